@@ -1,0 +1,221 @@
+//! A value guarded by a variable: what operations share, without unsafe code and without a lock.
+
+use crate::engine::{Engine, Variable};
+use crate::error::{Error, ErrorKind};
+use crate::sync::{AtomicUsize, Ordering::*};
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+/// A value and the variable that stands for it.
+///
+/// The engine keeps operations apart that declare the variable; `Data` checks that they did. Every borrow is counted in one
+/// atomic word, as a `RefCell` does without threads: a borrow that the declared reads and writes do not allow is an
+/// error, never a race and never a wait.
+///
+/// ```
+/// use seriatim::{Data, Engine};
+/// let engine = Engine::new()?;
+/// let total = Data::new(&engine, 0u64);
+/// for n in 1..=10 {
+///     let total = total.clone();
+///     engine.op("add").write(&total).push(move |_| {
+///         *total.write()? += n;
+///         Ok::<(), seriatim::Error>(())
+///     })?;
+/// }
+/// engine.wait_for_var(total.variable())?;
+/// assert_eq!(*total.read()?, 55);
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+pub struct Data<T>(Arc<Inner<T>>);
+
+struct Inner<T> {
+    variable: Variable,
+    /// Readers, or `WRITER`.
+    borrows: AtomicUsize,
+    value: UnsafeCell<T>,
+}
+
+const WRITER: usize = usize::MAX;
+
+// SAFETY: `borrows` gives out many shared borrows or one exclusive one. `T: Sync` for the shared ones on several threads,
+// `T: Send` because an exclusive borrow may move the value, and the last clone drops it.
+unsafe impl<T: Send + Sync> Sync for Inner<T> {}
+// SAFETY: the value goes along.
+unsafe impl<T: Send> Send for Inner<T> {}
+
+impl<T> Data<T> {
+    /// A value with a new variable of `engine`. The variable lives as long as the engine.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let tile = seriatim::Data::new(&engine, vec![0.0; 64]);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn new(engine: &Engine, value: T) -> Data<T> {
+        Data(Arc::new(Inner {
+            variable: engine.new_variable(),
+            borrows: AtomicUsize::new(0),
+            value: UnsafeCell::new(value),
+        }))
+    }
+
+    /// The variable to declare. `&data` itself is accepted as well.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let x = seriatim::Data::new(&engine, 1);
+    /// engine.op("look").reads([x.variable()]).push(|_| ())?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn variable(&self) -> Variable {
+        self.0.variable
+    }
+
+    /// Borrows the value to read it.
+    ///
+    /// # Errors
+    /// [`BorrowConflict`](ErrorKind::BorrowConflict) while it is borrowed to be changed.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let x = seriatim::Data::new(&engine, 1);
+    /// assert_eq!(*x.read()?, 1);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn read(&self) -> Result<Ref<'_, T>, Error> {
+        let borrows = &self.0.borrows;
+        let mut now = borrows.load(Relaxed);
+        while now < WRITER - 1 {
+            // Acquire: pairs with the release of the last writer.
+            match borrows.compare_exchange_weak(now, now + 1, Acquire, Relaxed) {
+                Ok(_) => return Ok(Ref(&self.0)),
+                Err(other) => now = other,
+            }
+        }
+        Err(self.conflict("read", "being changed"))
+    }
+
+    /// Borrows the value to change it.
+    ///
+    /// # Errors
+    /// [`BorrowConflict`](ErrorKind::BorrowConflict) while it is borrowed otherwise.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let x = seriatim::Data::new(&engine, 1);
+    /// let reader = x.read()?;
+    /// assert_eq!(x.write().unwrap_err().kind(), seriatim::ErrorKind::BorrowConflict);
+    /// # drop(reader);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn write(&self) -> Result<RefMut<'_, T>, Error> {
+        // Acquire: pairs with the releases of the last borrows.
+        match self.0.borrows.compare_exchange(0, WRITER, Acquire, Relaxed) {
+            Ok(_) => Ok(RefMut(&self.0)),
+            Err(_) => Err(self.conflict("change", "in use")),
+        }
+    }
+
+    #[cold]
+    fn conflict(&self, what: &str, why: &str) -> Error {
+        Error::new(
+            ErrorKind::BorrowConflict,
+            format!(
+                "cannot {what} the value of {:?}, which is {why}: declare it with reads() or writes() on every operation that uses it, and wait before using it outside",
+                self.0.variable
+            ),
+        )
+    }
+}
+
+impl<T> Clone for Data<T> {
+    fn clone(&self) -> Data<T> {
+        Data(Arc::clone(&self.0))
+    }
+}
+
+impl<T> fmt::Debug for Data<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Data({:?})", self.0.variable)
+    }
+}
+
+impl<T> From<&Data<T>> for Variable {
+    fn from(data: &Data<T>) -> Variable {
+        data.variable()
+    }
+}
+
+/// A borrow to read, from [`Data::read`].
+///
+/// ```
+/// # let engine = seriatim::Engine::new()?;
+/// let x = seriatim::Data::new(&engine, 7);
+/// let value: seriatim::Ref<'_, i32> = x.read()?;
+/// assert_eq!(*value, 7);
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+pub struct Ref<'a, T>(&'a Inner<T>);
+
+impl<T> Deref for Ref<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: this borrow is counted, so there is no exclusive one.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> Drop for Ref<'_, T> {
+    fn drop(&mut self) {
+        // Release: our reads are over before the next writer's changes.
+        self.0.borrows.fetch_sub(1, Release);
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Ref<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+/// A borrow to change, from [`Data::write`].
+///
+/// ```
+/// # let engine = seriatim::Engine::new()?;
+/// let x = seriatim::Data::new(&engine, 7);
+/// let mut value: seriatim::RefMut<'_, i32> = x.write()?;
+/// *value += 1;
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+pub struct RefMut<'a, T>(&'a Inner<T>);
+
+impl<T> Deref for RefMut<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: this is the only borrow.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> DerefMut for RefMut<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this is the only borrow.
+        unsafe { &mut *self.0.value.get() }
+    }
+}
+
+impl<T> Drop for RefMut<'_, T> {
+    fn drop(&mut self) {
+        // Release: our changes are visible to the next borrow.
+        self.0.borrows.store(0, Release);
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for RefMut<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}

@@ -1,0 +1,141 @@
+//! Where operations run: contexts now, and the place of the CUDA devices to come.
+//!
+//! A device layer for GPUs will live beside this file: one set of pinned workers and one copy worker a device, a
+//! stream each, and events that carry the order of variables across streams. Until then [`resolve`] turns every GPU
+//! context into a typed error, before anything is enlisted.
+
+use crate::error::{Error, ErrorKind};
+use std::fmt;
+
+/// The kind of a device.
+///
+/// ```
+/// assert_eq!(seriatim::Context::gpu(1).device(), seriatim::Device::Gpu);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Device {
+    /// The processor.
+    Cpu,
+    /// The processor, on memory that a GPU can copy from and to without the processor.
+    CpuPinned,
+    /// A GPU.
+    Gpu,
+}
+
+/// Where an operation runs: a device and its number.
+///
+/// `cpu(0)` means any worker of the processor; on the per-device engine `cpu(i)` for i ≥ 1 prefers one worker, always the
+/// same for the same number. Numbers reach to 1023.
+///
+/// ```
+/// use seriatim::Context;
+/// assert_eq!(Context::default(), Context::cpu(0));
+/// assert_eq!(Context::gpu(2).to_string(), "gpu(2)");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Context {
+    device: Device,
+    id: u32,
+}
+
+/// Device numbers from here on are unknown.
+pub const DEVICES: u32 = 1024;
+
+impl Context {
+    /// The processor.
+    ///
+    /// ```
+    /// assert_eq!(seriatim::Context::cpu(3).id(), 3);
+    /// ```
+    pub const fn cpu(id: u32) -> Context {
+        Context {
+            device: Device::Cpu,
+            id,
+        }
+    }
+
+    /// The processor, on pinned memory.
+    ///
+    /// ```
+    /// assert_eq!(seriatim::Context::cpu_pinned(0).to_string(), "cpu_pinned(0)");
+    /// ```
+    pub const fn cpu_pinned(id: u32) -> Context {
+        Context {
+            device: Device::CpuPinned,
+            id,
+        }
+    }
+
+    /// A GPU. Pushing to one is an error of kind [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) in this version.
+    ///
+    /// ```
+    /// use seriatim::{Context, Engine, ErrorKind};
+    /// let engine = Engine::new()?;
+    /// let refused = engine.op("kernel").context(Context::gpu(0)).push(|_| ());
+    /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::DeviceUnavailable);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub const fn gpu(id: u32) -> Context {
+        Context {
+            device: Device::Gpu,
+            id,
+        }
+    }
+
+    pub(crate) const fn new(device: Device, id: u32) -> Context {
+        Context { device, id }
+    }
+
+    /// The kind of the device.
+    ///
+    /// ```
+    /// assert_eq!(seriatim::Context::cpu(0).device(), seriatim::Device::Cpu);
+    /// ```
+    pub const fn device(self) -> Device {
+        self.device
+    }
+
+    /// The number of the device.
+    ///
+    /// ```
+    /// assert_eq!(seriatim::Context::gpu(7).id(), 7);
+    /// ```
+    pub const fn id(self) -> u32 {
+        self.id
+    }
+}
+
+impl Default for Context {
+    fn default() -> Context {
+        Context::cpu(0)
+    }
+}
+
+impl fmt::Display for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let device = match self.device {
+            Device::Cpu => "cpu",
+            Device::CpuPinned => "cpu_pinned",
+            Device::Gpu => "gpu",
+        };
+        write!(f, "{device}({})", self.id)
+    }
+}
+
+/// Checks that operations can run in `context`.
+pub fn resolve(context: Context) -> Result<(), Error> {
+    if context.id >= DEVICES {
+        return Err(Error::new(
+            ErrorKind::UnknownDevice,
+            format!("there is no device {context}: device numbers go from 0 to {}", DEVICES - 1),
+        ));
+    }
+    if context.device == Device::Gpu {
+        return Err(Error::new(
+            ErrorKind::DeviceUnavailable,
+            format!("{context} cannot be used: this build has no GPU devices; use cpu(i) or cpu_pinned(i)"),
+        ));
+    }
+    Ok(())
+}

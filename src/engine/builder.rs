@@ -1,0 +1,86 @@
+//! The builder of engines.
+
+use super::settings::{IdlePolicy, Kind, Settings, WhenFull};
+use super::Engine;
+use crate::error::Error;
+
+/// Chooses the settings of an engine. See [`Settings`] for what each means and its default.
+///
+/// ```
+/// use seriatim::{Engine, IdlePolicy, Kind};
+/// let engine = Engine::builder()
+///     .kind(Kind::PerDevice)
+///     .cpu_workers(2)
+///     .idle(IdlePolicy::Spin)
+///     .build()?;
+/// assert_eq!(engine.kind(), Kind::PerDevice);
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until build() is called"]
+pub struct Builder {
+    settings: Settings,
+}
+
+macro_rules! setter {
+    ($name:ident: $type:ty, $about:literal, $example:literal) => {
+        #[doc = $about]
+        ///
+        /// ```
+        #[doc = concat!("let engine = seriatim::Engine::builder().", $example, ".build()?;")]
+        /// engine.wait_for_all()?;
+        /// # Ok::<(), seriatim::Error>(())
+        /// ```
+        pub fn $name(mut self, $name: $type) -> Builder {
+            self.settings.$name = $name;
+            self
+        }
+    };
+}
+
+impl Builder {
+    pub(crate) fn new() -> Builder {
+        Builder { settings: Settings::new() }
+    }
+
+    setter!(kind: Kind, "Which of the three engines.", "kind(seriatim::Kind::Pooled)");
+    setter!(cpu_workers: usize, "Workers for the processor, 1 to 1024.", "cpu_workers(3)");
+    setter!(priority_workers: usize, "Workers for prioritised operations, 1 to 1024.", "priority_workers(1)");
+    setter!(gpu_workers: usize, "Workers for each GPU, 1 to 1024.", "gpu_workers(2)");
+    setter!(gpu_copy_workers: usize, "Copy workers for each GPU, 1 to 1024.", "gpu_copy_workers(1)");
+    setter!(pin: bool, "Whether workers are pinned to cores. A pin that fails is reported by [`Engine::warnings`].", "pin(false)");
+    setter!(idle: IdlePolicy, "What idle workers do.", "idle(seriatim::IdlePolicy::Park)");
+    setter!(bound: usize, "Operations in flight at most; 0 for no bound. Operations pushed by operations are not held up.", "bound(1000)");
+    setter!(when_full: WhenFull, "What a push does at the bound.", "when_full(seriatim::WhenFull::Help)");
+    setter!(bulk_size: usize, "Operations that a batch merges into one at most.", "bulk_size(32)");
+    setter!(waiters_help: bool, "Whether a waiting thread runs ready operations meanwhile.", "waiters_help(false)");
+    setter!(nested_threads: usize, "Threads that one operation may use itself, as its run context tells it.", "nested_threads(2)");
+    setter!(info: bool, "Whether the engine says on standard error what it starts and stops.", "info(false)");
+
+    /// The cores to pin workers to, round and round. Numbers as the system has them, 0 to 1023.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::builder().cores([0]).build()?;
+    /// assert_eq!(engine.settings().cores, [0]);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn cores(mut self, cores: impl IntoIterator<Item = usize>) -> Builder {
+        self.settings.cores = cores.into_iter().collect();
+        self
+    }
+
+    /// Makes the engine. Its threads start when they are first needed.
+    ///
+    /// # Errors
+    /// [`BadSetting`](crate::ErrorKind::BadSetting), with the values that are valid.
+    ///
+    /// ```
+    /// use seriatim::{Engine, ErrorKind};
+    /// let error = Engine::builder().cpu_workers(0).build().unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::BadSetting);
+    /// ```
+    pub fn build(self) -> Result<Engine, Error> {
+        self.settings.check()?;
+        Ok(Engine::with_settings(self.settings))
+    }
+}

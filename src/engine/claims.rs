@@ -1,0 +1,120 @@
+//! The variables of an operation while it is put together: collected, ordered and freed of repeats without allocation.
+
+use super::push::Claim;
+use super::variable::Variable;
+use crate::variable::access::Mode;
+use std::cell::Cell;
+
+/// Claims up to this number are kept in place; more go to a list that the thread keeps for the next time.
+const INLINE: usize = 8;
+
+thread_local! {
+    static SPARE: Cell<Vec<Claim>> = const { Cell::new(Vec::new()) };
+}
+
+/// A growing set of claims.
+pub struct Claims {
+    inline: [Claim; INLINE],
+    len: usize,
+    /// All of them, once there are too many.
+    spilled: Vec<Claim>,
+}
+
+impl Claims {
+    pub fn new() -> Claims {
+        let none = Claim {
+            variable: Variable { engine: 0, index: 0, generation: 0 },
+            mode: Mode::Read,
+        };
+        Claims {
+            inline: [none; INLINE],
+            len: 0,
+            spilled: Vec::new(),
+        }
+    }
+
+    #[inline]
+    pub fn add(&mut self, variable: Variable, mode: Mode) {
+        let claim = Claim { variable, mode };
+        if self.len < INLINE {
+            self.inline[self.len] = claim;
+        } else {
+            self.spill(claim);
+        }
+        self.len += 1;
+    }
+
+    #[cold]
+    fn spill(&mut self, claim: Claim) {
+        if self.len == INLINE {
+            self.spilled = SPARE.try_with(Cell::take).unwrap_or_default();
+            self.spilled.clear();
+            self.spilled.extend_from_slice(&self.inline);
+        }
+        self.spilled.push(claim);
+    }
+
+    pub fn add_all(&mut self, claims: &[Claim]) {
+        claims.iter().for_each(|claim| self.add(claim.variable, claim.mode));
+    }
+
+    /// The claims in the one order of all operations, each variable once: a write swallows reads and other writes.
+    #[inline]
+    pub fn ordered(&mut self) -> &[Claim] {
+        let claims = if self.len <= INLINE { &mut self.inline[..self.len] } else { &mut self.spilled[..] };
+        // Writes first among equals. Claims of other engines or of earlier generations stay beside each other: they are refused.
+        let key = |claim: &Claim| {
+            let variable = claim.variable;
+            (variable.index, variable.engine, variable.generation, claim.mode == Mode::Read)
+        };
+        if claims.len() <= 20 {
+            for end in 1..claims.len() {
+                let mut at = end;
+                while at > 0 && key(&claims[at - 1]) > key(&claims[at]) {
+                    claims.swap(at - 1, at);
+                    at -= 1;
+                }
+            }
+        } else {
+            claims.sort_unstable_by_key(key);
+        }
+        let mut kept = 0;
+        for next in 0..claims.len() {
+            if kept == 0 || claims[kept - 1].variable != claims[next].variable {
+                claims[kept] = claims[next];
+                kept += 1;
+            }
+        }
+        &claims[..kept]
+    }
+}
+
+impl Drop for Claims {
+    fn drop(&mut self) {
+        if self.len > INLINE {
+            let spilled = std::mem::take(&mut self.spilled);
+            let _ = SPARE.try_with(|spare| spare.set(spilled));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_and_drops_repeats_in_place_and_spilled() {
+        for repeats in [1, 2, 9] {
+            let mut claims = Claims::new();
+            for _ in 0..repeats {
+                for index in [3, 1, 2] {
+                    claims.add(Variable { engine: 1, index, generation: 1 }, Mode::Read);
+                }
+            }
+            claims.add(Variable { engine: 1, index: 2, generation: 1 }, Mode::Write);
+            let ordered = claims.ordered();
+            let seen: Vec<_> = ordered.iter().map(|c| (c.variable.index, c.mode)).collect();
+            assert_eq!(seen, [(1, Mode::Read), (2, Mode::Write), (3, Mode::Read)]);
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! The heart of an engine: running and ending operations. Everything else in this folder is how they come here.
+
+use super::dispatch::Dispatch;
+use super::failures::Failures;
+use super::naive::Naive;
+use super::per_device::PerDevice;
+use super::pooled::Pooled;
+use super::settings::{Kind, Settings};
+use super::waiters::Waiters;
+use crate::device::Context;
+use crate::error::{Error, Failure, Fault};
+use crate::operation::block::*;
+use crate::operation::closure::Run;
+use crate::operation::completion::{Completion, Finish};
+use crate::operation::context::RunContext;
+use crate::operation::property::Property;
+use crate::pool::local::Local;
+use crate::pool::memory::Memory;
+use crate::profile::recorder::{Event, Profiler};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering::*};
+use crate::variable::access::{Mode, Node, Sink, CANCELLED};
+use crate::variable::chain;
+use crate::variable::table::Slot;
+use crate::worker::group::Group;
+use crate::worker::Host;
+use crossbeam_utils::CachePadded;
+use std::ptr::null_mut;
+use std::sync::{Arc, Mutex};
+
+/// Pushes are refused.
+pub const STOPPED: u32 = 1;
+/// Only deletions still run their functions.
+pub const SHUTDOWN: u32 = 1 << 1;
+/// Named operations are recorded.
+pub const PROFILING: u32 = 1 << 2;
+/// Some operation has failed: from now on marks are looked at.
+pub const FAILED: u32 = 1 << 3;
+
+/// One engine.
+pub struct Core {
+    pub memory: Arc<Memory>,
+    pub settings: Settings,
+    pub dispatch: Box<dyn Dispatch>,
+    /// The flags above.
+    pub state: CachePadded<AtomicU32>,
+    /// Operations in flight, kept only if there is a bound.
+    pub in_flight: CachePadded<AtomicUsize>,
+    pub failures: Failures,
+    /// Those who wait until nothing is in flight.
+    pub quiescence: Waiters,
+    /// Those who wait for room under the bound.
+    pub room: Waiters,
+    pub profiler: Profiler,
+    /// Serialises stop and start.
+    pub life: Mutex<()>,
+}
+
+/// Collects what the protocol finds: ready operations in order, spent blocks into the pool.
+pub struct Found<'a> {
+    local: &'a Local,
+    pub first: *mut Block,
+    last: *mut Block,
+}
+
+impl<'a> Found<'a> {
+    pub fn new(local: &'a Local) -> Found<'a> {
+        Found { local, first: null_mut(), last: null_mut() }
+    }
+}
+
+impl Sink for Found<'_> {
+    #[inline]
+    fn ready(&mut self, node: *mut Node) {
+        let block: *mut Block = node.cast();
+        // SAFETY: a ready operation is ours, and in no other list.
+        unsafe {
+            (*block).link = null_mut();
+            if self.last.is_null() {
+                self.first = block;
+            } else {
+                (*self.last).link = block;
+            }
+        }
+        self.last = block;
+    }
+
+    #[inline]
+    fn spent(&mut self, node: *mut Node) {
+        // SAFETY: every node of this engine is the start of a block from its pools.
+        unsafe { self.local.retire(node.cast()) }
+    }
+}
+
+impl Core {
+    pub fn new(settings: Settings) -> Core {
+        let dispatch: Box<dyn Dispatch> = match settings.kind {
+            Kind::Naive => Box::new(Naive),
+            Kind::Pooled => Box::new(Pooled::new(&settings)),
+            Kind::PerDevice => Box::new(PerDevice::new(&settings)),
+        };
+        Core {
+            memory: Arc::new(Memory::new()),
+            settings,
+            dispatch,
+            state: CachePadded::new(AtomicU32::new(0)),
+            in_flight: CachePadded::new(AtomicUsize::new(0)),
+            failures: Failures::new(),
+            quiescence: Waiters::new(),
+            room: Waiters::new(),
+            profiler: Profiler::new(),
+            life: Mutex::new(()),
+        }
+    }
+
+    /// The calling thread's state for this engine.
+    #[inline]
+    pub fn local(&self) -> &Local {
+        Local::of(&self.memory)
+    }
+
+    /// Whether the calling thread is inside one of this engine's operations.
+    pub fn is_inside(&self) -> bool {
+        self.local().depth.get() > 0
+    }
+
+    /// Brings a group of workers up, and says so if asked to.
+    #[cold]
+    pub fn start_group(self: &Arc<Self>, group: &Arc<Group>) -> Result<(), Error> {
+        group.start(self)?;
+        self.say(|| format!("started {}", group.describe()));
+        Ok(())
+    }
+
+    /// Says something on standard error if the settings ask for it.
+    pub fn say(&self, text: impl FnOnce() -> String) {
+        if self.settings.info {
+            eprintln!("seriatim engine {}: {}", self.memory.id, text());
+        }
+    }
+
+    /// Runs an operation, and ends it unless it is asynchronous.
+    ///
+    /// # Safety
+    /// The operation is ready, and ours.
+    pub unsafe fn execute(self: &Arc<Self>, local: &Local, block: *mut Block, worker: Option<usize>) {
+        // SAFETY: the operation is ours until it ends. After the call of an asynchronous closure the block is not touched.
+        unsafe {
+            Block::enter(block, RUNNING);
+            let state = self.state.load(Relaxed);
+            let notes = (*block).notes;
+            let property = (*block).property;
+            // Relaxed: the grants that made the operation ready were acquired, and the flag was set before them.
+            let cancelled = (*block).node.wait.load(Relaxed) & CANCELLED != 0;
+            let inherited = if state & FAILED != 0 { self.inherited(block) } else { None };
+            let started = self.profiler.time_if(notes & NOTE_PROFILED != 0);
+            let always = notes & (NOTE_WAIT | NOTE_DELETE) != 0;
+            let skip = cancelled
+                || !always
+                    && (inherited.is_some() && property != Property::NoSkip
+                        || state & SHUTDOWN != 0 && property != Property::DeleteVar);
+            let storage = Block::closure(block);
+            let body = &*(*block).body;
+            if skip {
+                (body.discard)(storage);
+                self.end(local, block, Ok(()), inherited, cancelled, started, worker);
+                return;
+            }
+            let run = RunContext {
+                context: Context::new((*block).device, (*block).device_id),
+                name: (*block).name,
+                worker,
+                nested_threads: self.settings.nested_threads,
+                inherited: inherited.as_ref(),
+            };
+            local.depth.set(local.depth.get() + 1);
+            match body.run {
+                Run::Sync(call) => {
+                    let outcome = call(storage, &run);
+                    local.depth.set(local.depth.get() - 1);
+                    self.end(local, block, outcome, inherited, false, started, worker);
+                }
+                Run::Async(call) => {
+                    keep_start(block, started, worker);
+                    let (name, sequence) = ((*block).name, (*block).sequence);
+                    let engine: Arc<dyn Finish> = Arc::<Core>::clone(self);
+                    let outcome = call(storage, &run, Completion::new(engine, block));
+                    local.depth.set(local.depth.get() - 1);
+                    if let Err(fault) = outcome {
+                        // The closure unwound after it had given its completion away: the operation is somebody
+                        // else's now, but the panic must not be lost.
+                        self.record(fault, name, sequence);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The failure that an operation finds on its variables: the first in the order of the variables.
+    unsafe fn inherited(&self, block: *mut Block) -> Option<Arc<Failure>> {
+        // SAFETY: the operation runs, so its accesses are alive and its marks hold still.
+        unsafe {
+            (0..(*block).node.count).find_map(|index| {
+                let access = Node::access(block.cast(), index);
+                Slot::of((*access).chain).mark()
+            })
+        }
+    }
+
+    /// Keeps a failure for whoever waits for everything.
+    #[cold]
+    fn record(&self, fault: Fault, name: &'static str, sequence: u64) -> Arc<Failure> {
+        let error = Error::of_operation(fault.kind, name, fault.message);
+        let failure = Arc::new(Failure::new(error, sequence));
+        // Before the operation is complete, so that whoever runs because of it sees the flag.
+        self.state.fetch_or(FAILED, Release);
+        self.failures.record(Arc::clone(&failure));
+        failure
+    }
+
+    /// Ends an operation: marks, versions, its accesses, its counts; then what became ready is handed out.
+    #[allow(clippy::too_many_arguments)]
+    #[inline]
+    unsafe fn end(
+        self: &Arc<Self>,
+        local: &Local,
+        block: *mut Block,
+        outcome: Result<(), Fault>,
+        inherited: Option<Arc<Failure>>,
+        cancelled: bool,
+        started: u64,
+        worker: Option<usize>,
+    ) {
+        // SAFETY: the operation is ours until its accesses are complete.
+        unsafe {
+            let failure = match outcome {
+                Ok(()) => inherited,
+                Err(fault) => Some(self.record(fault, (*block).name, (*block).sequence)),
+            };
+            let count = (*block).node.count;
+            if !cancelled {
+                let marks = self.state.load(Relaxed) & FAILED != 0;
+                for index in 0..count {
+                    let access = Node::access(block.cast(), index);
+                    if (*access).mode == Mode::Read {
+                        continue;
+                    }
+                    let slot = Slot::of((*access).chain);
+                    if marks && (failure.is_some() || slot.is_marked()) {
+                        slot.set_mark(failure.clone());
+                    }
+                    slot.step_version();
+                }
+            }
+            let notes = (*block).notes;
+            if notes & NOTE_PROFILED != 0 {
+                self.profiler.record(Event::of(block, started, worker));
+            }
+            Block::enter(block, FREE);
+            let mut found = Found::new(local);
+            if notes & NOTE_DELETE != 0 {
+                let slot = Slot::of((*Node::access(block.cast(), 0)).chain);
+                slot.chain.close(block.cast(), &mut found);
+                self.memory.table.retire(slot);
+            } else if count == 0 {
+                found.spent(block.cast());
+            } else {
+                chain::complete(block.cast(), &mut found);
+            }
+            local.count_completed();
+            if self.settings.bound > 0 && notes & NOTE_WAIT == 0 {
+                self.in_flight.fetch_sub(1, AcqRel);
+                self.room.notify(|| true);
+            }
+            if !found.first.is_null() {
+                self.hand_out(local, found.first);
+            }
+        }
+    }
+
+    /// Gives a list of ready operations to whoever is to run them.
+    ///
+    /// # Safety
+    /// They are ready, and ours.
+    #[inline]
+    pub unsafe fn hand_out(self: &Arc<Self>, local: &Local, mut first: *mut Block) {
+        while !first.is_null() {
+            // SAFETY: the list is ours; an operation is read before it is given away.
+            unsafe {
+                let next = (*first).link;
+                let notes = (*first).notes;
+                if notes & NOTE_PROFILED != 0 {
+                    (*first).ready_time = self.profiler.now();
+                }
+                if notes & NOTE_WAIT != 0 {
+                    self.execute(local, first, None);
+                } else {
+                    self.dispatch.submit(self, local, first, false);
+                }
+                first = next;
+            }
+        }
+    }
+
+    /// For a thread that has ended operations and now does something else: blocks go home, waiters learn of it.
+    pub fn settle(&self, local: &Local) {
+        local.flush();
+        self.quiescence.notify(|| self.is_quiescent());
+    }
+
+    /// Whether there was a moment during this call at which nothing was in flight.
+    pub fn is_quiescent(&self) -> bool {
+        let (completed, pushed) = self.memory.tally();
+        completed == pushed
+    }
+}
+
+impl Host for Core {
+    #[inline]
+    unsafe fn run(self: &Arc<Self>, block: *mut Block, worker: Option<usize>) {
+        // SAFETY: passed on.
+        unsafe { self.execute(self.local(), block, worker) }
+    }
+
+    fn idle(&self) {
+        self.settle(self.local());
+    }
+}
+
+impl Finish for Core {
+    unsafe fn finish(self: Arc<Self>, block: *mut Block, outcome: Result<(), Fault>) {
+        let local = self.local();
+        // SAFETY: the operation runs, and this is its end.
+        unsafe {
+            let inherited = if self.state.load(Relaxed) & FAILED != 0 { self.inherited(block) } else { None };
+            let (started, worker) = kept_start(block);
+            self.end(local, block, outcome, inherited, false, started, worker);
+        }
+        self.settle(local);
+    }
+}
+
+/// Bits of a block's `link` that hold the start of an asynchronous operation, in nanoseconds: three days. The worker's number is
+/// above. The link is not used while an operation runs.
+const START_BITS: u32 = 48;
+
+/// Notes when and where an asynchronous operation started, for its end.
+unsafe fn keep_start(block: *mut Block, started: u64, worker: Option<usize>) {
+    let place = worker.map_or(0, |worker| worker as u64 + 1);
+    let packed = place << START_BITS | started & ((1 << START_BITS) - 1);
+    // SAFETY: the operation is ours.
+    unsafe { (*block).link = std::ptr::without_provenance_mut(packed as usize) };
+}
+
+unsafe fn kept_start(block: *mut Block) -> (u64, Option<usize>) {
+    // SAFETY: the operation is ours.
+    let packed = unsafe { (*block).link.addr() } as u64;
+    let place = packed >> START_BITS;
+    (packed & ((1 << START_BITS) - 1), place.checked_sub(1).map(|worker| worker as usize))
+}

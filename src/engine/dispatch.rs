@@ -1,0 +1,34 @@
+//! The seam between the engine and the ways to run operations: the trait that the three engines implement.
+
+use super::core::Core;
+use crate::device::Context;
+use crate::error::Error;
+use crate::operation::block::Block;
+use crate::operation::property::Property;
+use crate::pool::local::Local;
+use std::sync::Arc;
+
+/// Decides where ready operations run.
+pub trait Dispatch: Send + Sync {
+    /// Makes sure that an operation of this kind will find someone to run it. Called before anything is enlisted, so that a
+    /// refusal loses nothing.
+    fn admit(&self, core: &Arc<Core>, property: Property, context: Context) -> Result<(), Error>;
+
+    /// Runs a ready operation or hands it to a worker. `pushed`: by the thread that pushed it, which is still in the call.
+    ///
+    /// # Safety
+    /// The operation is ready, was admitted, and is the caller's to give away.
+    unsafe fn submit(&self, core: &Arc<Core>, local: &Local, block: *mut Block, pushed: bool);
+
+    /// Runs ready operations on the calling thread while `go_on` says so; returns whether it ran any.
+    fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool;
+
+    /// Brings back the threads that [`Dispatch::stop`] ended.
+    fn start(&self, core: &Arc<Core>) -> Result<(), Error>;
+
+    /// Ends all threads. Nothing is in flight.
+    fn stop(&self);
+
+    /// Pins that failed, and the like.
+    fn warnings(&self) -> Vec<String>;
+}

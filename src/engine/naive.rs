@@ -1,0 +1,83 @@
+//! The naive engine: the caller runs everything.
+//!
+//! An operation that is ready when it is pushed runs inside the push. One that has to wait, for an asynchronous operation
+//! or for another thread, runs on the thread that ends what it waited for. Either way there is a loop and no recursion
+//! along chains: what an operation makes ready is queued on the thread, and the outermost call runs the queue.
+
+use super::core::Core;
+use super::dispatch::Dispatch;
+use crate::device::Context;
+use crate::error::Error;
+use crate::operation::block::Block;
+use crate::operation::property::Property;
+use crate::pool::local::Local;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// Operations that push operations that push … run inside each other down to this depth, to spare the stack. Deeper ones run
+/// when the outermost has returned.
+const NESTED: u32 = 32;
+
+pub struct Naive;
+
+impl Dispatch for Naive {
+    fn admit(&self, _: &Arc<Core>, _: Property, _: Context) -> Result<(), Error> {
+        Ok(())
+    }
+
+    unsafe fn submit(&self, core: &Arc<Core>, local: &Local, block: *mut Block, pushed: bool) {
+        // SAFETY: ready and ours by the contract; what the queue holds was put there by this thread.
+        unsafe {
+            if pushed && local.depth.get() < NESTED {
+                let outermost = !local.draining.replace(true);
+                core.execute(local, block, None);
+                if outermost {
+                    drain(core, local);
+                }
+                return;
+            }
+            (*block).link = null_mut();
+            match local.last.replace(block) {
+                last if last.is_null() => local.first.set(block),
+                last => (*last).link = block,
+            }
+            if !local.draining.replace(true) {
+                drain(core, local);
+            }
+        }
+    }
+
+    fn help(&self, _: &Arc<Core>, _: &mut dyn FnMut() -> bool) -> bool {
+        false
+    }
+
+    fn start(&self, _: &Arc<Core>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn stop(&self) {}
+
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Runs the thread's queue. Called with `draining` set, which it clears.
+unsafe fn drain(core: &Arc<Core>, local: &Local) {
+    loop {
+        let block = local.first.get();
+        if block.is_null() {
+            break;
+        }
+        // SAFETY: the queue holds ready operations of this thread.
+        unsafe {
+            local.first.set((*block).link);
+            if local.first.get().is_null() {
+                local.last.set(null_mut());
+            }
+            core.execute(local, block, None);
+        }
+    }
+    local.draining.set(false);
+    core.settle(local);
+}

@@ -1,0 +1,229 @@
+//! The builder form of a push.
+
+use super::claims::Claims;
+use super::operator::Operator;
+use super::push::{push, Request};
+use super::variable::Variable;
+use super::Engine;
+use crate::device::Context;
+use crate::error::Error;
+use crate::operation::closure::{AsyncBody, IntoOutcome, SyncBody};
+use crate::operation::completion::Completion;
+use crate::operation::context::RunContext;
+use crate::operation::name::Name;
+use crate::operation::property::Property;
+use crate::variable::access::Mode;
+
+/// An operation being put together, from [`Engine::op`].
+///
+/// ```
+/// let engine = seriatim::Engine::new()?;
+/// let [x, y] = [engine.new_variable(), engine.new_variable()];
+/// engine.op("axpy").reads([x]).writes([y]).priority(2).push(|_| { /* y += a * x */ })?;
+/// engine.wait_for_var(y)?;
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[must_use = "an operation is not pushed until push() is called"]
+pub struct OperationBuilder<'a> {
+    engine: &'a Engine,
+    claims: Claims,
+    request: Request,
+}
+
+impl<'a> OperationBuilder<'a> {
+    #[inline]
+    pub(crate) fn new(engine: &'a Engine, name: Name) -> OperationBuilder<'a> {
+        OperationBuilder {
+            engine,
+            claims: Claims::new(),
+            request: Request::named(name),
+        }
+    }
+
+    /// Adds variables that the operation reads. Repeats are harmless; a variable that is also written counts as written.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let inputs = [engine.new_variable(), engine.new_variable()];
+    /// engine.op("sum").reads(inputs).push(|_| ())?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn reads(mut self, variables: impl IntoIterator<Item = impl Into<Variable>>) -> Self {
+        variables.into_iter().for_each(|variable| self.claims.add(variable.into(), Mode::Read));
+        self
+    }
+
+    /// Adds variables that the operation changes.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let outputs = vec![engine.new_variable(); 3];
+    /// engine.op("fill").writes(outputs.iter().copied()).push(|_| ())?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn writes(mut self, variables: impl IntoIterator<Item = impl Into<Variable>>) -> Self {
+        variables.into_iter().for_each(|variable| self.claims.add(variable.into(), Mode::Write));
+        self
+    }
+
+    /// Adds one variable that the operation reads.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// # let x = engine.new_variable();
+    /// engine.op("print").read(x).push(|_| ())?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn read(self, variable: impl Into<Variable>) -> Self {
+        self.reads([variable])
+    }
+
+    /// Adds one variable that the operation changes.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// # let x = engine.new_variable();
+    /// engine.op("clear").write(x).push(|_| ())?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn write(self, variable: impl Into<Variable>) -> Self {
+        self.writes([variable])
+    }
+
+    /// Among ready operations, greater priorities run first; equal ones in push order. The default is 0.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// engine.op("soon").priority(10).push(|_| ())?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.request.priority = priority;
+        self
+    }
+
+    /// What kind of work the operation is.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// engine.op("report").property(seriatim::Property::NoSkip).push(|_| ())?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn property(mut self, property: Property) -> Self {
+        self.request.property = property;
+        self
+    }
+
+    /// Where the operation runs. The default is `cpu(0)`, any worker of the processor.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// engine.op("numa").context(seriatim::Context::cpu(1)).push(|_| ())?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn context(mut self, context: Context) -> Self {
+        self.request.context = context;
+        self
+    }
+
+    /// Pushes the operation; it ends when the closure returns. Closures of up to 64 bytes cost no allocation.
+    ///
+    /// # Errors
+    /// See [`Engine::push_sync`].
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// engine.op("greet").push(|run| println!("{} on {}", run.name(), run.context()))?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn push<F, R>(mut self, closure: F) -> Result<(), Error>
+    where
+        F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
+        R: IntoOutcome,
+    {
+        let claims = self.claims.ordered();
+        push(self.engine.core(), self.request, claims, SyncBody::<F, R>::VTABLE, closure)
+    }
+
+    /// Pushes an operation that ends when its completion says so.
+    ///
+    /// # Errors
+    /// See [`Engine::push_sync`].
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// engine.op("timer").push_async(|_, completion| {
+    ///     std::thread::spawn(move || completion.complete());
+    /// })?;
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn push_async<G>(mut self, closure: G) -> Result<(), Error>
+    where
+        G: FnOnce(&RunContext<'_>, Completion) + Send + 'static,
+    {
+        let claims = self.claims.ordered();
+        push(self.engine.core(), self.request, claims, AsyncBody::<G>::VTABLE, closure)
+    }
+
+    /// Makes a reusable operator of it instead of pushing it. The context and the priority are chosen at each push.
+    ///
+    /// # Errors
+    /// See [`Engine::new_operator`].
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// # let x = engine.new_variable();
+    /// let step = engine.op("step").writes([x]).operator(|_| ())?;
+    /// engine.push(&step, seriatim::Context::default(), 0)?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn operator<H, R>(mut self, closure: H) -> Result<Operator, Error>
+    where
+        H: Fn(&RunContext<'_>) -> R + Send + Sync + 'static,
+        R: IntoOutcome,
+    {
+        Operator::new_sync(self.engine.core(), self.request, self.claims.ordered(), closure)
+    }
+
+    /// Makes a reusable asynchronous operator of it.
+    ///
+    /// # Errors
+    /// See [`Engine::new_operator`].
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let tick = engine.op("tick").async_operator(|_, completion| completion.complete())?;
+    /// engine.push(&tick, seriatim::Context::default(), 0)?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn async_operator<K>(mut self, closure: K) -> Result<Operator, Error>
+    where
+        K: Fn(&RunContext<'_>, Completion) + Send + Sync + 'static,
+    {
+        Operator::new_async(self.engine.core(), self.request, self.claims.ordered(), closure)
+    }
+}
+
+impl Request {
+    /// An ordinary operation of that name.
+    #[inline]
+    pub fn named(name: Name) -> Request {
+        Request {
+            context: Context::cpu(0),
+            property: Property::Normal,
+            priority: 0,
+            name,
+            notes: 0,
+        }
+    }
+}

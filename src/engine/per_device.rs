@@ -1,0 +1,99 @@
+//! The per-device engine: pinned workers for the processor, a pool for prioritised operations, an I/O thread a device.
+
+use super::core::Core;
+use super::dispatch::Dispatch;
+use super::settings::Settings;
+use crate::device::Context;
+use crate::error::Error;
+use crate::operation::block::Block;
+use crate::operation::property::Property;
+use crate::pool::local::Local;
+use crate::worker::group::{Group, Plan};
+use std::sync::Arc;
+
+pub struct PerDevice {
+    /// Computes: a pinned worker per core, with a queue each.
+    workers: Arc<Group>,
+    /// Runs prioritised operations, which so never queue behind others.
+    prioritised: Arc<Group>,
+    /// Copies.
+    copies: Arc<Group>,
+}
+
+impl PerDevice {
+    pub fn new(settings: &Settings) -> PerDevice {
+        let group = |name, workers, cores| {
+            Arc::new(Group::new(Plan {
+                name,
+                workers,
+                shared: false,
+                idle: settings.idle,
+                cores,
+            }))
+        };
+        // With as many workers as cores or fewer, the first core is left to the thread that pushes.
+        let mut cores = if settings.pin { settings.cores.clone() } else { Vec::new() };
+        if cores.len() > settings.cpu_workers {
+            cores.rotate_left(1);
+        }
+        PerDevice {
+            workers: group("seriatim-cpu", settings.cpu_workers, cores),
+            prioritised: group("seriatim-prio", settings.priority_workers, Vec::new()),
+            copies: group("seriatim-io", 1, Vec::new()),
+        }
+    }
+
+    #[inline]
+    fn group(&self, property: Property) -> &Arc<Group> {
+        match property {
+            Property::CpuPrioritized => &self.prioritised,
+            Property::CopyFromGpu | Property::CopyToGpu => &self.copies,
+            _ => &self.workers,
+        }
+    }
+}
+
+impl Dispatch for PerDevice {
+    #[inline]
+    fn admit(&self, core: &Arc<Core>, property: Property, _: Context) -> Result<(), Error> {
+        let group = self.group(property);
+        if group.is_started() {
+            return Ok(());
+        }
+        core.start_group(group)
+    }
+
+    unsafe fn submit(&self, _: &Arc<Core>, _: &Local, block: *mut Block, _: bool) {
+        // SAFETY: the operation is ours until it is submitted.
+        unsafe {
+            let preferred = match (*block).device_id {
+                0 => None,
+                id => Some(id as usize - 1),
+            };
+            self.group((*block).property).submit(block, preferred);
+        }
+    }
+
+    fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool {
+        self.workers.help(core, &mut *go_on) || self.prioritised.help(core, &mut *go_on)
+    }
+
+    fn start(&self, core: &Arc<Core>) -> Result<(), Error> {
+        core.start_group(&self.workers)
+    }
+
+    fn stop(&self) {
+        self.workers.stop();
+        self.prioritised.stop();
+        self.copies.stop();
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        [
+            self.workers.warnings(),
+            self.prioritised.warnings(),
+            self.copies.warnings(),
+        ]
+        .concat()
+    }
+}

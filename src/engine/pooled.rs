@@ -1,0 +1,78 @@
+//! The pooled engine: one shared queue for all workers, and one I/O worker.
+
+use super::core::Core;
+use super::dispatch::Dispatch;
+use super::settings::Settings;
+use crate::device::Context;
+use crate::error::Error;
+use crate::operation::block::Block;
+use crate::operation::property::Property;
+use crate::pool::local::Local;
+use crate::worker::group::{Group, Plan};
+use std::sync::Arc;
+
+pub struct Pooled {
+    workers: Arc<Group>,
+    copies: Arc<Group>,
+}
+
+impl Pooled {
+    pub fn new(settings: &Settings) -> Pooled {
+        Pooled {
+            workers: Arc::new(Group::new(Plan {
+                name: "seriatim-pool",
+                workers: settings.cpu_workers,
+                shared: true,
+                idle: settings.idle,
+                cores: Vec::new(),
+            })),
+            copies: Arc::new(Group::new(Plan {
+                name: "seriatim-io",
+                workers: 1,
+                shared: false,
+                idle: settings.idle,
+                cores: Vec::new(),
+            })),
+        }
+    }
+
+    fn group(&self, property: Property) -> &Arc<Group> {
+        if property.is_copy() {
+            &self.copies
+        } else {
+            &self.workers
+        }
+    }
+}
+
+impl Dispatch for Pooled {
+    fn admit(&self, core: &Arc<Core>, property: Property, _: Context) -> Result<(), Error> {
+        let group = self.group(property);
+        if group.is_started() {
+            return Ok(());
+        }
+        core.start_group(group)
+    }
+
+    unsafe fn submit(&self, _: &Arc<Core>, _: &Local, block: *mut Block, _: bool) {
+        // SAFETY: passed on; the property is read while the operation is ours.
+        unsafe { self.group((*block).property).submit(block, None) }
+    }
+
+    fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool {
+        self.workers.help(core, &mut *go_on)
+    }
+
+    fn start(&self, core: &Arc<Core>) -> Result<(), Error> {
+        core.start_group(&self.workers)
+    }
+
+    fn stop(&self) {
+        self.workers.stop();
+        self.copies.stop();
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        [self.workers.warnings(), self.copies.warnings()].concat()
+    }
+}

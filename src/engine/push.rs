@@ -1,0 +1,269 @@
+//! Pushing: from a list of claims and a closure to an enlisted operation.
+
+use super::core::{Core, Found, PROFILING, SHUTDOWN, STOPPED};
+use super::settings::WhenFull;
+use super::variable::Variable;
+use crate::device::{self, Context};
+use crate::error::{Error, ErrorKind};
+use crate::operation::block::*;
+use crate::operation::closure::{self, Vtable};
+use crate::operation::name::Name;
+use crate::operation::property::Property;
+use crate::pool::local::Local;
+use crate::sync::Ordering::*;
+use crate::variable::access::{Access, Mode, Node};
+use crate::variable::chain::{self, Enlisted};
+use crate::variable::table::Slot;
+use std::sync::Arc;
+
+/// What an operation is, but for its closure and its variables.
+#[derive(Clone, Copy)]
+pub struct Request {
+    pub context: Context,
+    pub property: Property,
+    pub priority: i32,
+    pub name: Name,
+    pub notes: u8,
+}
+
+/// One variable that an operation uses.
+#[derive(Clone, Copy)]
+pub struct Claim {
+    pub variable: Variable,
+    pub mode: Mode,
+}
+
+/// The slot of a variable, if the variable is alive and this engine's.
+#[inline]
+pub fn resolve(core: &Core, variable: Variable) -> Result<&Slot, Error> {
+    if variable.engine == core.memory.id {
+        if let Some(slot) = core.memory.table.get(variable.index) {
+            // Acquire: pairs with the release of the birth, so that the chain is found open.
+            if slot.chain.tag.generation.load(Acquire) == variable.generation {
+                return Ok(slot);
+            }
+        }
+    }
+    Err(unusable(core, variable))
+}
+
+/// Ends the generation of a variable; only one deletion succeeds.
+fn kill(core: &Core, variable: Variable) -> Result<(), Error> {
+    let generation = &resolve(core, variable)?.chain.tag.generation;
+    let dead = variable.generation.wrapping_add(1);
+    match generation.compare_exchange(variable.generation, dead, AcqRel, Relaxed) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(deleted(variable)),
+    }
+}
+
+#[cold]
+fn unusable(core: &Core, variable: Variable) -> Error {
+    if variable.engine == core.memory.id {
+        deleted(variable)
+    } else {
+        Error::new(
+            ErrorKind::ForeignVariable,
+            format!(
+                "{variable:?} belongs to engine {}, not to engine {}: push to the engine that made it",
+                variable.engine, core.memory.id
+            ),
+        )
+    }
+}
+
+fn deleted(variable: Variable) -> Error {
+    Error::new(
+        ErrorKind::VariableDeleted,
+        format!("{variable:?} was deleted: push its last use before the deletion"),
+    )
+}
+
+/// Pushes an operation. `claims` are sorted by variable, without repeats.
+///
+/// On an error nothing was pushed, and the closure is dropped without being called.
+#[inline]
+pub fn push<F: Send + 'static>(
+    core: &Arc<Core>,
+    request: Request,
+    claims: &[Claim],
+    body: &'static Vtable,
+    closure: F,
+) -> Result<(), Error> {
+    let local = core.local();
+    if request.context != Context::cpu(0) {
+        device::resolve(request.context)?;
+    }
+    if core.settings.bound > 0 && request.notes & NOTE_WAIT == 0 {
+        make_room(core, local)?;
+    }
+    let pushed = enlist(core, local, request, claims, body, closure);
+    match pushed {
+        Ok((enlisted, block, found)) => {
+            // Only now, with the pin gone, may user code run.
+            // SAFETY: on `Ready` and `Cancelled` the operation is ours; what was found is ready and ours.
+            unsafe {
+                if matches!(enlisted, Enlisted::Ready | Enlisted::Cancelled) {
+                    start(core, local, block, request);
+                }
+                if !found.is_null() {
+                    core.hand_out(local, found);
+                }
+            }
+            if matches!(enlisted, Enlisted::Cancelled | Enlisted::CancelledWaiting) {
+                let gone = claims.iter().find(|claim| resolve(core, claim.variable).is_err());
+                return Err(deleted(gone.unwrap_or(&claims[0]).variable));
+            }
+            Ok(())
+        }
+        Err(error) => {
+            if core.settings.bound > 0 && request.notes & NOTE_WAIT == 0 {
+                core.in_flight.fetch_sub(1, AcqRel);
+                core.room.notify(|| true);
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Runs or hands out an operation that was ready when it was pushed.
+#[inline]
+unsafe fn start(core: &Arc<Core>, local: &Local, block: *mut Block, request: Request) {
+    // SAFETY: ready and ours.
+    unsafe {
+        if (*block).notes & NOTE_PROFILED != 0 {
+            (*block).ready_time = (*block).push_time;
+        }
+        if request.notes & NOTE_WAIT != 0 || request.property.runs_on_pusher() {
+            core.execute(local, block, None);
+            if local.depth.get() == 0 && !local.draining.get() {
+                core.settle(local);
+            }
+        } else {
+            core.dispatch.submit(core, local, block, true);
+        }
+    }
+}
+
+type Pushed = (Enlisted, *mut Block, *mut Block);
+
+/// Fills a block and enlists it, under a pin: no user code runs here.
+#[inline]
+fn enlist<F: Send + 'static>(
+    core: &Arc<Core>,
+    local: &Local,
+    request: Request,
+    claims: &[Claim],
+    body: &'static Vtable,
+    closure: F,
+) -> Result<Pushed, Error> {
+    let guard = local.pin();
+    // After the pin: whoever stops the engine sets the flag, then waits until all earlier pins are gone.
+    let state = core.state.load(Relaxed);
+    if state & (STOPPED | SHUTDOWN) != 0 {
+        check_state(state, local, request)?;
+    }
+    for claim in claims {
+        resolve(core, claim.variable)?;
+    }
+    core.dispatch.admit(core, request.property, request.context)?;
+    if request.notes & NOTE_DELETE != 0 {
+        // The handle dies before the deletion is enlisted: pushes that come later are refused by it, those that are under way by
+        // what they find on the chain.
+        claims.iter().try_for_each(|claim| kill(core, claim.variable))?;
+    }
+    // SAFETY: nothing was read from a tail yet. The block is ours until it is enlisted; the class has room for the accesses; the
+    // claims were resolved above, sorted and without repeats.
+    unsafe {
+        let block = local.allocate(class_for(claims.len()));
+        let node: *mut Node = block.cast();
+        node.write(Node::new(claims.len() as u32));
+        (*block).property = request.property;
+        (*block).notes = request.notes;
+        (*block).priority = request.priority;
+        (*block).device = request.context.device();
+        (*block).device_id = request.context.id();
+        (*block).name = request.name.as_str();
+        (*block).body = body;
+        (*block).sequence = local.next_sequence();
+        if state & PROFILING != 0 && !request.name.as_str().is_empty() {
+            (*block).notes |= NOTE_PROFILED;
+            (*block).push_time = core.profiler.now();
+        }
+        closure::store(Block::closure(block), closure);
+        for (index, claim) in claims.iter().enumerate() {
+            let slot = core.memory.table.get(claim.variable.index).expect("resolved above");
+            let access = Access::new(&slot.chain, node, claim.mode);
+            Node::access(node, index as u32).write(access);
+        }
+        Block::enter(block, PENDING);
+        local.count_pushed();
+        let mut found = Found::new(local);
+        let enlisted = chain::enlist(node, &mut found);
+        drop(guard);
+        Ok((enlisted, block, found.first))
+    }
+}
+
+#[cold]
+fn check_state(state: u32, local: &Local, request: Request) -> Result<(), Error> {
+    // Operations that are still running while the engine drains may push what they need, and waits are part of draining.
+    let inside = local.depth.get() > 0 || request.notes & NOTE_WAIT != 0;
+    if state & STOPPED != 0 && !inside {
+        return Err(Error::new(
+            ErrorKind::Stopped,
+            "the engine is stopped: call start() before pushing",
+        ));
+    }
+    Ok(())
+}
+
+/// Counts the operation in, waiting for room if there is none.
+#[cold]
+fn make_room(core: &Arc<Core>, local: &Local) -> Result<(), Error> {
+    let bound = core.settings.bound;
+    let enter = || {
+        let mut now = core.in_flight.load(Relaxed);
+        while now < bound {
+            match core.in_flight.compare_exchange(now, now + 1, AcqRel, Relaxed) {
+                Ok(_) => return true,
+                Err(other) => now = other,
+            }
+        }
+        false
+    };
+    if enter() {
+        return Ok(());
+    }
+    if local.depth.get() > 0 {
+        // An operation that waited for room could wait for itself.
+        core.in_flight.fetch_add(1, AcqRel);
+        return Ok(());
+    }
+    match core.settings.when_full {
+        WhenFull::WouldBlock => {
+            return Err(Error::new(
+                ErrorKind::EngineFull,
+                format!("{bound} operations are in flight, as many as the bound allows: wait, or raise it"),
+            ));
+        }
+        WhenFull::Help => {
+            let mut entered = false;
+            while core.dispatch.help(core, &mut || {
+                entered = entered || enter();
+                !entered
+            }) && !entered
+            {
+                entered = enter();
+            }
+            core.settle(local);
+            if !entered {
+                core.room.wait(None, enter);
+            }
+        }
+        WhenFull::Block => {
+            core.room.wait(None, enter);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,284 @@
+//! Settings: what the builder and the environment can choose, checked in one place.
+
+use crate::error::{Error, ErrorKind};
+use crate::worker::affinity;
+pub use crate::worker::group::IdlePolicy;
+use std::fmt;
+use std::str::FromStr;
+
+/// Which of the three engines runs the operations.
+///
+/// ```
+/// use seriatim::Kind;
+/// assert_eq!("per-device".parse::<Kind>()?, Kind::PerDevice);
+/// assert_eq!(Kind::Naive.to_string(), "naive");
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Kind {
+    /// The pushing thread runs each operation at once; no threads. For tests, and quick in its own right.
+    Naive,
+    /// One shared queue for all workers, and one I/O worker.
+    Pooled,
+    /// Pinned workers with a queue each, a pool for prioritised operations, an I/O thread a device.
+    #[default]
+    PerDevice,
+}
+
+/// What a push does when as many operations are in flight as the bound allows.
+///
+/// ```
+/// use seriatim::{Engine, ErrorKind, WhenFull};
+/// let engine = Engine::builder().bound(1).when_full(WhenFull::WouldBlock).build()?;
+/// engine.op("slow").push(|_| std::thread::sleep(std::time::Duration::from_millis(20)))?;
+/// assert_eq!(engine.op("more").push(|_| ()).unwrap_err().kind(), ErrorKind::EngineFull);
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum WhenFull {
+    /// Wait until there is room.
+    #[default]
+    Block,
+    /// Run ready operations until there is room; wait if there are none.
+    Help,
+    /// Return an error of kind [`EngineFull`](crate::ErrorKind::EngineFull).
+    WouldBlock,
+}
+
+/// The settings of an engine, as its builder or the environment chose them.
+///
+/// ```
+/// let engine = seriatim::Engine::builder().cpu_workers(2).build()?;
+/// assert_eq!(engine.settings().cpu_workers, 2);
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// Which engine. `SERIATIM_ENGINE`: `naive`, `pooled`, `per-device` (default).
+    pub kind: Kind,
+    /// Workers for the processor. `SERIATIM_CPU_WORKERS`; default: one less than there are cores, at least 1.
+    pub cpu_workers: usize,
+    /// Workers for prioritised operations (per-device engine). `SERIATIM_PRIORITY_WORKERS`; default 4.
+    pub priority_workers: usize,
+    /// Workers for each GPU. `SERIATIM_GPU_WORKERS`; default 2. Kept for the device layer to come.
+    pub gpu_workers: usize,
+    /// Copy workers for each GPU. `SERIATIM_GPU_COPY_WORKERS`; default 1. Kept for the device layer to come.
+    pub gpu_copy_workers: usize,
+    /// Whether processor workers of the per-device engine are pinned. `SERIATIM_PIN`: `on` (default), `off`.
+    pub pin: bool,
+    /// The cores to pin to, round and round. `SERIATIM_CORES`, such as `0,2-5`; default: those of the calling thread.
+    pub cores: Vec<usize>,
+    /// What idle workers do. `SERIATIM_IDLE`: `spin`, `spin-then-park` (default), `park`.
+    pub idle: IdlePolicy,
+    /// Operations in flight at most; 0 (default): no bound. `SERIATIM_BOUND`.
+    pub bound: usize,
+    /// What a push does at the bound. `SERIATIM_WHEN_FULL`: `block` (default), `help`, `would-block`.
+    pub when_full: WhenFull,
+    /// Operations that a batch merges into one at most. `SERIATIM_BULK_SIZE`; default 15.
+    pub bulk_size: usize,
+    /// Whether a waiting thread runs ready operations. `SERIATIM_WAITERS_HELP`: `on` (default), `off`.
+    pub waiters_help: bool,
+    /// Threads that one operation may use itself. `SERIATIM_NESTED_THREADS`; default 1.
+    pub nested_threads: usize,
+    /// Whether the engine says on standard error what it starts and stops. `SERIATIM_INFO`: `on`, `off` (default).
+    pub info: bool,
+}
+
+const MOST_WORKERS: usize = 1024;
+
+impl Settings {
+    /// The defaults, on this machine.
+    pub(crate) fn new() -> Settings {
+        let cores = affinity::cores();
+        Settings {
+            kind: Kind::default(),
+            cpu_workers: cores.len().saturating_sub(1).max(1),
+            priority_workers: 4,
+            gpu_workers: 2,
+            gpu_copy_workers: 1,
+            pin: true,
+            cores,
+            idle: IdlePolicy::default(),
+            bound: 0,
+            when_full: WhenFull::default(),
+            bulk_size: 15,
+            waiters_help: true,
+            nested_threads: 1,
+            info: false,
+        }
+    }
+
+    /// Checks what the builder let through.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let counts = [
+            ("cpu_workers", self.cpu_workers, 1),
+            ("priority_workers", self.priority_workers, 1),
+            ("gpu_workers", self.gpu_workers, 1),
+            ("gpu_copy_workers", self.gpu_copy_workers, 1),
+            ("nested_threads", self.nested_threads, 1),
+        ];
+        for (name, value, least) in counts {
+            if !(least..=MOST_WORKERS).contains(&value) {
+                return Err(bad(name, &value.to_string(), &format!("{least} to {MOST_WORKERS}")));
+            }
+        }
+        if self.bulk_size == 0 {
+            return Err(bad("bulk_size", "0", "1 or more"));
+        }
+        if let Some(core) = self.cores.iter().find(|core| **core >= 1024) {
+            return Err(bad("cores", &core.to_string(), "core numbers from 0 to 1023"));
+        }
+        Ok(())
+    }
+
+    /// Reads every `SERIATIM_*` variable.
+    pub(crate) fn from_env() -> Result<Settings, Error> {
+        let mut settings = Settings::new();
+        for (key, value) in std::env::vars_os() {
+            let Some(key) = key.to_str().filter(|key| key.starts_with(PREFIX)) else {
+                continue;
+            };
+            let value = value.to_string_lossy();
+            settings.set(key, value.trim())?;
+        }
+        settings.check()?;
+        Ok(settings)
+    }
+
+    /// Changes one setting by the name of its environment variable.
+    pub(crate) fn set(&mut self, key: &str, value: &str) -> Result<(), Error> {
+        match key.strip_prefix(PREFIX).unwrap_or(key) {
+            "ENGINE" => self.kind = value.parse()?,
+            "CPU_WORKERS" => self.cpu_workers = count(key, value)?,
+            "PRIORITY_WORKERS" => self.priority_workers = count(key, value)?,
+            "GPU_WORKERS" => self.gpu_workers = count(key, value)?,
+            "GPU_COPY_WORKERS" => self.gpu_copy_workers = count(key, value)?,
+            "PIN" => self.pin = switch(key, value)?,
+            "CORES" => self.cores = cores(key, value)?,
+            "IDLE" => self.idle = value.parse()?,
+            "BOUND" => self.bound = count(key, value)?,
+            "WHEN_FULL" => self.when_full = value.parse()?,
+            "BULK_SIZE" => self.bulk_size = count(key, value)?,
+            "WAITERS_HELP" => self.waiters_help = switch(key, value)?,
+            "NESTED_THREADS" => self.nested_threads = count(key, value)?,
+            "INFO" => self.info = switch(key, value)?,
+            _ => {
+                let known: Vec<String> = KEYS.iter().map(|key| format!("{PREFIX}{key}")).collect();
+                return Err(Error::new(
+                    ErrorKind::BadSetting,
+                    format!("{key} is not a setting; there are {}", known.join(", ")),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+const PREFIX: &str = "SERIATIM_";
+const KEYS: [&str; 14] = [
+    "ENGINE",
+    "CPU_WORKERS",
+    "PRIORITY_WORKERS",
+    "GPU_WORKERS",
+    "GPU_COPY_WORKERS",
+    "PIN",
+    "CORES",
+    "IDLE",
+    "BOUND",
+    "WHEN_FULL",
+    "BULK_SIZE",
+    "WAITERS_HELP",
+    "NESTED_THREADS",
+    "INFO",
+];
+
+fn bad(name: &str, value: &str, valid: &str) -> Error {
+    Error::new(
+        ErrorKind::BadSetting,
+        format!("{name} cannot be '{value}': valid is {valid}"),
+    )
+}
+
+fn count(key: &str, value: &str) -> Result<usize, Error> {
+    value.parse().map_err(|_| bad(key, value, "a whole number"))
+}
+
+fn switch(key: &str, value: &str) -> Result<bool, Error> {
+    match value {
+        "on" | "1" | "true" => Ok(true),
+        "off" | "0" | "false" => Ok(false),
+        _ => Err(bad(key, value, "on, off")),
+    }
+}
+
+fn cores(key: &str, value: &str) -> Result<Vec<usize>, Error> {
+    let wrong = || bad(key, value, "core numbers from 0 to 1023 and ranges, such as 0,2-5");
+    let mut cores = Vec::new();
+    for part in value.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let first: usize = first.trim().parse().map_err(|_| wrong())?;
+        let last: usize = last.trim().parse().map_err(|_| wrong())?;
+        if first > last || last >= 1024 {
+            return Err(wrong());
+        }
+        cores.extend(first..=last);
+    }
+    Ok(cores)
+}
+
+macro_rules! named_values {
+    ($type:ident, $setting:literal, $($value:ident = $name:literal),+) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $($type::$value => $name),+ })
+            }
+        }
+        impl FromStr for $type {
+            type Err = Error;
+            fn from_str(value: &str) -> Result<$type, Error> {
+                match value {
+                    $($name => Ok($type::$value),)+
+                    _ => Err(bad($setting, value, [$($name),+].join(", ").as_str())),
+                }
+            }
+        }
+    };
+}
+
+named_values!(Kind, "the engine", Naive = "naive", Pooled = "pooled", PerDevice = "per-device");
+named_values!(IdlePolicy, "the idle policy", Spin = "spin", SpinThenPark = "spin-then-park", Park = "park");
+named_values!(WhenFull, "what to do when full", Block = "block", Help = "help", WouldBlock = "would-block");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_settable_and_errors_list_what_is_valid() {
+        let values = [
+            "pooled", "2", "3", "1", "1", "off", "0,2-3", "park", "10", "help", "4", "off", "2", "on",
+        ];
+        let mut settings = Settings::new();
+        for (key, value) in KEYS.iter().zip(values) {
+            settings.set(&format!("{PREFIX}{key}"), value).unwrap();
+        }
+        assert_eq!(settings.cores, [0, 2, 3]);
+        assert_eq!((settings.bound, settings.when_full), (10, WhenFull::Help));
+        for (key, valid) in [
+            ("SERIATIM_ENGINE", "naive, pooled, per-device"),
+            ("SERIATIM_IDLE", "spin, spin-then-park, park"),
+            ("SERIATIM_WHEN_FULL", "block, help, would-block"),
+            ("SERIATIM_PIN", "on, off"),
+            ("SERIATIM_CORES", "0,2-5"),
+            ("SERIATIM_BOUND", "a whole number"),
+            ("SERIATIM_WORKERS", "SERIATIM_CPU_WORKERS"),
+        ] {
+            let error = settings.set(key, "nonsense").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::BadSetting);
+            assert!(error.to_string().contains(valid), "{error}");
+        }
+        settings.cpu_workers = 0;
+        assert!(settings.check().unwrap_err().to_string().contains("1 to 1024"));
+    }
+}

@@ -1,0 +1,59 @@
+//! The handle of a variable.
+
+use std::fmt;
+
+/// A token for anything that operations read or change: a light handle that knows its engine and its generation.
+///
+/// Copying it copies the handle, not the variable. After [`delete_variable`](crate::Engine::delete_variable) every copy is
+/// refused with a typed error, also when its place has been given to a new variable.
+///
+/// ```
+/// let engine = seriatim::Engine::new()?;
+/// let x = engine.new_variable();
+/// engine.op("fill").writes([x]).push(|_| ())?;
+/// engine.wait_for_var(x)?;
+/// assert_eq!(engine.version(x)?, 1);
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Variable {
+    pub(crate) engine: u32,
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl Variable {
+    /// The handle as two words, for interfaces to other languages.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let x = engine.new_variable();
+    /// assert_eq!(seriatim::Variable::from_raw(x.into_raw()), x);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn into_raw(self) -> (u64, u32) {
+        (u64::from(self.engine) << 32 | u64::from(self.index), self.generation)
+    }
+
+    /// The handle that [`into_raw`](Variable::into_raw) made words of. Any other words make a handle that engines refuse.
+    ///
+    /// ```
+    /// let stray = seriatim::Variable::from_raw((0, 0));
+    /// let engine = seriatim::Engine::new()?;
+    /// assert!(engine.version(stray).is_err());
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn from_raw((place, generation): (u64, u32)) -> Variable {
+        Variable {
+            engine: (place >> 32) as u32,
+            index: place as u32,
+            generation,
+        }
+    }
+}
+
+impl fmt::Debug for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "variable {}.{}", self.index, self.generation / 2)
+    }
+}

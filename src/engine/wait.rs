@@ -1,0 +1,186 @@
+//! Waiting: for one variable, for everything, with and without a deadline.
+
+use super::core::{Core, STOPPED};
+use super::diagnose;
+use super::push::{push, resolve, Claim, Request};
+use super::variable::Variable;
+use super::waiters::remaining;
+use crate::device::Context;
+use crate::error::{Error, ErrorKind, Failure};
+use crate::operation::block::NOTE_WAIT;
+use crate::operation::closure::sync_vtable;
+use crate::operation::context::RunContext;
+use crate::operation::name::Name;
+use crate::operation::property::Property;
+use crate::sync::{AtomicBool, AtomicPtr, Ordering::*};
+use crate::variable::access::Mode;
+use std::cell::Cell;
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+/// Rounds that a waiter looks before it parks, and how many of them it does not yield the core.
+const LOOKS: u32 = 2000;
+const LOOKS_AWAKE: u32 = 1000;
+
+/// Where a waiting thread is told that its variable is free.
+struct Bell {
+    rung: AtomicBool,
+    /// The failure that the variable was marked with, an owned `Arc`.
+    failure: AtomicPtr<Failure>,
+    thread: Thread,
+}
+
+thread_local! {
+    /// The thread's bell, kept from wait to wait. A wait that ran out of time leaves its bell behind for the operation that
+    /// will still ring it.
+    static BELL: Cell<Option<Arc<Bell>>> = const { Cell::new(None) };
+}
+
+impl Bell {
+    fn take() -> Arc<Bell> {
+        BELL.try_with(Cell::take).ok().flatten().unwrap_or_else(|| {
+            Arc::new(Bell {
+                rung: AtomicBool::new(false),
+                failure: AtomicPtr::new(null_mut()),
+                thread: std::thread::current(),
+            })
+        })
+    }
+
+    fn put_back(bell: Arc<Bell>) {
+        bell.rung.store(false, Relaxed);
+        let _ = BELL.try_with(|slot| slot.set(Some(bell)));
+    }
+
+    fn ring(&self, failure: Option<&Arc<Failure>>) {
+        if let Some(failure) = failure {
+            let owned = Arc::into_raw(Arc::clone(failure)).cast_mut();
+            self.failure.store(owned, Relaxed);
+        }
+        // Release: the failure, and all that the writes before this wait have done.
+        self.rung.store(true, Release);
+        self.thread.unpark();
+    }
+
+    fn is_rung(&self) -> bool {
+        self.rung.load(Acquire)
+    }
+
+    fn take_failure(&self) -> Option<Arc<Failure>> {
+        if self.failure.load(Relaxed).is_null() {
+            return None;
+        }
+        let failure = self.failure.swap(null_mut(), AcqRel);
+        // SAFETY: `ring` stored an owned `Arc`, and the swap took it.
+        (!failure.is_null()).then(|| unsafe { Arc::from_raw(failure) })
+    }
+}
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        self.take_failure();
+    }
+}
+
+/// Waits until every write of `variable` that was pushed before is complete; then takes its error, if it is marked.
+pub fn for_variable(core: &Arc<Core>, variable: Variable, timeout: Option<Duration>) -> Result<(), Error> {
+    refuse_inside(core)?;
+    if is_quiet(core, variable)? {
+        return Ok(());
+    }
+    let deadline = timeout.map(|timeout| Instant::now() + timeout);
+    let bell = Bell::take();
+    let ringer = Arc::clone(&bell);
+    let ring = move |run: &RunContext<'_>| ringer.ring(run.inherited);
+    let request = Request {
+        context: Context::cpu(0),
+        property: Property::NoSkip,
+        priority: 0,
+        name: Name::default(),
+        notes: NOTE_WAIT,
+    };
+    let claim = Claim { variable, mode: Mode::Read };
+    push(core, request, &[claim], sync_vtable(&ring), ring)?;
+    if !listen(core, &bell, deadline) {
+        let pending = diagnose::pending_report(core, Some(variable));
+        return Err(Error::new(
+            ErrorKind::TimedOut,
+            format!("{variable:?} is not free after {:?}: {pending}", timeout.unwrap_or_default()),
+        ));
+    }
+    let failure = bell.take_failure();
+    Bell::put_back(bell);
+    // Another wait may have taken the error meanwhile: then it is theirs.
+    failure.and_then(|failure| failure.take()).map_or(Ok(()), Err)
+}
+
+/// Whether the variable has no pending write and no mark, which a look at its last access tells.
+fn is_quiet(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
+    let local = core.local();
+    let _pin = local.pin();
+    let slot = resolve(core, variable)?;
+    // SAFETY: pinned above.
+    Ok(unsafe { slot.chain.is_quiet() } && !slot.is_marked())
+}
+
+/// Waits for the bell, running ready operations meanwhile if the settings allow it; `false` at the deadline.
+fn listen(core: &Arc<Core>, bell: &Arc<Bell>, deadline: Option<Instant>) -> bool {
+    if deadline.is_none() && core.settings.waiters_help {
+        while !bell.is_rung() && core.dispatch.help(core, &mut || !bell.is_rung()) {}
+        core.settle(core.local());
+    }
+    for look in 0..LOOKS {
+        if bell.is_rung() {
+            return true;
+        }
+        if look < LOOKS_AWAKE {
+            std::hint::spin_loop();
+        } else {
+            std::thread::yield_now();
+        }
+    }
+    while !bell.is_rung() {
+        match remaining(deadline) {
+            Some(Duration::ZERO) => return bell.is_rung(),
+            Some(left) => std::thread::park_timeout(left),
+            None => std::thread::park(),
+        }
+    }
+    true
+}
+
+/// Waits until nothing is in flight; then takes all errors and returns the first.
+pub fn for_all(core: &Arc<Core>, timeout: Option<Duration>) -> Result<(), Error> {
+    refuse_inside(core)?;
+    if !drain(core, timeout) {
+        let pending = diagnose::pending_report(core, None);
+        return Err(Error::new(
+            ErrorKind::TimedOut,
+            format!("operations are in flight after {:?}: {pending}", timeout.unwrap_or_default()),
+        ));
+    }
+    core.failures.take_first().map_or(Ok(()), Err)
+}
+
+/// Waits until nothing is in flight; `false` if the time was up first.
+pub fn drain(core: &Arc<Core>, timeout: Option<Duration>) -> bool {
+    let deadline = timeout.map(|timeout| Instant::now() + timeout);
+    if timeout.is_none() && core.settings.waiters_help && core.state.load(Relaxed) & STOPPED == 0 {
+        while !core.is_quiescent() && core.dispatch.help(core, &mut || true) {}
+        core.settle(core.local());
+    }
+    core.quiescence.wait(deadline, || core.is_quiescent())
+}
+
+/// A wait inside an operation could wait for that very operation.
+fn refuse_inside(core: &Core) -> Result<(), Error> {
+    if !core.is_inside() {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::WaitInsideOperation,
+        "an operation cannot wait for its own engine: push what should follow as another operation",
+    ))
+}

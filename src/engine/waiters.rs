@@ -1,0 +1,84 @@
+//! Threads that wait for a condition of the whole engine: that nothing is in flight, or that there is room.
+//!
+//! A waiter announces itself before it looks at the condition for the last time, and whoever may have made it true looks
+//! for waiters after that; a fence on each side rules out that both miss. The list is locked, but only while somebody
+//! waits: operations come and go without touching it.
+
+use crate::sync::{fence, AtomicUsize, Ordering::*};
+use crossbeam_utils::CachePadded;
+use std::sync::{Mutex, PoisonError};
+use std::thread::{Thread, ThreadId};
+use std::time::{Duration, Instant};
+
+/// Rounds that a waiter looks at its condition before it parks.
+const LOOKS: u32 = 500;
+
+/// Threads waiting for one condition.
+pub struct Waiters {
+    count: CachePadded<AtomicUsize>,
+    threads: Mutex<Vec<Thread>>,
+}
+
+impl Waiters {
+    pub fn new() -> Waiters {
+        Waiters {
+            count: CachePadded::new(AtomicUsize::new(0)),
+            threads: Mutex::default(),
+        }
+    }
+
+    /// Waits until `done`, or until the deadline; says which. `done` is called again and again.
+    pub fn wait(&self, deadline: Option<Instant>, mut done: impl FnMut() -> bool) -> bool {
+        for _ in 0..LOOKS {
+            if done() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        let this = std::thread::current();
+        let id = this.id();
+        self.lock().push(this);
+        self.count.fetch_add(1, Relaxed);
+        // Against the fence in `notify`.
+        fence(SeqCst);
+        let outcome = loop {
+            if done() {
+                break true;
+            }
+            match remaining(deadline) {
+                Some(Duration::ZERO) => break false,
+                Some(left) => std::thread::park_timeout(left),
+                None => std::thread::park(),
+            }
+        };
+        self.count.fetch_sub(1, Relaxed);
+        self.forget(id);
+        outcome
+    }
+
+    fn forget(&self, id: ThreadId) {
+        let mut threads = self.lock();
+        if let Some(index) = threads.iter().position(|thread| thread.id() == id) {
+            threads.swap_remove(index);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Thread>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the waiters, if there are any and `worth` says that it is worth it.
+    #[inline]
+    pub fn notify(&self, worth: impl FnOnce() -> bool) {
+        // Against the fence in `wait`: either we see the waiter counted, or it sees what we have done.
+        fence(SeqCst);
+        if self.count.load(Relaxed) > 0 && worth() {
+            self.lock().iter().for_each(Thread::unpark);
+        }
+    }
+}
+
+/// The time left until the deadline; `None` without one.
+pub fn remaining(deadline: Option<Instant>) -> Option<Duration> {
+    deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+}

@@ -1,0 +1,73 @@
+//! Seriatim: a lock-free, allocation-pooled dependency engine for code that counts nanoseconds.
+//!
+//! A program pushes functions and says which variables each one reads and which it changes. The engine runs them in parallel and
+//! keeps one promise: *two functions, of which at least one changes a common variable, run in the order in which they were
+//! pushed.*
+//!
+//! ```
+//! use seriatim::{Data, Engine, Error};
+//!
+//! let engine = Engine::new()?;
+//! let x = Data::new(&engine, vec![1.0; 1000]);
+//! let y = Data::new(&engine, vec![2.0; 1000]);
+//!
+//! let (from, to) = (x.clone(), y.clone());
+//! engine.op("axpy").reads([&x]).writes([&y]).push(move |_| {
+//!     let (from, mut to) = (from.read()?, to.write()?);
+//!     to.iter_mut().zip(from.iter()).for_each(|(y, x)| *y += 3.0 * x);
+//!     Ok::<(), Error>(())
+//! })?;
+//!
+//! engine.wait_for_var(y.variable())?;
+//! assert_eq!(y.read()?[0], 5.0);
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! Start with [`Engine`]; [`Settings`] lists what can be chosen; [`Data`] carries values between operations. The protocol behind
+//! it all is explained in `src/variable/README.md`.
+
+#![deny(missing_docs)]
+#![cfg_attr(loom, allow(missing_docs, dead_code))]
+
+// Imports point one way: engine → worker → pool → operation, variable → sync.
+mod error;
+mod operation;
+mod pool;
+mod sync;
+mod variable;
+mod worker;
+
+#[cfg(not(loom))]
+mod data;
+mod device;
+#[cfg(not(loom))]
+mod engine;
+#[cfg(not(loom))]
+mod profile;
+
+#[cfg(not(loom))]
+pub use data::{Data, Ref, RefMut};
+#[cfg(not(loom))]
+pub use engine::{
+    Batch, Builder, Engine, IdlePolicy, Kind, MemberBuilder, OperationBuilder, Operator, Settings, Variable, WhenFull,
+};
+#[cfg(not(loom))]
+pub use profile::{Event, Profile, Summary, Times};
+
+pub use device::{Context, Device};
+pub use error::{Error, ErrorKind};
+pub use operation::closure::IntoOutcome;
+pub use operation::completion::Completion;
+pub use operation::context::RunContext;
+pub use operation::name::Name;
+pub use operation::property::Property;
+
+/// What the models in `loom-tests/` explore: the modules that the engine is made of.
+#[cfg(loom)]
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::operation::block;
+    pub use crate::pool::{home, local, magazine, memory, reclaim};
+    pub use crate::variable::{access, chain, state};
+    pub use crate::worker::{inbox, queue};
+}

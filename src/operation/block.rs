@@ -1,0 +1,143 @@
+//! The operation block: everything about one pushed operation, in two to four cache lines.
+//!
+//! Blocks come from pools ([`crate::pool`]) in size classes: 256 bytes for up to three accesses, twice as much for each
+//! class after that. The header and a small closure are at the front, the accesses behind.
+
+use super::closure::Vtable;
+use super::property::Property;
+use crate::device::Device;
+use crate::sync::{AtomicU32, Ordering};
+use crate::variable::access::{Access, Node, ACCESSES_OFFSET};
+use std::mem::MaybeUninit;
+use std::ptr::null_mut;
+
+/// Closures up to this many bytes are stored in the block.
+pub const INLINE_CLOSURE: usize = 64;
+/// Accesses of a block of class 0.
+pub const INLINE_ACCESSES: usize = 3;
+
+/// The block is in a pool or being filled.
+pub const FREE: u32 = 0;
+/// Pushed, and not yet running.
+pub const PENDING: u32 = 1;
+/// Running, or waiting for its asynchronous completion.
+pub const RUNNING: u32 = 2;
+
+/// A wait: runs on the thread that finds it ready, whatever that is, and is not skipped.
+pub const NOTE_WAIT: u8 = 1;
+/// Deletes its variable.
+pub const NOTE_DELETE: u8 = 1 << 1;
+/// Pushed while the profiler was on.
+pub const NOTE_PROFILED: u8 = 1 << 2;
+
+/// An operation block. Read through raw pointers: see [`crate::variable::chain`].
+#[repr(C, align(128))]
+pub struct Block {
+    /// What the variable protocol uses.
+    pub node: Node,
+    /// `FREE`, `PENDING` or `RUNNING`: for diagnosis only.
+    pub lifecycle: AtomicU32,
+    /// The size class of the block, fixed when it is allocated.
+    pub class: u8,
+    pub property: Property,
+    pub notes: u8,
+    pub device: Device,
+    pub priority: i32,
+    pub device_id: u32,
+    pub name: &'static str,
+    /// How to run and to drop the closure.
+    pub body: *const Vtable,
+    /// The next block of whatever list this one is in: ready, inbox, free.
+    pub link: *mut Block,
+    /// The home pool; while free, the next magazine of the pool's stacks.
+    pub home: *mut (),
+    /// Push order; while free and the first of a magazine, the number of blocks in it.
+    pub sequence: u64,
+    /// When it was pushed and when it became ready, in nanoseconds of the engine's clock, if profiled.
+    pub push_time: u64,
+    pub ready_time: u64,
+    closure: Closure,
+    accesses: Accesses,
+}
+
+#[repr(C, align(32))]
+struct Closure(MaybeUninit<[u8; INLINE_CLOSURE]>);
+
+#[cfg_attr(not(loom), repr(C, align(32)))]
+#[cfg_attr(loom, repr(C, align(512)))]
+struct Accesses(MaybeUninit<[Access; INLINE_ACCESSES]>);
+
+const _: () = assert!(std::mem::offset_of!(Block, node) == 0);
+const _: () = assert!(std::mem::offset_of!(Block, accesses) == ACCESSES_OFFSET);
+#[cfg(not(loom))]
+const _: () = assert!(std::mem::size_of::<Block>() == 256);
+
+/// The number of pooled size classes: 256 bytes to 64 KiB, 3 to 2043 accesses. Larger operations have a block of their own
+/// from the allocator.
+pub const CLASSES: usize = if cfg!(loom) { 2 } else { 9 };
+
+/// The size in bytes of a block of `class`.
+pub const fn size(class: u8) -> usize {
+    std::mem::size_of::<Block>() << class
+}
+
+/// The smallest class whose blocks hold `accesses` accesses.
+#[inline]
+pub fn class_for(accesses: usize) -> u8 {
+    let mut class = 0;
+    while (size(class) - ACCESSES_OFFSET) / std::mem::size_of::<Access>() < accesses {
+        class += 1;
+    }
+    class
+}
+
+impl Block {
+    /// Makes fresh memory a free block.
+    ///
+    /// # Safety
+    /// `this` is exclusively ours, aligned as `Block`, and `size(class)` bytes long.
+    pub unsafe fn initialise(this: *mut Block, class: u8) {
+        // SAFETY: exclusive and large enough by the contract. The closure and the accesses stay uninitialised.
+        unsafe {
+            this.write(Block {
+                node: Node::new(0),
+                lifecycle: AtomicU32::new(FREE),
+                class,
+                property: Property::Normal,
+                notes: 0,
+                device: Device::Cpu,
+                priority: 0,
+                device_id: 0,
+                name: "",
+                body: std::ptr::null(),
+                link: null_mut(),
+                home: null_mut(),
+                sequence: 0,
+                push_time: 0,
+                ready_time: 0,
+                closure: Closure(MaybeUninit::uninit()),
+                accesses: Accesses(MaybeUninit::uninit()),
+            });
+        }
+    }
+
+    /// Where the closure is stored.
+    ///
+    /// # Safety
+    /// `this` points to a block.
+    #[inline]
+    pub unsafe fn closure(this: *mut Block) -> *mut u8 {
+        // SAFETY: a place inside the block; no reference is made.
+        unsafe { (&raw mut (*this).closure).cast() }
+    }
+
+    /// Notes the stage of the operation's life, for whoever draws the pending graph.
+    ///
+    /// # Safety
+    /// `this` points to a block of ours.
+    #[inline]
+    pub unsafe fn enter(this: *mut Block, lifecycle: u32) {
+        // SAFETY: the block is ours. Release: a thread that reads PENDING also reads the header that was written before.
+        unsafe { (*this).lifecycle.store(lifecycle, Ordering::Release) }
+    }
+}

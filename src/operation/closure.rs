@@ -1,0 +1,168 @@
+//! Closure storage: small closures inside the operation block, larger ones in a box; and the calls that run or drop them.
+
+use super::block::INLINE_CLOSURE;
+use super::completion::{call, Completion};
+use super::context::RunContext;
+use crate::error::Fault;
+use std::mem::{align_of, size_of};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+/// What a closure may return: nothing, or a `Result` whose error can be shown.
+///
+/// ```
+/// let engine = seriatim::Engine::new()?;
+/// engine.op("quiet").push(|_| ())?;
+/// engine.op("fallible").push(|_| std::fs::metadata("/").map(|_| ()))?;
+/// engine.wait_for_all()?;
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "an operation must return `()` or `Result<(), E>` with `E: Display`, not `{Self}`"
+)]
+pub trait IntoOutcome {
+    /// The error's text, if there is one.
+    ///
+    /// ```
+    /// use seriatim::IntoOutcome;
+    /// assert_eq!(().into_outcome(), Ok(()));
+    /// assert_eq!(Err::<(), _>("no").into_outcome(), Err("no".to_string()));
+    /// ```
+    fn into_outcome(self) -> Result<(), String>;
+}
+
+impl IntoOutcome for () {
+    #[inline]
+    fn into_outcome(self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl<E: std::fmt::Display> IntoOutcome for Result<(), E> {
+    #[inline]
+    fn into_outcome(self) -> Result<(), String> {
+        self.map_err(|error| error.to_string())
+    }
+}
+
+/// How to run and to drop a stored closure. Both take the closure out of its storage: exactly one of them is called, once.
+pub struct Vtable {
+    pub run: Run,
+    /// Drops the closure without running it. Panics of its destructor are swallowed.
+    pub discard: unsafe fn(*mut u8),
+}
+
+/// How to run a stored closure. Neither form unwinds.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// The operation ends when the call returns.
+    Sync(unsafe fn(*mut u8, &RunContext<'_>) -> Result<(), Fault>),
+    /// The operation ends when its completion says so; an error here means that the call itself unwound. By then the
+    /// block may be another operation's.
+    Async(unsafe fn(*mut u8, &RunContext<'_>, Completion) -> Result<(), Fault>),
+}
+
+/// Whether closures of type `F` are stored inside the block.
+pub const fn is_inline<F>() -> bool {
+    size_of::<F>() <= INLINE_CLOSURE && align_of::<F>() <= 32
+}
+
+/// Stores a closure.
+///
+/// # Safety
+/// `storage` is an operation block's closure storage, and empty.
+#[inline]
+pub unsafe fn store<F: Send + 'static>(storage: *mut u8, closure: F) {
+    // SAFETY: `is_inline` has checked size and alignment; a box is one pointer.
+    unsafe {
+        if const { is_inline::<F>() } {
+            storage.cast::<F>().write(closure);
+        } else {
+            storage.cast::<Box<F>>().write(Box::new(closure));
+        }
+    }
+}
+
+/// Takes a closure out of its storage.
+///
+/// # Safety
+/// `storage` holds an `F` that was stored with [`store`]; it is empty afterwards.
+#[inline]
+unsafe fn take<F>(storage: *mut u8) -> F {
+    // SAFETY: by the contract.
+    unsafe {
+        if const { is_inline::<F>() } {
+            storage.cast::<F>().read()
+        } else {
+            *storage.cast::<Box<F>>().read()
+        }
+    }
+}
+
+unsafe fn discard<F>(storage: *mut u8) {
+    // SAFETY: the vtable belongs to the type that was stored.
+    let closure: F = unsafe { take(storage) };
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(closure))) {
+        drop(Fault::panicked(payload));
+    }
+}
+
+/// The calls for a synchronous closure of type `F`.
+pub struct SyncBody<F, R>(std::marker::PhantomData<(F, R)>);
+
+impl<F, R> SyncBody<F, R>
+where
+    F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
+    R: IntoOutcome,
+{
+    pub const VTABLE: &'static Vtable = &Vtable {
+        run: Run::Sync(Self::run),
+        discard: discard::<F>,
+    };
+
+    unsafe fn run(storage: *mut u8, run: &RunContext<'_>) -> Result<(), Fault> {
+        // SAFETY: the vtable belongs to the type that was stored.
+        let closure: F = unsafe { take(storage) };
+        match catch_unwind(AssertUnwindSafe(|| closure(run).into_outcome())) {
+            Ok(outcome) => outcome.map_err(Fault::failed),
+            Err(payload) => Err(Fault::panicked(payload)),
+        }
+    }
+}
+
+/// The calls for an asynchronous closure of type `G`.
+pub struct AsyncBody<G>(std::marker::PhantomData<G>);
+
+impl<G> AsyncBody<G>
+where
+    G: FnOnce(&RunContext<'_>, Completion) + Send + 'static,
+{
+    pub const VTABLE: &'static Vtable = &Vtable {
+        run: Run::Async(Self::run),
+        discard: discard::<G>,
+    };
+
+    unsafe fn run(
+        storage: *mut u8,
+        run: &RunContext<'_>,
+        completion: Completion,
+    ) -> Result<(), Fault> {
+        // SAFETY: the vtable belongs to the type that was stored. The closure is moved out before it is called, because
+        // the block may be recycled as soon as the completion is used.
+        let closure: G = unsafe { take(storage) };
+        call(completion, |completion| closure(run, completion))
+    }
+}
+
+/// The calls for a synchronous closure, by example.
+pub fn sync_vtable<F, R>(_: &F) -> &'static Vtable
+where
+    F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
+    R: IntoOutcome,
+{
+    SyncBody::<F, R>::VTABLE
+}
+
+/// The calls for an asynchronous closure, by example.
+pub fn async_vtable<G: FnOnce(&RunContext<'_>, Completion) + Send + 'static>(_: &G) -> &'static Vtable {
+    AsyncBody::<G>::VTABLE
+}

@@ -1,0 +1,137 @@
+//! The owned completion handle of an asynchronous operation.
+
+use super::block::Block;
+use crate::error::{ErrorKind, Fault};
+use std::cell::Cell;
+use std::fmt;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
+
+/// Who ends an operation: the engine.
+pub trait Finish: Send + Sync {
+    /// Ends an operation that ran asynchronously.
+    ///
+    /// # Safety
+    /// `block` is running and has not been ended.
+    unsafe fn finish(self: Arc<Self>, block: *mut Block, outcome: Result<(), Fault>);
+}
+
+/// Ends an asynchronous operation: from any thread, at any time, once.
+///
+/// Dropping it without a call fails the operation with
+/// [`CompletionDropped`](crate::ErrorKind::CompletionDropped), so that nothing waits for ever.
+///
+/// ```
+/// let engine = seriatim::Engine::new()?;
+/// let x = engine.new_variable();
+/// engine.op("fetch").writes([x]).push_async(|_, completion| {
+///     std::thread::spawn(move || completion.complete());
+/// })?;
+/// engine.wait_for_var(x)?;
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+pub struct Completion {
+    engine: Option<Arc<dyn Finish>>,
+    block: *mut Block,
+}
+
+// SAFETY: the block is an operation in flight, of which this handle is the only owner; it may end on any thread.
+unsafe impl Send for Completion {}
+// SAFETY: a shared handle offers nothing but `Debug`.
+unsafe impl Sync for Completion {}
+
+thread_local! {
+    /// The asynchronous operation whose closure this thread is calling, and its completion if that was dropped while
+    /// the closure unwinds: the operation then ends with the panic's message.
+    static CALLED: Cell<*mut Block> = const { Cell::new(std::ptr::null_mut()) };
+    static ORPHAN: Cell<Option<Completion>> = const { Cell::new(None) };
+}
+
+/// Calls the closure of an asynchronous operation. An unwinding one ends its operation, if it still owned the completion;
+/// otherwise the fault is returned.
+pub fn call(completion: Completion, closure: impl FnOnce(Completion)) -> Result<(), Fault> {
+    let before = CALLED.replace(completion.block);
+    let outcome = catch_unwind(AssertUnwindSafe(|| closure(completion)));
+    CALLED.set(before);
+    let Err(payload) = outcome else { return Ok(()) };
+    let fault = Fault::panicked(payload);
+    match ORPHAN.take() {
+        Some(mut orphan) => {
+            orphan.end(Err(fault));
+            Ok(())
+        }
+        None => Err(fault),
+    }
+}
+
+impl Completion {
+    /// # Safety
+    /// `block` is running, and this is its only completion.
+    pub(crate) unsafe fn new(engine: Arc<dyn Finish>, block: *mut Block) -> Completion {
+        Completion {
+            engine: Some(engine),
+            block,
+        }
+    }
+
+    /// Ends the operation well.
+    ///
+    /// Runs what becomes ready, if it is of the kind that runs on the thread that finds it (the naive engine's
+    /// operations); otherwise hands it to the workers and returns.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// engine.op("at once").push_async(|_, completion| completion.complete())?;
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn complete(mut self) {
+        self.end(Ok(()));
+    }
+
+    /// Ends the operation with an error, which marks the variables that it changes.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let x = engine.new_variable();
+    /// engine.op("fetch").writes([x]).push_async(|_, completion| completion.fail("no route"))?;
+    /// assert!(engine.wait_for_var(x).unwrap_err().to_string().contains("no route"));
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn fail(mut self, error: impl fmt::Display) {
+        self.end(Err(Fault::failed(error.to_string())));
+    }
+
+    fn end(&mut self, outcome: Result<(), Fault>) {
+        if let Some(engine) = self.engine.take() {
+            // SAFETY: `engine` is taken only once, so this is the operation's only end.
+            unsafe { engine.finish(self.block, outcome) }
+        }
+    }
+}
+
+impl Drop for Completion {
+    fn drop(&mut self) {
+        if self.engine.is_none() {
+            return;
+        }
+        if std::thread::panicking() && CALLED.try_with(Cell::get) == Ok(self.block) {
+            let orphan = Completion {
+                engine: self.engine.take(),
+                block: self.block,
+            };
+            ORPHAN.set(Some(orphan));
+            return;
+        }
+        self.end(Err(Fault {
+            kind: ErrorKind::CompletionDropped,
+            message: "its completion was dropped: call complete() or fail() on every path".to_owned(),
+        }));
+    }
+}
+
+impl fmt::Debug for Completion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Completion")
+    }
+}

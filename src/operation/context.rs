@@ -1,0 +1,77 @@
+//! What an operation is told when it runs.
+
+use crate::device::Context;
+use crate::error::Failure;
+use std::sync::Arc;
+
+/// What an operation is told when it runs: where, under which name, and how many threads it may use itself.
+///
+/// ```
+/// let engine = seriatim::Engine::new()?;
+/// let x = engine.new_variable();
+/// engine.op("hello").writes([x]).push(|run| {
+///     assert_eq!(run.name(), "hello");
+///     assert_eq!(run.context(), seriatim::Context::cpu(0));
+/// })?;
+/// engine.wait_for_all()?;
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct RunContext<'a> {
+    pub(crate) context: Context,
+    pub(crate) name: &'static str,
+    pub(crate) worker: Option<usize>,
+    pub(crate) nested_threads: usize,
+    /// The failure that a variable of this operation is marked with, where that does not keep it from running.
+    pub(crate) inherited: Option<&'a Arc<Failure>>,
+}
+
+impl RunContext<'_> {
+    /// The context that the operation was pushed with.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// engine.op("where").push(|run| assert_eq!(run.context().id(), 0))?;
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn context(&self) -> Context {
+        self.context
+    }
+
+    /// The operation's name, empty if it has none.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// engine.op("who").push(|run| assert_eq!(run.name(), "who"))?;
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The number of the worker within its group, or `None` on a thread that is not the engine's: the caller of the naive
+    /// engine, a pusher, or a waiter that helps.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::builder().kind(seriatim::Kind::Naive).build()?;
+    /// engine.op("who").push(|run| assert_eq!(run.worker(), None))?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn worker(&self) -> Option<usize> {
+        self.worker
+    }
+
+    /// How many threads the operation may use itself, from [`Builder::nested_threads`](crate::Builder::nested_threads).
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::builder().nested_threads(4).build()?;
+    /// engine.op("solve").push(|run| assert_eq!(run.nested_threads(), 4))?;
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn nested_threads(&self) -> usize {
+        self.nested_threads
+    }
+}

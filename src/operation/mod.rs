@@ -1,0 +1,8 @@
+//! Operations: their blocks, their closures, and the handles that end or repeat them.
+
+pub mod block;
+pub mod closure;
+pub mod completion;
+pub mod context;
+pub mod name;
+pub mod property;

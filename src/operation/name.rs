@@ -1,0 +1,52 @@
+//! Names of operations: static text, or text that is interned once.
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+
+/// The name of an operation: cheap to copy, and never freed.
+///
+/// Made from a string literal at no cost. Made from a `String` it is interned: the first use of each text takes a lock
+/// and keeps the text for the life of the process, so make such names ahead of time and not for every push.
+///
+/// ```
+/// use seriatim::Name;
+/// let literal: Name = "axpy".into();
+/// let tile: Name = format!("gemm {}", 3).into();
+/// assert_eq!(literal.as_str(), "axpy");
+/// assert_eq!(tile.as_str(), "gemm 3");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Name(&'static str);
+
+impl Name {
+    /// The text.
+    ///
+    /// ```
+    /// assert_eq!(seriatim::Name::from("copy").as_str(), "copy");
+    /// ```
+    pub fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+impl From<&'static str> for Name {
+    #[inline]
+    fn from(text: &'static str) -> Name {
+        Name(text)
+    }
+}
+
+impl From<String> for Name {
+    fn from(text: String) -> Name {
+        static NAMES: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
+        // A poisoned set is as good as before: insertion is its only change.
+        let mut names = NAMES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let names = names.get_or_insert_with(HashSet::new);
+        if let Some(known) = names.get(text.as_str()) {
+            return Name(known);
+        }
+        let text: &'static str = Box::leak(text.into_boxed_str());
+        names.insert(text);
+        Name(text)
+    }
+}

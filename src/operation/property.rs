@@ -1,0 +1,67 @@
+//! What kind of work an operation is.
+
+/// What kind of work an operation is, which decides where it runs.
+///
+/// ```
+/// use seriatim::{Engine, Property};
+/// let engine = Engine::new()?;
+/// let x = engine.new_variable();
+/// engine.op("load").writes([x]).property(Property::CpuPrioritized).priority(3).push(|_| ())?;
+/// engine.wait_for_var(x)?;
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum Property {
+    /// Computes on the workers of its device.
+    #[default]
+    Normal,
+    /// Copies from a GPU; runs on the device's I/O thread.
+    CopyFromGpu,
+    /// Copies to a GPU; runs on the device's I/O thread.
+    CopyToGpu,
+    /// Computes on the pool of workers kept for prioritised operations.
+    CpuPrioritized,
+    /// Computes on a GPU before its other operations.
+    GpuPrioritized,
+    /// Only starts something: runs on the pushing thread when it is ready at once.
+    Async,
+    /// Deletes a variable: as `Async`, and runs even after [`notify_shutdown`](crate::Engine::notify_shutdown).
+    DeleteVar,
+    /// Runs even when what it uses is marked by a failure.
+    NoSkip,
+}
+
+impl Property {
+    /// Every property, in the order of their numbers.
+    pub(crate) const ALL: [Property; 8] = [
+        Property::Normal,
+        Property::CopyFromGpu,
+        Property::CopyToGpu,
+        Property::CpuPrioritized,
+        Property::GpuPrioritized,
+        Property::Async,
+        Property::DeleteVar,
+        Property::NoSkip,
+    ];
+
+    /// The property with this number, as the C interface has them.
+    ///
+    /// ```
+    /// use seriatim::Property;
+    /// assert_eq!(Property::from_number(5), Some(Property::Async));
+    /// assert_eq!(Property::from_number(8), None);
+    /// ```
+    pub fn from_number(number: u8) -> Option<Property> {
+        Property::ALL.get(usize::from(number)).copied()
+    }
+
+    pub(crate) fn is_copy(self) -> bool {
+        matches!(self, Property::CopyFromGpu | Property::CopyToGpu)
+    }
+
+    /// Whether the pushing thread runs the operation itself if nothing holds it up.
+    pub(crate) fn runs_on_pusher(self) -> bool {
+        matches!(self, Property::Async | Property::DeleteVar)
+    }
+}

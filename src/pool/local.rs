@@ -1,0 +1,263 @@
+//! What one thread keeps for one engine: its home, its place in the reclaimer, blocks on their way to other homes, and what
+//! it is running.
+
+use super::home::Home;
+use super::magazine::Magazine;
+use super::memory::Memory;
+use super::reclaim::{Epoch, Reclaim};
+use crate::operation::block::{Block, CLASSES};
+use crate::sync::Ordering::*;
+use crate::variable::chain;
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::ptr::null;
+use std::sync::Arc;
+
+/// A magazine for another home is sent when it holds this many blocks, or when its collector has nothing else to do.
+const SEND: usize = 32;
+
+/// What one thread keeps for one engine.
+pub struct Local {
+    home: *const Home,
+    handle: <Epoch as Reclaim>::Handle,
+    outgoing: UnsafeCell<Outgoing>,
+    /// How many operations of the engine this thread is inside of.
+    pub depth: Cell<u32>,
+    /// Operations that this thread has made ready and will run itself, oldest first.
+    pub first: Cell<*mut Block>,
+    pub last: Cell<*mut Block>,
+    /// Whether a loop further up the stack is running them.
+    pub draining: Cell<bool>,
+    /// Last, so that everything above is gone before the memory can be.
+    pub memory: Arc<Memory>,
+}
+
+struct Outgoing {
+    home: *const Home,
+    class: u8,
+    magazine: Magazine,
+}
+
+/// This thread's state for every engine that it has used.
+struct Locals(RefCell<Vec<Box<Local>>>);
+
+thread_local! {
+    static LAST: Cell<(u32, *const Local)> = const { Cell::new((0, null())) };
+    static LOCALS: Locals = const { Locals(RefCell::new(Vec::new())) };
+}
+
+impl Local {
+    /// The calling thread's state for the engine of `memory`. Costs about a nanosecond when the thread used the same
+    /// engine last.
+    #[inline]
+    pub fn of(memory: &Arc<Memory>) -> &Local {
+        let (id, local) = LAST.get();
+        if id == memory.id {
+            // SAFETY: set below for this thread; entries are dropped at the end of the thread, or when their engine is
+            // closed, and then its id is never asked for again.
+            return unsafe { &*local };
+        }
+        Local::find(memory)
+    }
+
+    #[cold]
+    fn find(memory: &Arc<Memory>) -> &Local {
+        let found = LOCALS.try_with(|locals| {
+            let mut locals = locals.0.borrow_mut();
+            if let Some(known) = locals.iter().find(|local| local.memory.id == memory.id) {
+                return &raw const **known;
+            }
+            // A good moment to forget engines that are gone.
+            locals.retain(|local| !local.memory.closed.load(Acquire) || local.depth.get() > 0);
+            locals.push(Box::new(Local::new(memory)));
+            &raw const **locals.last().expect("pushed just now")
+        });
+        match found {
+            Ok(local) => {
+                LAST.set((memory.id, local));
+                // SAFETY: boxed, so it stays where it is; see `of` for its life.
+                unsafe { &*local }
+            }
+            // The thread is ending and its state is gone, but one of its destructors still ends an operation. Such a
+            // call gets a state that is never taken down.
+            Err(_) => Box::leak(Box::new(Local::new(memory))),
+        }
+    }
+
+    fn new(memory: &Arc<Memory>) -> Local {
+        Local {
+            home: memory.settle(),
+            handle: memory.reclaim.register(),
+            outgoing: UnsafeCell::new(Outgoing {
+                home: null(),
+                class: 0,
+                magazine: Magazine::new(),
+            }),
+            depth: Cell::new(0),
+            first: Cell::new(std::ptr::null_mut()),
+            last: Cell::new(std::ptr::null_mut()),
+            draining: Cell::new(false),
+            memory: Arc::clone(memory),
+        }
+    }
+
+    /// The thread's home.
+    #[inline]
+    pub fn home(&self) -> &Home {
+        // SAFETY: homes live as long as the memory, which we hold.
+        unsafe { &*self.home }
+    }
+
+    /// Starts looking at tails: nothing that can be reached from now on is reused until the guard is gone.
+    #[inline]
+    pub fn pin(&self) -> <Epoch as Reclaim>::Guard {
+        self.look_at_tails();
+        Epoch::pin(&self.handle)
+    }
+
+    #[inline]
+    fn look_at_tails(&self) {
+        let home = self.home();
+        if !home.looks_at_tails.get() {
+            home.looks_at_tails.set(true);
+            self.memory.add_looker();
+        }
+    }
+
+    /// Whether no other thread looks at tails: what cannot be reached any more may then be reused at once.
+    pub fn is_alone(&self) -> bool {
+        self.look_at_tails();
+        self.memory.has_one_looker()
+    }
+
+    /// A free block of `class`.
+    ///
+    /// # Safety
+    /// The caller holds no address that it read from a tail.
+    #[inline]
+    pub unsafe fn allocate(&self, class: u8) -> *mut Block {
+        if usize::from(class) >= CLASSES {
+            return Memory::allocate_large(class);
+        }
+        let home = self.home();
+        // SAFETY: the home is ours; the rest is the caller's word.
+        unsafe {
+            let block = home.allocate(class, &self.memory, &self.handle);
+            (*block).home = self.home.cast_mut().cast();
+            block
+        }
+    }
+
+    /// Takes a spent block out of use.
+    ///
+    /// # Safety
+    /// The block is spent, and came from [`Local::allocate`] of a thread of the same engine.
+    #[inline]
+    pub unsafe fn retire(&self, block: *mut Block) {
+        // SAFETY: spent, so only helpers may still look at it, and they do not look at these fields.
+        unsafe {
+            if usize::from((*block).class) >= CLASSES {
+                self.retire_large(block);
+            } else if (*block).home.cast_const().cast() == self.home {
+                self.home().keep(block);
+            } else {
+                self.send_home(block);
+            }
+        }
+    }
+
+    #[inline]
+    unsafe fn send_home(&self, block: *mut Block) {
+        // SAFETY: the cell is this thread's, and nothing below calls back into it.
+        unsafe {
+            let home = (*block).home.cast_const().cast::<Home>();
+            let class = (*block).class;
+            let outgoing = &mut *self.outgoing.get();
+            if outgoing.home != home || outgoing.class != class || outgoing.magazine.len() >= SEND {
+                outgoing.send();
+                outgoing.home = home;
+                outgoing.class = class;
+            }
+            outgoing.magazine.push(block);
+        }
+    }
+
+    #[cold]
+    unsafe fn retire_large(&self, block: *mut Block) {
+        // SAFETY: the block is spent; once detached it cannot be reached by a thread that pins from now on.
+        unsafe {
+            chain::detach(block.cast());
+            let guard = Epoch::pin(&self.handle);
+            Epoch::defer(&guard, move || Memory::free_large(block));
+        }
+    }
+
+    /// Defers `reuse` until no thread looks at what it could reach now.
+    ///
+    /// # Safety
+    /// As [`Reclaim::defer`].
+    pub unsafe fn defer(&self, reuse: impl FnOnce() + 'static) {
+        // SAFETY: passed on.
+        unsafe { Epoch::defer(&self.pin(), reuse) }
+    }
+
+    /// Sends home what was collected. For when there is nothing else to do.
+    pub fn flush(&self) {
+        // SAFETY: the cell is this thread's.
+        unsafe { (*self.outgoing.get()).send() }
+    }
+
+    /// The next number in push order.
+    #[inline]
+    pub fn next_sequence(&self) -> u64 {
+        let home = self.home();
+        let mut range = home.sequences.take();
+        let next = range.next().unwrap_or_else(|| {
+            range = self.memory.sequences();
+            range.next().expect("a fresh range is not empty")
+        });
+        home.sequences.set(range);
+        next
+    }
+
+    /// Counts an operation as pushed. Before it is enlisted: see [`Memory::tally`].
+    #[inline]
+    pub fn count_pushed(&self) {
+        let counter = &self.home().pushed;
+        counter.store(counter.load(Relaxed) + 1, Release);
+    }
+
+    /// Counts an operation as completed. After all its effects.
+    #[inline]
+    pub fn count_completed(&self) {
+        let counter = &self.home().completed;
+        counter.store(counter.load(Relaxed) + 1, Release);
+    }
+}
+
+impl Outgoing {
+    fn send(&mut self) {
+        let magazine = std::mem::replace(&mut self.magazine, Magazine::new());
+        if !magazine.is_empty() {
+            // SAFETY: homes live as long as the memory.
+            unsafe { (*self.home).accept(self.class, magazine) };
+        }
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.flush();
+        let home = self.home();
+        if home.looks_at_tails.replace(false) {
+            self.memory.remove_looker();
+        }
+        // SAFETY: nothing of this thread uses the home again.
+        unsafe { home.leave() };
+    }
+}
+
+impl Drop for Locals {
+    fn drop(&mut self) {
+        let _ = LAST.try_with(|last| last.set((0, null())));
+    }
+}

@@ -1,0 +1,168 @@
+//! Magazines: lists of free blocks, and the lock-free stack that carries them between threads.
+
+use crate::operation::block::Block;
+use crate::sync::{AtomicPtr, Ordering::*};
+use std::ptr::null_mut;
+
+/// A list of free blocks of one class, linked through `link`, that no other thread can see.
+pub struct Magazine {
+    first: *mut Block,
+    last: *mut Block,
+    count: usize,
+}
+
+// SAFETY: a magazine owns its blocks.
+unsafe impl Send for Magazine {}
+
+impl Magazine {
+    pub const fn new() -> Magazine {
+        Magazine {
+            first: null_mut(),
+            last: null_mut(),
+            count: 0,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Adds a block.
+    ///
+    /// # Safety
+    /// The block is free and ours.
+    #[inline]
+    pub unsafe fn push(&mut self, block: *mut Block) {
+        // SAFETY: ours by the contract.
+        unsafe { (*block).link = self.first };
+        if self.first.is_null() {
+            self.last = block;
+        }
+        self.first = block;
+        self.count += 1;
+    }
+
+    /// Takes the block that was added last.
+    #[inline]
+    pub fn pop(&mut self) -> Option<*mut Block> {
+        if self.first.is_null() {
+            return None;
+        }
+        let block = self.first;
+        // SAFETY: the magazine owns the block.
+        self.first = unsafe { (*block).link };
+        self.count -= 1;
+        if self.first.is_null() {
+            self.last = null_mut();
+        }
+        Some(block)
+    }
+
+    /// Adds all blocks of another magazine.
+    pub fn append(&mut self, other: Magazine) {
+        if other.first.is_null() {
+            return;
+        }
+        // SAFETY: both magazines own their blocks.
+        unsafe { (*other.last).link = self.first };
+        if self.first.is_null() {
+            self.last = other.last;
+        }
+        self.first = other.first;
+        self.count += other.count;
+    }
+
+    /// Calls `visit` for every block.
+    pub fn for_each(&self, mut visit: impl FnMut(*mut Block)) {
+        let mut block = self.first;
+        while !block.is_null() {
+            visit(block);
+            // SAFETY: the magazine owns the block.
+            block = unsafe { (*block).link };
+        }
+    }
+
+    /// Takes the magazine apart into something that fits a word: its first block, which remembers the rest.
+    pub fn pack(self) -> *mut Block {
+        if !self.first.is_null() {
+            // SAFETY: the magazine owns its blocks; both fields are unused while a block is free.
+            unsafe {
+                (*self.first).sequence = self.count as u64;
+                (*self.first).push_time = self.last.expose_provenance() as u64;
+            }
+        }
+        self.first
+    }
+
+    /// Undoes [`Magazine::pack`].
+    ///
+    /// # Safety
+    /// `first` is what `pack` returned, and is unpacked once.
+    pub unsafe fn unpack(first: *mut Block) -> Magazine {
+        if first.is_null() {
+            return Magazine::new();
+        }
+        // SAFETY: by the contract.
+        unsafe {
+            Magazine {
+                first,
+                last: std::ptr::with_exposed_provenance_mut((*first).push_time as usize),
+                count: (*first).sequence as usize,
+            }
+        }
+    }
+}
+
+/// A lock-free stack of magazines: any thread pushes, one takes all. Taking all at once leaves no room for ABA.
+pub struct Stack {
+    head: AtomicPtr<Block>,
+}
+
+impl Stack {
+    pub fn new() -> Stack {
+        Stack {
+            head: AtomicPtr::new(null_mut()),
+        }
+    }
+
+    /// Adds a magazine. Lock-free: a retry means that another push or a take succeeded.
+    pub fn push(&self, magazine: Magazine) {
+        let first = magazine.pack();
+        if first.is_null() {
+            return;
+        }
+        let mut head = self.head.load(Relaxed);
+        loop {
+            // SAFETY: the magazine is ours until the exchange succeeds; `home` is unused in a block on its way home.
+            unsafe { (*first).home = head.cast() };
+            // Release: the owner finds the blocks as we left them.
+            match self.head.compare_exchange(head, first, Release, Relaxed) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Takes everything, as one magazine.
+    pub fn take(&self) -> Magazine {
+        let mut all = Magazine::new();
+        if self.head.load(Relaxed).is_null() {
+            return all;
+        }
+        // Acquire: pairs with the releases of all pushes, which form one release sequence.
+        let mut first = self.head.swap(null_mut(), Acquire);
+        while !first.is_null() {
+            // SAFETY: the swap made every magazine of the stack ours.
+            unsafe {
+                let next = (*first).home.cast();
+                all.append(Magazine::unpack(first));
+                first = next;
+            }
+        }
+        all
+    }
+}

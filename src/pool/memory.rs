@@ -1,0 +1,261 @@
+//! All the memory of one engine: slabs, homes, the depot between them, and the table of variables.
+//!
+//! It outlives the engine for as long as a thread that used the engine still has its home open.
+
+use super::home::{Home, MAGAZINE};
+use super::magazine::Magazine;
+use super::reclaim::Epoch;
+use crate::operation::block::{self, Block, CLASSES};
+#[cfg(not(loom))]
+use crate::variable::table::Table;
+use crate::sync::{fence, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
+use crossbeam_utils::CachePadded;
+use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
+use std::ptr::null_mut;
+
+/// All the memory of one engine.
+pub struct Memory {
+    /// First, to be dropped first: the reclaimer runs what was deferred, which puts blocks into homes.
+    pub reclaim: Epoch,
+    /// Tells engines apart, also in the handles of their variables.
+    pub id: u32,
+    /// Whether the engine is gone, and its threads may forget it.
+    pub closed: AtomicBool,
+    /// Threads that look at tails: pushers and waiters.
+    lookers: CachePadded<AtomicUsize>,
+    /// Where the next range of sequence numbers starts.
+    sequences: CachePadded<AtomicU64>,
+    homes: AtomicPtr<Entry>,
+    slabs: AtomicPtr<Slab>,
+    depot: [object_pool::Pool<Magazine>; CLASSES],
+    #[cfg(not(loom))]
+    pub table: Table,
+}
+
+struct Entry {
+    home: Home,
+    next: *mut Entry,
+}
+
+/// One allocation, cut into blocks of one class.
+struct Slab {
+    blocks: *mut u8,
+    class: u8,
+    count: usize,
+    next: *mut Slab,
+}
+
+// SAFETY: the lists are append-only and atomic; what they hold is `Sync` or reached by its owner only.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+static IDS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
+
+impl Memory {
+    pub fn new() -> Memory {
+        Memory {
+            reclaim: Epoch::new(),
+            id: IDS.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            closed: AtomicBool::new(false),
+            lookers: CachePadded::new(AtomicUsize::new(0)),
+            sequences: CachePadded::new(AtomicU64::new(1)),
+            homes: AtomicPtr::new(null_mut()),
+            slabs: AtomicPtr::new(null_mut()),
+            depot: std::array::from_fn(|_| object_pool::Pool::from_vec(Vec::new())),
+            #[cfg(not(loom))]
+            table: Table::new(),
+        }
+    }
+
+    /// The home of a thread that is new to the engine: one whose owner is gone, or a fresh one.
+    pub fn settle(&self) -> &Home {
+        if let Some(home) = self.homes().find(|home| home.adopt()) {
+            return home;
+        }
+        let entry = Box::into_raw(Box::new(Entry {
+            home: Home::new(),
+            next: self.homes.load(Relaxed),
+        }));
+        loop {
+            // SAFETY: ours until the exchange succeeds.
+            let next = unsafe { (*entry).next };
+            // Release: the home is written before it can be found.
+            match self.homes.compare_exchange(next, entry, Release, Relaxed) {
+                // SAFETY: entries live as long as the memory.
+                Ok(_) => return unsafe { &(*entry).home },
+                // SAFETY: still ours.
+                Err(now) => unsafe { (*entry).next = now },
+            }
+        }
+    }
+
+    /// Every home there has ever been.
+    pub fn homes(&self) -> impl Iterator<Item = &Home> {
+        let mut entry = self.homes.load(Acquire);
+        std::iter::from_fn(move || {
+            // SAFETY: entries are written before they are published, and live as long as the memory.
+            let this = unsafe { entry.as_ref() }?;
+            entry = this.next;
+            Some(&this.home)
+        })
+    }
+
+    /// Operations completed and pushed. If the two are equal, there was a moment during the call at which nothing was in
+    /// flight: the completed are counted first, both only grow, and an operation is counted as pushed before it can complete.
+    pub fn tally(&self) -> (u64, u64) {
+        // Acquire: an operation counted as completed has had its effects, and was counted as pushed.
+        let completed = self.homes().map(|home| home.completed.load(Acquire)).sum();
+        let pushed = self.homes().map(|home| home.pushed.load(Acquire)).sum();
+        (completed, pushed)
+    }
+
+    /// Whether the caller, who is counted, is the only one who looks at tails.
+    ///
+    /// What became unreachable did so before the fence. A thread that joins does so before a fence of its own: if that one comes
+    /// first, it is counted here; if ours does, its looks come after the time at which the memory could last be reached.
+    pub fn has_one_looker(&self) -> bool {
+        fence(SeqCst);
+        self.lookers.load(Relaxed) <= 1
+    }
+
+    /// Counts a thread among those who look at tails.
+    pub fn add_looker(&self) {
+        self.lookers.fetch_add(1, SeqCst);
+        // Orders the count before every later look: `has_one_looker` is the other side.
+        fence(SeqCst);
+    }
+
+    /// The thread has looked for the last time.
+    pub fn remove_looker(&self) {
+        // Release: its looks are over before it is counted out.
+        self.lookers.fetch_sub(1, Release);
+    }
+
+    /// A range of sequence numbers for one thread.
+    pub fn sequences(&self) -> std::ops::Range<u64> {
+        const RANGE: u64 = 64;
+        let start = self.sequences.fetch_add(RANGE, Relaxed);
+        start..start + RANGE
+    }
+
+    /// A magazine from the depot, or a new one.
+    #[cold]
+    pub fn fetch(&self, class: u8) -> Magazine {
+        match self.depot[usize::from(class)].try_pull() {
+            Some(magazine) => magazine.detach().1,
+            None => self.new_slab(class),
+        }
+    }
+
+    /// Gives a magazine to the depot.
+    #[cold]
+    pub fn put_away(&self, class: u8, magazine: Magazine) {
+        self.depot[usize::from(class)].attach(magazine);
+    }
+
+    fn new_slab(&self, class: u8) -> Magazine {
+        let count = (MAGAZINE >> class).max(1);
+        let layout = slab_layout(class, count);
+        // SAFETY: the layout is not empty.
+        let blocks = unsafe { alloc(layout) };
+        if blocks.is_null() {
+            handle_alloc_error(layout);
+        }
+        let mut magazine = Magazine::new();
+        for index in (0..count).rev() {
+            // SAFETY: inside the fresh allocation, and nobody else's.
+            unsafe {
+                let block = blocks.add(index * block::size(class)).cast::<Block>();
+                Block::initialise(block, class);
+                magazine.push(block);
+            }
+        }
+        let slab = Box::into_raw(Box::new(Slab {
+            blocks,
+            class,
+            count,
+            next: self.slabs.load(Relaxed),
+        }));
+        loop {
+            // SAFETY: ours until the exchange succeeds.
+            let next = unsafe { (*slab).next };
+            // Release: the blocks are initialised before a thread that draws the graph can find them.
+            match self.slabs.compare_exchange(next, slab, Release, Relaxed) {
+                Ok(_) => return magazine,
+                // SAFETY: still ours.
+                Err(now) => unsafe { (*slab).next = now },
+            }
+        }
+    }
+
+    /// A block of a class that is not pooled, straight from the allocator.
+    #[cold]
+    pub fn allocate_large(class: u8) -> *mut Block {
+        let layout = slab_layout(class, 1);
+        // SAFETY: the layout is not empty; the fresh memory is nobody else's.
+        unsafe {
+            let block = alloc(layout).cast::<Block>();
+            if block.is_null() {
+                handle_alloc_error(layout);
+            }
+            Block::initialise(block, class);
+            block
+        }
+    }
+
+    /// Gives back what `allocate_large` made.
+    ///
+    /// # Safety
+    /// No thread can reach the block.
+    pub unsafe fn free_large(block: *mut Block) {
+        // SAFETY: same layout as at its allocation.
+        unsafe { dealloc(block.cast(), slab_layout((*block).class, 1)) }
+    }
+
+    /// Every pooled block, whatever its state.
+    pub fn blocks(&self) -> impl Iterator<Item = *mut Block> {
+        let mut slab = self.slabs.load(Acquire);
+        let mut index = 0;
+        std::iter::from_fn(move || loop {
+            // SAFETY: slabs are written before they are published, and live as long as the memory.
+            let this = unsafe { slab.as_ref() }?;
+            if index < this.count {
+                // SAFETY: inside the slab.
+                let block = unsafe { this.blocks.add(index * block::size(this.class)) };
+                index += 1;
+                return Some(block.cast());
+            }
+            slab = this.next;
+            index = 0;
+        })
+    }
+}
+
+fn slab_layout(class: u8, count: usize) -> Layout {
+    Layout::from_size_align(block::size(class) * count, std::mem::align_of::<Block>())
+        .expect("a slab fits the address space")
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // Runs what was deferred, before the homes that it returns blocks to are gone. All members have left: each holds
+        // the memory.
+        drop(std::mem::replace(&mut self.reclaim, Epoch::new()));
+        let mut entry = self.homes.load(Acquire);
+        while !entry.is_null() {
+            // SAFETY: made by `settle` from a box, and nobody else is left.
+            let this = unsafe { Box::from_raw(entry) };
+            entry = this.next;
+        }
+        let mut slab = self.slabs.load(Acquire);
+        while !slab.is_null() {
+            // SAFETY: made by `new_slab` from a box and with this layout.
+            unsafe {
+                let this = Box::from_raw(slab);
+                dealloc(this.blocks, slab_layout(this.class, this.count));
+                slab = this.next;
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The statistics of each operation name, from histograms.
+
+use super::recorder::Event;
+use hdrhistogram::Histogram;
+use std::collections::HashMap;
+use std::fmt::Write;
+
+/// The distribution of one kind of time, in nanoseconds; percentiles to three digits.
+///
+/// ```
+/// let engine = seriatim::Engine::new()?;
+/// engine.start_profiling();
+/// engine.op("work").push(|_| ())?;
+/// engine.wait_for_all()?;
+/// let running = engine.profile().summaries()[0].running;
+/// assert!(running.min <= running.p50 && running.p50 <= running.max);
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Times {
+    /// The sum.
+    pub total: u64,
+    /// The least.
+    pub min: u64,
+    /// The greatest.
+    pub max: u64,
+    /// The mean.
+    pub mean: f64,
+    /// The median.
+    pub p50: u64,
+    /// The 99th percentile.
+    pub p99: u64,
+    /// The 99.9th percentile.
+    pub p999: u64,
+}
+
+/// The statistics of all operations of one name.
+///
+/// ```
+/// let engine = seriatim::Engine::new()?;
+/// engine.start_profiling();
+/// engine.op("work").push(|_| ())?;
+/// engine.wait_for_all()?;
+/// assert_eq!(engine.profile().summaries()[0].name, "work");
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Summary {
+    /// The name.
+    pub name: &'static str,
+    /// How many.
+    pub count: u64,
+    /// From the push until nothing held it up: time behind other operations.
+    pub waiting: Times,
+    /// From then until it started: time for want of a worker.
+    pub queueing: Times,
+    /// From its start to its end.
+    pub running: Times,
+}
+
+struct Recorder {
+    histogram: Histogram<u64>,
+    total: u64,
+}
+
+impl Recorder {
+    fn new() -> Recorder {
+        // Grows with what it sees; three digits.
+        let histogram = Histogram::new(3).expect("three significant digits are valid");
+        Recorder { histogram, total: 0 }
+    }
+
+    fn record(&mut self, nanoseconds: u64) {
+        self.histogram.saturating_record(nanoseconds);
+        self.total += nanoseconds;
+    }
+
+    fn times(&self) -> Times {
+        let histogram = &self.histogram;
+        Times {
+            total: self.total,
+            min: histogram.min(),
+            max: histogram.max(),
+            mean: self.total as f64 / histogram.len().max(1) as f64,
+            p50: histogram.value_at_quantile(0.5),
+            p99: histogram.value_at_quantile(0.99),
+            p999: histogram.value_at_quantile(0.999),
+        }
+    }
+}
+
+/// The statistics of each name, by total time running.
+pub fn summarise(events: &[Event]) -> Vec<Summary> {
+    let mut names: HashMap<&'static str, [Recorder; 3]> = HashMap::new();
+    for event in events {
+        let [waiting, queueing, running] =
+            names.entry(event.name).or_insert_with(|| std::array::from_fn(|_| Recorder::new()));
+        waiting.record(event.ready.saturating_sub(event.push));
+        queueing.record(event.start.saturating_sub(event.ready));
+        running.record(event.end.saturating_sub(event.start));
+    }
+    let summary = |(name, [waiting, queueing, running]): (_, [Recorder; 3])| Summary {
+        name,
+        count: running.histogram.len(),
+        waiting: waiting.times(),
+        queueing: queueing.times(),
+        running: running.times(),
+    };
+    let mut summaries: Vec<Summary> = names.into_iter().map(summary).collect();
+    summaries.sort_by_key(|summary| (std::cmp::Reverse(summary.running.total), summary.name));
+    summaries
+}
+
+/// The statistics as a table, in microseconds.
+pub fn render(summaries: &[Summary], lost: u64) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{:<20} {:<9} {:>8} {:>12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}   (µs)",
+        "operation", "time", "count", "total", "min", "mean", "p50", "p99", "p99.9", "max"
+    );
+    for summary in summaries {
+        let rows = [
+            ("running", summary.running),
+            ("queueing", summary.queueing),
+            ("waiting", summary.waiting),
+        ];
+        for (index, (label, times)) in rows.into_iter().enumerate() {
+            let name = if index == 0 { summary.name } else { "" };
+            let micro = |nanoseconds: u64| nanoseconds as f64 / 1e3;
+            let _ = writeln!(
+                text,
+                "{name:<20} {label:<9} {:>8} {:>12.1} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.2}",
+                summary.count,
+                micro(times.total),
+                micro(times.min),
+                times.mean / 1e3,
+                micro(times.p50),
+                micro(times.p99),
+                micro(times.p999),
+                micro(times.max),
+            );
+        }
+    }
+    if lost > 0 {
+        let _ = writeln!(text, "{lost} more operations were not recorded: the recorder was full");
+    }
+    text
+}

@@ -1,0 +1,405 @@
+//! Enlisting, propagating and completing: the lock-free protocol of a variable. `README.md` beside this file explains
+//! it step by step; the numbers in the comments are its steps.
+//!
+//! All pointers are raw on purpose: accesses are shared between threads through their atomic `state` only, and a
+//! reference to a block would claim more than any one thread may.
+
+use super::access::{Access, Mode, Node, Sink, CANCELLED};
+use super::state::{Change, State, COMPLETE, READABLE, VOID, WRITABLE};
+use crate::sync::{AtomicPtr, AtomicU32, Ordering::*};
+use std::ptr::null_mut;
+
+/// A variable's queue: a chain of accesses from the oldest unspent one to `tail`.
+#[repr(C)]
+pub struct Chain {
+    /// The last access enlisted (or one before it, while a linker has not yet swung it). Never null.
+    tail: AtomicPtr<Access>,
+    /// Whose chain it is. Not used by the protocol: it lies here because every push reads it along with the tail.
+    pub tag: Tag,
+    /// The access that the variable is born with, complete from the start.
+    birth: Access,
+}
+
+/// The identity of a variable.
+pub struct Tag {
+    /// Odd while the variable lives; one more for every birth and deletion.
+    pub generation: AtomicU32,
+    /// The place in the table, by which all operations order their accesses.
+    pub index: u32,
+}
+
+/// What [`enlist`] found.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Enlisted {
+    /// Every access was satisfied at once: the caller runs the operation.
+    Ready,
+    /// The operation will come out of some thread's [`Sink::ready`].
+    Waiting,
+    /// As `Ready`, but a variable was deleted meanwhile: complete the operation without running it.
+    Cancelled,
+    /// As `Waiting`, but a variable was deleted meanwhile.
+    CancelledWaiting,
+}
+
+impl Chain {
+    /// A chain that is not in use: [`Chain::open`] comes first.
+    pub fn closed(index: u32) -> Chain {
+        Chain {
+            tail: AtomicPtr::new(null_mut()),
+            tag: Tag { generation: AtomicU32::new(0), index },
+            birth: Access::new(std::ptr::null(), null_mut(), Mode::Write),
+        }
+    }
+
+    /// Makes the chain that of a new variable.
+    ///
+    /// # Safety
+    /// `this` stays where it is for as long as the variable lives, and no other thread uses the chain.
+    pub unsafe fn open(this: *const Chain) {
+        // SAFETY: exclusive by the contract; `birth` lies inside `*this`, and only its atomic word is written.
+        unsafe {
+            let birth = &raw const (*this).birth;
+            (*birth).state.store(READABLE | WRITABLE | COMPLETE, Relaxed);
+            // Release: with the acquire loads of `tail`, whoever finds the chain finds its birth access initialised.
+            (*this).tail.store(birth.cast_mut(), Release);
+        }
+    }
+
+    /// Whether no write is pending: the last access is a read that may run, or a write that has.
+    ///
+    /// # Safety
+    /// The caller holds the chain's blocks (a pin of the epoch, or no other thread recycles).
+    pub unsafe fn is_quiet(&self) -> bool {
+        // SAFETY: the caller's pin keeps the block behind `tail`.
+        unsafe {
+            // Acquire (both): pairs with the releases that linked and completed the access, so that what the last
+            // write did is visible to the caller.
+            let tail = self.tail.load(Acquire);
+            let state = State((*tail).state.load(Acquire));
+            state.has(if (*tail).mode == Mode::Read { READABLE } else { COMPLETE })
+        }
+    }
+
+    /// Closes the chain after the operation that deletes its variable has run: whoever arrives from now on finds it void.
+    ///
+    /// # Safety
+    /// `deletion` is the [`Mode::Delete`] access of this chain, and its operation has run and is not yet complete.
+    pub unsafe fn close<S: Sink>(&self, deletion: *mut Node, sink: &mut S) {
+        self.birth.state.store(READABLE | WRITABLE | COMPLETE | VOID, Relaxed);
+        // A deletion is never followed by another access, so nobody swings the tail away from it: a plain store will do.
+        // Release: whoever reads the tail finds the birth access void.
+        self.tail.store((&raw const self.birth).cast_mut(), Release);
+        sink.spent(deletion);
+    }
+}
+
+/// Enlists all accesses of an operation and drops the pusher's hold on it (steps 1 to 6).
+///
+/// # Safety
+/// `node` is a fresh operation that no other thread knows; its accesses are initialised in ascending order of their
+/// chains' variables, without repeats; the chains are open or closed by [`Chain::close`], and the caller holds their
+/// blocks. On `Ready` and `Cancelled` the caller owns the operation; otherwise it must not touch it again.
+pub unsafe fn enlist<S: Sink>(node: *mut Node, sink: &mut S) -> Enlisted {
+    // SAFETY: `node` is ours until its last access is enlisted and the pusher's hold dropped.
+    unsafe {
+        let count = (*node).count;
+        let mut own = Own { node, granted: 0, cancelled: false };
+        for index in 0..count {
+            while let Step::Blocked(other) = link(node, index, true, &mut own, sink) {
+                help(other, sink);
+            }
+        }
+        // The one store that the pusher makes in place of `count` compare-exchanges. Release: a thread that reads the full
+        // count lines up behind this operation and must find all of its accesses linked.
+        (*node).progress.store(count, Release);
+        let cancelled = own.cancelled;
+        if own.granted == count {
+            // Every grant was made by this thread: nobody else has or will have a reason to count.
+            return if cancelled { Enlisted::Cancelled } else { Enlisted::Ready };
+        }
+        // AcqRel: release what the pusher wrote into the block to the thread that takes the count to zero; acquire, if
+        // that is us, what the completions that granted the other accesses have released.
+        let old = (*node).wait.fetch_sub(own.granted + 1, AcqRel);
+        let ready = old & !CANCELLED == own.granted + 1;
+        match (ready, cancelled || (ready && old & CANCELLED != 0)) {
+            (true, false) => Enlisted::Ready,
+            (true, true) => Enlisted::Cancelled,
+            (false, false) => Enlisted::Waiting,
+            (false, true) => Enlisted::CancelledWaiting,
+        }
+    }
+}
+
+/// Completes an operation: one atomic or on each access, and what follows from it.
+///
+/// # Safety
+/// The operation has run, the caller owns it, and it gives it up with this call. Versions are stepped before.
+pub unsafe fn complete<S: Sink>(node: *mut Node, sink: &mut S) {
+    // SAFETY: the block cannot be spent before its last access is complete, and after the last one it is not touched.
+    unsafe {
+        let count = (*node).count;
+        let mut own = Own::nobody();
+        for index in 0..count {
+            let access = Node::access(node, index);
+            let mode = (*access).mode;
+            // Release: what the operation did is visible to whoever runs because of it. Acquire: what the accesses
+            // before it did, to be passed on with our messages.
+            let old = State((*access).state.fetch_or(COMPLETE, AcqRel));
+            debug_assert!(!old.has(COMPLETE), "an operation completed twice");
+            propagate(node, mode, old, old.with(COMPLETE), &mut own, sink);
+        }
+    }
+}
+
+/// The pusher's own account of an operation that it is enlisting: grants that it made itself are counted here and
+/// subtracted from `wait` in one go.
+struct Own {
+    node: *mut Node,
+    granted: u32,
+    cancelled: bool,
+}
+
+impl Own {
+    fn nobody() -> Own {
+        Own { node: null_mut(), granted: 0, cancelled: false }
+    }
+}
+
+enum Step {
+    /// The access is enlisted.
+    Done,
+    /// The operation at the tail is not fully enlisted: help it first.
+    Blocked(*mut Node),
+}
+
+/// Enlists what is left of another thread's operation (step 3), and first of those that it is blocked by. A loop and not a
+/// recursion: after each operation helped it starts over, and what was reached is kept in `progress`.
+unsafe fn help<S: Sink>(node: *mut Node, sink: &mut S) {
+    // SAFETY: the caller's pin keeps every block that was reachable from a tail since, and a node at a tail is published.
+    unsafe {
+        let mut own = Own::nobody();
+        let mut target = node;
+        loop {
+            // Acquire: pairs with the advance of whoever linked up to here.
+            let index = (*target).progress.load(Acquire);
+            if index >= (*target).count {
+                if target == node {
+                    return;
+                }
+                target = node;
+                continue;
+            }
+            if let Step::Blocked(other) = link(target, index, false, &mut own, sink) {
+                target = other;
+            }
+        }
+    }
+}
+
+/// Enlists access `index` of `node` (steps 1 to 5), for its pusher (`owner`) or as a helper.
+unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own, sink: &mut S) -> Step {
+    // SAFETY: `node` is ours or held by the pin; so is every access that a tail leads to. Modes, nodes and chains of
+    // accesses are not written after they are published.
+    unsafe {
+        let access = Node::access(node, index);
+        let chain = (*access).chain;
+        let mode = (*access).mode;
+        loop {
+            // 1. The tail first, `progress` after it. Acquire: the fields of the access it points to.
+            let tail = (*chain).tail.load(Acquire);
+            // Acquire: if someone else did it, what follows in this operation is to see it done.
+            if (*node).progress.load(Acquire) > index {
+                return Step::Done;
+            }
+            // 2.
+            if tail == access {
+                if !owner {
+                    advance(node, index);
+                }
+                return Step::Done;
+            }
+            let tail_mode = (*tail).mode;
+            let tail_node = (*tail).node;
+            // Acquire: the completion bit brings what the completed operation did.
+            let state = State((*tail).state.load(Acquire));
+            if tail_mode == Mode::Delete || state.has(VOID) {
+                void(access, node, own, sink);
+                if !owner {
+                    advance(node, index);
+                }
+                return Step::Done;
+            }
+            // 3. Acquire: pairs with the release of the last advance, so that all its accesses are linked.
+            if !tail_node.is_null() && (*tail_node).progress.load(Acquire) < (*tail_node).count {
+                return Step::Blocked(tail_node);
+            }
+            // 4. Release: the next access was released to us by its linker, we pass it on. A failure means that another thread
+            // swung the tail.
+            let next = state.next();
+            if !next.is_null() {
+                let _ = (*chain).tail.compare_exchange(tail, next, AcqRel, Relaxed);
+                continue;
+            }
+            // 5.
+            let flags = state.passed_on(tail_mode, mode);
+            // Nobody knows an operation before its first access is linked: its flags may be stored plainly, and if the exchange
+            // succeeds they were exact.
+            let first = owner && index == 0;
+            if first {
+                (*access).state.store(flags, Relaxed);
+            }
+            let linked = state.linked_to(access, mode == Mode::Read);
+            // Release: the fields of the new access and its operation. Acquire on success too: the flags of the
+            // predecessor are the ones that were loaded above, but the exchange may have read a later, equal word.
+            if (*tail).state.compare_exchange(state.0, linked.0, AcqRel, Relaxed).is_err() {
+                continue;
+            }
+            // Release: as in 4. It fails when a helper was quicker.
+            let _ = (*chain).tail.compare_exchange(tail, access, AcqRel, Relaxed);
+            if !owner {
+                advance(node, index);
+            }
+            if first {
+                own.granted += Change::of(mode, State(0), State(flags)).granted as u32;
+            } else if flags != 0 {
+                send(access, flags, own, sink);
+            }
+            // The predecessor is spent only after its message: until then it still has a duty, and its block a use.
+            if state.has(WRITABLE | COMPLETE) {
+                spend(tail_node, sink);
+            }
+            return Step::Done;
+        }
+    }
+}
+
+/// Notes that access `index` is enlisted, unless that is known already.
+unsafe fn advance(node: *mut Node, index: u32) {
+    // SAFETY: the caller holds the block. Release: what was linked up to here; Acquire: keeps the release sequence of
+    // earlier helpers.
+    unsafe {
+        let _ = (*node).progress.compare_exchange(index, index + 1, AcqRel, Relaxed);
+    }
+}
+
+/// Satisfies an access whose variable is deleted: there is nothing to wait for, and the operation will not run.
+#[cold]
+unsafe fn void<S: Sink>(access: *mut Access, node: *mut Node, own: &mut Own, sink: &mut S) {
+    // SAFETY: the caller holds the block; until the grant below the operation cannot run.
+    unsafe {
+        let old = State((*access).state.fetch_or(READABLE | WRITABLE | VOID, AcqRel));
+        if node == own.node {
+            own.cancelled = true;
+        }
+        if !old.has(VOID) {
+            // Before the grant, so that whoever runs the operation sees it.
+            (*node).wait.fetch_or(CANCELLED, AcqRel);
+            grant(node, own, sink);
+        }
+    }
+}
+
+/// Sends flags to an access and does what follows.
+unsafe fn send<S: Sink>(access: *mut Access, flags: usize, own: &mut Own, sink: &mut S) {
+    // SAFETY: the sender still owes something to the access or pins it. Its mode and node are read first: after the atomic
+    // or another thread may recycle it.
+    unsafe {
+        let mode = (*access).mode;
+        let node = (*access).node;
+        let old = State((*access).state.fetch_or(flags, AcqRel));
+        propagate(node, mode, old, old.with(flags), own, sink);
+    }
+}
+
+/// Does what follows from the change of an access from `old` to `new`, and from every change that this makes further on.
+///
+/// The order matters: first the message to the next access, then this access's own grant or end. While they are owed, this
+/// access's block cannot be recycled, nor the next one's, which cannot be spent before this one is.
+#[inline]
+unsafe fn propagate<S: Sink>(
+    mut node: *mut Node,
+    mut mode: Mode,
+    mut old: State,
+    mut new: State,
+    own: &mut Own,
+    sink: &mut S,
+) {
+    loop {
+        let change = Change::of(mode, old, new);
+        let next = new.next();
+        let mut onward = None;
+        if change.send != 0 {
+            // SAFETY: `next` has not had the message that we owe it, so it cannot be spent; its mode and node are read
+            // before the atomic or, after which it may be another thread's. AcqRel: passes on what we have seen.
+            unsafe {
+                let next_mode = (*next).mode;
+                let next_node = (*next).node;
+                let next_old = State((*next).state.fetch_or(change.send, AcqRel));
+                onward = Some((next_node, next_mode, next_old, next_old.with(change.send)));
+            }
+        }
+        // SAFETY: a grant or an end that is owed keeps the block of `node`.
+        unsafe {
+            if change.granted {
+                grant(node, own, sink);
+            }
+            if change.spent {
+                spend(node, sink);
+            }
+        }
+        match onward {
+            Some(next_change) => (node, mode, old, new) = next_change,
+            None => return,
+        }
+    }
+}
+
+/// One access of the operation is satisfied.
+#[inline]
+unsafe fn grant<S: Sink>(node: *mut Node, own: &mut Own, sink: &mut S) {
+    if node == own.node {
+        own.granted += 1;
+        return;
+    }
+    // SAFETY: the grant is owed, so the operation has not run and its block is alive. AcqRel: release what made the
+    // access satisfied to the thread that runs the operation; acquire what the others have released, if that is us.
+    unsafe {
+        if (*node).wait.fetch_sub(1, AcqRel) & !CANCELLED == 1 {
+            sink.ready(node);
+        }
+    }
+}
+
+/// One access of the operation is spent.
+#[inline]
+unsafe fn spend<S: Sink>(node: *mut Node, sink: &mut S) {
+    if node.is_null() {
+        return; // The access that a variable is born with belongs to no block.
+    }
+    // SAFETY: the end is owed, so the block is alive. AcqRel: everything that was done to the block happens before its reuse.
+    unsafe {
+        if (*node).count == 1 || (*node).unspent.fetch_sub(1, AcqRel) == 1 {
+            sink.spent(node);
+        }
+    }
+}
+
+/// Makes sure that the tails do not lead to a spent block any more, before its reclamation is deferred: a linker may have
+/// linked its successor and not yet swung the tail.
+///
+/// # Safety
+/// The block is spent, and the caller holds the chains.
+pub unsafe fn detach(node: *mut Node) {
+    // SAFETY: a spent block has a successor behind each access, or was never linked there (void), or closed its chain.
+    unsafe {
+        for index in 0..(*node).count {
+            let access = Node::access(node, index);
+            let next = State((*access).state.load(Acquire)).next();
+            let tail = &(*(*access).chain).tail;
+            if !next.is_null() && tail.load(Relaxed) == access {
+                let _ = tail.compare_exchange(access, next, AcqRel, Relaxed);
+            }
+        }
+    }
+}

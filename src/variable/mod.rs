@@ -1,0 +1,7 @@
+//! Variables: the lock-free protocol that orders operations ([`chain`]), and the table that they live in ([`table`]).
+
+pub mod access;
+pub mod chain;
+pub mod state;
+#[cfg(not(loom))]
+pub mod table;

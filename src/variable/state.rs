@@ -1,0 +1,121 @@
+//! The state word of an access: the address of the next access of the same variable, with flags in its low bits.
+//!
+//! A word only ever gains bits, each by one atomic read-modify-write, so for every condition over the bits exactly one
+//! thread sees it become true. That thread owes what the condition demands; [`Change`] says what.
+
+use super::access::{Access, Mode};
+
+/// `R`: every write before this access is complete.
+pub const READABLE: usize = 1;
+/// `W`: every access before this one is complete.
+pub const WRITABLE: usize = 1 << 1;
+/// `C`: the operation of this access has run.
+pub const COMPLETE: usize = 1 << 2;
+/// `NR`: the next access reads. Set together with its address, in one compare-exchange.
+pub const NEXT_READS: usize = 1 << 3;
+/// `V`: there is no next access and never will be: the variable was deleted before this access could be linked.
+pub const VOID: usize = 1 << 4;
+
+const FLAGS: usize = READABLE | WRITABLE | COMPLETE | NEXT_READS | VOID;
+
+const _: () = assert!(std::mem::align_of::<Access>() > FLAGS);
+
+/// A snapshot of a state word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct State(pub usize);
+
+impl State {
+    /// The next access of the variable, null while there is none.
+    #[inline]
+    pub fn next(self) -> *mut Access {
+        std::ptr::with_exposed_provenance_mut(self.0 & !FLAGS)
+    }
+
+    /// Whether all of `flags` are set.
+    #[inline]
+    pub fn has(self, flags: usize) -> bool {
+        self.0 & flags == flags
+    }
+
+    /// This word with the address of its next access, which reads or does not.
+    #[inline]
+    #[must_use]
+    pub fn linked_to(self, next: *mut Access, next_reads: bool) -> State {
+        debug_assert!(self.next().is_null() && !self.has(VOID));
+        State(self.0 | next.expose_provenance() | if next_reads { NEXT_READS } else { 0 })
+    }
+
+    /// This word with more flags.
+    #[inline]
+    #[must_use]
+    pub fn with(self, flags: usize) -> State {
+        State(self.0 | flags)
+    }
+
+    /// The flags that an access of mode `next` deserves when it is linked behind an access of mode `mode` in this state.
+    #[inline]
+    pub fn passed_on(self, mode: Mode, next: Mode) -> usize {
+        if self.has(WRITABLE | COMPLETE) {
+            READABLE | WRITABLE
+        } else if mode == Mode::Read && next == Mode::Read && self.has(READABLE) {
+            READABLE
+        } else {
+            0
+        }
+    }
+
+    /// Everything before is complete, this is complete, and there is someone to tell (or never will be): all the duties
+    /// of this access are then done but the last message.
+    #[inline]
+    fn is_spent(self) -> bool {
+        self.has(WRITABLE | COMPLETE) && self.0 & !(FLAGS & !VOID) != 0
+    }
+
+    /// Whether an access of mode `mode` may run.
+    #[inline]
+    fn grants(self, mode: Mode) -> bool {
+        self.has(if mode == Mode::Read { READABLE } else { WRITABLE })
+    }
+
+    /// Whether the next access, a read, may run beside this one, a read.
+    #[inline]
+    fn shares(self, mode: Mode) -> bool {
+        mode == Mode::Read && self.has(READABLE | NEXT_READS)
+    }
+}
+
+/// What the thread that changed a state word must now do, in this order.
+#[must_use = "the thread that changed a state word owes what follows from it"]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// Flags to send to the next access (0: nothing to send).
+    pub send: usize,
+    /// The operation of this access waits for one access less.
+    pub granted: bool,
+    /// This access is spent: its operation block has one use less.
+    pub spent: bool,
+}
+
+impl Change {
+    /// What follows from the change of an access of mode `mode` from `old` to `new`.
+    #[inline]
+    pub fn of(mode: Mode, old: State, new: State) -> Change {
+        let spent = !old.is_spent() && new.is_spent();
+        let send = if spent {
+            if new.has(VOID) {
+                0
+            } else {
+                READABLE | WRITABLE
+            }
+        } else if !old.shares(mode) && new.shares(mode) {
+            READABLE
+        } else {
+            0
+        };
+        Change {
+            send,
+            granted: !old.grants(mode) && new.grants(mode),
+            spent,
+        }
+    }
+}

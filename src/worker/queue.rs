@@ -1,0 +1,140 @@
+//! A private queue of ready operations: highest priority first, push order among equals.
+//!
+//! Most operations have the default priority and arrive in push order: they go into a ring, where adding and taking cost a
+//! few instructions. All others go into a binary heap. The next operation is the better of the two fronts.
+
+use crate::operation::block::Block;
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
+use std::ptr::null_mut;
+
+/// What operations are ordered by: greater runs first.
+pub type Key = (i32, Reverse<u64>);
+
+#[derive(Clone, Copy)]
+struct Entry {
+    key: Key,
+    block: *mut Block,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
+        self.key == other.key
+    }
+}
+impl Eq for Entry {}
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Entry {
+    fn cmp(&self, other: &Entry) -> Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+/// A private queue of ready operations. Does not own their memory.
+#[derive(Default)]
+pub struct Queue {
+    ring: VecDeque<Entry>,
+    heap: BinaryHeap<Entry>,
+    /// Room to turn a list around.
+    arrivals: Vec<Entry>,
+}
+
+impl Queue {
+    pub fn len(&self) -> usize {
+        self.ring.len() + self.heap.len()
+    }
+
+    /// Adds an operation.
+    ///
+    /// # Safety
+    /// `block` is ready, and ours.
+    #[inline]
+    pub unsafe fn push(&mut self, block: *mut Block) {
+        // SAFETY: ours.
+        let entry = unsafe { Entry::of(block) };
+        self.insert(entry);
+    }
+
+    #[inline]
+    fn insert(&mut self, entry: Entry) {
+        let in_order = self.ring.back().is_none_or(|back| back.key >= entry.key);
+        if entry.key.0 == 0 && in_order {
+            self.ring.push_back(entry);
+        } else {
+            self.heap.push(entry);
+        }
+    }
+
+    /// Adds a list, newest first, as an inbox gives it.
+    ///
+    /// # Safety
+    /// The operations are ready, and ours.
+    pub unsafe fn add_list(&mut self, mut first: *mut Block) {
+        while !first.is_null() {
+            // SAFETY: ours.
+            unsafe {
+                self.arrivals.push(Entry::of(first));
+                first = (*first).link;
+            }
+        }
+        while let Some(entry) = self.arrivals.pop() {
+            self.insert(entry);
+        }
+    }
+
+    /// The key of the operation that is next.
+    #[inline]
+    pub fn best(&self) -> Option<Key> {
+        let ring = self.ring.front().map(|entry| entry.key);
+        ring.max(self.heap.peek().map(|entry| entry.key))
+    }
+
+    /// Takes the operation that is next.
+    #[inline]
+    pub fn pop(&mut self) -> Option<*mut Block> {
+        let entry = match (self.ring.front(), self.heap.peek()) {
+            (Some(first), Some(top)) if first.key < top.key => self.heap.pop(),
+            (None, _) => self.heap.pop(),
+            _ => self.ring.pop_front(),
+        };
+        entry.map(|entry| entry.block)
+    }
+
+    /// Takes all but `keep` operations as a list, newest first, and says what the best of them is. Takes the last of the ring, or, if
+    /// that is too short, the worst of everything.
+    pub fn split_off(&mut self, keep: usize) -> Option<(*mut Block, Key)> {
+        let surplus = self.len().checked_sub(keep).filter(|surplus| *surplus > 0)?;
+        if surplus > self.ring.len() {
+            // Sort everything into the ring, best first; a rare case, of many priorities.
+            let mut all: Vec<Entry> = self.heap.drain().chain(self.ring.drain(..)).collect();
+            all.sort_unstable_by_key(|entry| Reverse(entry.key));
+            let rest = all.split_off(keep);
+            self.heap.extend(all);
+            self.ring.extend(rest);
+        }
+        let mut list = null_mut();
+        let mut best = None;
+        for entry in self.ring.drain(self.ring.len() - surplus..) {
+            // SAFETY: the operation is in this queue only.
+            unsafe { (*entry.block).link = list };
+            list = entry.block;
+            best = best.max(Some(entry.key));
+        }
+        best.map(|best| (list, best))
+    }
+}
+
+impl Entry {
+    /// # Safety
+    /// `block` is ours.
+    #[inline]
+    unsafe fn of(block: *mut Block) -> Entry {
+        // SAFETY: ours.
+        let key = unsafe { ((*block).priority, Reverse((*block).sequence)) };
+        Entry { key, block }
+    }
+}
