@@ -73,19 +73,11 @@ struct Inner {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error(Arc::new(Inner {
-            kind,
-            operation: None,
-            message: message.into(),
-        }))
+        Error(Arc::new(Inner { kind, operation: None, message: message.into() }))
     }
 
     pub(crate) fn of_operation(kind: ErrorKind, operation: &'static str, message: String) -> Error {
-        Error(Arc::new(Inner {
-            kind,
-            operation: Some(operation),
-            message,
-        }))
+        Error(Arc::new(Inner { kind, operation: Some(operation), message }))
     }
 
     /// What went wrong, to match on.
@@ -139,10 +131,7 @@ pub struct Fault {
 
 impl Fault {
     pub fn failed(message: String) -> Fault {
-        Fault {
-            kind: ErrorKind::OperationFailed,
-            message,
-        }
+        Fault { kind: ErrorKind::OperationFailed, message }
     }
 
     /// The fault of an operation that unwound with `payload`.
@@ -155,15 +144,10 @@ impl Fault {
             "(the panic carried no message)".to_owned()
         };
         // A payload whose destructor panics must not take the worker with it.
-        if let Err(again) =
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload)))
-        {
+        if let Err(again) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload))) {
             std::mem::forget(again);
         }
-        Fault {
-            kind: ErrorKind::OperationPanicked,
-            message,
-        }
+        Fault { kind: ErrorKind::OperationPanicked, message }
     }
 }
 
@@ -179,11 +163,7 @@ pub struct Failure {
 
 impl Failure {
     pub fn new(error: Error, sequence: u64) -> Failure {
-        Failure {
-            error,
-            sequence,
-            taken: AtomicBool::new(false),
-        }
+        Failure { error, sequence, taken: AtomicBool::new(false) }
     }
 
     /// Whether nobody has taken the error yet.

@@ -49,10 +49,7 @@ impl Context {
     /// assert_eq!(seriatim::Context::cpu(3).id(), 3);
     /// ```
     pub const fn cpu(id: u32) -> Context {
-        Context {
-            device: Device::Cpu,
-            id,
-        }
+        Context { device: Device::Cpu, id }
     }
 
     /// The processor, on pinned memory.
@@ -61,10 +58,7 @@ impl Context {
     /// assert_eq!(seriatim::Context::cpu_pinned(0).to_string(), "cpu_pinned(0)");
     /// ```
     pub const fn cpu_pinned(id: u32) -> Context {
-        Context {
-            device: Device::CpuPinned,
-            id,
-        }
+        Context { device: Device::CpuPinned, id }
     }
 
     /// A GPU. Pushing to one is an error of kind [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) in this version.
@@ -77,10 +71,7 @@ impl Context {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub const fn gpu(id: u32) -> Context {
-        Context {
-            device: Device::Gpu,
-            id,
-        }
+        Context { device: Device::Gpu, id }
     }
 
     pub(crate) const fn new(device: Device, id: u32) -> Context {

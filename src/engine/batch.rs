@@ -40,13 +40,7 @@ pub struct Batch<'a> {
 
 impl<'a> Batch<'a> {
     pub(crate) fn new(engine: &'a Engine) -> Batch<'a> {
-        Batch {
-            engine,
-            claims: Claims::new(),
-            members: Vec::new(),
-            priority: 0,
-            outcome: Ok(()),
-        }
+        Batch { engine, claims: Claims::new(), members: Vec::new(), priority: 0, outcome: Ok(()) }
     }
 
     /// Starts a member of the batch. As [`Engine::op`], for synchronous operations on `cpu(0)`.
@@ -58,12 +52,7 @@ impl<'a> Batch<'a> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn op(&mut self, name: impl Into<Name>) -> MemberBuilder<'_, 'a> {
-        MemberBuilder {
-            name: name.into(),
-            claims: Claims::new(),
-            priority: 0,
-            batch: self,
-        }
+        MemberBuilder { name: name.into(), claims: Claims::new(), priority: 0, batch: self }
     }
 
     /// Pushes what has been collected.

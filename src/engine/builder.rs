@@ -69,6 +69,22 @@ impl Builder {
         self
     }
 
+    /// Chooses a setting by the name of its environment variable, with or without `SERIATIM_`: for settings that come as text.
+    ///
+    /// # Errors
+    /// [`BadSetting`](crate::ErrorKind::BadSetting) for an unknown name or value, with those that are valid.
+    ///
+    /// ```
+    /// use seriatim::{Engine, Kind};
+    /// let engine = Engine::builder().set("ENGINE", "pooled")?.set("SERIATIM_CPU_WORKERS", "2")?.build()?;
+    /// assert_eq!(engine.kind(), Kind::Pooled);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn set(mut self, key: &str, value: &str) -> Result<Builder, Error> {
+        self.settings.set(key, value)?;
+        Ok(self)
+    }
+
     /// Makes the engine. Its threads start when they are first needed.
     ///
     /// # Errors

@@ -22,15 +22,8 @@ pub struct Claims {
 
 impl Claims {
     pub fn new() -> Claims {
-        let none = Claim {
-            variable: Variable { engine: 0, index: 0, generation: 0 },
-            mode: Mode::Read,
-        };
-        Claims {
-            inline: [none; INLINE],
-            len: 0,
-            spilled: Vec::new(),
-        }
+        let none = Claim { variable: Variable { engine: 0, index: 0, generation: 0 }, mode: Mode::Read };
+        Claims { inline: [none; INLINE], len: 0, spilled: Vec::new() }
     }
 
     #[inline]

@@ -36,6 +36,10 @@ pub const PROFILING: u32 = 1 << 2;
 /// Some operation has failed: from now on marks are looked at.
 pub const FAILED: u32 = 1 << 3;
 
+/// Operations that push operations that push … run inside each other down to this depth, to spare the stack. Deeper ones are
+/// queued: by the naive engine until the outermost has returned, by the others for a worker.
+pub const NESTED: u32 = 32;
+
 /// One engine.
 pub struct Core {
     pub memory: Arc<Memory>,
@@ -151,7 +155,8 @@ impl Core {
             let property = (*block).property;
             // Relaxed: the grants that made the operation ready were acquired, and the flag was set before them.
             let cancelled = (*block).node.wait.load(Relaxed) & CANCELLED != 0;
-            let inherited = if state & FAILED != 0 { self.inherited(block) } else { None };
+            // A cancelled operation has no claim on its variables, and may not look at their marks.
+            let inherited = if !cancelled && state & FAILED != 0 { self.inherited(block) } else { None };
             let started = self.profiler.time_if(notes & NOTE_PROFILED != 0);
             let always = notes & (NOTE_WAIT | NOTE_DELETE) != 0;
             let skip = cancelled
@@ -161,12 +166,15 @@ impl Core {
             let storage = Block::closure(block);
             let body = &*(*block).body;
             if skip {
+                // The closure's destructor is user code as well.
+                local.depth.set(local.depth.get() + 1);
                 (body.discard)(storage);
+                local.depth.set(local.depth.get() - 1);
                 self.end(local, block, Ok(()), inherited, cancelled, started, worker);
                 return;
             }
             let run = RunContext {
-                context: Context::new((*block).device, (*block).device_id),
+                context: Context::new((*block).device, u32::from((*block).device_id)),
                 name: (*block).name,
                 worker,
                 nested_threads: self.settings.nested_threads,

@@ -5,7 +5,7 @@ use crate::sync::{AtomicPtr, AtomicUsize, Ordering::*};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// After this many records, those that were taken through a variable are dropped.
+/// After this many records, and then whenever their number has doubled, those that were taken through a variable are dropped.
 const PRUNE: usize = 256;
 
 struct Record {
@@ -17,33 +17,28 @@ struct Record {
 pub struct Failures {
     head: AtomicPtr<Record>,
     count: AtomicUsize,
+    /// The number of records at which to prune.
+    limit: AtomicUsize,
 }
 
 impl Failures {
     pub fn new() -> Failures {
-        Failures {
-            head: AtomicPtr::new(null_mut()),
-            count: AtomicUsize::new(0),
-        }
+        Failures { head: AtomicPtr::new(null_mut()), count: AtomicUsize::new(0), limit: AtomicUsize::new(PRUNE) }
     }
 
     /// Keeps a failure. Any number of threads may do so at once.
     pub fn record(&self, failure: Arc<Failure>) {
-        if self.count.fetch_add(1, Relaxed) >= PRUNE {
-            self.count.store(0, Relaxed);
-            for live in self.take_all().filter(|failure| failure.is_live()) {
-                self.count.fetch_add(1, Relaxed);
-                self.push(live);
-            }
+        if self.count.fetch_add(1, Relaxed) >= self.limit.load(Relaxed) {
+            let live: Vec<_> = self.take_all().filter(|failure| failure.is_live()).collect();
+            self.count.store(live.len(), Relaxed);
+            self.limit.store(PRUNE.max(2 * live.len()), Relaxed);
+            live.into_iter().for_each(|failure| self.push(failure));
         }
         self.push(failure);
     }
 
     fn push(&self, failure: Arc<Failure>) {
-        let record = Box::into_raw(Box::new(Record {
-            failure,
-            next: self.head.load(Relaxed),
-        }));
+        let record = Box::into_raw(Box::new(Record { failure, next: self.head.load(Relaxed) }));
         loop {
             // SAFETY: ours until the exchange succeeds.
             let next = unsafe { (*record).next };
@@ -74,6 +69,7 @@ impl Failures {
     pub fn take_first(&self) -> Option<Error> {
         let mut failures: Vec<Arc<Failure>> = self.take_all().collect();
         self.count.store(0, Relaxed);
+        self.limit.store(PRUNE, Relaxed);
         failures.sort_by_key(|failure| failure.sequence);
         // All are taken, the first is returned.
         failures.iter().filter_map(|failure| failure.take()).reduce(|first, _| first)

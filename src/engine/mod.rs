@@ -518,7 +518,8 @@ impl Engine {
     /// Waits until every operation that was pushed before is complete. Pushes that go on meanwhile may hold it up.
     ///
     /// # Errors
-    /// The error of the operation that failed first in push order, of those that nobody has taken; all are cleared.
+    /// Of the errors that nobody has taken, that of the operation that was pushed first; all are cleared. Between the pushes of
+    /// different threads, push order is known only roughly: numbers are dealt to threads 64 at a time.
     /// [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation).
     ///
     /// ```

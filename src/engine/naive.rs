@@ -4,7 +4,7 @@
 //! or for another thread, runs on the thread that ends what it waited for. Either way there is a loop and no recursion
 //! along chains: what an operation makes ready is queued on the thread, and the outermost call runs the queue.
 
-use super::core::Core;
+use super::core::{Core, NESTED};
 use super::dispatch::Dispatch;
 use crate::device::Context;
 use crate::error::Error;
@@ -13,10 +13,6 @@ use crate::operation::property::Property;
 use crate::pool::local::Local;
 use std::ptr::null_mut;
 use std::sync::Arc;
-
-/// Operations that push operations that push … run inside each other down to this depth, to spare the stack. Deeper ones run
-/// when the outermost has returned.
-const NESTED: u32 = 32;
 
 pub struct Naive;
 

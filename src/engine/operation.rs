@@ -33,11 +33,7 @@ pub struct OperationBuilder<'a> {
 impl<'a> OperationBuilder<'a> {
     #[inline]
     pub(crate) fn new(engine: &'a Engine, name: Name) -> OperationBuilder<'a> {
-        OperationBuilder {
-            engine,
-            claims: Claims::new(),
-            request: Request::named(name),
-        }
+        OperationBuilder { engine, claims: Claims::new(), request: Request::named(name) }
     }
 
     /// Adds variables that the operation reads. Repeats are harmless; a variable that is also written counts as written.
@@ -218,12 +214,6 @@ impl Request {
     /// An ordinary operation of that name.
     #[inline]
     pub fn named(name: Name) -> Request {
-        Request {
-            context: Context::cpu(0),
-            property: Property::Normal,
-            priority: 0,
-            name,
-            notes: 0,
-        }
+        Request { context: Context::cpu(0), property: Property::Normal, priority: 0, name, notes: 0 }
     }
 }

@@ -62,12 +62,7 @@ impl Operator {
         for claim in claims {
             resolve(core, claim.variable)?;
         }
-        Ok(Operator(Arc::new(Inner {
-            engine: core.memory.id,
-            claims: claims.into(),
-            request,
-            call,
-        })))
+        Ok(Operator(Arc::new(Inner { engine: core.memory.id, claims: claims.into(), request, call })))
     }
 
     /// Pushes one more use.

@@ -23,13 +23,7 @@ pub struct PerDevice {
 impl PerDevice {
     pub fn new(settings: &Settings) -> PerDevice {
         let group = |name, workers, cores| {
-            Arc::new(Group::new(Plan {
-                name,
-                workers,
-                shared: false,
-                idle: settings.idle,
-                cores,
-            }))
+            Arc::new(Group::new(Plan { name, workers, shared: false, idle: settings.idle, cores }))
         };
         // With as many workers as cores or fewer, the first core is left to the thread that pushes.
         let mut cores = if settings.pin { settings.cores.clone() } else { Vec::new() };
@@ -68,7 +62,7 @@ impl Dispatch for PerDevice {
         unsafe {
             let preferred = match (*block).device_id {
                 0 => None,
-                id => Some(id as usize - 1),
+                id => Some(usize::from(id) - 1),
             };
             self.group((*block).property).submit(block, preferred);
         }
@@ -89,11 +83,6 @@ impl Dispatch for PerDevice {
     }
 
     fn warnings(&self) -> Vec<String> {
-        [
-            self.workers.warnings(),
-            self.prioritised.warnings(),
-            self.copies.warnings(),
-        ]
-        .concat()
+        [self.workers.warnings(), self.prioritised.warnings(), self.copies.warnings()].concat()
     }
 }

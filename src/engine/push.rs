@@ -1,6 +1,6 @@
 //! Pushing: from a list of claims and a closure to an enlisted operation.
 
-use super::core::{Core, Found, PROFILING, SHUTDOWN, STOPPED};
+use super::core::{Core, Found, NESTED, PROFILING, SHUTDOWN, STOPPED};
 use super::settings::WhenFull;
 use super::variable::Variable;
 use crate::device::{self, Context};
@@ -73,10 +73,7 @@ fn unusable(core: &Core, variable: Variable) -> Error {
 }
 
 fn deleted(variable: Variable) -> Error {
-    Error::new(
-        ErrorKind::VariableDeleted,
-        format!("{variable:?} was deleted: push its last use before the deletion"),
-    )
+    Error::new(ErrorKind::VariableDeleted, format!("{variable:?} was deleted: push its last use before the deletion"))
 }
 
 /// Pushes an operation. `claims` are sorted by variable, without repeats.
@@ -134,7 +131,8 @@ unsafe fn start(core: &Arc<Core>, local: &Local, block: *mut Block, request: Req
         if (*block).notes & NOTE_PROFILED != 0 {
             (*block).ready_time = (*block).push_time;
         }
-        if request.notes & NOTE_WAIT != 0 || request.property.runs_on_pusher() {
+        let inline = request.property.runs_on_pusher() && local.depth.get() < NESTED;
+        if request.notes & NOTE_WAIT != 0 || inline {
             core.execute(local, block, None);
             if local.depth.get() == 0 && !local.draining.get() {
                 core.settle(local);
@@ -166,7 +164,15 @@ fn enlist<F: Send + 'static>(
     for claim in claims {
         resolve(core, claim.variable)?;
     }
-    core.dispatch.admit(core, request.property, request.context)?;
+    if claims.len() > MOST_ACCESSES {
+        return Err(Error::new(
+            ErrorKind::EngineFull,
+            format!("an operation cannot use {} variables: {MOST_ACCESSES} at most", claims.len()),
+        ));
+    }
+    if request.notes & NOTE_WAIT == 0 {
+        core.dispatch.admit(core, request.property, request.context)?;
+    }
     if request.notes & NOTE_DELETE != 0 {
         // The handle dies before the deletion is enlisted: pushes that come later are refused by it, those that are under way by
         // what they find on the chain.
@@ -182,7 +188,7 @@ fn enlist<F: Send + 'static>(
         (*block).notes = request.notes;
         (*block).priority = request.priority;
         (*block).device = request.context.device();
-        (*block).device_id = request.context.id();
+        (*block).device_id = request.context.id() as u16; // `resolve` has checked the range
         (*block).name = request.name.as_str();
         (*block).body = body;
         (*block).sequence = local.next_sequence();
@@ -210,10 +216,7 @@ fn check_state(state: u32, local: &Local, request: Request) -> Result<(), Error>
     // Operations that are still running while the engine drains may push what they need, and waits are part of draining.
     let inside = local.depth.get() > 0 || request.notes & NOTE_WAIT != 0;
     if state & STOPPED != 0 && !inside {
-        return Err(Error::new(
-            ErrorKind::Stopped,
-            "the engine is stopped: call start() before pushing",
-        ));
+        return Err(Error::new(ErrorKind::Stopped, "the engine is stopped: call start() before pushing"));
     }
     Ok(())
 }

@@ -194,10 +194,7 @@ const KEYS: [&str; 14] = [
 ];
 
 fn bad(name: &str, value: &str, valid: &str) -> Error {
-    Error::new(
-        ErrorKind::BadSetting,
-        format!("{name} cannot be '{value}': valid is {valid}"),
-    )
+    Error::new(ErrorKind::BadSetting, format!("{name} cannot be '{value}': valid is {valid}"))
 }
 
 fn count(key: &str, value: &str) -> Result<usize, Error> {
@@ -256,9 +253,7 @@ mod tests {
 
     #[test]
     fn every_key_is_settable_and_errors_list_what_is_valid() {
-        let values = [
-            "pooled", "2", "3", "1", "1", "off", "0,2-3", "park", "10", "help", "4", "off", "2", "on",
-        ];
+        let values = ["pooled", "2", "3", "1", "1", "off", "0,2-3", "park", "10", "help", "4", "off", "2", "on"];
         let mut settings = Settings::new();
         for (key, value) in KEYS.iter().zip(values) {
             settings.set(&format!("{PREFIX}{key}"), value).unwrap();

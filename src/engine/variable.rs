@@ -44,11 +44,7 @@ impl Variable {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn from_raw((place, generation): (u64, u32)) -> Variable {
-        Variable {
-            engine: (place >> 32) as u32,
-            index: place as u32,
-            generation,
-        }
+        Variable { engine: (place >> 32) as u32, index: place as u32, generation }
     }
 }
 

@@ -90,7 +90,7 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, timeout: Option<Durati
     if is_quiet(core, variable)? {
         return Ok(());
     }
-    let deadline = timeout.map(|timeout| Instant::now() + timeout);
+    let deadline = deadline(timeout);
     let bell = Bell::take();
     let ringer = Arc::clone(&bell);
     let ring = move |run: &RunContext<'_>| ringer.ring(run.inherited);
@@ -164,9 +164,14 @@ pub fn for_all(core: &Arc<Core>, timeout: Option<Duration>) -> Result<(), Error>
     core.failures.take_first().map_or(Ok(()), Err)
 }
 
+/// When the time is up; never, if there is no limit or none that the clock can tell.
+fn deadline(timeout: Option<Duration>) -> Option<Instant> {
+    timeout.and_then(|timeout| Instant::now().checked_add(timeout))
+}
+
 /// Waits until nothing is in flight; `false` if the time was up first.
 pub fn drain(core: &Arc<Core>, timeout: Option<Duration>) -> bool {
-    let deadline = timeout.map(|timeout| Instant::now() + timeout);
+    let deadline = deadline(timeout);
     if timeout.is_none() && core.settings.waiters_help && core.state.load(Relaxed) & STOPPED == 0 {
         while !core.is_quiescent() && core.dispatch.help(core, &mut || true) {}
         core.settle(core.local());

@@ -21,10 +21,7 @@ pub struct Waiters {
 
 impl Waiters {
     pub fn new() -> Waiters {
-        Waiters {
-            count: CachePadded::new(AtomicUsize::new(0)),
-            threads: Mutex::default(),
-        }
+        Waiters { count: CachePadded::new(AtomicUsize::new(0)), threads: Mutex::default() }
     }
 
     /// Waits until `done`, or until the deadline; says which. `done` is called again and again.

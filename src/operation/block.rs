@@ -6,7 +6,7 @@
 use super::closure::Vtable;
 use super::property::Property;
 use crate::device::Device;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU8, Ordering};
 use crate::variable::access::{Access, Node, ACCESSES_OFFSET};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
@@ -17,11 +17,11 @@ pub const INLINE_CLOSURE: usize = 64;
 pub const INLINE_ACCESSES: usize = 3;
 
 /// The block is in a pool or being filled.
-pub const FREE: u32 = 0;
+pub const FREE: u8 = 0;
 /// Pushed, and not yet running.
-pub const PENDING: u32 = 1;
+pub const PENDING: u8 = 1;
 /// Running, or waiting for its asynchronous completion.
-pub const RUNNING: u32 = 2;
+pub const RUNNING: u8 = 2;
 
 /// A wait: runs on the thread that finds it ready, whatever that is, and is not skipped.
 pub const NOTE_WAIT: u8 = 1;
@@ -36,14 +36,14 @@ pub struct Block {
     /// What the variable protocol uses.
     pub node: Node,
     /// `FREE`, `PENDING` or `RUNNING`: for diagnosis only.
-    pub lifecycle: AtomicU32,
+    pub lifecycle: AtomicU8,
     /// The size class of the block, fixed when it is allocated.
     pub class: u8,
     pub property: Property,
     pub notes: u8,
-    pub device: Device,
     pub priority: i32,
-    pub device_id: u32,
+    pub device: Device,
+    pub device_id: u16,
     pub name: &'static str,
     /// How to run and to drop the closure.
     pub body: *const Vtable,
@@ -72,20 +72,27 @@ const _: () = assert!(std::mem::offset_of!(Block, accesses) == ACCESSES_OFFSET);
 #[cfg(not(loom))]
 const _: () = assert!(std::mem::size_of::<Block>() == 256);
 
-/// The number of pooled size classes: 256 bytes to 64 KiB, 3 to 2043 accesses. Larger operations have a block of their own
-/// from the allocator.
-pub const CLASSES: usize = if cfg!(loom) { 2 } else { 9 };
+/// The number of size classes: 256 bytes to 512 MiB.
+pub const CLASSES: usize = if cfg!(loom) { 2 } else { 22 };
+
+/// The most accesses that an operation can have: 16 million.
+pub const MOST_ACCESSES: usize = capacity(CLASSES as u8 - 1);
 
 /// The size in bytes of a block of `class`.
 pub const fn size(class: u8) -> usize {
     std::mem::size_of::<Block>() << class
 }
 
-/// The smallest class whose blocks hold `accesses` accesses.
+/// The accesses that a block of `class` holds.
+const fn capacity(class: u8) -> usize {
+    (size(class) - ACCESSES_OFFSET) / std::mem::size_of::<Access>()
+}
+
+/// The smallest class whose blocks hold `accesses` accesses, which are at most [`MOST_ACCESSES`].
 #[inline]
 pub fn class_for(accesses: usize) -> u8 {
     let mut class = 0;
-    while (size(class) - ACCESSES_OFFSET) / std::mem::size_of::<Access>() < accesses {
+    while capacity(class) < accesses {
         class += 1;
     }
     class
@@ -101,12 +108,12 @@ impl Block {
         unsafe {
             this.write(Block {
                 node: Node::new(0),
-                lifecycle: AtomicU32::new(FREE),
+                lifecycle: AtomicU8::new(FREE),
                 class,
                 property: Property::Normal,
                 notes: 0,
-                device: Device::Cpu,
                 priority: 0,
+                device: Device::Cpu,
                 device_id: 0,
                 name: "",
                 body: std::ptr::null(),
@@ -136,7 +143,7 @@ impl Block {
     /// # Safety
     /// `this` points to a block of ours.
     #[inline]
-    pub unsafe fn enter(this: *mut Block, lifecycle: u32) {
+    pub unsafe fn enter(this: *mut Block, lifecycle: u8) {
         // SAFETY: the block is ours. Release: a thread that reads PENDING also reads the header that was written before.
         unsafe { (*this).lifecycle.store(lifecycle, Ordering::Release) }
     }

@@ -114,10 +114,7 @@ where
     F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
     R: IntoOutcome,
 {
-    pub const VTABLE: &'static Vtable = &Vtable {
-        run: Run::Sync(Self::run),
-        discard: discard::<F>,
-    };
+    pub const VTABLE: &'static Vtable = &Vtable { run: Run::Sync(Self::run), discard: discard::<F> };
 
     unsafe fn run(storage: *mut u8, run: &RunContext<'_>) -> Result<(), Fault> {
         // SAFETY: the vtable belongs to the type that was stored.
@@ -136,16 +133,9 @@ impl<G> AsyncBody<G>
 where
     G: FnOnce(&RunContext<'_>, Completion) + Send + 'static,
 {
-    pub const VTABLE: &'static Vtable = &Vtable {
-        run: Run::Async(Self::run),
-        discard: discard::<G>,
-    };
+    pub const VTABLE: &'static Vtable = &Vtable { run: Run::Async(Self::run), discard: discard::<G> };
 
-    unsafe fn run(
-        storage: *mut u8,
-        run: &RunContext<'_>,
-        completion: Completion,
-    ) -> Result<(), Fault> {
+    unsafe fn run(storage: *mut u8, run: &RunContext<'_>, completion: Completion) -> Result<(), Fault> {
         // SAFETY: the vtable belongs to the type that was stored. The closure is moved out before it is called, because
         // the block may be recycled as soon as the completion is used.
         let closure: G = unsafe { take(storage) };

@@ -68,10 +68,7 @@ impl Completion {
     /// # Safety
     /// `block` is running, and this is its only completion.
     pub(crate) unsafe fn new(engine: Arc<dyn Finish>, block: *mut Block) -> Completion {
-        Completion {
-            engine: Some(engine),
-            block,
-        }
+        Completion { engine: Some(engine), block }
     }
 
     /// Ends the operation well.
@@ -116,10 +113,7 @@ impl Drop for Completion {
             return;
         }
         if std::thread::panicking() && CALLED.try_with(Cell::get) == Ok(self.block) {
-            let orphan = Completion {
-                engine: self.engine.take(),
-                block: self.block,
-            };
+            let orphan = Completion { engine: self.engine.take(), block: self.block };
             ORPHAN.set(Some(orphan));
             return;
         }

@@ -50,10 +50,7 @@ impl Home {
         Home {
             returned: std::array::from_fn(|_| CachePadded::new(Stack::new())),
             safe: std::array::from_fn(|_| Stack::new()),
-            private: UnsafeCell::new(std::array::from_fn(|_| Shelf {
-                stock: Magazine::new(),
-                limbo: Magazine::new(),
-            })),
+            private: UnsafeCell::new(std::array::from_fn(|_| Shelf { stock: Magazine::new(), limbo: Magazine::new() })),
             occupied: AtomicBool::new(true),
             looks_at_tails: Cell::new(false),
             pushed: CachePadded::new(AtomicU64::new(0)),
@@ -65,8 +62,7 @@ impl Home {
     /// Makes the calling thread the owner, if there is none.
     pub fn adopt(&self) -> bool {
         // Acquire: pairs with `leave`, so that the private part is as its last owner left it.
-        !self.occupied.load(Relaxed)
-            && self.occupied.compare_exchange(false, true, Acquire, Relaxed).is_ok()
+        !self.occupied.load(Relaxed) && self.occupied.compare_exchange(false, true, Acquire, Relaxed).is_ok()
     }
 
     /// Gives the home up.
@@ -77,7 +73,7 @@ impl Home {
         self.occupied.store(false, Release);
     }
 
-    /// Takes a free block of `class`, a pooled one.
+    /// Takes a free block of `class`.
     ///
     /// # Safety
     /// The caller is the owner, and holds no address that it read from a tail.
@@ -95,7 +91,7 @@ impl Home {
     /// Keeps a spent block of this home.
     ///
     /// # Safety
-    /// The caller is the owner; the block is spent, of this home and of a pooled class.
+    /// The caller is the owner; the block is spent and of this home.
     #[inline]
     pub unsafe fn keep(&self, block: *mut Block) {
         // SAFETY: as above.

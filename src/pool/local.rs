@@ -5,9 +5,8 @@ use super::home::Home;
 use super::magazine::Magazine;
 use super::memory::Memory;
 use super::reclaim::{Epoch, Reclaim};
-use crate::operation::block::{Block, CLASSES};
+use crate::operation::block::Block;
 use crate::sync::Ordering::*;
-use crate::variable::chain;
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::ptr::null;
 use std::sync::Arc;
@@ -37,7 +36,8 @@ struct Outgoing {
     magazine: Magazine,
 }
 
-/// This thread's state for every engine that it has used.
+/// This thread's state for every engine that it has used. Boxed: `LAST` points to them.
+#[allow(clippy::vec_box)]
 struct Locals(RefCell<Vec<Box<Local>>>);
 
 thread_local! {
@@ -83,15 +83,12 @@ impl Local {
         }
     }
 
-    fn new(memory: &Arc<Memory>) -> Local {
+    /// A state of its own, for threads that keep it themselves.
+    pub fn new(memory: &Arc<Memory>) -> Local {
         Local {
             home: memory.settle(),
             handle: memory.reclaim.register(),
-            outgoing: UnsafeCell::new(Outgoing {
-                home: null(),
-                class: 0,
-                magazine: Magazine::new(),
-            }),
+            outgoing: UnsafeCell::new(Outgoing { home: null(), class: 0, magazine: Magazine::new() }),
             depth: Cell::new(0),
             first: Cell::new(std::ptr::null_mut()),
             last: Cell::new(std::ptr::null_mut()),
@@ -135,9 +132,6 @@ impl Local {
     /// The caller holds no address that it read from a tail.
     #[inline]
     pub unsafe fn allocate(&self, class: u8) -> *mut Block {
-        if usize::from(class) >= CLASSES {
-            return Memory::allocate_large(class);
-        }
         let home = self.home();
         // SAFETY: the home is ours; the rest is the caller's word.
         unsafe {
@@ -155,9 +149,7 @@ impl Local {
     pub unsafe fn retire(&self, block: *mut Block) {
         // SAFETY: spent, so only helpers may still look at it, and they do not look at these fields.
         unsafe {
-            if usize::from((*block).class) >= CLASSES {
-                self.retire_large(block);
-            } else if (*block).home.cast_const().cast() == self.home {
+            if (*block).home.cast_const().cast() == self.home {
                 self.home().keep(block);
             } else {
                 self.send_home(block);
@@ -178,16 +170,6 @@ impl Local {
                 outgoing.class = class;
             }
             outgoing.magazine.push(block);
-        }
-    }
-
-    #[cold]
-    unsafe fn retire_large(&self, block: *mut Block) {
-        // SAFETY: the block is spent; once detached it cannot be reached by a thread that pins from now on.
-        unsafe {
-            chain::detach(block.cast());
-            let guard = Epoch::pin(&self.handle);
-            Epoch::defer(&guard, move || Memory::free_large(block));
         }
     }
 

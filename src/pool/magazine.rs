@@ -16,11 +16,7 @@ unsafe impl Send for Magazine {}
 
 impl Magazine {
     pub const fn new() -> Magazine {
-        Magazine {
-            first: null_mut(),
-            last: null_mut(),
-            count: 0,
-        }
+        Magazine { first: null_mut(), last: null_mut(), count: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -124,9 +120,7 @@ pub struct Stack {
 
 impl Stack {
     pub fn new() -> Stack {
-        Stack {
-            head: AtomicPtr::new(null_mut()),
-        }
+        Stack { head: AtomicPtr::new(null_mut()) }
     }
 
     /// Adds a magazine. Lock-free: a retry means that another push or a take succeeded.

@@ -6,9 +6,9 @@ use super::home::{Home, MAGAZINE};
 use super::magazine::Magazine;
 use super::reclaim::Epoch;
 use crate::operation::block::{self, Block, CLASSES};
+use crate::sync::{fence, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 #[cfg(not(loom))]
 use crate::variable::table::Table;
-use crate::sync::{fence, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use crossbeam_utils::CachePadded;
 use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
 use std::ptr::null_mut;
@@ -73,10 +73,7 @@ impl Memory {
         if let Some(home) = self.homes().find(|home| home.adopt()) {
             return home;
         }
-        let entry = Box::into_raw(Box::new(Entry {
-            home: Home::new(),
-            next: self.homes.load(Relaxed),
-        }));
+        let entry = Box::into_raw(Box::new(Entry { home: Home::new(), next: self.homes.load(Relaxed) }));
         loop {
             // SAFETY: ours until the exchange succeeds.
             let next = unsafe { (*entry).next };
@@ -155,7 +152,7 @@ impl Memory {
     }
 
     fn new_slab(&self, class: u8) -> Magazine {
-        let count = (MAGAZINE >> class).max(1);
+        let count = (MAGAZINE >> class.min(8)).max(1);
         let layout = slab_layout(class, count);
         // SAFETY: the layout is not empty.
         let blocks = unsafe { alloc(layout) };
@@ -171,12 +168,7 @@ impl Memory {
                 magazine.push(block);
             }
         }
-        let slab = Box::into_raw(Box::new(Slab {
-            blocks,
-            class,
-            count,
-            next: self.slabs.load(Relaxed),
-        }));
+        let slab = Box::into_raw(Box::new(Slab { blocks, class, count, next: self.slabs.load(Relaxed) }));
         loop {
             // SAFETY: ours until the exchange succeeds.
             let next = unsafe { (*slab).next };
@@ -189,31 +181,7 @@ impl Memory {
         }
     }
 
-    /// A block of a class that is not pooled, straight from the allocator.
-    #[cold]
-    pub fn allocate_large(class: u8) -> *mut Block {
-        let layout = slab_layout(class, 1);
-        // SAFETY: the layout is not empty; the fresh memory is nobody else's.
-        unsafe {
-            let block = alloc(layout).cast::<Block>();
-            if block.is_null() {
-                handle_alloc_error(layout);
-            }
-            Block::initialise(block, class);
-            block
-        }
-    }
-
-    /// Gives back what `allocate_large` made.
-    ///
-    /// # Safety
-    /// No thread can reach the block.
-    pub unsafe fn free_large(block: *mut Block) {
-        // SAFETY: same layout as at its allocation.
-        unsafe { dealloc(block.cast(), slab_layout((*block).class, 1)) }
-    }
-
-    /// Every pooled block, whatever its state.
+    /// Every block, whatever its state.
     pub fn blocks(&self) -> impl Iterator<Item = *mut Block> {
         let mut slab = self.slabs.load(Acquire);
         let mut index = 0;

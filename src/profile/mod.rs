@@ -29,11 +29,7 @@ pub struct Profile {
 
 impl Profile {
     pub(crate) fn new(events: Vec<Event>, lost: u64) -> Profile {
-        Profile {
-            summaries: table::summarise(&events),
-            events,
-            lost,
-        }
+        Profile { summaries: table::summarise(&events), events, lost }
     }
 
     /// The operations, in the order in which they ended. Times are nanoseconds since the engine was made.

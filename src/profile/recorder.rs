@@ -62,7 +62,7 @@ impl Event {
             Event {
                 name: (*block).name,
                 property: (*block).property,
-                context: Context::new((*block).device, (*block).device_id),
+                context: Context::new((*block).device, u32::from((*block).device_id)),
                 worker,
                 thread,
                 thread_name,
@@ -191,10 +191,7 @@ impl Profiler {
 #[cold]
 fn add_chunk(chunk: &AtomicPtr<Place>) -> *mut Place {
     let places: Box<[Place]> = (0..CHUNK)
-        .map(|_| Place {
-            written: AtomicBool::new(false),
-            event: UnsafeCell::new(MaybeUninit::uninit()),
-        })
+        .map(|_| Place { written: AtomicBool::new(false), event: UnsafeCell::new(MaybeUninit::uninit()) })
         .collect();
     let places = Box::into_raw(places);
     match chunk.compare_exchange(null_mut(), places.cast(), AcqRel, Acquire) {

@@ -122,11 +122,7 @@ pub fn render(summaries: &[Summary], lost: u64) -> String {
         "operation", "time", "count", "total", "min", "mean", "p50", "p99", "p99.9", "max"
     );
     for summary in summaries {
-        let rows = [
-            ("running", summary.running),
-            ("queueing", summary.queueing),
-            ("waiting", summary.waiting),
-        ];
+        let rows = [("running", summary.running), ("queueing", summary.queueing), ("waiting", summary.waiting)];
         for (index, (label, times)) in rows.into_iter().enumerate() {
             let name = if index == 0 { summary.name } else { "" };
             let micro = |nanoseconds: u64| nanoseconds as f64 / 1e3;

@@ -9,10 +9,7 @@ pub fn write(events: &[Event], writer: impl Write) -> io::Result<()> {
     let mut out = io::BufWriter::new(writer);
     let process = std::process::id();
     out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
-    write!(
-        out,
-        "{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{process},\"args\":{{\"name\":\"seriatim\"}}}}"
-    )?;
+    write!(out, "{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{process},\"args\":{{\"name\":\"seriatim\"}}}}")?;
     let threads: BTreeMap<u32, &str> = events.iter().map(|event| (event.thread, event.thread_name)).collect();
     for (thread, name) in threads {
         write!(

@@ -1,7 +1,7 @@
 //! What the protocol needs to know of an operation: how long it waits, how far it is enlisted, and its accesses.
 
 use super::chain::Chain;
-use crate::sync::{AtomicU32, AtomicUsize};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
 /// How an access uses its variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,12 +33,7 @@ pub struct Access {
 impl Access {
     /// An access that nobody knows yet, without any flag.
     pub fn new(chain: *const Chain, node: *mut Node, mode: Mode) -> Access {
-        Access {
-            state: AtomicUsize::new(0),
-            chain,
-            node,
-            mode,
-        }
+        Access { state: AtomicUsize::new(0), chain, node, mode }
     }
 }
 
@@ -56,8 +51,11 @@ pub const ACCESSES_OFFSET: usize = if cfg!(loom) { 512 } else { 160 };
 pub struct Node {
     /// Accesses not yet satisfied, plus one while the pusher is still enlisting. Bit 31 is [`CANCELLED`].
     pub wait: AtomicU32,
-    /// Accesses known to be enlisted. Helpers advance it one by one, the pusher stores the full count at the end.
-    pub progress: AtomicU32,
+    /// Accesses that helpers know to be enlisted: advanced one by one, by compare-exchange.
+    pub helped: AtomicU32,
+    /// The number of accesses once the pusher has enlisted all of them, 0 before. A word of its own, so that the pusher needs no
+    /// read-modify-write: a plain store beside the helpers' exchanges would be correct as well, but loom does not order it.
+    pub pushed: AtomicU32,
     /// Accesses not yet spent; at zero the block is free. Not used by operations with one access.
     pub unspent: AtomicU32,
     /// Number of accesses.
@@ -69,9 +67,26 @@ impl Node {
     pub fn new(count: u32) -> Node {
         Node {
             wait: AtomicU32::new(count + 1),
-            progress: AtomicU32::new(0),
+            helped: AtomicU32::new(0),
+            pushed: AtomicU32::new(0),
             unspent: AtomicU32::new(count),
             count,
+        }
+    }
+
+    /// How many accesses are known to be enlisted. What is linked already may be more.
+    ///
+    /// # Safety
+    /// `node` is alive.
+    #[inline]
+    pub unsafe fn progress(node: *mut Node) -> u32 {
+        // Acquire (both): pair with the releases of whoever linked up to there. Each word only grows.
+        // SAFETY: alive by the contract.
+        unsafe {
+            match (*node).pushed.load(Ordering::Acquire) {
+                0 => (*node).helped.load(Ordering::Acquire),
+                all => all,
+            }
         }
     }
 
@@ -83,12 +98,7 @@ impl Node {
     #[inline]
     pub unsafe fn access(node: *mut Node, index: u32) -> *mut Access {
         // SAFETY: in bounds by the contract above.
-        unsafe {
-            node.cast::<u8>()
-                .add(ACCESSES_OFFSET)
-                .cast::<Access>()
-                .add(index as usize)
-        }
+        unsafe { node.cast::<u8>().add(ACCESSES_OFFSET).cast::<Access>().add(index as usize) }
     }
 }
 

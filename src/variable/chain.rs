@@ -112,7 +112,7 @@ pub unsafe fn enlist<S: Sink>(node: *mut Node, sink: &mut S) -> Enlisted {
         }
         // The one store that the pusher makes in place of `count` compare-exchanges. Release: a thread that reads the full
         // count lines up behind this operation and must find all of its accesses linked.
-        (*node).progress.store(count, Release);
+        (*node).pushed.store(count, Release);
         let cancelled = own.cancelled;
         if own.granted == count {
             // Every grant was made by this thread: nobody else has or will have a reason to count.
@@ -122,7 +122,8 @@ pub unsafe fn enlist<S: Sink>(node: *mut Node, sink: &mut S) -> Enlisted {
         // that is us, what the completions that granted the other accesses have released.
         let old = (*node).wait.fetch_sub(own.granted + 1, AcqRel);
         let ready = old & !CANCELLED == own.granted + 1;
-        match (ready, cancelled || (ready && old & CANCELLED != 0)) {
+        // A helper that voided an access said so before it advanced, which we have seen, or we saw the void ourselves.
+        match (ready, cancelled || old & CANCELLED != 0) {
             (true, false) => Enlisted::Ready,
             (true, true) => Enlisted::Cancelled,
             (false, false) => Enlisted::Waiting,
@@ -181,8 +182,7 @@ unsafe fn help<S: Sink>(node: *mut Node, sink: &mut S) {
         let mut own = Own::nobody();
         let mut target = node;
         loop {
-            // Acquire: pairs with the advance of whoever linked up to here.
-            let index = (*target).progress.load(Acquire);
+            let index = Node::progress(target);
             if index >= (*target).count {
                 if target == node {
                     return;
@@ -208,8 +208,7 @@ unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own,
         loop {
             // 1. The tail first, `progress` after it. Acquire: the fields of the access it points to.
             let tail = (*chain).tail.load(Acquire);
-            // Acquire: if someone else did it, what follows in this operation is to see it done.
-            if (*node).progress.load(Acquire) > index {
+            if Node::progress(node) > index {
                 return Step::Done;
             }
             // 2.
@@ -230,8 +229,8 @@ unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own,
                 }
                 return Step::Done;
             }
-            // 3. Acquire: pairs with the release of the last advance, so that all its accesses are linked.
-            if !tail_node.is_null() && (*tail_node).progress.load(Acquire) < (*tail_node).count {
+            // 3.
+            if !tail_node.is_null() && Node::progress(tail_node) < (*tail_node).count {
                 return Step::Blocked(tail_node);
             }
             // 4. Release: the next access was released to us by its linker, we pass it on. A failure means that another thread
@@ -279,7 +278,7 @@ unsafe fn advance(node: *mut Node, index: u32) {
     // SAFETY: the caller holds the block. Release: what was linked up to here; Acquire: keeps the release sequence of
     // earlier helpers.
     unsafe {
-        let _ = (*node).progress.compare_exchange(index, index + 1, AcqRel, Relaxed);
+        let _ = (*node).helped.compare_exchange(index, index + 1, AcqRel, Relaxed);
     }
 }
 

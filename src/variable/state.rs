@@ -112,10 +112,6 @@ impl Change {
         } else {
             0
         };
-        Change {
-            send,
-            granted: !old.grants(mode) && new.grants(mode),
-            spent,
-        }
+        Change { send, granted: !old.grants(mode) && new.grants(mode), spent }
     }
 }

@@ -65,9 +65,13 @@ pub struct Group {
     started: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Every thread that ever worked here, so that a late waker finds it.
-    handles: Mutex<Vec<Box<Thread>>>,
+    handles: Handles,
     warnings: Mutex<Vec<String>>,
 }
+
+/// Boxed: workers point to them.
+#[allow(clippy::vec_box)]
+type Handles = Mutex<Vec<Box<Thread>>>;
 
 struct Worker {
     inbox: Inbox,
@@ -355,9 +359,10 @@ impl Group {
 
     fn has_work(&self) -> bool {
         !self.common.inbox.peek().is_null()
-            || self.workers.iter().any(|worker| {
-                !worker.inbox.peek().is_null() || !worker.surplus.load(Relaxed).is_null()
-            })
+            || self
+                .workers
+                .iter()
+                .any(|worker| !worker.inbox.peek().is_null() || !worker.surplus.load(Relaxed).is_null())
     }
 
     /// Takes what another worker laid out, or what lies in an inbox whose owner does not come for it.
@@ -450,7 +455,7 @@ impl Worker {
     }
 
     /// Makes the calling thread the one that is woken for this worker. Before it can sleep.
-    fn register(&self, handles: &Mutex<Vec<Box<Thread>>>) {
+    fn register(&self, handles: &Handles) {
         let handle = Box::new(std::thread::current());
         self.thread.store((&raw const *handle).cast_mut(), Release);
         lock(handles).push(handle);

@@ -39,9 +39,7 @@ pub struct Inbox {
 
 impl Inbox {
     pub fn new() -> Inbox {
-        Inbox {
-            head: CachePadded::new(AtomicPtr::new(BUSY)),
-        }
+        Inbox { head: CachePadded::new(AtomicPtr::new(BUSY)) }
     }
 
     /// Adds the operations from `first` to `last`, linked by `link`. Lock-free: a retry means that another thread succeeded.

@@ -20,10 +20,7 @@ thread_local! {
 
 impl Seat {
     pub fn new(group: &Group) -> Seat {
-        Seat {
-            group,
-            queue: RefCell::default(),
-        }
+        Seat { group, queue: RefCell::default() }
     }
 
     /// Calls `work` with this seat taken by the calling thread.

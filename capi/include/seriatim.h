@@ -1,0 +1,510 @@
+// The C interface of seriatim, a dependency engine: push functions, say which variables each reads and which it changes,
+// and they run in parallel in a safe order.
+//
+// Every function may be called from any thread. Functions that can fail return a SeriatimStatus, 0 for success, and
+// leave a text for seriatim_last_error(). No function unwinds, and no callback may: a C++ exception must not leave one.
+//
+// An argument given with a deleter is the engine's from the moment of the call, also if the call is refused: the deleter
+// runs exactly once, on some thread, when nothing can use the argument any more.
+//
+// Generated from the sources by capi/tests/header.rs; changes made here are lost.
+
+#ifndef SERIATIM_H
+#define SERIATIM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// The version of this interface. It grows when a program compiled against an older header would no longer work.
+#define SERIATIM_ABI_VERSION 1
+
+// What became of a call. More codes may be added: treat unknown ones as failures.
+enum SeriatimStatus
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // It succeeded.
+    SERIATIM_STATUS_OK = 0,
+    // An operation returned an error, or its completion was told of one.
+    SERIATIM_STATUS_OPERATION_FAILED = 1,
+    // An operation panicked. Only operations written in Rust can.
+    SERIATIM_STATUS_OPERATION_PANICKED = 2,
+    // The completion of an asynchronous operation was dropped.
+    SERIATIM_STATUS_COMPLETION_DROPPED = 3,
+    // The variable was deleted before this call.
+    SERIATIM_STATUS_VARIABLE_DELETED = 4,
+    // The variable belongs to another engine.
+    SERIATIM_STATUS_FOREIGN_VARIABLE = 5,
+    // The operator belongs to another engine.
+    SERIATIM_STATUS_FOREIGN_OPERATOR = 6,
+    // No device has this number.
+    SERIATIM_STATUS_UNKNOWN_DEVICE = 7,
+    // The device exists in principle, but this build or machine cannot use it.
+    SERIATIM_STATUS_DEVICE_UNAVAILABLE = 8,
+    // As many operations are in flight as the bound allows, and the engine was told not to wait.
+    SERIATIM_STATUS_ENGINE_FULL = 9,
+    // A setting has a name or a value that is not valid; the text lists those that are.
+    SERIATIM_STATUS_BAD_SETTING = 10,
+    // The system refused to start a thread.
+    SERIATIM_STATUS_THREAD_REFUSED = 11,
+    // A wait inside an operation could wait for that very operation.
+    SERIATIM_STATUS_WAIT_INSIDE_OPERATION = 12,
+    // The time was up first; the text names what is pending and behind what.
+    SERIATIM_STATUS_TIMED_OUT = 13,
+    // The engine is stopped.
+    SERIATIM_STATUS_STOPPED = 14,
+    // A value is in use in a way that its operation did not declare.
+    SERIATIM_STATUS_BORROW_CONFLICT = 15,
+    // A failure that this version of the interface has no code for.
+    SERIATIM_STATUS_OTHER = 99,
+    // A pointer that must not be null is null.
+    SERIATIM_STATUS_NULL_POINTER = 100,
+    // An argument is outside its range: the number of an enumeration, or the length of a list.
+    SERIATIM_STATUS_BAD_ARGUMENT = 101,
+    // A text is not valid UTF-8.
+    SERIATIM_STATUS_INVALID_UTF8 = 102,
+    // A file could not be written.
+    SERIATIM_STATUS_INPUT_OUTPUT = 103,
+    // The library itself panicked; the call may have been carried out in part.
+    SERIATIM_STATUS_PANICKED = 104,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum SeriatimStatus SeriatimStatus;
+#else
+typedef int32_t SeriatimStatus;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// What kind of work an operation is, which decides where it runs.
+enum SeriatimProperty
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // Computes on the workers of its device.
+    SERIATIM_PROPERTY_NORMAL = 0,
+    // Copies from a GPU; runs on the device's I/O thread.
+    SERIATIM_PROPERTY_COPY_FROM_GPU = 1,
+    // Copies to a GPU; runs on the device's I/O thread.
+    SERIATIM_PROPERTY_COPY_TO_GPU = 2,
+    // Computes on the pool of workers kept for prioritised operations.
+    SERIATIM_PROPERTY_CPU_PRIORITIZED = 3,
+    // Computes on a GPU before its other operations.
+    SERIATIM_PROPERTY_GPU_PRIORITIZED = 4,
+    // Only starts something: runs on the pushing thread when it is ready at once.
+    SERIATIM_PROPERTY_ASYNC = 5,
+    // Deletes a variable: as `Async`, and runs even after `seriatim_engine_notify_shutdown()`.
+    SERIATIM_PROPERTY_DELETE_VAR = 6,
+    // Runs even when what it uses is marked by a failure.
+    SERIATIM_PROPERTY_NO_SKIP = 7,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum SeriatimProperty SeriatimProperty;
+#else
+typedef uint32_t SeriatimProperty;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// The kinds of devices.
+enum SeriatimDevice
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // The processor.
+    SERIATIM_DEVICE_CPU = 0,
+    // The processor, on memory that a GPU can copy from and to without the processor.
+    SERIATIM_DEVICE_CPU_PINNED = 1,
+    // A GPU.
+    SERIATIM_DEVICE_GPU = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum SeriatimDevice SeriatimDevice;
+#else
+typedef uint32_t SeriatimDevice;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// Ends an asynchronous operation, once. Each function that takes one frees it.
+typedef struct SeriatimCompletion SeriatimCompletion;
+
+// An engine. Several handles may be the same engine: see `seriatim_engine_clone()`.
+typedef struct SeriatimEngine SeriatimEngine;
+
+// A reusable operation. May be pushed again while earlier uses are in flight, and may outlive its engine.
+typedef struct SeriatimOperator SeriatimOperator;
+
+// What an operation is told when it runs. Belongs to the thread that the function was called on, and is valid until it returns.
+typedef struct SeriatimRunContext SeriatimRunContext;
+
+// A setting: its name and its value, as an environment variable has them. The names are those of the environment variables, with
+// or without `SERIATIM_` in front: `ENGINE` (`naive`, `pooled`, `per-device`), `CPU_WORKERS`, `PRIORITY_WORKERS`, `GPU_WORKERS`,
+// `GPU_COPY_WORKERS`, `PIN` (`on`, `off`), `CORES` (such as `0,2-5`), `IDLE` (`spin`, `spin-then-park`, `park`), `BOUND`,
+// `WHEN_FULL` (`block`, `help`, `would-block`), `BULK_SIZE`, `WAITERS_HELP` (`on`, `off`), `NESTED_THREADS`, `INFO` (`on`, `off`).
+typedef struct SeriatimSetting {
+    // The name.
+    const char *key;
+    // The value.
+    const char *value;
+} SeriatimSetting;
+
+// A token for anything that operations read or change. A plain value: copying it copies the handle, not the variable. It knows its
+// engine, and whether it was deleted, so that misuse is refused. All zeros are no variable of any engine.
+typedef struct SeriatimVariable {
+    // The engine and the place in it.
+    uint64_t place;
+    // Which of the variables that had this place one after another.
+    uint32_t generation;
+} SeriatimVariable;
+
+// Where an operation runs: a device and its number. All zeros mean any worker of the processor; on the per-device engine a
+// processor number of 1 and more prefers one worker, always the same for the same number.
+typedef struct SeriatimContext {
+    // A `SeriatimDevice`. A plain number, so that a wrong one can be refused.
+    uint32_t device;
+    // The number of the device, 0 to 1023.
+    uint32_t id;
+} SeriatimContext;
+
+// What an operation does. It ends when the function returns: 0 if all went well; anything else fails the operation, with the text
+// of `seriatim_run_context_set_error()`. `run` is valid until the function returns.
+//
+// Called on a thread of the engine, or on one that pushes, waits or completes. Must not unwind.
+typedef int (*SeriatimFunction)(void *argument, const struct SeriatimRunContext *run);
+
+// Deletes an argument, such as `free`. Called exactly once, also for a null argument, on the thread that used the argument last or
+// found it unusable. Must not unwind, and must not wait for the engine.
+typedef void (*SeriatimDeleter)(void *argument);
+
+// An operation, but for its function. All zeros are an unnamed one without variables, on any worker of the processor.
+//
+// What it points to is copied during the call.
+typedef struct SeriatimOperation {
+    // The name, for errors and profiles; may be null. Each text is kept for the life of the process, and found again under a lock:
+    // use few names, and none or an operator where every nanosecond counts.
+    const char *name;
+    // Where it runs. Not looked at when an operator is made: each use says it.
+    struct SeriatimContext context;
+    // The variables that it reads. Repeats are harmless, and one that it also changes counts as changed.
+    const struct SeriatimVariable *reads;
+    // How many those are.
+    size_t read_count;
+    // The variables that it changes.
+    const struct SeriatimVariable *writes;
+    // How many those are.
+    size_t write_count;
+    // A `SeriatimProperty`. A plain number, so that a wrong one can be refused.
+    uint32_t property;
+    // Among ready operations, greater priorities run first; equal ones in push order. Not looked at when an operator is made.
+    int32_t priority;
+} SeriatimOperation;
+
+// What an asynchronous operation does: it starts something, which calls `seriatim_completion_complete()` or
+// `seriatim_completion_fail()` when it is done, once, on any thread, possibly before the function returns. `run` is valid until
+// the function returns. Must not unwind.
+typedef void (*SeriatimAsyncFunction)(void *argument,
+                                      const struct SeriatimRunContext *run,
+                                      struct SeriatimCompletion *completion);
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// The version of the interface in the library that is loaded: to be compared with `SERIATIM_ABI_VERSION`, which is that of the
+// header the program was compiled with.
+uint32_t seriatim_abi_version(void);
+
+// Makes an engine with `count` settings; the last one counts if a name comes twice, and those that are not named have their
+// defaults. `settings` may be null if `count` is 0. The engine's threads start when they are first needed.
+//
+// # Safety
+// `settings` points to `count` settings, whose texts end with a zero byte. `out` may be written to.
+SeriatimStatus seriatim_engine_new(const struct SeriatimSetting *settings,
+                                   size_t count,
+                                   struct SeriatimEngine **out);
+
+// Makes an engine with the settings of the environment. A variable that starts with `SERIATIM_` and is not a setting is refused.
+//
+// # Safety
+// `out` may be written to.
+SeriatimStatus seriatim_engine_from_environment(struct SeriatimEngine **out);
+
+// A handle to the engine of the process, which is made from the environment when it is first asked for, and which never ends: wait
+// for it before `main` returns, or what is in flight then is lost.
+//
+// # Safety
+// `out` may be written to.
+SeriatimStatus seriatim_engine_global(struct SeriatimEngine **out);
+
+// Another handle to the same engine, so that parts of a program can own it together.
+//
+// # Safety
+// `engine` is a live handle. `out` may be written to.
+SeriatimStatus seriatim_engine_clone(const struct SeriatimEngine *engine, struct SeriatimEngine **out);
+
+// Deletes a handle; a null pointer is fine. With the last one the engine ends: it runs what is in flight, asynchronous operations
+// included, then ends its threads, and only then does the call return. Inside one of the engine's own operations, where that would
+// wait for itself, the call returns at once and the engine ends by itself. Errors that nobody has waited for are lost.
+//
+// # Safety
+// `engine` is null or a live handle, which is not used again.
+SeriatimStatus seriatim_engine_delete(struct SeriatimEngine *engine);
+
+// Runs what is in flight, then ends the threads. Pushes are refused until `seriatim_engine_start()`, but for those of operations
+// that still run. Stopping twice is harmless.
+//
+// # Safety
+// `engine` is a live handle.
+SeriatimStatus seriatim_engine_stop(const struct SeriatimEngine *engine);
+
+// Starts a stopped engine. Starting twice is harmless.
+//
+// # Safety
+// `engine` is a live handle.
+SeriatimStatus seriatim_engine_start(const struct SeriatimEngine *engine);
+
+// Says that the process is about to end: from now on operations complete without running, but for deletions. Deleters run as ever.
+//
+// # Safety
+// `engine` is a live handle.
+SeriatimStatus seriatim_engine_notify_shutdown(const struct SeriatimEngine *engine);
+
+// What did not go as the settings asked and was not worth an error, such as pins that the system refused: a line each, to be freed
+// with `seriatim_string_free()`.
+//
+// # Safety
+// `engine` is a live handle. `out` may be written to.
+SeriatimStatus seriatim_engine_warnings(const struct SeriatimEngine *engine,
+                                        char **out);
+
+// What the last failing call of this thread has to say: what went wrong, where, and what to do about it. Empty if none has
+// failed. Valid until the next failing call of the thread; calls that succeed leave it as it is.
+const char *seriatim_last_error(void);
+
+// What a status code means, in a few words that live as long as the program; for codes whose error text is gone.
+const char *seriatim_status_text(int32_t status);
+
+// Makes a variable, at version 0.
+//
+// # Safety
+// `engine` is a live handle. `out` may be written to.
+SeriatimStatus seriatim_variable_new(const struct SeriatimEngine *engine, struct SeriatimVariable *out);
+
+// The number of operations completed that change the variable, failed and skipped ones included.
+//
+// # Safety
+// `engine` is a live handle. `out` may be written to.
+SeriatimStatus seriatim_variable_version(const struct SeriatimEngine *engine,
+                                         struct SeriatimVariable variable,
+                                         uint64_t *out);
+
+// Deletes a variable: `function` runs after its last use, even if the variable is marked by a failure, and every copy of the handle
+// is refused from now on. `function` may be null. If the deletion is refused, the variable lives on.
+//
+// # Safety
+// `engine` is a live handle. `function` and `deleter` may be called with `argument` on any thread.
+SeriatimStatus seriatim_variable_delete(const struct SeriatimEngine *engine,
+                                        struct SeriatimVariable variable,
+                                        struct SeriatimContext context,
+                                        SeriatimFunction function,
+                                        void *argument,
+                                        SeriatimDeleter deleter);
+
+// Pushes an operation that ends when its function returns. `deleter` then runs before the operation ends, so a wait that returns
+// has seen both.
+//
+// # Safety
+// `engine` is a live handle. `operation` points to an operation whose pointers are as it describes them, and whose texts end with a
+// zero byte. `function` and `deleter` may be called with `argument` on any thread.
+SeriatimStatus seriatim_push(const struct SeriatimEngine *engine,
+                             const struct SeriatimOperation *operation,
+                             SeriatimFunction function,
+                             void *argument,
+                             SeriatimDeleter deleter);
+
+// Pushes an operation that ends when its completion says so. `deleter` runs when the function has returned and the operation is
+// about to end, whichever is later.
+//
+// # Safety
+// As for `seriatim_push()`.
+SeriatimStatus seriatim_push_async(const struct SeriatimEngine *engine,
+                                   const struct SeriatimOperation *operation,
+                                   SeriatimAsyncFunction function,
+                                   void *argument,
+                                   SeriatimDeleter deleter);
+
+// Makes a reusable operator. If it changes no variable, several of its uses may run at the same time, with the same argument.
+// `deleter` runs when the operator is deleted and its last use is over.
+//
+// # Safety
+// `engine` is a live handle. `operation` points to an operation whose pointers are as it describes them, and whose texts end with a
+// zero byte. `function` and `deleter` may be called with `argument` on any thread, `function` on several at once if the operator
+// changes no variable. `out` may be written to.
+SeriatimStatus seriatim_operator_new(const struct SeriatimEngine *engine,
+                                     const struct SeriatimOperation *operation,
+                                     SeriatimFunction function,
+                                     void *argument,
+                                     SeriatimDeleter deleter,
+                                     struct SeriatimOperator **out);
+
+// Makes a reusable operator whose uses end when their completions say so; otherwise as `seriatim_operator_new()`.
+//
+// # Safety
+// As for `seriatim_operator_new()`.
+SeriatimStatus seriatim_operator_new_async(const struct SeriatimEngine *engine,
+                                           const struct SeriatimOperation *operation,
+                                           SeriatimAsyncFunction function,
+                                           void *argument,
+                                           SeriatimDeleter deleter,
+                                           struct SeriatimOperator **out);
+
+// Pushes an operator once more, to the engine that made it.
+//
+// # Safety
+// `engine` and `operator_` are live handles.
+SeriatimStatus seriatim_operator_push(const struct SeriatimEngine *engine,
+                                      const struct SeriatimOperator *operator_,
+                                      struct SeriatimContext context,
+                                      int32_t priority);
+
+// Deletes an operator; a null pointer is fine. Uses in flight go on.
+//
+// # Safety
+// `operator_` is null or a live handle, which is not used again.
+SeriatimStatus seriatim_operator_delete(struct SeriatimOperator *operator_);
+
+// Ends the operation well. The completion is freed.
+//
+// # Safety
+// `completion` was given to an asynchronous function, and is used for the first and last time.
+SeriatimStatus seriatim_completion_complete(struct SeriatimCompletion *completion);
+
+// Ends the operation with an error, which marks the variables that it changes. The completion is freed. `text` says what went
+// wrong; it may be null, and bytes that are not UTF-8 are replaced, so that the operation ends in any case.
+//
+// # Safety
+// `completion` was given to an asynchronous function, and is used for the first and last time. `text` is null or ends with a zero
+// byte.
+SeriatimStatus seriatim_completion_fail(struct SeriatimCompletion *completion,
+                                        const char *text);
+
+// Gives up: the operation fails with `SERIATIM_STATUS_COMPLETION_DROPPED`, so that nothing waits for ever. For destructors and
+// paths that should not be taken. The completion is freed; a null pointer is fine.
+//
+// # Safety
+// `completion` was given to an asynchronous function, and is used for the first and last time.
+SeriatimStatus seriatim_completion_drop(struct SeriatimCompletion *completion);
+
+// The name of the operation, empty if it has none. Valid as long as `run` is.
+//
+// # Safety
+// `run` was given to the function that is running on this thread.
+const char *seriatim_run_context_name(const struct SeriatimRunContext *run);
+
+// The context that the operation was pushed with.
+//
+// # Safety
+// `run` was given to the function that is running on this thread.
+struct SeriatimContext seriatim_run_context_context(const struct SeriatimRunContext *run);
+
+// The number of the worker within its group, or -1 on a thread that is not the engine's.
+//
+// # Safety
+// `run` was given to the function that is running on this thread.
+int64_t seriatim_run_context_worker(const struct SeriatimRunContext *run);
+
+// How many threads the operation may use itself: the engine's setting `NESTED_THREADS`.
+//
+// # Safety
+// `run` was given to the function that is running on this thread.
+size_t seriatim_run_context_nested_threads(const struct SeriatimRunContext *run);
+
+// Says why the operation is about to fail. The text counts if the function then returns something other than 0; the last one does
+// if there are several. A null pointer takes it back; bytes that are not UTF-8 are replaced. Asynchronous operations say it with
+// `seriatim_completion_fail()` instead.
+//
+// # Safety
+// `run` was given to the function that is running on this thread. `text` is null or ends with a zero byte.
+SeriatimStatus seriatim_run_context_set_error(const struct SeriatimRunContext *run,
+                                              const char *text);
+
+// Starts recording named operations: those that are pushed from now on.
+//
+// # Safety
+// `engine` is a live handle.
+SeriatimStatus seriatim_profile_start(const struct SeriatimEngine *engine);
+
+// Stops recording. What was recorded is kept.
+//
+// # Safety
+// `engine` is a live handle.
+SeriatimStatus seriatim_profile_stop(const struct SeriatimEngine *engine);
+
+// Writes what was recorded to a file, as a trace in Chrome's format, which Perfetto (https://ui.perfetto.dev) opens.
+//
+// # Safety
+// `engine` is a live handle. `path` ends with a zero byte.
+SeriatimStatus seriatim_profile_write_trace(const struct SeriatimEngine *engine, const char *path);
+
+// The statistics of what was recorded as a table for people, to be freed with `seriatim_string_free()`.
+//
+// # Safety
+// `engine` is a live handle. `out` may be written to.
+SeriatimStatus seriatim_profile_table(const struct SeriatimEngine *engine, char **out);
+
+// The operations in flight as a Graphviz graph, to be freed with `seriatim_string_free()`. A look at a moving engine, for people
+// and not for programs.
+//
+// # Safety
+// `engine` is a live handle. `out` may be written to.
+SeriatimStatus seriatim_dump_dot(const struct SeriatimEngine *engine,
+                                 char **out);
+
+// Waits until the operations that change `variable` and were pushed before are complete. Running readers do not hold it up. The
+// calling thread may run ready operations meanwhile (setting `WAITERS_HELP`).
+//
+// Returns the failure that the variable is marked with, and clears it everywhere: a second wait succeeds.
+//
+// # Safety
+// `engine` is a live handle.
+SeriatimStatus seriatim_wait_for_variable(const struct SeriatimEngine *engine,
+                                          struct SeriatimVariable variable);
+
+// As `seriatim_wait_for_variable()`, but not longer than this many nanoseconds, and without running operations itself. The text of
+// `SERIATIM_STATUS_TIMED_OUT` names what is pending and behind what.
+//
+// # Safety
+// `engine` is a live handle.
+SeriatimStatus seriatim_wait_for_variable_timeout(const struct SeriatimEngine *engine,
+                                                  struct SeriatimVariable variable,
+                                                  uint64_t nanoseconds);
+
+// Waits until every operation that was pushed before is complete. Pushes that go on meanwhile may hold it up.
+//
+// Returns the error of the operation that failed first in push order, of those that nobody has taken; all are cleared.
+//
+// # Safety
+// `engine` is a live handle.
+SeriatimStatus seriatim_wait_for_all(const struct SeriatimEngine *engine);
+
+// As `seriatim_wait_for_all()`, but not longer than this many nanoseconds, and without running operations itself.
+//
+// # Safety
+// `engine` is a live handle.
+SeriatimStatus seriatim_wait_for_all_timeout(const struct SeriatimEngine *engine, uint64_t nanoseconds);
+
+// Frees a text that a function of this library has put into a `char **`. Does nothing with a null pointer.
+//
+// # Safety
+// `text` came from this library in that way, was not changed, and is not used again.
+SeriatimStatus seriatim_string_free(char *text);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* SERIATIM_H */

@@ -1,0 +1,102 @@
+//! What C asks to be called: functions, and arguments that are deleted exactly once.
+
+use crate::completion::SeriatimCompletion;
+use crate::error::Failure;
+use crate::input::null;
+use crate::run_context::SeriatimRunContext;
+use seriatim::{Completion, RunContext};
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+/// What an operation does. It ends when the function returns: 0 if all went well; anything else fails the operation, with the text
+/// of `seriatim_run_context_set_error()`. `run` is valid until the function returns.
+///
+/// Called on a thread of the engine, or on one that pushes, waits or completes. Must not unwind.
+pub type SeriatimFunction =
+    Option<unsafe extern "C-unwind" fn(argument: *mut c_void, run: *const SeriatimRunContext) -> c_int>;
+
+/// What an asynchronous operation does: it starts something, which calls `seriatim_completion_complete()` or
+/// `seriatim_completion_fail()` when it is done, once, on any thread, possibly before the function returns. `run` is valid until
+/// the function returns. Must not unwind.
+pub type SeriatimAsyncFunction = Option<
+    unsafe extern "C-unwind" fn(
+        argument: *mut c_void,
+        run: *const SeriatimRunContext,
+        completion: *mut SeriatimCompletion,
+    ),
+>;
+
+/// Deletes an argument, such as `free`. Called exactly once, also for a null argument, on the thread that used the argument last or
+/// found it unusable. Must not unwind, and must not wait for the engine.
+pub type SeriatimDeleter = Option<unsafe extern "C" fn(argument: *mut c_void)>;
+
+/// An argument, owned. Dropping it calls its deleter, so that Rust's rules of ownership see to it that this happens exactly once.
+pub struct Argument {
+    pointer: *mut c_void,
+    deleter: SeriatimDeleter,
+}
+
+// SAFETY: whoever makes one promises that the argument may be used and deleted on any thread.
+unsafe impl Send for Argument {}
+// SAFETY: as above; operators promise that several uses may have the argument at once.
+unsafe impl Sync for Argument {}
+
+impl Argument {
+    /// # Safety
+    /// The argument may be used and deleted on any thread, by the functions that come with it, until the deleter is called.
+    pub unsafe fn new(pointer: *mut c_void, deleter: SeriatimDeleter) -> Argument {
+        Argument { pointer, deleter }
+    }
+}
+
+impl Drop for Argument {
+    fn drop(&mut self) {
+        if let Some(deleter) = self.deleter {
+            // SAFETY: the deleter comes with the argument, and nobody has the argument any more.
+            unsafe { deleter(self.pointer) }
+        }
+    }
+}
+
+/// The function of an operation, and its argument.
+pub struct Call {
+    function: unsafe extern "C-unwind" fn(*mut c_void, *const SeriatimRunContext) -> c_int,
+    argument: Argument,
+}
+
+impl Call {
+    pub fn new(function: SeriatimFunction, argument: Argument) -> Result<Call, Failure> {
+        let function = function.ok_or_else(|| null("function"))?;
+        Ok(Call { function, argument })
+    }
+
+    pub fn run(&self, run: &RunContext<'_>) -> Result<(), String> {
+        let told = SeriatimRunContext::new(run);
+        // SAFETY: the function comes with the argument, which lives as long as this call.
+        match unsafe { (self.function)(self.argument.pointer, &told) } {
+            0 => Ok(()),
+            code => Err(told.into_error().unwrap_or_else(|| format!("its function returned {code}"))),
+        }
+    }
+}
+
+/// The function of an asynchronous operation, and its argument, which each completion shares.
+pub struct AsyncCall {
+    function: unsafe extern "C-unwind" fn(*mut c_void, *const SeriatimRunContext, *mut SeriatimCompletion),
+    argument: Arc<Argument>,
+}
+
+impl AsyncCall {
+    pub fn new(function: SeriatimAsyncFunction, argument: Argument) -> Result<AsyncCall, Failure> {
+        let function = function.ok_or_else(|| null("function"))?;
+        Ok(AsyncCall { function, argument: Arc::new(argument) })
+    }
+
+    pub fn run(&self, run: &RunContext<'_>, completion: Completion) {
+        let told = SeriatimRunContext::new(run);
+        let (frame, handle) = SeriatimCompletion::lend(completion, &self.argument);
+        // SAFETY: as for `Call::run`; the handle is the function's.
+        unsafe { (self.function)(self.argument.pointer, &told, handle) }
+        frame.returned();
+    }
+}

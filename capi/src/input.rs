@@ -1,0 +1,103 @@
+//! Checks of what C hands over, before anything is made of it.
+
+use crate::error::{Failure, Outcome, SeriatimStatus};
+use std::ffi::{c_char, CStr};
+
+#[cold]
+pub fn null(what: &str) -> Failure {
+    Failure::new(SeriatimStatus::NullPointer, format!("{what} is null"))
+}
+
+#[cold]
+pub fn bad(text: impl Into<String>) -> Failure {
+    Failure::new(SeriatimStatus::BadArgument, text)
+}
+
+/// What a pointer points to.
+///
+/// # Safety
+/// A pointer that is not null points to a live `T` that nobody changes for as long as the reference is used.
+pub unsafe fn borrow<'a, T>(pointer: *const T, what: &str) -> Result<&'a T, Failure> {
+    // SAFETY: by the contract.
+    unsafe { pointer.as_ref() }.ok_or_else(|| null(what))
+}
+
+/// A list; a null pointer is fine for an empty one.
+///
+/// # Safety
+/// A pointer that is not null points to `count` elements, live and unchanged for as long as the list is used.
+pub unsafe fn list<'a, T>(pointer: *const T, count: usize, what: &str) -> Result<&'a [T], Failure> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if pointer.is_null() {
+        return Err(null(what));
+    }
+    if count > isize::MAX as usize / size_of::<T>() || !pointer.is_aligned() {
+        return Err(bad(format!("{what} cannot be a list of {count}: it does not fit into memory")));
+    }
+    // SAFETY: not null, aligned, not too long; the rest is the contract.
+    Ok(unsafe { std::slice::from_raw_parts(pointer, count) })
+}
+
+/// A text that must be there, and valid UTF-8.
+///
+/// # Safety
+/// A pointer that is not null points to a text that ends with a zero byte, live and unchanged for as long as it is used.
+pub unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str, Failure> {
+    if pointer.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: by the contract.
+    let text = unsafe { CStr::from_ptr(pointer) };
+    text.to_str().map_err(|error| {
+        Failure::new(SeriatimStatus::InvalidUtf8, format!("{what} '{}' is not UTF-8: {error}", text.to_string_lossy()))
+    })
+}
+
+/// The text of an error. An error must not get lost because of how its text is written, so bytes that are not UTF-8 are replaced,
+/// and a null pointer is no text.
+///
+/// # Safety
+/// As for [`text`].
+pub unsafe fn error_text(pointer: *const c_char) -> Option<String> {
+    // SAFETY: by the contract.
+    (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
+}
+
+/// Makes a value for C, once it is known that there is a place to put it.
+///
+/// # Safety
+/// A place that is not null may be written to.
+pub unsafe fn produce<T>(out: *mut T, make: impl FnOnce() -> Result<T, Failure>) -> Outcome {
+    if out.is_null() {
+        return Err(null("out"));
+    }
+    let value = make()?;
+    // SAFETY: by the contract.
+    unsafe { out.write(value) };
+    Ok(())
+}
+
+/// Makes a handle for C; on a failure C finds a null pointer in its place.
+///
+/// # Safety
+/// As for [`produce`].
+pub unsafe fn produce_handle<T>(out: *mut *mut T, make: impl FnOnce() -> Result<T, Failure>) -> Outcome {
+    // SAFETY: by the contract.
+    unsafe {
+        produce(out, || Ok(std::ptr::null_mut()))?;
+        produce(out, || Ok(Box::into_raw(Box::new(make()?))))
+    }
+}
+
+/// Takes a handle back from C; a null pointer is nothing to take, as with `free`.
+///
+/// # Safety
+/// A handle that is not null was made by [`produce_handle`], and is not used again.
+pub unsafe fn reclaim<T>(handle: *mut T) {
+    if !handle.is_null() {
+        // SAFETY: by the contract.
+        drop(unsafe { Box::from_raw(handle) });
+    }
+}

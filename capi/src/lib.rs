@@ -1,0 +1,70 @@
+//! The C interface of [`seriatim`]: opaque handles, status codes, and arguments with deleters.
+//!
+//! C programs use `include/seriatim.h`, which is generated from this crate, and link `libseriatim_c`. The functions are as public
+//! here as there, so that what C sees can be tested from Rust.
+//!
+//! Three rules hold for all of them. They do not unwind. They check every pointer for null and every number for being one of its
+//! enumeration. And they own an argument from the moment of the call, so that its deleter runs exactly once whatever happens.
+
+#![deny(missing_docs)]
+
+// The header has things in this order.
+mod engine;
+mod error;
+
+mod variable;
+
+mod operation;
+mod operator;
+
+mod completion;
+mod run_context;
+
+mod profile;
+mod wait;
+
+mod call;
+mod device;
+mod input;
+mod text;
+
+pub use call::{SeriatimAsyncFunction, SeriatimDeleter, SeriatimFunction};
+pub use completion::{
+    seriatim_completion_complete, seriatim_completion_drop, seriatim_completion_fail, SeriatimCompletion,
+};
+pub use device::{SeriatimContext, SeriatimDevice};
+pub use engine::{
+    seriatim_engine_clone, seriatim_engine_delete, seriatim_engine_from_environment, seriatim_engine_global,
+    seriatim_engine_new, seriatim_engine_notify_shutdown, seriatim_engine_start, seriatim_engine_stop,
+    seriatim_engine_warnings, SeriatimEngine, SeriatimSetting,
+};
+pub use error::{seriatim_last_error, seriatim_status_text, SeriatimStatus};
+pub use operation::{seriatim_push, seriatim_push_async, SeriatimOperation, SeriatimProperty};
+pub use operator::{
+    seriatim_operator_delete, seriatim_operator_new, seriatim_operator_new_async, seriatim_operator_push,
+    SeriatimOperator,
+};
+pub use profile::{
+    seriatim_dump_dot, seriatim_profile_start, seriatim_profile_stop, seriatim_profile_table,
+    seriatim_profile_write_trace,
+};
+pub use run_context::{
+    seriatim_run_context_context, seriatim_run_context_name, seriatim_run_context_nested_threads,
+    seriatim_run_context_set_error, seriatim_run_context_worker, SeriatimRunContext,
+};
+pub use text::seriatim_string_free;
+pub use variable::{seriatim_variable_delete, seriatim_variable_new, seriatim_variable_version, SeriatimVariable};
+pub use wait::{
+    seriatim_wait_for_all, seriatim_wait_for_all_timeout, seriatim_wait_for_variable,
+    seriatim_wait_for_variable_timeout,
+};
+
+/// The version of this interface. It grows when a program compiled against an older header would no longer work.
+pub const SERIATIM_ABI_VERSION: u32 = 1;
+
+/// The version of the interface in the library that is loaded: to be compared with `SERIATIM_ABI_VERSION`, which is that of the
+/// header the program was compiled with.
+#[no_mangle]
+pub extern "C" fn seriatim_abi_version() -> u32 {
+    SERIATIM_ABI_VERSION
+}

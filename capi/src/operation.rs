@@ -1,0 +1,140 @@
+//! Operations: described, and pushed once.
+
+use crate::call::{Argument, AsyncCall, Call, SeriatimAsyncFunction, SeriatimDeleter, SeriatimFunction};
+use crate::device::SeriatimContext;
+use crate::engine::SeriatimEngine;
+use crate::error::{guard, Failure, SeriatimStatus};
+use crate::input::{bad, borrow, list, text};
+use crate::variable::SeriatimVariable;
+use seriatim::{Name, OperationBuilder, Property};
+use std::ffi::{c_char, c_void};
+
+/// What kind of work an operation is, which decides where it runs.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SeriatimProperty {
+    /// Computes on the workers of its device.
+    Normal = 0,
+    /// Copies from a GPU; runs on the device's I/O thread.
+    CopyFromGpu = 1,
+    /// Copies to a GPU; runs on the device's I/O thread.
+    CopyToGpu = 2,
+    /// Computes on the pool of workers kept for prioritised operations.
+    CpuPrioritized = 3,
+    /// Computes on a GPU before its other operations.
+    GpuPrioritized = 4,
+    /// Only starts something: runs on the pushing thread when it is ready at once.
+    Async = 5,
+    /// Deletes a variable: as `Async`, and runs even after `seriatim_engine_notify_shutdown()`.
+    DeleteVar = 6,
+    /// Runs even when what it uses is marked by a failure.
+    NoSkip = 7,
+}
+
+/// An operation, but for its function. All zeros are an unnamed one without variables, on any worker of the processor.
+///
+/// What it points to is copied during the call.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct SeriatimOperation {
+    /// The name, for errors and profiles; may be null. Each text is kept for the life of the process, and found again under a lock:
+    /// use few names, and none or an operator where every nanosecond counts.
+    pub name: *const c_char,
+    /// Where it runs. Not looked at when an operator is made: each use says it.
+    pub context: SeriatimContext,
+    /// The variables that it reads. Repeats are harmless, and one that it also changes counts as changed.
+    pub reads: *const SeriatimVariable,
+    /// How many those are.
+    pub read_count: usize,
+    /// The variables that it changes.
+    pub writes: *const SeriatimVariable,
+    /// How many those are.
+    pub write_count: usize,
+    /// A `SeriatimProperty`. A plain number, so that a wrong one can be refused.
+    pub property: u32,
+    /// Among ready operations, greater priorities run first; equal ones in push order. Not looked at when an operator is made.
+    pub priority: i32,
+}
+
+fn property(number: u32) -> Result<Property, Failure> {
+    u8::try_from(number).ok().and_then(Property::from_number).ok_or_else(|| {
+        let last = SeriatimProperty::NoSkip as u32;
+        bad(format!("{number} is not a property: they go from 0 to {last}"))
+    })
+}
+
+/// The operation that C describes, but for its context and priority.
+///
+/// # Safety
+/// `engine` is null or a live handle; `operation` is null or points to an operation whose pointers are null or as it describes them.
+pub unsafe fn describe<'a>(
+    engine: *const SeriatimEngine,
+    operation: *const SeriatimOperation,
+) -> Result<(OperationBuilder<'a>, &'a SeriatimOperation), Failure> {
+    // SAFETY: by the contract.
+    let (engine, operation) = unsafe { (borrow(engine, "engine")?, borrow(operation, "operation")?) };
+    let name = if operation.name.is_null() {
+        Name::default()
+    } else {
+        // SAFETY: by the contract.
+        Name::from(unsafe { text(operation.name, "the name of an operation") }?.to_owned())
+    };
+    // SAFETY: by the contract.
+    let (reads, writes) = unsafe {
+        (
+            list(operation.reads, operation.read_count, "the reads of an operation")?,
+            list(operation.writes, operation.write_count, "the writes of an operation")?,
+        )
+    };
+    let property = property(operation.property)?;
+    Ok((engine.0.op(name).reads(reads.iter().copied()).writes(writes.iter().copied()).property(property), operation))
+}
+
+/// Pushes an operation that ends when its function returns. `deleter` then runs before the operation ends, so a wait that returns
+/// has seen both.
+///
+/// # Safety
+/// `engine` is a live handle. `operation` points to an operation whose pointers are as it describes them, and whose texts end with a
+/// zero byte. `function` and `deleter` may be called with `argument` on any thread.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_push(
+    engine: *const SeriatimEngine,
+    operation: *const SeriatimOperation,
+    function: SeriatimFunction,
+    argument: *mut c_void,
+    deleter: SeriatimDeleter,
+) -> SeriatimStatus {
+    // SAFETY: by the contract.
+    let argument = unsafe { Argument::new(argument, deleter) };
+    guard(move || {
+        let call = Call::new(function, argument)?;
+        // SAFETY: by the contract.
+        let (builder, operation) = unsafe { describe(engine, operation) }?;
+        let builder = builder.context(operation.context.resolve()?).priority(operation.priority);
+        builder.push(move |run| call.run(run)).map_err(Failure::from)
+    })
+}
+
+/// Pushes an operation that ends when its completion says so. `deleter` runs when the function has returned and the operation is
+/// about to end, whichever is later.
+///
+/// # Safety
+/// As for `seriatim_push()`.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_push_async(
+    engine: *const SeriatimEngine,
+    operation: *const SeriatimOperation,
+    function: SeriatimAsyncFunction,
+    argument: *mut c_void,
+    deleter: SeriatimDeleter,
+) -> SeriatimStatus {
+    // SAFETY: by the contract.
+    let argument = unsafe { Argument::new(argument, deleter) };
+    guard(move || {
+        let call = AsyncCall::new(function, argument)?;
+        // SAFETY: by the contract.
+        let (builder, operation) = unsafe { describe(engine, operation) }?;
+        let builder = builder.context(operation.context.resolve()?).priority(operation.priority);
+        builder.push_async(move |run, completion| call.run(run, completion)).map_err(Failure::from)
+    })
+}

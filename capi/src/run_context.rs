@@ -1,0 +1,98 @@
+//! What an operation is told when it runs, and how it says why it failed.
+
+use crate::device::SeriatimContext;
+use crate::error::{c_text, guard, guard_value, SeriatimStatus};
+use crate::input::{borrow, error_text};
+use seriatim::RunContext;
+use std::cell::{OnceCell, RefCell};
+use std::ffi::{c_char, CString};
+
+/// What an operation is told when it runs. Belongs to the thread that the function was called on, and is valid until it returns.
+pub struct SeriatimRunContext {
+    context: SeriatimContext,
+    worker: i64,
+    nested_threads: usize,
+    name: &'static str,
+    /// The name as C reads it, made when C asks for it.
+    c_name: OnceCell<CString>,
+    error: RefCell<Option<String>>,
+}
+
+impl SeriatimRunContext {
+    pub(crate) fn new(run: &RunContext<'_>) -> SeriatimRunContext {
+        SeriatimRunContext {
+            context: run.context().into(),
+            worker: run.worker().and_then(|worker| i64::try_from(worker).ok()).unwrap_or(-1),
+            nested_threads: run.nested_threads(),
+            name: run.name(),
+            c_name: OnceCell::new(),
+            error: RefCell::new(None),
+        }
+    }
+
+    pub(crate) fn into_error(self) -> Option<String> {
+        self.error.into_inner()
+    }
+}
+
+/// The name of the operation, empty if it has none. Valid as long as `run` is.
+///
+/// # Safety
+/// `run` was given to the function that is running on this thread.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_run_context_name(run: *const SeriatimRunContext) -> *const c_char {
+    guard_value(c"".as_ptr(), || {
+        // SAFETY: by the contract.
+        let run = unsafe { borrow(run, "run") }?;
+        Ok(run.c_name.get_or_init(|| c_text(run.name)).as_ptr())
+    })
+}
+
+/// The context that the operation was pushed with.
+///
+/// # Safety
+/// `run` was given to the function that is running on this thread.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_run_context_context(run: *const SeriatimRunContext) -> SeriatimContext {
+    // SAFETY: by the contract.
+    guard_value(SeriatimContext::default(), || Ok(unsafe { borrow(run, "run") }?.context))
+}
+
+/// The number of the worker within its group, or -1 on a thread that is not the engine's.
+///
+/// # Safety
+/// `run` was given to the function that is running on this thread.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_run_context_worker(run: *const SeriatimRunContext) -> i64 {
+    // SAFETY: by the contract.
+    guard_value(-1, || Ok(unsafe { borrow(run, "run") }?.worker))
+}
+
+/// How many threads the operation may use itself: the engine's setting `NESTED_THREADS`.
+///
+/// # Safety
+/// `run` was given to the function that is running on this thread.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_run_context_nested_threads(run: *const SeriatimRunContext) -> usize {
+    // SAFETY: by the contract.
+    guard_value(1, || Ok(unsafe { borrow(run, "run") }?.nested_threads))
+}
+
+/// Says why the operation is about to fail. The text counts if the function then returns something other than 0; the last one does
+/// if there are several. A null pointer takes it back; bytes that are not UTF-8 are replaced. Asynchronous operations say it with
+/// `seriatim_completion_fail()` instead.
+///
+/// # Safety
+/// `run` was given to the function that is running on this thread. `text` is null or ends with a zero byte.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_run_context_set_error(
+    run: *const SeriatimRunContext,
+    text: *const c_char,
+) -> SeriatimStatus {
+    guard(|| {
+        // SAFETY: by the contract.
+        let (run, text) = unsafe { (borrow(run, "run")?, error_text(text)) };
+        run.error.replace(text);
+        Ok(())
+    })
+}

@@ -1,0 +1,65 @@
+//! Waiting: for one variable or for everything, with and without a limit.
+
+use crate::engine::SeriatimEngine;
+use crate::error::{guard, Failure, SeriatimStatus};
+use crate::input::borrow;
+use crate::variable::SeriatimVariable;
+use std::time::Duration;
+
+/// Waits until the operations that change `variable` and were pushed before are complete. Running readers do not hold it up. The
+/// calling thread may run ready operations meanwhile (setting `WAITERS_HELP`).
+///
+/// Returns the failure that the variable is marked with, and clears it everywhere: a second wait succeeds.
+///
+/// # Safety
+/// `engine` is a live handle.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_wait_for_variable(
+    engine: *const SeriatimEngine,
+    variable: SeriatimVariable,
+) -> SeriatimStatus {
+    // SAFETY: by the contract.
+    guard(|| unsafe { borrow(engine, "engine") }?.0.wait_for_var(variable.into()).map_err(Failure::from))
+}
+
+/// As `seriatim_wait_for_variable()`, but not longer than this many nanoseconds, and without running operations itself. The text of
+/// `SERIATIM_STATUS_TIMED_OUT` names what is pending and behind what.
+///
+/// # Safety
+/// `engine` is a live handle.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_wait_for_variable_timeout(
+    engine: *const SeriatimEngine,
+    variable: SeriatimVariable,
+    nanoseconds: u64,
+) -> SeriatimStatus {
+    let timeout = Duration::from_nanos(nanoseconds);
+    // SAFETY: by the contract.
+    guard(|| unsafe { borrow(engine, "engine") }?.0.wait_for_var_timeout(variable.into(), timeout).map_err(Failure::from))
+}
+
+/// Waits until every operation that was pushed before is complete. Pushes that go on meanwhile may hold it up.
+///
+/// Returns the error of the operation that failed first in push order, of those that nobody has taken; all are cleared.
+///
+/// # Safety
+/// `engine` is a live handle.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_wait_for_all(engine: *const SeriatimEngine) -> SeriatimStatus {
+    // SAFETY: by the contract.
+    guard(|| unsafe { borrow(engine, "engine") }?.0.wait_for_all().map_err(Failure::from))
+}
+
+/// As `seriatim_wait_for_all()`, but not longer than this many nanoseconds, and without running operations itself.
+///
+/// # Safety
+/// `engine` is a live handle.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_wait_for_all_timeout(
+    engine: *const SeriatimEngine,
+    nanoseconds: u64,
+) -> SeriatimStatus {
+    let timeout = Duration::from_nanos(nanoseconds);
+    // SAFETY: by the contract.
+    guard(|| unsafe { borrow(engine, "engine") }?.0.wait_for_all_timeout(timeout).map_err(Failure::from))
+}

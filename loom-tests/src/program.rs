@@ -1,0 +1,223 @@
+//! Operations for the models: pushed, run and completed by the library's protocol code; what they do is checked.
+
+use loom::cell::UnsafeCell;
+use seriatim::internals::access::{Access, Mode, Node, Sink};
+use seriatim::internals::block::{size, Block};
+use seriatim::internals::chain::{self, Chain, Enlisted};
+use std::alloc::{alloc, Layout};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// A variable and the value that it guards. The cell is loom's: two threads in it at once, one of them writing, fail the model, and so
+/// does a value that is read without a happens-before edge to its write.
+pub struct Var {
+    chain: Chain,
+    value: UnsafeCell<Vec<usize>>,
+    reads: Mutex<Vec<(usize, usize)>>,
+}
+
+/// What an execution did.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// The writes of each variable, in order.
+    pub writes: Vec<Vec<usize>>,
+    /// The reads of each variable: which operation, and how many writes it saw.
+    pub reads: Vec<Vec<(usize, usize)>>,
+    /// How often each operation ran.
+    pub runs: Vec<usize>,
+    /// How often each operation was cancelled.
+    pub cancelled: Vec<usize>,
+    /// How often each operation's block was spent.
+    pub spent: Vec<usize>,
+}
+
+/// The variables of a model, and a fixed set of operations over them.
+pub struct Program {
+    vars: Vec<Var>,
+    ops: Vec<Vec<(usize, Mode)>>,
+    blocks: Vec<Op>,
+    runs: Vec<AtomicUsize>,
+    cancelled: Vec<AtomicUsize>,
+    spent: Vec<AtomicUsize>,
+}
+
+struct Op(*mut Block);
+
+// SAFETY: blocks are shared as the library shares them: through the protocol.
+unsafe impl Send for Op {}
+// SAFETY: as above.
+unsafe impl Sync for Op {}
+// SAFETY: the values are guarded by the protocol, which is what the models check.
+unsafe impl Sync for Var {}
+// SAFETY: as above.
+unsafe impl Send for Var {}
+
+struct Found<'a> {
+    program: &'a Program,
+    ready: Vec<*mut Node>,
+}
+
+impl Sink for Found<'_> {
+    fn ready(&mut self, node: *mut Node) {
+        self.ready.push(node);
+    }
+
+    fn spent(&mut self, node: *mut Node) {
+        let op = self.program.number(node);
+        let before = self.program.spent[op].fetch_add(1, Ordering::Relaxed);
+        assert_eq!(before, 0, "the block of operation {op} was spent twice");
+    }
+}
+
+impl Program {
+    /// `vars` variables, and for each operation the variables that it uses, in ascending order.
+    pub fn new(vars: usize, ops: &[&[(usize, Mode)]]) -> Arc<Program> {
+        let counters = || ops.iter().map(|_| AtomicUsize::new(0)).collect();
+        let program = Arc::new(Program {
+            vars: (0..vars)
+                .map(|index| Var {
+                    chain: Chain::closed(index as u32),
+                    value: UnsafeCell::new(Vec::new()),
+                    reads: Mutex::default(),
+                })
+                .collect(),
+            ops: ops.iter().map(|op| op.to_vec()).collect(),
+            blocks: ops.iter().map(|_| Op(new_block())).collect(),
+            runs: counters(),
+            cancelled: counters(),
+            spent: counters(),
+        });
+        for var in &program.vars {
+            // SAFETY: the program does not move, and no other thread knows it yet.
+            unsafe { Chain::open(&var.chain) };
+        }
+        program
+    }
+
+    fn number(&self, node: *mut Node) -> usize {
+        self.blocks.iter().position(|op| op.0.cast() == node).expect("a block of this program")
+    }
+
+    /// Pushes an operation, and runs what becomes ready on this thread.
+    pub fn push(&self, op: usize) -> Enlisted {
+        let mut found = Found { program: self, ready: Vec::new() };
+        let node: *mut Node = self.blocks[op].0.cast();
+        // SAFETY: each operation is pushed once, its accesses are in order, and blocks are never reused within an execution.
+        let enlisted = unsafe {
+            node.write(Node::new(self.ops[op].len() as u32));
+            for (index, (var, mode)) in self.ops[op].iter().enumerate() {
+                Node::access(node, index as u32).write(Access::new(&self.vars[*var].chain, node, *mode));
+            }
+            chain::enlist(node, &mut found)
+        };
+        match enlisted {
+            Enlisted::Ready => found.ready.push(node),
+            Enlisted::Cancelled => {
+                self.cancelled[op].fetch_add(1, Ordering::Relaxed);
+                // SAFETY: ready and ours; a cancelled operation completes without running.
+                unsafe { chain::complete(node, &mut found) };
+            }
+            Enlisted::Waiting | Enlisted::CancelledWaiting => {}
+        }
+        self.run_ready(found);
+        enlisted
+    }
+
+    fn run_ready(&self, mut found: Found<'_>) {
+        while let Some(node) = found.ready.pop() {
+            let op = self.number(node);
+            // SAFETY: the operation is ready and ours.
+            unsafe {
+                let cancelled = (*node).wait.load(loom::sync::atomic::Ordering::Relaxed)
+                    & seriatim::internals::access::CANCELLED
+                    != 0;
+                if cancelled {
+                    self.cancelled[op].fetch_add(1, Ordering::Relaxed);
+                    chain::complete(node, &mut found);
+                    continue;
+                }
+                self.body(op);
+                match self.ops[op][0] {
+                    (var, Mode::Delete) => self.vars[var].chain.close(node, &mut found),
+                    _ => chain::complete(node, &mut found),
+                }
+            }
+        }
+    }
+
+    fn body(&self, op: usize) {
+        let before = self.runs[op].fetch_add(1, Ordering::Relaxed);
+        assert_eq!(before, 0, "operation {op} ran twice");
+        for (var, mode) in &self.ops[op] {
+            let var = &self.vars[*var];
+            match mode {
+                // SAFETY: loom checks it.
+                Mode::Read => var.value.with(|value| unsafe {
+                    var.reads.lock().unwrap().push((op, (*value).len()));
+                }),
+                // SAFETY: loom checks it.
+                Mode::Write | Mode::Delete => var.value.with_mut(|value| unsafe { (*value).push(op) }),
+            }
+        }
+    }
+
+    /// What was done. After all threads are joined.
+    pub fn trace(&self) -> Trace {
+        let counts = |counters: &[AtomicUsize]| counters.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        Trace {
+            // SAFETY: all threads are joined.
+            writes: self.vars.iter().map(|var| var.value.with(|value| unsafe { (*value).clone() })).collect(),
+            reads: self.vars.iter().map(|var| var.reads.lock().unwrap().clone()).collect(),
+            runs: counts(&self.runs),
+            cancelled: counts(&self.cancelled),
+            spent: counts(&self.spent),
+        }
+    }
+
+    /// Checks what must hold in every execution without deletions: each operation ran once, every write is there, and any two
+    /// operations that meet on two variables meet in the same order.
+    pub fn check(&self) -> Trace {
+        let trace = self.trace();
+        assert!(trace.runs.iter().all(|runs| *runs == 1), "an operation was lost: {trace:?}");
+        for (first, second) in pairs(self.ops.len()) {
+            let orders: Vec<bool> =
+                (0..self.vars.len()).filter_map(|var| self.order(&trace, var, first, second)).collect();
+            assert!(
+                orders.windows(2).all(|pair| pair[0] == pair[1]),
+                "operations {first} and {second} run in different orders: {trace:?}"
+            );
+        }
+        trace
+    }
+
+    /// Whether `first` came before `second` on `var`, if they conflict there.
+    fn order(&self, trace: &Trace, var: usize, first: usize, second: usize) -> Option<bool> {
+        let place = |op: usize| {
+            let mode = self.ops[op].iter().find(|(used, _)| *used == var)?.1;
+            if mode == Mode::Read {
+                let seen = trace.reads[var].iter().find(|(reader, _)| *reader == op)?.1;
+                // After the write that it saw last.
+                Some((2 * seen, true))
+            } else {
+                let at = trace.writes[var].iter().position(|writer| *writer == op)?;
+                Some((2 * at + 1, false))
+            }
+        };
+        let (first, second) = (place(first)?, place(second)?);
+        (!(first.1 && second.1)).then_some(first.0 < second.0)
+    }
+}
+
+fn pairs(count: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..count).flat_map(move |second| (0..second).map(move |first| (first, second)))
+}
+
+fn new_block() -> *mut Block {
+    let layout = Layout::from_size_align(size(0), std::mem::align_of::<Block>()).expect("a valid layout");
+    // SAFETY: fresh memory of the right size. It is not freed: within an execution blocks live for ever, and an execution is small.
+    unsafe {
+        let block = alloc(layout).cast::<Block>();
+        Block::initialise(block, 0);
+        block
+    }
+}
