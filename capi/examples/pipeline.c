@@ -176,7 +176,8 @@ static void run_pipeline(SeriatimEngine *engine) {
     printf("total %.0f after %d blocks\n", data.total, (int)version);
 }
 
-// A stage that fails: what depends on it is skipped, and the first wait says why.
+// A stage that fails: what depends on it is skipped, and the first wait says why. The wait is for the last stage: an error that
+// was taken is gone, and a stage that had not come to its turn by then would run.
 
 static int check(void *argument, const SeriatimRunContext *run) {
     seriatim_run_context_set_error(run, argument);
@@ -190,20 +191,23 @@ static int never(void *argument, const SeriatimRunContext *run) {
 }
 
 static void fail_once(SeriatimEngine *engine) {
-    SeriatimVariable report;
+    SeriatimVariable report, printed;
     OK(seriatim_variable_new(engine, &report));
+    OK(seriatim_variable_new(engine, &printed));
     SeriatimOperation checking = {
         .name = "check", .reads = &data.total_variable, .read_count = 1, .writes = &report, .write_count = 1};
-    SeriatimOperation printing = {.name = "print", .reads = &report, .read_count = 1};
+    SeriatimOperation printing = {
+        .name = "print", .reads = &report, .read_count = 1, .writes = &printed, .write_count = 1};
     char *text = make(32);
     strcpy(text, "the total is not prime");
     OK(seriatim_push(engine, &checking, check, text, delete_argument));
     OK(seriatim_push(engine, &printing, never, make(1), delete_argument));
-    REQUIRE(seriatim_wait_for_variable(engine, report) == SERIATIM_STATUS_OPERATION_FAILED);
+    REQUIRE(seriatim_wait_for_variable(engine, printed) == SERIATIM_STATUS_OPERATION_FAILED);
     REQUIRE(strcmp(seriatim_last_error(), "operation 'check' failed: the total is not prime") == 0);
     printf("as expected: %s\n", seriatim_last_error());
     OK(seriatim_wait_for_all(engine));
     OK(seriatim_variable_delete(engine, report, checking.context, NULL, make(1), delete_argument));
+    OK(seriatim_variable_delete(engine, printed, checking.context, NULL, make(1), delete_argument));
     REQUIRE(seriatim_wait_for_variable(engine, report) == SERIATIM_STATUS_VARIABLE_DELETED);
 }
 

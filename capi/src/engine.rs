@@ -38,7 +38,8 @@ pub unsafe extern "C" fn seriatim_engine_new(
         // SAFETY: by the contract.
         for setting in unsafe { list(settings, count, "settings") }? {
             // SAFETY: by the contract.
-            let (key, value) = unsafe { (text(setting.key, "the key of a setting")?, text(setting.value, "the value of a setting")?) };
+            let (key, value) =
+                unsafe { (text(setting.key, "the key of a setting")?, text(setting.value, "the value of a setting")?) };
             builder = builder.set(key, value)?;
         }
         Ok(SeriatimEngine(builder.build()?))

@@ -34,8 +34,11 @@ pub unsafe extern "C" fn seriatim_wait_for_variable_timeout(
     nanoseconds: u64,
 ) -> SeriatimStatus {
     let timeout = Duration::from_nanos(nanoseconds);
-    // SAFETY: by the contract.
-    guard(|| unsafe { borrow(engine, "engine") }?.0.wait_for_var_timeout(variable.into(), timeout).map_err(Failure::from))
+    guard(|| {
+        // SAFETY: by the contract.
+        let engine = unsafe { borrow(engine, "engine") }?;
+        engine.0.wait_for_var_timeout(variable.into(), timeout).map_err(Failure::from)
+    })
 }
 
 /// Waits until every operation that was pushed before is complete. Pushes that go on meanwhile may hold it up.

@@ -22,8 +22,12 @@ fn is_child(test: &str, variables: &[(&str, &str)]) -> bool {
             command.env_remove(key);
         }
     }
-    let output =
-        command.args(["--exact", test]).env(CHILD, "1").envs(variables.iter().copied()).output().expect("the test runs");
+    let output = command
+        .args(["--exact", test])
+        .env(CHILD, "1")
+        .envs(variables.iter().copied())
+        .output()
+        .expect("the test runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     false
 }

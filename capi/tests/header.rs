@@ -10,8 +10,11 @@ fn header_path() -> PathBuf {
 fn generated() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).expect("cbindgen.toml can be read");
-    let bindings =
-        cbindgen::Builder::new().with_config(config).with_src(root.join("src/lib.rs")).generate().expect("sources parse");
+    let bindings = cbindgen::Builder::new()
+        .with_config(config)
+        .with_src(root.join("src/lib.rs"))
+        .generate()
+        .expect("sources parse");
     let mut header = Vec::new();
     bindings.write(&mut header);
     String::from_utf8(header).expect("the header is UTF-8")

@@ -134,7 +134,11 @@ fn settings() {
         (c"ENGINE".as_ptr(), c"\xff".as_ptr(), Status::InvalidUtf8),
     ] {
         // SAFETY: the setting lives until the call returns.
-        refused(unsafe { seriatim_engine_new(&SeriatimSetting { key, value }, 1, &mut engine) }, reason, "of a setting");
+        refused(
+            unsafe { seriatim_engine_new(&SeriatimSetting { key, value }, 1, &mut engine) },
+            reason,
+            "of a setting",
+        );
         assert!(engine.is_null());
     }
 }

@@ -67,13 +67,15 @@ struct Recorder {
 
 impl Recorder {
     fn new() -> Recorder {
-        // Grows with what it sees; three digits.
-        let histogram = Histogram::new(3).expect("three significant digits are valid");
+        let mut histogram = Histogram::new(3).expect("three significant digits are valid");
+        // Grows with what it sees.
+        histogram.auto(true);
         Recorder { histogram, total: 0 }
     }
 
     fn record(&mut self, nanoseconds: u64) {
-        self.histogram.saturating_record(nanoseconds);
+        // A growing histogram refuses nothing that fits it.
+        let _ = self.histogram.record(nanoseconds);
         self.total += nanoseconds;
     }
 
@@ -144,4 +146,20 @@ pub fn render(summaries: &[Summary], lost: u64) -> String {
         let _ = writeln!(text, "{lost} more operations were not recorded: the recorder was full");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Recorder;
+
+    #[test]
+    fn percentiles_of_what_was_recorded() {
+        let mut recorder = Recorder::new();
+        (1..=1000).for_each(|n| recorder.record(n * 1000));
+        let times = recorder.times();
+        assert_eq!((times.min, times.total), (1000, 500_500_000));
+        for (seen, expected) in [(times.p50, 500_000), (times.p99, 990_000), (times.p999, 999_000), (times.max, 1_000_000)] {
+            assert!(seen.abs_diff(expected) * 1000 <= expected, "{seen} is not {expected} to three digits");
+        }
+    }
 }

@@ -186,7 +186,8 @@ pub fn engine_threads() -> Vec<String> {
 /// Memory of this process that is in use, in bytes.
 pub fn resident_memory() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").expect("proc is mounted");
-    let pages: usize = text.split_whitespace().nth(1).and_then(|field| field.parse().ok()).expect("statm has two fields");
+    let pages: usize =
+        text.split_whitespace().nth(1).and_then(|field| field.parse().ok()).expect("statm has two fields");
     pages * 4096
 }
 

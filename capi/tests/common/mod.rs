@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void, CStr, CString};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::SeqCst};
 
-pub use SeriatimStatus as Status;
+pub use seriatim_c::SeriatimStatus as Status;
 
 pub const KINDS: [&str; 3] = ["naive", "pooled", "per-device"];
 pub const ANYWHERE: SeriatimContext = SeriatimContext { device: 0, id: 0 };
@@ -41,7 +41,8 @@ unsafe impl Sync for Engine {}
 
 impl Engine {
     pub fn try_with(settings: &[(&str, &str)]) -> Result<Engine, Status> {
-        let texts: Vec<[CString; 2]> = settings.iter().map(|(key, value)| [key, value].map(|t| CString::new(*t).unwrap())).collect();
+        let texts: Vec<[CString; 2]> =
+            settings.iter().map(|(key, value)| [key, value].map(|t| CString::new(*t).unwrap())).collect();
         let settings: Vec<SeriatimSetting> =
             texts.iter().map(|[key, value]| SeriatimSetting { key: key.as_ptr(), value: value.as_ptr() }).collect();
         let mut engine = null_mut();
