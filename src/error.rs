@@ -1,6 +1,6 @@
 //! The one error type of the crate, and the failure that travels along variables.
 
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 use std::fmt;
 use std::sync::Arc;
 
@@ -152,28 +152,57 @@ impl Fault {
 }
 
 /// The failure of one operation, shared by every variable that it marked. The first wait that meets it takes it, which
-/// clears it everywhere at once.
+/// clears it everywhere at once, but for operations that the same thread pushed before that wait: they are skipped
+/// whether they come to run before the wait returns or after.
 #[derive(Debug)]
 pub struct Failure {
     pub error: Error,
     /// The push order of the operation, by which `wait_for_all` finds the first of several.
     pub sequence: u64,
-    taken: AtomicBool,
+    /// The stamp of the wait that took it, 0 before.
+    taken: AtomicU64,
+}
+
+/// When and where something was pushed: comparable among the pushes of one home.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stamp(u64);
+
+impl Stamp {
+    const SEQUENCE: u32 = 48;
+
+    /// For a wait that follows everything: no operation in flight was pushed before it.
+    pub const LAST: Stamp = Stamp(1);
+
+    #[cfg(not(loom))]
+    pub fn new(home: u16, sequence: u64) -> Stamp {
+        Stamp(u64::from(home) << Stamp::SEQUENCE | sequence & ((1 << Stamp::SEQUENCE) - 1))
+    }
+
+    fn is_before(self, other: Stamp) -> bool {
+        self.0 >> Stamp::SEQUENCE == other.0 >> Stamp::SEQUENCE && self.0 < other.0
+    }
 }
 
 impl Failure {
     pub fn new(error: Error, sequence: u64) -> Failure {
-        Failure { error, sequence, taken: AtomicBool::new(false) }
+        Failure { error, sequence, taken: AtomicU64::new(0) }
     }
 
     /// Whether nobody has taken the error yet.
     pub fn is_live(&self) -> bool {
-        !self.taken.load(Ordering::Acquire)
+        self.taken.load(Ordering::Acquire) == 0
     }
 
-    /// Takes the error; only the first call gets it.
-    pub fn take(&self) -> Option<Error> {
+    /// Whether an operation that was pushed at `stamp` is to be skipped because of it.
+    pub fn concerns(&self, stamp: Stamp) -> bool {
+        let taken = self.taken.load(Ordering::Acquire);
+        taken == 0 || stamp.is_before(Stamp(taken))
+    }
+
+    /// Takes the error, for a wait that was pushed at `stamp`; only the first call gets it.
+    pub fn take(&self, stamp: Stamp) -> Option<Error> {
         // AcqRel: the one who takes it clears it before anything that it does later.
-        (!self.taken.swap(true, Ordering::AcqRel)).then(|| self.error.clone())
+        let first = self.taken.compare_exchange(0, stamp.0, Ordering::AcqRel, Ordering::Relaxed);
+        first.is_ok().then(|| self.error.clone())
     }
 }

@@ -251,7 +251,8 @@ SeriatimStatus seriatim_engine_clone(const struct SeriatimEngine *engine, struct
 // wait for itself, the call returns at once and the engine ends by itself. Errors that nobody has waited for are lost.
 //
 // # Safety
-// `engine` is null or a live handle, which is not used again.
+// `engine` is null or a live handle, which no call is using any more and which is not used again. An operation that deletes the
+// handle with which it was pushed may run inside that very push: give it a clone.
 SeriatimStatus seriatim_engine_delete(struct SeriatimEngine *engine);
 
 // Runs what is in flight, then ends the threads. Pushes are refused until `seriatim_engine_start()`, but for those of operations
@@ -444,7 +445,7 @@ SeriatimStatus seriatim_profile_start(const struct SeriatimEngine *engine);
 // `engine` is a live handle.
 SeriatimStatus seriatim_profile_stop(const struct SeriatimEngine *engine);
 
-// Writes what was recorded to a file, as a trace in Chrome's format, which Perfetto (https://ui.perfetto.dev) opens.
+// Writes what was recorded to a file, as a trace in Chrome's format, which Perfetto (<https://ui.perfetto.dev>) opens.
 //
 // # Safety
 // `engine` is a live handle. `path` ends with a zero byte.

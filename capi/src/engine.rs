@@ -87,7 +87,8 @@ pub unsafe extern "C" fn seriatim_engine_clone(
 /// wait for itself, the call returns at once and the engine ends by itself. Errors that nobody has waited for are lost.
 ///
 /// # Safety
-/// `engine` is null or a live handle, which is not used again.
+/// `engine` is null or a live handle, which no call is using any more and which is not used again. An operation that deletes the
+/// handle with which it was pushed may run inside that very push: give it a clone.
 #[no_mangle]
 pub unsafe extern "C" fn seriatim_engine_delete(engine: *mut SeriatimEngine) -> SeriatimStatus {
     guard(|| {

@@ -33,7 +33,7 @@ pub unsafe extern "C" fn seriatim_profile_stop(engine: *const SeriatimEngine) ->
     })
 }
 
-/// Writes what was recorded to a file, as a trace in Chrome's format, which Perfetto (https://ui.perfetto.dev) opens.
+/// Writes what was recorded to a file, as a trace in Chrome's format, which Perfetto (<https://ui.perfetto.dev>) opens.
 ///
 /// # Safety
 /// `engine` is a live handle. `path` ends with a zero byte.

@@ -59,6 +59,27 @@ fn deleting_an_engine_drains_it() {
     }
 }
 
+#[test]
+fn an_operation_may_delete_the_last_handle() {
+    for kind in KINDS {
+        let [held, last]: [Probe; 2] = Default::default();
+        let engine = Engine::of_kind(kind);
+        let variable = engine.variable();
+        ok(engine.push_async(&writing(&variable), Some(keep), &held));
+        ok(engine.push(&writing(&variable), Some(delete_engine), &last));
+        let completion = held.take_completion();
+        last.engine.store(engine.0, SeqCst);
+        std::mem::forget(engine);
+        // SAFETY: the completion is used once.
+        ok(unsafe { seriatim_completion_complete(completion) });
+        while last.deletions.load(SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        held.expect(1, 1);
+        last.expect(1, 1);
+    }
+}
+
 unsafe extern "C-unwind" fn look_around(argument: *mut c_void, run: *const SeriatimRunContext) -> c_int {
     // SAFETY: the run context is this call's; the argument is an engine that lives.
     unsafe {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crossbeam_utils::CachePadded;
 use seriatim::{Data, Engine};
 
 use crate::data::{Inputs, CLASSES};
@@ -25,8 +26,9 @@ pub struct Job {
     pub plan: Plan,
     pub inputs: Inputs,
     tiles: Vec<Data<Tile>>,
-    kernel_nanos: AtomicU64,
-    done: AtomicU64,
+    // Padded: every operation adds to these, and reads what stands beside them.
+    kernel_nanos: CachePadded<AtomicU64>,
+    done: CachePadded<AtomicU64>,
 }
 
 /// The tiles of the plain run: the same numbers, with nothing around them.
@@ -36,7 +38,7 @@ pub struct SerialTiles(Vec<Tile>);
 impl Job {
     pub fn new(engine: &Engine, plan: Plan, inputs: Inputs) -> Job {
         let tiles = blank_tiles(&plan, &inputs).into_iter().map(|tile| Data::new(engine, tile)).collect();
-        Job { plan, inputs, tiles, kernel_nanos: AtomicU64::new(0), done: AtomicU64::new(0) }
+        Job { plan, inputs, tiles, kernel_nanos: CachePadded::default(), done: CachePadded::default() }
     }
 
     /// Pushes every operation of the plan and waits for all of them.

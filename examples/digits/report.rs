@@ -5,7 +5,7 @@ use std::fmt::Write;
 use seriatim::{Engine, Kind};
 
 use crate::args::Args;
-use crate::check::Verdict;
+use crate::check::{Verdict, REFERENCE_RIGHT};
 use crate::data::{FIT_ROWS, TEST_ROWS};
 use crate::job::{Job, Timing};
 
@@ -54,7 +54,12 @@ impl Report {
             writeln!(text, "  note: {warning}")?;
         }
         writeln!(text)?;
-        row(text, "right", &format!("{} of {TEST_ROWS}", verdict.right), "test images, by digits read")?;
+        row(
+            text,
+            "right",
+            &format!("{} of {TEST_ROWS}", verdict.right),
+            &format!("test images; the reference has {REFERENCE_RIGHT}"),
+        )?;
         let residual = format!("{:.1e}", verdict.residual);
         row(text, "residual", &residual, "‖A − L Lᵀ‖ / ‖A‖, Frobenius norms")?;
         let differing = format!("{} of {}", verdict.differing, self.tiles);
@@ -95,7 +100,11 @@ impl Report {
             ("plain calls", walls(&self.serial), "one thread, the same kernels in the same order"),
             ("with the engine", walls(&self.parallel), "from the first push to the end of the wait"),
             ("speed-up", Spread::of(speed_up).show(2, " ×"), "of each run over the plain run just before it"),
-            ("kernel time", Spread::of(change).show(1, " % more"), "than in plain calls, for sharing caches and cores"),
+            (
+                "kernel time",
+                Spread::of(change).show(1, " %"),
+                "more than in plain calls (or less): shared caches and cores",
+            ),
         ];
         for (name, figure, meaning) in rows {
             row(text, name, &figure, meaning)?;

@@ -8,12 +8,13 @@ use super::pooled::Pooled;
 use super::settings::{Kind, Settings};
 use super::waiters::Waiters;
 use crate::device::Context;
-use crate::error::{Error, Failure, Fault};
+use crate::error::{Error, Failure, Fault, Stamp};
 use crate::operation::block::*;
 use crate::operation::closure::Run;
 use crate::operation::completion::{Completion, Finish};
 use crate::operation::context::RunContext;
 use crate::operation::property::Property;
+use crate::pool::home::Home;
 use crate::pool::local::Local;
 use crate::pool::memory::Memory;
 use crate::profile::recorder::{Event, Profiler};
@@ -178,7 +179,7 @@ impl Core {
                 name: (*block).name,
                 worker,
                 nested_threads: self.settings.nested_threads,
-                inherited: inherited.as_ref(),
+                inherited: inherited.as_ref().map(|failure| (failure, stamp(block))),
             };
             local.depth.set(local.depth.get() + 1);
             match body.run {
@@ -205,11 +206,12 @@ impl Core {
 
     /// The failure that an operation finds on its variables: the first in the order of the variables.
     unsafe fn inherited(&self, block: *mut Block) -> Option<Arc<Failure>> {
-        // SAFETY: the operation runs, so its accesses are alive and its marks hold still.
+        // SAFETY: the operation runs, so its accesses are alive and its marks hold still. Homes live as long as the memory.
         unsafe {
+            let stamp = stamp(block);
             (0..(*block).node.count).find_map(|index| {
                 let access = Node::access(block.cast(), index);
-                Slot::of((*access).chain).mark()
+                Slot::of((*access).chain).mark().filter(|failure| failure.concerns(stamp))
             })
         }
     }
@@ -345,6 +347,12 @@ impl Finish for Core {
         }
         self.settle(local);
     }
+}
+
+/// When and where an operation was pushed.
+unsafe fn stamp(block: *mut Block) -> Stamp {
+    // SAFETY: the operation is ours, and its home lives as long as the memory.
+    unsafe { Stamp::new((*(*block).home.cast::<Home>()).number, (*block).sequence) }
 }
 
 /// Bits of a block's `link` that hold the start of an asynchronous operation, in nanoseconds: three days. The worker's number is

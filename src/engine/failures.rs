@@ -1,6 +1,6 @@
 //! The failures that nobody has taken yet, for `wait_for_all`: a lock-free list.
 
-use crate::error::{Error, Failure};
+use crate::error::{Error, Failure, Stamp};
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering::*};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl Failures {
         self.limit.store(PRUNE, Relaxed);
         failures.sort_by_key(|failure| failure.sequence);
         // All are taken, the first is returned.
-        failures.iter().filter_map(|failure| failure.take()).reduce(|first, _| first)
+        failures.iter().filter_map(|failure| failure.take(Stamp::LAST)).reduce(|first, _| first)
     }
 }
 
@@ -97,7 +97,7 @@ mod tests {
             })
             .into();
         made.iter().for_each(|failure| failures.record(Arc::clone(failure)));
-        made[1].take();
+        made[1].take(Stamp::LAST);
         assert!(failures.take_first().unwrap().to_string().contains(": 2"));
         assert!(made.iter().all(|failure| !failure.is_live()));
         assert!(failures.take_first().is_none());
@@ -109,7 +109,7 @@ mod tests {
         for n in 0..10 * PRUNE as u64 {
             let error = Error::of_operation(ErrorKind::OperationFailed, "op", String::new());
             let failure = Arc::new(Failure::new(error, n));
-            failure.take();
+            failure.take(Stamp::LAST);
             failures.record(failure);
         }
         assert!(failures.take_all().count() <= PRUNE + 1);

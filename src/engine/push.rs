@@ -36,7 +36,8 @@ pub struct Claim {
 /// The slot of a variable, if the variable is alive and this engine's.
 #[inline]
 pub fn resolve(core: &Core, variable: Variable) -> Result<&Slot, Error> {
-    if variable.engine == core.memory.id {
+    // Variables are alive in odd generations: even ones were never handed out.
+    if variable.engine == core.memory.id && variable.generation % 2 == 1 {
         if let Some(slot) = core.memory.table.get(variable.index) {
             // Acquire: pairs with the release of the birth, so that the chain is found open.
             if slot.chain.tag.generation.load(Acquire) == variable.generation {
@@ -87,15 +88,31 @@ pub fn push<F: Send + 'static>(
     body: &'static Vtable,
     closure: F,
 ) -> Result<(), Error> {
+    let mut closure = Some(closure);
+    let pushed = try_push(core, request, claims, body, &mut closure);
+    if let (Err(_), Some(refused)) = (&pushed, closure) {
+        closure::drop_quietly(refused);
+    }
+    pushed
+}
+
+#[inline]
+fn try_push<F: Send + 'static>(
+    core: &Arc<Core>,
+    request: Request,
+    claims: &[Claim],
+    body: &'static Vtable,
+    closure: &mut Option<F>,
+) -> Result<(), Error> {
     let local = core.local();
     if request.context != Context::cpu(0) {
         device::resolve(request.context)?;
     }
-    if core.settings.bound > 0 && request.notes & NOTE_WAIT == 0 {
+    let counted = core.settings.bound > 0 && request.notes & NOTE_WAIT == 0;
+    if counted {
         make_room(core, local)?;
     }
-    let pushed = enlist(core, local, request, claims, body, closure);
-    match pushed {
+    match enlist(core, local, request, claims, body, closure) {
         Ok((enlisted, block, found)) => {
             // Only now, with the pin gone, may user code run.
             // SAFETY: on `Ready` and `Cancelled` the operation is ours; what was found is ready and ours.
@@ -114,7 +131,7 @@ pub fn push<F: Send + 'static>(
             Ok(())
         }
         Err(error) => {
-            if core.settings.bound > 0 && request.notes & NOTE_WAIT == 0 {
+            if counted {
                 core.in_flight.fetch_sub(1, AcqRel);
                 core.room.notify(|| true);
             }
@@ -153,7 +170,7 @@ fn enlist<F: Send + 'static>(
     request: Request,
     claims: &[Claim],
     body: &'static Vtable,
-    closure: F,
+    closure: &mut Option<F>,
 ) -> Result<Pushed, Error> {
     let guard = local.pin();
     // After the pin: whoever stops the engine sets the flag, then waits until all earlier pins are gone.
@@ -196,7 +213,9 @@ fn enlist<F: Send + 'static>(
             (*block).notes |= NOTE_PROFILED;
             (*block).push_time = core.profiler.now();
         }
-        closure::store(Block::closure(block), closure);
+        if let Some(closure) = closure.take() {
+            closure::store(Block::closure(block), closure);
+        }
         for (index, claim) in claims.iter().enumerate() {
             let slot = core.memory.table.get(claim.variable.index).expect("resolved above");
             let access = Access::new(&slot.chain, node, claim.mode);

@@ -194,7 +194,7 @@ const KEYS: [&str; 14] = [
 ];
 
 fn bad(name: &str, value: &str, valid: &str) -> Error {
-    Error::new(ErrorKind::BadSetting, format!("{name} cannot be '{value}': valid is {valid}"))
+    Error::new(ErrorKind::BadSetting, format!("{name} cannot be '{value}': the valid values are {valid}"))
 }
 
 fn count(key: &str, value: &str) -> Result<usize, Error> {

@@ -6,7 +6,7 @@ use super::push::{push, resolve, Claim, Request};
 use super::variable::Variable;
 use super::waiters::remaining;
 use crate::device::Context;
-use crate::error::{Error, ErrorKind, Failure};
+use crate::error::{Error, ErrorKind, Failure, Stamp};
 use crate::operation::block::NOTE_WAIT;
 use crate::operation::closure::sync_vtable;
 use crate::operation::context::RunContext;
@@ -27,8 +27,8 @@ const LOOKS_AWAKE: u32 = 1000;
 /// Where a waiting thread is told that its variable is free.
 struct Bell {
     rung: AtomicBool,
-    /// The failure that the variable was marked with, an owned `Arc`.
-    failure: AtomicPtr<Failure>,
+    /// The failure that the variable was marked with, boxed, and when the wait was pushed.
+    failure: AtomicPtr<(Arc<Failure>, Stamp)>,
     thread: Thread,
 }
 
@@ -54,9 +54,9 @@ impl Bell {
         let _ = BELL.try_with(|slot| slot.set(Some(bell)));
     }
 
-    fn ring(&self, failure: Option<&Arc<Failure>>) {
-        if let Some(failure) = failure {
-            let owned = Arc::into_raw(Arc::clone(failure)).cast_mut();
+    fn ring(&self, failure: Option<(&Arc<Failure>, Stamp)>) {
+        if let Some((failure, stamp)) = failure {
+            let owned = Box::into_raw(Box::new((Arc::clone(failure), stamp)));
             self.failure.store(owned, Relaxed);
         }
         // Release: the failure, and all that the writes before this wait have done.
@@ -68,13 +68,13 @@ impl Bell {
         self.rung.load(Acquire)
     }
 
-    fn take_failure(&self) -> Option<Arc<Failure>> {
+    fn take_failure(&self) -> Option<(Arc<Failure>, Stamp)> {
         if self.failure.load(Relaxed).is_null() {
             return None;
         }
         let failure = self.failure.swap(null_mut(), AcqRel);
-        // SAFETY: `ring` stored an owned `Arc`, and the swap took it.
-        (!failure.is_null()).then(|| unsafe { Arc::from_raw(failure) })
+        // SAFETY: `ring` made it from a box, and the swap took it.
+        (!failure.is_null()).then(|| *unsafe { Box::from_raw(failure) })
     }
 }
 
@@ -113,7 +113,7 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, timeout: Option<Durati
     let failure = bell.take_failure();
     Bell::put_back(bell);
     // Another wait may have taken the error meanwhile: then it is theirs.
-    failure.and_then(|failure| failure.take()).map_or(Ok(()), Err)
+    failure.and_then(|(failure, stamp)| failure.take(stamp)).map_or(Ok(()), Err)
 }
 
 /// Whether the variable has no pending write and no mark, which a look at its last access tells.

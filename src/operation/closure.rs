@@ -100,7 +100,11 @@ unsafe fn take<F>(storage: *mut u8) -> F {
 
 unsafe fn discard<F>(storage: *mut u8) {
     // SAFETY: the vtable belongs to the type that was stored.
-    let closure: F = unsafe { take(storage) };
+    drop_quietly(unsafe { take::<F>(storage) });
+}
+
+/// Drops a closure that was not called; a panic of its destructor has nobody to go to.
+pub fn drop_quietly<F>(closure: F) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(closure))) {
         drop(Fault::panicked(payload));
     }

@@ -1,7 +1,7 @@
 //! What an operation is told when it runs.
 
 use crate::device::Context;
-use crate::error::Failure;
+use crate::error::{Failure, Stamp};
 use std::sync::Arc;
 
 /// What an operation is told when it runs: where, under which name, and how many threads it may use itself.
@@ -22,8 +22,9 @@ pub struct RunContext<'a> {
     pub(crate) name: &'static str,
     pub(crate) worker: Option<usize>,
     pub(crate) nested_threads: usize,
-    /// The failure that a variable of this operation is marked with, where that does not keep it from running.
-    pub(crate) inherited: Option<&'a Arc<Failure>>,
+    /// The failure that a variable of this operation is marked with, where that does not keep it from running, and when the
+    /// operation was pushed.
+    pub(crate) inherited: Option<(&'a Arc<Failure>, Stamp)>,
 }
 
 impl RunContext<'_> {

@@ -23,6 +23,8 @@ pub struct Home {
     private: UnsafeCell<[Shelf; CLASSES]>,
     /// Whether a live thread owns the home. Another may adopt it after the owner's end.
     occupied: AtomicBool,
+    /// Tells homes of one engine apart, in the stamps of failures.
+    pub number: u16,
     /// Whether the owner counts among those who look at tails.
     pub looks_at_tails: Cell<bool>,
     /// Operations pushed and completed by the owners of this home. Only the owner stores; `wait_for_all` sums.
@@ -46,8 +48,9 @@ struct Shelf {
 }
 
 impl Home {
-    pub fn new() -> Home {
+    pub fn new(number: u16) -> Home {
         Home {
+            number,
             returned: std::array::from_fn(|_| CachePadded::new(Stack::new())),
             safe: std::array::from_fn(|_| Stack::new()),
             private: UnsafeCell::new(std::array::from_fn(|_| Shelf { stock: Magazine::new(), limbo: Magazine::new() })),

@@ -73,7 +73,10 @@ impl Memory {
         if let Some(home) = self.homes().find(|home| home.adopt()) {
             return home;
         }
-        let entry = Box::into_raw(Box::new(Entry { home: Home::new(), next: self.homes.load(Relaxed) }));
+        let entry = Box::into_raw(Box::new(Entry {
+            home: Home::new(self.homes().count() as u16),
+            next: self.homes.load(Relaxed),
+        }));
         loop {
             // SAFETY: ours until the exchange succeeds.
             let next = unsafe { (*entry).next };

@@ -158,7 +158,9 @@ mod tests {
         (1..=1000).for_each(|n| recorder.record(n * 1000));
         let times = recorder.times();
         assert_eq!((times.min, times.total), (1000, 500_500_000));
-        for (seen, expected) in [(times.p50, 500_000), (times.p99, 990_000), (times.p999, 999_000), (times.max, 1_000_000)] {
+        for (seen, expected) in
+            [(times.p50, 500_000), (times.p99, 990_000), (times.p999, 999_000), (times.max, 1_000_000)]
+        {
             assert!(seen.abs_diff(expected) * 1000 <= expected, "{seen} is not {expected} to three digits");
         }
     }

@@ -52,7 +52,7 @@ impl Slot {
         self.version.store(self.version.load(Relaxed) + 1, Release);
     }
 
-    /// The live failure that the variable is marked with. Only for an access that runs: no write can replace it meanwhile.
+    /// The failure that the variable is marked with, taken or not. Only for an access that runs: no write can replace it meanwhile.
     #[inline]
     pub fn mark(&self) -> Option<Arc<Failure>> {
         let mark = self.mark.load(Acquire);
@@ -60,11 +60,10 @@ impl Slot {
             return None;
         }
         // SAFETY: the slot owns one count, which only a running write gives up, and we run.
-        let failure = unsafe {
+        unsafe {
             Arc::increment_strong_count(mark);
-            Arc::from_raw(mark)
-        };
-        failure.is_live().then_some(failure)
+            Some(Arc::from_raw(mark))
+        }
     }
 
     /// Whether the variable carries any mark, live or taken.

@@ -128,6 +128,7 @@ pub struct Probe {
     pub runs: AtomicU32,
     pub deletions: AtomicU32,
     pub completion: AtomicPtr<SeriatimCompletion>,
+    pub engine: AtomicPtr<SeriatimEngine>,
 }
 
 impl Probe {
@@ -210,4 +211,15 @@ pub unsafe extern "C-unwind" fn keep_and_unwind(
     // SAFETY: passed on.
     unsafe { keep(argument, run, completion) };
     panic!("on purpose");
+}
+
+/// Deletes the engine that the probe has.
+pub unsafe extern "C-unwind" fn delete_engine(argument: *mut c_void, _: *const SeriatimRunContext) -> c_int {
+    // SAFETY: see `probe`; whoever puts an engine there gives it up.
+    unsafe {
+        let probe = probe(argument);
+        ok(seriatim_engine_delete(probe.engine.swap(null_mut(), SeqCst)));
+        probe.runs.fetch_add(1, SeqCst);
+    }
+    0
 }
