@@ -1,5 +1,7 @@
 //! The one error type of the crate, and the failure that travels along variables.
 
+#![forbid(unsafe_code)]
+
 use crate::sync::{AtomicU64, Ordering};
 use std::fmt;
 use std::sync::Arc;

@@ -4,6 +4,8 @@
 //! stream each, and events that carry the order of variables across streams. Until then [`resolve`] turns every GPU
 //! context into a typed error, before anything is enlisted.
 
+#![forbid(unsafe_code)]
+
 use crate::error::{Error, ErrorKind};
 use std::fmt;
 

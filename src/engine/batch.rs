@@ -1,5 +1,7 @@
 //! Batches: many small operations merged into few.
 
+#![forbid(unsafe_code)]
+
 use super::claims::Claims;
 use super::push::{push, resolve, Request};
 use super::variable::Variable;

@@ -1,5 +1,7 @@
 //! The builder of engines.
 
+#![forbid(unsafe_code)]
+
 use super::settings::{IdlePolicy, Kind, Settings, WhenFull};
 use super::Engine;
 use crate::error::Error;

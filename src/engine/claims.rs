@@ -1,5 +1,7 @@
 //! The variables of an operation while it is put together: collected, ordered and freed of repeats without allocation.
 
+#![forbid(unsafe_code)]
+
 use super::push::Claim;
 use super::variable::Variable;
 use crate::variable::access::Mode;

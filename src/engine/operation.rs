@@ -1,5 +1,7 @@
 //! The builder form of a push.
 
+#![forbid(unsafe_code)]
+
 use super::claims::Claims;
 use super::operator::Operator;
 use super::push::{push, Request};

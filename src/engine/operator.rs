@@ -1,5 +1,7 @@
 //! Reusable operators: the closure and the variables are given once, and pushed any number of times.
 
+#![forbid(unsafe_code)]
+
 use super::core::Core;
 use super::push::{push, resolve, Claim, Request};
 use crate::device::Context;

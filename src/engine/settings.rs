@@ -1,5 +1,7 @@
 //! Settings: what the builder and the environment can choose, checked in one place.
 
+#![forbid(unsafe_code)]
+
 use crate::error::{Error, ErrorKind};
 use crate::worker::affinity;
 pub use crate::worker::group::IdlePolicy;

@@ -1,5 +1,7 @@
 //! The handle of a variable.
 
+#![forbid(unsafe_code)]
+
 use std::fmt;
 
 /// A token for anything that operations read or change: a light handle that knows its engine and its generation.

@@ -4,6 +4,8 @@
 //! for waiters after that; a fence on each side rules out that both miss. The list is locked, but only while somebody
 //! waits: operations come and go without touching it.
 
+#![forbid(unsafe_code)]
+
 use crate::sync::{fence, AtomicUsize, Ordering::*};
 use crossbeam_utils::CachePadded;
 use std::sync::{Mutex, PoisonError};

@@ -1,5 +1,7 @@
 //! What an operation is told when it runs.
 
+#![forbid(unsafe_code)]
+
 use crate::device::Context;
 use crate::error::{Failure, Stamp};
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! Names of operations: static text, or text that is interned once.
 
+#![forbid(unsafe_code)]
+
 use std::collections::HashSet;
 use std::sync::Mutex;
 

@@ -1,5 +1,7 @@
 //! What kind of work an operation is.
 
+#![forbid(unsafe_code)]
+
 /// What kind of work an operation is, which decides where it runs.
 ///
 /// ```

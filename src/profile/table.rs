@@ -1,5 +1,7 @@
 //! The statistics of each operation name, from histograms.
 
+#![forbid(unsafe_code)]
+
 use super::recorder::Event;
 use hdrhistogram::Histogram;
 use std::collections::HashMap;

@@ -1,5 +1,7 @@
 //! Chrome's trace format.
 
+#![forbid(unsafe_code)]
+
 use super::recorder::Event;
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -3,6 +3,8 @@
 //! A word only ever gains bits, each by one atomic read-modify-write, so for every condition over the bits exactly one
 //! thread sees it become true. That thread owes what the condition demands; [`Change`] says what.
 
+#![forbid(unsafe_code)]
+
 use super::access::{Access, Mode};
 
 /// `R`: every write before this access is complete.

@@ -1,5 +1,7 @@
 //! Pinning threads to cores.
 
+#![forbid(unsafe_code)]
+
 use core_affinity::CoreId;
 
 /// The library aborts the process on larger core numbers.

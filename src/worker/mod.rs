@@ -12,6 +12,10 @@ pub mod affinity;
 #[cfg(not(loom))]
 pub mod group;
 #[cfg(not(loom))]
+mod post;
+#[cfg(not(loom))]
+mod rounds;
+#[cfg(not(loom))]
 pub mod seat;
 
 #[cfg(not(loom))]

@@ -1,0 +1,76 @@
+//! A worker's post: what others can reach of it.
+
+use super::group::lock;
+use super::inbox::Inbox;
+use crate::operation::block::Block;
+use crate::sync::{fence, AtomicBool, AtomicPtr, Ordering::*};
+use crossbeam_utils::CachePadded;
+use std::ptr::null_mut;
+use std::sync::Mutex;
+use std::thread::Thread;
+
+/// Boxed: workers point to them.
+#[allow(clippy::vec_box)]
+pub type Handles = Mutex<Vec<Box<Thread>>>;
+
+pub struct Post {
+    pub inbox: Inbox,
+    /// A list that others may steal, the worst of what the worker has.
+    pub surplus: CachePadded<AtomicPtr<Block>>,
+    /// Something has come that should not wait for the next poll.
+    urgent: CachePadded<AtomicBool>,
+    pub thread: AtomicPtr<Thread>,
+}
+
+impl Post {
+    pub fn new() -> Post {
+        Post {
+            inbox: Inbox::new(),
+            surplus: CachePadded::new(AtomicPtr::new(null_mut())),
+            urgent: CachePadded::new(AtomicBool::new(false)),
+            thread: AtomicPtr::new(null_mut()),
+        }
+    }
+
+    /// Makes the calling thread the one that is woken for this worker. Before it can sleep.
+    pub fn register(&self, handles: &Handles) {
+        let handle = Box::new(std::thread::current());
+        self.thread.store((&raw const *handle).cast_mut(), Release);
+        lock(handles).push(handle);
+    }
+
+    /// Says that what was just pushed should not wait for the next poll.
+    pub fn hurry(&self) {
+        if !self.urgent.load(Relaxed) {
+            // Release: with the acquire of the owner, it finds the operation when it looks.
+            self.urgent.store(true, Release);
+        }
+    }
+
+    /// Whether something urgent has come since the last call.
+    pub fn is_urgent(&self) -> bool {
+        if !self.urgent.load(Relaxed) {
+            return false;
+        }
+        self.urgent.store(false, Relaxed);
+        // Against the release of whoever set it: the look into the inbox that follows finds the operation.
+        fence(Acquire);
+        true
+    }
+
+    pub fn take_surplus(&self) -> *mut Block {
+        if self.surplus.load(Relaxed).is_null() {
+            return null_mut();
+        }
+        // Acquire: pairs with the release that laid it out.
+        self.surplus.swap(null_mut(), Acquire)
+    }
+
+    #[cold]
+    pub fn unpark(&self) {
+        // SAFETY: set before the worker can sleep, and kept until the group is dropped.
+        if let Some(thread) = unsafe { self.thread.load(Acquire).as_ref() } {
+            thread.unpark();
+        }
+    }
+}
