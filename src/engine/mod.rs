@@ -30,7 +30,6 @@ pub use variable::Variable;
 
 use self::core::Core;
 use crate::error::Error;
-use crate::operation::closure::IntoOutcome;
 use crate::variable::table::Table;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
