@@ -161,6 +161,11 @@ impl Program {
         }
     }
 
+    /// Whether a deleted variable's tail rests where it is to stay.
+    pub fn is_closed(&self, var: usize) -> bool {
+        self.vars[var].chain.is_closed()
+    }
+
     /// What was done. After all threads are joined.
     pub fn trace(&self) -> Trace {
         let counts = |counters: &[AtomicUsize]| counters.iter().map(|count| count.load(Ordering::Relaxed)).collect();

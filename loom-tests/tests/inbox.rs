@@ -78,7 +78,7 @@ fn a_sleeping_owner_is_woken() {
                 while inbox.is_asleep() {
                     thread::park();
                 }
-                inbox.stop_looking();
+                let _ = inbox.stop_looking();
             })
         };
         // SAFETY: the block is this thread's.

@@ -107,6 +107,7 @@ fn a_deletion_is_the_last_use() {
             assert_eq!(trace.runs[1] + trace.cancelled[1], 1, "{trace:?}");
             assert_eq!(trace.writes[0].last(), Some(&0));
             assert_eq!(trace.spent, [1, 1]);
+            assert!(program.is_closed(0), "a late swing has moved the tail of a deleted variable");
         });
     }
 }
@@ -126,5 +127,23 @@ fn a_deletion_of_one_of_two_variables() {
         assert_eq!((trace.runs[0], trace.runs[2]), (1, 1));
         assert_eq!(trace.runs[1] + trace.cancelled[1], 1, "{trace:?}");
         assert_eq!(trace.writes[1].last(), Some(&0));
+    });
+}
+
+#[test]
+fn a_late_swing_does_not_disturb_a_deleted_variable() {
+    explore("write and delete against write", 2, 500, || {
+        let program = Program::new(1, &[&[(0, Write)], &[(0, Delete)], &[(0, Write)]]);
+        let other = program.clone();
+        let pusher = thread::spawn(move || {
+            let _ = other.push(2);
+        });
+        let _ = program.push(0);
+        let _ = program.push(1);
+        pusher.join().unwrap();
+        let trace = program.trace();
+        assert_eq!((trace.runs[0], trace.runs[1]), (1, 1));
+        assert_eq!(trace.runs[2] + trace.cancelled[2], 1, "{trace:?}");
+        assert!(program.is_closed(0), "the tail of a deleted variable has moved: {trace:?}");
     });
 }

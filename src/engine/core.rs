@@ -192,8 +192,12 @@ impl Core {
                     keep_start(block, started, worker);
                     let (name, sequence) = ((*block).name, (*block).sequence);
                     let engine: Arc<dyn Finish> = Arc::<Core>::clone(self);
+                    local.count_called();
                     let outcome = call(storage, &run, Completion::new(engine, block));
                     local.depth.set(local.depth.get() - 1);
+                    local.count_returned();
+                    // Whoever stops the engine waits for the return as well.
+                    self.quiescence.notify(|| self.is_quiescent());
                     if let Err(fault) = outcome {
                         // The closure unwound after it had given its completion away: the operation is somebody
                         // else's now, but the panic must not be lost.
@@ -315,6 +319,12 @@ impl Core {
     pub fn settle(&self, local: &Local) {
         local.flush();
         self.quiescence.notify(|| self.is_quiescent());
+    }
+
+    /// Whether there was a moment during this call at which nothing was in flight and no closure ran that could push.
+    pub fn is_deserted(&self) -> bool {
+        let (ends, starts) = self.memory.tally_inside();
+        ends == starts
     }
 
     /// Whether there was a moment during this call at which nothing was in flight.

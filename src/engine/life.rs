@@ -1,11 +1,12 @@
 //! The life of an engine: stop and start, the end, and `fork`.
 //!
-//! Stopping: 1. pushes are refused, but for those of operations that still run; 2. every push that had not seen the refusal is let
-//! through; 3. what is in flight completes; 4. the threads end. Starting brings the threads back.
+//! Stopping: 1. pushes are refused, but for those of closures that still run; 2. every push that had not seen the refusal is let
+//! through; 3. what is in flight completes, and closures that run on after their completion return; 4. the threads end. Starting brings the threads back.
 
 use super::core::{Core, STOPPED};
 use super::wait;
 use crate::error::{Error, ErrorKind};
+use crate::pool::local::Local;
 use crate::sync::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -16,6 +17,8 @@ pub fn stop(core: &Arc<Core>) -> Result<(), Error> {
     if core.state.fetch_or(STOPPED, SeqCst) & STOPPED == 0 {
         let_pushes_through(core);
         wait::drain(core, None);
+        // A closure whose operation was completed early may still push: it is let through as well.
+        core.quiescence.wait(None, || core.is_deserted());
         core.dispatch.stop();
         core.say(|| "stopped".to_owned());
     }
@@ -70,6 +73,7 @@ pub fn close(core: &Arc<Core>) {
     }
     let _ = stop(core);
     core.memory.closed.store(true, Release);
+    Local::end_stray(&core.memory);
     core.say(|| "closed".to_owned());
 }
 

@@ -29,6 +29,9 @@ impl Dispatch for Naive {
                 core.execute(local, block, None);
                 if outermost {
                     drain(core, local);
+                } else {
+                    // The operation around this one may have been completed already.
+                    core.settle(local);
                 }
                 return;
             }

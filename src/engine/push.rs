@@ -121,7 +121,9 @@ fn try_push<F: Send + 'static>(
                     start(core, local, block, request);
                 }
                 if !found.is_null() {
+                    // Waits among them are ended right here.
                     core.hand_out(local, found);
+                    core.settle(local);
                 }
             }
             if matches!(enlisted, Enlisted::Cancelled | Enlisted::CancelledWaiting) {
@@ -151,9 +153,8 @@ unsafe fn start(core: &Arc<Core>, local: &Local, block: *mut Block, request: Req
         let inline = request.property.runs_on_pusher() && local.depth.get() < NESTED;
         if request.notes & NOTE_WAIT != 0 || inline {
             core.execute(local, block, None);
-            if local.depth.get() == 0 && !local.draining.get() {
-                core.settle(local);
-            }
+            // Also inside another operation: that one may have been completed already.
+            core.settle(local);
         } else {
             core.dispatch.submit(core, local, block, true);
         }

@@ -17,7 +17,7 @@ const KEEP: usize = 256 * MAGAZINE;
 /// One thread's pool. Which fields a thread may touch: `private` and the counters' stores, the owner; the rest, anyone.
 pub struct Home {
     /// Magazines that other threads have emptied of operations.
-    returned: [CachePadded<Stack>; CLASSES],
+    incoming: [CachePadded<Stack>; CLASSES],
     /// Magazines that the reclaimer has released.
     safe: [Stack; CLASSES],
     private: UnsafeCell<[Shelf; CLASSES]>,
@@ -30,6 +30,9 @@ pub struct Home {
     /// Operations pushed and completed by the owners of this home. Only the owner stores; `wait_for_all` sums.
     pub pushed: CachePadded<AtomicU64>,
     pub completed: CachePadded<AtomicU64>,
+    /// Asynchronous closures called by the owners, and those that have returned.
+    pub called: AtomicU64,
+    pub returned: AtomicU64,
     /// The rest of the range of sequence numbers that the owner draws from.
     pub sequences: Cell<std::ops::Range<u64>>,
 }
@@ -51,13 +54,15 @@ impl Home {
     pub fn new(number: u16) -> Home {
         Home {
             number,
-            returned: std::array::from_fn(|_| CachePadded::new(Stack::new())),
+            incoming: std::array::from_fn(|_| CachePadded::new(Stack::new())),
             safe: std::array::from_fn(|_| Stack::new()),
             private: UnsafeCell::new(std::array::from_fn(|_| Shelf { stock: Magazine::new(), limbo: Magazine::new() })),
             occupied: AtomicBool::new(true),
             looks_at_tails: Cell::new(false),
             pushed: CachePadded::new(AtomicU64::new(0)),
             completed: CachePadded::new(AtomicU64::new(0)),
+            called: AtomicU64::new(0),
+            returned: AtomicU64::new(0),
             sequences: Cell::new(0..0),
         }
     }
@@ -106,7 +111,7 @@ impl Home {
 
     /// Takes back spent blocks of this home from another thread.
     pub fn accept(&self, class: u8, magazine: Magazine) {
-        self.returned[usize::from(class)].push(magazine);
+        self.incoming[usize::from(class)].push(magazine);
     }
 
     /// The stock has run dry: collect what has come back, or fetch a magazine, or make one.
@@ -116,7 +121,7 @@ impl Home {
         // SAFETY: the caller is the owner; nothing below calls back into this home's private part.
         let shelf = unsafe { &mut (*self.private.get())[index] };
         let mut spent = std::mem::replace(&mut shelf.limbo, Magazine::new());
-        spent.append(self.returned[index].take());
+        spent.append(self.incoming[index].take());
         if !spent.is_empty() {
             if memory.has_one_looker() {
                 // Nobody but the owner looks at tails, and the owner holds nothing.

@@ -6,7 +6,7 @@ use super::magazine::Magazine;
 use super::memory::Memory;
 use super::reclaim::{Epoch, Reclaim};
 use crate::operation::block::Block;
-use crate::sync::Ordering::*;
+use crate::sync::{AtomicU64, Ordering::*};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::ptr::null;
 use std::sync::Arc;
@@ -26,6 +26,8 @@ pub struct Local {
     pub last: Cell<*mut Block>,
     /// Whether a loop further up the stack is running them.
     pub draining: Cell<bool>,
+    /// Made when the thread's other states were gone already.
+    stray: bool,
     /// Last, so that everything above is gone before the memory can be.
     pub memory: Arc<Memory>,
 }
@@ -77,9 +79,26 @@ impl Local {
                 // SAFETY: boxed, so it stays where it is; see `of` for its life.
                 unsafe { &*local }
             }
-            // The thread is ending and its state is gone, but one of its destructors still ends an operation. Such a
-            // call gets a state that is never taken down.
-            Err(_) => Box::leak(Box::new(Local::new(memory))),
+            // The thread is ending and its state is gone, but one of its destructors still uses the engine. It gets a state that
+            // is found through `LAST`, which has no destructor, and taken down if the engine ends there: see `end_stray`.
+            Err(_) => {
+                let local = Box::leak(Box::new(Local::new(memory)));
+                local.stray = true;
+                LAST.set((memory.id, local));
+                local
+            }
+        }
+    }
+
+    /// Takes down the calling thread's state for an engine that ends while the thread does.
+    pub fn end_stray(memory: &Arc<Memory>) {
+        let (id, local) = LAST.get();
+        // SAFETY: as in `of`; a stray one was leaked by `find`, and nobody uses it after the engine's end.
+        unsafe {
+            if id == memory.id && (*local).stray {
+                LAST.set((0, null()));
+                drop(Box::from_raw(local.cast_mut()));
+            }
         }
     }
 
@@ -93,6 +112,7 @@ impl Local {
             first: Cell::new(std::ptr::null_mut()),
             last: Cell::new(std::ptr::null_mut()),
             draining: Cell::new(false),
+            stray: false,
             memory: Arc::clone(memory),
         }
     }
@@ -204,16 +224,30 @@ impl Local {
     /// Counts an operation as pushed. Before it is enlisted: see [`Memory::tally`].
     #[inline]
     pub fn count_pushed(&self) {
-        let counter = &self.home().pushed;
-        counter.store(counter.load(Relaxed) + 1, Release);
+        step(&self.home().pushed);
     }
 
     /// Counts an operation as completed. After all its effects.
     #[inline]
     pub fn count_completed(&self) {
-        let counter = &self.home().completed;
-        counter.store(counter.load(Relaxed) + 1, Release);
+        step(&self.home().completed);
     }
+
+    /// Counts an asynchronous closure as called. Before its operation can be completed.
+    pub fn count_called(&self) {
+        step(&self.home().called);
+    }
+
+    /// Counts an asynchronous closure as returned. After all its pushes.
+    pub fn count_returned(&self) {
+        step(&self.home().returned);
+    }
+}
+
+/// One more, in a counter that only this thread stores.
+#[inline]
+fn step(counter: &AtomicU64) {
+    counter.store(counter.load(Relaxed) + 1, Release);
 }
 
 impl Outgoing {

@@ -116,7 +116,8 @@ impl Memory {
     /// first, it is counted here; if ours does, its looks come after the time at which the memory could last be reached.
     pub fn has_one_looker(&self) -> bool {
         fence(SeqCst);
-        self.lookers.load(Relaxed) <= 1
+        // Acquire: with the release of whoever left, so that its last looks and swings are over for us as well.
+        self.lookers.load(Acquire) <= 1
     }
 
     /// Counts a thread among those who look at tails.
@@ -130,6 +131,16 @@ impl Memory {
     pub fn remove_looker(&self) {
         // Release: its looks are over before it is counted out.
         self.lookers.fetch_sub(1, Release);
+    }
+
+    /// As [`Memory::tally`], but asynchronous closures that still run count as well, whether their operations are complete or not: if
+    /// the two are equal, there was a moment at which nobody could push from inside.
+    pub fn tally_inside(&self) -> (u64, u64) {
+        let sum =
+            |counter: fn(&Home) -> &AtomicU64| -> u64 { self.homes().map(|home| counter(home).load(Acquire)).sum() };
+        let ends = sum(|home| &home.completed) + sum(|home| &home.returned);
+        let starts = sum(|home| &home.pushed) + sum(|home| &home.called);
+        (ends, starts)
     }
 
     /// A range of sequence numbers for one thread.

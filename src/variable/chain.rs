@@ -18,6 +18,9 @@ pub struct Chain {
     pub tag: Tag,
     /// The access that the variable is born with, complete from the start.
     birth: Access,
+    /// Where the tail rests once the variable is deleted: void. A place of its own, because a late swing away from the birth access
+    /// would still find it if the tail went back there.
+    grave: Access,
 }
 
 /// The identity of a variable.
@@ -49,6 +52,7 @@ impl Chain {
             tail: AtomicPtr::new(null_mut()),
             tag: Tag { generation: AtomicU32::new(0), index },
             birth: Access::new(std::ptr::null(), null_mut(), Mode::Write),
+            grave: Access::new(std::ptr::null(), null_mut(), Mode::Write),
         }
     }
 
@@ -61,6 +65,7 @@ impl Chain {
         unsafe {
             let birth = &raw const (*this).birth;
             (*birth).state.store(READABLE | WRITABLE | COMPLETE, Relaxed);
+            (*this).grave.state.store(READABLE | WRITABLE | COMPLETE | VOID, Relaxed);
             // Release: with the acquire loads of `tail`, whoever finds the chain finds its birth access initialised.
             (*this).tail.store(birth.cast_mut(), Release);
         }
@@ -86,11 +91,16 @@ impl Chain {
     /// # Safety
     /// `deletion` is the [`Mode::Delete`] access of this chain, and its operation has run and is not yet complete.
     pub unsafe fn close<S: Sink>(&self, deletion: *mut Node, sink: &mut S) {
-        self.birth.state.store(READABLE | WRITABLE | COMPLETE | VOID, Relaxed);
-        // A deletion is never followed by another access, so nobody swings the tail away from it: a plain store will do.
-        // Release: whoever reads the tail finds the birth access void.
-        self.tail.store((&raw const self.birth).cast_mut(), Release);
+        // A deletion is never followed by another access, so nobody swings the tail away from it, and late swings from earlier
+        // accesses fail: a plain store will do. Release: whoever reads the tail finds the grave void.
+        self.tail.store((&raw const self.grave).cast_mut(), Release);
         sink.spent(deletion);
+    }
+
+    /// Whether the chain is closed and the tail rests.
+    #[cfg(loom)]
+    pub fn is_closed(&self) -> bool {
+        self.tail.load(Acquire).cast_const() == &raw const self.grave
     }
 }
 

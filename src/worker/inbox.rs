@@ -98,9 +98,10 @@ impl Inbox {
         self.become_state(BUSY, LOOKING)
     }
 
-    /// The owner has found work elsewhere.
-    pub fn stop_looking(&self) {
-        let _ = self.become_state(LOOKING, BUSY);
+    /// The owner has found work elsewhere. `false`: something may have come meanwhile, whose pusher relied on the owner's looking.
+    #[must_use]
+    pub fn stop_looking(&self) -> bool {
+        self.become_state(LOOKING, BUSY)
     }
 
     /// The owner is about to sleep. Fails if there is work, or after a thief has taken it: look again.

@@ -42,12 +42,13 @@ impl Group {
                 let next = queue.best();
                 let restless = next.is_none_or(|key| key.0 < 0);
                 let urgent = own.is_urgent() || (self.plan.shared && source.is_urgent());
-                if restless || urgent || round >= POLL {
+                let polls = round >= POLL;
+                if restless || urgent || polls {
                     round = 0;
                     // SAFETY: what an inbox gives out is ready and ours.
                     unsafe {
                         queue.add_list(own.inbox.take());
-                        if self.plan.shared && (urgent || queue.len() == 0) {
+                        if self.plan.shared && (urgent || polls || queue.len() == 0) {
                             queue.add_list(source.inbox.take());
                         }
                     }
@@ -124,7 +125,11 @@ impl Group {
                 std::hint::spin_loop();
             }
         };
-        own.inbox.stop_looking();
+        if !own.inbox.stop_looking() {
+            // What came while we were leaving was left to us: its pusher has woken nobody.
+            // SAFETY: what an inbox gives out is ready and ours.
+            unsafe { seat.queue.borrow_mut().add_list(own.inbox.take()) };
+        }
         self.idle.fetch_sub(1, Relaxed);
         found
     }

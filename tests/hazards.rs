@@ -1,0 +1,128 @@
+//! Interleavings that once hung, starved or leaked, kept so that they do not come back.
+
+use seriatim::{Engine, Kind, Property};
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::{mpsc, Arc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const KINDS: [Kind; 3] = [Kind::Naive, Kind::Pooled, Kind::PerDevice];
+
+/// Runs `work` on a thread of its own and fails if it takes longer than a machine under load could.
+fn in_time(what: &str, work: impl FnOnce() + Send + 'static) {
+    let (done, finished) = mpsc::channel();
+    let worker = thread::spawn(move || {
+        work();
+        let _ = done.send(());
+    });
+    match finished.recv_timeout(Duration::from_secs(60)) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what} hangs"),
+        _ => worker.join().expect("the work does not panic"),
+    }
+}
+
+#[test]
+fn stop_waits_for_a_closure_that_pushes_after_its_completion() {
+    for kind in KINDS {
+        in_time("stop", move || {
+            let engine = Engine::builder().kind(kind).cpu_workers(1).waiters_help(false).build().unwrap();
+            let (inner, ran) = (engine.clone(), Arc::new(AtomicBool::new(false)));
+            let seen = Arc::clone(&ran);
+            let start = move || {
+                inner.op("start").push_async({
+                    let inner = inner.clone();
+                    move |_, done| {
+                        done.complete();
+                        thread::sleep(Duration::from_millis(50));
+                        // Refused or run, but neither lost nor a deadlock.
+                        let pushed = inner.op("next").push(move |_| seen.store(true, SeqCst));
+                        assert!(pushed.is_ok());
+                    }
+                })
+            };
+            let pusher = thread::spawn(start);
+            thread::sleep(Duration::from_millis(20));
+            engine.stop().unwrap();
+            assert!(ran.load(SeqCst), "what was pushed during the stop ran before its end");
+            pusher.join().unwrap().unwrap();
+        });
+    }
+}
+
+#[test]
+fn waiters_learn_of_what_ends_inside_a_closure_that_goes_on() {
+    for kind in KINDS {
+        in_time("wait_for_all", move || {
+            let engine = Engine::builder().kind(kind).cpu_workers(1).waiters_help(false).build().unwrap();
+            let (inner, outer) = (engine.clone(), engine.clone());
+            let (go, gone) = mpsc::channel::<()>();
+            let pusher = thread::spawn(move || {
+                outer.op("start").push_async(move |_, done| {
+                    done.complete();
+                    let nap = inner.op("nap").property(Property::Async);
+                    nap.push(|_| thread::sleep(Duration::from_millis(100))).unwrap();
+                    gone.recv().unwrap();
+                })
+            });
+            thread::sleep(Duration::from_millis(30));
+            engine.wait_for_all().unwrap();
+            go.send(()).unwrap();
+            pusher.join().unwrap().unwrap();
+        });
+    }
+}
+
+#[test]
+fn an_operation_that_pushes_itself_again_starves_nobody() {
+    fn again(engine: &Engine, stop: &Arc<AtomicBool>) {
+        if stop.load(Relaxed) {
+            return;
+        }
+        let (own, stop) = (engine.clone(), Arc::clone(stop));
+        engine.op("again").push(move |_| again(&own, &stop)).unwrap();
+    }
+    for kind in [Kind::Pooled, Kind::PerDevice] {
+        let engine = Engine::builder().kind(kind).cpu_workers(1).build().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        again(&engine, &stop);
+        let seen = Arc::clone(&stop);
+        engine.op("end it").push(move |_| seen.store(true, Relaxed)).unwrap();
+        let begin = Instant::now();
+        while !stop.load(Relaxed) {
+            if begin.elapsed() > Duration::from_secs(60) {
+                stop.store(true, Relaxed);
+                panic!("{kind}: the second operation never runs");
+            }
+            thread::yield_now();
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn threads_that_end_with_an_engine_of_their_own_leave_nothing_behind() {
+    thread_local! {
+        static OWN: Engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+    }
+    fn resident_kib() -> usize {
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+        pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4
+    }
+    let round = || {
+        for _ in 0..300 {
+            let own = || {
+                OWN.with(|engine| {
+                    let x = engine.new_variable();
+                    engine.op("use").writes([x]).push(|_| ()).unwrap();
+                    engine.wait_for_all().unwrap();
+                });
+            };
+            thread::spawn(own).join().unwrap();
+        }
+    };
+    round();
+    let before = resident_kib();
+    (0..3).for_each(|_| round());
+    let grown = resident_kib().saturating_sub(before);
+    assert!(grown < 12_000, "900 threads left {grown} KiB behind");
+}

@@ -1,0 +1,515 @@
+//! Finds the one order in which a run happened, from what its operations noted, and checks everything against a serial replay.
+
+use crate::common::mix;
+use crate::program::Body;
+use crate::run::*;
+use seriatim::{Property, WhenFull};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+/// Checks a run. The error says what is wrong.
+pub fn check(outcome: &Outcome) -> Result<(), String> {
+    let world = &*outcome.world;
+    if let Some(violation) = world.violations().first() {
+        return Err(format!("{violation} (and {} more)", world.violations().len() - 1));
+    }
+    check_outcomes(world)?;
+    let mut replay = Replay::new(outcome);
+    if world.plan.serial {
+        replay.run_script()?;
+    } else {
+        check_program_order(world)?;
+        replay.read_waits()?;
+        for node in total_order(world)? {
+            replay.step(node)?;
+        }
+        replay.check_last_waits()?;
+    }
+    replay.check_end()
+}
+
+fn has(world: &World, node: usize, bits: u8) -> bool {
+    world.outcome(node) & bits == bits
+}
+
+/// Whether an operation took its place in the order: it was accepted, and ran or was skipped.
+fn took_place(world: &World, node: usize) -> bool {
+    has(world, node, ACCEPTED)
+}
+
+fn fail<T>(text: String) -> Result<T, String> {
+    Err(text)
+}
+
+/// Every push was accepted or refused, every closure called or dropped, and each once.
+fn check_outcomes(world: &World) -> Result<(), String> {
+    let mut parents = vec![None; world.plan.nodes.len()];
+    for (id, node) in world.plan.nodes.iter().enumerate() {
+        node.children.iter().for_each(|child| parents[*child] = Some(id));
+    }
+    let shape = &world.plan.program.shape;
+    let may_be_full = shape.bound > 0 && shape.when_full == WhenFull::WouldBlock;
+    for (id, node) in world.plan.nodes.iter().enumerate() {
+        let outcome = world.outcome(id);
+        let pushed = parents[id].is_none_or(|parent| has(world, parent, CALLED));
+        let operator = node.operator.is_some();
+        let fits = match outcome & (ACCEPTED | DELETED | FULL) {
+            0 => !pushed && outcome == 0,
+            ACCEPTED => {
+                let skipped = if operator { 0 } else { DROPPED };
+                match outcome & !ACCEPTED {
+                    called if called == CALLED | ENDED => true,
+                    // Only a failure lets an operation be skipped, and never one of these.
+                    other => {
+                        other == skipped
+                            && world.plan.failures
+                            && node.template.property != Property::NoSkip
+                            && !node.is_deletion()
+                    }
+                }
+            }
+            DELETED => outcome == if operator { DELETED } else { DELETED | DROPPED },
+            FULL => outcome == if operator { FULL } else { FULL | DROPPED } && may_be_full && !node.is_nested,
+            _ => false,
+        };
+        if !fits || (outcome != 0 && !pushed) {
+            return fail(format!("#{id} came out as {outcome:#b}: {node:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Operations that one thread pushes, and those that an operation pushes behind itself, keep their order on every variable.
+fn check_program_order(world: &World) -> Result<(), String> {
+    let deleted_by_nobody = deleted_by_nobody(world);
+    for script in &world.plan.scripts {
+        let mut floors = vec![Floor::default(); world.cells.len()];
+        for action in script {
+            if let Action::Push(node) = action {
+                follow(world, *node, &mut floors, &deleted_by_nobody)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The earliest turn at which a variable may be seen next.
+#[derive(Clone, Copy, Default)]
+struct Floor {
+    turn: u64,
+    deleted: bool,
+}
+
+fn deleted_by_nobody(world: &World) -> Vec<bool> {
+    let mut untouched = vec![true; world.cells.len()];
+    for (id, node) in world.plan.nodes.iter().enumerate() {
+        if node.is_deletion() && took_place(world, id) {
+            untouched[node.claims[0].0] = false;
+        }
+    }
+    untouched
+}
+
+fn follow(world: &World, id: usize, floors: &mut Vec<Floor>, deleted_by_nobody: &[bool]) -> Result<(), String> {
+    let node = &world.plan.nodes[id];
+    let outcome = world.outcome(id);
+    let mut claimed = node.claims.iter().map(|(variable, _)| *variable);
+    if outcome & DELETED != 0 && claimed.clone().all(|variable| deleted_by_nobody[variable]) {
+        return fail(format!("#{id} was refused, but none of its variables was deleted"));
+    }
+    if outcome & ACCEPTED == 0 {
+        return Ok(());
+    }
+    if let Some(variable) = claimed.find(|variable| floors[*variable].deleted) {
+        return fail(format!("#{id} was accepted behind the deletion of variable {variable}"));
+    }
+    for (variable, mode, note) in world.notes(id) {
+        if note.turn < floors[variable].turn {
+            let floor = floors[variable].turn;
+            return fail(format!(
+                "#{id} saw turn {} of variable {variable}, and something before it turn {floor} or later",
+                note.turn
+            ));
+        }
+        floors[variable].turn = note.turn + u64::from(mode == Mode::Write);
+        floors[variable].deleted = mode == Mode::Delete;
+    }
+    if outcome & CALLED != 0 && !node.children.is_empty() {
+        let mut inner = floors.clone();
+        node.children.iter().try_for_each(|child| follow(world, *child, &mut inner, deleted_by_nobody))?;
+    }
+    Ok(())
+}
+
+/// What used one variable.
+#[derive(Default)]
+struct Uses {
+    writers: Vec<(u64, usize)>,
+    readers: Vec<(u64, usize)>,
+    deletion: Option<(u64, usize)>,
+}
+
+/// One order of all operations that agrees with every variable: it exists if the engine kept its promise.
+fn total_order(world: &World) -> Result<Vec<usize>, String> {
+    let count = world.plan.nodes.len();
+    let mut uses: Vec<Uses> = world.cells.iter().map(|_| Uses::default()).collect();
+    for node in (0..count).filter(|node| took_place(world, *node)) {
+        for (variable, mode, note) in world.notes(node) {
+            let place = (note.turn, node);
+            match mode {
+                Mode::Read => uses[variable].readers.push(place),
+                Mode::Write => uses[variable].writers.push(place),
+                Mode::Delete => {
+                    if let Some((_, other)) = uses[variable].deletion.replace(place) {
+                        return fail(format!("variable {variable} was deleted by #{other} and by #{node}"));
+                    }
+                }
+            }
+        }
+    }
+    let mut followers = vec![Vec::new(); count];
+    let mut waits_for = vec![0u32; count];
+    let mut edge = |before: usize, after: usize| {
+        followers[before].push(after);
+        waits_for[after] += 1;
+    };
+    for (variable, uses) in uses.iter_mut().enumerate() {
+        uses.writers.sort_unstable();
+        if let Some((turn, (_, node))) = uses.writers.iter().enumerate().find(|(turn, (seen, _))| *turn as u64 != *seen)
+        {
+            return fail(format!("the writers of variable {variable} saw turns out of step: #{node} at turn {turn}"));
+        }
+        uses.writers.windows(2).for_each(|pair| edge(pair[0].1, pair[1].1));
+        let writes = uses.writers.len();
+        // Whoever comes at the end: the deletion, if there is one.
+        let last = uses.deletion.map(|(_, node)| node);
+        if let Some((turn, node)) = uses.deletion {
+            if turn != writes as u64 {
+                return fail(format!("#{node} deleted variable {variable} at turn {turn} of {writes}"));
+            }
+            uses.writers.last().iter().for_each(|(_, writer)| edge(*writer, node));
+        }
+        for (turn, reader) in &uses.readers {
+            let turn = *turn as usize;
+            if turn > writes {
+                return fail(format!("#{reader} saw turn {turn} of variable {variable}, of {writes}"));
+            }
+            if turn > 0 {
+                edge(uses.writers[turn - 1].1, *reader);
+            }
+            if let Some(next) = uses.writers.get(turn).map(|(_, writer)| *writer).or(last) {
+                edge(*reader, next);
+            }
+        }
+    }
+    let mut ready: VecDeque<usize> =
+        (0..count).filter(|node| took_place(world, *node) && waits_for[*node] == 0).collect();
+    let mut order = Vec::with_capacity(count);
+    while let Some(node) = ready.pop_front() {
+        order.push(node);
+        for follower in &followers[node] {
+            waits_for[*follower] -= 1;
+            if waits_for[*follower] == 0 {
+                ready.push_back(*follower);
+            }
+        }
+    }
+    match (0..count).find(|node| waits_for[*node] > 0) {
+        Some(node) => fail(format!("there is no total order: #{node} is in a circle")),
+        None => Ok(order),
+    }
+}
+
+/// When a failure was taken, as far as the operations can tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Taken {
+    /// By a wait of this thread at this step.
+    At(usize, usize),
+    /// By some wait at some time, or by none.
+    Perhaps,
+}
+
+/// Whether a failure still concerned an operation when it came to it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Live {
+    Yes,
+    No,
+    Perhaps,
+}
+
+/// What a variable may be marked with: nothing, or the failure of a node.
+type Marks = BTreeSet<Option<usize>>;
+
+/// The serial execution, step by step.
+struct Replay<'a> {
+    outcome: &'a Outcome,
+    world: &'a World,
+    turns: Vec<u64>,
+    versions: Vec<u64>,
+    hashes: Vec<u64>,
+    deleted: Vec<bool>,
+    marks: Vec<Marks>,
+    /// The failures so far, in push order where that is known.
+    failed: BTreeSet<usize>,
+    taken: HashMap<usize, Taken>,
+}
+
+impl<'a> Replay<'a> {
+    fn new(outcome: &'a Outcome) -> Replay<'a> {
+        let world = &*outcome.world;
+        let variables = world.cells.len();
+        Replay {
+            outcome,
+            world,
+            turns: vec![0; variables],
+            versions: vec![0; variables],
+            hashes: vec![0; variables],
+            deleted: vec![false; variables],
+            marks: vec![Marks::from([None]); variables],
+            failed: BTreeSet::new(),
+            taken: HashMap::new(),
+        }
+    }
+
+    /// One thread has pushed everything, so the order is that of its steps, and every wait has its place in it.
+    fn run_script(&mut self) -> Result<(), String> {
+        let mut waits = self.outcome.waits[0].iter();
+        for (step, action) in self.world.plan.scripts[0].iter().enumerate() {
+            match *action {
+                Action::Push(node) => {
+                    let claims = &self.world.plan.nodes[node].claims;
+                    let refused = claims.iter().any(|(variable, _)| self.deleted[*variable]);
+                    // A full engine refuses before it looks at the variables.
+                    if refused != has(self.world, node, DELETED) && !has(self.world, node, FULL) {
+                        return fail(format!("#{node} came out as {:#b}", self.world.outcome(node)));
+                    }
+                    if took_place(self.world, node) {
+                        self.step(node)?;
+                    }
+                }
+                Action::WaitFor(variable) => {
+                    let (_, wait) = waits.next().expect("every wait is noted");
+                    self.wait_for(step, variable, *wait)?;
+                }
+                Action::WaitForAll => {
+                    let (_, wait) = waits.next().expect("every wait is noted");
+                    self.wait_for_all(step, *wait)?;
+                }
+                Action::Restart => {}
+            }
+        }
+        self.wait_for_all(usize::MAX, self.outcome.last[0])?;
+        self.wait_for_all(usize::MAX, self.outcome.last[1])
+    }
+
+    fn wait_for(&mut self, step: usize, variable: usize, wait: Wait) -> Result<(), String> {
+        let marks = self.marks[variable].iter().flatten().copied();
+        let live = marks.filter(|failure| !self.taken.contains_key(failure)).last();
+        let expected = if self.deleted[variable] { Err(seriatim::ErrorKind::VariableDeleted) } else { Ok(live) };
+        if wait != expected {
+            return fail(format!(
+                "the wait for variable {variable} at step {step} returned {wait:?}, not {expected:?}"
+            ));
+        }
+        self.taken.extend(live.filter(|_| wait.is_ok()).map(|failure| (failure, Taken::At(0, step))));
+        Ok(())
+    }
+
+    fn wait_for_all(&mut self, step: usize, wait: Wait) -> Result<(), String> {
+        let first = self.failed.iter().copied().find(|failure| !self.taken.contains_key(failure));
+        if wait != Ok(first) {
+            return fail(format!("the wait for everything at step {step} returned {wait:?}, not {first:?}"));
+        }
+        self.failed.iter().for_each(|failure| {
+            self.taken.entry(*failure).or_insert(Taken::At(0, step));
+        });
+        Ok(())
+    }
+
+    /// Several threads have pushed: what their waits returned tells when which failure was taken.
+    fn read_waits(&mut self) -> Result<(), String> {
+        for (pusher, waits) in self.outcome.waits.iter().enumerate() {
+            for (step, wait) in waits {
+                match *wait {
+                    Ok(None) | Err(seriatim::ErrorKind::VariableDeleted) => {}
+                    Ok(Some(failure)) => self.take(failure, Taken::At(pusher, *step))?,
+                    Err(kind) => return fail(format!("the wait of thread {pusher} at step {step} returned {kind:?}")),
+                }
+            }
+        }
+        if let Ok(Some(failure)) = self.outcome.last[0] {
+            self.take(failure, Taken::At(usize::MAX, 0))?;
+        }
+        // A wait for everything takes all failures that there are, and names one of them.
+        if self.waits_for_all() {
+            for node in 0..self.world.plan.nodes.len() {
+                if self.fails(node) {
+                    self.taken.entry(node).or_insert(Taken::Perhaps);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn waits_for_all(&self) -> bool {
+        self.world.plan.scripts.iter().flatten().any(|action| matches!(action, Action::WaitForAll))
+    }
+
+    fn fails(&self, node: usize) -> bool {
+        has(self.world, node, CALLED) && self.world.plan.nodes[node].template.body.fails()
+    }
+
+    fn take(&mut self, failure: usize, by: Taken) -> Result<(), String> {
+        if failure >= self.world.plan.nodes.len() || !self.fails(failure) {
+            return fail(format!("a wait returned the failure of #{failure}, which did not fail"));
+        }
+        match self.taken.insert(failure, by) {
+            None => Ok(()),
+            Some(other) => fail(format!("the failure of #{failure} was taken twice: {other:?} and {by:?}")),
+        }
+    }
+
+    /// The end, where several threads have pushed.
+    fn check_last_waits(&self) -> Result<(), String> {
+        let [first, second] = self.outcome.last;
+        if second != Ok(None) || first.is_err() {
+            return fail(format!("the last waits returned {first:?} and {second:?}"));
+        }
+        if self.waits_for_all() {
+            return Ok(());
+        }
+        // Nothing was taken unseen. Of the failures of each thread, its first comes first.
+        let left = || self.failed.iter().filter(|failure| !self.taken.contains_key(failure));
+        let Ok(Some(returned)) = first else {
+            return left().next().map_or(Ok(()), |failure| fail(format!("the failure of #{failure} is lost")));
+        };
+        let node = |id: usize| &self.world.plan.nodes[id];
+        let earlier = |failure: &&usize| node(**failure).place.0 == node(returned).place.0 && **failure < returned;
+        match left().filter(|failure| !node(**failure).is_nested && !node(returned).is_nested).find(earlier) {
+            Some(failure) => {
+                fail(format!("the last wait returned #{returned}, but #{failure} was pushed before and failed"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a failure concerned a node, going by where the node was pushed and when the failure was taken.
+    fn live(&self, failure: usize, node: usize) -> Live {
+        let (pusher, step) = self.world.plan.nodes[node].place;
+        let nested = self.world.plan.nodes[node].is_nested;
+        match self.taken.get(&failure) {
+            None => Live::Yes,
+            // The replay itself takes failures when it comes to the wait.
+            Some(_) if self.world.plan.serial => Live::No,
+            Some(Taken::At(taker, at)) if *taker == pusher && step > *at => Live::No,
+            // What a thread pushed before its wait is concerned, even if it comes to run after it.
+            Some(Taken::At(taker, at)) if *taker == pusher && step < *at && !nested => Live::Yes,
+            Some(Taken::At(usize::MAX, _)) => Live::Yes,
+            Some(_) => Live::Perhaps,
+        }
+    }
+
+    /// The failures that a node may have found: the first in the order of its variables.
+    fn inherited(&self, id: usize) -> Marks {
+        let world = self.world;
+        let mut variables: Vec<usize> = world.plan.nodes[id].claims.iter().map(|(variable, _)| *variable).collect();
+        variables.sort_unstable_by_key(|variable| world.tokens[*variable].into_raw());
+        let mut found = Marks::new();
+        for variable in variables {
+            let mut may_go_on = false;
+            for mark in &self.marks[variable] {
+                let live = mark.map_or(Live::No, |failure| self.live(failure, id));
+                if live != Live::No {
+                    found.insert(*mark);
+                }
+                may_go_on |= live != Live::Yes;
+            }
+            if !may_go_on {
+                return found;
+            }
+        }
+        found.insert(None);
+        found
+    }
+
+    /// One operation.
+    fn step(&mut self, id: usize) -> Result<(), String> {
+        let world = self.world;
+        let node = &world.plan.nodes[id];
+        let called = has(world, id, CALLED);
+        let mut inherited = self.inherited(id);
+        let runs_anyway = node.template.property == Property::NoSkip || node.is_deletion();
+        if !called {
+            inherited.remove(&None);
+        } else if !runs_anyway {
+            inherited.retain(Option::is_none);
+        }
+        if inherited.is_empty() {
+            let what = if called { "ran, although it found a failure" } else { "was skipped without a failure" };
+            return fail(format!("#{id} {what}: {node:?}"));
+        }
+        if self.fails(id) {
+            self.failed.insert(id);
+            inherited = Marks::from([Some(id)]);
+        }
+        // A skipped operator leaves no notes and no turn, but a version.
+        let notes = called || has(world, id, DROPPED);
+        let mut seen = 0;
+        for (variable, _, note) in world.notes(id).filter(|_| notes) {
+            let expected = (self.turns[variable], self.hashes[variable]);
+            if (note.turn, note.hash) != expected {
+                return fail(format!("#{id} found {note:?} in variable {variable}, not {expected:?}"));
+            }
+            let version = self.versions[variable];
+            if note.version.is_some_and(|noted| noted != version) {
+                return fail(format!("#{id} found {note:?} of variable {variable}, at version {version}"));
+            }
+            if self.deleted[variable] {
+                return fail(format!("#{id} used variable {variable} after its deletion"));
+            }
+            seen = mix(seen ^ note.hash);
+        }
+        for (variable, mode) in &node.claims {
+            match mode {
+                Mode::Read => continue,
+                Mode::Delete => self.deleted[*variable] = true,
+                Mode::Write => {
+                    self.turns[*variable] += u64::from(notes);
+                    self.versions[*variable] += 1;
+                    if called {
+                        self.hashes[*variable] = result(id, node.template.body, self.hashes[*variable], seen);
+                    }
+                }
+            }
+            self.marks[*variable] = inherited.clone();
+        }
+        Ok(())
+    }
+
+    /// What is left at the end is what the replay says.
+    fn check_end(&self) -> Result<(), String> {
+        for (variable, cell) in self.world.cells.iter().enumerate() {
+            let left = [&cell.turn, &cell.hash].map(|word| word.load(std::sync::atomic::Ordering::Relaxed));
+            let expected = [self.turns[variable], self.hashes[variable]];
+            if left != expected {
+                return fail(format!("variable {variable} ended as {left:?}, not {expected:?}"));
+            }
+            let version = (!self.deleted[variable]).then_some(self.versions[variable]);
+            if self.outcome.versions[variable] != version {
+                let version = (self.outcome.versions[variable], version);
+                return fail(format!("variable {variable} ended at version {:?}, not {:?}", version.0, version.1));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The bodies that end in a failure, for whoever counts them.
+pub fn failures(outcome: &Outcome) -> usize {
+    let world = &outcome.world;
+    let fails = |node: &usize| {
+        has(world, *node, CALLED)
+            && world.plan.nodes[*node].template.body != Body::Return
+            && world.plan.nodes[*node].template.body.fails()
+    };
+    (0..world.plan.nodes.len()).filter(fails).count()
+}
