@@ -31,6 +31,7 @@ fn engine(shape: &Shape) -> Engine {
 #[derive(Default, Debug)]
 struct Totals {
     programs: usize,
+    /// That ran.
     operations: usize,
     skipped: usize,
     refused: usize,
@@ -44,7 +45,7 @@ impl Totals {
         let count = |bits: u8| (0..world.plan.nodes.len()).filter(|node| world.outcome(*node) & bits == bits).count();
         self.programs += 1;
         self.serial += usize::from(world.plan.serial);
-        self.operations += count(run::ACCEPTED);
+        self.operations += count(run::ACCEPTED | run::CALLED);
         self.skipped += count(run::ACCEPTED | run::DROPPED);
         self.refused += count(run::DELETED) + count(run::FULL);
         self.failed += check::failures(outcome);

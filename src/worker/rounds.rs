@@ -2,7 +2,7 @@
 
 use super::group::{lock, Group, IdlePolicy};
 use super::post::Post;
-use super::queue::Key;
+use super::queue::{Key, Queue};
 use super::seat::Seat;
 use super::{affinity, Host};
 use crate::operation::block::Block;
@@ -66,14 +66,21 @@ impl Group {
                     }
                     continue;
                 };
-                if laid_out.is_none() && queue.len() > 0 && self.idle.load(Relaxed) > 0 {
-                    let length = queue.len();
-                    let keep = (length / 2).min(8).max(length / 16);
-                    if let Some((list, best)) = queue.split_off(keep) {
-                        laid_out = Some(best);
-                        // Release: the operations go to the thief as we see them.
-                        own.surplus.store(list, Release);
-                        self.wake_one();
+                if queue.len() > 0 {
+                    let wanted = self.idle.load(Relaxed) > 0;
+                    if laid_out.is_some() && own.surplus.load(Relaxed).is_null() {
+                        laid_out = None; // Stolen.
+                    }
+                    // Also when nobody wants it yet: the operation that is about to run may be a long one.
+                    if laid_out.is_none() && (wanted || self.workers.len() > 1) {
+                        if let Some((list, best)) = share(&mut queue) {
+                            laid_out = Some(best);
+                            // Release: the operations go to the thief as we see them.
+                            own.surplus.store(list, Release);
+                            if wanted {
+                                self.wake_one();
+                            }
+                        }
                     }
                 }
                 drop(queue);
@@ -205,24 +212,38 @@ impl Group {
             // SAFETY: stolen, so ours.
             unsafe { seat.queue.borrow_mut().add_list(first) };
             while go_on() {
-                let next = seat.queue.borrow_mut().pop();
-                let Some(block) = next else { break };
-                // SAFETY: the queue held it for us.
-                unsafe { host.run(block, None) };
+                let mut queue = seat.queue.borrow_mut();
+                let Some(block) = queue.pop() else { break };
+                // A guest keeps no more from the workers than they keep from each other.
+                let spare = if self.idle.load(Relaxed) > 0 { share(&mut queue) } else { None };
+                drop(queue);
+                // SAFETY: the queue held them for us.
+                unsafe {
+                    if let Some((list, best)) = spare {
+                        self.give_back(list, best);
+                    }
+                    host.run(block, None);
+                }
             }
             let rest = seat.queue.borrow_mut().split_off(0);
             if let Some((list, best)) = rest {
-                let mut last = list;
-                // SAFETY: the list is ours until it is delivered.
-                unsafe {
-                    while !(*last).link.is_null() {
-                        last = (*last).link;
-                    }
-                    self.deliver(list, last, None, best.0 != 0);
-                }
+                // SAFETY: the queue held them for us.
+                unsafe { self.give_back(list, best) };
             }
         });
         true
+    }
+
+    /// Hands a list to the workers.
+    unsafe fn give_back(&self, list: *mut Block, best: Key) {
+        let mut last = list;
+        // SAFETY: the list is ours until it is delivered.
+        unsafe {
+            while !(*last).link.is_null() {
+                last = (*last).link;
+            }
+            self.deliver(list, last, None, best.0 != 0);
+        }
     }
 
     fn steal_any(&self) -> *mut Block {
@@ -238,4 +259,11 @@ impl Group {
         }
         list
     }
+}
+
+/// Takes out of a queue what others may run: half of a short one, most of a long one. The next few stay, so that the list need not be
+/// taken back soon.
+fn share(queue: &mut Queue) -> Option<(*mut Block, Key)> {
+    let length = queue.len();
+    queue.split_off((length / 2).min(8).max(length / 16))
 }

@@ -224,14 +224,16 @@ pub fn random(seed: u64) -> Program {
         variables: r.pick(&[1, 2, 3, 5, 8, 16, 40, 100]),
         watched: r.chance(5),
     };
+    let fails = r.pick(&[0, 0, 0, 1, 1, 2, 4, 15]);
     let rates = Rates {
-        fails: r.pick(&[0, 0, 0, 1, 4, 20]),
+        fails,
         nested: r.pick(&[0, 0, 0, 3, 10]),
         asynchronous: r.pick(&[0, 5, 30]),
         plain: r.pick(&[30, 90, 100]),
         wide: r.pick(&[0, 2, 10]),
         deletes: r.pick(&[0, 0, 2, 10]),
-        waits: r.pick(&[0, 0, 1, 3]),
+        // What failed stops what depends on it until someone waits.
+        waits: if fails > 0 { r.pick(&[1, 5, 15]) } else { r.pick(&[0, 0, 1, 3]) },
         work: r.pick(&[0, 0, 20, 200]),
     };
     let pushers = r.pick(&[1, 1, 1, 2, 3]);
