@@ -181,7 +181,8 @@ impl Stamp {
     }
 
     fn is_before(self, other: Stamp) -> bool {
-        self.0 >> Stamp::SEQUENCE == other.0 >> Stamp::SEQUENCE && self.0 < other.0
+        let (home, others) = (self.0 >> Stamp::SEQUENCE, other.0 >> Stamp::SEQUENCE);
+        home != 0 && home == others && self.0 < other.0
     }
 }
 

@@ -34,6 +34,8 @@ pub const STOPPED: u32 = 1;
 pub const SHUTDOWN: u32 = 1 << 1;
 /// Named operations are recorded.
 pub const PROFILING: u32 = 1 << 2;
+/// A `fork` is under way, and the engine is stopped only for that: pushes wait.
+pub const FORKING: u32 = 1 << 4;
 /// Some operation has failed: from now on marks are looked at.
 pub const FAILED: u32 = 1 << 3;
 

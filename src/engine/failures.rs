@@ -3,7 +3,7 @@
 use crate::error::{Error, Failure, Stamp};
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering::*};
 use std::ptr::null_mut;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// After this many records, and then whenever their number has doubled, those that were taken through a variable are dropped.
 const PRUNE: usize = 256;
@@ -19,16 +19,24 @@ pub struct Failures {
     count: AtomicUsize,
     /// The number of records at which to prune.
     limit: AtomicUsize,
+    /// Held while all records are taken out of view. Only by whoever waits for everything, and by one failure in hundreds.
+    taking: Mutex<()>,
 }
 
 impl Failures {
     pub fn new() -> Failures {
-        Failures { head: AtomicPtr::new(null_mut()), count: AtomicUsize::new(0), limit: AtomicUsize::new(PRUNE) }
+        Failures {
+            head: AtomicPtr::new(null_mut()),
+            count: AtomicUsize::new(0),
+            limit: AtomicUsize::new(PRUNE),
+            taking: Mutex::new(()),
+        }
     }
 
     /// Keeps a failure. Any number of threads may do so at once.
     pub fn record(&self, failure: Arc<Failure>) {
         if self.count.fetch_add(1, Relaxed) >= self.limit.load(Relaxed) {
+            let _taking = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
             let live: Vec<_> = self.take_all().filter(|failure| failure.is_live()).collect();
             self.count.store(live.len(), Relaxed);
             self.limit.store(PRUNE.max(2 * live.len()), Relaxed);
@@ -67,6 +75,7 @@ impl Failures {
 
     /// Takes all failures; returns the error of the operation that was pushed first.
     pub fn take_first(&self) -> Option<Error> {
+        let _taking = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
         let mut failures: Vec<Arc<Failure>> = self.take_all().collect();
         self.count.store(0, Relaxed);
         self.limit.store(PRUNE, Relaxed);

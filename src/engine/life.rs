@@ -9,20 +9,31 @@ use crate::error::{Error, ErrorKind};
 use crate::pool::local::Local;
 use crate::sync::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 /// Stops the engine; does nothing if it is stopped.
 pub fn stop(core: &Arc<Core>) -> Result<(), Error> {
     refuse_inside(core, "stop")?;
-    let _life = core.life.lock().unwrap_or_else(PoisonError::into_inner);
-    if core.state.fetch_or(STOPPED, SeqCst) & STOPPED == 0 {
-        let_pushes_through(core);
-        wait::drain(core, None);
-        // A closure whose operation was completed early may still push: it is let through as well.
-        core.quiescence.wait(None, || core.is_deserted());
-        core.dispatch.stop();
-        core.say(|| "stopped".to_owned());
-    }
+    stop_within(core, None);
     Ok(())
+}
+
+/// Stops the engine, or leaves it running if what is in flight does not end in time. Whether it is stopped now by this call.
+fn stop_within(core: &Arc<Core>, patience: Option<Duration>) -> bool {
+    let _life = core.life.lock().unwrap_or_else(PoisonError::into_inner);
+    if core.state.fetch_or(STOPPED, SeqCst) & STOPPED != 0 {
+        return false;
+    }
+    let_pushes_through(core);
+    let deadline = patience.map(|patience| Instant::now() + patience);
+    // A closure whose operation was completed early may still push: it is let through as well.
+    if !wait::drain(core, patience) || !core.quiescence.wait(deadline, || core.is_deserted()) {
+        core.state.fetch_and(!STOPPED, SeqCst);
+        return false;
+    }
+    core.dispatch.stop();
+    core.say(|| "stopped".to_owned());
+    true
 }
 
 /// Starts the engine again; does nothing if it runs.
@@ -93,18 +104,24 @@ pub fn register(core: &Arc<Core>) {
 #[cfg(unix)]
 mod fork {
     //! Threads do not survive a `fork`, so the engines are stopped before it and started again in the parent and in the child.
-    //! An engine that the forking thread is inside an operation of cannot be stopped: it goes on in the parent, and in the child
-    //! it refuses pushes.
+    //! Pushes of other threads wait meanwhile. An engine that cannot be stopped, because the forking thread is inside one of its
+    //! operations or owes it a completion, goes on in the parent, and in the child it refuses pushes.
 
+    use super::super::core::FORKING;
     use super::*;
     use std::cell::RefCell;
-    use std::sync::Once;
+    use std::sync::{MutexGuard, Once};
 
     thread_local! {
         /// The engines that this thread has stopped for the fork that it is in.
         static HELD: RefCell<Vec<Arc<Core>>> = const { RefCell::new(Vec::new()) };
-        static INSIDE: RefCell<Vec<Arc<Core>>> = const { RefCell::new(Vec::new()) };
+        static RUNNING: RefCell<Vec<Arc<Core>>> = const { RefCell::new(Vec::new()) };
+        /// Held throughout, so that the child does not inherit a lock of a thread that is gone.
+        static LIST: RefCell<Option<MutexGuard<'static, Vec<Weak<Core>>>>> = const { RefCell::new(None) };
     }
+
+    /// How long a fork waits for what is in flight.
+    const PATIENCE: Duration = Duration::from_secs(1);
 
     pub fn install() {
         static ONCE: Once = Once::new();
@@ -115,27 +132,33 @@ mod fork {
     }
 
     extern "C" fn before() {
-        let engines: Vec<Arc<Core>> = {
-            let engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
-            engines.iter().filter_map(Weak::upgrade).collect()
-        };
+        let list = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
+        let engines: Vec<Arc<Core>> = list.iter().filter_map(Weak::upgrade).collect();
+        LIST.set(Some(list));
         for core in engines {
-            if core.is_inside() {
-                INSIDE.with_borrow_mut(|inside| inside.push(core));
-            } else if core.state.load(Acquire) & STOPPED == 0 && stop(&core).is_ok() {
+            if core.state.load(Acquire) & STOPPED != 0 {
+                continue;
+            }
+            core.state.fetch_or(FORKING, SeqCst);
+            if !core.is_inside() && stop_within(&core, Some(PATIENCE)) {
                 HELD.with_borrow_mut(|held| held.push(core));
+            } else {
+                core.state.fetch_and(!FORKING, SeqCst);
+                RUNNING.with_borrow_mut(|running| running.push(core));
             }
         }
     }
 
     extern "C" fn after_in_parent() {
-        INSIDE.with_borrow_mut(Vec::clear);
+        LIST.set(None);
+        RUNNING.take();
         restart();
     }
 
     extern "C" fn after_in_child() {
+        LIST.set(None);
         // The threads of these are gone in the middle of something.
-        for core in INSIDE.take() {
+        for core in RUNNING.take() {
             core.state.fetch_or(STOPPED, SeqCst);
             std::mem::forget(core);
         }
@@ -148,6 +171,7 @@ mod fork {
             if start(&core).is_err() {
                 core.state.fetch_and(!STOPPED, SeqCst);
             }
+            core.state.fetch_and(!FORKING, SeqCst);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Pushing: from a list of claims and a closure to an enlisted operation.
 
-use super::core::{Core, Found, NESTED, PROFILING, SHUTDOWN, STOPPED};
+use super::core::{Core, Found, FORKING, NESTED, PROFILING, STOPPED};
 use super::settings::WhenFull;
 use super::variable::Variable;
 use crate::device::{self, Context};
@@ -112,7 +112,14 @@ fn try_push<F: Send + 'static>(
     if counted {
         make_room(core, local)?;
     }
-    match enlist(core, local, request, claims, body, closure) {
+    let pushed = loop {
+        match enlist(core, local, request, claims, body, closure) {
+            // Nothing was taken from us yet. Stopped for a fork, or only just started again: once more.
+            Err(error) if error.kind() == ErrorKind::Stopped && is_over_soon(core) => std::thread::yield_now(),
+            pushed => break pushed,
+        }
+    };
+    match pushed {
         Ok((enlisted, block, found)) => {
             // Only now, with the pin gone, may user code run.
             // SAFETY: on `Ready` and `Cancelled` the operation is ours; what was found is ready and ours.
@@ -173,12 +180,11 @@ fn enlist<F: Send + 'static>(
     body: &'static Vtable,
     closure: &mut Option<F>,
 ) -> Result<Pushed, Error> {
+    // Before the pin, so that a stopped engine finds nobody pinned; see `life`.
+    refuse_if_stopped(core, local, request)?;
     let guard = local.pin();
-    // After the pin: whoever stops the engine sets the flag, then waits until all earlier pins are gone.
-    let state = core.state.load(Relaxed);
-    if state & (STOPPED | SHUTDOWN) != 0 {
-        check_state(state, local, request)?;
-    }
+    // And after it: whoever stops the engine sets the flag, then waits until all earlier pins are gone.
+    let state = refuse_if_stopped(core, local, request)?;
     for claim in claims {
         resolve(core, claim.variable)?;
     }
@@ -219,7 +225,8 @@ fn enlist<F: Send + 'static>(
         }
         for (index, claim) in claims.iter().enumerate() {
             let slot = core.memory.table.get(claim.variable.index).expect("resolved above");
-            let access = Access::new(&slot.chain, node, claim.mode);
+            // With the whole slot's provenance: `Slot::of` goes back from the chain to it.
+            let access = Access::new(std::ptr::from_ref(slot).cast(), node, claim.mode);
             Node::access(node, index as u32).write(access);
         }
         Block::enter(block, PENDING);
@@ -231,14 +238,30 @@ fn enlist<F: Send + 'static>(
     }
 }
 
-#[cold]
-fn check_state(state: u32, local: &Local, request: Request) -> Result<(), Error> {
-    // Operations that are still running while the engine drains may push what they need, and waits are part of draining.
-    let inside = local.depth.get() > 0 || request.notes & NOTE_WAIT != 0;
-    if state & STOPPED != 0 && !inside {
-        return Err(Error::new(ErrorKind::Stopped, "the engine is stopped: call start() before pushing"));
+/// The engine's flags, if it takes pushes.
+#[inline]
+fn refuse_if_stopped(core: &Core, local: &Local, request: Request) -> Result<u32, Error> {
+    let state = core.state.load(Relaxed);
+    if state & STOPPED != 0 {
+        check_stopped(local, request)?;
     }
-    Ok(())
+    Ok(state)
+}
+
+#[cold]
+fn check_stopped(local: &Local, request: Request) -> Result<(), Error> {
+    // Operations that are still running while the engine drains may push what they need, and waits are part of draining.
+    if local.depth.get() > 0 || request.notes & NOTE_WAIT != 0 {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Stopped, "the engine is stopped: call start() before pushing"))
+}
+
+/// Whether the engine that has just refused a push is stopped only while another thread forks, or not any more.
+#[cold]
+fn is_over_soon(core: &Core) -> bool {
+    let state = core.state.load(Acquire);
+    state & FORKING != 0 || state & STOPPED == 0
 }
 
 /// Counts the operation in, waiting for room if there is none.

@@ -50,17 +50,21 @@ thread_local! {
 /// Calls the closure of an asynchronous operation. An unwinding one ends its operation, if it still owned the completion;
 /// otherwise the fault is returned.
 pub fn call(completion: Completion, closure: impl FnOnce(Completion)) -> Result<(), Fault> {
-    let before = CALLED.replace(completion.block);
+    let block = completion.block;
+    let before = CALLED.replace(block);
     let outcome = catch_unwind(AssertUnwindSafe(|| closure(completion)));
     CALLED.set(before);
-    let Err(payload) = outcome else { return Ok(()) };
-    let fault = Fault::panicked(payload);
-    match ORPHAN.take() {
-        Some(mut orphan) => {
+    let orphan = ORPHAN.take();
+    match (outcome.map_err(Fault::panicked), orphan) {
+        (Err(fault), Some(mut orphan)) if orphan.block == block => {
             orphan.end(Err(fault));
             Ok(())
         }
-        None => Err(fault),
+        // The thread was unwinding for another reason: then the completion was just dropped, and ends here as that.
+        (outcome, orphan) => {
+            drop(orphan);
+            outcome
+        }
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Memory {
     /// Where the next range of sequence numbers starts.
     sequences: CachePadded<AtomicU64>,
     homes: AtomicPtr<Entry>,
+    /// The number of the next home.
+    numbers: AtomicUsize,
     slabs: AtomicPtr<Slab>,
     depot: [object_pool::Pool<Magazine>; CLASSES],
     #[cfg(not(loom))]
@@ -61,6 +63,7 @@ impl Memory {
             lookers: CachePadded::new(AtomicUsize::new(0)),
             sequences: CachePadded::new(AtomicU64::new(1)),
             homes: AtomicPtr::new(null_mut()),
+            numbers: AtomicUsize::new(1),
             slabs: AtomicPtr::new(null_mut()),
             depot: std::array::from_fn(|_| object_pool::Pool::from_vec(Vec::new())),
             #[cfg(not(loom))]
@@ -73,10 +76,9 @@ impl Memory {
         if let Some(home) = self.homes().find(|home| home.adopt()) {
             return home;
         }
-        let entry = Box::into_raw(Box::new(Entry {
-            home: Home::new(self.homes().count() as u16),
-            next: self.homes.load(Relaxed),
-        }));
+        // Past the range, numbers stay 0, which compares with nothing.
+        let number = u16::try_from(self.numbers.fetch_add(1, Relaxed)).unwrap_or(0);
+        let entry = Box::into_raw(Box::new(Entry { home: Home::new(number), next: self.homes.load(Relaxed) }));
         loop {
             // SAFETY: ours until the exchange succeeds.
             let next = unsafe { (*entry).next };

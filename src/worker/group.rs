@@ -107,6 +107,7 @@ impl Group {
             return Ok(());
         }
         self.stop.store(false, Relaxed);
+        lock(&self.warnings).clear();
         for index in 0..self.workers.len() {
             let group = Arc::clone(self);
             let host = Arc::clone(host);

@@ -3,15 +3,14 @@
 use super::group::lock;
 use super::inbox::Inbox;
 use crate::operation::block::Block;
-use crate::sync::{fence, AtomicBool, AtomicPtr, Ordering::*};
+use crate::sync::{AtomicBool, AtomicPtr, Ordering::*};
 use crossbeam_utils::CachePadded;
 use std::ptr::null_mut;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::thread::Thread;
 
-/// Boxed: workers point to them.
-#[allow(clippy::vec_box)]
-pub type Handles = Mutex<Vec<Box<Thread>>>;
+/// Every thread that ever worked in a group: posts point to them, and late wakers may still do.
+pub type Handles = Mutex<Vec<Arc<Thread>>>;
 
 pub struct Post {
     pub inbox: Inbox,
@@ -34,17 +33,15 @@ impl Post {
 
     /// Makes the calling thread the one that is woken for this worker. Before it can sleep.
     pub fn register(&self, handles: &Handles) {
-        let handle = Box::new(std::thread::current());
-        self.thread.store((&raw const *handle).cast_mut(), Release);
+        let handle = Arc::new(std::thread::current());
+        self.thread.store(Arc::as_ptr(&handle).cast_mut(), Release);
         lock(handles).push(handle);
     }
 
     /// Says that what was just pushed should not wait for the next poll.
     pub fn hurry(&self) {
-        if !self.urgent.load(Relaxed) {
-            // Release: with the acquire of the owner, it finds the operation when it looks.
-            self.urgent.store(true, Release);
-        }
+        // Release: with the acquire of the owner, it finds the operation when it looks.
+        self.urgent.store(true, Release);
     }
 
     /// Whether something urgent has come since the last call.
@@ -52,9 +49,8 @@ impl Post {
         if !self.urgent.load(Relaxed) {
             return false;
         }
-        self.urgent.store(false, Relaxed);
-        // Against the release of whoever set it: the look into the inbox that follows finds the operation.
-        fence(Acquire);
+        // A read-modify-write, so that the look into the inbox that follows does not pass it; Acquire: it finds the operation.
+        self.urgent.swap(false, AcqRel);
         true
     }
 
