@@ -25,6 +25,7 @@ use crate::variable::table::Slot;
 use crate::worker::group::Group;
 use crate::worker::Host;
 use crossbeam_utils::CachePadded;
+use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex};
 
@@ -170,9 +171,9 @@ impl Core {
             let body = &*(*block).body;
             if skip {
                 // The closure's destructor is user code as well.
-                local.depth.set(local.depth.get() + 1);
+                enter(local);
                 (body.discard)(storage);
-                local.depth.set(local.depth.get() - 1);
+                leave(local);
                 self.end(local, block, Ok(()), inherited, cancelled, started, worker);
                 return;
             }
@@ -183,11 +184,11 @@ impl Core {
                 nested_threads: self.settings.nested_threads,
                 inherited: inherited.as_ref().map(|failure| (failure, stamp(block))),
             };
-            local.depth.set(local.depth.get() + 1);
+            enter(local);
             match body.run {
                 Run::Sync(call) => {
                     let outcome = call(storage, &run);
-                    local.depth.set(local.depth.get() - 1);
+                    leave(local);
                     self.end(local, block, outcome, inherited, false, started, worker);
                 }
                 Run::Async(call) => {
@@ -196,7 +197,7 @@ impl Core {
                     let engine: Arc<dyn Finish> = Arc::<Core>::clone(self);
                     local.count_called();
                     let outcome = call(storage, &run, Completion::new(engine, block));
-                    local.depth.set(local.depth.get() - 1);
+                    leave(local);
                     local.count_returned();
                     // Whoever stops the engine waits for the return as well.
                     self.quiescence.notify(|| self.is_quiescent());
@@ -359,6 +360,30 @@ impl Finish for Core {
         }
         self.settle(local);
     }
+}
+
+thread_local! {
+    /// How many operations this thread is inside of, of whatever engines.
+    static INSIDE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The calling thread enters user code of an operation.
+#[inline]
+fn enter(local: &Local) {
+    local.depth.set(local.depth.get() + 1);
+    let _ = INSIDE.try_with(|inside| inside.set(inside.get() + 1));
+}
+
+#[inline]
+fn leave(local: &Local) {
+    local.depth.set(local.depth.get() - 1);
+    let _ = INSIDE.try_with(|inside| inside.set(inside.get() - 1));
+}
+
+/// Whether the calling thread may run operations while it waits: not inside an operation of another engine, which would become part
+/// of what they wait for.
+pub fn may_help() -> bool {
+    INSIDE.try_with(Cell::get).unwrap_or(0) == 0
 }
 
 /// When and where an operation was pushed.

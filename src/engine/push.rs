@@ -1,6 +1,6 @@
 //! Pushing: from a list of claims and a closure to an enlisted operation.
 
-use super::core::{Core, Found, FORKING, NESTED, PROFILING, STOPPED};
+use super::core::{may_help, Core, Found, FORKING, NESTED, PROFILING, STOPPED};
 use super::settings::WhenFull;
 use super::variable::Variable;
 use crate::device::{self, Context};
@@ -293,7 +293,7 @@ fn make_room(core: &Arc<Core>, local: &Local) -> Result<(), Error> {
                 format!("{bound} operations are in flight, as many as the bound allows: wait, or raise it"),
             ));
         }
-        WhenFull::Help => {
+        WhenFull::Help if may_help() => {
             let mut entered = false;
             while core.dispatch.help(core, &mut || {
                 entered = entered || enter();
@@ -307,7 +307,7 @@ fn make_room(core: &Arc<Core>, local: &Local) -> Result<(), Error> {
                 core.room.wait(None, enter);
             }
         }
-        WhenFull::Block => {
+        WhenFull::Block | WhenFull::Help => {
             core.room.wait(None, enter);
         }
     }

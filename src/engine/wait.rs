@@ -1,6 +1,6 @@
 //! Waiting: for one variable, for everything, with and without a deadline.
 
-use super::core::{Core, STOPPED};
+use super::core::{may_help, Core, STOPPED};
 use super::diagnose;
 use super::push::{push, resolve, Claim, Request};
 use super::variable::Variable;
@@ -127,7 +127,7 @@ fn is_quiet(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
 
 /// Waits for the bell, running ready operations meanwhile if the settings allow it; `false` at the deadline.
 fn listen(core: &Arc<Core>, bell: &Arc<Bell>, deadline: Option<Instant>) -> bool {
-    if deadline.is_none() && core.settings.waiters_help {
+    if deadline.is_none() && core.settings.waiters_help && may_help() {
         while !bell.is_rung() && core.dispatch.help(core, &mut || !bell.is_rung()) {}
         core.settle(core.local());
     }
@@ -172,7 +172,7 @@ fn deadline(timeout: Option<Duration>) -> Option<Instant> {
 /// Waits until nothing is in flight; `false` if the time was up first.
 pub fn drain(core: &Arc<Core>, timeout: Option<Duration>) -> bool {
     let deadline = deadline(timeout);
-    if timeout.is_none() && core.settings.waiters_help && core.state.load(Relaxed) & STOPPED == 0 {
+    if timeout.is_none() && core.settings.waiters_help && may_help() && core.state.load(Relaxed) & STOPPED == 0 {
         while !core.is_quiescent() && core.dispatch.help(core, &mut || true) {}
         core.settle(core.local());
     }

@@ -30,7 +30,8 @@ impl Engine {
         wait::for_variable(self.core(), variable, None)
     }
 
-    /// As [`wait_for_var`](Engine::wait_for_var), but not longer than `timeout`, and without running operations itself.
+    /// As [`wait_for_var`](Engine::wait_for_var), but not longer than `timeout`, and without running operations itself. A wait that runs out
+    /// of time leaves about 300 bytes behind until the variable is free: it is not a way to poll a variable that stays busy.
     ///
     /// # Errors
     /// Also [`TimedOut`](crate::ErrorKind::TimedOut), which names what is pending and behind what.
