@@ -31,6 +31,7 @@
 
 // Imports point one way: engine → worker → pool → operation, variable → sync.
 mod error;
+mod lock;
 mod operation;
 mod pool;
 mod sync;
@@ -61,6 +62,12 @@ pub use operation::completion::Completion;
 pub use operation::context::RunContext;
 pub use operation::name::Name;
 pub use operation::property::Property;
+
+/// How many locks this process's engines have taken so far: for tests of what is said about that.
+#[doc(hidden)]
+pub fn locks_taken() -> usize {
+    lock::taken()
+}
 
 /// What the models in `loom-tests/` explore: the modules that the engine is made of.
 #[cfg(loom)]

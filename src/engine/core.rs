@@ -9,6 +9,7 @@ use super::settings::{Kind, Settings};
 use super::waiters::Waiters;
 use crate::device::Context;
 use crate::error::{Error, Failure, Fault, Stamp};
+use crate::lock::Lock;
 use crate::operation::block::*;
 use crate::operation::closure::Run;
 use crate::operation::completion::{Completion, Finish};
@@ -27,7 +28,7 @@ use crate::worker::Host;
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::ptr::null_mut;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Pushes are refused.
 pub const STOPPED: u32 = 1;
@@ -60,7 +61,7 @@ pub struct Core {
     pub room: Waiters,
     pub profiler: Profiler,
     /// Serialises stop and start.
-    pub life: Mutex<()>,
+    pub life: Lock<()>,
 }
 
 /// Collects what the protocol finds: ready operations in order, spent blocks into the pool.
@@ -116,7 +117,7 @@ impl Core {
             quiescence: Waiters::new(),
             room: Waiters::new(),
             profiler: Profiler::new(),
-            life: Mutex::new(()),
+            life: Lock::new(()),
         }
     }
 

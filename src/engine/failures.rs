@@ -1,9 +1,10 @@
 //! The failures that nobody has taken yet, for `wait_for_all`: a lock-free list.
 
 use crate::error::{Error, Failure, Stamp};
+use crate::lock::Lock;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering::*};
 use std::ptr::null_mut;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// After this many records, and then whenever their number has doubled, those that were taken through a variable are dropped.
 const PRUNE: usize = 256;
@@ -20,7 +21,7 @@ pub struct Failures {
     /// The number of records at which to prune.
     limit: AtomicUsize,
     /// Held while all records are taken out of view. Only by whoever waits for everything, and by one failure in hundreds.
-    taking: Mutex<()>,
+    taking: Lock<()>,
 }
 
 impl Failures {
@@ -29,14 +30,14 @@ impl Failures {
             head: AtomicPtr::new(null_mut()),
             count: AtomicUsize::new(0),
             limit: AtomicUsize::new(PRUNE),
-            taking: Mutex::new(()),
+            taking: Lock::new(()),
         }
     }
 
     /// Keeps a failure. Any number of threads may do so at once.
     pub fn record(&self, failure: Arc<Failure>) {
         if self.count.fetch_add(1, Relaxed) >= self.limit.load(Relaxed) {
-            let _taking = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
+            let _taking = self.taking.lock();
             let live: Vec<_> = self.take_all().filter(|failure| failure.is_live()).collect();
             self.count.store(live.len(), Relaxed);
             self.limit.store(PRUNE.max(2 * live.len()), Relaxed);
@@ -75,7 +76,7 @@ impl Failures {
 
     /// Takes all failures; returns the error of the operation that was pushed first.
     pub fn take_first(&self) -> Option<Error> {
-        let _taking = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
+        let _taking = self.taking.lock();
         let mut failures: Vec<Arc<Failure>> = self.take_all().collect();
         self.count.store(0, Relaxed);
         self.limit.store(PRUNE, Relaxed);

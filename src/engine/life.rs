@@ -6,9 +6,10 @@
 use super::core::{Core, STOPPED};
 use super::wait;
 use crate::error::{Error, ErrorKind};
+use crate::lock::Lock;
 use crate::pool::local::Local;
 use crate::sync::{AtomicBool, Ordering::*};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// Stops the engine; does nothing if it is stopped.
@@ -20,7 +21,7 @@ pub fn stop(core: &Arc<Core>) -> Result<(), Error> {
 
 /// Stops the engine, or leaves it running if what is in flight does not end in time. Whether it is stopped now by this call.
 fn stop_within(core: &Arc<Core>, patience: Option<Duration>) -> bool {
-    let _life = core.life.lock().unwrap_or_else(PoisonError::into_inner);
+    let _life = core.life.lock();
     if core.state.fetch_or(STOPPED, SeqCst) & STOPPED != 0 {
         return false;
     }
@@ -39,7 +40,7 @@ fn stop_within(core: &Arc<Core>, patience: Option<Duration>) -> bool {
 /// Starts the engine again; does nothing if it runs.
 pub fn start(core: &Arc<Core>) -> Result<(), Error> {
     refuse_inside(core, "start")?;
-    let _life = core.life.lock().unwrap_or_else(PoisonError::into_inner);
+    let _life = core.life.lock();
     if core.state.load(Acquire) & STOPPED != 0 {
         core.dispatch.start(core)?;
         core.state.fetch_and(!STOPPED, SeqCst);
@@ -89,11 +90,11 @@ pub fn close(core: &Arc<Core>) {
 }
 
 /// Every living engine, for `fork`.
-static ENGINES: Mutex<Vec<Weak<Core>>> = Mutex::new(Vec::new());
+static ENGINES: Lock<Vec<Weak<Core>>> = Lock::new(Vec::new());
 
 /// Enters an engine into the list of those that are stopped around a `fork`.
 pub fn register(core: &Arc<Core>) {
-    let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut engines = ENGINES.lock();
     engines.retain(|engine| engine.strong_count() > 0);
     engines.push(Arc::downgrade(core));
     drop(engines);
@@ -132,7 +133,7 @@ mod fork {
     }
 
     extern "C" fn before() {
-        let list = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
+        let list = ENGINES.lock();
         let engines: Vec<Arc<Core>> = list.iter().filter_map(Weak::upgrade).collect();
         LIST.set(Some(list));
         for core in engines {

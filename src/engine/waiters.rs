@@ -6,9 +6,9 @@
 
 #![forbid(unsafe_code)]
 
+use crate::lock::Lock;
 use crate::sync::{fence, AtomicUsize, Ordering::*};
 use crossbeam_utils::CachePadded;
-use std::sync::{Mutex, PoisonError};
 use std::thread::{Thread, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -18,12 +18,12 @@ const LOOKS: u32 = 500;
 /// Threads waiting for one condition.
 pub struct Waiters {
     count: CachePadded<AtomicUsize>,
-    threads: Mutex<Vec<Thread>>,
+    threads: Lock<Vec<Thread>>,
 }
 
 impl Waiters {
     pub fn new() -> Waiters {
-        Waiters { count: CachePadded::new(AtomicUsize::new(0)), threads: Mutex::default() }
+        Waiters { count: CachePadded::new(AtomicUsize::new(0)), threads: Lock::default() }
     }
 
     /// Waits until `done`, or until the deadline; says which. `done` is called again and again.
@@ -36,7 +36,7 @@ impl Waiters {
         }
         let this = std::thread::current();
         let id = this.id();
-        self.lock().push(this);
+        self.threads.lock().push(this);
         self.count.fetch_add(1, Relaxed);
         // Against the fence in `notify`.
         fence(SeqCst);
@@ -56,14 +56,10 @@ impl Waiters {
     }
 
     fn forget(&self, id: ThreadId) {
-        let mut threads = self.lock();
+        let mut threads = self.threads.lock();
         if let Some(index) = threads.iter().position(|thread| thread.id() == id) {
             threads.swap_remove(index);
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Thread>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes the waiters, if there are any and `worth` says that it is worth it.
@@ -72,7 +68,7 @@ impl Waiters {
         // Against the fence in `wait`: either we see the waiter counted, or it sees what we have done.
         fence(SeqCst);
         if self.count.load(Relaxed) > 0 && worth() {
-            self.lock().iter().for_each(Thread::unpark);
+            self.threads.lock().iter().for_each(Thread::unpark);
         }
     }
 }

@@ -2,8 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use crate::lock::Lock;
 use std::collections::HashSet;
-use std::sync::Mutex;
 
 /// The name of an operation: cheap to copy, and never freed.
 ///
@@ -40,9 +40,8 @@ impl From<&'static str> for Name {
 
 impl From<String> for Name {
     fn from(text: String) -> Name {
-        static NAMES: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
-        // A poisoned set is as good as before: insertion is its only change.
-        let mut names = NAMES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        static NAMES: Lock<Option<HashSet<&'static str>>> = Lock::new(None);
+        let mut names = NAMES.lock();
         let names = names.get_or_insert_with(HashSet::new);
         if let Some(known) = names.get(text.as_str()) {
             return Name(known);

@@ -5,6 +5,7 @@
 use super::home::{Home, MAGAZINE};
 use super::magazine::Magazine;
 use super::reclaim::Epoch;
+use crate::lock;
 use crate::operation::block::{self, Block, CLASSES};
 use crate::sync::{fence, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 #[cfg(not(loom))]
@@ -155,6 +156,7 @@ impl Memory {
     /// A magazine from the depot, or a new one.
     #[cold]
     pub fn fetch(&self, class: u8) -> Magazine {
+        lock::count();
         match self.depot[usize::from(class)].try_pull() {
             Some(magazine) => magazine.detach().1,
             None => self.new_slab(class),
@@ -164,6 +166,7 @@ impl Memory {
     /// Gives a magazine to the depot.
     #[cold]
     pub fn put_away(&self, class: u8, magazine: Magazine) {
+        lock::count();
         self.depot[usize::from(class)].attach(magazine);
     }
 

@@ -5,11 +5,12 @@ use super::post::{Handles, Post};
 use super::seat::Seat;
 use super::Host;
 use crate::error::{Error, ErrorKind};
+use crate::lock::Lock;
 use crate::operation::block::Block;
 use crate::sync::{fence, AtomicBool, AtomicUsize, Ordering::*};
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// What workers do when they find no work.
@@ -57,10 +58,10 @@ pub struct Group {
     pub(super) sleeping: CachePadded<AtomicUsize>,
     pub(super) stop: AtomicBool,
     started: AtomicBool,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Lock<Vec<JoinHandle<()>>>,
     /// Every thread that ever worked here, so that a late waker finds it.
     pub(super) handles: Handles,
-    pub(super) warnings: Mutex<Vec<String>>,
+    pub(super) warnings: Lock<Vec<String>>,
 }
 
 thread_local! {
@@ -76,9 +77,9 @@ impl Group {
             sleeping: CachePadded::new(AtomicUsize::new(0)),
             stop: AtomicBool::new(false),
             started: AtomicBool::new(false),
-            threads: Mutex::default(),
-            handles: Mutex::default(),
-            warnings: Mutex::default(),
+            threads: Lock::default(),
+            handles: Lock::default(),
+            warnings: Lock::default(),
             plan,
         }
     }
@@ -90,7 +91,7 @@ impl Group {
 
     /// Pins that failed, and the like.
     pub fn warnings(&self) -> Vec<String> {
-        lock(&self.warnings).clone()
+        self.warnings.lock().clone()
     }
 
     /// Whether the workers are up.
@@ -102,12 +103,12 @@ impl Group {
     /// Brings the workers up, if they are not. All or none: a refusal is an error that leaves the group down.
     #[cold]
     pub fn start<H: Host>(self: &Arc<Self>, host: &Arc<H>) -> Result<(), Error> {
-        let mut threads = lock(&self.threads);
+        let mut threads = self.threads.lock();
         if self.is_started() {
             return Ok(());
         }
         self.stop.store(false, Relaxed);
-        lock(&self.warnings).clear();
+        self.warnings.lock().clear();
         for index in 0..self.workers.len() {
             let group = Arc::clone(self);
             let host = Arc::clone(host);
@@ -134,7 +135,7 @@ impl Group {
 
     /// Ends the workers once they have run what they have.
     pub fn stop(&self) {
-        let mut threads = lock(&self.threads);
+        let mut threads = self.threads.lock();
         self.started.store(false, Relaxed);
         self.join(&mut threads);
     }
@@ -206,9 +207,4 @@ impl Group {
             }
         }
     }
-}
-
-pub fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // None of these locks is held across code that can panic halfway through a change.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,16 +1,16 @@
 //! A worker's post: what others can reach of it.
 
-use super::group::lock;
 use super::inbox::Inbox;
+use crate::lock::Lock;
 use crate::operation::block::Block;
 use crate::sync::{AtomicBool, AtomicPtr, Ordering::*};
 use crossbeam_utils::CachePadded;
 use std::ptr::null_mut;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::Thread;
 
 /// Every thread that ever worked in a group: posts point to them, and late wakers may still do.
-pub type Handles = Mutex<Vec<Arc<Thread>>>;
+pub type Handles = Lock<Vec<Arc<Thread>>>;
 
 pub struct Post {
     pub inbox: Inbox,
@@ -35,7 +35,7 @@ impl Post {
     pub fn register(&self, handles: &Handles) {
         let handle = Arc::new(std::thread::current());
         self.thread.store(Arc::as_ptr(&handle).cast_mut(), Release);
-        lock(handles).push(handle);
+        handles.lock().push(handle);
     }
 
     /// Says that what was just pushed should not wait for the next poll.

@@ -109,12 +109,7 @@ impl Queue {
     pub fn split_off(&mut self, keep: usize) -> Option<(*mut Block, Key)> {
         let surplus = self.len().checked_sub(keep).filter(|surplus| *surplus > 0)?;
         if surplus > self.ring.len() {
-            // Sort everything into the ring, best first; a rare case, of many priorities.
-            let mut all: Vec<Entry> = self.heap.drain().chain(self.ring.drain(..)).collect();
-            all.sort_unstable_by_key(|entry| Reverse(entry.key));
-            let rest = all.split_off(keep);
-            self.heap.extend(all);
-            self.ring.extend(rest);
+            return self.split_sorted(keep);
         }
         let mut list = null_mut();
         let mut best = None;
@@ -125,6 +120,25 @@ impl Queue {
             best = best.max(Some(entry.key));
         }
         best.map(|best| (list, best))
+    }
+
+    /// As [`Queue::split_off`], for any mixture of priorities: sorts everything.
+    #[cold]
+    fn split_sorted(&mut self, keep: usize) -> Option<(*mut Block, Key)> {
+        let all = &mut self.arrivals;
+        all.extend(self.heap.drain());
+        all.extend(self.ring.drain(..));
+        all.sort_unstable_by_key(|entry| Reverse(entry.key));
+        let best = all.get(keep)?.key;
+        let mut list = null_mut();
+        for entry in all.drain(keep..) {
+            // SAFETY: the operation is in this queue only.
+            unsafe { (*entry.block).link = list };
+            list = entry.block;
+        }
+        // The ring only has to be sorted; of which priorities does not matter.
+        self.ring.extend(all.drain(..));
+        Some((list, best))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the workers of a group do: run what they have, look for more, steal, sleep; and what a guest does that helps them.
 
-use super::group::{lock, Group, IdlePolicy};
+use super::group::{Group, IdlePolicy};
 use super::post::Post;
 use super::queue::{Key, Queue};
 use super::seat::Seat;
@@ -22,7 +22,7 @@ impl Group {
         if !self.plan.cores.is_empty() {
             let core = self.plan.cores[index % self.plan.cores.len()];
             if !affinity::pin(core) {
-                lock(&self.warnings).push(format!(
+                self.warnings.lock().push(format!(
                     "worker {index} of '{}' could not be pinned to core {core}: it runs unpinned",
                     self.plan.name
                 ));

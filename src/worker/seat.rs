@@ -16,11 +16,13 @@ pub struct Seat {
 
 thread_local! {
     static SEAT: Cell<*const Seat> = const { Cell::new(null()) };
+    /// The empty queue of the last seat, with the room that it has grown to: guests come and go.
+    static SPARE: Cell<Option<Queue>> = const { Cell::new(None) };
 }
 
 impl Seat {
     pub fn new(group: &Group) -> Seat {
-        Seat { group, queue: RefCell::default() }
+        Seat { group, queue: RefCell::new(SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default()) }
     }
 
     /// Calls `work` with this seat taken by the calling thread.
@@ -51,5 +53,12 @@ impl Seat {
             }
             _ => false,
         }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let queue = std::mem::take(self.queue.get_mut());
+        let _ = SPARE.try_with(|spare| spare.set(Some(queue)));
     }
 }

@@ -1,0 +1,35 @@
+//! The one mutex of the crate, for what is off every path from push to completion: starting and ending threads, parking for a condition
+//! of the whole engine, the list of engines, a dry stock of blocks. It counts how often it is taken, so that a test can say how
+//! often that is.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+/// How many locks this process's engines have taken so far.
+pub fn taken() -> usize {
+    TAKEN.load(Relaxed)
+}
+
+/// Counts a lock that is taken inside a dependency.
+pub fn count() {
+    TAKEN.fetch_add(1, Relaxed);
+}
+
+/// A mutex that nobody's panic poisons: what it guards is changed in single steps.
+#[derive(Default)]
+pub struct Lock<T>(Mutex<T>);
+
+impl<T> Lock<T> {
+    pub const fn new(value: T) -> Lock<T> {
+        Lock(Mutex::new(value))
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        count();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
