@@ -2,7 +2,7 @@
 
 use super::block::Block;
 use crate::error::{ErrorKind, Fault};
-use std::cell::Cell;
+use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
@@ -40,23 +40,28 @@ unsafe impl Send for Completion {}
 // SAFETY: a shared handle offers nothing but `Debug`.
 unsafe impl Sync for Completion {}
 
+/// An asynchronous operation whose closure is being called, and its completion if that was dropped while the closure unwinds: the
+/// operation then ends with the panic's message.
+struct Call {
+    block: *mut Block,
+    orphan: Option<Completion>,
+}
+
 thread_local! {
-    /// The asynchronous operation whose closure this thread is calling, and its completion if that was dropped while
-    /// the closure unwinds: the operation then ends with the panic's message.
-    static CALLED: Cell<*mut Block> = const { Cell::new(std::ptr::null_mut()) };
-    static ORPHAN: Cell<Option<Completion>> = const { Cell::new(None) };
+    /// The innermost call of this thread, which lies on its stack. A plain pointer, so that it works in destructors of other
+    /// thread-locals.
+    static CALL: Cell<*mut Call> = const { Cell::new(std::ptr::null_mut()) };
 }
 
 /// Calls the closure of an asynchronous operation. An unwinding one ends its operation, if it still owned the completion;
 /// otherwise the fault is returned.
 pub fn call(completion: Completion, closure: impl FnOnce(Completion)) -> Result<(), Fault> {
-    let block = completion.block;
-    let before = CALLED.replace(block);
-    let outcome = catch_unwind(AssertUnwindSafe(|| closure(completion)));
-    CALLED.set(before);
-    let orphan = ORPHAN.take();
-    match (outcome.map_err(Fault::panicked), orphan) {
-        (Err(fault), Some(mut orphan)) if orphan.block == block => {
+    let mut this = UnsafeCell::new(Call { block: completion.block, orphan: None });
+    let before = CALL.replace(this.get());
+    let outcome = catch_unwind(AssertUnwindSafe(|| closure(completion))).map_err(Fault::panicked);
+    CALL.set(before);
+    match (outcome, this.get_mut().orphan.take()) {
+        (Err(fault), Some(mut orphan)) => {
             orphan.end(Err(fault));
             Ok(())
         }
@@ -116,9 +121,12 @@ impl Drop for Completion {
         if self.engine.is_none() {
             return;
         }
-        if std::thread::panicking() && CALLED.try_with(Cell::get) == Ok(self.block) {
+        let call = CALL.get();
+        // SAFETY: set by `call` to a place on this thread's stack for as long as the closure runs, and used by this thread only.
+        if std::thread::panicking() && !call.is_null() && unsafe { (*call).block } == self.block {
             let orphan = Completion { engine: self.engine.take(), block: self.block };
-            ORPHAN.set(Some(orphan));
+            // SAFETY: as above.
+            unsafe { (*call).orphan = Some(orphan) };
             return;
         }
         self.end(Err(Fault {

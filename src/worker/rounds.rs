@@ -77,9 +77,8 @@ impl Group {
                             laid_out = Some(best);
                             // Release: the operations go to the thief as we see them.
                             own.surplus.store(list, Release);
-                            if wanted {
-                                self.wake_one();
-                            }
+                            // Whether anybody wanted it when we looked or not: that was before.
+                            self.wake_one();
                         }
                     }
                 }
