@@ -1,225 +1,456 @@
-//! Counts what an operation costs besides time, in steady state: allocations of the whole process, through a counting allocator, and
-//! locks, through the one mutex type of the crate (which also counts the calls into `object-pool`, whose pool locks inside).
+//! What an operation costs besides time, once the engine is warm: no allocation, no lock, and no call into the system.
 //!
-//! Not counted: what the system does inside `futex` when a thread parks or is woken.
+//! Counted are, from push to completion and by the thread that does it (those that push, and all others, which are the engine's):
+//! every call of the global allocator; every lock, through the crate's one lock type, which also counts the calls into
+//! `object-pool`, whose pool locks inside (`tests/locks.rs` shows that there are no others); and every futex call, of whatever
+//! library. Not counted are locks inside the system's allocator, which is not called, and inside the kernel. Threads that park and
+//! threads that unpark them make futex calls too: so that what remains would be locks that somebody waits for, the runs that
+//! count futex calls keep their workers spinning and wait by looking.
+//!
+//! One test, since the counters are the process's.
 
-use seriatim::{Completion, Context, Engine, Kind, Property, RunContext, Variable};
+mod common;
+
+use common::*;
+use seriatim::{Completion, Context, Engine, IdlePolicy, Kind, Operator, Property, RunContext, Variable, WhenFull};
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering::*};
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::{Barrier, OnceLock};
+
+// ---- Counting ----
+
+/// The threads of the engine, and whatever else the test did not start.
+const ENGINE: usize = 0;
+/// The threads that push.
+const PUSHERS: usize = 1;
+
+thread_local! {
+    static GROUP: Cell<usize> = const { Cell::new(ENGINE) };
+}
+
+static ALLOCATIONS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+static FUTEX_CALLS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+fn count(counters: &[AtomicUsize; 2]) {
+    let group = GROUP.try_with(Cell::get).unwrap_or(ENGINE);
+    counters[group].fetch_add(1, Relaxed);
+}
 
 struct Counting;
-
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
 // SAFETY: passes everything on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Relaxed);
+        count(&ALLOCATIONS);
         // SAFETY: passed on.
         unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(&ALLOCATIONS);
+        // SAFETY: passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(&ALLOCATIONS);
+        // SAFETY: passed on.
+        unsafe { System.realloc(block, layout, size) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // SAFETY: passed on.
         unsafe { System.dealloc(block, layout) }
     }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Relaxed);
-        // SAFETY: passed on.
-        unsafe { System.realloc(block, layout, size) }
-    }
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static COUNTING: Counting = Counting;
 
-/// Operations between two moments at which nothing is in flight.
-const ROUND: usize = 1_000;
-const ROUNDS: usize = 100;
+/// Stands in for the C library's function of this name, by which std and parking_lot call futexes on Linux. The linker binds their
+/// calls to this one, because it comes first.
+#[cfg(target_os = "linux")]
+#[no_mangle]
+extern "C" fn syscall(
+    number: libc::c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> libc::c_long {
+    type Real = extern "C" fn(libc::c_long, usize, usize, usize, usize, usize, usize) -> libc::c_long;
+    static REAL: AtomicUsize = AtomicUsize::new(0);
+    if number == libc::SYS_futex {
+        count(&FUTEX_CALLS);
+    }
+    let mut real = REAL.load(Relaxed);
+    if real == 0 {
+        // SAFETY: the name ends in a zero.
+        real = unsafe { libc::dlsym(libc::RTLD_NEXT, c"syscall".as_ptr()) }.expose_provenance();
+        assert!(real != 0, "the C library has the function");
+        REAL.store(real, Relaxed);
+    }
+    // SAFETY: it is the C library's function. It takes further arguments as a variadic function does, which for integers is the
+    // same here.
+    let real: Real = unsafe { std::mem::transmute(std::ptr::with_exposed_provenance::<()>(real)) };
+    real(number, a, b, c, d, e, f)
+}
 
-/// An engine, variables to use, and one more that the last operation of each round changes.
-struct Bench {
+/// Costs so far, or of some work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Costs {
+    /// Allocations of the threads that push.
+    pushers: usize,
+    /// Allocations of all others.
+    engine: usize,
+    locks: usize,
+    futex: usize,
+}
+
+impl Costs {
+    fn are_none(self) -> bool {
+        self.pushers + self.engine + self.locks == 0
+    }
+}
+
+fn costs() -> Costs {
+    let load = |counters: &[AtomicUsize; 2], group: usize| counters[group].load(SeqCst);
+    Costs {
+        pushers: load(&ALLOCATIONS, PUSHERS),
+        engine: load(&ALLOCATIONS, ENGINE),
+        locks: seriatim::locks_taken(),
+        futex: load(&FUTEX_CALLS, PUSHERS) + load(&FUTEX_CALLS, ENGINE),
+    }
+}
+
+/// What `work` costs.
+fn cost(work: impl FnOnce()) -> Costs {
+    let before = costs();
+    work();
+    let after = costs();
+    Costs {
+        pushers: after.pushers - before.pushers,
+        engine: after.engine - before.engine,
+        locks: after.locks - before.locks,
+        futex: after.futex - before.futex,
+    }
+}
+
+/// What `work` costs when nothing is left to grow: with several workers it takes a while until each of their queues has held the most
+/// that it will ever hold. What an operation costs in itself shows every time.
+fn least_cost(mut work: impl FnMut()) -> Costs {
+    let mut least = cost(&mut work);
+    for _ in 0..5 {
+        if least.are_none() {
+            break;
+        }
+        let again = cost(&mut work);
+        if again.pushers + again.engine + again.locks < least.pushers + least.engine + least.locks {
+            least = again;
+        }
+    }
+    least
+}
+
+// ---- Operations ----
+
+/// Operations that have ended.
+static ENDED: AtomicUsize = AtomicUsize::new(0);
+/// Whether bodies take their time, so that a backlog builds up.
+static SLOW: AtomicBool = AtomicBool::new(false);
+
+fn body() {
+    if SLOW.load(Relaxed) {
+        spin(std::time::Duration::from_micros(3));
+    }
+    ENDED.fetch_add(1, Release);
+}
+
+/// A closure of exactly 64 bytes, the largest that costs nothing.
+fn largest() -> impl FnOnce(&RunContext<'_>) + Send + 'static {
+    let ballast = std::hint::black_box([1u64; 8]);
+    let closure = move |_: &RunContext<'_>| {
+        std::hint::black_box(&ballast);
+        body();
+    };
+    assert_eq!(size_of_val(&closure), 64);
+    closure
+}
+
+/// Everything that a run of one shape uses.
+struct Stage {
     engine: Engine,
     variables: Vec<Variable>,
-    end: Variable,
+    step: Operator,
+    asynchronous: Operator,
 }
 
-impl Bench {
-    fn new(kind: Kind, workers: usize) -> Bench {
-        let engine = Engine::builder().kind(kind).cpu_workers(workers).build().unwrap();
-        let variables = (0..16).map(|_| engine.new_variable()).collect();
-        let end = engine.new_variable();
-        Bench { engine, variables, end }
-    }
-
-    /// Pushes `ROUND` operations and returns when all have ended. It watches a version, which takes no lock and allocates nothing. With
-    /// `held`, all of them pile up behind an operation that ends only after the last push.
-    fn round(&self, push: &dyn Fn(&Bench, usize), held: bool) {
-        let mut version = self.engine.version(self.end).unwrap() + 1;
-        let mut completion = None;
-        if held {
-            let (send, receive) = mpsc::channel::<Completion>();
-            let hold = move |_: &RunContext<'_>, completion| send.send(completion).unwrap();
-            let builder = self.engine.op("hold").writes(self.variables.iter().copied()).write(self.end);
-            builder.property(Property::Async).push_async(hold).unwrap();
-            completion = Some(receive.recv().unwrap());
-            version += 1;
-        }
-        (0..ROUND).for_each(|index| push(self, index));
-        let everything = self.variables.iter().copied();
-        self.engine.op("end").writes(everything).write(self.end).push(|_| ()).unwrap();
-        if let Some(completion) = completion {
+impl Stage {
+    fn new(kind: Kind, workers: usize, idle: IdlePolicy) -> Stage {
+        let builder = Engine::builder().kind(kind).cpu_workers(workers).priority_workers(1).idle(idle);
+        let engine = builder.waiters_help(false).build().unwrap();
+        let variables: Vec<Variable> = (0..64).map(|_| engine.new_variable()).collect();
+        let step = engine.op("step").reads([variables[1]]).writes([variables[0]]).operator(|_| body()).unwrap();
+        let complete = |_: &RunContext<'_>, completion: Completion| {
+            body();
             completion.complete();
-        }
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while self.engine.version(self.end).unwrap() < version {
-            assert!(Instant::now() < deadline, "a round does not end");
-            std::thread::yield_now();
-        }
+        };
+        let asynchronous = engine.op("tick").writes([variables[0]]).async_operator(complete).unwrap();
+        Stage { engine, variables, step, asynchronous }
     }
 
-    /// Allocations and locks of `ROUND * ROUNDS` operations, once the pools and queues have grown to what a round can need.
-    fn cost(&self, push: &dyn Fn(&Bench, usize)) -> (usize, usize) {
-        (0..4).for_each(|_| self.round(push, true));
-        (0..20).for_each(|_| self.round(push, false));
-        // The last operations of a round may still be on their way home.
-        std::thread::sleep(Duration::from_millis(20));
-        let measure = || {
-            let before = (ALLOCATIONS.load(SeqCst), seriatim::locks_taken());
-            (0..ROUNDS).for_each(|_| self.round(push, false));
-            (ALLOCATIONS.load(SeqCst) - before.0, seriatim::locks_taken() - before.1)
-        };
-        // With several workers it takes a while until each queue has had the most that it will ever have at once; what an operation
-        // costs in itself shows in every measurement.
-        let mut least = measure();
-        for _ in 0..10 {
-            if least == (0, 0) {
-                break;
-            }
-            least = least.min(measure());
-        }
-        least
+    fn name(&self) -> String {
+        format!("{} {}", self.engine.kind(), self.engine.settings().cpu_workers)
+    }
+
+    fn variable(&self, number: usize) -> Variable {
+        self.variables[number % self.variables.len()]
     }
 }
 
-const ENGINES: [(Kind, usize); 4] = [(Kind::Naive, 1), (Kind::Pooled, 1), (Kind::PerDevice, 1), (Kind::PerDevice, 2)];
+type Push = fn(&Stage, usize);
 
-/// A way to push one operation, by its number.
-type Shape = Box<dyn Fn(&Bench, usize)>;
+/// The shapes of operation that should cost nothing.
+const SHAPES: [(&str, Push); 12] = [
+    ("no variable", |s, _| s.engine.op("op").push(|_| body()).unwrap()),
+    ("1 variable", |s, i| s.engine.op("op").writes([s.variable(i)]).push(|_| body()).unwrap()),
+    ("64 bytes", |s, i| s.engine.op("op").writes([s.variable(i)]).push(largest()).unwrap()),
+    ("3 variables", |s, i| {
+        let builder = s.engine.op("op").reads([s.variable(i * 7), s.variable(i * 13 + 5)]);
+        builder.writes([s.variable(i * 11 + 3)]).push(|_| body()).unwrap();
+    }),
+    ("12 variables", |s, i| {
+        let builder = s.engine.op("op").reads((0..11).map(|n| s.variable(i + n)));
+        builder.writes([s.variable(i * 11 + 3)]).push(|_| body()).unwrap();
+    }),
+    ("1 writer, 16 readers", |s, i| {
+        let builder = s.engine.op("op");
+        let builder = if i % 17 == 0 { builder.writes([s.variable(0)]) } else { builder.reads([s.variable(0)]) };
+        builder.push(|_| body()).unwrap();
+    }),
+    ("priorities", |s, i| {
+        let builder = s.engine.op("op").writes([s.variable(i)]).priority(i as i32 % 5 - 2);
+        builder.push(|_| body()).unwrap();
+    }),
+    ("properties", |s, i| {
+        let properties = [Property::CpuPrioritized, Property::CopyToGpu, Property::Async, Property::NoSkip];
+        let builder = s.engine.op("op").writes([s.variable(i)]).property(properties[i % 4]);
+        builder.push(|_| body()).unwrap();
+    }),
+    ("contexts", |s, i| {
+        let builder = s.engine.op("op").writes([s.variable(i)]).context(Context::cpu(i as u32 % 5));
+        builder.push(|_| body()).unwrap();
+    }),
+    ("asynchronous", |s, i| {
+        let start = |_: &RunContext<'_>, completion: Completion| {
+            body();
+            completion.complete();
+        };
+        s.engine.op("op").writes([s.variable(i)]).push_async(start).unwrap();
+    }),
+    ("operator", |s, _| s.engine.push(&s.step, Context::cpu(0), 0).unwrap()),
+    ("asynchronous operator", |s, _| s.engine.push(&s.asynchronous, Context::cpu(0), 0).unwrap()),
+];
 
-fn shapes(bench: &Bench) -> Vec<(&'static str, Shape)> {
-    let [x, y] = [bench.variables[0], bench.variables[1]];
-    let step = bench.engine.op("step").reads([x]).writes([y]).operator(|_| ()).unwrap();
-    vec![
-        ("one variable", Box::new(|b, i| b.engine.op("a").writes([b.variables[i % 16]]).push(|_| ()).unwrap())),
-        ("a chain", Box::new(|b, _| b.engine.op("a").writes([b.variables[0]]).push(|_| ()).unwrap())),
-        (
-            "three variables",
-            Box::new(|b, i| {
-                let [x, y, z] = [i % 16, (i * 7 + 3) % 16, (i * 5 + 1) % 16].map(|i| b.variables[i]);
-                b.engine.op("a").reads([x, y]).writes([z]).push(|_| ()).unwrap();
-            }),
-        ),
-        (
-            "sixteen variables",
-            Box::new(|b, _| b.engine.op("a").reads(b.variables.iter().copied()).push(|_| ()).unwrap()),
-        ),
-        (
-            "a closure of 64 bytes and a priority",
-            Box::new(|b, i| {
-                let payload = [i as u64; 8];
-                let builder = b.engine.op("a").writes([b.variables[i % 16]]).priority(i as i32 % 3);
-                builder.push(move |_| assert_eq!(payload[0], payload[7])).unwrap();
-            }),
-        ),
-        (
-            "a closure that returns a Result",
-            Box::new(|b, i| b.engine.op("a").writes([b.variables[i % 16]]).push(|_| Ok::<(), String>(())).unwrap()),
-        ),
-        ("an operator", Box::new(move |b, _| b.engine.push(&step, Context::cpu(0), 0).unwrap())),
-        (
-            "asynchronous",
-            Box::new(|b, i| {
-                let builder = b.engine.op("a").writes([b.variables[i % 16]]);
-                builder.push_async(|_, completion| completion.complete()).unwrap();
-            }),
-        ),
-    ]
+/// At most so many operations are in flight in a measured run.
+const CHUNK: usize = 500;
+
+/// Pushes operations, never too many at once, and returns when all have ended. Waits without the engine's help: looking is free.
+fn push_all(stage: &Stage, push: Push, operations: usize, chunk: usize) {
+    let mut left = operations;
+    while left > 0 {
+        let now = left.min(chunk);
+        let until = ENDED.load(Relaxed) + now;
+        (0..now).for_each(|number| push(stage, left + number));
+        wait_until(until);
+        left -= now;
+    }
+}
+
+fn wait_until(ended: usize) {
+    while ENDED.load(Acquire) < ended {
+        std::thread::yield_now();
+    }
+}
+
+/// Lets every part of an engine grow to what it may come to hold: blocks for a backlog, and the queues of all workers.
+fn warm_up(stage: &Stage, push: Push) {
+    SLOW.store(true, Relaxed);
+    push_all(stage, push, 4 * CHUNK, 4 * CHUNK);
+    SLOW.store(false, Relaxed);
+    push_all(stage, push, 10 * CHUNK, CHUNK);
+}
+
+// ---- The test ----
+
+const OPERATIONS: usize = 100_000;
+
+fn stages(idle: IdlePolicy) -> Vec<Stage> {
+    let stages = [(Kind::Naive, 1), (Kind::Pooled, 1), (Kind::Pooled, 2), (Kind::PerDevice, 1), (Kind::PerDevice, 3)];
+    stages.into_iter().map(|(kind, workers)| Stage::new(kind, workers, idle)).collect()
 }
 
 #[test]
-fn steady_state_costs_no_allocation_and_no_lock() {
-    println!("{} operations each, from push to completion: allocations, locks", ROUND * ROUNDS);
-    let mut all_free = true;
-    for (kind, workers) in ENGINES {
-        let bench = Bench::new(kind, workers);
-        for (name, push) in shapes(&bench) {
-            let (allocations, locks) = bench.cost(&*push);
-            println!("{kind}, {workers} workers, {name}: {allocations}, {locks}");
-            all_free &= (allocations, locks) == (0, 0);
-        }
-        // The check has teeth: a closure of 72 bytes is boxed, once an operation.
-        let boxed = |b: &Bench, i: usize| {
-            let payload = [i as u64; 9];
-            b.engine.op("a").writes([b.variables[i % 16]]).push(move |_| assert_eq!(payload[0], payload[8])).unwrap();
-        };
-        let (allocations, locks) = bench.cost(&boxed);
-        println!("{kind}, {workers} workers, a closure of 72 bytes: {allocations}, {locks}");
-        assert_eq!((allocations, locks), (ROUND * ROUNDS, 0));
-        waits(&bench);
+fn an_operation_costs_no_allocation_no_lock_and_no_futex_call() {
+    let _watchdog = Watchdog::new(500, "counting allocations");
+    GROUP.set(PUSHERS);
+    let mut faults = Vec::new();
+    for stage in stages(IdlePolicy::SpinThenPark) {
+        shapes_cost_nothing(&stage, &mut faults);
+        waits_cost_nothing(&stage, &mut faults);
+        large_closures_cost_one_allocation(&stage, &mut faults);
     }
-    assert!(all_free, "see the lines above");
-    several_pushers();
+    bounded_pushes_allocate_nothing(&mut faults);
+    for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
+        no_thread_waits_for_a_lock(&Stage::new(kind, 1, IdlePolicy::Spin), &mut faults);
+    }
+    for stage in stages(IdlePolicy::SpinThenPark) {
+        several_pushers_cost_little(stage, &mut faults);
+    }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
-/// Waiting for a variable allocates nothing and takes no lock either: the waiter parks on a bell that it keeps.
-fn waits(bench: &Bench) {
-    let round = || {
-        for index in 0..200 {
-            let x = bench.variables[index % 16];
-            bench.engine.op("a").writes([x]).push(|_| ()).unwrap();
-            bench.engine.wait_for_var(x).unwrap();
-        }
+fn tell(stage: &str, what: &str, costs: Costs, operations: usize, expected: bool, faults: &mut Vec<String>) {
+    let text = format!("{stage}, {what}: {costs:?} in {operations} operations");
+    println!("{text}");
+    if !expected {
+        faults.push(text);
+    }
+}
+
+fn shapes_cost_nothing(stage: &Stage, faults: &mut Vec<String>) {
+    for (shape, push) in SHAPES {
+        warm_up(stage, push);
+        let costs = least_cost(|| push_all(stage, push, OPERATIONS, CHUNK));
+        tell(&stage.name(), shape, costs, OPERATIONS, costs.are_none(), faults);
+    }
+}
+
+/// Push and wait, again and again; also with a waiter that runs operations itself.
+fn waits_cost_nothing(stage: &Stage, faults: &mut Vec<String>) {
+    const ROUNDS: usize = 10_000;
+    let settings = stage.engine.settings();
+    let helping = Engine::builder().kind(settings.kind).cpu_workers(settings.cpu_workers).build().unwrap();
+    for (engine, what) in [(&stage.engine, "waits for a variable"), (&helping, "waits for a variable and helps")] {
+        let x = engine.new_variable();
+        let rounds = |rounds: usize| {
+            for _ in 0..rounds {
+                engine.op("op").writes([x]).push(|_| body()).unwrap();
+                engine.op("op").writes([x]).push(|_| body()).unwrap();
+                engine.wait_for_var(x).unwrap();
+            }
+        };
+        rounds(2_000);
+        let costs = least_cost(|| rounds(ROUNDS));
+        tell(&stage.name(), what, costs, 2 * ROUNDS, costs.are_none(), faults);
+    }
+    // Whoever waits for everything may enter a list, under a lock, but only to park.
+    for (engine, what) in [(&stage.engine, "waits for everything"), (&helping, "waits for everything and helps")] {
+        let rounds = |rounds: usize| {
+            for _ in 0..rounds {
+                engine.op("op").push(|_| body()).unwrap();
+                engine.wait_for_all().unwrap();
+            }
+        };
+        rounds(2_000);
+        let costs = least_cost(|| rounds(ROUNDS));
+        tell(&stage.name(), what, costs, ROUNDS, costs.pushers + costs.engine == 0, faults);
+    }
+}
+
+/// The counters count: a closure that does not fit is boxed, once an operation.
+fn large_closures_cost_one_allocation(stage: &Stage, faults: &mut Vec<String>) {
+    let push: Push = |s, i| {
+        let ballast = std::hint::black_box([1u8; 65]);
+        let body = move |_: &RunContext<'_>| {
+            std::hint::black_box(&ballast);
+            body();
+        };
+        s.engine.op("op").writes([s.variable(i)]).push(body).unwrap();
     };
-    (0..20).for_each(|_| round());
-    let before = (ALLOCATIONS.load(SeqCst), seriatim::locks_taken());
-    (0..100).for_each(|_| round());
-    let cost = (ALLOCATIONS.load(SeqCst) - before.0, seriatim::locks_taken() - before.1);
-    println!("{}, 20000 pushes and waits: {cost:?}", bench.engine.kind());
-    assert_eq!(cost, (0, 0));
+    warm_up(stage, push);
+    let costs = cost(|| push_all(stage, push, OPERATIONS, CHUNK));
+    // A queue may grow once more meanwhile.
+    let expected = costs.pushers == OPERATIONS && costs.engine < 20 && costs.locks == 0;
+    tell(&stage.name(), "65 bytes", costs, OPERATIONS, expected, faults);
 }
 
-/// With several pushing threads blocks go through the epochs, which allocate a little for each batch.
-fn several_pushers() {
-    const OPERATIONS: usize = 200_000;
-    for (kind, workers) in ENGINES {
-        let bench = Bench::new(kind, workers);
-        let push_all = |operations: usize| {
-            std::thread::scope(|scope| {
-                for thread in 0..2 {
-                    let bench = &bench;
-                    scope.spawn(move || {
-                        for index in 0..operations / 2 {
-                            let x = bench.variables[thread * 8 + index % 8];
-                            bench.engine.op("a").writes([x]).push(|_| ()).unwrap();
-                            if index % 500 == 499 {
-                                bench.engine.wait_for_var(x).unwrap();
-                            }
-                        }
-                    });
-                }
-            });
-            bench.engine.wait_for_all().unwrap();
+/// At a bound, a pusher that blocks parks (for which it enters a list, under a lock), and one that helps runs operations: neither
+/// allocates.
+fn bounded_pushes_allocate_nothing(faults: &mut Vec<String>) {
+    for when_full in [WhenFull::Block, WhenFull::Help] {
+        let engine = Engine::builder().cpu_workers(1).bound(64).when_full(when_full).build().unwrap();
+        let push = |operations: usize| {
+            let until = ENDED.load(Relaxed) + operations;
+            (0..operations).for_each(|_| engine.op("op").push(|_| body()).unwrap());
+            wait_until(until);
         };
-        push_all(OPERATIONS);
-        let before = (ALLOCATIONS.load(SeqCst), seriatim::locks_taken());
-        push_all(OPERATIONS);
-        let (allocations, locks) = (ALLOCATIONS.load(SeqCst) - before.0, seriatim::locks_taken() - before.1);
-        println!("{kind}, {workers} workers, two pushers, {OPERATIONS} operations: {allocations}, {locks}");
-        assert!(allocations < OPERATIONS / 10, "{allocations} allocations");
-        assert!(locks < OPERATIONS / 20, "{locks} locks");
+        push(20_000);
+        let costs = least_cost(|| push(OPERATIONS));
+        tell("bound 64", &when_full.to_string(), costs, OPERATIONS, costs.pushers + costs.engine == 0, faults);
     }
+}
+
+/// With workers that spin, and a pusher that waits for nothing, a futex call can only come from a lock that is held by another.
+fn no_thread_waits_for_a_lock(stage: &Stage, faults: &mut Vec<String>) {
+    for (shape, push) in SHAPES {
+        warm_up(stage, push);
+        let costs = least_cost(|| push_all(stage, push, OPERATIONS, CHUNK));
+        let what = format!("{shape}, spinning");
+        tell(&stage.name(), &what, costs, OPERATIONS, costs.are_none() && costs.futex == 0, faults);
+    }
+    // The counter counts: a thread that parks until another wakes it.
+    let parked = cost(|| {
+        let this = std::thread::current();
+        let other = std::thread::spawn(move || this.unpark());
+        std::thread::park();
+        other.join().unwrap();
+    });
+    assert!(parked.futex > 0 || !cfg!(target_os = "linux"), "futex calls are not seen");
+}
+
+/// Several threads push at once: blocks are then reused by way of epochs, whose bookkeeping allocates for each batch of blocks.
+fn several_pushers_cost_little(stage: Stage, faults: &mut Vec<String>) {
+    const PUSHING: usize = 3;
+    const EACH: usize = 40_000;
+    let push: Push = SHAPES[3].1;
+    let start = Barrier::new(PUSHING);
+    let (before, after) = (OnceLock::new(), OnceLock::new());
+    std::thread::scope(|scope| {
+        for thread in 0..PUSHING {
+            let (stage, start, before, after) = (&stage, &start, &before, &after);
+            scope.spawn(move || {
+                GROUP.set(PUSHERS);
+                let work = |operations: usize| {
+                    for number in 0..operations {
+                        push(stage, number * PUSHING + thread);
+                        if number % (CHUNK / PUSHING) == 0 {
+                            stage.engine.wait_for_var(stage.variable(number)).unwrap();
+                        }
+                    }
+                };
+                work(EACH);
+                start.wait();
+                before.get_or_init(costs);
+                start.wait();
+                work(EACH);
+                start.wait();
+                after.get_or_init(costs);
+            });
+        }
+    });
+    let (before, after) = (before.into_inner().unwrap(), after.into_inner().unwrap());
+    let costs = Costs {
+        pushers: after.pushers - before.pushers,
+        engine: after.engine - before.engine,
+        locks: after.locks - before.locks,
+        futex: after.futex - before.futex,
+    };
+    stage.engine.wait_for_all().unwrap();
+    let operations = PUSHING * EACH;
+    let expected = (costs.pushers + costs.engine) * 20 < operations && costs.locks * 20 < operations;
+    tell(&stage.name(), "3 pushers", costs, operations, expected, faults);
 }

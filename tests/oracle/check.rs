@@ -109,7 +109,7 @@ fn deleted_by_nobody(world: &World) -> Vec<bool> {
     untouched
 }
 
-fn follow(world: &World, id: usize, floors: &mut Vec<Floor>, deleted_by_nobody: &[bool]) -> Result<(), String> {
+fn follow(world: &World, id: usize, floors: &mut [Floor], deleted_by_nobody: &[bool]) -> Result<(), String> {
     let node = &world.plan.nodes[id];
     let outcome = world.outcome(id);
     let mut claimed = node.claims.iter().map(|(variable, _)| *variable);
@@ -134,7 +134,7 @@ fn follow(world: &World, id: usize, floors: &mut Vec<Floor>, deleted_by_nobody: 
         floors[variable].deleted = mode == Mode::Delete;
     }
     if outcome & CALLED != 0 && !node.children.is_empty() {
-        let mut inner = floors.clone();
+        let mut inner = floors.to_vec();
         node.children.iter().try_for_each(|child| follow(world, *child, &mut inner, deleted_by_nobody))?;
     }
     Ok(())
@@ -302,8 +302,8 @@ impl<'a> Replay<'a> {
     }
 
     fn wait_for(&mut self, step: usize, variable: usize, wait: Wait) -> Result<(), String> {
-        let marks = self.marks[variable].iter().flatten().copied();
-        let live = marks.filter(|failure| !self.taken.contains_key(failure)).last();
+        let mut marks = self.marks[variable].iter().flatten().copied();
+        let live = marks.rfind(|failure| !self.taken.contains_key(failure));
         let expected = if self.deleted[variable] { Err(seriatim::ErrorKind::VariableDeleted) } else { Ok(live) };
         if wait != expected {
             return fail(format!(

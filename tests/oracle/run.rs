@@ -635,7 +635,7 @@ fn run_script(world: &Arc<World>, operators: &[Operator], pusher: usize) -> Vec<
 }
 
 fn writes(node: &Node, variable: usize) -> bool {
-    node.claims.iter().any(|claim| *claim == (variable, Mode::Write))
+    node.claims.contains(&(variable, Mode::Write))
 }
 
 /// A wait has returned: what it is for must have ended.

@@ -1,0 +1,120 @@
+//! Where the source locks: the other half of what `tests/allocations.rs` counts.
+//!
+//! A count of locks says something only if every lock is counted. So: there is one lock type, in `src/lock.rs`, which counts; nothing
+//! else that blocks is named anywhere but at the places listed here, and every place that takes a lock is listed with the
+//! reason why no operation comes by it on its way from push to completion.
+
+use std::path::{Path, PathBuf};
+
+/// Every place that takes a lock: file, function, why it is off the path.
+const LOCKS: &[(&str, &str, &str)] = &[
+    ("operation/name.rs", "from", "a name made of a String is interned; literals are not"),
+    ("engine/life.rs", "stop", "stops and starts exclude each other"),
+    ("engine/life.rs", "start", "stops and starts exclude each other"),
+    ("engine/life.rs", "register", "a new engine enters the list for forks"),
+    ("engine/life.rs", "before", "a fork"),
+    ("engine/failures.rs", "record", "failures are pruned, after hundreds that nobody took"),
+    ("engine/failures.rs", "take_first", "a wait for everything takes the failures"),
+    ("engine/waiters.rs", "wait", "a thread is about to park"),
+    ("engine/waiters.rs", "forget", "a thread has parked"),
+    ("engine/waiters.rs", "notify", "a thread is parked, and is to be woken"),
+    ("worker/post.rs", "register", "a worker starts"),
+    ("worker/rounds.rs", "work", "a worker starts, and could not be pinned"),
+    ("worker/group.rs", "warnings", "someone asks for the warnings"),
+    ("worker/group.rs", "start", "workers start"),
+    ("worker/group.rs", "stop", "workers end"),
+    ("pool/memory.rs", "fetch", "a thread has no blocks left: once a magazine, and not once the pools are warm"),
+    ("pool/memory.rs", "put_away", "a thread has thousands of blocks too many"),
+];
+
+/// Everything else that could block or lock, and where its name may stand.
+const NAMES: &[(&str, &[&str])] = &[
+    ("Mutex", &["lock.rs"]),
+    // What a fork holds from before until after.
+    ("MutexGuard", &["lock.rs", "engine/life.rs"]),
+    ("RwLock", &[]),
+    ("Condvar", &[]),
+    ("Barrier", &[]),
+    ("LazyLock", &[]),
+    ("mpsc", &[]),
+    ("parking_lot", &[]),
+    ("Once", &["engine/life.rs"]),
+    // The engine of the process.
+    ("OnceLock", &["engine/mod.rs"]),
+    ("object_pool", &["pool/memory.rs"]),
+];
+
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("the source is there") {
+        let path = entry.expect("it can be listed").path();
+        if path.is_dir() {
+            files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Calls `visit` with the file, the function and the text of every line of code, tests left out.
+fn lines(mut visit: impl FnMut(&str, &str, &str)) {
+    let mut paths = Vec::new();
+    files(&source(), &mut paths);
+    assert!(paths.len() > 30, "this is not the source");
+    for path in paths {
+        let file = path.strip_prefix(source()).expect("it lies there").to_str().expect("names are ASCII").to_owned();
+        let text = std::fs::read_to_string(&path).expect("it can be read");
+        let mut function = String::new();
+        for line in text.lines() {
+            if line.trim() == "#[cfg(test)]" {
+                break;
+            }
+            let code = line.split("//").next().unwrap_or_default();
+            if let Some((_, name)) = code.split_once("fn ") {
+                function =
+                    name.chars().take_while(|character| character.is_alphanumeric() || *character == '_').collect();
+            }
+            visit(&file, &function, code);
+        }
+    }
+}
+
+/// Whether a word stands in a line by itself.
+fn has_word(line: &str, word: &str) -> bool {
+    let is_part = |character: char| character.is_alphanumeric() || character == '_';
+    line.match_indices(word)
+        .any(|(at, _)| !line[..at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part))
+}
+
+#[test]
+fn every_lock_is_taken_where_no_operation_comes_by() {
+    let mut seen = vec![false; LOCKS.len()];
+    lines(|file, function, line| {
+        let locks = [".lock()", ".try_pull(", ".pull(", ".attach("].iter().any(|call| line.contains(call));
+        if !locks || file == "lock.rs" {
+            return;
+        }
+        match LOCKS.iter().position(|(known, name, _)| (*known, *name) == (file, function)) {
+            Some(index) => seen[index] = true,
+            None => panic!("src/{file}: {function} takes a lock: {line}\nif operations do not come by there, enter it in tests/locks.rs"),
+        }
+    });
+    let gone: Vec<_> = LOCKS.iter().zip(seen).filter(|(_, seen)| !seen).map(|(lock, _)| lock).collect();
+    assert!(gone.is_empty(), "these take no lock any more: {gone:?}");
+}
+
+#[test]
+fn there_is_one_lock_type_and_it_counts() {
+    lines(|file, function, line| {
+        for (name, places) in NAMES {
+            assert!(!has_word(line, name) || places.contains(&file), "src/{file}: {function} uses {name}: {line}");
+        }
+    });
+    // The pool of a dependency locks inside: it is counted by hand.
+    let memory = std::fs::read_to_string(source().join("pool/memory.rs")).expect("it is there");
+    let calls = memory.matches(".try_pull()").count() + memory.matches(".attach(").count();
+    assert_eq!(memory.matches("lock::count()").count(), calls);
+}
