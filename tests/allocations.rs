@@ -405,7 +405,10 @@ fn no_thread_waits_for_a_lock(stage: &Stage, faults: &mut Vec<String>) {
     // The counter counts: a thread that parks until another wakes it.
     let parked = cost(|| {
         let this = std::thread::current();
-        let other = std::thread::spawn(move || this.unpark());
+        let other = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            this.unpark();
+        });
         std::thread::park();
         other.join().unwrap();
     });

@@ -1,6 +1,6 @@
 //! Interleavings that once hung, starved or leaked, kept so that they do not come back.
 
-use seriatim::{Engine, Kind, Property};
+use seriatim::{Context, Engine, ErrorKind, Kind, Property, Variable};
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{mpsc, Arc};
 use std::thread;
@@ -125,4 +125,43 @@ fn threads_that_end_with_an_engine_of_their_own_leave_nothing_behind() {
     (0..3).for_each(|_| round());
     let grown = resident_kib().saturating_sub(before);
     assert!(grown < 12_000, "900 threads left {grown} KiB behind");
+}
+
+#[test]
+fn a_handle_that_no_engine_made_is_refused() {
+    let engine = Engine::new().unwrap();
+    let x = engine.new_variable();
+    let (place, generation) = x.into_raw();
+    // A place that was never handed out, and the generation that x has once it is deleted.
+    for forged in [(place + 1, 0), (place + 1, 1), (place, generation + 1), (place + 1_000_000, 1)] {
+        let forged = Variable::from_raw(forged);
+        let refusals = [
+            engine.version(forged).map(|_| ()),
+            engine.op("use").writes([forged]).push(|_| ()),
+            engine.op("use").reads([x, forged]).push(|_| ()),
+            engine.wait_for_var(forged),
+            engine.delete_variable(|_| (), Context::cpu(0), forged),
+        ];
+        assert!(refusals.iter().all(|refusal| refusal.as_ref().is_err_and(|e| e.kind() == ErrorKind::VariableDeleted)));
+    }
+    engine.wait_for_all().unwrap();
+    assert_eq!(engine.version(x).unwrap(), 0);
+}
+
+#[test]
+fn what_was_pushed_before_a_wait_does_not_run_on_the_failure_that_the_wait_took() {
+    for kind in KINDS {
+        let engine = Engine::builder().kind(kind).cpu_workers(2).build().unwrap();
+        for _ in 0..500 {
+            let x = engine.new_variable();
+            let ran = Arc::new(AtomicBool::new(false));
+            let seen = Arc::clone(&ran);
+            engine.op("fail").writes([x]).push(|_| Err("no")).unwrap();
+            engine.op("read").reads([x]).push(move |_| seen.store(true, SeqCst)).unwrap();
+            assert!(engine.wait_for_var(x).is_err());
+            engine.wait_for_all().unwrap();
+            assert!(!ran.load(SeqCst), "{kind}: the read is behind the failure, and before the wait");
+            engine.delete_variable(|_| (), Context::cpu(0), x).unwrap();
+        }
+    }
 }

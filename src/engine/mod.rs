@@ -39,7 +39,8 @@ use std::sync::{Arc, OnceLock};
 ///
 /// A handle: clones are the same engine, and may be used from any number of threads at once. Pushes from several threads get one
 /// total order, the same on every variable. When the last clone is dropped, the engine runs what is in flight, then ends its
-/// threads.
+/// threads. Dropped inside one of its own operations, where that would wait for itself, it does so on a thread of its own: a process that
+/// ends meanwhile loses what is in flight.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
