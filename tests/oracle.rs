@@ -98,6 +98,12 @@ fn a_million_random_operations_run_in_one_serial_order() {
         seed += u64::from(only.is_none());
     }
     println!("{totals:?}");
+    if only.is_none() && wanted >= 1_000_000 {
+        // What should be tried was tried.
+        let Totals { programs, skipped, refused, failed, serial, .. } = totals;
+        assert!(skipped.min(refused) > 10_000 && failed > 1_000, "{totals:?}");
+        assert!(serial > 100 && programs - serial > 100, "{totals:?}");
+    }
 }
 
 proptest! {
