@@ -781,6 +781,36 @@ fn an_urgent_operation_overtakes_a_backlog_that_is_already_running() {
     }
 }
 
+#[test]
+fn as_many_operations_run_at_once_as_there_are_workers() {
+    // Operations that wait for each other, which is no good style, but should not hang as long as there are workers for all.
+    let _watchdog = Watchdog::new(120, "operations that wait for each other");
+    let mut random = Random(9);
+    for kind in [Kind::Pooled, Kind::PerDevice] {
+        for workers in [2, 3, 5] {
+            let engine = Engine::builder().kind(kind).cpu_workers(workers).waiters_help(false).build().unwrap();
+            for _ in 0..150 {
+                // Some short ones before, so that the workers are found awake, asleep and in between.
+                for _ in 0..random.below(20) {
+                    engine.op("short").push(|_| ()).unwrap();
+                }
+                spin(Duration::from_micros(random.pick(&[0, 0, 5, 50, 500])));
+                let (arrived, others) = (Arc::new(AtomicUsize::new(0)), random.below(4));
+                for _ in 0..workers {
+                    let arrived = Arc::clone(&arrived);
+                    let meet = move |_: &RunContext<'_>| {
+                        arrived.fetch_add(1, SeqCst);
+                        eventually("all have arrived", || arrived.load(SeqCst) == workers);
+                    };
+                    engine.op("meets the others").push(meet).unwrap();
+                }
+                (0..others).for_each(|_| engine.op("short").push(|_| ()).unwrap());
+                engine.wait_for_all().unwrap();
+            }
+        }
+    }
+}
+
 // ---- Contexts ----
 
 #[test]
