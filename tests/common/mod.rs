@@ -3,9 +3,9 @@
 
 #![allow(dead_code)] // Each test binary uses a part of it.
 
-use seriatim::{Builder, Completion, Engine, Error, ErrorKind, Kind, Property, Variable};
+use seriatim::{Builder, Completion, Engine, Error, ErrorKind, Kind, Property, RunContext, Variable};
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{mpsc, Arc};
 use std::time::{Duration, Instant};
 
@@ -47,10 +47,18 @@ pub fn with_every_builder(test: impl Fn(Builder)) {
 /// An asynchronous operation that runs now and ends when the caller says so: what comes behind it on its variables waits.
 pub fn hold(engine: &Engine, reads: &[Variable], writes: &[Variable]) -> Completion {
     let (send, receive) = mpsc::channel();
-    let start = move |_: &seriatim::RunContext<'_>, completion| send.send(completion).expect("the test waits for it");
+    let start = move |_: &RunContext<'_>, completion| send.send(completion).expect("the test waits for it");
     let builder = engine.op("hold").reads(reads.iter().copied()).writes(writes.iter().copied());
     builder.property(Property::Async).push_async(start).expect("the engine runs");
     receive.recv_timeout(Duration::from_secs(60)).expect("nothing is before it")
+}
+
+/// A body that counts its runs.
+pub fn counting(count: &Arc<AtomicUsize>) -> impl Fn(&RunContext<'_>) + Send + Sync + Clone + 'static {
+    let count = Arc::clone(count);
+    move |_| {
+        count.fetch_add(1, SeqCst);
+    }
 }
 
 /// Something that operations can stand in front of until it opens.

@@ -1,0 +1,77 @@
+//! Panics of destructors.
+
+use crate::common::*;
+use crate::helpers::*;
+use seriatim::{Completion, Engine, Error, ErrorKind, RunContext};
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::{Arc, Mutex};
+
+#[test]
+fn a_closure_that_panics_in_its_destructor_fails_its_operation() {
+    on_every_engine(|engine| {
+        let x = engine.new_variable();
+        let ran = Arc::new(AtomicBool::new(false));
+        let (bomb, seen) = (Bomb(1), Arc::clone(&ran));
+        let body = move |_: &RunContext<'_>| {
+            let _ = &bomb;
+            seen.store(true, SeqCst);
+        };
+        engine.op("explodes").writes([x]).push(body).unwrap();
+        assert_says(&engine.wait_for_var(x).unwrap_err(), ErrorKind::OperationPanicked, &["'explodes'"]);
+        assert!(ran.load(SeqCst));
+        // A large one, which is boxed.
+        let (bomb, ballast) = (Bomb(1), [0u8; 200]);
+        engine.op("explodes").writes([x]).push(move |_| use_up((bomb, ballast))).unwrap();
+        assert_says(&engine.wait_for_var(x).unwrap_err(), ErrorKind::OperationPanicked, &["'explodes'"]);
+        engine.wait_for_all().unwrap();
+    });
+}
+
+#[test]
+fn a_skipped_closure_is_dropped_even_if_that_panics() {
+    on_every_engine(|engine| {
+        let x = engine.new_variable();
+        let witness = Arc::new(());
+        let failing = hold(&engine, &[], &[x]);
+        for _ in 0..3 {
+            let (bomb, own) = (Bomb(2), Arc::clone(&witness));
+            engine.op("skipped").writes([x]).push(move |_| use_up((own, bomb))).unwrap();
+            let (bomb, own) = (Bomb(2), Arc::clone(&witness));
+            let asynchronous = move |_: &RunContext<'_>, _: Completion| use_up((own, bomb));
+            engine.op("skipped").writes([x]).push_async(asynchronous).unwrap();
+        }
+        failing.fail("the source");
+        settle(&engine);
+        assert_eq!(Arc::strong_count(&witness), 1, "skipped closures are dropped");
+        assert_failed(engine.wait_for_all(), "the source");
+        engine.wait_for_all().unwrap();
+        assert_eq!(engine.version(x).unwrap(), 7);
+    });
+}
+
+#[test]
+fn a_wait_in_the_destructor_of_a_skipped_closure_is_an_error_and_no_deadlock() {
+    run_child_well(&mut child("wait in a destructor"));
+}
+
+pub fn wait_in_a_destructor() {
+    struct Waits(Engine, Arc<Mutex<Vec<Result<(), Error>>>>);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            self.1.lock().unwrap().push(self.0.wait_for_all());
+        }
+    }
+    let _watchdog = Watchdog::new(30, "a wait in the destructor of a skipped closure");
+    on_every_engine(|engine| {
+        let x = engine.new_variable();
+        let outcomes = Arc::new(Mutex::new(Vec::new()));
+        let failing = hold(&engine, &[], &[x]);
+        let waits = Waits(engine.clone(), Arc::clone(&outcomes));
+        engine.op("skipped").writes([x]).push(move |_| drop(waits)).unwrap();
+        failing.fail("the source");
+        settle(&engine);
+        let outcome = outcomes.lock().unwrap().pop().expect("the closure was dropped");
+        assert_says(&outcome.unwrap_err(), ErrorKind::WaitInsideOperation, &[]);
+        engine.wait_for_all().unwrap_err();
+    });
+}

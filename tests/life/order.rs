@@ -1,0 +1,157 @@
+//! Priorities, and where operations run.
+
+use crate::common::*;
+use seriatim::{Context, Engine, Kind, Property, RunContext};
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::{Arc, Mutex};
+
+/// What one worker ran, in order.
+type Order = Arc<Mutex<Vec<(i32, usize)>>>;
+
+fn noting(order: &Order, priority: i32, number: usize) -> impl FnOnce(&RunContext<'_>) + Send + 'static {
+    let order = Arc::clone(order);
+    move |_| order.lock().unwrap().push((priority, number))
+}
+
+fn expected_order(count: usize, seed: u64) -> Vec<(i32, usize)> {
+    let mut random = Random(seed);
+    let mut all: Vec<(i32, usize)> = (0..count).map(|number| (random.below(7) as i32 - 3, number)).collect();
+    all[count / 2].0 = i32::MAX;
+    all[count / 3].0 = i32::MIN;
+    all
+}
+
+/// Greater priorities first, ties in push order: a stable sort.
+fn sorted(mut all: Vec<(i32, usize)>) -> Vec<(i32, usize)> {
+    all.sort_by_key(|(priority, _)| std::cmp::Reverse(*priority));
+    all
+}
+
+fn engines_with_one_worker() -> Vec<Engine> {
+    let builder = |kind| Engine::builder().kind(kind).cpu_workers(1).priority_workers(1).waiters_help(false);
+    [Kind::Pooled, Kind::PerDevice].map(|kind| builder(kind).build().unwrap()).into()
+}
+
+#[test]
+fn greater_priorities_run_first_and_equal_ones_in_push_order() {
+    for engine in engines_with_one_worker() {
+        for property in [Property::Normal, Property::CpuPrioritized, Property::NoSkip, Property::CopyToGpu] {
+            let (order, gate) = (Order::default(), Gate::new());
+            let all = expected_order(500, 1);
+            let inner = gate.clone();
+            engine.op("occupies the worker").property(property).push(move |_| inner.pass()).unwrap();
+            gate.wait_for_someone();
+            for (priority, number) in &all {
+                let builder = engine.op("step").property(property).priority(*priority);
+                builder.push(noting(&order, *priority, *number)).unwrap();
+            }
+            gate.open();
+            engine.wait_for_all().unwrap();
+            assert_eq!(*order.lock().unwrap(), sorted(all), "{} engine, {property:?}", engine.kind());
+        }
+    }
+}
+
+#[test]
+fn priorities_hold_for_operations_that_another_thread_makes_ready() {
+    for engine in engines_with_one_worker() {
+        let (order, gate, x) = (Order::default(), Gate::new(), engine.new_variable());
+        let all = expected_order(500, 2);
+        let first = hold(&engine, &[], &[x]);
+        for (priority, number) in &all {
+            let builder = engine.op("step").reads([x]).priority(*priority);
+            builder.push(noting(&order, *priority, *number)).unwrap();
+        }
+        let inner = gate.clone();
+        engine.op("occupies the worker").priority(i32::MAX).push(move |_| inner.pass()).unwrap();
+        gate.wait_for_someone();
+        first.complete();
+        gate.open();
+        engine.wait_for_all().unwrap();
+        assert_eq!(*order.lock().unwrap(), sorted(all), "{} engine", engine.kind());
+    }
+}
+
+#[test]
+fn priorities_hold_for_operations_that_the_worker_itself_makes_ready() {
+    for engine in engines_with_one_worker() {
+        let (order, gate, x) = (Order::default(), Gate::new(), engine.new_variable());
+        let all = expected_order(500, 3);
+        let inner = gate.clone();
+        engine.op("occupies the worker").writes([x]).push(move |_| inner.pass()).unwrap();
+        for (priority, number) in &all {
+            let builder = engine.op("step").reads([x]).priority(*priority);
+            builder.push(noting(&order, *priority, *number)).unwrap();
+        }
+        gate.wait_for_someone();
+        gate.open();
+        engine.wait_for_all().unwrap();
+        assert_eq!(*order.lock().unwrap(), sorted(all), "{} engine", engine.kind());
+    }
+}
+
+#[test]
+fn an_urgent_operation_overtakes_a_backlog_that_is_already_running() {
+    for engine in engines_with_one_worker() {
+        let position = Arc::new(AtomicUsize::new(0));
+        let urgent_at = Arc::new(AtomicUsize::new(usize::MAX));
+        let gate = Gate::new();
+        for number in 0..2_000 {
+            let (position, inner) = (Arc::clone(&position), gate.clone());
+            let body = move |_: &RunContext<'_>| {
+                if number == 10 {
+                    inner.pass();
+                }
+                position.fetch_add(1, SeqCst);
+            };
+            engine.op("backlog").push(body).unwrap();
+        }
+        gate.wait_for_someone();
+        let (position, seen) = (Arc::clone(&position), Arc::clone(&urgent_at));
+        engine.op("urgent").priority(1).push(move |_| seen.store(position.load(SeqCst), SeqCst)).unwrap();
+        gate.open();
+        engine.wait_for_all().unwrap();
+        assert_eq!(urgent_at.load(SeqCst), 11, "{} engine", engine.kind());
+    }
+}
+
+#[test]
+fn operations_are_told_where_they_run() {
+    with_every_builder(|builder| {
+        let engine = builder.nested_threads(3).build().unwrap();
+        let workers = engine.settings().cpu_workers;
+        let ran = Arc::new(AtomicUsize::new(0));
+        for id in [0, 1, 2, 3, 7, 1023] {
+            for context in [Context::cpu(id), Context::cpu_pinned(id)] {
+                let count = counting(&ran);
+                let body = move |run: &RunContext<'_>| {
+                    assert_eq!((run.context(), run.name(), run.nested_threads()), (context, "where", 3));
+                    assert!(run.worker().is_none_or(|worker| worker < workers));
+                    count(run);
+                };
+                engine.push_sync(body, context, &[], &[], Property::Normal, 0, "where").unwrap();
+            }
+        }
+        engine.wait_for_all().unwrap();
+        assert_eq!(ran.load(SeqCst), 12);
+    });
+}
+
+#[test]
+fn asynchronous_properties_run_on_the_pushing_thread_when_nothing_holds_them_up() {
+    on_every_engine(|engine| {
+        let this = std::thread::current().id();
+        let ran = Arc::new(AtomicUsize::new(0));
+        let x = engine.new_variable();
+        let count = counting(&ran);
+        let body = move |run: &RunContext<'_>| {
+            assert_eq!((std::thread::current().id(), run.worker()), (this, None));
+            count(run);
+        };
+        engine.op("starts").writes([x]).property(Property::Async).push(body.clone()).unwrap();
+        assert_eq!(ran.load(SeqCst), 1, "it ran inside the push");
+        engine.delete_variable(body, Context::cpu(0), x).unwrap();
+        assert_eq!(ran.load(SeqCst), 2);
+        engine.wait_for_all().unwrap();
+    });
+}
