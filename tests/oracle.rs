@@ -11,10 +11,16 @@
 #[path = "oracle/check.rs"]
 mod check;
 mod common;
+#[path = "oracle/order.rs"]
+mod order;
+#[path = "oracle/plan.rs"]
+mod plan;
 #[path = "oracle/program.rs"]
 mod program;
 #[path = "oracle/run.rs"]
 mod run;
+#[path = "oracle/world.rs"]
+mod world;
 
 use program::{Program, Shape};
 use proptest::prelude::*;
@@ -40,14 +46,14 @@ struct Totals {
 }
 
 impl Totals {
-    fn add(&mut self, outcome: &run::Outcome) {
+    fn add(&mut self, outcome: &world::Outcome) {
         let world = &outcome.world;
         let count = |bits: u8| (0..world.plan.nodes.len()).filter(|node| world.outcome(*node) & bits == bits).count();
         self.programs += 1;
         self.serial += usize::from(world.plan.serial);
-        self.operations += count(run::ACCEPTED | run::CALLED);
-        self.skipped += count(run::ACCEPTED | run::DROPPED);
-        self.refused += count(run::DELETED) + count(run::FULL);
+        self.operations += count(world::ACCEPTED | world::CALLED);
+        self.skipped += count(world::ACCEPTED | world::DROPPED);
+        self.refused += count(world::DELETED) + count(world::FULL);
         self.failed += check::failures(outcome);
     }
 }
