@@ -73,7 +73,7 @@ impl Group {
                     }
                     // Also when nobody wants it yet: the operation that is about to run may be a long one.
                     if laid_out.is_none() && (wanted || self.workers.len() > 1) {
-                        if let Some((list, best)) = share(&mut queue) {
+                        if let Some((list, best)) = share(&mut queue, wanted) {
                             laid_out = Some(best);
                             // Release: the operations go to the thief as we see them.
                             own.surplus.store(list, Release);
@@ -214,7 +214,7 @@ impl Group {
                 let mut queue = seat.queue.borrow_mut();
                 let Some(block) = queue.pop() else { break };
                 // A guest keeps no more from the workers than they keep from each other.
-                let spare = if self.idle.load(Relaxed) > 0 { share(&mut queue) } else { None };
+                let spare = if self.idle.load(Relaxed) > 0 { share(&mut queue, true) } else { None };
                 drop(queue);
                 // SAFETY: the queue held them for us.
                 unsafe {
@@ -260,9 +260,11 @@ impl Group {
     }
 }
 
-/// Takes out of a queue what others may run: half of a short one, most of a long one. The next few stay, so that the list need not be
-/// taken back soon.
-fn share(queue: &mut Queue) -> Option<(*mut Block, Key)> {
+/// Takes out of a queue what others may run. Of what somebody wants at once, everything, as long as that is quick: the operation
+/// that runs next may be a long one. Otherwise half of a short queue and most of a long one: the next few stay, so that the list need
+/// not be taken back soon.
+fn share(queue: &mut Queue, wanted: bool) -> Option<(*mut Block, Key)> {
     let length = queue.len();
-    queue.split_off((length / 2).min(8).max(length / 16))
+    let keep = if wanted && length <= 32 { 0 } else { (length / 2).min(8).max(length / 16) };
+    queue.split_off(keep)
 }
