@@ -171,25 +171,6 @@ fn an_operation_may_use_thousands_of_variables() {
 }
 
 #[test]
-fn wide_operations_come_back_in_constant_memory() {
-    let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).build().unwrap();
-    let wide: Vec<Variable> = (0..5_000).map(|_| engine.new_variable()).collect();
-    let round = |count: usize| {
-        for number in 0..count {
-            engine.op("wide").writes(wide.iter().copied()).push(|_| ()).unwrap();
-            if number % 10 == 9 {
-                engine.wait_for_all().unwrap();
-            }
-        }
-    };
-    round(50);
-    let before = resident_memory();
-    round(300);
-    let grown = resident_memory().saturating_sub(before);
-    assert!(grown < 24 << 20, "300 operations of 160 kB, ten at a time, left {grown} bytes");
-}
-
-#[test]
 fn closures_of_any_size_and_alignment_are_kept_where_they_belong() {
     #[repr(align(128))]
     #[derive(Clone, Copy)]
