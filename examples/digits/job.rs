@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
-use seriatim::{Data, Engine};
+use seriatim::{Data, Engine, OperationBuilder};
 
 use crate::data::{Inputs, CLASSES};
 use crate::kernels::Tile;
@@ -41,6 +41,15 @@ impl Job {
         Job { plan, inputs, tiles, kernel_nanos: CachePadded::default(), done: CachePadded::default() }
     }
 
+    /// A task as an operation: its name, its tiles and its place on the critical path.
+    fn operation<'a>(&self, engine: &'a Engine, task: &Task) -> OperationBuilder<'a> {
+        engine
+            .op(task.step.name())
+            .reads(task.reads.iter().map(|&slot| &self.tiles[slot]))
+            .write(&self.tiles[task.write])
+            .priority(task.priority)
+    }
+
     /// Pushes every operation of the plan and waits for all of them.
     ///
     /// # Errors
@@ -49,12 +58,7 @@ impl Job {
         self.timed(|| {
             for (index, task) in self.plan.tasks.iter().enumerate() {
                 let job = Arc::clone(self);
-                engine
-                    .op(task.step.name())
-                    .reads(task.reads.iter().map(|&slot| &self.tiles[slot]))
-                    .write(&self.tiles[task.write])
-                    .priority(task.priority)
-                    .push(move |_| job.perform(&job.plan.tasks[index]))?;
+                self.operation(engine, task).push(move |_| job.perform(&job.plan.tasks[index]))?;
             }
             engine.wait_for_all()
         })
@@ -69,12 +73,7 @@ impl Job {
         self.timed(|| {
             for task in &self.plan.tasks {
                 let job = Arc::clone(self);
-                engine
-                    .op(task.step.name())
-                    .reads(task.reads.iter().map(|&slot| &self.tiles[slot]))
-                    .write(&self.tiles[task.write])
-                    .priority(task.priority)
-                    .push(move |_| job.count())?;
+                self.operation(engine, task).push(move |_| job.count())?;
             }
             engine.wait_for_all()
         })
