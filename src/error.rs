@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::mutants::mutate;
 use crate::sync::{AtomicU64, Ordering};
 use std::fmt;
 use std::sync::Arc;
@@ -175,7 +176,6 @@ impl Stamp {
     /// For a wait that follows everything: no operation in flight was pushed before it.
     pub const LAST: Stamp = Stamp(1);
 
-    #[cfg(not(loom))]
     pub fn new(home: u16, sequence: u64) -> Stamp {
         Stamp(u64::from(home) << Stamp::SEQUENCE | sequence & ((1 << Stamp::SEQUENCE) - 1))
     }
@@ -206,6 +206,6 @@ impl Failure {
     pub fn take(&self, stamp: Stamp) -> Option<Error> {
         // AcqRel: the one who takes it clears it before anything that it does later.
         let first = self.taken.compare_exchange(0, stamp.0, Ordering::AcqRel, Ordering::Relaxed);
-        first.is_ok().then(|| self.error.clone())
+        mutate!("failure-taken-twice": true, first.is_ok()).then(|| self.error.clone())
     }
 }

@@ -27,41 +27,34 @@
 //! it all is explained in `src/variable/README.md`.
 
 #![deny(missing_docs)]
-#![cfg_attr(loom, allow(missing_docs, dead_code))]
+#![cfg_attr(any(loom, shuttle), allow(missing_docs, dead_code, clippy::declare_interior_mutable_const))]
 
 // Imports point one way: engine → worker → pool → operation, variable → sync.
+mod data;
+mod device;
+mod engine;
 mod error;
 mod lock;
+mod mutants;
 mod operation;
 mod pool;
+mod profile;
 mod sync;
 mod variable;
 mod worker;
 
-#[cfg(not(loom))]
-mod data;
-mod device;
-#[cfg(not(loom))]
-mod engine;
-#[cfg(not(loom))]
-mod profile;
-
-#[cfg(not(loom))]
 pub use data::{Data, Ref, RefMut};
-#[cfg(not(loom))]
+pub use device::{Context, Device};
 pub use engine::{
     Batch, Builder, Engine, IdlePolicy, Kind, MemberBuilder, OperationBuilder, Operator, Settings, Variable, WhenFull,
 };
-#[cfg(not(loom))]
-pub use profile::{Event, Profile, Summary, Times};
-
-pub use device::{Context, Device};
 pub use error::{Error, ErrorKind};
 pub use operation::closure::IntoOutcome;
 pub use operation::completion::Completion;
 pub use operation::context::RunContext;
 pub use operation::name::Name;
 pub use operation::property::Property;
+pub use profile::{Event, Profile, Summary, Times};
 
 /// How many locks this process's engines have taken so far: for tests of what is said about that.
 #[doc(hidden)]
@@ -70,7 +63,7 @@ pub fn locks_taken() -> usize {
 }
 
 /// What the models in `loom-tests/` explore: the modules that the engine is made of.
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 #[doc(hidden)]
 pub mod internals {
     pub use crate::operation::block;

@@ -4,8 +4,10 @@
 
 #![cfg(loom)]
 
+mod guarded;
 mod program;
 mod runner;
 
+pub use guarded::Guarded;
 pub use program::{Program, Trace, Var};
 pub use runner::explore;

@@ -4,6 +4,8 @@
 
 use super::push::Claim;
 use super::variable::Variable;
+use crate::mutants::mutate;
+use crate::sync::thread_local;
 use crate::variable::access::Mode;
 use std::cell::Cell;
 
@@ -65,7 +67,7 @@ impl Claims {
         if claims.len() <= 20 {
             for end in 1..claims.len() {
                 let mut at = end;
-                while at > 0 && key(&claims[at - 1]) > key(&claims[at]) {
+                while at > 0 && mutate!("claims-in-the-order-named": false, key(&claims[at - 1]) > key(&claims[at])) {
                     claims.swap(at - 1, at);
                     at -= 1;
                 }

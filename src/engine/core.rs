@@ -10,6 +10,7 @@ use super::waiters::Waiters;
 use crate::device::Context;
 use crate::error::{Error, Failure, Fault, Stamp};
 use crate::lock::Lock;
+use crate::mutants::mutate;
 use crate::operation::block::*;
 use crate::operation::closure::Run;
 use crate::operation::completion::{Completion, Finish};
@@ -19,7 +20,7 @@ use crate::pool::home::Home;
 use crate::pool::local::Local;
 use crate::pool::memory::Memory;
 use crate::profile::recorder::{Event, Profiler};
-use crate::sync::{AtomicU32, AtomicUsize, Ordering::*};
+use crate::sync::{thread_local, AtomicU32, AtomicUsize, Ordering::*};
 use crate::variable::access::{Mode, Node, Sink, CANCELLED};
 use crate::variable::chain;
 use crate::variable::table::Slot;
@@ -196,10 +197,10 @@ impl Core {
                     keep_start(block, started, worker);
                     let (name, sequence) = ((*block).name, (*block).sequence);
                     let engine: Arc<dyn Finish> = Arc::<Core>::clone(self);
-                    local.count_called();
+                    mutate!("called-closures-not-counted": (), local.count_called());
                     let outcome = call(storage, &run, Completion::new(engine, block));
                     leave(local);
-                    local.count_returned();
+                    mutate!("called-closures-not-counted": (), local.count_returned());
                     // Whoever stops the engine waits for the return as well.
                     self.quiescence.notify(|| self.is_quiescent());
                     if let Err(fault) = outcome {
@@ -230,7 +231,7 @@ impl Core {
         let error = Error::of_operation(fault.kind, name, fault.message);
         let failure = Arc::new(Failure::new(error, sequence));
         // Before the operation is complete, so that whoever runs because of it sees the flag.
-        self.state.fetch_or(FAILED, Release);
+        mutate!("failures-never-looked-for": 0, self.state.fetch_or(FAILED, Release));
         self.failures.record(Arc::clone(&failure));
         failure
     }
@@ -263,12 +264,18 @@ impl Core {
                         continue;
                     }
                     let slot = Slot::of((*access).chain);
-                    if marks && (failure.is_some() || slot.is_marked()) {
+                    if marks && (failure.is_some() || slot.is_marked()) && mutate!("failure-not-marked": false, true) {
                         slot.set_mark(failure.clone());
                     }
-                    slot.step_version();
+                    if mutate!("version-stepped-late": false, true)
+                        && mutate!("failed-writes-have-no-version": failure.is_none(), true)
+                    {
+                        slot.step_version();
+                    }
                 }
             }
+            let late = mutate!("version-stepped-late": count > 0 && (*Node::access(block.cast(), 0)).mode == Mode::Write, false)
+                .then(|| Slot::of((*Node::access(block.cast(), 0)).chain));
             let notes = (*block).notes;
             if notes & NOTE_PROFILED != 0 {
                 self.profiler.record(Event::of(block, started, worker));
@@ -284,10 +291,13 @@ impl Core {
             } else {
                 chain::complete(block.cast(), &mut found);
             }
+            if let Some(slot) = late {
+                slot.step_version();
+            }
             local.count_completed();
             if self.settings.bound > 0 && notes & NOTE_WAIT == 0 {
                 self.in_flight.fetch_sub(1, AcqRel);
-                self.room.notify(|| true);
+                mutate!("room-not-announced": (), self.room.notify(|| true));
             }
             if !found.first.is_null() {
                 self.hand_out(local, found.first);

@@ -7,6 +7,8 @@ mod core;
 mod diagnose;
 mod dispatch;
 mod failures;
+#[cfg(all(unix, not(any(loom, shuttle))))]
+mod fork;
 mod life;
 mod naive;
 mod operation;
@@ -127,7 +129,8 @@ impl Engine {
 
     pub(crate) fn with_settings(settings: Settings) -> Engine {
         let core = Arc::new(Core::new(settings));
-        life::register(&core);
+        #[cfg(all(unix, not(any(loom, shuttle))))]
+        fork::register(&core);
         core.say(|| format!("made, {:?}", core.settings));
         Engine(Arc::new(Handle(core)))
     }

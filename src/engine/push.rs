@@ -5,12 +5,13 @@ use super::settings::WhenFull;
 use super::variable::Variable;
 use crate::device::{self, Context};
 use crate::error::{Error, ErrorKind};
+use crate::mutants::mutate;
 use crate::operation::block::*;
 use crate::operation::closure::{self, Vtable};
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::pool::local::Local;
-use crate::sync::Ordering::*;
+use crate::sync::{thread, Ordering::*};
 use crate::variable::access::{Access, Mode, Node};
 use crate::variable::chain::{self, Enlisted};
 use crate::variable::table::Slot;
@@ -115,7 +116,7 @@ fn try_push<F: Send + 'static>(
     let pushed = loop {
         match enlist(core, local, request, claims, body, closure) {
             // Nothing was taken from us yet. Stopped for a fork, or only just started again: once more.
-            Err(error) if error.kind() == ErrorKind::Stopped && is_over_soon(core) => std::thread::yield_now(),
+            Err(error) if error.kind() == ErrorKind::Stopped && is_over_soon(core) => thread::yield_now(),
             pushed => break pushed,
         }
     };
@@ -184,7 +185,7 @@ fn enlist<F: Send + 'static>(
     refuse_if_stopped(core, local, request)?;
     let guard = local.pin();
     // And after it: whoever stops the engine sets the flag, then waits until all earlier pins are gone.
-    let state = refuse_if_stopped(core, local, request)?;
+    let state = mutate!("stop-not-looked-for-under-the-pin": core.state.load(Relaxed), refuse_if_stopped(core, local, request)?);
     for claim in claims {
         resolve(core, claim.variable)?;
     }
@@ -200,7 +201,7 @@ fn enlist<F: Send + 'static>(
     if request.notes & NOTE_DELETE != 0 {
         // The handle dies before the deletion is enlisted: pushes that come later are refused by it, those that are under way by
         // what they find on the chain.
-        claims.iter().try_for_each(|claim| kill(core, claim.variable))?;
+        mutate!("handle-survives-its-deletion": (), claims.iter().try_for_each(|claim| kill(core, claim.variable))?);
     }
     // SAFETY: nothing was read from a tail yet. The block is ours until it is enlisted; the class has room for the accesses; the
     // claims were resolved above, sorted and without repeats.
@@ -230,9 +231,10 @@ fn enlist<F: Send + 'static>(
             Node::access(node, index as u32).write(access);
         }
         Block::enter(block, PENDING);
-        local.count_pushed();
+        mutate!("counted-after-enlisting": (), local.count_pushed());
         let mut found = Found::new(local);
         let enlisted = chain::enlist(node, &mut found);
+        mutate!("counted-after-enlisting": local.count_pushed(), ());
         drop(guard);
         Ok((enlisted, block, found.first))
     }
@@ -271,6 +273,10 @@ fn make_room(core: &Arc<Core>, local: &Local) -> Result<(), Error> {
     let enter = || {
         let mut now = core.in_flight.load(Relaxed);
         while now < bound {
+            if mutate!("bound-checked-and-counted-in-two-steps": true, false) {
+                core.in_flight.fetch_add(1, AcqRel);
+                return true;
+            }
             match core.in_flight.compare_exchange(now, now + 1, AcqRel, Relaxed) {
                 Ok(_) => return true,
                 Err(other) => now = other,

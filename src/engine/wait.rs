@@ -7,21 +7,22 @@ use super::variable::Variable;
 use super::waiters::remaining;
 use crate::device::Context;
 use crate::error::{Error, ErrorKind, Failure, Stamp};
+use crate::mutants::mutate;
 use crate::operation::block::NOTE_WAIT;
 use crate::operation::closure::sync_vtable;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
-use crate::sync::{AtomicBool, AtomicPtr, Ordering::*};
+use crate::sync::thread::{self, Thread};
+use crate::sync::{looks, spin_loop, thread_local, AtomicBool, AtomicPtr, Ordering::*, MODELLED};
 use crate::variable::access::Mode;
 use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 /// Rounds that a waiter looks before it parks, and how many of them it does not yield the core.
-const LOOKS: u32 = 2000;
+const LOOKS: u32 = looks(2000);
 const LOOKS_AWAKE: u32 = 1000;
 
 /// Where a waiting thread is told that its variable is free.
@@ -44,12 +45,15 @@ impl Bell {
             Arc::new(Bell {
                 rung: AtomicBool::new(false),
                 failure: AtomicPtr::new(null_mut()),
-                thread: std::thread::current(),
+                thread: thread::current(),
             })
         })
     }
 
     fn put_back(bell: Arc<Bell>) {
+        if MODELLED {
+            return; // Loom drops thread-locals in an order that changes from run to run, which its models must not see.
+        }
         bell.rung.store(false, Relaxed);
         let _ = BELL.try_with(|slot| slot.set(Some(bell)));
     }
@@ -60,8 +64,8 @@ impl Bell {
             self.failure.store(owned, Relaxed);
         }
         // Release: the failure, and all that the writes before this wait have done.
-        self.rung.store(true, Release);
-        self.thread.unpark();
+        self.rung.store(true, mutate!("bell-rung-relaxed": Relaxed, Release));
+        mutate!("bell-does-not-unpark": (), self.thread.unpark());
     }
 
     fn is_rung(&self) -> bool {
@@ -122,7 +126,7 @@ fn is_quiet(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
     let _pin = local.pin();
     let slot = resolve(core, variable)?;
     // SAFETY: pinned above.
-    Ok(unsafe { slot.chain.is_quiet() } && !slot.is_marked())
+    Ok(unsafe { slot.chain.is_quiet() } && !(slot.is_marked() && mutate!("quiet-in-spite-of-a-mark": false, true)))
 }
 
 /// Waits for the bell, running ready operations meanwhile if the settings allow it; `false` at the deadline.
@@ -136,16 +140,16 @@ fn listen(core: &Arc<Core>, bell: &Arc<Bell>, deadline: Option<Instant>) -> bool
             return true;
         }
         if look < LOOKS_AWAKE {
-            std::hint::spin_loop();
+            spin_loop();
         } else {
-            std::thread::yield_now();
+            thread::yield_now();
         }
     }
     while !bell.is_rung() {
         match remaining(deadline) {
             Some(Duration::ZERO) => return bell.is_rung(),
-            Some(left) => std::thread::park_timeout(left),
-            None => std::thread::park(),
+            Some(left) => thread::park_timeout(left),
+            None => thread::park(),
         }
     }
     true

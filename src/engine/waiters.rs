@@ -7,13 +7,14 @@
 #![forbid(unsafe_code)]
 
 use crate::lock::Lock;
-use crate::sync::{fence, AtomicUsize, Ordering::*};
+use crate::mutants::mutate;
+use crate::sync::thread::{self, Thread, ThreadId};
+use crate::sync::{fence, looks, spin_loop, AtomicUsize, Ordering::*};
 use crossbeam_utils::CachePadded;
-use std::thread::{Thread, ThreadId};
 use std::time::{Duration, Instant};
 
 /// Rounds that a waiter looks at its condition before it parks.
-const LOOKS: u32 = 500;
+const LOOKS: u32 = looks(500);
 
 /// Threads waiting for one condition.
 pub struct Waiters {
@@ -32,22 +33,22 @@ impl Waiters {
             if done() {
                 return true;
             }
-            std::hint::spin_loop();
+            spin_loop();
         }
-        let this = std::thread::current();
+        let this = thread::current();
         let id = this.id();
         self.threads.lock().push(this);
         self.count.fetch_add(1, Relaxed);
         // Against the fence in `notify`.
-        fence(SeqCst);
+        mutate!("waiter-without-a-fence": (), fence(SeqCst));
         let outcome = loop {
             if done() {
                 break true;
             }
             match remaining(deadline) {
                 Some(Duration::ZERO) => break false,
-                Some(left) => std::thread::park_timeout(left),
-                None => std::thread::park(),
+                Some(left) => thread::park_timeout(left),
+                None => thread::park(),
             }
         };
         self.count.fetch_sub(1, Relaxed);
@@ -66,7 +67,7 @@ impl Waiters {
     #[inline]
     pub fn notify(&self, worth: impl FnOnce() -> bool) {
         // Against the fence in `wait`: either we see the waiter counted, or it sees what we have done.
-        fence(SeqCst);
+        mutate!("notifier-without-a-fence": (), fence(SeqCst));
         if self.count.load(Relaxed) > 0 && worth() {
             self.threads.lock().iter().for_each(Thread::unpark);
         }

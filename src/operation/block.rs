@@ -6,7 +6,7 @@
 use super::closure::Vtable;
 use super::property::Property;
 use crate::device::Device;
-use crate::sync::{AtomicU8, Ordering};
+use crate::sync::{AtomicU8, Ordering, MODELLED};
 use crate::variable::access::{Access, Node, ACCESSES_OFFSET};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
@@ -63,17 +63,17 @@ pub struct Block {
 #[repr(C, align(32))]
 struct Closure(MaybeUninit<[u8; INLINE_CLOSURE]>);
 
-#[cfg_attr(not(loom), repr(C, align(32)))]
-#[cfg_attr(loom, repr(C, align(512)))]
+#[cfg_attr(not(any(loom, shuttle)), repr(C, align(32)))]
+#[cfg_attr(any(loom, shuttle), repr(C, align(2048)))]
 struct Accesses(MaybeUninit<[Access; INLINE_ACCESSES]>);
 
 const _: () = assert!(std::mem::offset_of!(Block, node) == 0);
 const _: () = assert!(std::mem::offset_of!(Block, accesses) == ACCESSES_OFFSET);
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(std::mem::size_of::<Block>() == 256);
 
 /// The number of size classes: 256 bytes to 512 MiB.
-pub const CLASSES: usize = if cfg!(loom) { 2 } else { 22 };
+pub const CLASSES: usize = if MODELLED { 2 } else { 22 };
 
 /// The most accesses that an operation can have: 16 million.
 pub const MOST_ACCESSES: usize = capacity(CLASSES as u8 - 1);

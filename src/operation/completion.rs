@@ -2,6 +2,7 @@
 
 use super::block::Block;
 use crate::error::{ErrorKind, Fault};
+use crate::mutants::mutate;
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -57,9 +58,9 @@ thread_local! {
 /// otherwise the fault is returned.
 pub fn call(completion: Completion, closure: impl FnOnce(Completion)) -> Result<(), Fault> {
     let mut this = UnsafeCell::new(Call { block: completion.block, orphan: None });
-    let before = CALL.replace(this.get());
+    let before = CALL.with(|call| call.replace(this.get()));
     let outcome = catch_unwind(AssertUnwindSafe(|| closure(completion))).map_err(Fault::panicked);
-    CALL.set(before);
+    CALL.with(|call| call.set(before));
     match (outcome, this.get_mut().orphan.take()) {
         (Err(fault), Some(mut orphan)) => {
             orphan.end(Err(fault));
@@ -109,7 +110,8 @@ impl Completion {
     }
 
     fn end(&mut self, outcome: Result<(), Fault>) {
-        if let Some(engine) = self.engine.take() {
+        if let Some(engine) = mutate!("completion-forgotten-when-dropped": (outcome.is_ok() || std::thread::panicking()).then(|| self.engine.take()).flatten(), self.engine.take())
+        {
             // SAFETY: `engine` is taken only once, so this is the operation's only end.
             unsafe { engine.finish(self.block, outcome) }
         }
@@ -121,7 +123,7 @@ impl Drop for Completion {
         if self.engine.is_none() {
             return;
         }
-        let call = CALL.get();
+        let call = CALL.with(Cell::get);
         // SAFETY: set by `call` to a place on this thread's stack for as long as the closure runs, and used by this thread only.
         if std::thread::panicking() && !call.is_null() && unsafe { (*call).block } == self.block {
             let orphan = Completion { engine: self.engine.take(), block: self.block };

@@ -2,8 +2,9 @@
 
 #![forbid(unsafe_code)]
 
-use crate::lock::Lock;
+use crate::lock;
 use std::collections::HashSet;
+use std::sync::Mutex;
 
 /// The name of an operation: cheap to copy, and never freed.
 ///
@@ -40,8 +41,8 @@ impl From<&'static str> for Name {
 
 impl From<String> for Name {
     fn from(text: String) -> Name {
-        static NAMES: Lock<Option<HashSet<&'static str>>> = Lock::new(None);
-        let mut names = NAMES.lock();
+        static NAMES: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
+        let mut names = lock::of_static(&NAMES);
         let names = names.get_or_insert_with(HashSet::new);
         if let Some(known) = names.get(text.as_str()) {
             return Name(known);

@@ -3,14 +3,15 @@
 use super::magazine::{Magazine, Stack};
 use super::memory::Memory;
 use super::reclaim::{Epoch, Reclaim};
+use crate::mutants::mutate;
 use crate::operation::block::{Block, CLASSES};
-use crate::sync::{AtomicBool, AtomicU64, Ordering::*};
+use crate::sync::{AtomicBool, AtomicU64, Ordering::*, MODELLED};
 use crate::variable::chain;
 use crossbeam_utils::CachePadded;
 use std::cell::{Cell, UnsafeCell};
 
 /// Blocks in a magazine, and in a slab.
-pub const MAGAZINE: usize = if cfg!(loom) { 2 } else { 64 };
+pub const MAGAZINE: usize = if MODELLED { 2 } else { 64 };
 /// A home keeps this many free blocks of a class before it gives magazines to the depot.
 const KEEP: usize = 256 * MAGAZINE;
 
@@ -70,7 +71,7 @@ impl Home {
     /// Makes the calling thread the owner, if there is none.
     pub fn adopt(&self) -> bool {
         // Acquire: pairs with `leave`, so that the private part is as its last owner left it.
-        !self.occupied.load(Relaxed) && self.occupied.compare_exchange(false, true, Acquire, Relaxed).is_ok()
+        mutate!("home-adopted-twice": true, !self.occupied.load(Relaxed) && self.occupied.compare_exchange(false, true, Acquire, Relaxed).is_ok())
     }
 
     /// Gives the home up.
@@ -151,6 +152,10 @@ impl Home {
     unsafe fn defer(&self, class: u8, spent: Magazine, handle: &<Epoch as Reclaim>::Handle) {
         // SAFETY: the blocks are spent.
         spent.for_each(|block| unsafe { chain::detach(block.cast()) });
+        if mutate!("reclaimed-without-the-epoch": true, false) {
+            self.safe[usize::from(class)].push(spent);
+            return;
+        }
         let guard = Epoch::pin(handle);
         let first = spent.pack();
         let home: *const Home = self;

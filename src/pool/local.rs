@@ -5,8 +5,9 @@ use super::home::Home;
 use super::magazine::Magazine;
 use super::memory::Memory;
 use super::reclaim::{Epoch, Reclaim};
+use crate::mutants::mutate;
 use crate::operation::block::Block;
-use crate::sync::{AtomicU64, Ordering::*};
+use crate::sync::{thread_local, AtomicU64, Ordering::*};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::ptr::null;
 use std::sync::Arc;
@@ -52,7 +53,7 @@ impl Local {
     /// engine last.
     #[inline]
     pub fn of(memory: &Arc<Memory>) -> &Local {
-        let (id, local) = LAST.get();
+        let (id, local) = LAST.with(Cell::get);
         if id == memory.id {
             // SAFETY: set below for this thread; entries are dropped at the end of the thread, or when their engine is
             // closed, and then its id is never asked for again.
@@ -75,7 +76,7 @@ impl Local {
         });
         match found {
             Ok(local) => {
-                LAST.set((memory.id, local));
+                LAST.with(|last| last.set((memory.id, local)));
                 // SAFETY: boxed, so it stays where it is; see `of` for its life.
                 unsafe { &*local }
             }
@@ -84,7 +85,7 @@ impl Local {
             Err(_) => {
                 let local = Box::leak(Box::new(Local::new(memory)));
                 local.stray = true;
-                LAST.set((memory.id, local));
+                LAST.with(|last| last.set((memory.id, local)));
                 local
             }
         }
@@ -92,11 +93,11 @@ impl Local {
 
     /// Takes down the calling thread's state for an engine that ends while the thread does.
     pub fn end_stray(memory: &Arc<Memory>) {
-        let (id, local) = LAST.get();
+        let (id, local) = LAST.with(Cell::get);
         // SAFETY: as in `of`; a stray one was leaked by `find`, and nobody uses it after the engine's end.
         unsafe {
             if id == memory.id && (*local).stray {
-                LAST.set((0, null()));
+                LAST.with(|last| last.set((0, null())));
                 drop(Box::from_raw(local.cast_mut()));
             }
         }
@@ -127,7 +128,7 @@ impl Local {
     /// Starts looking at tails: nothing that can be reached from now on is reused until the guard is gone.
     #[inline]
     pub fn pin(&self) -> <Epoch as Reclaim>::Guard {
-        self.look_at_tails();
+        mutate!("lookers-not-counted": (), self.look_at_tails());
         Epoch::pin(&self.handle)
     }
 
@@ -169,7 +170,7 @@ impl Local {
     pub unsafe fn retire(&self, block: *mut Block) {
         // SAFETY: spent, so only helpers may still look at it, and they do not look at these fields.
         unsafe {
-            if (*block).home.cast_const().cast() == self.home {
+            if mutate!("blocks-kept-by-whoever-frees-them": true, (*block).home.cast_const().cast() == self.home) {
                 self.home().keep(block);
             } else {
                 self.send_home(block);

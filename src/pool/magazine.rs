@@ -1,5 +1,6 @@
 //! Magazines: lists of free blocks, and the lock-free stack that carries them between threads.
 
+use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::sync::{AtomicPtr, Ordering::*};
 use std::ptr::null_mut;
@@ -134,7 +135,8 @@ impl Stack {
             // SAFETY: the magazine is ours until the exchange succeeds; `home` is unused in a block on its way home.
             unsafe { (*first).home = head.cast() };
             // Release: the owner finds the blocks as we left them.
-            match self.head.compare_exchange(head, first, Release, Relaxed) {
+            match self.head.compare_exchange(head, first, mutate!("magazine-pushed-relaxed": Relaxed, Release), Relaxed)
+            {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
@@ -148,7 +150,11 @@ impl Stack {
             return all;
         }
         // Acquire: pairs with the releases of all pushes, which form one release sequence.
-        let mut first = self.head.swap(null_mut(), Acquire);
+        let mut first = mutate!("magazines-taken-in-two-steps": {
+            let first = self.head.load(Acquire);
+            self.head.store(null_mut(), Release);
+            first
+        }, self.head.swap(null_mut(), mutate!("magazines-taken-relaxed": Relaxed, Acquire)));
         while !first.is_null() {
             // SAFETY: the swap made every magazine of the stack ours.
             unsafe {

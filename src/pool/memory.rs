@@ -6,9 +6,9 @@ use super::home::{Home, MAGAZINE};
 use super::magazine::Magazine;
 use super::reclaim::Epoch;
 use crate::lock;
+use crate::mutants::mutate;
 use crate::operation::block::{self, Block, CLASSES};
 use crate::sync::{fence, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
-#[cfg(not(loom))]
 use crate::variable::table::Table;
 use crossbeam_utils::CachePadded;
 use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
@@ -31,7 +31,6 @@ pub struct Memory {
     numbers: AtomicUsize,
     slabs: AtomicPtr<Slab>,
     depot: [object_pool::Pool<Magazine>; CLASSES],
-    #[cfg(not(loom))]
     pub table: Table,
 }
 
@@ -67,7 +66,6 @@ impl Memory {
             numbers: AtomicUsize::new(1),
             slabs: AtomicPtr::new(null_mut()),
             depot: std::array::from_fn(|_| object_pool::Pool::from_vec(Vec::new())),
-            #[cfg(not(loom))]
             table: Table::new(),
         }
     }
@@ -108,8 +106,9 @@ impl Memory {
     /// flight: the completed are counted first, both only grow, and an operation is counted as pushed before it can complete.
     pub fn tally(&self) -> (u64, u64) {
         // Acquire: an operation counted as completed has had its effects, and was counted as pushed.
+        let early: Option<u64> = mutate!("pushed-counted-before-completed": Some(self.homes().map(|home| home.pushed.load(Acquire)).sum()), None);
         let completed = self.homes().map(|home| home.completed.load(Acquire)).sum();
-        let pushed = self.homes().map(|home| home.pushed.load(Acquire)).sum();
+        let pushed = early.unwrap_or_else(|| self.homes().map(|home| home.pushed.load(Acquire)).sum());
         (completed, pushed)
     }
 
@@ -118,9 +117,10 @@ impl Memory {
     /// What became unreachable did so before the fence. A thread that joins does so before a fence of its own: if that one comes
     /// first, it is counted here; if ours does, its looks come after the time at which the memory could last be reached.
     pub fn has_one_looker(&self) -> bool {
-        fence(SeqCst);
+        mutate!("no-fence-before-counting-lookers": (), fence(SeqCst));
         // Acquire: with the release of whoever left, so that its last looks and swings are over for us as well.
-        self.lookers.load(Acquire) <= 1
+        self.lookers.load(mutate!("lookers-counted-relaxed": Relaxed, Acquire))
+            <= mutate!("recycled-at-once": usize::MAX, 1)
     }
 
     /// Counts a thread among those who look at tails.
@@ -133,7 +133,7 @@ impl Memory {
     /// The thread has looked for the last time.
     pub fn remove_looker(&self) {
         // Release: its looks are over before it is counted out.
-        self.lookers.fetch_sub(1, Release);
+        self.lookers.fetch_sub(1, mutate!("looker-leaves-relaxed": Relaxed, Release));
     }
 
     /// As [`Memory::tally`], but asynchronous closures that still run count as well, whether their operations are complete or not: if

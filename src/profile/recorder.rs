@@ -4,7 +4,7 @@ use crate::device::Context;
 use crate::operation::block::Block;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
-use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*, MODELLED};
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
@@ -12,7 +12,7 @@ use std::time::Instant;
 
 /// Events of a chunk, and the most chunks: a million events of about 100 bytes.
 const CHUNK: usize = 4096;
-const CHUNKS: usize = 256;
+const CHUNKS: usize = if MODELLED { 1 } else { 256 };
 
 /// One operation, as it was recorded. Times are in nanoseconds since the engine was made.
 ///

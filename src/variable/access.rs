@@ -1,7 +1,8 @@
 //! What the protocol needs to know of an operation: how long it waits, how far it is enlisted, and its accesses.
 
 use super::chain::Chain;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::mutants::mutate;
+use crate::sync::{AtomicU32, AtomicUsize, Ordering, MODELLED};
 
 /// How an access uses its variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +44,7 @@ pub const CANCELLED: u32 = 1 << 31;
 
 /// The distance in bytes from a [`Node`] to its first [`Access`]: the same for every operation, so that no pointer to the
 /// accesses need be stored. Operation blocks assert that their layout agrees.
-pub const ACCESSES_OFFSET: usize = if cfg!(loom) { 512 } else { 160 };
+pub const ACCESSES_OFFSET: usize = if MODELLED { 2048 } else { 160 };
 
 /// The part of an operation that the protocol uses. Its accesses follow at [`ACCESSES_OFFSET`], in ascending order of
 /// their variables: the one order that all operations share.
@@ -66,7 +67,7 @@ impl Node {
     /// A node that waits for `count` accesses and for its pusher.
     pub fn new(count: u32) -> Node {
         Node {
-            wait: AtomicU32::new(count + 1),
+            wait: AtomicU32::new(mutate!("no-hold-of-the-pusher": count, count + 1)),
             helped: AtomicU32::new(0),
             pushed: AtomicU32::new(0),
             unspent: AtomicU32::new(count),

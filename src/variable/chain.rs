@@ -6,6 +6,7 @@
 
 use super::access::{Access, Mode, Node, Sink, CANCELLED};
 use super::state::{Change, State, COMPLETE, READABLE, VOID, WRITABLE};
+use crate::mutants::mutate;
 use crate::sync::{AtomicPtr, AtomicU32, Ordering::*};
 use std::ptr::null_mut;
 
@@ -93,12 +94,16 @@ impl Chain {
     pub unsafe fn close<S: Sink>(&self, deletion: *mut Node, sink: &mut S) {
         // A deletion is never followed by another access, so nobody swings the tail away from it, and late swings from earlier
         // accesses fail: a plain store will do. Release: whoever reads the tail finds the grave void.
-        self.tail.store((&raw const self.grave).cast_mut(), Release);
+        let rest = mutate!("tail-rests-on-the-birth-access": {
+            self.birth.state.store(READABLE | WRITABLE | COMPLETE | VOID, Relaxed);
+            &raw const self.birth
+        }, &raw const self.grave);
+        self.tail.store(rest.cast_mut(), Release);
         sink.spent(deletion);
     }
 
     /// Whether the chain is closed and the tail rests.
-    #[cfg(loom)]
+    #[cfg(any(loom, shuttle))]
     pub fn is_closed(&self) -> bool {
         self.tail.load(Acquire).cast_const() == &raw const self.grave
     }
@@ -122,7 +127,7 @@ pub unsafe fn enlist<S: Sink>(node: *mut Node, sink: &mut S) -> Enlisted {
         }
         // The one store that the pusher makes in place of `count` compare-exchanges. Release: a thread that reads the full
         // count lines up behind this operation and must find all of its accesses linked.
-        (*node).pushed.store(count, Release);
+        (*node).pushed.store(count, mutate!("count-stored-relaxed": Relaxed, Release));
         let cancelled = own.cancelled;
         if own.granted == count {
             // Every grant was made by this thread: nobody else has or will have a reason to count.
@@ -130,8 +135,9 @@ pub unsafe fn enlist<S: Sink>(node: *mut Node, sink: &mut S) -> Enlisted {
         }
         // AcqRel: release what the pusher wrote into the block to the thread that takes the count to zero; acquire, if
         // that is us, what the completions that granted the other accesses have released.
-        let old = (*node).wait.fetch_sub(own.granted + 1, AcqRel);
-        let ready = old & !CANCELLED == own.granted + 1;
+        let dropped = mutate!("own-grants-not-subtracted": 1, own.granted + 1);
+        let old = (*node).wait.fetch_sub(dropped, mutate!("hold-dropped-relaxed": Relaxed, AcqRel));
+        let ready = old & !CANCELLED == dropped;
         // A helper that voided an access said so before it advanced, which we have seen, or we saw the void ourselves.
         match (ready, cancelled || old & CANCELLED != 0) {
             (true, false) => Enlisted::Ready,
@@ -156,7 +162,7 @@ pub unsafe fn complete<S: Sink>(node: *mut Node, sink: &mut S) {
             let mode = (*access).mode;
             // Release: what the operation did is visible to whoever runs because of it. Acquire: what the accesses
             // before it did, to be passed on with our messages.
-            let old = State((*access).state.fetch_or(COMPLETE, AcqRel));
+            let old = State((*access).state.fetch_or(COMPLETE, mutate!("completion-relaxed": Relaxed, AcqRel)));
             debug_assert!(!old.has(COMPLETE), "an operation completed twice");
             propagate(node, mode, old, old.with(COMPLETE), &mut own, sink);
         }
@@ -217,8 +223,9 @@ unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own,
         let mode = (*access).mode;
         loop {
             // 1. The tail first, `progress` after it. Acquire: the fields of the access it points to.
-            let tail = (*chain).tail.load(Acquire);
-            if Node::progress(node) > index {
+            let early = mutate!("progress-checked-before-the-tail": Some(Node::progress(node)), None);
+            let tail = (*chain).tail.load(mutate!("tail-loaded-relaxed": Relaxed, Acquire));
+            if early.unwrap_or_else(|| Node::progress(node)) > index {
                 return Step::Done;
             }
             // 2.
@@ -231,8 +238,8 @@ unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own,
             let tail_mode = (*tail).mode;
             let tail_node = (*tail).node;
             // Acquire: the completion bit brings what the completed operation did.
-            let state = State((*tail).state.load(Acquire));
-            if tail_mode == Mode::Delete || state.has(VOID) {
+            let state = State((*tail).state.load(mutate!("state-loaded-relaxed": Relaxed, Acquire)));
+            if (tail_mode == Mode::Delete && mutate!("linked-behind-a-deletion": false, true)) || state.has(VOID) {
                 void(access, node, own, sink);
                 if !owner {
                     advance(node, index);
@@ -240,7 +247,7 @@ unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own,
                 return Step::Done;
             }
             // 3.
-            if !tail_node.is_null() && Node::progress(tail_node) < (*tail_node).count {
+            if mutate!("helping-dropped": false, !tail_node.is_null()) && Node::progress(tail_node) < (*tail_node).count {
                 return Step::Blocked(tail_node);
             }
             // 4. Release: the next access was released to us by its linker, we pass it on. A failure means that another thread
@@ -251,7 +258,7 @@ unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own,
                 continue;
             }
             // 5.
-            let flags = state.passed_on(tail_mode, mode);
+            let flags = mutate!("flags-not-passed-on": 0, state.passed_on(tail_mode, mode));
             // Nobody knows an operation before its first access is linked: its flags may be stored plainly, and if the exchange
             // succeeds they were exact.
             let first = owner && index == 0;
@@ -261,7 +268,11 @@ unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own,
             let linked = state.linked_to(access, mode == Mode::Read);
             // Release: the fields of the new access and its operation. Acquire on success too: the flags of the
             // predecessor are the ones that were loaded above, but the exchange may have read a later, equal word.
-            if (*tail).state.compare_exchange(state.0, linked.0, AcqRel, Relaxed).is_err() {
+            if (*tail)
+                .state
+                .compare_exchange(state.0, linked.0, mutate!("linked-relaxed": Relaxed, AcqRel), Relaxed)
+                .is_err()
+            {
                 continue;
             }
             // Release: as in 4. It fails when a helper was quicker.
@@ -275,7 +286,7 @@ unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own,
                 send(access, flags, own, sink);
             }
             // The predecessor is spent only after its message: until then it still has a duty, and its block a use.
-            if state.has(WRITABLE | COMPLETE) {
+            if state.has(WRITABLE | COMPLETE) && mutate!("predecessor-not-spent": false, true) {
                 spend(tail_node, sink);
             }
             return Step::Done;
@@ -303,7 +314,7 @@ unsafe fn void<S: Sink>(access: *mut Access, node: *mut Node, own: &mut Own, sin
         }
         if !old.has(VOID) {
             // Before the grant, so that whoever runs the operation sees it.
-            (*node).wait.fetch_or(CANCELLED, AcqRel);
+            mutate!("cancellation-not-noted": 0, (*node).wait.fetch_or(CANCELLED, AcqRel));
             grant(node, own, sink);
         }
     }
@@ -344,7 +355,7 @@ unsafe fn propagate<S: Sink>(
             unsafe {
                 let next_mode = (*next).mode;
                 let next_node = (*next).node;
-                let next_old = State((*next).state.fetch_or(change.send, AcqRel));
+                let next_old = State((*next).state.fetch_or(change.send, mutate!("message-relaxed": Relaxed, AcqRel)));
                 onward = Some((next_node, next_mode, next_old, next_old.with(change.send)));
             }
         }
@@ -374,7 +385,7 @@ unsafe fn grant<S: Sink>(node: *mut Node, own: &mut Own, sink: &mut S) {
     // SAFETY: the grant is owed, so the operation has not run and its block is alive. AcqRel: release what made the
     // access satisfied to the thread that runs the operation; acquire what the others have released, if that is us.
     unsafe {
-        if (*node).wait.fetch_sub(1, AcqRel) & !CANCELLED == 1 {
+        if (*node).wait.fetch_sub(1, mutate!("grant-relaxed": Relaxed, AcqRel)) & !CANCELLED == 1 {
             sink.ready(node);
         }
     }
@@ -388,7 +399,9 @@ unsafe fn spend<S: Sink>(node: *mut Node, sink: &mut S) {
     }
     // SAFETY: the end is owed, so the block is alive. AcqRel: everything that was done to the block happens before its reuse.
     unsafe {
-        if (*node).count == 1 || (*node).unspent.fetch_sub(1, AcqRel) == 1 {
+        if (*node).count == 1
+            || (*node).unspent.fetch_sub(1, AcqRel) == mutate!("spent-with-its-first-access": (*node).count, 1)
+        {
             sink.spent(node);
         }
     }
@@ -406,7 +419,7 @@ pub unsafe fn detach(node: *mut Node) {
             let access = Node::access(node, index);
             let next = State((*access).state.load(Acquire)).next();
             let tail = &(*(*access).chain).tail;
-            if !next.is_null() && tail.load(Relaxed) == access {
+            if mutate!("not-detached": false, true) && !next.is_null() && tail.load(Relaxed) == access {
                 let _ = tail.compare_exchange(access, next, AcqRel, Relaxed);
             }
         }

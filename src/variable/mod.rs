@@ -3,5 +3,4 @@
 pub mod access;
 pub mod chain;
 pub mod state;
-#[cfg(not(loom))]
 pub mod table;

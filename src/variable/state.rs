@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::access::{Access, Mode};
+use crate::mutants::mutate;
 
 /// `R`: every write before this access is complete.
 pub const READABLE: usize = 1;
@@ -59,7 +60,7 @@ impl State {
     pub fn passed_on(self, mode: Mode, next: Mode) -> usize {
         if self.has(WRITABLE | COMPLETE) {
             READABLE | WRITABLE
-        } else if mode == Mode::Read && next == Mode::Read && self.has(READABLE) {
+        } else if mutate!("read-beside-a-write": true, mode == Mode::Read) && next == Mode::Read && self.has(READABLE) {
             READABLE
         } else {
             0
@@ -70,7 +71,8 @@ impl State {
     /// of this access are then done but the last message.
     #[inline]
     fn is_spent(self) -> bool {
-        self.has(WRITABLE | COMPLETE) && self.0 & !(FLAGS & !VOID) != 0
+        self.has(mutate!("write-beside-its-predecessor": WRITABLE, WRITABLE | COMPLETE))
+            && self.0 & !(FLAGS & !VOID) != 0
     }
 
     /// Whether an access of mode `mode` may run.
@@ -82,7 +84,7 @@ impl State {
     /// Whether the next access, a read, may run beside this one, a read.
     #[inline]
     fn shares(self, mode: Mode) -> bool {
-        mode == Mode::Read && self.has(READABLE | NEXT_READS)
+        mode == Mode::Read && self.has(mutate!("write-beside-a-read": READABLE, READABLE | NEXT_READS))
     }
 }
 
@@ -109,11 +111,11 @@ impl Change {
             } else {
                 READABLE | WRITABLE
             }
-        } else if !old.shares(mode) && new.shares(mode) {
+        } else if mutate!("readers-not-told-of-readers": false, !old.shares(mode)) && new.shares(mode) {
             READABLE
         } else {
             0
         };
-        Change { send, granted: !old.grants(mode) && new.grants(mode), spent }
+        Change { send, granted: mutate!("granted-again": true, !old.grants(mode)) && new.grants(mode), spent }
     }
 }

@@ -2,13 +2,14 @@
 
 use super::chain::Chain;
 use crate::error::Failure;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use crate::mutants::mutate;
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
 use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// Slots of the first chunk; each further chunk has twice as many.
-const FIRST: u32 = 64;
+const FIRST: u32 = if MODELLED { 2 } else { 64 };
 const CHUNKS: usize = 26;
 const NONE: u32 = u32::MAX;
 
@@ -25,6 +26,7 @@ pub struct Slot {
     next: AtomicU32,
 }
 
+#[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(std::mem::size_of::<Slot>() == 128);
 const _: () = assert!(std::mem::offset_of!(Slot, chain) == 0);
 
@@ -207,7 +209,7 @@ impl Table {
         // SAFETY: slots do not move, and this one is nobody else's.
         unsafe { Chain::open(&slot.chain) };
         let generation = &slot.chain.tag.generation;
-        let next = generation.load(Relaxed).wrapping_add(1);
+        let next = mutate!("generation-used-again": generation.load(Relaxed).wrapping_sub(1) | 1, generation.load(Relaxed).wrapping_add(1));
         // Release: who finds the generation finds the chain open.
         generation.store(next, Release);
         next

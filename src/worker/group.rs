@@ -6,12 +6,13 @@ use super::seat::Seat;
 use super::Host;
 use crate::error::{Error, ErrorKind};
 use crate::lock::Lock;
+use crate::mutants::mutate;
 use crate::operation::block::Block;
-use crate::sync::{fence, AtomicBool, AtomicUsize, Ordering::*};
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{fence, thread_local, AtomicBool, AtomicUsize, Ordering::*};
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 /// What workers do when they find no work.
 ///
@@ -113,7 +114,7 @@ impl Group {
             let group = Arc::clone(self);
             let host = Arc::clone(host);
             let name = format!("{}-{index}", self.plan.name);
-            let spawned = std::thread::Builder::new().name(name).spawn(move || group.work(index, &host));
+            let spawned = thread::Builder::new().name(name).spawn(move || group.work(index, &host));
             match spawned {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
@@ -174,11 +175,8 @@ impl Group {
         let worker = if self.plan.shared {
             &self.common
         } else {
-            let index = preferred.unwrap_or_else(|| {
-                let count = PUSHED.get();
-                PUSHED.set(count.wrapping_add(1));
-                count / BURST
-            });
+            let index =
+                preferred.unwrap_or_else(|| PUSHED.with(|pushed| pushed.replace(pushed.get().wrapping_add(1))) / BURST);
             &self.workers[index % self.workers.len()]
         };
         // SAFETY: passed on.
@@ -187,8 +185,8 @@ impl Group {
             worker.hurry();
         }
         match met {
-            Met::Asleep => worker.unpark(),
-            Met::Busy => self.wake_one(),
+            Met::Asleep => mutate!("sleeper-not-woken": (), worker.unpark()),
+            Met::Busy => mutate!("nobody-woken-for-a-busy-worker": (), self.wake_one()),
             Met::Looking | Met::Others => {}
         }
     }
@@ -196,7 +194,7 @@ impl Group {
     /// Wakes a sleeper, after something was laid out that it could run.
     pub(super) fn wake_one(&self) {
         // Against the fence in `sleep`: either we see the sleeper counted, or it sees what we have laid out.
-        fence(SeqCst);
+        mutate!("waker-without-a-fence": (), fence(SeqCst));
         if self.sleeping.load(Relaxed) == 0 {
             return;
         }

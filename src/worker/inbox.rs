@@ -5,6 +5,7 @@
 //! (`BUSY`), looking for work (`LOOKING`) or sleeping (`ASLEEP`). Because a push replaces that state, the pusher learns
 //! from its own exchange whether it must wake the owner: no second word, no fence, no lost wake-up.
 
+use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::sync::{AtomicPtr, Ordering::*};
 use crossbeam_utils::CachePadded;
@@ -50,10 +51,17 @@ impl Inbox {
         let mut head = self.head.load(Relaxed);
         loop {
             // SAFETY: ours until the exchange succeeds.
-            unsafe { (*last).link = if is_state(head) { null_mut() } else { head } };
-            // Release: the operations go to whoever takes them as we see them. Acquire is not needed: what was in the
-            // inbox is not looked at.
-            match self.head.compare_exchange(head, first, Release, Relaxed) {
+            unsafe {
+                (*last).link = if is_state(head) || mutate!("inbox-push-drops-the-others": true, false) {
+                    null_mut()
+                } else {
+                    head
+                }
+            };
+            // Release: the operations go to whoever takes them as we see them. Acquire: if this replaces a sleeper's mark, what the
+            // sleeper wrote before is seen, so that it is found and woken.
+            let order = mutate!("inbox-pushed-relaxed": Relaxed, mutate!("sleeper-not-acquired": Release, AcqRel));
+            match self.head.compare_exchange(head, first, order, Relaxed) {
                 Ok(_) => break,
                 Err(now) => head = now,
             }
@@ -76,7 +84,12 @@ impl Inbox {
             }
             // Acquire: pairs with the pushes, which form one release sequence. ABA does no harm: whatever list is there is
             // taken whole. The owner's state is then unknown to us; `BUSY` is always safe, it only costs a wake-up.
-            match self.head.compare_exchange(head, BUSY, Acquire, Relaxed) {
+            match self.head.compare_exchange(
+                head,
+                mutate!("thief-leaves-the-sleeper-s-mark": ASLEEP, BUSY),
+                mutate!("inbox-taken-relaxed": Relaxed, Acquire),
+                Relaxed,
+            ) {
                 Ok(_) => return head,
                 Err(now) => head = now,
             }
@@ -106,7 +119,7 @@ impl Inbox {
 
     /// The owner is about to sleep. Fails if there is work, or after a thief has taken it: look again.
     pub fn fall_asleep(&self) -> bool {
-        self.become_state(LOOKING, ASLEEP)
+        mutate!("asleep-whatever-came": { self.head.store(ASLEEP, Release); true }, self.become_state(LOOKING, ASLEEP))
     }
 
     /// Wakes a sleeping owner: `true` if it slept, and the caller must unpark it. The owner itself uses it to get up.

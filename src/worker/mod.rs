@@ -4,37 +4,25 @@
 //! any thread pushes, and a private [`queue::Queue`] ordered by priority and push order. A worker with more than it
 //! can run lays the rest out for others to steal; one with nothing to do spins, then parks.
 
-pub mod inbox;
-pub mod queue;
-
-#[cfg(not(loom))]
 pub mod affinity;
-#[cfg(not(loom))]
 pub mod group;
-#[cfg(not(loom))]
+pub mod inbox;
 mod post;
-#[cfg(not(loom))]
+pub mod queue;
 mod rounds;
-#[cfg(not(loom))]
 pub mod seat;
 
-#[cfg(not(loom))]
-pub use host::Host;
+use crate::operation::block::Block;
+use std::sync::Arc;
 
-#[cfg(not(loom))]
-mod host {
-    use crate::operation::block::Block;
-    use std::sync::Arc;
+/// What a group needs from the engine.
+pub trait Host: Send + Sync + 'static {
+    /// Runs an operation, and completes it unless it is asynchronous.
+    ///
+    /// # Safety
+    /// The operation is ready, and the caller owns it.
+    unsafe fn run(self: &Arc<Self>, block: *mut Block, worker: Option<usize>);
 
-    /// What a group needs from the engine.
-    pub trait Host: Send + Sync + 'static {
-        /// Runs an operation, and completes it unless it is asynchronous.
-        ///
-        /// # Safety
-        /// The operation is ready, and the caller owns it.
-        unsafe fn run(self: &Arc<Self>, block: *mut Block, worker: Option<usize>);
-
-        /// Called by a worker that has nothing to run, before it looks around and sleeps.
-        fn idle(&self);
-    }
+    /// Called by a worker that has nothing to run, before it looks around and sleeps.
+    fn idle(&self);
 }

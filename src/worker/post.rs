@@ -3,11 +3,11 @@
 use super::inbox::Inbox;
 use crate::lock::Lock;
 use crate::operation::block::Block;
+use crate::sync::thread::{self, Thread};
 use crate::sync::{AtomicBool, AtomicPtr, Ordering::*};
 use crossbeam_utils::CachePadded;
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::thread::Thread;
 
 /// Every thread that ever worked in a group: posts point to them, and late wakers may still do.
 pub type Handles = Lock<Vec<Arc<Thread>>>;
@@ -33,7 +33,7 @@ impl Post {
 
     /// Makes the calling thread the one that is woken for this worker. Before it can sleep.
     pub fn register(&self, handles: &Handles) {
-        let handle = Arc::new(std::thread::current());
+        let handle = Arc::new(thread::current());
         self.thread.store(Arc::as_ptr(&handle).cast_mut(), Release);
         handles.lock().push(handle);
     }

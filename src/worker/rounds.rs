@@ -5,8 +5,9 @@ use super::post::Post;
 use super::queue::{Key, Queue};
 use super::seat::Seat;
 use super::{affinity, Host};
+use crate::mutants::mutate;
 use crate::operation::block::Block;
-use crate::sync::{fence, Ordering::*};
+use crate::sync::{fence, spin_loop, thread, Ordering::*, MODELLED};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -116,22 +117,22 @@ impl Group {
             looks += 1;
             let patience = match self.plan.idle {
                 IdlePolicy::Spin => u32::MAX,
-                IdlePolicy::SpinThenPark => LOOKS,
-                IdlePolicy::Park => 1,
+                IdlePolicy::SpinThenPark if !MODELLED => LOOKS,
+                IdlePolicy::SpinThenPark | IdlePolicy::Park => 1,
             };
             if looks >= patience {
                 looks = 0;
                 self.sleep(own);
             } else if looks > LOOKS_AWAKE {
-                std::thread::yield_now();
+                thread::yield_now();
                 if self.plan.idle == IdlePolicy::Spin {
                     looks = LOOKS_AWAKE;
                 }
             } else {
-                std::hint::spin_loop();
+                spin_loop();
             }
         };
-        if !own.inbox.stop_looking() {
+        if !own.inbox.stop_looking() && mutate!("what-came-meanwhile-is-ignored": false, true) {
             // What came while we were leaving was left to us: its pusher has woken nobody.
             // SAFETY: what an inbox gives out is ready and ours.
             unsafe { seat.queue.borrow_mut().add_list(own.inbox.take()) };
@@ -149,12 +150,12 @@ impl Group {
         }
         self.sleeping.fetch_add(1, Relaxed);
         // Against the fence in `wake_one`: either it sees us counted and asleep, or we see what was laid out.
-        fence(SeqCst);
-        if self.has_work() || self.stop.load(Relaxed) {
+        mutate!("sleeper-without-a-fence": (), fence(SeqCst));
+        if mutate!("sleeper-does-not-look-again": false, self.has_work()) || self.stop.load(Relaxed) {
             own.inbox.wake();
         }
         while own.inbox.is_asleep() {
-            std::thread::park();
+            thread::park();
         }
         self.sleeping.fetch_sub(1, Relaxed);
     }

@@ -5,6 +5,7 @@
 use super::group::Group;
 use super::queue::Queue;
 use crate::operation::block::Block;
+use crate::sync::thread_local;
 use std::cell::{Cell, RefCell};
 use std::ptr::null;
 
@@ -30,10 +31,10 @@ impl Seat {
         struct Leave(*const Seat);
         impl Drop for Leave {
             fn drop(&mut self) {
-                SEAT.set(self.0);
+                SEAT.with(|seat| seat.set(self.0));
             }
         }
-        let _leave = Leave(SEAT.replace(self));
+        let _leave = Leave(SEAT.with(|seat| seat.replace(self)));
         work(self)
     }
 

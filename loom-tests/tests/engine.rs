@@ -1,0 +1,385 @@
+//! The whole engine, as its users see it, with the caller running everything: orders, versions, waits, completions, errors, operators,
+//! deletions and the end.
+//!
+//! A panic inside an operation, a failed assertion included, is the engine's to catch: so every model looks at what its waits return.
+
+#![cfg(loom)]
+
+use loom::thread;
+use loom_tests::{explore, Guarded};
+use seriatim::{Completion, Context, Engine, ErrorKind, Kind, Operator, RunContext, Variable};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::Arc;
+
+fn naive() -> Engine {
+    Engine::builder().kind(Kind::Naive).build().expect("the settings are valid")
+}
+
+/// A counter that no model sees: it makes no step and orders nothing.
+fn tally() -> Arc<AtomicUsize> {
+    Arc::default()
+}
+
+fn push_step(engine: &Engine, variable: Variable, value: &Guarded) {
+    let value = value.clone();
+    engine.op("").writes([variable]).push(move |_| value.step()).expect("the variable is alive");
+}
+
+/// Hands the completion to a thread of its own.
+fn elsewhere(end: impl FnOnce(Completion) + Send + 'static) -> impl FnOnce(&RunContext<'_>, Completion) + Send {
+    move |_, completion| {
+        thread::spawn(move || end(completion));
+    }
+}
+
+#[test]
+fn writes_of_two_pushers_do_not_overlap_and_are_counted() {
+    explore("writes of two pushers, versions", 2, 20, || {
+        let engine = naive();
+        let x = engine.new_variable();
+        let value = Guarded::new();
+        let (theirs, cell) = (engine.clone(), value.clone());
+        let other = thread::spawn(move || push_step(&theirs, x, &cell));
+        push_step(&engine, x, &value);
+        other.join().unwrap();
+        engine.wait_for_all().unwrap();
+        assert_eq!(value.get(), 2);
+        assert_eq!(engine.version(x).unwrap(), 2);
+    });
+}
+
+#[test]
+fn crossed_pushes_run_in_the_same_order_on_both_variables() {
+    explore("crossed pushes of the whole engine", 1, 20, || {
+        let engine = naive();
+        let [x, y] = [engine.new_variable(), engine.new_variable()];
+        let [a, b] = [Guarded::new(), Guarded::new()];
+        let (theirs, from, to) = (engine.clone(), b.clone(), a.clone());
+        let other = thread::spawn(move || {
+            // Named in the other order than their places.
+            theirs.op("").reads([y]).writes([x]).push(move |_| to.set(from.get() + 1)).unwrap();
+        });
+        let (from, to) = (a.clone(), b.clone());
+        engine.op("").reads([x]).writes([y]).push(move |_| to.set(from.get() + 1)).unwrap();
+        other.join().unwrap();
+        engine.wait_for_all().unwrap();
+        assert_eq!(a.get().min(b.get()), 1, "both saw the other's variable before its change");
+        assert_eq!(a.get().max(b.get()), 2);
+    });
+}
+
+#[test]
+fn a_wait_returns_after_the_writes_that_another_thread_completes() {
+    explore("wait for a variable against its completion", 3, 20, || {
+        let engine = naive();
+        let x = engine.new_variable();
+        let value = Guarded::new();
+        let cell = value.clone();
+        engine
+            .op("")
+            .writes([x])
+            .push_async(elsewhere(move |completion| {
+                cell.step();
+                completion.complete();
+            }))
+            .unwrap();
+        engine.wait_for_var(x).unwrap();
+        assert_eq!(value.get(), 1);
+        assert_eq!(engine.version(x).unwrap(), 1);
+    });
+}
+
+#[test]
+fn a_push_that_races_with_a_completion_runs_once_and_after_it() {
+    explore("push against completion", 3, 20, || {
+        let engine = naive();
+        let x = engine.new_variable();
+        let value = Guarded::new();
+        let (first, second, third) = (value.clone(), value.clone(), value.clone());
+        engine
+            .op("")
+            .writes([x])
+            .push_async(elsewhere(move |completion| {
+                first.step();
+                completion.complete();
+            }))
+            .unwrap();
+        let runs = tally();
+        let ran = runs.clone();
+        engine
+            .op("")
+            .reads([x])
+            .push(move |_| {
+                ran.fetch_add(1, Relaxed);
+                assert_eq!(second.get(), 1);
+            })
+            .unwrap();
+        engine.op("").writes([x]).push(move |_| third.step()).unwrap();
+        engine.wait_for_all().unwrap();
+        assert_eq!((value.get(), runs.load(Relaxed)), (2, 1));
+    });
+}
+
+#[test]
+fn readers_run_beside_each_other() {
+    explore("a reader that ends only after the next one has run", 3, 20, || {
+        let engine = naive();
+        let x = engine.new_variable();
+        // Whether the second has run, and the completion of the first, which may come later.
+        let held: Arc<loom::sync::Mutex<(bool, Option<Completion>)>> = Arc::default();
+        // A write that is under way while the readers come, so that the second learns from the first that it may run.
+        engine.op("").writes([x]).push_async(elsewhere(Completion::complete)).unwrap();
+        let keep = held.clone();
+        engine
+            .op("")
+            .reads([x])
+            .push_async(move |_, completion| {
+                let mut held = keep.lock().unwrap();
+                match held.0 {
+                    false => held.1 = Some(completion),
+                    true => {
+                        drop(held);
+                        completion.complete();
+                    }
+                }
+            })
+            .unwrap();
+        let keep = held.clone();
+        engine
+            .op("")
+            .reads([x])
+            .push(move |_| {
+                let mut held = keep.lock().unwrap();
+                held.0 = true;
+                let first = held.1.take();
+                drop(held);
+                first.into_iter().for_each(Completion::complete);
+            })
+            .unwrap();
+        engine.wait_for_all().unwrap();
+    });
+}
+
+#[test]
+fn a_completion_that_is_dropped_fails_its_operation() {
+    explore("a dropped completion", 3, 20, || {
+        let engine = naive();
+        let x = engine.new_variable();
+        engine.op("forgetful").writes([x]).push_async(elsewhere(drop)).unwrap();
+        let error = engine.wait_for_var(x).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::CompletionDropped);
+        engine.wait_for_all().unwrap();
+    });
+}
+
+#[test]
+fn a_failure_skips_who_comes_behind_it_and_reaches_the_wait() {
+    explore("error marking", 3, 20, || {
+        let engine = naive();
+        let [x, y] = [engine.new_variable(), engine.new_variable()];
+        let value = Guarded::new();
+        let first = value.clone();
+        engine
+            .op("failing")
+            .writes([x])
+            .push_async(elsewhere(move |completion| {
+                first.step();
+                completion.fail("on purpose");
+            }))
+            .unwrap();
+        engine.op("").reads([x]).writes([y]).push(|_| -> () { panic!("what reads a failed variable must not run") }).unwrap();
+        let error = engine.wait_for_var(y).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OperationFailed, "{error}");
+        // Taken: both variables can be used again, and skipped writes have versions.
+        push_step(&engine, x, &value);
+        engine.wait_for_all().unwrap();
+        assert_eq!(value.get(), 2);
+        assert_eq!((engine.version(x).unwrap(), engine.version(y).unwrap()), (2, 1));
+    });
+}
+
+#[test]
+fn of_two_waits_one_gets_the_error() {
+    explore("two waits for one error", 2, 20, || {
+        let engine = naive();
+        let x = engine.new_variable();
+        engine.op("").writes([x]).push(|_| Err("on purpose")).unwrap();
+        let theirs = engine.clone();
+        let other = thread::spawn(move || usize::from(theirs.wait_for_var(x).is_err()));
+        let ours = usize::from(engine.wait_for_var(x).is_err());
+        assert_eq!(ours + other.join().unwrap(), 1);
+        engine.wait_for_all().unwrap();
+    });
+}
+
+#[test]
+fn waiting_for_everything_is_not_early() {
+    explore("wait for everything against a push", 3, 20, || {
+        let engine = naive();
+        let value = Guarded::new();
+        let x = engine.new_variable();
+        // What is pushed from inside an operation is in flight before that one is over.
+        let (inner, cell) = (engine.clone(), value.clone());
+        engine
+            .op("")
+            .push_async(elsewhere(move |completion| {
+                push_step(&inner, x, &cell);
+                drop(inner);
+                completion.complete();
+            }))
+            .unwrap();
+        engine.wait_for_all().unwrap();
+        assert_eq!(value.get(), 1);
+    });
+}
+
+#[test]
+fn an_operator_is_pushed_by_two_threads_and_dropped_in_flight() {
+    explore("operator", 1, 20, || {
+        let engine = naive();
+        let x = engine.new_variable();
+        let value = Guarded::new();
+        let cell = value.clone();
+        let operator: Operator = engine.op("").writes([x]).operator(move |_| cell.step()).unwrap();
+        let (theirs, again) = (engine.clone(), operator.clone());
+        let other = thread::spawn(move || theirs.push(&again, Context::cpu(0), 0).unwrap());
+        engine.push(&operator, Context::cpu(0), 0).unwrap();
+        drop(operator);
+        other.join().unwrap();
+        engine.wait_for_all().unwrap();
+        assert_eq!((value.get(), engine.version(x).unwrap()), (2, 2));
+    });
+}
+
+/// A deletion races with a push; then the place is used again. Returns whether the push came first.
+fn delete_against(engine: &Engine, push: impl FnOnce(Engine, Variable, Guarded) -> bool + Send + 'static) {
+    let x = engine.new_variable();
+    let value = Guarded::new();
+    let (theirs, cell) = (engine.clone(), value.clone());
+    let other = thread::spawn(move || push(theirs, x, cell));
+    let (deleted, last) = (tally(), value.clone());
+    let count = deleted.clone();
+    engine
+        .delete_variable(
+            move |_| {
+                count.fetch_add(1, Relaxed);
+                last.set(last.get() + 10);
+            },
+            Context::cpu(0),
+            x,
+        )
+        .unwrap();
+    let accepted = other.join().unwrap();
+    engine.wait_for_all().unwrap();
+    assert_eq!(deleted.load(Relaxed), 1);
+    assert_eq!(value.get(), 10 + usize::from(accepted), "accepted: {accepted}");
+    assert_eq!(engine.version(x).unwrap_err().kind(), ErrorKind::VariableDeleted);
+    let again = engine.new_variable();
+    assert_eq!(engine.op("").writes([x]).push(|_| ()).unwrap_err().kind(), ErrorKind::VariableDeleted);
+    push_step(engine, again, &value);
+    engine.wait_for_all().unwrap();
+    assert_eq!(engine.version(again).unwrap(), 1);
+}
+
+#[test]
+fn a_push_that_races_with_a_deletion_runs_before_it_or_is_refused() {
+    explore("deletion against a push", 2, 20, || {
+        delete_against(&naive(), |engine, x, value| {
+            match engine.op("").writes([x]).push(move |_| value.step()) {
+                Ok(()) => true,
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::VariableDeleted);
+                    false
+                }
+            }
+        });
+    });
+}
+
+#[test]
+fn blocks_are_used_again_while_another_thread_pushes() {
+    explore("blocks used again", 1, 20, || {
+        let engine = naive();
+        let x = engine.new_variable();
+        let value = Guarded::new();
+        let (theirs, cell) = (engine.clone(), value.clone());
+        let other = thread::spawn(move || push_step(&theirs, x, &cell));
+        // More than a magazine of the models holds.
+        for _ in 0..4 {
+            push_step(&engine, x, &value);
+        }
+        other.join().unwrap();
+        engine.wait_for_all().unwrap();
+        assert_eq!((value.get(), engine.version(x).unwrap()), (5, 5));
+    });
+}
+
+#[test]
+fn stopping_lets_a_push_through_or_refuses_it() {
+    explore("stop against a push", 2, 20, || {
+        let engine = naive();
+        let x = engine.new_variable();
+        let value = Guarded::new();
+        let (theirs, cell) = (engine.clone(), value.clone());
+        let other = thread::spawn(move || match theirs.op("").writes([x]).push(move |_| cell.step()) {
+            Ok(()) => 1,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Stopped);
+                0
+            }
+        });
+        engine.stop().unwrap();
+        let seen = value.get();
+        assert_eq!(seen, other.join().unwrap(), "what was accepted has run when the engine has stopped");
+        engine.start().unwrap();
+        push_step(&engine, x, &value);
+        engine.wait_for_all().unwrap();
+        assert_eq!(value.get(), seen + 1);
+    });
+}
+
+#[test]
+fn stopping_waits_for_a_closure_that_goes_on_after_its_completion() {
+    explore("stop against a closure that outlives its operation", 3, 20, || {
+        let engine = naive();
+        let x = engine.new_variable();
+        let value = Guarded::new();
+        let (theirs, cell) = (engine.clone(), value.clone());
+        let other = thread::spawn(move || {
+            let inner = theirs.clone();
+            theirs
+                .op("")
+                .push_async(move |_, completion| {
+                    completion.complete();
+                    // Inside, so it is not refused.
+                    push_step(&inner, x, &cell);
+                })
+                .map(|()| 1)
+                .unwrap_or(0)
+        });
+        engine.stop().unwrap();
+        let seen = value.get();
+        assert_eq!(seen, other.join().unwrap());
+    });
+}
+
+#[test]
+fn the_last_handle_waits_for_what_is_in_flight() {
+    explore("the end of an engine", 3, 20, || {
+        let engine = naive();
+        let x = engine.new_variable();
+        let value = Guarded::new();
+        let first = value.clone();
+        engine
+            .op("")
+            .writes([x])
+            .push_async(elsewhere(move |completion| {
+                first.step();
+                completion.complete();
+            }))
+            .unwrap();
+        push_step(&engine, x, &value);
+        drop(engine);
+        assert_eq!(value.get(), 2);
+    });
+}

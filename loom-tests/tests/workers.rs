@@ -1,0 +1,185 @@
+//! The whole engine with workers: handing over, stealing, sleeping and waking, the bound, priorities, stopping and the end.
+
+#![cfg(loom)]
+
+use loom::sync::atomic::{AtomicBool, Ordering::*};
+use loom::sync::Notify;
+use loom::thread;
+use loom_tests::{explore, Guarded};
+use seriatim::{Context, Engine, ErrorKind, Kind, Property, Variable, WhenFull};
+use std::sync::Arc;
+
+fn engine(kind: Kind, workers: usize) -> Engine {
+    Engine::builder().kind(kind).cpu_workers(workers).waiters_help(false).build().expect("the settings are valid")
+}
+
+fn push_step(engine: &Engine, variable: Variable, value: &Guarded) {
+    let value = value.clone();
+    engine.op("").writes([variable]).push(move |_| value.step()).expect("the engine runs");
+}
+
+/// Two writes one after the other, and a wait: the worker may sleep at any point of it.
+fn two_writes_and_a_wait(kind: Kind, workers: usize) {
+    let engine = engine(kind, workers);
+    let x = engine.new_variable();
+    let value = Guarded::new();
+    push_step(&engine, x, &value);
+    push_step(&engine, x, &value);
+    engine.wait_for_var(x).unwrap();
+    assert_eq!(value.get(), 2);
+    drop(engine);
+}
+
+#[test]
+fn a_worker_that_sleeps_is_woken_for_what_comes() {
+    explore("one worker of one queue, sleep and wake", 2, 20, || two_writes_and_a_wait(Kind::Pooled, 1));
+    explore("one worker with an inbox, sleep and wake", 2, 20, || two_writes_and_a_wait(Kind::PerDevice, 1));
+}
+
+#[test]
+fn independent_operations_all_run_on_two_workers() {
+    for kind in [Kind::Pooled, Kind::PerDevice] {
+        explore(&format!("two workers, {kind}"), 1, 20, move || {
+            let engine = engine(kind, 2);
+            let [x, y] = [engine.new_variable(), engine.new_variable()];
+            let [a, b] = [Guarded::new(), Guarded::new()];
+            push_step(&engine, x, &a);
+            push_step(&engine, y, &b);
+            engine.wait_for_all().unwrap();
+            assert_eq!((a.get(), b.get()), (1, 1));
+            drop(engine);
+        });
+    }
+}
+
+#[test]
+fn what_a_busy_worker_has_in_its_inbox_is_stolen() {
+    explore("stealing from the inbox of a worker that runs something", 1, 20, || {
+        let engine = engine(Kind::PerDevice, 2);
+        // The first operation ends only when the second has run; both are sent to the first worker.
+        let gate = Arc::new((AtomicBool::new(false), Notify::new()));
+        let opened = gate.clone();
+        let first = engine.op("").context(Context::cpu(1));
+        first
+            .push(move |_| {
+                while !gate.0.load(Acquire) {
+                    gate.1.wait();
+                }
+            })
+            .unwrap();
+        let second = engine.op("").context(Context::cpu(1));
+        second
+            .push(move |_| {
+                opened.0.store(true, Release);
+                opened.1.notify();
+            })
+            .unwrap();
+        engine.wait_for_all().unwrap();
+        drop(engine);
+    });
+}
+
+#[test]
+fn what_a_worker_makes_ready_reaches_the_other() {
+    explore("an operation that makes three ready", 1, 20, || {
+        let engine = engine(Kind::PerDevice, 2);
+        let x = engine.new_variable();
+        let value = Guarded::new();
+        let [a, b] = [engine.new_variable(), engine.new_variable()];
+        push_step(&engine, x, &value);
+        for y in [a, b] {
+            let value = value.clone();
+            engine.op("").reads([x]).writes([y]).push(move |_| assert_eq!(value.get(), 1)).unwrap();
+        }
+        engine.wait_for_all().unwrap();
+        assert_eq!(engine.version(a).unwrap() + engine.version(b).unwrap(), 2);
+        drop(engine);
+    });
+}
+
+#[test]
+fn an_urgent_operation_and_a_copy_find_their_workers() {
+    explore("priorities and the copy worker", 1, 20, || {
+        let engine = engine(Kind::PerDevice, 1);
+        let x = engine.new_variable();
+        let value = Guarded::new();
+        let (first, second) = (value.clone(), value.clone());
+        engine.op("").writes([x]).priority(1).push(move |_| first.step()).unwrap();
+        engine.op("").writes([x]).property(Property::CopyToGpu).push(move |_| second.step()).unwrap();
+        engine.wait_for_all().unwrap();
+        assert_eq!(value.get(), 2);
+        drop(engine);
+    });
+}
+
+#[test]
+fn no_more_is_in_flight_than_the_bound_allows() {
+    explore("the bound, two pushers", 2, 100, || {
+        let engine =
+            Engine::builder().kind(Kind::Naive).bound(1).when_full(WhenFull::Block).build().expect("valid");
+        // Changed without a variable that guards it: only the bound keeps the two apart.
+        let value = Guarded::new();
+        let (theirs, cell) = (engine.clone(), value.clone());
+        let other = thread::spawn(move || {
+            theirs.op("").push(move |_| cell.step()).unwrap();
+        });
+        let cell = value.clone();
+        engine.op("").push(move |_| cell.step()).unwrap();
+        other.join().unwrap();
+        engine.wait_for_all().unwrap();
+        assert_eq!(value.get(), 2);
+    });
+}
+
+#[test]
+fn at_the_bound_a_push_waits_for_a_worker_or_is_refused() {
+    for when_full in [WhenFull::Block, WhenFull::Help, WhenFull::WouldBlock] {
+        explore(&format!("the bound with a worker, {when_full}"), 2, 20, move || {
+            let engine = Engine::builder().kind(Kind::Pooled).cpu_workers(1).bound(1).when_full(when_full);
+            let engine = engine.build().expect("the settings are valid");
+            let value = Guarded::new();
+            let mut accepted = 0;
+            for _ in 0..2 {
+                let cell = value.clone();
+                match engine.op("").push(move |_| cell.step()) {
+                    Ok(()) => accepted += 1,
+                    Err(error) => assert_eq!((error.kind(), when_full), (ErrorKind::EngineFull, WhenFull::WouldBlock)),
+                }
+            }
+            engine.wait_for_all().unwrap();
+            assert_eq!(value.get(), accepted);
+            drop(engine);
+        });
+    }
+}
+
+#[test]
+fn a_waiter_that_helps_and_a_worker_run_everything_once() {
+    explore("a waiter that helps", 2, 100, || {
+        let engine = Engine::builder().kind(Kind::Pooled).cpu_workers(1).waiters_help(true).build().unwrap();
+        let [x, y] = [engine.new_variable(), engine.new_variable()];
+        let value = Guarded::new();
+        push_step(&engine, x, &value);
+        push_step(&engine, x, &value);
+        push_step(&engine, y, &Guarded::new());
+        engine.wait_for_var(x).unwrap();
+        assert_eq!(value.get(), 2);
+        drop(engine);
+    });
+}
+
+#[test]
+fn stopping_and_starting_again_loses_nothing() {
+    explore("stop and start with a worker", 2, 20, || {
+        let engine = engine(Kind::Pooled, 1);
+        let x = engine.new_variable();
+        let value = Guarded::new();
+        push_step(&engine, x, &value);
+        engine.stop().unwrap();
+        assert_eq!(value.get(), 1);
+        engine.start().unwrap();
+        push_step(&engine, x, &value);
+        drop(engine);
+        assert_eq!(value.get(), 2);
+    });
+}

@@ -1,0 +1,56 @@
+//! What the engine is made of under loom.
+
+pub use loom::hint::spin_loop;
+pub use loom::sync::atomic::{fence, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering};
+pub use loom::sync::{Mutex, MutexGuard};
+
+/// Loom's own takes no constant initialisers.
+macro_rules! per_thread {
+    ($($(#[$attribute:meta])* static $name:ident: $type:ty = const { $init:expr };)*) => {
+        $(loom::thread_local! { $(#[$attribute])* static $name: $type = $init })*
+    };
+}
+pub(crate) use per_thread as thread_local;
+
+pub mod thread {
+    //! Threads that park as std's do. Loom's own forget that they were unparked when they wait for a mutex meanwhile.
+
+    use loom::sync::Notify;
+    pub use loom::thread::{yield_now, Builder, JoinHandle, ThreadId};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    #[derive(Clone)]
+    pub struct Thread {
+        id: ThreadId,
+        token: Arc<Notify>,
+    }
+
+    loom::thread_local! {
+        static CURRENT: Thread = Thread { id: loom::thread::current().id(), token: Arc::default() }
+    }
+
+    pub fn current() -> Thread {
+        CURRENT.with(Thread::clone)
+    }
+
+    impl Thread {
+        pub fn id(&self) -> ThreadId {
+            self.id
+        }
+
+        pub fn unpark(&self) {
+            self.token.notify();
+        }
+    }
+
+    /// May return for no reason, as std's may.
+    pub fn park() {
+        current().token.wait();
+    }
+
+    /// Time does not pass in a model: a thread that would wait for it lets the others go first.
+    pub fn park_timeout(_: Duration) {
+        yield_now();
+    }
+}
