@@ -69,5 +69,5 @@ pub mod internals {
     pub use crate::operation::block;
     pub use crate::pool::{home, local, magazine, memory, reclaim};
     pub use crate::variable::{access, chain, state};
-    pub use crate::worker::{inbox, queue};
+    pub use crate::worker::{group, inbox, queue, Host};
 }

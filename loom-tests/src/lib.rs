@@ -4,10 +4,12 @@
 
 #![cfg(loom)]
 
+mod blocks;
 mod guarded;
 mod program;
 mod runner;
 
+pub use blocks::Blocks;
 pub use guarded::Guarded;
 pub use program::{Program, Trace, Var};
-pub use runner::explore;
+pub use runner::{explore, spawn};

@@ -1,10 +1,9 @@
 //! Operations for the models: pushed, run and completed by the library's protocol code; what they do is checked.
 
+use crate::Blocks;
 use loom::cell::UnsafeCell;
 use seriatim::internals::access::{Access, Mode, Node, Sink};
-use seriatim::internals::block::{size, Block};
 use seriatim::internals::chain::{self, Chain, Enlisted};
-use std::alloc::{alloc, Layout};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -35,18 +34,12 @@ pub struct Trace {
 pub struct Program {
     vars: Vec<Var>,
     ops: Vec<Vec<(usize, Mode)>>,
-    blocks: Vec<Op>,
+    blocks: Blocks,
     runs: Vec<AtomicUsize>,
     cancelled: Vec<AtomicUsize>,
     spent: Vec<AtomicUsize>,
 }
 
-struct Op(*mut Block);
-
-// SAFETY: blocks are shared as the library shares them: through the protocol.
-unsafe impl Send for Op {}
-// SAFETY: as above.
-unsafe impl Sync for Op {}
 // SAFETY: the values are guarded by the protocol, which is what the models check.
 unsafe impl Sync for Var {}
 // SAFETY: as above.
@@ -82,7 +75,7 @@ impl Program {
                 })
                 .collect(),
             ops: ops.iter().map(|op| op.to_vec()).collect(),
-            blocks: ops.iter().map(|_| Op(new_block())).collect(),
+            blocks: Blocks::new(ops.len()),
             runs: counters(),
             cancelled: counters(),
             spent: counters(),
@@ -95,13 +88,13 @@ impl Program {
     }
 
     fn number(&self, node: *mut Node) -> usize {
-        self.blocks.iter().position(|op| op.0.cast() == node).expect("a block of this program")
+        self.blocks.iter().position(|block| *block == node.addr()).expect("a block of this program")
     }
 
     /// Pushes an operation, and runs what becomes ready on this thread.
     pub fn push(&self, op: usize) -> Enlisted {
         let mut found = Found { program: self, ready: Vec::new() };
-        let node: *mut Node = self.blocks[op].0.cast();
+        let node: *mut Node = self.blocks.pointer(op).cast();
         // SAFETY: each operation is pushed once, its accesses are in order, and blocks are never reused within an execution.
         let enlisted = unsafe {
             node.write(Node::new(self.ops[op].len() as u32));
@@ -215,14 +208,4 @@ impl Program {
 
 fn pairs(count: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..count).flat_map(move |second| (0..second).map(move |first| (first, second)))
-}
-
-fn new_block() -> *mut Block {
-    let layout = Layout::from_size_align(size(0), std::mem::align_of::<Block>()).expect("a valid layout");
-    // SAFETY: fresh memory of the right size. It is not freed: within an execution blocks live for ever, and an execution is small.
-    unsafe {
-        let block = alloc(layout).cast::<Block>();
-        Block::initialise(block, 0);
-        block
-    }
 }

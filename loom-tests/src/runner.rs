@@ -1,26 +1,47 @@
 //! Runs a model and says how much of it there was.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread::{self, JoinHandle};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
 
+/// Whether a thread that a model spawns goes on first.
+static THEIRS_FIRST: AtomicBool = AtomicBool::new(false);
+
 /// Explores `model` within the preemption bound `preemptions`, and fails if that took fewer than `floor` executions: a model whose
 /// atomics are not loom's completes in one.
+///
+/// It is explored twice: once with the spawning thread going on first, once with the spawned ones. Loom reorders what it knows to be in
+/// conflict, and of each word it remembers the last access only: a load hides an earlier load of another thread from the exchange that
+/// comes after it. From the other end the same pair is an exchange and a load after it, which it sees.
 pub fn explore(name: &str, preemptions: usize, floor: usize, model: impl Fn() + Sync + Send + 'static) {
     let executions = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&executions);
+    let model = Arc::new(model);
     let begin = Instant::now();
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 20_000;
-    builder.check(move || {
-        count.fetch_add(1, Ordering::Relaxed);
-        model();
-    });
+    for theirs_first in [false, true] {
+        THEIRS_FIRST.store(theirs_first, Ordering::Relaxed);
+        let (count, model) = (Arc::clone(&executions), Arc::clone(&model));
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(preemptions);
+        builder.max_branches = 20_000;
+        builder.check(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+            model();
+        });
+    }
     let executions = executions.load(Ordering::Relaxed);
     println!(
         "model {name}: {executions} executions, at most {preemptions} preemptions, {:.1} s",
         begin.elapsed().as_secs_f64()
     );
     assert!(executions >= floor, "model {name} is vacuous: {executions} executions, expected {floor} or more");
+}
+
+/// Spawns a thread of a model. Which of the two goes on first changes: see [`explore`].
+pub fn spawn<T: 'static>(body: impl FnOnce() -> T + 'static) -> JoinHandle<T> {
+    let spawned = thread::spawn(body);
+    if THEIRS_FIRST.load(Ordering::Relaxed) {
+        thread::yield_now();
+    }
+    spawned
 }

@@ -1,92 +1,138 @@
-//! The inbox: nothing is lost or given out twice, and a sleeping owner is always woken.
+//! The inbox: nothing is lost or given out twice, what is taken is seen as it was pushed, and a sleeping owner is always woken.
 
 #![cfg(loom)]
 
 use loom::thread;
-use loom_tests::explore;
+use loom_tests::{explore, spawn, Blocks, Guarded};
 use seriatim::internals::block::Block;
 use seriatim::internals::inbox::{Inbox, Met};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// Blocks of std's memory, as many as needed: an inbox only looks at their links.
-fn blocks(count: usize) -> Vec<usize> {
-    (0..count)
-        .map(|_| {
-            let block = Box::into_raw(Box::<std::mem::MaybeUninit<Block>>::new_uninit()).cast::<Block>();
-            // SAFETY: fresh memory of the right size and alignment. It is not freed.
-            unsafe { Block::initialise(block, 0) };
-            block.expose_provenance()
-        })
-        .collect()
+/// An inbox, and operations that are written before they are pushed.
+struct Model {
+    inbox: Inbox,
+    blocks: Blocks,
+    values: Vec<Guarded>,
 }
 
-fn pointer(block: usize) -> *mut Block {
-    std::ptr::with_exposed_provenance_mut(block)
-}
-
-fn count(mut list: *mut Block) -> usize {
-    let mut count = 0;
-    while !list.is_null() {
-        count += 1;
-        // SAFETY: the list was taken, so it is ours.
-        list = unsafe { (*list).link };
+impl Model {
+    fn new(count: usize) -> Arc<Model> {
+        let values = (0..count).map(|_| Guarded::new()).collect();
+        Arc::new(Model { inbox: Inbox::new(), blocks: Blocks::new(count), values })
     }
-    count
+
+    fn push(&self, number: usize) -> Met {
+        self.values[number].set(1);
+        let block = self.blocks.pointer(number);
+        // SAFETY: each is pushed by one thread, once.
+        unsafe { self.inbox.push(block, block) }
+    }
+
+    /// Takes what there is; says how many.
+    fn take(&self) -> usize {
+        let mut list: *mut Block = self.inbox.take();
+        let mut count = 0;
+        while !list.is_null() {
+            count += 1;
+            let number = self.blocks.iter().position(|block| *block == list.addr()).expect("one of ours");
+            assert_eq!(self.values[number].get(), 1, "taken twice, or not as it was pushed");
+            self.values[number].set(2);
+            // SAFETY: the list was taken, so it is ours.
+            list = unsafe { (*list).link };
+        }
+        count
+    }
 }
 
 #[test]
 fn two_pushers_and_two_takers_lose_nothing() {
-    explore("inbox, two pushers, owner and thief", 3, 50, || {
-        let inbox = Arc::new(Inbox::new());
-        let all = blocks(2);
-        let pushers: Vec<_> = all
-            .iter()
-            .map(|block| {
-                let (inbox, block) = (inbox.clone(), *block);
-                thread::spawn(move || {
-                    // SAFETY: the block is this thread's.
-                    let _ = unsafe { inbox.push(pointer(block), pointer(block)) };
-                    count(inbox.take())
+    explore("inbox, two pushers, owner and thief", 3, 500, || {
+        let model = Model::new(2);
+        let pushers: Vec<_> = (0..2)
+            .map(|number| {
+                let model = model.clone();
+                spawn(move || {
+                    let _ = model.push(number);
+                    model.take()
                 })
             })
             .collect();
-        let mut taken = count(inbox.take());
+        let mut taken = model.take();
         for pusher in pushers {
             taken += pusher.join().unwrap();
         }
-        taken += count(inbox.take());
-        assert_eq!(taken, 2);
+        assert_eq!(taken + model.take(), 2);
     });
 }
 
 #[test]
 fn a_sleeping_owner_is_woken() {
     explore("inbox, sleep and wake", 3, 20, || {
-        let inbox = Arc::new(Inbox::new());
-        let block = blocks(1)[0];
-        let owner = {
-            let inbox = inbox.clone();
-            thread::spawn(move || loop {
-                let list = inbox.take();
-                if !list.is_null() {
-                    return count(list);
+        let model = Model::new(1);
+        // What the pusher needs to wake the owner: it finds it, because the owner wrote it before it fell asleep.
+        let handle = Guarded::new();
+        let (theirs, written) = (model.clone(), handle.clone());
+        let owner = spawn(move || {
+            written.set(1);
+            loop {
+                let count = theirs.take();
+                if count > 0 {
+                    return count;
                 }
-                if !inbox.start_looking() || !inbox.fall_asleep() {
+                if !theirs.inbox.start_looking() || !theirs.inbox.fall_asleep() {
                     continue;
                 }
-                while inbox.is_asleep() {
+                while theirs.inbox.is_asleep() {
                     thread::park();
                 }
-                let _ = inbox.stop_looking();
-            })
-        };
-        // SAFETY: the block is this thread's.
-        let met = unsafe { inbox.push(pointer(block), pointer(block)) };
-        if met == Met::Asleep {
+                let _ = theirs.inbox.stop_looking();
+            }
+        });
+        if model.push(0) == Met::Asleep {
+            assert_eq!(handle.get(), 1);
             owner.thread().unpark();
         }
         assert_eq!(owner.join().unwrap(), 1);
-        assert_eq!(inbox.take(), null_mut());
+        assert_eq!(model.inbox.take(), null_mut());
+    });
+}
+
+#[test]
+fn an_owner_that_a_thief_was_at_sleeps_and_is_woken_all_the_same() {
+    explore("inbox, owner, thief and pusher", 2, 100, || {
+        let model = Model::new(2);
+        let theirs = model.clone();
+        let owner = spawn(move || {
+            let mut count = theirs.take();
+            // The thief ends by saying how many it has.
+            while count == 0 {
+                if theirs.inbox.start_looking() {
+                    if theirs.inbox.fall_asleep() {
+                        while theirs.inbox.is_asleep() {
+                            thread::park();
+                        }
+                    }
+                    if !theirs.inbox.stop_looking() {
+                        count += theirs.take();
+                    }
+                } else {
+                    count += theirs.take();
+                }
+            }
+            count
+        });
+        let other = model.clone();
+        let thief = spawn(move || other.take());
+        let wake = |met| {
+            if met == Met::Asleep {
+                owner.thread().unpark();
+            }
+        };
+        wake(model.push(0));
+        let stolen = thief.join().unwrap();
+        wake(model.push(1));
+        let taken = owner.join().unwrap();
+        assert_eq!(stolen + taken + model.take(), 2);
     });
 }

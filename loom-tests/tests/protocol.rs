@@ -2,18 +2,17 @@
 
 #![cfg(loom)]
 
-use loom::thread;
-use loom_tests::{explore, Program};
+use loom_tests::{explore, spawn, Program};
 use seriatim::internals::access::Mode::{self, Delete, Read, Write};
 
-const MODES: [Mode; 2] = [Read, Write];
+const MODES: [Mode; 3] = [Read, Write, Delete];
 
 /// Two threads push `ops`, dealt out in turn; each runs what it makes ready.
 fn two_pushers(vars: usize, ops: &[&[(usize, Mode)]]) {
     let program = Program::new(vars, ops);
     let other = program.clone();
     let count = ops.len();
-    let pusher = thread::spawn(move || {
+    let pusher = spawn(move || {
         for op in (1..count).step_by(2) {
             let _ = other.push(op);
         }
@@ -25,13 +24,54 @@ fn two_pushers(vars: usize, ops: &[&[(usize, Mode)]]) {
     program.check();
 }
 
+/// As [`two_pushers`], where one operation deletes the variable. What a thread pushes after it has pushed the deletion is cancelled; what the
+/// other pushes runs before the deletion or is cancelled.
+fn two_pushers_with_a_deletion(ops: &[&[(usize, Mode)]]) {
+    let deletion = ops.iter().position(|op| op[0].1 == Delete).expect("one of them deletes");
+    let program = Program::new(1, ops);
+    let other = program.clone();
+    let count = ops.len();
+    let pusher = spawn(move || {
+        for op in (1..count).step_by(2) {
+            let _ = other.push(op);
+        }
+    });
+    for op in (0..count).step_by(2) {
+        let _ = program.push(op);
+    }
+    pusher.join().unwrap();
+    let trace = program.trace();
+    assert_eq!((trace.runs[deletion], trace.writes[0].last()), (1, Some(&deletion)), "{trace:?}");
+    for op in (0..count).filter(|op| *op != deletion) {
+        assert_eq!(trace.runs[op] + trace.cancelled[op], 1, "{trace:?}");
+        let same_thread = op % 2 == deletion % 2;
+        assert!(!same_thread || (trace.runs[op] == 1) == (op < deletion), "{trace:?}");
+    }
+    assert!(trace.spent.iter().all(|spent| *spent == 1), "{trace:?}");
+    assert!(program.is_closed(0), "a late swing has moved the tail of a deleted variable");
+}
+
+fn explore_modes(modes: &[Mode], preemptions: usize, floor: usize) {
+    let deletions = modes.iter().filter(|mode| **mode == Delete).count();
+    if deletions > 1 {
+        return; // A handle can be deleted once.
+    }
+    let modes = modes.to_vec();
+    explore(&format!("one variable, {modes:?}"), preemptions, floor, move || {
+        let claims: Vec<[(usize, Mode); 1]> = modes.iter().map(|mode| [(0, *mode)]).collect();
+        let ops: Vec<&[(usize, Mode)]> = claims.iter().map(|claim| &claim[..]).collect();
+        match deletions {
+            0 => two_pushers(1, &ops),
+            _ => two_pushers_with_a_deletion(&ops),
+        }
+    });
+}
+
 #[test]
 fn every_pair_on_one_variable() {
     for first in MODES {
         for second in MODES {
-            explore(&format!("pair {first:?} {second:?}"), 3, 20, move || {
-                two_pushers(1, &[&[(0, first)], &[(0, second)]]);
-            });
+            explore_modes(&[first, second], 3, 20);
         }
     }
 }
@@ -41,9 +81,7 @@ fn every_triple_on_one_variable() {
     for first in MODES {
         for second in MODES {
             for third in MODES {
-                explore(&format!("triple {first:?} {second:?} {third:?}"), 2, 100, move || {
-                    two_pushers(1, &[&[(0, first)], &[(0, second)], &[(0, third)]]);
-                });
+                explore_modes(&[first, second, third], 2, 100);
             }
         }
     }
@@ -76,7 +114,7 @@ fn three_pushers_of_one_write_each() {
         let pushers: Vec<_> = (1..3)
             .map(|op| {
                 let program = program.clone();
-                thread::spawn(move || {
+                spawn(move || {
                     let _ = program.push(op);
                 })
             })
@@ -91,33 +129,11 @@ fn three_pushers_of_one_write_each() {
 }
 
 #[test]
-fn a_deletion_is_the_last_use() {
-    for mode in MODES {
-        explore(&format!("delete against {mode:?}"), 3, 20, move || {
-            let program = Program::new(1, &[&[(0, Delete)], &[(0, mode)]]);
-            let other = program.clone();
-            let pusher = thread::spawn(move || {
-                let _ = other.push(1);
-            });
-            let _ = program.push(0);
-            pusher.join().unwrap();
-            let trace = program.trace();
-            assert_eq!(trace.runs[0], 1);
-            // The other one came before it and ran, or after it and was cancelled.
-            assert_eq!(trace.runs[1] + trace.cancelled[1], 1, "{trace:?}");
-            assert_eq!(trace.writes[0].last(), Some(&0));
-            assert_eq!(trace.spent, [1, 1]);
-            assert!(program.is_closed(0), "a late swing has moved the tail of a deleted variable");
-        });
-    }
-}
-
-#[test]
 fn a_deletion_of_one_of_two_variables() {
     explore("delete against an operation on two variables", 2, 200, || {
         let program = Program::new(2, &[&[(1, Delete)], &[(0, Write), (1, Write)], &[(0, Write)]]);
         let other = program.clone();
-        let pusher = thread::spawn(move || {
+        let pusher = spawn(move || {
             let _ = other.push(1);
         });
         let _ = program.push(0);
@@ -127,23 +143,5 @@ fn a_deletion_of_one_of_two_variables() {
         assert_eq!((trace.runs[0], trace.runs[2]), (1, 1));
         assert_eq!(trace.runs[1] + trace.cancelled[1], 1, "{trace:?}");
         assert_eq!(trace.writes[1].last(), Some(&0));
-    });
-}
-
-#[test]
-fn a_late_swing_does_not_disturb_a_deleted_variable() {
-    explore("write and delete against write", 2, 500, || {
-        let program = Program::new(1, &[&[(0, Write)], &[(0, Delete)], &[(0, Write)]]);
-        let other = program.clone();
-        let pusher = thread::spawn(move || {
-            let _ = other.push(2);
-        });
-        let _ = program.push(0);
-        let _ = program.push(1);
-        pusher.join().unwrap();
-        let trace = program.trace();
-        assert_eq!((trace.runs[0], trace.runs[1]), (1, 1));
-        assert_eq!(trace.runs[2] + trace.cancelled[2], 1, "{trace:?}");
-        assert!(program.is_closed(0), "the tail of a deleted variable has moved: {trace:?}");
     });
 }

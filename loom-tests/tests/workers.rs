@@ -1,13 +1,10 @@
-//! The whole engine with workers: handing over, stealing, sleeping and waking, the bound, priorities, stopping and the end.
+//! The whole engine with a worker: handing over, sleeping and waking, the bound, priorities, stopping and the end. Several workers are in
+//! `group.rs`, without an engine around them: with it, three threads take too many steps.
 
 #![cfg(loom)]
 
-use loom::sync::atomic::{AtomicBool, Ordering::*};
-use loom::sync::Notify;
-use loom::thread;
-use loom_tests::{explore, Guarded};
-use seriatim::{Context, Engine, ErrorKind, Kind, Property, Variable, WhenFull};
-use std::sync::Arc;
+use loom_tests::{explore, spawn, Guarded};
+use seriatim::{Engine, ErrorKind, Kind, Property, Variable, WhenFull};
 
 fn engine(kind: Kind, workers: usize) -> Engine {
     Engine::builder().kind(kind).cpu_workers(workers).waiters_help(false).build().expect("the settings are valid")
@@ -37,67 +34,6 @@ fn a_worker_that_sleeps_is_woken_for_what_comes() {
 }
 
 #[test]
-fn independent_operations_all_run_on_two_workers() {
-    for kind in [Kind::Pooled, Kind::PerDevice] {
-        explore(&format!("two workers, {kind}"), 1, 20, move || {
-            let engine = engine(kind, 2);
-            let [x, y] = [engine.new_variable(), engine.new_variable()];
-            let [a, b] = [Guarded::new(), Guarded::new()];
-            push_step(&engine, x, &a);
-            push_step(&engine, y, &b);
-            engine.wait_for_all().unwrap();
-            assert_eq!((a.get(), b.get()), (1, 1));
-            drop(engine);
-        });
-    }
-}
-
-#[test]
-fn what_a_busy_worker_has_in_its_inbox_is_stolen() {
-    explore("stealing from the inbox of a worker that runs something", 1, 20, || {
-        let engine = engine(Kind::PerDevice, 2);
-        // The first operation ends only when the second has run; both are sent to the first worker.
-        let gate = Arc::new((AtomicBool::new(false), Notify::new()));
-        let opened = gate.clone();
-        let first = engine.op("").context(Context::cpu(1));
-        first
-            .push(move |_| {
-                while !gate.0.load(Acquire) {
-                    gate.1.wait();
-                }
-            })
-            .unwrap();
-        let second = engine.op("").context(Context::cpu(1));
-        second
-            .push(move |_| {
-                opened.0.store(true, Release);
-                opened.1.notify();
-            })
-            .unwrap();
-        engine.wait_for_all().unwrap();
-        drop(engine);
-    });
-}
-
-#[test]
-fn what_a_worker_makes_ready_reaches_the_other() {
-    explore("an operation that makes three ready", 1, 20, || {
-        let engine = engine(Kind::PerDevice, 2);
-        let x = engine.new_variable();
-        let value = Guarded::new();
-        let [a, b] = [engine.new_variable(), engine.new_variable()];
-        push_step(&engine, x, &value);
-        for y in [a, b] {
-            let value = value.clone();
-            engine.op("").reads([x]).writes([y]).push(move |_| assert_eq!(value.get(), 1)).unwrap();
-        }
-        engine.wait_for_all().unwrap();
-        assert_eq!(engine.version(a).unwrap() + engine.version(b).unwrap(), 2);
-        drop(engine);
-    });
-}
-
-#[test]
 fn an_urgent_operation_and_a_copy_find_their_workers() {
     explore("priorities and the copy worker", 1, 20, || {
         let engine = engine(Kind::PerDevice, 1);
@@ -115,12 +51,11 @@ fn an_urgent_operation_and_a_copy_find_their_workers() {
 #[test]
 fn no_more_is_in_flight_than_the_bound_allows() {
     explore("the bound, two pushers", 2, 100, || {
-        let engine =
-            Engine::builder().kind(Kind::Naive).bound(1).when_full(WhenFull::Block).build().expect("valid");
+        let engine = Engine::builder().kind(Kind::Naive).bound(1).when_full(WhenFull::Block).build().expect("valid");
         // Changed without a variable that guards it: only the bound keeps the two apart.
         let value = Guarded::new();
         let (theirs, cell) = (engine.clone(), value.clone());
-        let other = thread::spawn(move || {
+        let other = spawn(move || {
             theirs.op("").push(move |_| cell.step()).unwrap();
         });
         let cell = value.clone();

@@ -247,7 +247,8 @@ unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own,
                 return Step::Done;
             }
             // 3.
-            if mutate!("helping-dropped": false, !tail_node.is_null()) && Node::progress(tail_node) < (*tail_node).count {
+            if mutate!("helping-dropped": false, !tail_node.is_null()) && Node::progress(tail_node) < (*tail_node).count
+            {
                 return Step::Blocked(tail_node);
             }
             // 4. Release: the next access was released to us by its linker, we pass it on. A failure means that another thread

@@ -134,7 +134,7 @@ impl Group {
         Ok(())
     }
 
-    /// Ends the workers once they have run what they have.
+    /// Ends the workers. Everything that was submitted has been run: they look at what else there is only once.
     pub fn stop(&self) {
         let mut threads = self.threads.lock();
         self.started.store(false, Relaxed);

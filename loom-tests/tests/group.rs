@@ -1,0 +1,129 @@
+//! A group of two workers, without an engine around it: nothing is lost, run twice or left lying beside a worker that has nothing to do.
+
+#![cfg(loom)]
+
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use loom::sync::Notify;
+use loom_tests::{explore, Blocks, Guarded};
+use seriatim::internals::block::Block;
+use seriatim::internals::group::{Group, IdlePolicy, Plan};
+use seriatim::internals::Host;
+use std::sync::{Arc, OnceLock};
+
+/// Runs operations: each has a number and a value of its own.
+struct Numbered {
+    ran: Vec<Guarded>,
+    blocks: Blocks,
+    /// What an operation does beside counting.
+    body: fn(&Numbered, usize),
+    group: OnceLock<Arc<Group>>,
+    opened: AtomicBool,
+    gate: Notify,
+    ended: AtomicUsize,
+    end: Notify,
+}
+
+impl Host for Numbered {
+    unsafe fn run(self: &Arc<Self>, block: *mut Block, worker: Option<usize>) {
+        assert!(worker.is_some_and(|worker| worker < 2));
+        let number = self.blocks.iter().position(|known| *known == block.addr()).expect("one of ours");
+        self.ran[number].step();
+        (self.body)(self, number);
+        if self.ended.fetch_add(1, AcqRel) + 1 == self.ran.len() {
+            self.end.notify();
+        }
+    }
+
+    fn idle(&self) {}
+}
+
+impl Numbered {
+    fn submit(&self, number: usize, preferred: Option<usize>) {
+        let block = self.blocks.pointer(number);
+        // SAFETY: each operation is submitted once.
+        unsafe { self.group.get().expect("set").submit(block, preferred) }
+    }
+
+    fn open(&self) {
+        self.opened.store(true, Release);
+        self.gate.notify();
+    }
+
+    fn pass(&self) {
+        while !self.opened.load(Acquire) {
+            self.gate.wait();
+        }
+    }
+}
+
+/// Two workers that are up; `push` is explored, then everything must have run once. How they come up is not explored.
+fn two_workers(shared: bool, count: usize, body: fn(&Numbered, usize), push: impl FnOnce(&Numbered)) {
+    loom::stop_exploring();
+    let group = Arc::new(Group::new(Plan { name: "", workers: 2, shared, idle: IdlePolicy::Park, cores: Vec::new() }));
+    let host = Arc::new(Numbered {
+        ran: (0..count).map(|_| Guarded::new()).collect(),
+        blocks: Blocks::new(count),
+        body,
+        group: OnceLock::from(group.clone()),
+        opened: AtomicBool::new(false),
+        gate: Notify::new(),
+        ended: AtomicUsize::new(0),
+        end: Notify::new(),
+    });
+    group.start(&host).unwrap();
+    // Until both sleep.
+    (0..20).for_each(|_| loom::thread::yield_now());
+    loom::explore();
+    push(&host);
+    while host.ended.load(Acquire) < count {
+        host.end.wait();
+    }
+    loom::stop_exploring();
+    group.stop();
+    assert!(host.ran.iter().all(|value| value.get() == 1), "an operation was lost or ran twice");
+}
+
+#[test]
+fn two_operations_run_on_two_workers() {
+    explore("two workers of one queue", 1, 20, || {
+        two_workers(true, 2, |_, _| (), |host| (0..2).for_each(|number| host.submit(number, None)));
+    });
+    explore("two workers with inboxes", 1, 20, || {
+        two_workers(false, 2, |_, _| (), |host| (0..2).for_each(|number| host.submit(number, Some(number))));
+    });
+}
+
+#[test]
+fn what_lies_in_the_inbox_of_a_worker_that_runs_something_is_stolen() {
+    explore("stealing from an inbox", 1, 20, || {
+        // The first ends only when the second has run; both are sent to the first worker.
+        let body = |host: &Numbered, number| if number == 0 { host.pass() } else { host.open() };
+        two_workers(false, 2, body, |host| (0..2).for_each(|number| host.submit(number, Some(0))));
+    });
+}
+
+#[test]
+fn what_a_worker_makes_ready_is_run_by_the_other() {
+    explore("stealing what a worker has laid out", 1, 20, || {
+        // The first makes the second and the third ready, on its own seat. The second ends only when the third has run.
+        let body = |host: &Numbered, number| match number {
+            0 => (1..3).for_each(|number| host.submit(number, None)),
+            1 => host.pass(),
+            _ => host.open(),
+        };
+        two_workers(false, 3, body, |host| host.submit(0, Some(0)));
+    });
+}
+
+#[test]
+fn workers_that_all_sleep_are_woken() {
+    explore("two workers asleep", 1, 20, || {
+        // One after the other, so that both may sleep in between.
+        let body = |host: &Numbered, _| host.open();
+        two_workers(false, 2, body, |host| {
+            host.submit(0, Some(0));
+            host.pass();
+            host.submit(1, Some(0));
+        });
+    });
+}
