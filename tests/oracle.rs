@@ -11,6 +11,8 @@
 #[path = "oracle/check.rs"]
 mod check;
 mod common;
+#[path = "oracle/generate.rs"]
+mod generate;
 #[path = "oracle/order.rs"]
 mod order;
 #[path = "oracle/plan.rs"]
@@ -22,16 +24,9 @@ mod run;
 #[path = "oracle/world.rs"]
 mod world;
 
-use program::{Program, Shape};
+use program::Program;
 use proptest::prelude::*;
-use seriatim::Engine;
 use std::sync::{Arc, Mutex};
-
-fn engine(shape: &Shape) -> Engine {
-    let builder = Engine::builder().kind(shape.kind).cpu_workers(shape.workers).priority_workers(2).idle(shape.idle);
-    let builder = builder.bound(shape.bound).when_full(shape.when_full).waiters_help(shape.waiters_help);
-    builder.build().expect("the settings are valid")
-}
 
 /// Counts of what was run, to show that the programs are what they should be.
 #[derive(Default, Debug)]
@@ -60,8 +55,8 @@ impl Totals {
 
 /// Runs the program of a seed, a few times on one engine: the later runs find the variables' places used before.
 fn run_seed(seed: u64, totals: &mut Totals) {
-    let program = program::random(seed);
-    let engine = engine(&program.shape);
+    let program = generate::random(seed);
+    let engine = program.shape.engine();
     for round in 0..3 {
         let outcome = run::execute(&engine, program.clone());
         if let Err(error) = check::check(&outcome) {
@@ -116,14 +111,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, max_shrink_iters: 2_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn small_random_programs_run_in_one_serial_order(program in program::small()) {
+    fn small_random_programs_run_in_one_serial_order(program in generate::small()) {
         small_program(program)?;
     }
 }
 
 /// Runs a small program several times, since the same program runs in many ways.
 fn small_program(program: Program) -> Result<(), TestCaseError> {
-    let engine = engine(&program.shape);
+    let engine = program.shape.engine();
     for _ in 0..4 {
         let outcome = run::execute(&engine, program.clone());
         check::check(&outcome).map_err(TestCaseError::fail)?;

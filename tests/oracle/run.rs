@@ -221,7 +221,11 @@ fn make_operator(world: &Arc<World>, index: usize) -> Operator {
 
 /// Runs a program to its end.
 pub fn execute(engine: &Engine, program: Program) -> Outcome {
-    let plan = Plan::new(program);
+    execute_plan(engine, Plan::new(program))
+}
+
+/// Runs a program that is laid out already.
+pub fn execute_plan(engine: &Engine, plan: Plan) -> Outcome {
     let variables = plan.program.shape.variables;
     let world = Arc::new(World {
         tokens: (0..variables).map(|_| engine.new_variable()).collect(),

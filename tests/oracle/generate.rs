@@ -1,0 +1,166 @@
+//! Where the oracle's programs come from: large random ones of a seed, and small ones that shrink.
+
+use crate::common::Random;
+use crate::program::*;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use seriatim::{IdlePolicy, Kind, Property, WhenFull};
+
+/// How often things happen in one program.
+struct Rates {
+    fails: usize,
+    nested: usize,
+    asynchronous: usize,
+    plain: usize,
+    wide: usize,
+    deletes: usize,
+    waits: usize,
+    work: usize,
+}
+
+/// The program of a seed.
+pub fn random(seed: u64) -> Program {
+    let mut random = Random(seed);
+    let r = &mut random;
+    let shape = Shape {
+        kind: r.pick(&[Kind::Naive, Kind::Pooled, Kind::PerDevice, Kind::PerDevice]),
+        workers: r.between(1, 4),
+        idle: r.pick(&[IdlePolicy::SpinThenPark, IdlePolicy::SpinThenPark, IdlePolicy::Park]),
+        waiters_help: r.chance(60),
+        bound: r.pick(&[0, 0, 0, 3, 50]),
+        when_full: r.pick(&[WhenFull::Block, WhenFull::Help, WhenFull::WouldBlock]),
+        variables: r.pick(&[1, 2, 3, 5, 8, 16, 40, 100]),
+        watched: r.chance(5),
+    };
+    let fails = r.pick(&[0, 0, 0, 1, 1, 2, 4, 15]);
+    let rates = Rates {
+        fails,
+        nested: r.pick(&[0, 0, 0, 3, 10]),
+        asynchronous: r.pick(&[0, 5, 30]),
+        plain: r.pick(&[30, 90, 100]),
+        wide: r.pick(&[0, 2, 10]),
+        deletes: r.pick(&[0, 0, 2, 10]),
+        // What failed stops what depends on it until someone waits.
+        waits: if fails > 0 { r.pick(&[1, 5, 15]) } else { r.pick(&[0, 0, 1, 3]) },
+        work: r.pick(&[0, 0, 20, 200]),
+    };
+    let pushers = r.pick(&[1, 1, 1, 2, 3]);
+    let steps = r.pick(&[100, 500, 1_000, 3_000]) / pushers;
+    let variables = shape.variables;
+    let operators: Vec<Template> = (0..r.pick(&[0, 1, 3])).map(|_| template(r, variables, &rates)).collect();
+    let mut step = |_| {
+        // Few deletions, or nothing is left to use.
+        if r.below(1_000) < rates.deletes {
+            return Step::Delete(r.below(variables));
+        }
+        if r.chance(rates.waits) {
+            return if r.chance(20) { Step::WaitForAll } else { Step::WaitFor(r.below(variables)) };
+        }
+        if r.below(2_000) == 0 {
+            return Step::Restart;
+        }
+        if !operators.is_empty() && r.chance(10) {
+            return Step::Use(r.below(operators.len()), r.below(5) as i32 - 2);
+        }
+        Step::Push(operation(r, variables, &rates, 2))
+    };
+    let pushers = (0..pushers).map(|_| (0..steps).map(&mut step).collect()).collect();
+    Program { shape, operators, pushers }.tamed()
+}
+
+fn operation(r: &mut Random, variables: usize, rates: &Rates, depth: usize) -> Operation {
+    let nested = if depth > 0 && r.chance(rates.nested) { r.between(1, 3) } else { 0 };
+    Operation {
+        template: template(r, variables, rates),
+        priority: if r.chance(rates.plain) { 0 } else { r.below(7) as i32 - 3 },
+        context: if r.chance(rates.plain) { 0 } else { r.below(6) as u32 },
+        large: r.chance(5),
+        nested: (0..nested).map(|_| operation(r, variables, rates, depth - 1)).collect(),
+    }
+}
+
+fn template(r: &mut Random, variables: usize, rates: &Rates) -> Template {
+    let wide = r.chance(rates.wide);
+    let (reads, writes) = if wide { (r.below(25), r.below(12)) } else { (r.below(4), r.pick(&[0, 1, 1, 1, 2])) };
+    let bad = r.chance(rates.fails);
+    let asynchronous = r.chance(rates.asynchronous);
+    let among = if bad { &BAD[..] } else { &GOOD };
+    let fitting: Vec<Body> = among.iter().copied().filter(|body| body.is_async() == asynchronous).collect();
+    Template {
+        reads: (0..reads).map(|_| r.below(variables)).collect(),
+        writes: (0..writes).map(|_| r.below(variables)).collect(),
+        property: if r.chance(rates.plain) { Property::Normal } else { r.pick(&PROPERTIES) },
+        body: r.pick(&fitting),
+        work: if rates.work > 0 && r.chance(50) { r.below(rates.work) as u32 } else { 0 },
+    }
+}
+
+// ---- Small programs that shrink ----
+
+/// Programs of a few steps, for proptest: what fails is cut down to what is needed to fail.
+pub fn small() -> impl Strategy<Value = Program> {
+    const VARIABLES: usize = 5;
+    let shape = (
+        select(&[Kind::Naive, Kind::Pooled, Kind::PerDevice][..]),
+        1..4usize,
+        any::<bool>(),
+        select(&[0usize, 0, 1, 4][..]),
+        select(&[WhenFull::Block, WhenFull::Help, WhenFull::WouldBlock][..]),
+    );
+    let shape = shape.prop_map(|(kind, workers, waiters_help, bound, when_full)| Shape {
+        kind,
+        workers,
+        idle: IdlePolicy::default(),
+        waiters_help,
+        bound,
+        when_full,
+        variables: VARIABLES,
+        watched: false,
+    });
+    let step = prop_oneof![
+        20 => small_operation(VARIABLES).prop_map(Step::Push),
+        4 => (0..2usize, -2..3i32).prop_map(|(operator, priority)| Step::Use(operator, priority)),
+        1 => (0..VARIABLES).prop_map(Step::Delete),
+        3 => (0..VARIABLES).prop_map(Step::WaitFor),
+        1 => Just(Step::WaitForAll),
+        1 => Just(Step::Restart),
+    ];
+    let operators = vec(small_template(VARIABLES), 2);
+    (shape, operators, vec(vec(step, 0..40), 1..4), any::<bool>()).prop_map(|(shape, operators, pushers, may_fail)| {
+        let mut program = Program { shape, operators, pushers };
+        if !may_fail {
+            program.templates(&mut |template| template.body = template.body.mended());
+        }
+        program.tamed()
+    })
+}
+
+fn small_template(variables: usize) -> impl Strategy<Value = Template> {
+    let body = prop_oneof![12 => select(&GOOD[..]), 1 => select(&BAD[..])];
+    let lists = (vec(0..variables, 0..4), vec(0..variables, 0..3));
+    (lists, select(&PROPERTIES[..]), body, 0..100u32).prop_map(|((reads, writes), property, body, work)| Template {
+        reads,
+        writes,
+        property,
+        body,
+        work,
+    })
+}
+
+fn small_operation(variables: usize) -> impl Strategy<Value = Operation> {
+    let leaf = (small_template(variables), -2..3i32, 0..5u32, any::<bool>());
+    let leaf = leaf.prop_map(|(template, priority, context, large)| Operation {
+        template,
+        priority,
+        context,
+        large,
+        nested: Vec::new(),
+    });
+    leaf.prop_recursive(2, 6, 2, |inner| {
+        (inner.clone(), vec(inner, 0..2)).prop_map(|(mut operation, nested)| {
+            operation.nested = nested;
+            operation
+        })
+    })
+}
