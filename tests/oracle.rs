@@ -6,7 +6,11 @@
 //! contents, versions, skips and errors.
 //!
 //! `SERIATIM_ORACLE_SEED=7` runs the program of one seed again and again; `SERIATIM_ORACLE_OPS=100000000` runs more operations
-//! than the million that are run otherwise.
+//! than the million that are run otherwise; `SERIATIM_ORACLE_SECONDS=600` runs for that long instead, and says every ten seconds how
+//! far it is; `SERIATIM_ORACLE_FIRST_SEED=1000` starts there. `scripts/soak.sh` does all that for as long as one likes.
+//!
+//! `SERIATIM_ORACLE_TEETH=1` plants a bug, to show that the check finds it: one kind of operation in some ten thousand is pushed
+//! with a read in place of its last write.
 
 #[path = "oracle/check.rs"]
 mod check;
@@ -21,15 +25,17 @@ mod plan;
 mod program;
 #[path = "oracle/run.rs"]
 mod run;
+#[path = "oracle/soak.rs"]
+mod soak;
 #[path = "oracle/world.rs"]
 mod world;
 
 use program::Program;
 use proptest::prelude::*;
-use std::sync::{Arc, Mutex};
+use soak::{Progress, Range};
 
 /// Counts of what was run, to show that the programs are what they should be.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 struct Totals {
     programs: usize,
     /// That ran.
@@ -67,39 +73,17 @@ fn run_seed(seed: u64, totals: &mut Totals) {
     }
 }
 
-fn number(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is '{text}', not a number")))
-}
-
 #[test]
 fn a_million_random_operations_run_in_one_serial_order() {
-    let wanted = number("SERIATIM_ORACLE_OPS").unwrap_or(1_000_000) as usize;
-    let only = number("SERIATIM_ORACLE_SEED");
-    // Ends the process if a program hangs, and says which.
-    let current = Arc::new(Mutex::new((0, 0)));
-    let seen = Arc::clone(&current);
-    std::thread::spawn(move || {
-        let mut before = (0, usize::MAX);
-        loop {
-            let now = *seen.lock().unwrap();
-            if now == before {
-                eprintln!("the program of seed {} hangs", now.0);
-                std::process::abort();
-            }
-            before = now;
-            std::thread::sleep(std::time::Duration::from_secs(100));
-        }
-    });
+    let range = Range::from_env();
+    let progress = Progress::watched(&range);
     let mut totals = Totals::default();
-    let mut seed = only.unwrap_or(0);
-    while totals.operations < wanted {
-        *current.lock().unwrap() = (seed, totals.programs);
+    for seed in range.seeds(&progress) {
         run_seed(seed, &mut totals);
-        seed += u64::from(only.is_none());
+        progress.add(&range, &totals);
     }
-    println!("{totals:?}");
-    if only.is_none() && wanted >= 1_000_000 {
+    progress.finish(&range);
+    if range.only.is_none() && totals.operations >= 1_000_000 {
         // What should be tried was tried.
         let Totals { programs, skipped, refused, failed, serial, .. } = totals;
         assert!(skipped.min(refused) > 10_000 && failed > 1_000, "{totals:?}");

@@ -182,11 +182,29 @@ fn push(world: &Arc<World>, operators: &[Operator], id: usize) {
     }
 }
 
+/// The bug of `SERIATIM_ORACLE_TEETH`: what an operation of one rare kind says that it reads and writes, with one write
+/// turned into a read. The check knows nothing of it, and must find out.
+fn planted_bug(node: &Node) -> Option<(Vec<usize>, Vec<usize>)> {
+    static PLANTED: OnceLock<bool> = OnceLock::new();
+    let template = &node.template;
+    let rare = template.writes.len() == 2 && template.reads.len() == 1 && node.large && template.work > 100;
+    if !rare || !*PLANTED.get_or_init(|| std::env::var_os("SERIATIM_ORACLE_TEETH").is_some()) {
+        return None;
+    }
+    let wrong = template.writes[1];
+    let mut reads = template.reads.clone();
+    reads.push(wrong);
+    Some((reads, template.writes.iter().copied().filter(|variable| *variable != wrong).collect()))
+}
+
 fn push_once(world: &Arc<World>, node: &Node, mut ticket: Ticket) -> Result<(), Error> {
     let tokens = |variables: &[usize]| variables.iter().map(|variable| world.tokens[*variable]).collect::<Vec<_>>();
     let builder = world.engine.op(name(ticket.id)).priority(node.priority).property(node.template.property);
     // With repeats, and with what is both read and written.
-    let builder = builder.reads(tokens(&node.template.reads)).writes(tokens(&node.template.writes));
+    let builder = match planted_bug(node) {
+        None => builder.reads(tokens(&node.template.reads)).writes(tokens(&node.template.writes)),
+        Some((reads, writes)) => builder.reads(tokens(&reads)).writes(tokens(&writes)),
+    };
     let builder = builder.context(Context::cpu(node.context));
     let ballast = [0u8; 100];
     match (node.template.body.is_async(), node.large) {
