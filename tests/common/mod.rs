@@ -187,6 +187,24 @@ pub fn said(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned()).concat()
 }
 
+/// Forks. In the child: runs `inner` and ends the process, with success if it did not panic. In the parent: waits for that. For
+/// child processes of tests only.
+pub fn fork_and(inner: impl FnOnce()) {
+    // SAFETY: the child runs Rust code on a copy of this thread. The test's process has no other thread that holds a lock at this
+    // time: the engine's are stopped for the fork, the harness runs one test, and other pushers wait.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0, "the system refused to fork");
+    if pid == 0 {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(inner));
+        // SAFETY: ends the process, without the parent's destructors.
+        unsafe { libc::_exit(i32::from(outcome.is_err())) };
+    }
+    let mut status = 0;
+    // SAFETY: `pid` is our child, and `status` is ours.
+    let waited = unsafe { libc::waitpid(pid, &mut status, 0) };
+    assert_eq!((waited, status), (pid, 0), "the child failed");
+}
+
 /// The number of threads of this process. Only in a child process does nobody else start any.
 pub fn thread_count() -> usize {
     std::fs::read_dir("/proc/self/task").expect("proc is mounted").count()

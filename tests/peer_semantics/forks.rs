@@ -22,23 +22,6 @@ fn a_fork_inside_an_operation_does_not_hang() {
     }
 }
 
-/// Forks. In the child: runs `inner` and ends the process, with success if it did not panic. In the parent: waits for that.
-fn fork_and(inner: impl FnOnce()) {
-    // SAFETY: the child runs Rust code on a copy of this thread. The test's process has no other thread that holds a lock at this
-    // time: the engine's are stopped for the fork, and the harness runs one test.
-    let pid = unsafe { libc::fork() };
-    assert!(pid >= 0, "the system refused to fork");
-    if pid == 0 {
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(inner));
-        // SAFETY: ends the process, without the parent's destructors.
-        unsafe { libc::_exit(i32::from(outcome.is_err())) };
-    }
-    let mut status = 0;
-    // SAFETY: `pid` is our child, and `status` is ours.
-    let waited = unsafe { libc::waitpid(pid, &mut status, 0) };
-    assert_eq!((waited, status), (pid, 0), "the child failed");
-}
-
 /// A fork while operations are in flight, twice, and work on both sides.
 pub fn fork_with_work_in_flight() {
     let kind: Kind = std::env::var("TEST_CHILD_KIND").unwrap().parse().unwrap();

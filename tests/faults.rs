@@ -1,0 +1,53 @@
+//! Faults of the machine and of the program, put in on purpose: threads that the system refuses, descriptors that are used up,
+//! threads that lose their core in the middle of anything, handles that go at the worst moment, forks under load, completions that
+//! nobody ends. What the engine promises must hold all the same: a typed error or a result, nothing lost, nothing left behind.
+//!
+//! `SERIATIM_FAULTS_PENDING=10000000` makes the long backlog of `faults/backlog.rs` ten million operations instead of one.
+
+#![cfg(target_os = "linux")]
+
+#[path = "faults/backlog.rs"]
+mod backlog;
+mod common;
+#[path = "faults/completions.rs"]
+mod completions;
+#[path = "faults/crowds.rs"]
+mod crowds;
+#[path = "faults/descriptors.rs"]
+mod descriptors;
+#[path = "faults/endings.rs"]
+mod endings;
+#[path = "faults/forks.rs"]
+mod forks;
+#[path = "faults/freezer.rs"]
+mod freezer;
+#[path = "faults/frozen.rs"]
+mod frozen;
+#[path = "faults/refusals.rs"]
+mod refusals;
+#[path = "faults/threads.rs"]
+mod threads;
+
+use common::task;
+
+/// Not a test of its own: carries out what the tests above ask of a child process.
+#[test]
+fn a_child_process_does_its_task() {
+    match task().as_deref() {
+        Some("refused threads come back") => threads::all_or_none(),
+        Some("refused closer") => threads::refused_closer(),
+        Some("no descriptors") => descriptors::without_descriptors(),
+        Some("frozen pushers") => frozen::frozen_pushers(),
+        Some("frozen behind a lock") => frozen::frozen_behind_a_lock(),
+        Some("frozen workers") => frozen::frozen_workers(),
+        Some("stopped and continued") => frozen::under_load(),
+        Some("last handle") => endings::last_handle_with_pending(),
+        Some("last handle races") => endings::last_handle_races(),
+        Some("fork under load") => forks::fork_under_load(),
+        Some("fork refused") => forks::fork_with_refused_threads(),
+        Some("backlog") => backlog::two_rounds(),
+        Some("crowd of engines") => crowds::crowd_of_engines(),
+        Some("forgotten and dropped") => completions::forgotten_and_dropped(),
+        _ => {}
+    }
+}
