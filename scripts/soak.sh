@@ -2,7 +2,7 @@
 # Runs random programs against the serial replay of tests/oracle.rs, for at least so many minutes (a fraction is allowed):
 #
 #     scripts/soak.sh 10
-#     scripts/soak.sh --teeth      # plants a bug, and succeeds only if it is found and its seed shows it again
+#     scripts/soak.sh --teeth      # plants bugs, and succeeds only if each is found and its seed shows it again
 #
 # It starts at a seed taken from the clock, so every soak tries programs that none has tried before; SERIATIM_SOAK_FIRST_SEED
 # chooses it. Every ten seconds it says how far it is. A failure or a hang ends it with the seed, and with the command that runs this
@@ -21,8 +21,20 @@ processes=${SERIATIM_SOAK_PROCESSES:-$cores}
 logs=$(mktemp -d "${TMPDIR:-/tmp}/seriatim-soak.XXXXXX")
 pids=()
 
+# Ends the processes that still run: those beside one that has failed.
+clean_processes() {
+    local pid
+    for pid in "${pids[@]}"; do
+        if [ -n "$pid" ]; then
+            kill -9 "$pid" 2>/dev/null || true
+            wait "$pid" 2>/dev/null || true
+        fi
+    done
+    pids=()
+}
+
 clean_up() {
-    for pid in "${pids[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
+    clean_processes
     rm -rf "$logs"
 }
 trap clean_up EXIT
@@ -80,7 +92,7 @@ report_failure() {
     echo "---- the end of what the process said ----" >&2
     grep -av '^oracle: ' "$log" | tail -n 20 >&2
     echo "FAILED: seed $seed ($from). Run it alone with" >&2
-    echo "    ${SERIATIM_ORACLE_TEETH:+SERIATIM_ORACLE_TEETH=1 }$(again "$seed")" >&2
+    echo "    ${SERIATIM_ORACLE_TEETH:+SERIATIM_ORACLE_TEETH=$SERIATIM_ORACLE_TEETH }$(again "$seed")" >&2
     failed_seed=$seed
 }
 
@@ -110,6 +122,7 @@ soak() {
                 wait "${pids[$process]}" || status=$?
                 pids[$process]=
                 if ((status != 0)); then
+                    clean_processes
                     report_failure "$logs/$process" "$status"
                     return 1
                 fi
@@ -140,31 +153,31 @@ soak() {
         "$(sum failed) failed as they were meant to; seeds${ranges}; $peak MiB at most in a process; no check failed"
 }
 
-# Plants a bug: a soak must find it, its seed must show it again, and without the bug the seed must be well.
+# Plants a bug: a soak must find it, its seed must show it again, and without the bug the seed must be well. `teeth BUG BEFORE AFTER`, with
+# what the process says when it has found it, before and after the seed.
 teeth() {
-    local binary=$1 first=$2
-    export SERIATIM_ORACLE_TEETH=1
+    local bug=$1 before=$2 after=$3 run=("$binary" --exact "$test_name" --nocapture)
+    export SERIATIM_ORACLE_TEETH=$bug SERIATIM_ORACLE_PATIENCE=15
     if soak 120 "$first" "$binary"; then
-        echo "the planted bug was NOT found" >&2
+        echo "the planted bug '$bug' was NOT found" >&2
         return 1
     fi
-    local run=("$binary" --exact "$test_name" --nocapture)
     if SERIATIM_ORACLE_SEED=$failed_seed SERIATIM_ORACLE_OPS=100000 "${run[@]}" >"$logs/again" 2>&1; then
-        echo "seed $failed_seed did NOT show the planted bug again" >&2
+        echo "seed $failed_seed did NOT show the planted bug '$bug' again" >&2
         return 1
     fi
-    if ! grep -aq "SERIATIM_ORACLE_SEED=$failed_seed:" "$logs/again"; then
+    if ! grep -aq "$before$failed_seed$after" "$logs/again"; then
         echo "the second run of seed $failed_seed failed otherwise:" >&2
         tail -n 20 "$logs/again" >&2
         return 1
     fi
-    unset SERIATIM_ORACLE_TEETH
+    unset SERIATIM_ORACLE_TEETH SERIATIM_ORACLE_PATIENCE
     if ! SERIATIM_ORACLE_SEED=$failed_seed SERIATIM_ORACLE_OPS=100000 "${run[@]}" >"$logs/well" 2>&1; then
         echo "seed $failed_seed fails without the planted bug as well:" >&2
         tail -n 20 "$logs/well" >&2
         return 1
     fi
-    echo "teeth: the planted bug was found at seed $failed_seed, which shows it again and is well without it"
+    echo "teeth: the planted bug '$bug' was found at seed $failed_seed, which shows it again and is well without it"
 }
 
 case "${1:-}" in
@@ -177,7 +190,8 @@ esac
 binary=$(build)
 first=${SERIATIM_SOAK_FIRST_SEED:-$(date +%s%6N)}
 if [ "$1" = --teeth ]; then
-    teeth "$binary" "$first"
+    teeth claims 'SERIATIM_ORACLE_SEED=' ':'
+    teeth hang 'the program of seed ' ' hangs'
 else
     soak "$(awk -v minutes="$1" 'BEGIN { printf "%d", minutes * 60 + 0.5 }')" "$first" "$binary"
 fi

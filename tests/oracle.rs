@@ -9,8 +9,9 @@
 //! than the million that are run otherwise; `SERIATIM_ORACLE_SECONDS=600` runs for that long instead, and says every ten seconds how
 //! far it is; `SERIATIM_ORACLE_FIRST_SEED=1000` starts there. `scripts/soak.sh` does all that for as long as one likes.
 //!
-//! `SERIATIM_ORACLE_TEETH=1` plants a bug, to show that the check finds it: one kind of operation in some ten thousand is pushed
-//! with a read in place of its last write.
+//! `SERIATIM_ORACLE_TEETH` plants a bug, to show that it is found: with `claims`, one rare kind of operation is pushed with a read
+//! in place of its last write; with `hang`, one rare kind never ends. A program that hangs ends the process after 100 seconds, or after
+//! `SERIATIM_ORACLE_PATIENCE`.
 
 #[path = "oracle/check.rs"]
 mod check;

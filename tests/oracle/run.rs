@@ -89,6 +89,11 @@ fn finish(world: &Arc<World>, id: usize, completion: Completion) {
         world.finish_changes(id, true);
         world.set(id, ENDED);
     }
+    let node = &world.plan.nodes[id];
+    if node.large && node.template.work > 100 && is_planted("hang") {
+        // An operation of another rare kind never ends.
+        return std::mem::forget(completion);
+    }
     match body {
         Body::Complete | Body::CompleteElsewhere => completion.complete(),
         Body::FailByCompletion | Body::FailElsewhere => completion.fail(format_args!("#{id}")),
@@ -182,13 +187,18 @@ fn push(world: &Arc<World>, operators: &[Operator], id: usize) {
     }
 }
 
-/// The bug of `SERIATIM_ORACLE_TEETH`: what an operation of one rare kind says that it reads and writes, with one write
-/// turned into a read. The check knows nothing of it, and must find out.
-fn planted_bug(node: &Node) -> Option<(Vec<usize>, Vec<usize>)> {
-    static PLANTED: OnceLock<bool> = OnceLock::new();
+/// Whether `SERIATIM_ORACLE_TEETH` asks for this bug.
+fn is_planted(bug: &str) -> bool {
+    static PLANTED: OnceLock<Option<String>> = OnceLock::new();
+    PLANTED.get_or_init(|| std::env::var("SERIATIM_ORACLE_TEETH").ok()).as_deref() == Some(bug)
+}
+
+/// What an operation of one rare kind says that it reads and writes, with one write turned into a read. The check knows
+/// nothing of it, and must find out.
+fn wrong_claims(node: &Node) -> Option<(Vec<usize>, Vec<usize>)> {
     let template = &node.template;
     let rare = template.writes.len() == 2 && template.reads.len() == 1 && node.large && template.work > 100;
-    if !rare || !*PLANTED.get_or_init(|| std::env::var_os("SERIATIM_ORACLE_TEETH").is_some()) {
+    if !rare || !is_planted("claims") {
         return None;
     }
     let wrong = template.writes[1];
@@ -201,7 +211,7 @@ fn push_once(world: &Arc<World>, node: &Node, mut ticket: Ticket) -> Result<(), 
     let tokens = |variables: &[usize]| variables.iter().map(|variable| world.tokens[*variable]).collect::<Vec<_>>();
     let builder = world.engine.op(name(ticket.id)).priority(node.priority).property(node.template.property);
     // With repeats, and with what is both read and written.
-    let builder = match planted_bug(node) {
+    let builder = match wrong_claims(node) {
         None => builder.reads(tokens(&node.template.reads)).writes(tokens(&node.template.writes)),
         Some((reads, writes)) => builder.reads(tokens(&reads)).writes(tokens(&writes)),
     };

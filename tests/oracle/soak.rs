@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 /// How often a long run says how far it is.
 const PROGRESS: Duration = Duration::from_secs(10);
-/// A program takes milliseconds. One that takes as long as this hangs, however busy the machine is.
-const HANGS: Duration = Duration::from_secs(100);
+/// A program takes milliseconds. One that takes as many seconds as this hangs, however busy the machine is.
+const PATIENCE: u64 = 100;
 /// Memory of the second half of a run may exceed that of the first by a quarter and this many bytes, and no more. A process
 /// runs some five million operations a minute: in a soak of ten minutes, half a byte lost for each would show.
 const GROWTH: usize = 8 << 20;
@@ -75,6 +75,7 @@ impl Progress {
             State { first: range.first, seed: 0, totals: Totals::default(), begin: Instant::now(), most: [0; 2] };
         let progress = Progress(Arc::new(Mutex::new(state)));
         let (own, timed) = (progress.clone(), range.time.is_some());
+        let patience = Duration::from_secs(number("SERIATIM_ORACLE_PATIENCE").unwrap_or(PATIENCE));
         std::thread::spawn(move || {
             let (mut before, mut since) = ((0, usize::MAX), Instant::now());
             loop {
@@ -86,7 +87,7 @@ impl Progress {
                 if now != before {
                     (before, since) = (now, Instant::now());
                 }
-                if since.elapsed() > HANGS {
+                if since.elapsed() > patience {
                     eprintln!("the program of seed {} hangs", now.0);
                     std::process::abort();
                 }
