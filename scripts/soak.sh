@@ -39,9 +39,9 @@ clean_up() {
 }
 trap clean_up EXIT
 
-# The command that runs one seed alone.
+# The command that runs the test, to be put behind what it is to do.
 again() {
-    echo "SERIATIM_ORACLE_SEED=$1 cargo test --release --test oracle $test_name -- --exact --nocapture"
+    echo "cargo test --release --test oracle $test_name -- --exact --nocapture"
 }
 
 # Builds the test, and prints where it is.
@@ -83,16 +83,22 @@ change_machine() {
 report_failure() {
     local log=$1 status=$2 seed
     seed=$(sed -n 's/.*SERIATIM_ORACLE_SEED=\([0-9]*\).*/\1/p; s/.*the program of seed \([0-9]*\) hangs.*/\1/p' "$log" | head -n 1)
-    # A crash says nothing: then it was the last seed that is known, or one of those in the ten seconds after.
     local from="it failed"
-    if [ -z "$seed" ]; then
+    if [ -z "$seed" ] && [ "$status" != 101 ]; then
+        # A crash says nothing: then it was the last seed that is known, or one of those in the ten seconds after.
         seed=$(word "$log" seed)
         from="it ended with status $status without a word; the last seed that is known"
     fi
     echo "---- the end of what the process said ----" >&2
     grep -av '^oracle: ' "$log" | tail -n 20 >&2
+    if [ -z "$seed" ]; then
+        # The run as a whole, such as memory that grows.
+        echo "FAILED, and no single program did. Run all of this process again with" >&2
+        echo "    SERIATIM_ORACLE_FIRST_SEED=$(word "$log" first) SERIATIM_ORACLE_SECONDS=$seconds $(again)" >&2
+        return
+    fi
     echo "FAILED: seed $seed ($from). Run it alone with" >&2
-    echo "    ${SERIATIM_ORACLE_TEETH:+SERIATIM_ORACLE_TEETH=$SERIATIM_ORACLE_TEETH }$(again "$seed")" >&2
+    echo "    ${SERIATIM_ORACLE_TEETH:+SERIATIM_ORACLE_TEETH=$SERIATIM_ORACLE_TEETH }SERIATIM_ORACLE_SEED=$seed $(again)" >&2
     failed_seed=$seed
 }
 
