@@ -2,10 +2,39 @@
 
 mod common;
 
-use common::resident_memory;
+use common::{hold, resident_memory};
 use seriatim::{Engine, Kind, Variable};
 
+/// What one thread has too much of, others use: operations pushed by one thread after the other take the memory of one.
+fn a_backlog_is_handed_on() {
+    const BACKLOG: usize = 60_000;
+    let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+    let backlog = || {
+        let x = engine.new_variable();
+        let first = hold(&engine, &[], &[x]);
+        (0..BACKLOG).for_each(|_| engine.op("waits").writes([x]).push(|_| ()).unwrap());
+        first.complete();
+        engine.wait_for_all().unwrap();
+        assert_eq!(engine.version(x).unwrap(), BACKLOG as u64 + 1);
+        // The next operations find more at home than a thread keeps.
+        (0..100).for_each(|_| engine.op("more").push(|_| ()).unwrap());
+    };
+    backlog();
+    let before = resident_memory();
+    // Another thread cannot use the first one's own stock.
+    std::thread::scope(|scope| scope.spawn(backlog).join().unwrap());
+    let grown = resident_memory().saturating_sub(before);
+    // A backlog is 15 MB, of which the first thread keeps 2 MB for itself.
+    assert!(grown < 8 << 20, "the second backlog took {grown} bytes more");
+}
+
 #[test]
+fn memory_comes_back() {
+    // One after the other: each would count what the others use.
+    a_backlog_is_handed_on();
+    wide_operations_come_back_in_constant_memory();
+}
+
 fn wide_operations_come_back_in_constant_memory() {
     let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).build().unwrap();
     let wide: Vec<Variable> = (0..5_000).map(|_| engine.new_variable()).collect();
