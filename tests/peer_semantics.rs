@@ -23,6 +23,7 @@ fn a_child_process_does_its_task() {
         Some("memory") => complaints::memory_under_a_bound(),
         Some("fork") => forks::fork_with_work_in_flight(),
         Some("fork several") => forks::fork_with_several_engines(),
+        Some("fork owing") => forks::fork_while_owing(),
         Some("fork inside") => forks::fork_inside_an_operation(),
         Some(task) => complaints::leave_while_running(task),
     }

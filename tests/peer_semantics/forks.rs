@@ -22,6 +22,13 @@ fn a_fork_inside_an_operation_does_not_hang() {
     }
 }
 
+#[test]
+fn a_fork_by_a_thread_that_owes_a_completion_does_not_hang() {
+    for kind in ["naive", "pooled", "per-device"] {
+        run_child_well(child("fork owing").env("TEST_CHILD_KIND", kind));
+    }
+}
+
 /// A fork while operations are in flight, twice, and work on both sides.
 pub fn fork_with_work_in_flight() {
     let kind: Kind = std::env::var("TEST_CHILD_KIND").unwrap().parse().unwrap();
@@ -110,4 +117,24 @@ pub fn fork_inside_an_operation() {
     engine.op("after").writes([x]).push(|_| ()).unwrap();
     engine.wait_for_all().unwrap();
     assert_eq!(engine.version(x).unwrap(), 2);
+}
+
+/// The engine cannot be drained for the fork: it goes on in the parent, and in the child it refuses pushes.
+pub fn fork_while_owing() {
+    let kind: Kind = std::env::var("TEST_CHILD_KIND").unwrap().parse().unwrap();
+    let engine = Engine::builder().kind(kind).cpu_workers(2).build().unwrap();
+    let x = engine.new_variable();
+    let owed = hold(&engine, &[], &[x]);
+    engine.op("behind").writes([x]).push(|_| ()).unwrap();
+    fork_and(|| {
+        let refused = engine.op("late").push(|_| ()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Stopped);
+        let own = Engine::builder().kind(kind).cpu_workers(2).build().unwrap();
+        own.op("works").push(|_| ()).unwrap();
+        own.wait_for_all().unwrap();
+    });
+    engine.op("after").writes([x]).push(|_| ()).unwrap();
+    owed.complete();
+    engine.wait_for_all().unwrap();
+    assert_eq!(engine.version(x).unwrap(), 3);
 }
