@@ -1,0 +1,84 @@
+//! Every form of a push does what the others do: one call with all arguments, the builder, operators and batches.
+
+mod common;
+
+use common::*;
+use seriatim::{Completion, Context, Data, Engine, Error, ErrorKind, Property, RunContext};
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::Arc;
+
+/// Completes on another thread, and counts.
+fn elsewhere(count: &Arc<AtomicUsize>) -> impl Fn(&RunContext<'_>, Completion) + Send + Sync + Clone + 'static {
+    let count = Arc::clone(count);
+    move |run, completion| {
+        assert_eq!((run.name(), run.context()), ("form", Context::cpu(1)));
+        let count = Arc::clone(&count);
+        std::thread::spawn(move || {
+            count.fetch_add(1, SeqCst);
+            completion.complete();
+        });
+    }
+}
+
+#[test]
+fn the_long_forms_push_what_the_builder_pushes() {
+    on_every_engine(|engine| {
+        let [x, y] = [engine.new_variable(), engine.new_variable()];
+        let (count, here) = (Arc::new(AtomicUsize::new(0)), Context::cpu(1));
+        let (body, start) = (counting(&count), elsewhere(&count));
+        engine.push_sync(body.clone(), here, &[x], &[y], Property::Normal, 1, "form").unwrap();
+        engine.push_async(start.clone(), here, &[x], &[y], Property::Async, 0, "form").unwrap();
+        let step = engine.new_operator(body.clone(), &[x], &[y], Property::Normal, "form").unwrap();
+        let tick = engine.new_async_operator(start.clone(), &[x], &[y], Property::Async, "form").unwrap();
+        engine.push(&step, here, 0).unwrap();
+        engine.push(&tick, here, 2).unwrap();
+        engine.op("form").read(x).write(y).context(here).push(body).unwrap();
+        engine.op("form").read(x).write(y).context(here).push_async(start.clone()).unwrap();
+        let again = engine.op("form").read(x).write(y).async_operator(start).unwrap();
+        engine.push(&again, here, 0).unwrap();
+        engine.wait_for_var(y).unwrap();
+        assert_eq!(count.load(SeqCst), 7);
+        assert_eq!((engine.version(x).unwrap(), engine.version(y).unwrap()), (0, 7));
+        engine.delete_operator(step);
+        engine.delete_operator(tick);
+        engine.wait_for_all().unwrap();
+    });
+}
+
+#[test]
+fn a_batch_merges_only_what_has_the_same_priority() {
+    with_every_builder(|builder| {
+        let engine = builder.bulk_size(10).build().unwrap();
+        let x = engine.new_variable();
+        let count = Arc::new(AtomicUsize::new(0));
+        let members = engine.batch(|batch| {
+            for priority in [0, 0, 3, 3, 3, 0] {
+                batch.op("member").priority(priority).writes([x]).push(counting(&count))?;
+            }
+            Ok::<(), Error>(())
+        });
+        members.unwrap().unwrap();
+        engine.wait_for_all().unwrap();
+        assert_eq!(count.load(SeqCst), 6);
+        assert_eq!(engine.version(x).unwrap(), 3, "each priority in its turn");
+    });
+}
+
+#[test]
+fn data_is_shared_by_readers_and_lent_to_one_writer() {
+    let engine = Engine::new().unwrap();
+    let value = Data::new(&engine, 7);
+    {
+        let (one, two) = (value.read().unwrap(), value.read().unwrap());
+        assert_eq!(*one + *two, 14);
+        assert_says(&value.write().unwrap_err(), ErrorKind::BorrowConflict, &[]);
+    }
+    {
+        let mut only = value.write().unwrap();
+        *only += 1;
+        assert_eq!(*only, 8);
+        assert_says(&value.read().unwrap_err(), ErrorKind::BorrowConflict, &["being changed"]);
+        assert_says(&value.write().unwrap_err(), ErrorKind::BorrowConflict, &[]);
+    }
+    assert_eq!(*value.read().unwrap(), 8);
+}
