@@ -46,9 +46,12 @@ fn fail(engine: &Engine, kind: ErrorKind) {
         }),
         _ => engine.op("drops").writes([x]).push_async(|_, completion| drop(completion)),
     });
-    // SAFETY (both bodies): the operation has declared to change the value.
-    insist(|| engine.op("skipped").writes([x]).push(move |_| unsafe { slot.change() }));
-    insist(|| engine.op("runs").writes([x]).property(Property::NoSkip).push(move |_| unsafe { slot.change() }));
+    let change = move |_: &seriatim::RunContext<'_>| {
+        // SAFETY: the operations below have declared to change the value.
+        unsafe { slot.change() }
+    };
+    insist(|| engine.op("skipped").writes([x]).push(change));
+    insist(|| engine.op("runs").writes([x]).property(Property::NoSkip).push(change));
     let error = engine.wait_for_var(x).expect_err("its first operation failed");
     assert_eq!(error.kind(), kind, "{error}");
     insist(|| {
