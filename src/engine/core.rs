@@ -10,7 +10,7 @@ use super::waiters::Waiters;
 use crate::device::Context;
 use crate::error::{Error, Failure, Fault, Stamp};
 use crate::lock::Lock;
-use crate::mutants::mutate;
+use crate::mutants::{mutant, mutate};
 use crate::operation::block::*;
 use crate::operation::closure::Run;
 use crate::operation::completion::{Completion, Finish};
@@ -264,18 +264,14 @@ impl Core {
                         continue;
                     }
                     let slot = Slot::of((*access).chain);
-                    if marks && (failure.is_some() || slot.is_marked()) && mutate!("failure-not-marked": false, true) {
+                    if marks && (failure.is_some() || slot.is_marked()) && !mutant("failure-not-marked") {
                         slot.set_mark(failure.clone());
                     }
-                    if mutate!("version-stepped-late": false, true)
-                        && mutate!("failed-writes-have-no-version": failure.is_none(), true)
-                    {
+                    if failure.is_none() || !mutant("failed-writes-have-no-version") {
                         slot.step_version();
                     }
                 }
             }
-            let late = mutate!("version-stepped-late": count > 0 && (*Node::access(block.cast(), 0)).mode == Mode::Write, false)
-                .then(|| Slot::of((*Node::access(block.cast(), 0)).chain));
             let notes = (*block).notes;
             if notes & NOTE_PROFILED != 0 {
                 self.profiler.record(Event::of(block, started, worker));
@@ -290,9 +286,6 @@ impl Core {
                 found.spent(block.cast());
             } else {
                 chain::complete(block.cast(), &mut found);
-            }
-            if let Some(slot) = late {
-                slot.step_version();
             }
             local.count_completed();
             if self.settings.bound > 0 && notes & NOTE_WAIT == 0 {

@@ -5,7 +5,7 @@ use super::settings::WhenFull;
 use super::variable::Variable;
 use crate::device::{self, Context};
 use crate::error::{Error, ErrorKind};
-use crate::mutants::mutate;
+use crate::mutants::{mutant, mutate};
 use crate::operation::block::*;
 use crate::operation::closure::{self, Vtable};
 use crate::operation::name::Name;
@@ -234,7 +234,9 @@ fn enlist<F: Send + 'static>(
         mutate!("counted-after-enlisting": (), local.count_pushed());
         let mut found = Found::new(local);
         let enlisted = chain::enlist(node, &mut found);
-        mutate!("counted-after-enlisting": local.count_pushed(), ());
+        if mutant("counted-after-enlisting") {
+            local.count_pushed();
+        }
         drop(guard);
         Ok((enlisted, block, found.first))
     }
@@ -273,7 +275,7 @@ fn make_room(core: &Arc<Core>, local: &Local) -> Result<(), Error> {
     let enter = || {
         let mut now = core.in_flight.load(Relaxed);
         while now < bound {
-            if mutate!("bound-checked-and-counted-in-two-steps": true, false) {
+            if mutant("bound-checked-and-counted-in-two-steps") {
                 core.in_flight.fetch_add(1, AcqRel);
                 return true;
             }

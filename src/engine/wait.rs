@@ -7,7 +7,7 @@ use super::variable::Variable;
 use super::waiters::remaining;
 use crate::device::Context;
 use crate::error::{Error, ErrorKind, Failure, Stamp};
-use crate::mutants::mutate;
+use crate::mutants::{mutant, mutate};
 use crate::operation::block::NOTE_WAIT;
 use crate::operation::closure::sync_vtable;
 use crate::operation::context::RunContext;
@@ -126,7 +126,9 @@ fn is_quiet(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
     let _pin = local.pin();
     let slot = resolve(core, variable)?;
     // SAFETY: pinned above.
-    Ok(unsafe { slot.chain.is_quiet() } && !(slot.is_marked() && mutate!("quiet-in-spite-of-a-mark": false, true)))
+    let quiet = unsafe { slot.chain.is_quiet() };
+    let marked = slot.is_marked() && !mutant("quiet-in-spite-of-a-mark");
+    Ok(quiet && !marked)
 }
 
 /// Waits for the bell, running ready operations meanwhile if the settings allow it; `false` at the deadline.

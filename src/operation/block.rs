@@ -51,9 +51,10 @@ pub struct Block {
     pub link: *mut Block,
     /// The home pool; while free, the next magazine of the pool's stacks.
     pub home: *mut (),
-    /// Push order; while free and the first of a magazine, the number of blocks in it.
+    /// Push order.
     pub sequence: u64,
-    /// When it was pushed and when it became ready, in nanoseconds of the engine's clock, if profiled.
+    /// When it was pushed and when it became ready, in nanoseconds of the engine's clock, if profiled. While free and the first of a
+    /// magazine, the last block of the magazine and the number of its blocks.
     pub push_time: u64,
     pub ready_time: u64,
     closure: Closure,

@@ -3,7 +3,7 @@
 use super::magazine::{Magazine, Stack};
 use super::memory::Memory;
 use super::reclaim::{Epoch, Reclaim};
-use crate::mutants::mutate;
+use crate::mutants::{mutant, mutate};
 use crate::operation::block::{Block, CLASSES};
 use crate::sync::{AtomicBool, AtomicU64, Ordering::*, MODELLED};
 use crate::variable::chain;
@@ -152,7 +152,7 @@ impl Home {
     unsafe fn defer(&self, class: u8, spent: Magazine, handle: &<Epoch as Reclaim>::Handle) {
         // SAFETY: the blocks are spent.
         spent.for_each(|block| unsafe { chain::detach(block.cast()) });
-        if mutate!("reclaimed-without-the-epoch": true, false) {
+        if mutant("reclaimed-without-the-epoch") {
             self.safe[usize::from(class)].push(spent);
             return;
         }

@@ -86,9 +86,10 @@ impl Magazine {
     /// Takes the magazine apart into something that fits a word: its first block, which remembers the rest.
     pub fn pack(self) -> *mut Block {
         if !self.first.is_null() {
-            // SAFETY: the magazine owns its blocks; both fields are unused while a block is free.
+            // SAFETY: the magazine owns its blocks; both fields are unused while a block is free, and nobody looks at them who
+            // draws the pending graph and is late.
             unsafe {
-                (*self.first).sequence = self.count as u64;
+                (*self.first).ready_time = self.count as u64;
                 (*self.first).push_time = self.last.expose_provenance() as u64;
             }
         }
@@ -108,7 +109,7 @@ impl Magazine {
             Magazine {
                 first,
                 last: std::ptr::with_exposed_provenance_mut((*first).push_time as usize),
-                count: (*first).sequence as usize,
+                count: (*first).ready_time as usize,
             }
         }
     }

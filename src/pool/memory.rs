@@ -6,7 +6,7 @@ use super::home::{Home, MAGAZINE};
 use super::magazine::Magazine;
 use super::reclaim::Epoch;
 use crate::lock;
-use crate::mutants::mutate;
+use crate::mutants::{mutant, mutate};
 use crate::operation::block::{self, Block, CLASSES};
 use crate::sync::{fence, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use crate::variable::table::Table;
@@ -106,10 +106,10 @@ impl Memory {
     /// flight: the completed are counted first, both only grow, and an operation is counted as pushed before it can complete.
     pub fn tally(&self) -> (u64, u64) {
         // Acquire: an operation counted as completed has had its effects, and was counted as pushed.
-        let early: Option<u64> = mutate!("pushed-counted-before-completed": Some(self.homes().map(|home| home.pushed.load(Acquire)).sum()), None);
+        let pushed = || self.homes().map(|home| home.pushed.load(Acquire)).sum();
+        let early = mutant("pushed-counted-before-completed").then(pushed);
         let completed = self.homes().map(|home| home.completed.load(Acquire)).sum();
-        let pushed = early.unwrap_or_else(|| self.homes().map(|home| home.pushed.load(Acquire)).sum());
-        (completed, pushed)
+        (completed, early.unwrap_or_else(pushed))
     }
 
     /// Whether the caller, who is counted, is the only one who looks at tails.

@@ -6,7 +6,7 @@
 
 use super::access::{Access, Mode, Node, Sink, CANCELLED};
 use super::state::{Change, State, COMPLETE, READABLE, VOID, WRITABLE};
-use crate::mutants::mutate;
+use crate::mutants::{mutant, mutate};
 use crate::sync::{AtomicPtr, AtomicU32, Ordering::*};
 use std::ptr::null_mut;
 
@@ -223,7 +223,7 @@ unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own,
         let mode = (*access).mode;
         loop {
             // 1. The tail first, `progress` after it. Acquire: the fields of the access it points to.
-            let early = mutate!("progress-checked-before-the-tail": Some(Node::progress(node)), None);
+            let early = mutant("progress-checked-before-the-tail").then(|| Node::progress(node));
             let tail = (*chain).tail.load(mutate!("tail-loaded-relaxed": Relaxed, Acquire));
             if early.unwrap_or_else(|| Node::progress(node)) > index {
                 return Step::Done;
@@ -239,7 +239,7 @@ unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own,
             let tail_node = (*tail).node;
             // Acquire: the completion bit brings what the completed operation did.
             let state = State((*tail).state.load(mutate!("state-loaded-relaxed": Relaxed, Acquire)));
-            if (tail_mode == Mode::Delete && mutate!("linked-behind-a-deletion": false, true)) || state.has(VOID) {
+            if (tail_mode == Mode::Delete && !mutant("linked-behind-a-deletion")) || state.has(VOID) {
                 void(access, node, own, sink);
                 if !owner {
                     advance(node, index);
@@ -287,7 +287,7 @@ unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own,
                 send(access, flags, own, sink);
             }
             // The predecessor is spent only after its message: until then it still has a duty, and its block a use.
-            if state.has(WRITABLE | COMPLETE) && mutate!("predecessor-not-spent": false, true) {
+            if state.has(WRITABLE | COMPLETE) && !mutant("predecessor-not-spent") {
                 spend(tail_node, sink);
             }
             return Step::Done;
@@ -420,7 +420,7 @@ pub unsafe fn detach(node: *mut Node) {
             let access = Node::access(node, index);
             let next = State((*access).state.load(Acquire)).next();
             let tail = &(*(*access).chain).tail;
-            if mutate!("not-detached": false, true) && !next.is_null() && tail.load(Relaxed) == access {
+            if !mutant("not-detached") && !next.is_null() && tail.load(Relaxed) == access {
                 let _ = tail.compare_exchange(access, next, AcqRel, Relaxed);
             }
         }

@@ -51,7 +51,7 @@ impl Slot {
     /// Steps the version. Only for the running write, which has the variable to itself: no read-modify-write is needed.
     #[inline]
     pub fn step_version(&self) {
-        self.version.store(self.version.load(Relaxed) + 1, Release);
+        self.version.store(self.version.load(Relaxed) + 1, mutate!("version-stored-relaxed": Relaxed, Release));
     }
 
     /// The failure that the variable is marked with, taken or not. Only for an access that runs: no write can replace it meanwhile.

@@ -5,7 +5,7 @@
 //! (`BUSY`), looking for work (`LOOKING`) or sleeping (`ASLEEP`). Because a push replaces that state, the pusher learns
 //! from its own exchange whether it must wake the owner: no second word, no fence, no lost wake-up.
 
-use crate::mutants::mutate;
+use crate::mutants::{mutant, mutate};
 use crate::operation::block::Block;
 use crate::sync::{AtomicPtr, Ordering::*};
 use crossbeam_utils::CachePadded;
@@ -52,11 +52,7 @@ impl Inbox {
         loop {
             // SAFETY: ours until the exchange succeeds.
             unsafe {
-                (*last).link = if is_state(head) || mutate!("inbox-push-drops-the-others": true, false) {
-                    null_mut()
-                } else {
-                    head
-                }
+                (*last).link = if is_state(head) || mutant("inbox-push-drops-the-others") { null_mut() } else { head }
             };
             // Release: the operations go to whoever takes them as we see them. Acquire: if this replaces a sleeper's mark, what the
             // sleeper wrote before is seen, so that it is found and woken.

@@ -5,7 +5,7 @@ use super::post::Post;
 use super::queue::{Key, Queue};
 use super::seat::Seat;
 use super::{affinity, Host};
-use crate::mutants::mutate;
+use crate::mutants::{mutant, mutate};
 use crate::operation::block::Block;
 use crate::sync::{fence, spin_loop, thread, Ordering::*, MODELLED};
 use std::ptr::null_mut;
@@ -132,7 +132,7 @@ impl Group {
                 spin_loop();
             }
         };
-        if !own.inbox.stop_looking() && mutate!("what-came-meanwhile-is-ignored": false, true) {
+        if !own.inbox.stop_looking() && !mutant("what-came-meanwhile-is-ignored") {
             // What came while we were leaving was left to us: its pusher has woken nobody.
             // SAFETY: what an inbox gives out is ready and ours.
             unsafe { seat.queue.borrow_mut().add_list(own.inbox.take()) };
