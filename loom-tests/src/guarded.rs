@@ -1,44 +1,96 @@
 //! A value that operations use: what a variable of the engine stands for.
 
-use loom::cell::UnsafeCell;
+use cell::Cell;
 use std::sync::Arc;
 
-/// A number in loom's cell: two threads in it at once, one of them changing it, fail the model, and so does a look that is not ordered
-/// after the change that it sees.
+/// A number that two threads cannot have at once, one of them changing it, without failing the model. Under loom nor can a thread
+/// look at it that is not ordered after the change which it sees.
 ///
 /// Such a failure is a panic, which an engine would catch as its operation's: models must look at what the waits return.
 #[derive(Clone)]
 pub struct Guarded(Arc<Cell>);
 
-struct Cell(UnsafeCell<usize>);
-
-// SAFETY: the engine guards the value, which is what the models check.
-unsafe impl Sync for Cell {}
-// SAFETY: a number.
-unsafe impl Send for Cell {}
-
 impl Guarded {
     /// A value of 0.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Guarded {
-        Guarded(Arc::new(Cell(UnsafeCell::new(0))))
+        Guarded(Arc::new(Cell::new()))
     }
 
     /// The value.
     pub fn get(&self) -> usize {
-        // SAFETY: loom checks it.
-        self.0 .0.with(|value| unsafe { *value })
+        self.0.with(|value| *value)
     }
 
     /// Replaces the value.
     pub fn set(&self, new: usize) {
-        // SAFETY: loom checks it.
-        self.0 .0.with_mut(|value| unsafe { *value = new });
+        self.0.with_mut(|value| *value = new);
     }
 
     /// Adds one.
     pub fn step(&self) {
-        // SAFETY: loom checks it.
-        self.0 .0.with_mut(|value| unsafe { *value += 1 });
+        self.0.with_mut(|value| *value += 1);
+    }
+}
+
+#[cfg(loom)]
+mod cell {
+    use loom::cell::UnsafeCell;
+
+    pub struct Cell(UnsafeCell<usize>);
+
+    // SAFETY: the engine guards the value, which is what the models check.
+    unsafe impl Sync for Cell {}
+    // SAFETY: a number.
+    unsafe impl Send for Cell {}
+
+    impl Cell {
+        pub fn new() -> Cell {
+            Cell(UnsafeCell::new(0))
+        }
+
+        pub fn with<T>(&self, look: impl FnOnce(&usize) -> T) -> T {
+            // SAFETY: loom checks it.
+            self.0.with(|value| look(unsafe { &*value }))
+        }
+
+        pub fn with_mut<T>(&self, change: impl FnOnce(&mut usize) -> T) -> T {
+            // SAFETY: loom checks it.
+            self.0.with_mut(|value| change(unsafe { &mut *value }))
+        }
+    }
+}
+
+#[cfg(shuttle)]
+mod cell {
+    use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::SeqCst};
+
+    /// How many read it now, or -1 for one that changes it; and the value. Plain atomics: shuttle runs one thread at a time.
+    pub struct Cell(AtomicIsize, AtomicUsize);
+
+    impl Cell {
+        pub fn new() -> Cell {
+            Cell(AtomicIsize::new(0), AtomicUsize::new(0))
+        }
+
+        pub fn with<T>(&self, look: impl FnOnce(&usize) -> T) -> T {
+            assert!(self.0.fetch_add(1, SeqCst) >= 0, "a look beside a change");
+            let value = self.1.load(SeqCst);
+            // Time for others to come.
+            shuttle::thread::yield_now();
+            assert_eq!(self.1.load(SeqCst), value, "changed during a look");
+            self.0.fetch_sub(1, SeqCst);
+            look(&value)
+        }
+
+        pub fn with_mut<T>(&self, change: impl FnOnce(&mut usize) -> T) -> T {
+            assert_eq!(self.0.fetch_sub(1, SeqCst), 0, "a change beside another use");
+            let mut value = self.1.load(SeqCst);
+            shuttle::thread::yield_now();
+            let outcome = change(&mut value);
+            self.1.store(value, SeqCst);
+            self.0.fetch_add(1, SeqCst);
+            outcome
+        }
     }
 }

@@ -1,15 +1,28 @@
-//! What the models share: a runner that refuses vacuous models, and operations over the library's own protocol code.
+//! What the models share: runners that refuse vacuous models, values that notice who uses them at once, and operations over the
+//! library's own protocol code.
 //!
-//! Everything here exists under `--cfg loom` only: run the models with `scripts/loom.sh`.
+//! Everything here exists under `--cfg loom` or `--cfg shuttle` only: run the models with `scripts/loom.sh`.
 
-#![cfg(loom)]
+#![cfg(any(loom, shuttle))]
 
-mod blocks;
 mod guarded;
+pub use guarded::Guarded;
+
+#[cfg(loom)]
+mod blocks;
+#[cfg(loom)]
 mod program;
+#[cfg(loom)]
 mod runner;
 
+#[cfg(loom)]
 pub use blocks::Blocks;
-pub use guarded::Guarded;
+#[cfg(loom)]
 pub use program::{Program, Trace, Var};
+#[cfg(loom)]
 pub use runner::{explore, spawn};
+
+#[cfg(shuttle)]
+mod schedules;
+#[cfg(shuttle)]
+pub use schedules::schedules;

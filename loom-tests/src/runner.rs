@@ -16,6 +16,7 @@ static THEIRS_FIRST: AtomicBool = AtomicBool::new(false);
 /// comes after it. From the other end the same pair is an exchange and a load after it, which it sees.
 pub fn explore(name: &str, preemptions: usize, floor: usize, model: impl Fn() + Sync + Send + 'static) {
     let executions = Arc::new(AtomicUsize::new(0));
+    let _failed = Failed { name, executions: Arc::clone(&executions) };
     let model = Arc::new(model);
     let begin = Instant::now();
     for theirs_first in [false, true] {
@@ -35,6 +36,20 @@ pub fn explore(name: &str, preemptions: usize, floor: usize, model: impl Fn() + 
         begin.elapsed().as_secs_f64()
     );
     assert!(executions >= floor, "model {name} is vacuous: {executions} executions, expected {floor} or more");
+}
+
+/// Says how far it came, when a model fails.
+struct Failed<'a> {
+    name: &'a str,
+    executions: Arc<AtomicUsize>,
+}
+
+impl Drop for Failed<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            println!("model {} fails in execution {}", self.name, self.executions.load(Ordering::Relaxed));
+        }
+    }
 }
 
 /// Spawns a thread of a model. Which of the two goes on first changes: see [`explore`].

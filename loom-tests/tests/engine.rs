@@ -48,6 +48,21 @@ fn writes_of_two_pushers_do_not_overlap_and_are_counted() {
 }
 
 #[test]
+fn who_sees_a_version_sees_what_was_written() {
+    explore("a version read beside its write", 2, 20, || {
+        let engine = naive();
+        let x = engine.new_variable();
+        let value = Guarded::new();
+        let (theirs, cell) = (engine.clone(), value.clone());
+        let other = spawn(move || push_step(&theirs, x, &cell));
+        if engine.version(x).unwrap() == 1 {
+            assert_eq!(value.get(), 1);
+        }
+        other.join().unwrap();
+    });
+}
+
+#[test]
 fn crossed_pushes_run_in_the_same_order_on_both_variables() {
     explore("crossed pushes of the whole engine", 1, 20, || {
         let engine = naive();
