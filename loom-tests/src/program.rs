@@ -38,6 +38,7 @@ pub struct Program {
     runs: Vec<AtomicUsize>,
     cancelled: Vec<AtomicUsize>,
     spent: Vec<AtomicUsize>,
+    detaching: bool,
 }
 
 // SAFETY: the values are guarded by the protocol, which is what the models check.
@@ -59,12 +60,31 @@ impl Sink for Found<'_> {
         let op = self.program.number(node);
         let before = self.program.spent[op].fetch_add(1, Ordering::Relaxed);
         assert_eq!(before, 0, "the block of operation {op} was spent twice");
+        if self.program.detaching {
+            // SAFETY: spent just now, and chains live as long as the program.
+            unsafe { chain::detach(node) };
+            for (index, (var, _)) in self.program.ops[op].iter().enumerate() {
+                // SAFETY: blocks live as long as the program.
+                let access = unsafe { Node::access(node, index as u32) };
+                assert!(!self.program.vars[*var].chain.ends_with(access), "a tail leads to a block that may be reused");
+            }
+        }
     }
 }
 
 impl Program {
     /// `vars` variables, and for each operation the variables that it uses, in ascending order.
     pub fn new(vars: usize, ops: &[&[(usize, Mode)]]) -> Arc<Program> {
+        Program::make(vars, ops, false)
+    }
+
+    /// As [`Program::new`], and every block is detached as soon as it is spent, as it is before it goes to the reclaimer. No tail may lead to
+    /// it then.
+    pub fn detaching(vars: usize, ops: &[&[(usize, Mode)]]) -> Arc<Program> {
+        Program::make(vars, ops, true)
+    }
+
+    fn make(vars: usize, ops: &[&[(usize, Mode)]], detaching: bool) -> Arc<Program> {
         let counters = || ops.iter().map(|_| AtomicUsize::new(0)).collect();
         let program = Arc::new(Program {
             vars: (0..vars)
@@ -79,6 +99,7 @@ impl Program {
             runs: counters(),
             cancelled: counters(),
             spent: counters(),
+            detaching,
         });
         for var in &program.vars {
             // SAFETY: the program does not move, and no other thread knows it yet.

@@ -253,6 +253,34 @@ fn waiting_for_everything_is_not_early() {
 }
 
 #[test]
+fn an_operation_is_counted_before_another_thread_can_end_it() {
+    explore("wait for everything against the end of a push", 2, 50, || {
+        let engine = naive();
+        let y = engine.new_variable();
+        let value = Guarded::new();
+        let held: Arc<loom::sync::Mutex<Option<Completion>>> = Arc::default();
+        let keep = held.clone();
+        engine.op("").push_async(move |_, completion| *keep.lock().unwrap() = Some(completion)).unwrap();
+        let (theirs, cell) = (engine.clone(), value.clone());
+        engine
+            .op("")
+            .writes([y])
+            .push_async(elsewhere(move |completion| {
+                // Runs what waits for it as well. The first one is in flight all the same.
+                completion.complete();
+                theirs.wait_for_all().unwrap();
+                assert_eq!(cell.get(), 1, "a wait for everything returned before the first operation had ended");
+            }))
+            .unwrap();
+        engine.op("").writes([y]).push(|_| ()).unwrap();
+        value.set(1);
+        let first = held.lock().unwrap().take();
+        first.into_iter().for_each(Completion::complete);
+        engine.wait_for_all().unwrap();
+    });
+}
+
+#[test]
 fn an_operator_is_pushed_by_two_threads_and_dropped_in_flight() {
     explore("operator", 1, 20, || {
         let engine = naive();
@@ -328,55 +356,6 @@ fn blocks_are_used_again_while_another_thread_pushes() {
         other.join().unwrap();
         engine.wait_for_all().unwrap();
         assert_eq!((value.get(), engine.version(x).unwrap()), (4, 4));
-    });
-}
-
-#[test]
-fn stopping_lets_a_push_through_or_refuses_it() {
-    explore("stop against a push", 2, 20, || {
-        let engine = naive();
-        let x = engine.new_variable();
-        let value = Guarded::new();
-        let (theirs, cell) = (engine.clone(), value.clone());
-        let other = spawn(move || match theirs.op("").writes([x]).push(move |_| cell.step()) {
-            Ok(()) => 1,
-            Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::Stopped);
-                0
-            }
-        });
-        engine.stop().unwrap();
-        let seen = value.get();
-        assert_eq!(seen, other.join().unwrap(), "what was accepted has run when the engine has stopped");
-        engine.start().unwrap();
-        push_step(&engine, x, &value);
-        engine.wait_for_all().unwrap();
-        assert_eq!(value.get(), seen + 1);
-    });
-}
-
-#[test]
-fn stopping_waits_for_a_closure_that_goes_on_after_its_completion() {
-    explore("stop against a closure that outlives its operation", 3, 20, || {
-        let engine = naive();
-        let x = engine.new_variable();
-        let value = Guarded::new();
-        let (theirs, cell) = (engine.clone(), value.clone());
-        let other = spawn(move || {
-            let inner = theirs.clone();
-            theirs
-                .op("")
-                .push_async(move |_, completion| {
-                    completion.complete();
-                    // Inside, so it is not refused.
-                    push_step(&inner, x, &cell);
-                })
-                .map(|()| 1)
-                .unwrap_or(0)
-        });
-        engine.stop().unwrap();
-        let seen = value.get();
-        assert_eq!(seen, other.join().unwrap());
     });
 }
 

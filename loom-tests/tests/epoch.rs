@@ -1,11 +1,12 @@
-//! Reclamation by the real epochs of crossbeam, which loom explores as well when built with `--cfg crossbeam_loom`: small models, because a pin
-//! alone is dozens of steps.
+//! With the real epochs of crossbeam, which loom explores as well when built with `--cfg crossbeam_loom`: reclamation, and stopping, which
+//! rests on pins. Small models, because a pin alone is dozens of steps; elsewhere the epochs are real, and no steps of the model.
 
 #![cfg(all(loom, crossbeam_loom))]
 
 use loom::sync::atomic::{AtomicUsize, Ordering::*};
 use loom_tests::{explore, spawn, Guarded};
 use seriatim::internals::reclaim::{Epoch, Reclaim};
+use seriatim::{Engine, ErrorKind, Kind, Variable};
 use std::sync::Arc;
 
 #[test]
@@ -32,5 +33,55 @@ fn what_a_pinned_thread_has_found_is_not_reused() {
         drop(pin);
         Epoch::pin(&handle).flush();
         other.join().unwrap();
+    });
+}
+
+fn push_step(engine: &Engine, variable: Variable, value: &Guarded) -> usize {
+    let value = value.clone();
+    match engine.op("").writes([variable]).push(move |_| value.step()) {
+        Ok(()) => 1,
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Stopped);
+            0
+        }
+    }
+}
+
+/// Stops an engine beside a push of another thread, which says how much of what it pushed was accepted.
+fn stop_against(push: fn(&Engine, Variable, &Guarded) -> usize) {
+    loom::stop_exploring();
+    let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+    let x = engine.new_variable();
+    let value = Guarded::new();
+    let (theirs, cell) = (engine.clone(), value.clone());
+    loom::explore();
+    let other = spawn(move || push(&theirs, x, &cell));
+    engine.stop().unwrap();
+    let seen = value.get();
+    loom::stop_exploring();
+    assert_eq!(seen, other.join().unwrap(), "what was accepted has run when the engine has stopped");
+    engine.start().unwrap();
+    assert_eq!(push_step(&engine, x, &value), 1);
+    engine.wait_for_all().unwrap();
+    assert_eq!(value.get(), seen + 1);
+}
+
+#[test]
+fn stopping_lets_a_push_through_or_refuses_it() {
+    explore("stop against a push", 1, 1000, || stop_against(push_step));
+}
+
+#[test]
+fn stopping_waits_for_a_closure_that_goes_on_after_its_completion() {
+    explore("stop against a closure that outlives its operation", 1, 1000, || {
+        stop_against(|engine, x, value| {
+            let (inner, value) = (engine.clone(), value.clone());
+            let pushed = engine.op("").push_async(move |_, completion| {
+                completion.complete();
+                // Inside, so it is not refused.
+                assert_eq!(push_step(&inner, x, &value), 1);
+            });
+            usize::from(pushed.is_ok())
+        });
     });
 }

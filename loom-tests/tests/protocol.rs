@@ -4,14 +4,17 @@
 
 use loom_tests::{explore, spawn, Program};
 use seriatim::internals::access::Mode::{self, Delete, Read, Write};
+use std::sync::Arc;
 
 const MODES: [Mode; 3] = [Read, Write, Delete];
 
 /// Two threads push `ops`, dealt out in turn; each runs what it makes ready.
 fn two_pushers(vars: usize, ops: &[&[(usize, Mode)]]) {
-    let program = Program::new(vars, ops);
+    push_by_two(Program::new(vars, ops), ops.len());
+}
+
+fn push_by_two(program: Arc<Program>, count: usize) {
     let other = program.clone();
-    let count = ops.len();
     let pusher = spawn(move || {
         for op in (1..count).step_by(2) {
             let _ = other.push(op);
@@ -85,6 +88,16 @@ fn every_triple_on_one_variable() {
             }
         }
     }
+}
+
+#[test]
+fn no_tail_leads_to_a_block_that_is_detached() {
+    explore("detached blocks, one variable", 2, 100, || {
+        push_by_two(Program::detaching(1, &[&[(0, Write)], &[(0, Write)], &[(0, Read)]]), 3);
+    });
+    explore("detached blocks, two variables", 2, 500, || {
+        push_by_two(Program::detaching(2, &[&[(0, Write), (1, Read)], &[(0, Read), (1, Write)]]), 2);
+    });
 }
 
 #[test]

@@ -61,6 +61,9 @@ fn refuse_inside(core: &Core, what: &str) -> Result<(), Error> {
     ))
 }
 
+/// Rounds of collecting after which the reclaimer has called what was deferred, if nobody was pinned.
+const ROUNDS: usize = 4;
+
 /// Returns when every push that may have missed a change of the engine's state has finished enlisting: those pushes were
 /// pinned, and the reclaimer says when all pins of that time are gone.
 fn let_pushes_through(core: &Arc<Core>) {
@@ -69,8 +72,12 @@ fn let_pushes_through(core: &Arc<Core>) {
     let local = core.local();
     // SAFETY: nothing is made reusable; the call only sets a flag.
     unsafe { local.defer(move || signal.store(true, Release)) };
-    while !through.load(Acquire) {
-        local.pin().flush();
+    loop {
+        // As many rounds as the epochs take when nobody is pinned.
+        (0..ROUNDS).for_each(|_| local.pin().flush());
+        if through.load(Acquire) {
+            return;
+        }
         thread::yield_now();
     }
 }

@@ -79,7 +79,7 @@ impl Home {
     /// # Safety
     /// The caller is the owner, and does not use the private part again.
     pub unsafe fn leave(&self) {
-        self.occupied.store(false, Release);
+        self.occupied.store(false, mutate!("home-left-relaxed": Relaxed, Release));
     }
 
     /// Takes a free block of `class`.

@@ -102,6 +102,12 @@ impl Chain {
         sink.spent(deletion);
     }
 
+    /// Whether the tail leads to this access.
+    #[cfg(any(loom, shuttle))]
+    pub fn ends_with(&self, access: *mut Access) -> bool {
+        self.tail.load(Acquire) == access
+    }
+
     /// Whether the chain is closed and the tail rests.
     #[cfg(any(loom, shuttle))]
     pub fn is_closed(&self) -> bool {
@@ -125,9 +131,9 @@ pub unsafe fn enlist<S: Sink>(node: *mut Node, sink: &mut S) -> Enlisted {
                 help(other, sink);
             }
         }
-        // The one store that the pusher makes in place of `count` compare-exchanges. Release: a thread that reads the full
-        // count lines up behind this operation and must find all of its accesses linked.
-        (*node).pushed.store(count, mutate!("count-stored-relaxed": Relaxed, Release));
+        // The one store that the pusher makes in place of `count` compare-exchanges. Release, beside the helpers' exchanges, though nothing
+        // rests on it: who lines up behind this operation has read the count, and who finds it there reads no older one.
+        (*node).pushed.store(count, Release);
         let cancelled = own.cancelled;
         if own.granted == count {
             // Every grant was made by this thread: nobody else has or will have a reason to count.

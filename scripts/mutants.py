@@ -1,0 +1,128 @@
+"""The work of scripts/mutants.sh."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+
+# A model that finds a mutant does so in seconds; one that hangs has found nothing.
+PATIENCE = 120
+CONFIGURATIONS = {"epoch": ("loom-epoch-mutants", "--cfg loom --cfg crossbeam_loom")}
+OTHERS = ("loom-mutants", "--cfg loom")
+
+
+def listed():
+    """The mutants of the list: (name, invariant, file, model)."""
+    lines = pathlib.Path("loom-tests/mutants.txt").read_text().splitlines()
+    return [tuple(line.split()) for line in lines if line.strip() and not line.startswith("#")]
+
+
+def in_source():
+    """The mutants that the source knows."""
+    text = "".join(path.read_text() for path in pathlib.Path("src").rglob("*.rs") if path.name != "mutants.rs")
+    return set(re.findall(r'\bmut(?:ate!|ant)\("([^"]+)"', text))
+
+
+def build():
+    """Builds the models with the mutants in them; returns the program of each file."""
+    target = os.environ.get("CARGO_TARGET_DIR", "target")
+    programs = {}
+    for folder, cfg in {OTHERS, *CONFIGURATIONS.values()}:
+        flags = f"{os.environ.get('RUSTFLAGS', '')} {cfg} --cfg seriatim_mutants"
+        environment = dict(os.environ, RUSTFLAGS=flags, CARGO_TARGET_DIR=f"{target}/{folder}")
+        command = ["cargo", "test", "--release", "--package", "loom-tests", "--no-run"]
+        built = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True)
+        if built.returncode != 0:
+            sys.exit(built.stderr)
+        for name, path in re.findall(r"tests/(\w+)\.rs \((\S+)\)", built.stderr):
+            if CONFIGURATIONS.get(name, OTHERS)[0] == folder:
+                programs[name] = path
+    return programs
+
+
+def run(program, model, mutant):
+    """Runs one model; returns whether it held ('held', 'failed', 'hung'), the seconds, and the execution in which it failed."""
+    environment = dict(os.environ, SERIATIM_MUTANT=mutant, RUST_BACKTRACE="0")
+    command = [program, model, "--exact", "--nocapture", "--test-threads=1"]
+    begin = time.time()
+    try:
+        done = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE, errors="replace"
+        )
+    except subprocess.TimeoutExpired:
+        return "hung", time.time() - begin, ""
+    seconds = time.time() - begin
+    output = done.stdout if isinstance(done.stdout, str) else done.stdout.decode(errors="replace")
+    if "1 passed" not in output and "running 1 test" not in output:
+        return "no such model", seconds, ""
+    if done.returncode == 0 or "is vacuous" in output:
+        return "held", seconds, ""
+    reason = re.findall(
+        r"^(Causality violation.*|deadlock;.*|assertion .*|.*(?:lost|twice|early|reused|vacuous|overlap|exceeded).*)$", output, re.M
+    )
+    execution = re.findall(r"fails in execution (\d+)", output)
+    return "failed", seconds, (f"execution {execution[0]}: " if execution else "") + (reason[0] if reason else "it fails")
+
+
+def table_of_models(killed):
+    """Every model that was explored last, with what it found."""
+    path = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "models.txt"
+    if not path.exists():
+        print("(no table of models: scripts/loom.sh has not run)")
+        return
+    print(f"\n{'model':<86} {'executions':>10} {'bound':<14} {'seconds':>7}  mutants")
+    file, test, shown = "", "", set()
+    for line in path.read_text(errors="replace").splitlines():
+        test = (re.match(r"test (\w+) \.\.\.", line) or [None, test])[1]
+        model = re.search(r"model (.*): (\d+) (executions|schedules)(?:, (at most \d+) preemptions| of (\d+ threads))?.*, ([\d.]+) s", line)
+        if not model:
+            continue
+        name, count, _, bound, threads, seconds = model.groups()
+        found = [] if test in shown else killed[test]
+        shown.add(test)
+        print(f"{name[:86]:<86} {count:>10} {bound or threads or '':<14} {seconds:>7}  {len(found) or ''}")
+        for mutant in found:
+            print(f"{'':<86} {'':>10} {'':<14} {'':>7}    {mutant}")
+
+
+def main():
+    mutants = listed()
+    names = {name for name, *_ in mutants}
+    wrong = sorted(names ^ in_source())
+    if wrong:
+        sys.exit(f"in the source and not in loom-tests/mutants.txt, or the other way round: {', '.join(wrong)}")
+    chosen = [mutant for mutant in mutants if not sys.argv[1:] or mutant[0] in sys.argv[1:]]
+    unknown = set(sys.argv[1:]) - names
+    if unknown or not chosen:
+        sys.exit(f"no such mutant: {', '.join(sorted(unknown))}")
+    programs = build()
+    failures = 0
+    killed = defaultdict(list)
+    with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2)) as pool:
+        # Without a mutant, each model holds: what fails with one fails because of it.
+        models = sorted({(file, model) for _, _, file, model in chosen})
+        for (file, model), (outcome, seconds, _) in zip(models, pool.map(lambda m: run(programs[m[0]], m[1], ""), models)):
+            if outcome != "held":
+                failures += 1
+                print(f"{file}::{model} does not hold without a mutant ({outcome}, {seconds:.1f} s)", flush=True)
+        print(f"{len(models)} models hold without a mutant\n" if not failures else "", flush=True)
+        print(f"{'mutant':<40} {'breaks':<7} {'seconds':>7}  found by", flush=True)
+        outcomes = pool.map(lambda m: run(programs[m[2]], m[3], m[0]), chosen)
+        for (name, invariant, file, model), (outcome, seconds, how) in zip(chosen, outcomes):
+            if outcome == "failed":
+                killed[model].append(name)
+                print(f"{name:<40} {invariant:<7} {seconds:>7.1f}  {file}::{model}: {how[:110]}", flush=True)
+            else:
+                failures += 1
+                print(f"{name:<40} {invariant:<7} {seconds:>7.1f}  SURVIVES {file}::{model} ({outcome})", flush=True)
+    if not sys.argv[1:]:
+        table_of_models(killed)
+    print(f"\n{len(chosen)} mutants, {sum(map(len, killed.values()))} found, {failures} failures")
+    sys.exit(1 if failures else 0)
+
+
+main()

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Shows that the models find bugs: runs every mutant of loom-tests/mutants.txt under the model that is to find it, and prints what was
+# found and how fast; then, if scripts/loom.sh has run before, the table of all models with the mutants that each one finds.
+#
+#   scripts/mutants.sh                    all of them: some two minutes
+#   scripts/mutants.sh recycled-at-once   some of them
+#
+# The exit status is 1 if a mutant survives, if one is in the source and not in the list or the other way round, or if a model fails
+# without one.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+exec python3 scripts/mutants.py "$@"
