@@ -33,6 +33,17 @@ impl<T> Lock<T> {
         count();
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Takes the lock if nobody has it.
+    #[cfg(all(unix, not(any(loom, shuttle))))]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        count();
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(std::sync::TryLockError::WouldBlock) => None,
+        }
+    }
 }
 
 /// Takes the lock of a static, which no model knows of: it is never held across a step that one could see.

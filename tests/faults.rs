@@ -8,6 +8,8 @@
 
 #[path = "faults/backlog.rs"]
 mod backlog;
+#[path = "faults/beside_forks.rs"]
+mod beside_forks;
 mod common;
 #[path = "faults/completions.rs"]
 mod completions;
@@ -45,6 +47,9 @@ fn a_child_process_does_its_task() {
         Some("last handle races") => endings::last_handle_races(),
         Some("fork under load") => forks::fork_under_load(),
         Some("fork refused") => forks::fork_with_refused_threads(),
+        Some("fork beside uses") => beside_forks::fork_beside_uses(),
+        Some("fork beside pushers that found room") => beside_forks::fork_beside_counted_pushers(),
+        Some("fork of what cannot be stopped") => beside_forks::fork_of_what_cannot_be_stopped(),
         Some("backlog") => backlog::two_rounds(),
         Some("crowd of engines") => crowds::crowd_of_engines(),
         Some("forgotten and dropped") => completions::forgotten_and_dropped(),

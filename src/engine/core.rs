@@ -39,6 +39,8 @@ pub const SHUTDOWN: u32 = 1 << 1;
 pub const PROFILING: u32 = 1 << 2;
 /// A `fork` is under way, and the engine is stopped only for that: pushes wait.
 pub const FORKING: u32 = 1 << 4;
+/// The child of a `fork` got the engine in the middle of something: it stays stopped.
+pub const ABANDONED: u32 = 1 << 5;
 /// Some operation has failed: from now on marks are looked at.
 pub const FAILED: u32 = 1 << 3;
 

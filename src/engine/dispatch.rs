@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::operation::block::Block;
 use crate::operation::property::Property;
 use crate::pool::local::Local;
+use crate::worker::group::Group;
 use std::sync::Arc;
 
 /// Decides where ready operations run.
@@ -29,6 +30,6 @@ pub trait Dispatch: Send + Sync {
     /// Ends all threads. Nothing is in flight.
     fn stop(&self);
 
-    /// Pins that failed, and the like.
-    fn warnings(&self) -> Vec<String>;
+    /// Its workers.
+    fn groups(&self) -> Vec<&Group>;
 }

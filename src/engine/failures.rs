@@ -21,7 +21,7 @@ pub struct Failures {
     /// The number of records at which to prune.
     limit: AtomicUsize,
     /// Held while all records are taken out of view. Only by whoever waits for everything, and by one failure in hundreds.
-    taking: Lock<()>,
+    pub(super) taking: Lock<()>,
 }
 
 impl Failures {

@@ -3,46 +3,65 @@
 //! Stopping: 1. pushes are refused, but for those of closures that still run; 2. every push that had not seen the refusal is let
 //! through; 3. what is in flight completes, and closures that run on after their completion return; 4. the threads end. Starting brings the threads back.
 
-use super::core::{Core, STOPPED};
+use super::core::{Core, ABANDONED, STOPPED};
 use super::wait;
 use crate::error::{Error, ErrorKind};
 use crate::mutants::mutate;
 use crate::pool::local::Local;
-use crate::sync::{thread, AtomicBool, Ordering::*};
+use crate::sync::{thread, AtomicBool, MutexGuard, Ordering::*};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Stops the engine; does nothing if it is stopped.
 pub fn stop(core: &Arc<Core>) -> Result<(), Error> {
     refuse_inside(core, "stop")?;
-    stop_within(core, None);
+    // In a child of a fork the lock may be that of a thread that is gone.
+    if core.state.load(Acquire) & ABANDONED == 0 {
+        let life = core.life.lock();
+        if core.state.load(Acquire) & STOPPED == 0 {
+            stop_holding(core, &life, None);
+        }
+    }
     Ok(())
 }
 
-/// Stops the engine, or leaves it running if what is in flight does not end in time. Whether it is stopped now by this call.
-pub fn stop_within(core: &Arc<Core>, patience: Option<Duration>) -> bool {
-    let _life = core.life.lock();
-    if core.state.fetch_or(STOPPED, SeqCst) & STOPPED != 0 {
-        return false;
-    }
+/// Stops the engine, or leaves it as it was if what is in flight does not end in time; says which. If it is stopped already, this makes
+/// sure that nobody still waits by an operation of its own. `_life` shows that no other stop or start is under way.
+pub fn stop_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>, patience: Option<Duration>) -> bool {
+    let was_stopped = core.state.fetch_or(STOPPED, SeqCst) & STOPPED != 0;
     mutate!("pushes-not-let-through": (), let_pushes_through(core));
     let deadline = patience.map(|patience| Instant::now() + patience);
     // A closure whose operation was completed early may still push: it is let through as well.
     if !wait::drain(core, patience)
         || mutate!("closures-not-waited-for": false, !core.quiescence.wait(deadline, || core.is_deserted()))
     {
-        core.state.fetch_and(!STOPPED, SeqCst);
+        if !was_stopped {
+            core.state.fetch_and(!STOPPED, SeqCst);
+        }
         return false;
     }
-    core.dispatch.stop();
-    core.say(|| "stopped".to_owned());
+    if !was_stopped {
+        core.dispatch.stop();
+        core.say(|| "stopped".to_owned());
+    }
     true
 }
 
 /// Starts the engine again; does nothing if it runs.
 pub fn start(core: &Arc<Core>) -> Result<(), Error> {
     refuse_inside(core, "start")?;
-    let _life = core.life.lock();
+    if core.state.load(Acquire) & ABANDONED != 0 {
+        return Err(Error::new(
+            ErrorKind::Stopped,
+            "the process was forked while the engine could not be stopped, and its threads are gone: make another",
+        ));
+    }
+    let life = core.life.lock();
+    start_holding(core, &life)
+}
+
+/// As [`start`], for a caller that has taken the lock.
+pub fn start_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>) -> Result<(), Error> {
     if core.state.load(Acquire) & STOPPED != 0 {
         core.dispatch.start(core)?;
         core.state.fetch_and(!STOPPED, SeqCst);

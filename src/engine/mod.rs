@@ -33,6 +33,7 @@ pub use variable::Variable;
 use self::core::Core;
 use crate::error::Error;
 use crate::variable::table::Table;
+use crate::worker::group::Group;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -169,7 +170,7 @@ impl Engine {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn warnings(&self) -> Vec<String> {
-        self.core().dispatch.warnings()
+        self.core().dispatch.groups().into_iter().flat_map(Group::warnings).collect()
     }
 
     /// A new variable, at version 0. Lock-free; allocates only when there are more variables than ever before.

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::operation::block::Block;
 use crate::operation::property::Property;
 use crate::pool::local::Local;
+use crate::worker::group::Group;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -56,7 +57,7 @@ impl Dispatch for Naive {
 
     fn stop(&self) {}
 
-    fn warnings(&self) -> Vec<String> {
+    fn groups(&self) -> Vec<&Group> {
         Vec::new()
     }
 }

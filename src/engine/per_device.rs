@@ -82,7 +82,7 @@ impl Dispatch for PerDevice {
         self.copies.stop();
     }
 
-    fn warnings(&self) -> Vec<String> {
-        [self.workers.warnings(), self.prioritised.warnings(), self.copies.warnings()].concat()
+    fn groups(&self) -> Vec<&Group> {
+        vec![&self.workers, &self.prioritised, &self.copies]
     }
 }

@@ -72,7 +72,7 @@ impl Dispatch for Pooled {
         self.copies.stop();
     }
 
-    fn warnings(&self) -> Vec<String> {
-        [self.workers.warnings(), self.copies.warnings()].concat()
+    fn groups(&self) -> Vec<&Group> {
+        vec![&self.workers, &self.copies]
     }
 }

@@ -115,8 +115,12 @@ fn try_push<F: Send + 'static>(
     }
     let pushed = loop {
         match enlist(core, local, request, claims, body, closure) {
-            // Nothing was taken from us yet. Stopped for a fork, or only just started again: once more.
-            Err(error) if error.kind() == ErrorKind::Stopped && is_over_soon(core) => thread::yield_now(),
+            // Nothing was taken from us yet. Stopped for a fork, or only just started again: once more. Only a fork stops waits.
+            Err(error)
+                if error.kind() == ErrorKind::Stopped && (request.notes & NOTE_WAIT != 0 || is_over_soon(core)) =>
+            {
+                thread::yield_now();
+            }
             pushed => break pushed,
         }
     };
@@ -247,15 +251,18 @@ fn enlist<F: Send + 'static>(
 fn refuse_if_stopped(core: &Core, local: &Local, request: Request) -> Result<u32, Error> {
     let state = core.state.load(Relaxed);
     if state & STOPPED != 0 {
-        check_stopped(local, request)?;
+        check_stopped(local, request, state)?;
     }
     Ok(state)
 }
 
 #[cold]
-fn check_stopped(local: &Local, request: Request) -> Result<(), Error> {
-    // Operations that are still running while the engine drains may push what they need, and waits are part of draining.
-    if local.depth.get() > 0 || request.notes & NOTE_WAIT != 0 {
+fn check_stopped(local: &Local, request: Request, state: u32) -> Result<(), Error> {
+    // Operations that are still running while the engine drains may push what they need, and waits are part of draining. But one
+    // that a thread is in the middle of when the process forks would be in flight for ever in the child. Inside an operation, of
+    // whatever engine, none is: the fork waits for that.
+    let may_wait = state & FORKING == 0 || !may_help();
+    if local.depth.get() > 0 || request.notes & NOTE_WAIT != 0 && may_wait {
         return Ok(());
     }
     Err(Error::new(ErrorKind::Stopped, "the engine is stopped: call start() before pushing"))

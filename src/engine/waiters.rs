@@ -18,8 +18,8 @@ const LOOKS: u32 = looks(500);
 
 /// Threads waiting for one condition.
 pub struct Waiters {
-    count: CachePadded<AtomicUsize>,
-    threads: Lock<Vec<Thread>>,
+    pub(super) count: CachePadded<AtomicUsize>,
+    pub(super) threads: Lock<Vec<Thread>>,
 }
 
 impl Waiters {

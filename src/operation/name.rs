@@ -6,6 +6,10 @@ use crate::lock;
 use std::collections::HashSet;
 use std::sync::Mutex;
 
+/// The texts that are interned.
+pub type Names = Option<HashSet<&'static str>>;
+pub static NAMES: Mutex<Names> = Mutex::new(None);
+
 /// The name of an operation: cheap to copy, and never freed.
 ///
 /// Made from a string literal at no cost. Made from a `String` it is interned: the first use of each text takes a lock
@@ -41,7 +45,6 @@ impl From<&'static str> for Name {
 
 impl From<String> for Name {
     fn from(text: String) -> Name {
-        static NAMES: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
         let mut names = lock::of_static(&NAMES);
         let names = names.get_or_insert_with(HashSet::new);
         if let Some(known) = names.get(text.as_str()) {

@@ -18,7 +18,8 @@ const SEND: usize = 32;
 /// What one thread keeps for one engine.
 pub struct Local {
     home: *const Home,
-    handle: <Epoch as Reclaim>::Handle,
+    /// Its place in the reclaimer, which changes only in the child of a `fork`.
+    handle: UnsafeCell<<Epoch as Reclaim>::Handle>,
     outgoing: UnsafeCell<Outgoing>,
     /// How many operations of the engine this thread is inside of.
     pub depth: Cell<u32>,
@@ -107,7 +108,7 @@ impl Local {
     pub fn new(memory: &Arc<Memory>) -> Local {
         Local {
             home: memory.settle(),
-            handle: memory.reclaim.register(),
+            handle: UnsafeCell::new(memory.register()),
             outgoing: UnsafeCell::new(Outgoing { home: null(), class: 0, magazine: Magazine::new() }),
             depth: Cell::new(0),
             first: Cell::new(std::ptr::null_mut()),
@@ -129,7 +130,27 @@ impl Local {
     #[inline]
     pub fn pin(&self) -> <Epoch as Reclaim>::Guard {
         mutate!("lookers-not-counted": (), self.look_at_tails());
-        Epoch::pin(&self.handle)
+        Epoch::pin(self.handle())
+    }
+
+    #[inline]
+    fn handle(&self) -> &<Epoch as Reclaim>::Handle {
+        // SAFETY: the cell is this thread's, and is written only by `forget_other_threads`, inside of which nobody uses the handle.
+        unsafe { &*self.handle.get() }
+    }
+
+    /// For the child of a `fork`: see [`Memory::forget_other_threads`].
+    ///
+    /// # Safety
+    /// The calling thread is the only one, and is not pinned.
+    #[cfg(all(unix, not(any(loom, shuttle))))]
+    pub unsafe fn forget_other_threads(&self) {
+        let lookers = usize::from(self.home().looks_at_tails.get());
+        // SAFETY: passed on. The caller is between pushes, so nothing refers to the old handle, which goes here.
+        unsafe {
+            self.memory.forget_other_threads(lookers);
+            *self.handle.get() = self.memory.register();
+        }
     }
 
     #[inline]
@@ -156,7 +177,7 @@ impl Local {
         let home = self.home();
         // SAFETY: the home is ours; the rest is the caller's word.
         unsafe {
-            let block = home.allocate(class, &self.memory, &self.handle);
+            let block = home.allocate(class, &self.memory, self.handle());
             (*block).home = self.home.cast_mut().cast();
             block
         }

@@ -4,7 +4,7 @@
 
 use super::home::{Home, MAGAZINE};
 use super::magazine::Magazine;
-use super::reclaim::Epoch;
+use super::reclaim::{Epoch, Reclaim};
 use crate::lock;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::{self, Block, CLASSES};
@@ -12,12 +12,13 @@ use crate::sync::{fence, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering
 use crate::variable::table::Table;
 use crossbeam_utils::CachePadded;
 use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
+use std::cell::UnsafeCell;
 use std::ptr::null_mut;
 
 /// All the memory of one engine.
 pub struct Memory {
     /// First, to be dropped first: the reclaimer runs what was deferred, which puts blocks into homes.
-    pub reclaim: Epoch,
+    reclaim: UnsafeCell<Epoch>,
     /// Tells engines apart, also in the handles of their variables.
     pub id: u32,
     /// Whether the engine is gone, and its threads may forget it.
@@ -57,7 +58,7 @@ static IDS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
 impl Memory {
     pub fn new() -> Memory {
         Memory {
-            reclaim: Epoch::new(),
+            reclaim: UnsafeCell::new(Epoch::new()),
             id: IDS.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             closed: AtomicBool::new(false),
             lookers: CachePadded::new(AtomicUsize::new(0)),
@@ -89,6 +90,24 @@ impl Memory {
                 Err(now) => unsafe { (*entry).next = now },
             }
         }
+    }
+
+    /// Makes the calling thread a member of the reclaimer.
+    pub fn register(&self) -> <Epoch as Reclaim>::Handle {
+        // SAFETY: the cell is written only by `forget_other_threads`, when there is no other thread, and by the end.
+        unsafe { (*self.reclaim.get()).register() }
+    }
+
+    /// For the child of a `fork`: starts over with a reclaimer that does not know those who were pinned, which they would be for ever.
+    /// What the old one keeps back stays where it is until the memory goes, unless the caller was its only member.
+    ///
+    /// # Safety
+    /// The calling thread is the only one, and is not pinned. It gives up its membership of the old reclaimer.
+    #[cfg(all(unix, not(any(loom, shuttle))))]
+    pub unsafe fn forget_other_threads(&self, lookers: usize) {
+        self.lookers.store(lookers, SeqCst);
+        // SAFETY: nobody else is there, and `register` keeps no reference. Members that are gone hold the old one.
+        unsafe { *self.reclaim.get() = Epoch::new() };
     }
 
     /// Every home there has ever been.
@@ -228,7 +247,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         // Runs what was deferred, before the homes that it returns blocks to are gone. All members have left: each holds
         // the memory.
-        drop(std::mem::replace(&mut self.reclaim, Epoch::new()));
+        drop(std::mem::replace(self.reclaim.get_mut(), Epoch::new()));
         let mut entry = self.homes.load(Acquire);
         while !entry.is_null() {
             // SAFETY: made by `settle` from a box, and nobody else is left.

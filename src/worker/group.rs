@@ -9,7 +9,7 @@ use crate::lock::Lock;
 use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{fence, thread_local, AtomicBool, AtomicUsize, Ordering::*};
+use crate::sync::{fence, thread_local, AtomicBool, AtomicUsize, MutexGuard, Ordering::*};
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub struct Group {
     threads: Lock<Vec<JoinHandle<()>>>,
     /// Every thread that ever worked here, so that a late waker finds it.
     pub(super) handles: Handles,
-    pub(super) warnings: Lock<Vec<String>>,
+    warnings: Lock<Vec<String>>,
 }
 
 thread_local! {
@@ -92,7 +92,11 @@ impl Group {
 
     /// Pins that failed, and the like.
     pub fn warnings(&self) -> Vec<String> {
-        self.warnings.lock().clone()
+        self.lock_warnings().clone()
+    }
+
+    pub fn lock_warnings(&self) -> MutexGuard<'_, Vec<String>> {
+        self.warnings.lock()
     }
 
     /// Whether the workers are up.
@@ -109,7 +113,7 @@ impl Group {
             return Ok(());
         }
         self.stop.store(false, Relaxed);
-        self.warnings.lock().clear();
+        self.lock_warnings().clear();
         for index in 0..self.workers.len() {
             let group = Arc::clone(self);
             let host = Arc::clone(host);

@@ -23,7 +23,7 @@ impl Group {
         if !self.plan.cores.is_empty() {
             let core = self.plan.cores[index % self.plan.cores.len()];
             if !affinity::pin(core) {
-                self.warnings.lock().push(format!(
+                self.lock_warnings().push(format!(
                     "worker {index} of '{}' could not be pinned to core {core}: it runs unpinned",
                     self.plan.name
                 ));
