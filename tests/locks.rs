@@ -36,9 +36,20 @@ const LOCKS: &[(&str, &str, &str)] = &[
 /// Everything else that could block or lock, and where its name may stand.
 const NAMES: &[(&str, &[&str])] = &[
     // A static's lies beside it, and is taken through `lock::of_static`.
-    ("Mutex", &["lock.rs", "sync.rs", "engine/fork.rs", "operation/name.rs"]),
+    ("Mutex", &["lock.rs", "sync/mod.rs", "sync/loom.rs", "sync/shuttle.rs", "engine/fork.rs", "operation/name.rs"]),
     // What a fork holds from before until after.
-    ("MutexGuard", &["lock.rs", "sync.rs", "engine/fork.rs", "engine/life.rs", "worker/group.rs"]),
+    (
+        "MutexGuard",
+        &[
+            "lock.rs",
+            "sync/mod.rs",
+            "sync/loom.rs",
+            "sync/shuttle.rs",
+            "engine/fork.rs",
+            "engine/life.rs",
+            "worker/group.rs",
+        ],
+    ),
     ("RwLock", &[]),
     ("Condvar", &[]),
     ("Barrier", &[]),
@@ -46,8 +57,8 @@ const NAMES: &[(&str, &[&str])] = &[
     ("mpsc", &[]),
     ("parking_lot", &[]),
     ("Once", &["engine/fork.rs"]),
-    // The engine of the process.
-    ("OnceLock", &["engine/mod.rs"]),
+    // The engine of the process, and which bug a build with bugs has.
+    ("OnceLock", &["engine/mod.rs", "mutants.rs"]),
     ("object_pool", &["pool/memory.rs"]),
 ];
 
