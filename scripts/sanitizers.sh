@@ -151,7 +151,7 @@ asan() {
     tests asan life 600 --test life
     tests asan errors 600 --test errors
     # Those that are left out measure memory: the sanitizer keeps what was freed, to see who still uses it.
-    tests asan hazards 600 --test hazards -- --skip threads_that_end_with_an_engine_of_their_own_leave_nothing_behind
+    tests asan hazards 600 --test hazards -- --skip leave_nothing_behind
     tests asan peer_semantics 600 --test peer_semantics -- --skip memory_grows_with_the_backlog_only_without_a_bound
     # Not the example in C, which another compiler builds.
     run asan capi 600 --package seriatim_c --test deleters --test engine --test environment --test refusals

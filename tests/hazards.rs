@@ -1,6 +1,7 @@
 //! Interleavings that once hung, starved or leaked, kept so that they do not come back.
 
 use seriatim::{Context, Engine, ErrorKind, Kind, Property, Variable};
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{mpsc, Arc};
 use std::thread;
@@ -99,14 +100,16 @@ fn an_operation_that_pushes_itself_again_starves_nobody() {
 }
 
 #[cfg(target_os = "linux")]
+fn resident_kib() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4
+}
+
+#[cfg(target_os = "linux")]
 #[test]
 fn threads_that_end_with_an_engine_of_their_own_leave_nothing_behind() {
     thread_local! {
         static OWN: Engine = Engine::builder().kind(Kind::Naive).build().unwrap();
-    }
-    fn resident_kib() -> usize {
-        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-        pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4
     }
     let round = || {
         for _ in 0..300 {
@@ -119,6 +122,45 @@ fn threads_that_end_with_an_engine_of_their_own_leave_nothing_behind() {
             };
             thread::spawn(own).join().unwrap();
         }
+    };
+    round();
+    let before = resident_kib();
+    (0..3).for_each(|_| round());
+    let grown = resident_kib().saturating_sub(before);
+    assert!(grown < 36_000, "900 threads left {grown} KiB behind");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn threads_that_use_an_engine_at_their_very_end_leave_nothing_behind() {
+    struct UsesAtTheEnd(Engine, Variable);
+    impl Drop for UsesAtTheEnd {
+        fn drop(&mut self) {
+            self.0.op("at the end").writes([self.1]).push(|_| ()).unwrap();
+        }
+    }
+    thread_local! {
+        static LATE: RefCell<Vec<UsesAtTheEnd>> = const { RefCell::new(Vec::new()) };
+    }
+    let shared = Engine::builder().kind(Kind::Naive).build().unwrap();
+    let round = || {
+        for _ in 0..300 {
+            let own = Engine::builder().kind(Kind::Naive).build().unwrap();
+            let (first, engines) = (own.clone(), [own.clone(), shared.clone(), own.clone(), shared.clone()]);
+            let uses = move || {
+                // First, and so dropped after the engines' own thread-locals.
+                LATE.with_borrow_mut(|late| {
+                    late.extend(engines.map(|engine| {
+                        let x = engine.new_variable();
+                        UsesAtTheEnd(engine, x)
+                    }));
+                });
+                first.op("first").push(|_| ()).unwrap();
+            };
+            thread::spawn(uses).join().unwrap();
+            own.wait_for_all().unwrap();
+        }
+        shared.wait_for_all().unwrap();
     };
     round();
     let before = resident_kib();

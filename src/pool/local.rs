@@ -5,6 +5,7 @@ use super::home::Home;
 use super::magazine::Magazine;
 use super::memory::Memory;
 use super::reclaim::{Epoch, Reclaim};
+use super::stray;
 use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::sync::{thread_local, AtomicU64, Ordering::*};
@@ -28,8 +29,6 @@ pub struct Local {
     pub last: Cell<*mut Block>,
     /// Whether a loop further up the stack is running them.
     pub draining: Cell<bool>,
-    /// Made when the thread's other states were gone already.
-    stray: bool,
     /// Last, so that everything above is gone before the memory can be.
     pub memory: Arc<Memory>,
 }
@@ -75,33 +74,24 @@ impl Local {
             locals.push(Box::new(Local::new(memory)));
             &raw const **locals.last().expect("pushed just now")
         });
-        match found {
-            Ok(local) => {
-                LAST.with(|last| last.set((memory.id, local)));
-                // SAFETY: boxed, so it stays where it is; see `of` for its life.
-                unsafe { &*local }
-            }
-            // The thread is ending and its state is gone, but one of its destructors still uses the engine. It gets a state that
-            // is found through `LAST`, which has no destructor, and taken down if the engine ends there: see `end_stray`.
-            Err(_) => {
-                let local = Box::leak(Box::new(Local::new(memory)));
-                local.stray = true;
-                LAST.with(|last| last.set((memory.id, local)));
-                local
-            }
-        }
+        // The thread may be ending and its states gone, while one of its destructors still uses the engine: that gets a state that
+        // is kept elsewhere. `LAST` has no destructor.
+        let local = found.unwrap_or_else(|_| stray::find(memory));
+        LAST.with(|last| last.set((memory.id, local)));
+        // SAFETY: boxed, so it stays where it is; see `of` for its life.
+        unsafe { &*local }
     }
 
     /// Takes down the calling thread's state for an engine that ends while the thread does.
     pub fn end_stray(memory: &Arc<Memory>) {
-        let (id, local) = LAST.with(Cell::get);
-        // SAFETY: as in `of`; a stray one was leaked by `find`, and nobody uses it after the engine's end.
-        unsafe {
-            if id == memory.id && (*local).stray {
-                LAST.with(|last| last.set((0, null())));
-                drop(Box::from_raw(local.cast_mut()));
-            }
+        if stray::end(memory) {
+            Local::forget_last();
         }
+    }
+
+    /// For when the state that was used last may be gone.
+    pub fn forget_last() {
+        let _ = LAST.try_with(|last| last.set((0, null())));
     }
 
     /// A state of its own, for threads that keep it themselves.
@@ -114,7 +104,6 @@ impl Local {
             first: Cell::new(std::ptr::null_mut()),
             last: Cell::new(std::ptr::null_mut()),
             draining: Cell::new(false),
-            stray: false,
             memory: Arc::clone(memory),
         }
     }
@@ -296,6 +285,6 @@ impl Drop for Local {
 
 impl Drop for Locals {
     fn drop(&mut self) {
-        let _ = LAST.try_with(|last| last.set((0, null())));
+        Local::forget_last();
     }
 }

@@ -11,3 +11,4 @@ pub mod local;
 pub mod magazine;
 pub mod memory;
 pub mod reclaim;
+mod stray;
