@@ -22,12 +22,12 @@ explore() {
         cargo test --release --package loom-tests "${files[@]}" -- --nocapture --test-threads=1 | tee -a "$lines"
 }
 
-known=(protocol inbox pool group engine workers epoch shuttle)
+known=(protocol inbox pool group engine workers epoch shuttle shuttle_group)
 : >"$lines"
 for file in "${@:-${known[@]}}"; do
     case "$file" in
     epoch) explore loom-epoch "--cfg loom --cfg crossbeam_loom" epoch ;;
-    shuttle) explore shuttle "--cfg shuttle" shuttle ;;
+    shuttle*) explore shuttle "--cfg shuttle" "$file" ;;
     *) explore loom "--cfg loom" "$file" ;;
     esac
 done

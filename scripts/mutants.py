@@ -11,7 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 # A model that finds a mutant does so in seconds; one that hangs has found nothing.
 PATIENCE = 120
-CONFIGURATIONS = {"epoch": ("loom-epoch-mutants", "--cfg loom --cfg crossbeam_loom")}
+CONFIGURATIONS = {
+    "epoch": ("loom-epoch-mutants", "--cfg loom --cfg crossbeam_loom"),
+    "shuttle": ("shuttle-mutants", "--cfg shuttle"),
+    "shuttle_group": ("shuttle-mutants", "--cfg shuttle"),
+}
 OTHERS = ("loom-mutants", "--cfg loom")
 
 
@@ -62,7 +66,7 @@ def run(program, model, mutant):
     if done.returncode == 0 or "is vacuous" in output:
         return "held", seconds, ""
     reason = re.findall(
-        r"^(Causality violation.*|deadlock;.*|assertion .*|.*(?:lost|twice|early|reused|vacuous|overlap|exceeded).*)$", output, re.M
+        r"^(Causality violation.*|deadlock[;!].*|assertion .*|.*(?:lost|twice|early|reused|vacuous|overlap|exceeded).*)$", output, re.M
     )
     execution = re.findall(r"fails in execution (\d+)", output)
     return "failed", seconds, (f"execution {execution[0]}: " if execution else "") + (reason[0] if reason else "it fails")

@@ -5,18 +5,17 @@
 
 #![cfg(any(loom, shuttle))]
 
+mod blocks;
 mod guarded;
+
+pub use blocks::Blocks;
 pub use guarded::Guarded;
 
-#[cfg(loom)]
-mod blocks;
 #[cfg(loom)]
 mod program;
 #[cfg(loom)]
 mod runner;
 
-#[cfg(loom)]
-pub use blocks::Blocks;
 #[cfg(loom)]
 pub use program::{Program, Trace, Var};
 #[cfg(loom)]
