@@ -105,7 +105,7 @@ fn a_waiter_that_helps_and_a_worker_run_everything_once() {
 
 #[test]
 fn stopping_and_starting_again_loses_nothing() {
-    explore("stop and start with a worker", 2, 20, || {
+    explore("stop and start with a worker", 1, 20, || {
         let engine = engine(Kind::Pooled, 1);
         let x = engine.new_variable();
         let value = Guarded::new();

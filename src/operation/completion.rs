@@ -20,7 +20,9 @@ pub trait Finish: Send + Sync {
 /// Ends an asynchronous operation: from any thread, at any time, once.
 ///
 /// Dropping it without a call fails the operation with
-/// [`CompletionDropped`](crate::ErrorKind::CompletionDropped), so that nothing waits for ever.
+/// [`CompletionDropped`](crate::ErrorKind::CompletionDropped), so that nothing waits for ever. One that is never dropped (lost in a leak or
+/// by `std::mem::forget`) leaves its operation running: what is behind it waits, so do waits without a limit, stops and the end of the
+/// engine; waits with a limit name the operation, and everything independent goes on.
 ///
 /// ```
 /// let engine = seriatim::Engine::new()?;
