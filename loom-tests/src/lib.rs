@@ -19,7 +19,7 @@ mod runner;
 #[cfg(loom)]
 pub use program::{Program, Trace, Var};
 #[cfg(loom)]
-pub use runner::{explore, spawn};
+pub use runner::{explore, explore_once, spawn};
 
 #[cfg(shuttle)]
 mod schedules;

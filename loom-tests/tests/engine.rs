@@ -31,9 +31,19 @@ fn elsewhere(end: impl FnOnce(Completion) + Send + 'static) -> impl FnOnce(&RunC
     }
 }
 
+/// A step that another thread makes, after which it completes the operation.
+fn push_step_elsewhere(engine: &Engine, variable: Variable, value: &Guarded) {
+    let value = value.clone();
+    let body = elsewhere(move |completion| {
+        value.step();
+        completion.complete();
+    });
+    engine.op("").writes([variable]).push_async(body).expect("the variable is alive");
+}
+
 #[test]
 fn writes_of_two_pushers_do_not_overlap_and_are_counted() {
-    explore("writes of two pushers, versions", 2, 20, || {
+    explore("writes of two pushers, versions", 2, 5000, || {
         let engine = naive();
         let x = engine.new_variable();
         let value = Guarded::new();
@@ -64,7 +74,7 @@ fn who_sees_a_version_sees_what_was_written() {
 
 #[test]
 fn crossed_pushes_run_in_the_same_order_on_both_variables() {
-    explore("crossed pushes of the whole engine", 1, 20, || {
+    explore("crossed pushes of the whole engine", 1, 3000, || {
         let engine = naive();
         let [x, y] = [engine.new_variable(), engine.new_variable()];
         let [a, b] = [Guarded::new(), Guarded::new()];
@@ -84,19 +94,11 @@ fn crossed_pushes_run_in_the_same_order_on_both_variables() {
 
 #[test]
 fn a_wait_returns_after_the_writes_that_another_thread_completes() {
-    explore("wait for a variable against its completion", 3, 20, || {
+    explore("wait for a variable against its completion", 3, 300, || {
         let engine = naive();
         let x = engine.new_variable();
         let value = Guarded::new();
-        let cell = value.clone();
-        engine
-            .op("")
-            .writes([x])
-            .push_async(elsewhere(move |completion| {
-                cell.step();
-                completion.complete();
-            }))
-            .unwrap();
+        push_step_elsewhere(&engine, x, &value);
         engine.wait_for_var(x).unwrap();
         assert_eq!(value.get(), 1);
         assert_eq!(engine.version(x).unwrap(), 1);
@@ -105,19 +107,12 @@ fn a_wait_returns_after_the_writes_that_another_thread_completes() {
 
 #[test]
 fn a_push_that_races_with_a_completion_runs_once_and_after_it() {
-    explore("push against completion", 3, 20, || {
+    explore("push against completion", 3, 2000, || {
         let engine = naive();
         let x = engine.new_variable();
         let value = Guarded::new();
-        let (first, second, third) = (value.clone(), value.clone(), value.clone());
-        engine
-            .op("")
-            .writes([x])
-            .push_async(elsewhere(move |completion| {
-                first.step();
-                completion.complete();
-            }))
-            .unwrap();
+        let (second, third) = (value.clone(), value.clone());
+        push_step_elsewhere(&engine, x, &value);
         let runs = tally();
         let ran = runs.clone();
         engine
@@ -136,7 +131,7 @@ fn a_push_that_races_with_a_completion_runs_once_and_after_it() {
 
 #[test]
 fn readers_run_beside_each_other() {
-    explore("a reader that ends only after the next one has run", 3, 20, || {
+    explore("a reader that ends only after the next one has run", 3, 2000, || {
         let engine = naive();
         let x = engine.new_variable();
         // Whether the second has run, and the completion of the first, which may come later.
@@ -176,7 +171,7 @@ fn readers_run_beside_each_other() {
 
 #[test]
 fn a_completion_that_is_dropped_fails_its_operation() {
-    explore("a dropped completion", 3, 20, || {
+    explore("a dropped completion", 3, 400, || {
         let engine = naive();
         let x = engine.new_variable();
         engine.op("forgetful").writes([x]).push_async(elsewhere(drop)).unwrap();
@@ -188,7 +183,7 @@ fn a_completion_that_is_dropped_fails_its_operation() {
 
 #[test]
 fn a_failure_skips_who_comes_behind_it_and_reaches_the_wait() {
-    explore("error marking", 3, 20, || {
+    explore("error marking", 3, 1000, || {
         let engine = naive();
         let [x, y] = [engine.new_variable(), engine.new_variable()];
         let value = Guarded::new();
@@ -219,7 +214,7 @@ fn a_failure_skips_who_comes_behind_it_and_reaches_the_wait() {
 
 #[test]
 fn of_two_waits_one_gets_the_error() {
-    explore("two waits for one error", 2, 20, || {
+    explore("two waits for one error", 2, 1500, || {
         let engine = naive();
         let x = engine.new_variable();
         engine.op("").writes([x]).push(|_| Err("on purpose")).unwrap();
@@ -233,7 +228,7 @@ fn of_two_waits_one_gets_the_error() {
 
 #[test]
 fn waiting_for_everything_is_not_early() {
-    explore("wait for everything against a push", 3, 20, || {
+    explore("wait for everything against a push", 3, 300, || {
         let engine = naive();
         let value = Guarded::new();
         let x = engine.new_variable();
@@ -254,7 +249,7 @@ fn waiting_for_everything_is_not_early() {
 
 #[test]
 fn an_operation_is_counted_before_another_thread_can_end_it() {
-    explore("wait for everything against the end of a push", 2, 50, || {
+    explore("wait for everything against the end of a push", 2, 1000, || {
         let engine = naive();
         let y = engine.new_variable();
         let value = Guarded::new();
@@ -282,7 +277,7 @@ fn an_operation_is_counted_before_another_thread_can_end_it() {
 
 #[test]
 fn an_operator_is_pushed_by_two_threads_and_dropped_in_flight() {
-    explore("operator", 1, 20, || {
+    explore("operator", 1, 300, || {
         let engine = naive();
         let x = engine.new_variable();
         let value = Guarded::new();
@@ -330,7 +325,7 @@ fn delete_against(engine: &Engine, push: impl FnOnce(Engine, Variable, Guarded) 
 
 #[test]
 fn a_push_that_races_with_a_deletion_runs_before_it_or_is_refused() {
-    explore("deletion against a push", 2, 20, || {
+    explore("deletion against a push", 2, 1500, || {
         delete_against(&naive(), |engine, x, value| match engine.op("").writes([x]).push(move |_| value.step()) {
             Ok(()) => true,
             Err(error) => {
@@ -343,7 +338,7 @@ fn a_push_that_races_with_a_deletion_runs_before_it_or_is_refused() {
 
 #[test]
 fn blocks_are_used_again_while_another_thread_pushes() {
-    explore("blocks used again", 1, 20, || {
+    explore("blocks used again", 1, 5000, || {
         let engine = naive();
         let x = engine.new_variable();
         let value = Guarded::new();
@@ -361,19 +356,11 @@ fn blocks_are_used_again_while_another_thread_pushes() {
 
 #[test]
 fn the_last_handle_waits_for_what_is_in_flight() {
-    explore("the end of an engine", 3, 20, || {
+    explore("the end of an engine", 3, 3000, || {
         let engine = naive();
         let x = engine.new_variable();
         let value = Guarded::new();
-        let first = value.clone();
-        engine
-            .op("")
-            .writes([x])
-            .push_async(elsewhere(move |completion| {
-                first.step();
-                completion.complete();
-            }))
-            .unwrap();
+        push_step_elsewhere(&engine, x, &value);
         push_step(&engine, x, &value);
         drop(engine);
         assert_eq!(value.get(), 2);

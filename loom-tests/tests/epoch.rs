@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 #[test]
 fn what_a_pinned_thread_has_found_is_not_reused() {
-    explore("a pinned thread against reuse", 2, 100, || {
+    explore("a pinned thread against reuse", 2, 2000, || {
         let epoch = Arc::new(Epoch::new());
         // A link that leads to a value until it is cut, as a tail leads to a block.
         let link = Arc::new(AtomicUsize::new(1));
@@ -68,12 +68,12 @@ fn stop_against(push: fn(&Engine, Variable, &Guarded) -> usize) {
 
 #[test]
 fn stopping_lets_a_push_through_or_refuses_it() {
-    explore("stop against a push", 1, 1000, || stop_against(push_step));
+    explore("stop against a push", 1, 10000, || stop_against(push_step));
 }
 
 #[test]
 fn stopping_waits_for_a_closure_that_goes_on_after_its_completion() {
-    explore("stop against a closure that outlives its operation", 1, 1000, || {
+    explore("stop against a closure that outlives its operation", 1, 10000, || {
         stop_against(|engine, x, value| {
             let (inner, value) = (engine.clone(), value.clone());
             let pushed = engine.op("").push_async(move |_, completion| {

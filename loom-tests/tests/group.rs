@@ -85,17 +85,17 @@ fn two_workers(shared: bool, count: usize, body: fn(&Numbered, usize), push: imp
 
 #[test]
 fn two_operations_run_on_two_workers() {
-    explore("two workers of one queue", 1, 20, || {
+    explore("two workers of one queue", 1, 10000, || {
         two_workers(true, 2, |_, _| (), |host| (0..2).for_each(|number| host.submit(number, None)));
     });
-    explore("two workers with inboxes", 1, 20, || {
+    explore("two workers with inboxes", 1, 8000, || {
         two_workers(false, 2, |_, _| (), |host| (0..2).for_each(|number| host.submit(number, Some(number))));
     });
 }
 
 #[test]
 fn what_lies_in_the_inbox_of_a_worker_that_runs_something_is_stolen() {
-    explore("stealing from an inbox", 1, 20, || {
+    explore("stealing from an inbox", 1, 10000, || {
         // The first ends only when the second has run; both are sent to the first worker.
         let body = |host: &Numbered, number| if number == 0 { host.pass() } else { host.open() };
         two_workers(false, 2, body, |host| (0..2).for_each(|number| host.submit(number, Some(0))));
@@ -104,7 +104,7 @@ fn what_lies_in_the_inbox_of_a_worker_that_runs_something_is_stolen() {
 
 #[test]
 fn what_a_worker_makes_ready_is_run_by_the_other() {
-    explore("stealing what a worker has laid out", 1, 20, || {
+    explore("stealing what a worker has laid out", 1, 8000, || {
         // The first makes the second and the third ready, on its own seat. The second ends only when the third has run.
         let body = |host: &Numbered, number| match number {
             0 => (1..3).for_each(|number| host.submit(number, None)),
@@ -117,7 +117,7 @@ fn what_a_worker_makes_ready_is_run_by_the_other() {
 
 #[test]
 fn workers_that_all_sleep_are_woken() {
-    explore("two workers asleep", 1, 20, || {
+    explore("two workers asleep", 1, 1500, || {
         // One after the other, so that both may sleep in between.
         let body = |host: &Numbered, _| host.open();
         two_workers(false, 2, body, |host| {

@@ -47,7 +47,7 @@ impl Model {
 
 #[test]
 fn two_pushers_and_two_takers_lose_nothing() {
-    explore("inbox, two pushers, owner and thief", 3, 500, || {
+    explore("inbox, two pushers, owner and thief", 3, 800, || {
         let model = Model::new(2);
         let pushers: Vec<_> = (0..2)
             .map(|number| {
@@ -68,7 +68,7 @@ fn two_pushers_and_two_takers_lose_nothing() {
 
 #[test]
 fn a_sleeping_owner_is_woken() {
-    explore("inbox, sleep and wake", 3, 20, || {
+    explore("inbox, sleep and wake", 3, 15, || {
         let model = Model::new(1);
         // What the pusher needs to wake the owner: it finds it, because the owner wrote it before it fell asleep.
         let handle = Guarded::new();
@@ -100,7 +100,7 @@ fn a_sleeping_owner_is_woken() {
 
 #[test]
 fn an_owner_that_a_thief_was_at_sleeps_and_is_woken_all_the_same() {
-    explore("inbox, owner, thief and pusher", 2, 100, || {
+    explore("inbox, owner, thief and pusher", 2, 600, || {
         let model = Model::new(2);
         let theirs = model.clone();
         let owner = spawn(move || {

@@ -2,7 +2,7 @@
 
 #![cfg(loom)]
 
-use loom_tests::{explore, spawn, Program};
+use loom_tests::{explore, explore_once, spawn, Program};
 use seriatim::internals::access::Mode::{self, Delete, Read, Write};
 use std::sync::Arc;
 
@@ -10,10 +10,12 @@ const MODES: [Mode; 3] = [Read, Write, Delete];
 
 /// Two threads push `ops`, dealt out in turn; each runs what it makes ready.
 fn two_pushers(vars: usize, ops: &[&[(usize, Mode)]]) {
-    push_by_two(Program::new(vars, ops), ops.len());
+    let program = Program::new(vars, ops);
+    push_by_two(&program, ops.len());
+    program.check();
 }
 
-fn push_by_two(program: Arc<Program>, count: usize) {
+fn push_by_two(program: &Arc<Program>, count: usize) {
     let other = program.clone();
     let pusher = spawn(move || {
         for op in (1..count).step_by(2) {
@@ -24,7 +26,6 @@ fn push_by_two(program: Arc<Program>, count: usize) {
         let _ = program.push(op);
     }
     pusher.join().unwrap();
-    program.check();
 }
 
 /// As [`two_pushers`], where one operation deletes the variable. What a thread pushes after it has pushed the deletion is cancelled; what the
@@ -32,17 +33,8 @@ fn push_by_two(program: Arc<Program>, count: usize) {
 fn two_pushers_with_a_deletion(ops: &[&[(usize, Mode)]]) {
     let deletion = ops.iter().position(|op| op[0].1 == Delete).expect("one of them deletes");
     let program = Program::new(1, ops);
-    let other = program.clone();
     let count = ops.len();
-    let pusher = spawn(move || {
-        for op in (1..count).step_by(2) {
-            let _ = other.push(op);
-        }
-    });
-    for op in (0..count).step_by(2) {
-        let _ = program.push(op);
-    }
-    pusher.join().unwrap();
+    push_by_two(&program, count);
     let trace = program.trace();
     assert_eq!((trace.runs[deletion], trace.writes[0].last()), (1, Some(&deletion)), "{trace:?}");
     for op in (0..count).filter(|op| *op != deletion) {
@@ -74,7 +66,7 @@ fn explore_modes(modes: &[Mode], preemptions: usize, floor: usize) {
 fn every_pair_on_one_variable() {
     for first in MODES {
         for second in MODES {
-            explore_modes(&[first, second], 3, 20);
+            explore_modes(&[first, second], 3, 500);
         }
     }
 }
@@ -92,11 +84,11 @@ fn every_triple_on_one_variable() {
 
 #[test]
 fn no_tail_leads_to_a_block_that_is_detached() {
-    explore("detached blocks, one variable", 2, 100, || {
-        push_by_two(Program::detaching(1, &[&[(0, Write)], &[(0, Write)], &[(0, Read)]]), 3);
+    explore("detached blocks, one variable", 2, 20000, || {
+        push_by_two(&Program::detaching(1, &[&[(0, Write)], &[(0, Write)], &[(0, Read)]]), 3);
     });
-    explore("detached blocks, two variables", 2, 500, || {
-        push_by_two(Program::detaching(2, &[&[(0, Write), (1, Read)], &[(0, Read), (1, Write)]]), 2);
+    explore("detached blocks, two variables", 2, 8000, || {
+        push_by_two(&Program::detaching(2, &[&[(0, Write), (1, Read)], &[(0, Read), (1, Write)]]), 2);
     });
 }
 
@@ -109,20 +101,20 @@ fn crossed_reads_and_writes_on_two_variables() {
         ("read-write against read-write", [&[(0, Read), (1, Write)], &[(0, Read), (1, Write)]]),
     ];
     for (name, ops) in cross {
-        explore(&format!("two variables, {name}"), 2, 500, move || two_pushers(2, &ops));
+        explore(&format!("two variables, {name}"), 2, 8000, move || two_pushers(2, &ops));
     }
 }
 
 #[test]
 fn crossed_operations_with_a_third_behind_them() {
-    explore("two variables, three operations", 2, 2000, || {
+    explore_once("two variables, three operations", 2, 100000, || {
         two_pushers(2, &[&[(0, Read), (1, Write)], &[(0, Write), (1, Read)], &[(1, Write)]]);
     });
 }
 
 #[test]
 fn three_pushers_of_one_write_each() {
-    explore("three pushers", 1, 500, || {
+    explore_once("three pushers", 1, 20000, || {
         let program = Program::new(1, &[&[(0, Write)], &[(0, Write)], &[(0, Read)]]);
         let pushers: Vec<_> = (1..3)
             .map(|op| {
@@ -143,7 +135,7 @@ fn three_pushers_of_one_write_each() {
 
 #[test]
 fn a_deletion_of_one_of_two_variables() {
-    explore("delete against an operation on two variables", 2, 200, || {
+    explore("delete against an operation on two variables", 2, 3000, || {
         let program = Program::new(2, &[&[(1, Delete)], &[(0, Write), (1, Write)], &[(0, Write)]]);
         let other = program.clone();
         let pusher = spawn(move || {

@@ -29,13 +29,13 @@ fn two_writes_and_a_wait(kind: Kind, workers: usize) {
 
 #[test]
 fn a_worker_that_sleeps_is_woken_for_what_comes() {
-    explore("one worker of one queue, sleep and wake", 2, 20, || two_writes_and_a_wait(Kind::Pooled, 1));
-    explore("one worker with an inbox, sleep and wake", 2, 20, || two_writes_and_a_wait(Kind::PerDevice, 1));
+    explore("one worker of one queue, sleep and wake", 2, 1500, || two_writes_and_a_wait(Kind::Pooled, 1));
+    explore("one worker with an inbox, sleep and wake", 2, 3000, || two_writes_and_a_wait(Kind::PerDevice, 1));
 }
 
 #[test]
 fn an_urgent_operation_and_a_copy_find_their_workers() {
-    explore("priorities and the copy worker", 1, 20, || {
+    explore("priorities and the copy worker", 1, 10000, || {
         let engine = engine(Kind::PerDevice, 1);
         let x = engine.new_variable();
         let value = Guarded::new();
@@ -69,7 +69,7 @@ fn no_more_is_in_flight_than_the_bound_allows() {
 #[test]
 fn at_the_bound_a_push_waits_for_a_worker_or_is_refused() {
     for when_full in [WhenFull::Block, WhenFull::Help, WhenFull::WouldBlock] {
-        explore(&format!("the bound with a worker, {when_full}"), 2, 20, move || {
+        explore(&format!("the bound with a worker, {when_full}"), 2, 2000, move || {
             let engine = Engine::builder().kind(Kind::Pooled).cpu_workers(1).bound(1).when_full(when_full);
             let engine = engine.build().expect("the settings are valid");
             let value = Guarded::new();
@@ -90,7 +90,7 @@ fn at_the_bound_a_push_waits_for_a_worker_or_is_refused() {
 
 #[test]
 fn a_waiter_that_helps_and_a_worker_run_everything_once() {
-    explore("a waiter that helps", 2, 100, || {
+    explore("a waiter that helps", 2, 20000, || {
         let engine = Engine::builder().kind(Kind::Pooled).cpu_workers(1).waiters_help(true).build().unwrap();
         let [x, y] = [engine.new_variable(), engine.new_variable()];
         let value = Guarded::new();
@@ -105,7 +105,7 @@ fn a_waiter_that_helps_and_a_worker_run_everything_once() {
 
 #[test]
 fn stopping_and_starting_again_loses_nothing() {
-    explore("stop and start with a worker", 1, 20, || {
+    explore("stop and start with a worker", 1, 500, || {
         let engine = engine(Kind::Pooled, 1);
         let x = engine.new_variable();
         let value = Guarded::new();
