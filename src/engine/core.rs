@@ -196,7 +196,7 @@ impl Core {
                     self.end(local, block, outcome, inherited, false, started, worker);
                 }
                 Run::Async(call) => {
-                    keep_start(block, started, worker);
+                    Block::keep_start(block, started, worker);
                     let (name, sequence) = ((*block).name, (*block).sequence);
                     let engine: Arc<dyn Finish> = Arc::<Core>::clone(self);
                     mutate!("called-closures-not-counted": (), local.count_called());
@@ -361,7 +361,7 @@ impl Finish for Core {
         // SAFETY: the operation runs, and this is its end.
         unsafe {
             let inherited = if self.state.load(Relaxed) & FAILED != 0 { self.inherited(block) } else { None };
-            let (started, worker) = kept_start(block);
+            let (started, worker) = Block::kept_start(block);
             self.end(local, block, outcome, inherited, false, started, worker);
         }
         self.settle(local);
@@ -396,23 +396,4 @@ pub fn may_help() -> bool {
 unsafe fn stamp(block: *mut Block) -> Stamp {
     // SAFETY: the operation is ours, and its home lives as long as the memory.
     unsafe { Stamp::new((*(*block).home.cast::<Home>()).number, (*block).sequence) }
-}
-
-/// Bits of a block's `link` that hold the start of an asynchronous operation, in nanoseconds: three days. The worker's number is
-/// above. The link is not used while an operation runs.
-const START_BITS: u32 = 48;
-
-/// Notes when and where an asynchronous operation started, for its end.
-unsafe fn keep_start(block: *mut Block, started: u64, worker: Option<usize>) {
-    let place = worker.map_or(0, |worker| worker as u64 + 1);
-    let packed = place << START_BITS | started & ((1 << START_BITS) - 1);
-    // SAFETY: the operation is ours.
-    unsafe { (*block).link = std::ptr::without_provenance_mut(packed as usize) };
-}
-
-unsafe fn kept_start(block: *mut Block) -> (u64, Option<usize>) {
-    // SAFETY: the operation is ours.
-    let packed = unsafe { (*block).link.addr() } as u64;
-    let place = packed >> START_BITS;
-    (packed & ((1 << START_BITS) - 1), place.checked_sub(1).map(|worker| worker as usize))
 }

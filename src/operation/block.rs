@@ -30,6 +30,9 @@ pub const NOTE_DELETE: u8 = 1 << 1;
 /// Pushed while the profiler was on.
 pub const NOTE_PROFILED: u8 = 1 << 2;
 
+/// Bits of a block's `link` that hold the start of an asynchronous operation, in nanoseconds: three days. The worker's number is above.
+const START_BITS: u32 = 48;
+
 /// An operation block. Read through raw pointers: see [`crate::variable::chain`].
 #[repr(C, align(128))]
 pub struct Block {
@@ -147,5 +150,27 @@ impl Block {
     pub unsafe fn enter(this: *mut Block, lifecycle: u8) {
         // SAFETY: the block is ours. Release: a thread that reads PENDING also reads the header that was written before.
         unsafe { (*this).lifecycle.store(lifecycle, Ordering::Release) }
+    }
+
+    /// Notes when and where an asynchronous operation started, for its end.
+    ///
+    /// # Safety
+    /// `this` points to a running operation of ours.
+    pub unsafe fn keep_start(this: *mut Block, started: u64, worker: Option<usize>) {
+        let place = worker.map_or(0, |worker| worker as u64 + 1);
+        let packed = place << START_BITS | started & ((1 << START_BITS) - 1);
+        // SAFETY: ours; the link is not used while an operation runs.
+        unsafe { (*this).link = std::ptr::without_provenance_mut(packed as usize) };
+    }
+
+    /// What [`Block::keep_start`] noted.
+    ///
+    /// # Safety
+    /// As there, and it was called.
+    pub unsafe fn kept_start(this: *mut Block) -> (u64, Option<usize>) {
+        // SAFETY: ours.
+        let packed = unsafe { (*this).link.addr() } as u64;
+        let place = packed >> START_BITS;
+        (packed & ((1 << START_BITS) - 1), place.checked_sub(1).map(|worker| worker as usize))
     }
 }

@@ -1,14 +1,17 @@
-//! Enlisting, propagating and completing: the lock-free protocol of a variable. `README.md` beside this file explains
-//! it step by step; the numbers in the comments are its steps.
+//! Enlisting: the lock-free protocol of a variable, up to the point where something changes; `propagate.rs` has what follows.
+//! `README.md` beside this file explains it step by step; the numbers in the comments are its steps.
 //!
 //! All pointers are raw on purpose: accesses are shared between threads through their atomic `state` only, and a
 //! reference to a block would claim more than any one thread may.
 
 use super::access::{Access, Mode, Node, Sink, CANCELLED};
+use super::propagate::{grant, send, spend, Own};
 use super::state::{Change, State, COMPLETE, READABLE, VOID, WRITABLE};
 use crate::mutants::{mutant, mutate};
 use crate::sync::{AtomicPtr, AtomicU32, Ordering::*};
 use std::ptr::null_mut;
+
+pub use super::propagate::complete;
 
 /// A variable's queue: a chain of accesses from the oldest unspent one to `tail`.
 #[repr(C)]
@@ -154,41 +157,6 @@ pub unsafe fn enlist<S: Sink>(node: *mut Node, sink: &mut S) -> Enlisted {
     }
 }
 
-/// Completes an operation: one atomic or on each access, and what follows from it.
-///
-/// # Safety
-/// The operation has run, the caller owns it, and it gives it up with this call. Versions are stepped before.
-pub unsafe fn complete<S: Sink>(node: *mut Node, sink: &mut S) {
-    // SAFETY: the block cannot be spent before its last access is complete, and after the last one it is not touched.
-    unsafe {
-        let count = (*node).count;
-        let mut own = Own::nobody();
-        for index in 0..count {
-            let access = Node::access(node, index);
-            let mode = (*access).mode;
-            // Release: what the operation did is visible to whoever runs because of it. Acquire: what the accesses
-            // before it did, to be passed on with our messages.
-            let old = State((*access).state.fetch_or(COMPLETE, mutate!("completion-relaxed": Relaxed, AcqRel)));
-            debug_assert!(!old.has(COMPLETE), "an operation completed twice");
-            propagate(node, mode, old, old.with(COMPLETE), &mut own, sink);
-        }
-    }
-}
-
-/// The pusher's own account of an operation that it is enlisting: grants that it made itself are counted here and
-/// subtracted from `wait` in one go.
-struct Own {
-    node: *mut Node,
-    granted: u32,
-    cancelled: bool,
-}
-
-impl Own {
-    fn nobody() -> Own {
-        Own { node: null_mut(), granted: 0, cancelled: false }
-    }
-}
-
 enum Step {
     /// The access is enlisted.
     Done,
@@ -323,93 +291,6 @@ unsafe fn void<S: Sink>(access: *mut Access, node: *mut Node, own: &mut Own, sin
             // Before the grant, so that whoever runs the operation sees it.
             mutate!("cancellation-not-noted": 0, (*node).wait.fetch_or(CANCELLED, AcqRel));
             grant(node, own, sink);
-        }
-    }
-}
-
-/// Sends flags to an access and does what follows.
-unsafe fn send<S: Sink>(access: *mut Access, flags: usize, own: &mut Own, sink: &mut S) {
-    // SAFETY: the sender still owes something to the access or pins it. Its mode and node are read first: after the atomic
-    // or another thread may recycle it.
-    unsafe {
-        let mode = (*access).mode;
-        let node = (*access).node;
-        let old = State((*access).state.fetch_or(flags, AcqRel));
-        propagate(node, mode, old, old.with(flags), own, sink);
-    }
-}
-
-/// Does what follows from the change of an access from `old` to `new`, and from every change that this makes further on.
-///
-/// The order matters: first the message to the next access, then this access's own grant or end. While they are owed, this
-/// access's block cannot be recycled, nor the next one's, which cannot be spent before this one is.
-#[inline]
-unsafe fn propagate<S: Sink>(
-    mut node: *mut Node,
-    mut mode: Mode,
-    mut old: State,
-    mut new: State,
-    own: &mut Own,
-    sink: &mut S,
-) {
-    loop {
-        let change = Change::of(mode, old, new);
-        let next = new.next();
-        let mut onward = None;
-        if change.send != 0 {
-            // SAFETY: `next` has not had the message that we owe it, so it cannot be spent; its mode and node are read
-            // before the atomic or, after which it may be another thread's. AcqRel: passes on what we have seen.
-            unsafe {
-                let next_mode = (*next).mode;
-                let next_node = (*next).node;
-                let next_old = State((*next).state.fetch_or(change.send, mutate!("message-relaxed": Relaxed, AcqRel)));
-                onward = Some((next_node, next_mode, next_old, next_old.with(change.send)));
-            }
-        }
-        // SAFETY: a grant or an end that is owed keeps the block of `node`.
-        unsafe {
-            if change.granted {
-                grant(node, own, sink);
-            }
-            if change.spent {
-                spend(node, sink);
-            }
-        }
-        match onward {
-            Some(next_change) => (node, mode, old, new) = next_change,
-            None => return,
-        }
-    }
-}
-
-/// One access of the operation is satisfied.
-#[inline]
-unsafe fn grant<S: Sink>(node: *mut Node, own: &mut Own, sink: &mut S) {
-    if node == own.node {
-        own.granted += 1;
-        return;
-    }
-    // SAFETY: the grant is owed, so the operation has not run and its block is alive. AcqRel: release what made the
-    // access satisfied to the thread that runs the operation; acquire what the others have released, if that is us.
-    unsafe {
-        if (*node).wait.fetch_sub(1, mutate!("grant-relaxed": Relaxed, AcqRel)) & !CANCELLED == 1 {
-            sink.ready(node);
-        }
-    }
-}
-
-/// One access of the operation is spent.
-#[inline]
-unsafe fn spend<S: Sink>(node: *mut Node, sink: &mut S) {
-    if node.is_null() {
-        return; // The access that a variable is born with belongs to no block.
-    }
-    // SAFETY: the end is owed, so the block is alive. AcqRel: everything that was done to the block happens before its reuse.
-    unsafe {
-        if (*node).count == 1
-            || (*node).unspent.fetch_sub(1, AcqRel) == mutate!("spent-with-its-first-access": (*node).count, 1)
-        {
-            sink.spent(node);
         }
     }
 }

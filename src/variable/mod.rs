@@ -2,5 +2,6 @@
 
 pub mod access;
 pub mod chain;
+mod propagate;
 pub mod state;
 pub mod table;
