@@ -8,6 +8,7 @@ use crate::input::{bad, borrow, list, text};
 use crate::variable::SeriatimVariable;
 use seriatim::{Name, OperationBuilder, Property};
 use std::ffi::{c_char, c_void};
+use std::ptr::null;
 
 /// What kind of work an operation is, which decides where it runs.
 #[repr(u32)]
@@ -54,6 +55,22 @@ pub struct SeriatimOperation {
     pub property: u32,
     /// Among ready operations, greater priorities run first; equal ones in push order. Not looked at when an operator is made.
     pub priority: i32,
+}
+
+/// All zeros.
+impl Default for SeriatimOperation {
+    fn default() -> SeriatimOperation {
+        SeriatimOperation {
+            name: null(),
+            context: SeriatimContext::default(),
+            reads: null(),
+            read_count: 0,
+            writes: null(),
+            write_count: 0,
+            property: 0,
+            priority: 0,
+        }
+    }
 }
 
 fn property(number: u32) -> Result<Property, Failure> {

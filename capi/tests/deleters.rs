@@ -35,11 +35,17 @@ fn after_success_failure_panic_and_skip() {
 #[test]
 fn when_a_push_is_refused() {
     let refusals: [(SeriatimOperation, Status); 5] = [
-        (SeriatimOperation { property: 8, ..operation() }, Status::BadArgument),
-        (SeriatimOperation { context: SeriatimContext { device: 3, id: 0 }, ..operation() }, Status::BadArgument),
-        (SeriatimOperation { context: SeriatimContext { device: 0, id: 1024 }, ..operation() }, Status::UnknownDevice),
-        (SeriatimOperation { name: c"\xff".as_ptr(), ..operation() }, Status::InvalidUtf8),
-        (SeriatimOperation { reads: null(), read_count: 1, ..operation() }, Status::NullPointer),
+        (SeriatimOperation { property: 8, ..SeriatimOperation::default() }, Status::BadArgument),
+        (
+            SeriatimOperation { context: SeriatimContext { device: 3, id: 0 }, ..SeriatimOperation::default() },
+            Status::BadArgument,
+        ),
+        (
+            SeriatimOperation { context: SeriatimContext { device: 0, id: 1024 }, ..SeriatimOperation::default() },
+            Status::UnknownDevice,
+        ),
+        (SeriatimOperation { name: c"\xff".as_ptr(), ..SeriatimOperation::default() }, Status::InvalidUtf8),
+        (SeriatimOperation { reads: null(), read_count: 1, ..SeriatimOperation::default() }, Status::NullPointer),
     ];
     let probe = Probe::default();
     let (argument, deleter) = (probe.argument(), Some(count_deletion as _));
@@ -54,19 +60,29 @@ fn when_a_push_is_refused() {
         check(engine.push(&operation, Some(count_run), &probe), reason);
         check(engine.push_async(&operation, Some(keep), &probe), reason);
     }
-    check(engine.push(&operation(), None, &probe), Status::NullPointer);
-    check(engine.push_async(&operation(), None, &probe), Status::NullPointer);
+    check(engine.push(&SeriatimOperation::default(), None, &probe), Status::NullPointer);
+    check(engine.push_async(&SeriatimOperation::default(), None, &probe), Status::NullPointer);
     let mut operator = null_mut();
     // SAFETY: null where that is the point.
     unsafe {
-        check(seriatim_push(null(), &operation(), Some(count_run), argument, deleter), Status::NullPointer);
+        check(
+            seriatim_push(null(), &SeriatimOperation::default(), Some(count_run), argument, deleter),
+            Status::NullPointer,
+        );
         check(seriatim_push(engine.0, null(), Some(count_run), argument, deleter), Status::NullPointer);
         check(
-            seriatim_operator_new(engine.0, &operation(), None, argument, deleter, &mut operator),
+            seriatim_operator_new(engine.0, &SeriatimOperation::default(), None, argument, deleter, &mut operator),
             Status::NullPointer,
         );
         check(
-            seriatim_operator_new(engine.0, &operation(), Some(count_run), argument, deleter, null_mut()),
+            seriatim_operator_new(
+                engine.0,
+                &SeriatimOperation::default(),
+                Some(count_run),
+                argument,
+                deleter,
+                null_mut(),
+            ),
             Status::NullPointer,
         );
         check(
@@ -95,8 +111,8 @@ fn when_the_engine_is_full_or_the_process_ends() {
     let [full, skipped, deletion]: [Probe; 3] = Default::default();
     let holder = Probe::default();
     let engine = Engine::with(&[("BOUND", "1"), ("WHEN_FULL", "would-block")]);
-    ok(engine.push_async(&operation(), Some(keep), &holder));
-    refused(engine.push(&operation(), Some(count_run), &full), Status::EngineFull, "the bound");
+    ok(engine.push_async(&SeriatimOperation::default(), Some(keep), &holder));
+    refused(engine.push(&SeriatimOperation::default(), Some(count_run), &full), Status::EngineFull, "the bound");
     full.expect(0, 1);
     // SAFETY: the completion is used once.
     ok(unsafe { seriatim_completion_complete(holder.take_completion()) });
@@ -121,7 +137,7 @@ fn of_asynchronous_operations() {
         let [at_once, later, failed, dropped, skipped]: [Probe; 5] = Default::default();
         let engine = Engine::of_kind(kind);
         let variable = engine.variable();
-        ok(engine.push_async(&operation(), Some(complete_at_once), &at_once));
+        ok(engine.push_async(&SeriatimOperation::default(), Some(complete_at_once), &at_once));
         ok(engine.push_async(&writing(&variable), Some(keep), &later));
         let completion = later.take_completion();
         later.expect(1, 0);
@@ -150,7 +166,7 @@ fn of_an_asynchronous_function_that_panics() {
     for kind in KINDS {
         let probe = Probe::default();
         let engine = Engine::of_kind(kind);
-        ok(engine.push_async(&operation(), Some(keep_and_unwind), &probe));
+        ok(engine.push_async(&SeriatimOperation::default(), Some(keep_and_unwind), &probe));
         refused(engine.wait(), Status::OperationPanicked, "on purpose");
         drop(engine);
         probe.expect(1, 1);
@@ -206,7 +222,14 @@ fn of_operators_after_their_last_use() {
 
             let mut operator = null_mut();
             let (argument, deleter) = (held.argument(), Some(count_deletion as _));
-            ok(seriatim_operator_new_async(engine.0, &operation(), Some(keep), argument, deleter, &mut operator));
+            ok(seriatim_operator_new_async(
+                engine.0,
+                &SeriatimOperation::default(),
+                Some(keep),
+                argument,
+                deleter,
+                &mut operator,
+            ));
             ok(seriatim_operator_push(engine.0, operator, ANYWHERE, 0));
             ok(seriatim_operator_delete(operator));
             let completion = held.take_completion();

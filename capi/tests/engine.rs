@@ -28,14 +28,14 @@ fn stop_start_and_clones() {
         // SAFETY: handles live, and are deleted once.
         unsafe {
             ok(seriatim_engine_clone(engine.0, &mut clone));
-            ok(engine.push(&operation(), Some(count_run), &probe));
+            ok(engine.push(&SeriatimOperation::default(), Some(count_run), &probe));
             ok(seriatim_engine_stop(clone));
             probe.expect(1, 1);
             ok(seriatim_engine_stop(engine.0));
-            refused(engine.push(&operation(), Some(count_run), &probe), Status::Stopped, "start()");
+            refused(engine.push(&SeriatimOperation::default(), Some(count_run), &probe), Status::Stopped, "start()");
             ok(seriatim_engine_start(engine.0));
             ok(seriatim_engine_start(clone));
-            ok(engine.push(&operation(), Some(count_run), &probe));
+            ok(engine.push(&SeriatimOperation::default(), Some(count_run), &probe));
             drop(engine);
             // The other handle keeps the engine.
             ok(seriatim_wait_for_all(clone));
@@ -110,7 +110,7 @@ fn operations_learn_where_they_run_and_say_why_they_fail() {
     for kind in KINDS {
         let engine = Engine::with(&[("ENGINE", kind), ("SERIATIM_NESTED_THREADS", "5"), ("PIN", "off")]);
         let context = SeriatimContext { device: SeriatimDevice::CpuPinned as u32, id: 3 };
-        let operation = SeriatimOperation { name: c"look".as_ptr(), context, ..operation() };
+        let operation = SeriatimOperation { name: c"look".as_ptr(), context, ..SeriatimOperation::default() };
         // SAFETY: the engine outlives the operation.
         ok(unsafe { seriatim_push(engine.0, &operation, Some(look_around), engine.0.cast(), None) });
         refused(engine.wait(), Status::OperationFailed, "'look' failed: two\u{fffd}");
@@ -127,7 +127,7 @@ fn operations_learn_where_they_run_and_say_why_they_fail() {
 fn asynchronous_operations_may_fail_without_a_text() {
     let probe = Probe::default();
     let engine = Engine::of_kind("per-device");
-    ok(engine.push_async(&operation(), Some(keep), &probe));
+    ok(engine.push_async(&SeriatimOperation::default(), Some(keep), &probe));
     // SAFETY: the completion is used once.
     ok(unsafe { seriatim_completion_fail(probe.take_completion(), std::ptr::null()) });
     refused(engine.wait(), Status::OperationFailed, "without a reason");
@@ -161,7 +161,7 @@ fn versions_count_what_changed_a_variable() {
 fn profiles_graphs_and_warnings() {
     let [probe, held]: [Probe; 2] = Default::default();
     let engine = Engine::of_kind("per-device");
-    let named = |name: &'static CStr| SeriatimOperation { name: name.as_ptr(), ..operation() };
+    let named = |name: &'static CStr| SeriatimOperation { name: name.as_ptr(), ..SeriatimOperation::default() };
     // SAFETY: the engine lives, texts are freed once, the completion is used once.
     unsafe {
         ok(seriatim_profile_start(engine.0));

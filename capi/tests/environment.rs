@@ -44,7 +44,7 @@ fn the_environment_is_asked() {
         ok(seriatim_engine_from_environment(&mut engine));
         let engine = Engine(engine);
         // The naive engine runs an operation inside its push.
-        ok(engine.push(&operation(), Some(count_run), &probe));
+        ok(engine.push(&SeriatimOperation::default(), Some(count_run), &probe));
         probe.expect(1, 1);
 
         ok(seriatim_engine_global(&mut first));

@@ -81,28 +81,44 @@ fn numbers_lists_and_texts() {
     let engine = Engine::of_kind("per-device");
     let push = |operation| engine.push(&operation, Some(count_run), &probe);
     for property in [8, 256, u32::MAX] {
-        refused(push(SeriatimOperation { property, ..operation() }), Status::BadArgument, "from 0 to 7");
+        refused(
+            push(SeriatimOperation { property, ..SeriatimOperation::default() }),
+            Status::BadArgument,
+            "from 0 to 7",
+        );
     }
     for property in 0..8 {
-        ok(push(SeriatimOperation { property, ..operation() }));
+        ok(push(SeriatimOperation { property, ..SeriatimOperation::default() }));
     }
     for device in [3, u32::MAX] {
         let context = SeriatimContext { device, id: 0 };
-        refused(push(SeriatimOperation { context, ..operation() }), Status::BadArgument, "kind of device");
+        refused(
+            push(SeriatimOperation { context, ..SeriatimOperation::default() }),
+            Status::BadArgument,
+            "kind of device",
+        );
     }
     let gpu = SeriatimContext { device: SeriatimDevice::Gpu as u32, id: 0 };
-    refused(push(SeriatimOperation { context: gpu, ..operation() }), Status::DeviceUnavailable, "gpu(0)");
+    refused(
+        push(SeriatimOperation { context: gpu, ..SeriatimOperation::default() }),
+        Status::DeviceUnavailable,
+        "gpu(0)",
+    );
     let pinned = SeriatimContext { device: SeriatimDevice::CpuPinned as u32, id: 1 };
-    ok(push(SeriatimOperation { context: pinned, ..operation() }));
+    ok(push(SeriatimOperation { context: pinned, ..SeriatimOperation::default() }));
     let beyond = SeriatimContext { device: 0, id: 1024 };
-    refused(push(SeriatimOperation { context: beyond, ..operation() }), Status::UnknownDevice, "cpu(1024)");
+    refused(
+        push(SeriatimOperation { context: beyond, ..SeriatimOperation::default() }),
+        Status::UnknownDevice,
+        "cpu(1024)",
+    );
 
     let variable = engine.variable();
-    let endless = SeriatimOperation { writes: &variable, write_count: usize::MAX, ..operation() };
+    let endless = SeriatimOperation { writes: &variable, write_count: usize::MAX, ..SeriatimOperation::default() };
     refused(push(endless), Status::BadArgument, "the writes of an operation");
-    let missing = SeriatimOperation { write_count: 2, ..operation() };
+    let missing = SeriatimOperation { write_count: 2, ..SeriatimOperation::default() };
     refused(push(missing), Status::NullPointer, "the writes of an operation is null");
-    let misread = SeriatimOperation { name: c"caf\xe9".as_ptr(), ..operation() };
+    let misread = SeriatimOperation { name: c"caf\xe9".as_ptr(), ..SeriatimOperation::default() };
     refused(push(misread), Status::InvalidUtf8, "the name of an operation");
     // SAFETY: the path ends with a zero byte.
     unsafe {

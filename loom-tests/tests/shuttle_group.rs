@@ -75,6 +75,9 @@ fn what_comes_while_a_worker_takes_something_else_is_not_forgotten() {
         drop(ended);
         group.stop();
         let order = host.order.lock().unwrap().clone();
+        let mut ran: Vec<usize> = order.iter().map(|entry| entry / 10).collect();
+        ran.sort_unstable();
+        assert_eq!(ran, [0, 1, 2], "an operation was lost or ran twice");
         order
     });
 }

@@ -4,7 +4,7 @@
 
 use seriatim_c::*;
 use std::ffi::{c_int, c_void, CStr, CString};
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::SeqCst};
 
 pub use seriatim_c::SeriatimStatus as Status;
@@ -100,26 +100,12 @@ impl Drop for Engine {
     }
 }
 
-/// An operation of all zeros.
-pub fn operation() -> SeriatimOperation {
-    SeriatimOperation {
-        name: null(),
-        context: ANYWHERE,
-        reads: null(),
-        read_count: 0,
-        writes: null(),
-        write_count: 0,
-        property: 0,
-        priority: 0,
-    }
-}
-
 pub fn reading(variable: &SeriatimVariable) -> SeriatimOperation {
-    SeriatimOperation { reads: variable, read_count: 1, ..operation() }
+    SeriatimOperation { reads: variable, read_count: 1, ..SeriatimOperation::default() }
 }
 
 pub fn writing(variable: &SeriatimVariable) -> SeriatimOperation {
-    SeriatimOperation { writes: variable, write_count: 1, ..operation() }
+    SeriatimOperation { writes: variable, write_count: 1, ..SeriatimOperation::default() }
 }
 
 /// An argument that counts what happens to it.

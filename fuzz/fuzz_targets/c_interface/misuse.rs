@@ -2,7 +2,7 @@
 
 use crate::calls::{expect, ok, Status};
 use crate::machine::Machine;
-use crate::operations::{do_nothing, plain_operation};
+use crate::operations::do_nothing;
 use seriatim_c::*;
 use std::ffi::{c_char, CStr};
 use std::ptr::{null, null_mut};
@@ -41,7 +41,14 @@ impl Machine<'_> {
                 18 => (bad_setting(c"ENGINE", c"\xff", &mut other), Status::InvalidUtf8),
                 19 => (seriatim_operator_push(handle, null(), SeriatimContext::default(), 0), Status::NullPointer),
                 20 => (
-                    seriatim_operator_new(handle, &plain_operation(), Some(do_nothing), null_mut(), None, null_mut()),
+                    seriatim_operator_new(
+                        handle,
+                        &SeriatimOperation::default(),
+                        Some(do_nothing),
+                        null_mut(),
+                        None,
+                        null_mut(),
+                    ),
                     Status::NullPointer,
                 ),
                 21 => (seriatim_profile_write_trace(handle, null()), Status::NullPointer),

@@ -247,7 +247,7 @@ impl Record {
         if engine.is_null() {
             return;
         }
-        let operation = plain_operation();
+        let operation = SeriatimOperation::default();
         let argument = self.world.cast_mut().cast();
         // SAFETY: the handle is the record's own, and the world outlives all operations.
         let (waited, pushed) = unsafe {
@@ -257,20 +257,6 @@ impl Record {
         if (waited, pushed) != (Status::WaitInsideOperation, Status::Ok) {
             self.violation(&format!("inside, a wait returned {waited:?} and a push {pushed:?}"));
         }
-    }
-}
-
-/// An operation of all zeros.
-pub fn plain_operation() -> SeriatimOperation {
-    SeriatimOperation {
-        name: null(),
-        context: SeriatimContext::default(),
-        reads: null(),
-        read_count: 0,
-        writes: null(),
-        write_count: 0,
-        property: 0,
-        priority: 0,
     }
 }
 

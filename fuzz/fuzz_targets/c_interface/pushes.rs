@@ -262,7 +262,7 @@ impl Machine<'_> {
     /// A null argument is deleted as any other, also if the push is refused.
     pub fn push_nothing(&mut self, engine: usize) {
         let engine = &self.engines[engine];
-        let operation = plain_operation();
+        let operation = SeriatimOperation::default();
         // SAFETY: the function does not use its argument.
         let status =
             unsafe { seriatim_push(engine.handle(), &operation, Some(do_nothing), null_mut(), Some(delete_null)) };

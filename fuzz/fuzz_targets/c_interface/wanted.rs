@@ -30,7 +30,7 @@ impl Wanted {
             reads: Vec::new(),
             writes: Vec::new(),
             claims: Vec::new(),
-            operation: plain_operation(),
+            operation: SeriatimOperation::default(),
             behaviour,
             handle,
             has_function: true,
