@@ -5,16 +5,14 @@
 //! back to back, of the round trip after 200 µs of sleep, when the engine's workers have gone idle, and of the push
 //! alone. All of them include the clock's own cost, which is printed too. A count of what ran is checked at the end.
 
-mod baseline;
-mod workloads;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use criterion::{criterion_group, Criterion};
 use hdrhistogram::Histogram;
 use seriatim::{Context, Engine, IdlePolicy, Kind, Property, Variable};
-use workloads::machine::Mode;
+use seriatim_perf::entrants::baseline;
+use seriatim_perf::machine::Mode;
 
 /// Long enough for a worker to stop spinning and go to sleep.
 const PAUSE: Duration = Duration::from_micros(200);

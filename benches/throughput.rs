@@ -1,17 +1,15 @@
 //! How many nanoseconds does an operation cost, when there is nothing in it?
 //!
-//! Six shapes of dependencies, about 200,000 operations each, pushed by one thread that then waits for all: the figure
+//! Seven shapes of dependencies, about 200,000 operations each, pushed by one thread that then waits for all: the figure
 //! includes finding the dependencies, running the bodies, and the pushing thread's own work. Every run's result is
-//! checked. `cargo bench --bench compare` puts the same figures into one table, taken alternately.
-
-mod baseline;
-mod workloads;
+//! checked. `cargo bench --bench versus` puts the same figures into one table, taken alternately.
 
 use std::time::Duration;
 
 use criterion::{criterion_group, criterion_main, Criterion, SamplingMode, Throughput};
-use workloads::machine::Mode;
-use workloads::runners::{measure, RUNNERS};
+use seriatim_perf::entrants::{built_in, measure};
+use seriatim_perf::machine::Mode;
+use seriatim_perf::workloads;
 
 fn throughput(criterion: &mut Criterion) {
     let operations = match Mode::from_arguments() {
@@ -24,11 +22,15 @@ fn throughput(criterion: &mut Criterion) {
         // A run is long, so criterion's usual growing number of runs a sample would take an hour.
         group.sampling_mode(SamplingMode::Flat).sample_size(10);
         group.warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_secs(1));
-        for (name, make) in RUNNERS {
-            group.bench_function(name, |bencher| {
-                let mut runner = make();
-                runner.prepare(program);
-                bencher.iter_custom(|runs| (0..runs).map(|_| measure(&mut *runner, program)).sum());
+        for entrant in built_in(&[1, 2]) {
+            let mut runner = entrant.start().expect("an engine that needs nothing but cargo");
+            // Some know no dependencies, or take no single pushes.
+            if runner.prepare(program).is_err() {
+                continue;
+            }
+            group.bench_function(&entrant.name, |bencher| {
+                let mut run = |_| measure(&mut *runner, program).expect("a right result");
+                bencher.iter_custom(|runs| (0..runs).map(&mut run).sum());
             });
         }
         group.finish();

@@ -1,13 +1,10 @@
 //! The engine that the benchmarks compare with must be right, or beating it means nothing.
 
-#[path = "../benches/baseline/mod.rs"]
-mod baseline;
-
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 
-use baseline::{Engine, Order, Var};
+use seriatim_perf::entrants::baseline::{Engine, Order, Var};
 
 /// A fixed-seed xorshift, so that a failure repeats.
 struct Random(u64);

@@ -34,9 +34,6 @@
 //! - Handles know their engine, and a push checks them: one comparison, on a line that the push locks anyway. It keeps
 //!   a handle in the wrong engine from being undefined behaviour.
 
-// Every target that includes this module uses another part of it.
-#![allow(dead_code, unused_imports)]
-
 mod engine;
 mod operation;
 mod queue;

@@ -34,19 +34,32 @@ impl Mode {
     }
 }
 
-/// Processor time that this process has used, on all its threads. Zero where the system does not say.
+/// How many cores this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Processor time that this process has used, on all its threads, and that the processes it started and waited for have
+/// used. Zero where the system does not say.
 pub fn processor_time() -> Duration {
     #[cfg(unix)]
     {
-        // SAFETY: an all-zero `rusage` is a valid value of that plain structure.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: the pointer is to a live `rusage`, which is all that the call needs.
-        let failed = unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) } != 0;
-        if !failed {
-            return duration(usage.ru_utime) + duration(usage.ru_stime);
-        }
+        used(libc::RUSAGE_SELF) + used(libc::RUSAGE_CHILDREN)
     }
+    #[cfg(not(unix))]
     Duration::ZERO
+}
+
+#[cfg(unix)]
+fn used(whose: libc::c_int) -> Duration {
+    // SAFETY: an all-zero `rusage` is a valid value of that plain structure.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live `rusage`, which is all that the call needs.
+    let failed = unsafe { libc::getrusage(whose, &mut usage) } != 0;
+    if failed {
+        return Duration::ZERO;
+    }
+    duration(usage.ru_utime) + duration(usage.ru_stime)
 }
 
 #[cfg(unix)]

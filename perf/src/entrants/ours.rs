@@ -1,0 +1,95 @@
+//! This engine.
+
+use seriatim::{Context, Engine, Error, Kind, Name, Operator, Property, Variable};
+
+use super::accesses::{distinct, Accesses};
+use super::{Runner, Style};
+use crate::program::Program;
+
+/// An engine of ours, and what was prepared on it.
+pub struct Seriatim {
+    style: Style,
+    prepared: Option<Prepared>,
+    engine: Engine,
+}
+
+struct Prepared {
+    program: &'static Program,
+    accesses: Accesses<Variable>,
+    /// One for each distinct operation, in the style of operators.
+    operators: Vec<Operator>,
+}
+
+impl Seriatim {
+    pub fn start(kind: Kind, workers: usize, style: Style) -> Result<Seriatim, String> {
+        let engine = Engine::builder().kind(kind).cpu_workers(workers).build().map_err(|error| error.to_string())?;
+        Ok(Seriatim { style, prepared: None, engine })
+    }
+}
+
+impl Runner for Seriatim {
+    fn prepare(&mut self, program: &'static Program) -> Result<(), String> {
+        let accesses = Accesses::new(program, || self.engine.new_variable());
+        let operator = |operation| {
+            let body = move |_: &seriatim::RunContext<'_>| program.execute(operation);
+            let (reads, writes) = (accesses.reads(operation), accesses.writes(operation));
+            self.engine.new_operator(body, reads, writes, Property::Normal, "benchmark")
+        };
+        let operators: Result<Vec<_>, Error> = match self.style {
+            Style::Operators => distinct(program).map(operator).collect(),
+            _ => Ok(Vec::new()),
+        };
+        let operators = operators.map_err(|error| error.to_string())?;
+        self.prepared = Some(Prepared { program, accesses, operators });
+        Ok(())
+    }
+
+    fn run(&mut self) {
+        let prepared = self.prepared.as_ref().expect("a prepared program");
+        let pushed = match self.style {
+            Style::Operators => prepared.push_operators(&self.engine),
+            Style::Batches => prepared.push_batches(&self.engine),
+            Style::Dynamic | Style::Graph => prepared.push_closures(&self.engine),
+        };
+        pushed.and_then(|()| self.engine.wait_for_all()).expect("a program without failures");
+    }
+
+    fn version(&self) -> String {
+        String::from(env!("CARGO_PKG_VERSION"))
+    }
+}
+
+impl Prepared {
+    fn push_closures(&self, engine: &Engine) -> Result<(), Error> {
+        let (program, accesses) = (self.program, &self.accesses);
+        let (name, context) = (Name::from("benchmark"), Context::default());
+        for (place, operation) in program.sequence().iter().copied().enumerate() {
+            program.pace(place);
+            let body = move |_: &seriatim::RunContext<'_>| program.execute(operation);
+            let (reads, writes) = (accesses.reads(operation), accesses.writes(operation));
+            engine.push_sync(body, context, reads, writes, Property::Normal, 0, name)?;
+        }
+        Ok(())
+    }
+
+    fn push_operators(&self, engine: &Engine) -> Result<(), Error> {
+        for (place, operation) in self.program.sequence().iter().enumerate() {
+            self.program.pace(place);
+            engine.push(&self.operators[*operation as usize], Context::default(), 0)?;
+        }
+        Ok(())
+    }
+
+    fn push_batches(&self, engine: &Engine) -> Result<(), Error> {
+        let (program, accesses) = (self.program, &self.accesses);
+        engine.batch(|batch| {
+            for (place, operation) in program.sequence().iter().copied().enumerate() {
+                program.pace(place);
+                let member = batch.op("benchmark").reads(accesses.reads(operation).iter().copied());
+                let member = member.writes(accesses.writes(operation).iter().copied());
+                member.push(move |_| program.execute(operation))?;
+            }
+            Ok(())
+        })?
+    }
+}

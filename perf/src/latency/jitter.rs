@@ -1,0 +1,217 @@
+//! How punctual is a job of 1 kHz, alone and while a load of lower priority keeps the workers busy?
+//!
+//! A thread pushes the job's operation every millisecond, with a high priority; its body notes how long after the
+//! scheduled moment it began. The load is another thread that keeps operations of about 20 µs in flight. There is one
+//! worker fewer than cores, so that the job's thread has a core for its own.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use seriatim::{Context, Kind, Name, Property, Variable};
+
+use super::{histogram, now, spin_until};
+use crate::entrants::baseline;
+use crate::entrants::Style;
+use crate::machine::cores;
+use crate::metg::kernel::{Kernel, Scratch};
+use crate::record::{self, Percentiles, Who};
+
+/// How late the job's bodies began.
+#[derive(Serialize, Debug)]
+pub struct Jitter {
+    /// What else ran.
+    pub background: &'static str,
+    /// Between two moments of the schedule, in microseconds.
+    pub period_us: u64,
+    /// From the scheduled moment to the start of the body, in nanoseconds.
+    pub percentiles: Percentiles,
+}
+
+const PERIOD: Duration = Duration::from_millis(1);
+/// The job's thread sleeps until this long before the moment, and then spins: a timer is later than that.
+const AWAKE_BEFORE: u64 = 200_000;
+/// Operations of the load in flight, and the variables that they go round.
+const IN_FLIGHT: usize = 64;
+/// Iterations of the compute kernel in an operation of the load: about 20 µs.
+const ITERATIONS: u32 = 10_000;
+const HIGH: i32 = 100;
+
+/// An engine with priorities.
+trait Subject: Sync {
+    /// Pushes the job's operation, of high priority.
+    fn push_job(&self, body: Box<dyn FnOnce() + Send>);
+    /// Pushes an operation of the load, which changes the variable of that number.
+    fn push_load(&self, body: Box<dyn FnOnce() + Send>, variable: usize);
+    /// Waits for everything.
+    fn finish(&self);
+}
+
+struct Ours {
+    engine: seriatim::Engine,
+    property: Property,
+    job: Variable,
+    load: Vec<Variable>,
+}
+
+impl Ours {
+    fn start(kind: Kind, workers: usize, property: Property) -> Result<Ours, String> {
+        let engine = seriatim::Engine::builder().kind(kind).cpu_workers(workers).priority_workers(1);
+        let engine = engine.build().map_err(|error| error.to_string())?;
+        let load = (0..IN_FLIGHT).map(|_| engine.new_variable()).collect();
+        Ok(Ours { property, job: engine.new_variable(), load, engine })
+    }
+
+    fn push(&self, body: Box<dyn FnOnce() + Send>, variable: Variable, property: Property, priority: i32) {
+        let (body, context) = (move |_: &seriatim::RunContext<'_>| body(), Context::default());
+        let pushed = self.engine.push_sync(body, context, &[], &[variable], property, priority, Name::from("jitter"));
+        pushed.expect("an engine that runs");
+    }
+}
+
+impl Subject for Ours {
+    fn push_job(&self, body: Box<dyn FnOnce() + Send>) {
+        self.push(body, self.job, self.property, HIGH);
+    }
+
+    fn push_load(&self, body: Box<dyn FnOnce() + Send>, variable: usize) {
+        self.push(body, self.load[variable], Property::Normal, 0);
+    }
+
+    fn finish(&self) {
+        self.engine.wait_for_all().expect("operations that do not fail");
+    }
+}
+
+struct Mutexed {
+    engine: baseline::Engine,
+    job: baseline::Var,
+    load: Vec<baseline::Var>,
+}
+
+impl Mutexed {
+    fn start(workers: usize) -> Mutexed {
+        let engine = baseline::Engine::with_order(workers, baseline::Order::Priority);
+        Mutexed { job: engine.new_variable(), load: (0..IN_FLIGHT).map(|_| engine.new_variable()).collect(), engine }
+    }
+}
+
+impl Subject for Mutexed {
+    fn push_job(&self, body: Box<dyn FnOnce() + Send>) {
+        self.engine.push(body, &[], &[self.job], HIGH);
+    }
+
+    fn push_load(&self, body: Box<dyn FnOnce() + Send>, variable: usize) {
+        self.engine.push(body, &[], &[self.load[variable]], 0);
+    }
+
+    fn finish(&self) {
+        self.engine.wait_for_all();
+    }
+}
+
+type Start = fn(usize) -> Result<Box<dyn Subject>, String>;
+
+/// What is measured: a name, whose it is, and how to start it.
+const SUBJECTS: [(&str, &str, Start); 4] = [
+    ("seriatim-per-device prioritized", "seriatim", |workers| {
+        Ok(Box::new(Ours::start(Kind::PerDevice, workers, Property::CpuPrioritized)?))
+    }),
+    ("seriatim-per-device", "seriatim", |workers| {
+        Ok(Box::new(Ours::start(Kind::PerDevice, workers, Property::Normal)?))
+    }),
+    ("seriatim-pooled", "seriatim", |workers| Ok(Box::new(Ours::start(Kind::Pooled, workers, Property::Normal)?))),
+    ("baseline", "baseline", |workers| Ok(Box::new(Mutexed::start(workers)))),
+];
+
+/// The names of what can be measured.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    SUBJECTS.iter().map(|(name, _, _)| *name)
+}
+
+/// Measures the subject of that name, alone and with the load, and prints a record of each.
+///
+/// # Errors
+/// If there is none of that name, it cannot be started, or an operation of the job was lost.
+pub fn run(name: &str, during: Duration) -> Result<(), String> {
+    let found = SUBJECTS.iter().find(|(subject, _, _)| *subject == name);
+    let (name, system, start) = found.ok_or_else(|| format!("no subject '{name}'"))?;
+    let workers = cores().saturating_sub(1).max(1);
+    for background in ["none", "low-priority"] {
+        let subject = start(workers)?;
+        let percentiles = measure(&*subject, background != "none", during)?;
+        let who = Who {
+            entrant: String::from(*name),
+            system,
+            style: Style::Dynamic,
+            workers,
+            threads: workers,
+            version: String::from(env!("CARGO_PKG_VERSION")),
+        };
+        let period_us = PERIOD.as_micros() as u64;
+        record::print("jitter", &who, Jitter { background, period_us, percentiles });
+    }
+    Ok(())
+}
+
+fn measure(subject: &dyn Subject, with_load: bool, during: Duration) -> Result<Percentiles, String> {
+    let stop = AtomicBool::new(false);
+    let late = std::thread::scope(|scope| {
+        if with_load {
+            scope.spawn(|| keep_busy(subject, &stop));
+        }
+        let late = job(subject, during);
+        stop.store(true, Ordering::Relaxed);
+        late
+    });
+    subject.finish();
+    let mut histogram = histogram();
+    for late in late.iter() {
+        match late.load(Ordering::Relaxed) {
+            0 => return Err(String::from("an operation of the job did not run")),
+            late => histogram.saturating_record(late),
+        }
+    }
+    Ok(Percentiles::from(&histogram))
+}
+
+/// Pushes the job's operations, and returns where they write how late they were, once all are complete.
+fn job(subject: &dyn Subject, during: Duration) -> Arc<[AtomicU64]> {
+    let count = (during.as_micros() / PERIOD.as_micros()) as usize;
+    let late: Arc<[AtomicU64]> = (0..count).map(|_| AtomicU64::new(0)).collect();
+    let period = PERIOD.as_nanos() as u64;
+    let start = now() + 20 * period;
+    for place in 0..count {
+        let moment = start + place as u64 * period;
+        let spare = moment.saturating_sub(now() + AWAKE_BEFORE);
+        std::thread::sleep(Duration::from_nanos(spare));
+        spin_until(moment);
+        let late = Arc::clone(&late);
+        subject.push_job(Box::new(move || {
+            // Zero is for what has not run.
+            late[place].store((now() - moment).max(1), Ordering::Relaxed);
+        }));
+    }
+    late
+}
+
+/// Keeps operations in flight until told to stop.
+fn keep_busy(subject: &dyn Subject, stop: &AtomicBool) {
+    let in_flight = Arc::new(AtomicUsize::new(0));
+    for place in 0.. {
+        while in_flight.load(Ordering::Relaxed) >= IN_FLIGHT {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        in_flight.fetch_add(1, Ordering::Relaxed);
+        let in_flight = Arc::clone(&in_flight);
+        let body = move || {
+            Kernel::Compute.run(ITERATIONS, &Scratch::new(Kernel::Compute));
+            in_flight.fetch_sub(1, Ordering::Relaxed);
+        };
+        subject.push_load(Box::new(body), place % IN_FLIGHT);
+    }
+}

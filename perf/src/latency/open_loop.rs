@@ -1,0 +1,186 @@
+//! Operations offered at a fixed rate: how long after its scheduled moment is each complete?
+//!
+//! The schedule does not wait for the engine, so an operation that is pushed late because the one before it took long
+//! counts from the moment at which it should have been pushed: what is called correction for coordinated omission.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{histogram, now, spin_until};
+use crate::entrants::{measure, Entrant, Runner};
+use crate::metg::kernel::{Kernel, Scratch};
+use crate::program::{small, Body, Program};
+use crate::record::{self, Percentiles, Who};
+use crate::workloads::{random_accesses, Hashing, RANDOM_VARIABLES};
+
+/// What came out at one rate.
+#[derive(Serialize, Debug)]
+pub struct OpenLoop {
+    /// The rate, as a share of the capacity.
+    pub load: f64,
+    /// Operations offered a second, and complete a second.
+    pub offered_per_s: f64,
+    /// Operations complete a second, from the first moment of the schedule to the end of the wait.
+    pub achieved_per_s: f64,
+    /// What the engine manages when everything is pushed at once.
+    pub capacity_per_s: f64,
+    /// What a body computes, in nanoseconds.
+    pub body_ns: f64,
+    /// From the scheduled moment to the end of the body, in nanoseconds.
+    pub percentiles: Percentiles,
+}
+
+/// How much to offer.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// How long each rate is offered.
+    pub during: Duration,
+}
+
+/// The rates, as shares of the capacity.
+pub const LOADS: [f64; 10] = [0.1, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2];
+
+/// Different operations, each reading two variables and changing a third.
+const DISTINCT: usize = 4096;
+/// Operations in a run that finds the capacity.
+const CLOSED: usize = 50_000;
+/// The most operations in a run.
+const MOST: usize = 1_000_000;
+/// Iterations of the compute kernel in a body: about a microsecond.
+const ITERATIONS: u32 = 512;
+
+/// What can be changed between runs, and what comes out of one.
+struct Schedule {
+    /// Between two operations, in nanoseconds; zero to push at once.
+    interval: AtomicU64,
+    /// The moment of the first operation.
+    start: AtomicU64,
+    /// Nanoseconds from each place's moment to its end.
+    took: Vec<AtomicU32>,
+}
+
+struct Timed {
+    hashing: Hashing,
+    /// How often each distinct operation ran, alone on its cache line. Its runs are ordered, so the number tells the place.
+    ran: Vec<Counter>,
+    schedule: Arc<Schedule>,
+    scratch: Scratch,
+}
+
+#[repr(align(64))]
+struct Counter(AtomicU64);
+
+impl Body for Timed {
+    fn execute(&self, operation: u32) {
+        self.hashing.execute(operation);
+        Kernel::Compute.run(ITERATIONS, &self.scratch);
+        let ran = &self.ran[operation as usize].0;
+        let before = ran.load(Ordering::Relaxed);
+        ran.store(before + 1, Ordering::Relaxed);
+        let place = before * DISTINCT as u64 + u64::from(operation);
+        let Schedule { interval, start, took } = &*self.schedule;
+        let moment = start.load(Ordering::Relaxed) + place * interval.load(Ordering::Relaxed);
+        let late = u32::try_from(now().saturating_sub(moment)).unwrap_or(u32::MAX);
+        if let Some(took) = took.get(place as usize) {
+            took.store(late.max(1), Ordering::Relaxed);
+        }
+    }
+
+    fn pace(&self, place: u64) {
+        let Schedule { interval, start, .. } = &*self.schedule;
+        if place == 0 {
+            start.store(now(), Ordering::Relaxed);
+        }
+        spin_until(start.load(Ordering::Relaxed) + place * interval.load(Ordering::Relaxed));
+    }
+
+    fn reset(&self) {
+        self.hashing.reset();
+        self.ran.iter().for_each(|ran| ran.0.store(0, Ordering::Relaxed));
+        self.schedule.took.iter().for_each(|took| took.store(0, Ordering::Relaxed));
+    }
+
+    fn verify(&self) -> Result<(), String> {
+        self.hashing.verify()?;
+        let missing = self.schedule.took.iter().filter(|took| took.load(Ordering::Relaxed) == 0).count();
+        if missing == 0 {
+            Ok(())
+        } else {
+            Err(format!("{missing} operations left no time"))
+        }
+    }
+}
+
+/// A program of `count` operations, each `interval` nanoseconds after the one before it.
+fn program(count: usize, interval: u64) -> (&'static Program, Arc<Schedule>) {
+    let accesses = random_accesses(DISTINCT);
+    let sequence: Vec<u32> = (0..count).map(|place| small(place % DISTINCT)).collect();
+    let took = (0..count).map(|_| AtomicU32::new(0)).collect();
+    let schedule = Arc::new(Schedule { interval: AtomicU64::new(interval), start: AtomicU64::new(0), took });
+    let body = Timed {
+        hashing: Hashing::new(RANDOM_VARIABLES, &accesses, &sequence),
+        ran: (0..DISTINCT).map(|_| Counter(AtomicU64::new(0))).collect(),
+        schedule: Arc::clone(&schedule),
+        scratch: Scratch::new(Kernel::Compute),
+    };
+    (Program::paced("open loop", RANDOM_VARIABLES, &accesses, sequence, body), schedule)
+}
+
+/// Finds the capacity, offers every load, and prints a record of each.
+///
+/// # Errors
+/// If the entrant cannot be started or computes something wrong.
+pub fn run(entrant: &Entrant, plan: Plan) -> Result<(), String> {
+    let mut runner = entrant.start()?;
+    let who = Who::new(entrant, runner.version());
+    let (closed, _) = program(CLOSED, 0);
+    if let Err(why) = runner.prepare(closed) {
+        eprintln!("{}: open loop left out: {why}", entrant.name);
+        return Ok(());
+    }
+    let rates: Result<Vec<f64>, String> = (0..4).map(|_| rate(&mut *runner, closed)).collect();
+    // The first run warms up; of the others the middle one counts.
+    let mut rates = rates?.split_off(1);
+    rates.sort_by(f64::total_cmp);
+    let capacity = rates[rates.len() / 2];
+    for load in LOADS {
+        record::print("open-loop", &who, offer(&mut *runner, load, capacity, plan)?);
+    }
+    Ok(())
+}
+
+/// Operations a second.
+fn rate(runner: &mut dyn Runner, program: &Program) -> Result<f64, String> {
+    Ok(program.sequence().len() as f64 / measure(runner, program)?.as_secs_f64())
+}
+
+fn offer(runner: &mut dyn Runner, load: f64, capacity: f64, plan: Plan) -> Result<OpenLoop, String> {
+    let offered = load * capacity;
+    let count = ((offered * plan.during.as_secs_f64()) as usize).clamp(DISTINCT.min(1000), MOST);
+    let (program, schedule) = program(count, (1e9 / offered) as u64);
+    runner.prepare(program)?;
+    let achieved_per_s = rate(runner, program)?;
+    let mut histogram = histogram();
+    for took in &schedule.took {
+        histogram.saturating_record(u64::from(took.load(Ordering::Relaxed)));
+    }
+    Ok(OpenLoop {
+        load,
+        offered_per_s: offered,
+        achieved_per_s,
+        capacity_per_s: capacity,
+        body_ns: body_ns(),
+        percentiles: Percentiles::from(&histogram),
+    })
+}
+
+/// What the kernel of a body takes on this thread, in nanoseconds.
+fn body_ns() -> f64 {
+    const RUNS: u32 = 1000;
+    let (scratch, start) = (Scratch::new(Kernel::Compute), now());
+    (0..RUNS).for_each(|_| Kernel::Compute.run(ITERATIONS, &scratch));
+    (now() - start) as f64 / f64::from(RUNS)
+}
