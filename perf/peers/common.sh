@@ -1,0 +1,36 @@
+# What the scripts that build the peers share; to be sourced. The current folder is the repository's root.
+set -euo pipefail
+: "${PEERS_DIRECTORY:?run scripts/peers.sh}"
+name=$(basename "$0" .sh)
+
+# skip REASON: leaves this peer out.
+skip() {
+    echo "$name: skipped: $1" >&2
+    exit 3
+}
+
+# debian PACKAGE...: sees to it that Debian's packages are installed, or skips the peer.
+debian() {
+    local missing=()
+    for package in "$@"; do
+        dpkg-query --show --showformat='${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+    done
+    [ ${#missing[@]} -eq 0 ] && return
+    local how="apt-get install ${missing[*]}"
+    [ "$(id -u)" = 0 ] && [ "${SERIATIM_PEERS_INSTALL:-yes}" = yes ] && command -v apt-get >/dev/null || skip "run: $how"
+    local quiet=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0)
+    "${quiet[@]}" install --no-install-recommends -y "${missing[@]}" >/dev/null 2>&1 ||
+        { "${quiet[@]}" update >/dev/null 2>&1 && "${quiet[@]}" install --no-install-recommends -y "${missing[@]}" >/dev/null 2>&1; } ||
+        skip "'$how' failed"
+}
+
+# pypi REQUIREMENT...: unpacks wheels from PyPI into $PEERS_DIRECTORY/NAME, once; sets $unpacked to that folder.
+pypi() {
+    unpacked="$PEERS_DIRECTORY/$name"
+    [ -f "$unpacked/.complete" ] && [ "$(cat "$unpacked/.complete")" = "$*" ] && return
+    rm -rf "$unpacked"
+    python3 -m pip --version >/dev/null 2>&1 || skip "python3 has no pip: run: apt-get install python3-pip"
+    python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --target "$unpacked" "$@" >&2 ||
+        skip "pip could not install $*"
+    echo "$*" >"$unpacked/.complete"
+}
