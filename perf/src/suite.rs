@@ -164,22 +164,21 @@ fn worker_counts() -> Vec<usize> {
 }
 
 fn takes_part(entrant: &Entrant, measurement: &str) -> bool {
-    let all_cores = cores();
+    let cores = cores();
+    // With so many workers, an engine and the pushing thread use all cores.
+    let (all_but_one, dynamic) = (cores.saturating_sub(1).max(1), entrant.style == Style::Dynamic);
     match measurement {
-        // Where the efficiency of all cores counts: engines that use all of them, or all but the pushing thread's.
-        "metg" => {
-            let threads = entrant.threads();
-            let enough = threads == all_cores || entrant.workers == all_cores || threads == 1 && entrant.caller_runs;
-            enough && entrant.style != Style::Batches && !matches!(entrant.system, "rayon" | "tokio" | "shred")
-        }
-        "round-trip" => entrant.style == Style::Dynamic,
+        "metg" => match (entrant.system, entrant.mode) {
+            ("rayon" | "tokio" | "shred", _) => false,
+            ("seriatim", "naive") => dynamic,
+            ("seriatim", "per-device") => entrant.style != Style::Batches && entrant.workers >= all_but_one,
+            ("baseline" | "mxnet", _) => dynamic && entrant.workers == cores,
+            _ => entrant.workers == cores,
+        },
+        "round-trip" => dynamic,
         "open-loop" => {
-            let cores_but_one = all_cores.saturating_sub(1).max(1);
-            let pushing_thread_counts = matches!(entrant.system, "libgomp" | "libomp" | "onetbb");
-            let threads = if pushing_thread_counts { all_cores } else { cores_but_one };
-            entrant.style == Style::Dynamic
-                && entrant.workers == threads
-                && !matches!(entrant.system, "rayon" | "tokio")
+            let workers = if entrant.counts_caller() { cores } else { all_but_one };
+            dynamic && entrant.workers == workers && !matches!(entrant.system, "rayon" | "tokio")
         }
         _ => true,
     }
@@ -195,9 +194,9 @@ fn job(measurement: &str, entrant: &str, plan: &Plan) -> Job {
         "throughput" => add("--operations", OPERATIONS, OPERATIONS / 4),
         "counts" => add("--operations", OPERATIONS / 10, OPERATIONS / 10),
         "metg" => add("--steps", 1000, 250),
-        "round-trip" => add("--trips", 20_000, 5_000),
-        "open-loop" => add("--milliseconds", 250, 100),
-        "jitter" => add("--milliseconds", 2_000, 500),
+        "round-trip" => add("--trips", 5_000, 2_000),
+        "open-loop" => add("--milliseconds", 150, 50),
+        "jitter" => add("--milliseconds", 1_000, 300),
         _ => {}
     }
     Job { entrant: String::from(entrant), arguments, preload: None, once: false }

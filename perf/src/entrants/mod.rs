@@ -54,6 +54,8 @@ pub struct Entrant {
     pub name: String,
     /// Whose it is: `seriatim`, `baseline`, `onetbb` and so on.
     pub system: &'static str,
+    /// Which of the system's engines.
+    pub mode: &'static str,
     /// How operations reach it.
     pub style: Style,
     /// How many threads it was asked for; the pushing thread counts where the system counts it.
@@ -75,7 +77,7 @@ enum What {
 }
 
 impl Entrant {
-    fn new(what: What, system: &'static str, mode: &str, style: Style, workers: usize, caller_runs: bool) -> Entrant {
+    fn new(what: What, system: &'static str, mode: &'static str, style: Style, workers: usize, caller_runs: bool) -> Entrant {
         let mut name = String::from(system);
         if !mode.is_empty() {
             name = format!("{name}-{mode}");
@@ -89,18 +91,17 @@ impl Entrant {
             Style::Batches => name.push_str(" batches"),
             Style::Graph => name.push_str(" graph"),
         }
-        Entrant { name, system, style, workers, caller_runs, what }
+        Entrant { name, system, mode, style, workers, caller_runs, what }
+    }
+
+    /// Whether the pushing thread is one of the workers that it was asked for.
+    pub fn counts_caller(&self) -> bool {
+        matches!(self.system, "libgomp" | "libomp" | "onetbb") || self.mode == "naive"
     }
 
     /// How many threads run bodies.
     pub fn threads(&self) -> usize {
-        let counts_itself =
-            matches!(self.what, What::Foreign("openmp-gcc" | "openmp-llvm" | "onetbb", _) | What::Shred);
-        match (self.caller_runs, counts_itself) {
-            (true, false) if self.name.contains("naive") => 1,
-            (true, false) => self.workers + 1,
-            _ => self.workers,
-        }
+        self.workers + usize::from(self.caller_runs && !self.counts_caller())
     }
 
     /// Starts it, with its threads.
