@@ -40,3 +40,10 @@ pypi() {
     done
     echo "$*" >"$unpacked/.complete"
 }
+
+# current SOURCE...: whether the peer's library is there already, and younger than all that it is made of.
+current() {
+    for source in "$@" perf/peers/peer.h perf/peers/common.sh "$0"; do
+        [ "$PEERS_DIRECTORY/$name.so" -nt "$source" ] || return 1
+    done
+}

@@ -1,8 +1,7 @@
 // oneTBB, as a peer, in two modes.
 //
 // "dynamic": its preview of dynamic task dependencies. A task is deferred, made a successor of tasks that were pushed before it, and
-// handed over. oneTBB knows tasks, not data: which tasks precede another is found here, by the pushing thread, from the last writer of
-// each variable and the readers since.
+// handed over. oneTBB knows tasks, not data: the pushing thread finds out which tasks precede another (order.hpp).
 //
 // "graph": a flow graph with a continue_node for each place of the sequence, made by `prepare`; `run` starts those without predecessors
 // and waits. Its nodes keep the default policy: lightweight ones run their successors inside themselves, which no stack survives in a
@@ -16,67 +15,21 @@
 #include <tbb/task_group.h>
 #include <tbb/version.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <deque>
 #include <memory>
 #include <new>
-#include <string>
 #include <vector>
 
+#include "order.hpp"
 #include "peer.h"
 
 namespace {
 
-// A part of a program's list of accesses.
-struct Slice {
-    const uint32_t *first, *last;
-    const uint32_t *begin() const { return first; }
-    const uint32_t *end() const { return last; }
-};
-
-Slice reads(const perf_program &program, uint32_t operation) {
-    return {program.reads + program.read_ends[operation], program.reads + program.read_ends[operation + 1]};
-}
-
-Slice writes(const perf_program &program, uint32_t operation) {
-    return {program.writes + program.write_ends[operation], program.writes + program.write_ends[operation + 1]};
-}
-
-// What a variable knows of the operations before: `Operation` names one, and is empty at first.
-template <typename Operation> struct Variable {
-    Operation writer{};
-    std::vector<Operation> readers; // Those since the writer. Its memory is kept when it empties.
-};
-
-// Calls `precede` with each operation that `operation` has to come after, and leaves what later ones need: `name` turns into the name.
-// The writer before precedes the readers since, so a later writer needs to follow only those.
-template <typename Operation, typename Name, typename Precede>
-void follow(std::vector<Variable<Operation>> &variables, const perf_program &program, uint32_t operation, const Name &name, Precede precede) {
-    for (uint32_t read : reads(program, operation)) {
-        Variable<Operation> &variable = variables[read];
-        if (variable.writer) {
-            precede(variable.writer);
-        }
-        variable.readers.emplace_back(name);
-    }
-    for (uint32_t written : writes(program, operation)) {
-        Variable<Operation> &variable = variables[written];
-        for (Operation &reader : variable.readers) {
-            precede(reader);
-        }
-        if (variable.readers.empty() && variable.writer) {
-            precede(variable.writer);
-        }
-        variable.readers.clear();
-        variable.writer = name;
-    }
-}
-
 class Dynamic {
   public:
-    explicit Dynamic(const perf_program &program) : program(program), variables(program.variables) {}
+    explicit Dynamic(const perf_program &program) : program(program), order(program) {}
 
     void run() {
         for (uint64_t place = 0; place < program.length; place++) {
@@ -92,36 +45,33 @@ class Dynamic {
     void push(uint32_t operation) {
         const perf_program *const of = &program;
         tbb::task_handle task = group.defer([of, operation] { of->execute(of->context, operation); });
-        follow(variables, program, operation, task,
-               [&](tbb::task_completion_handle &before) { tbb::task_group::set_task_order(before, task); });
+        order.before(operation, [&](tbb::task_completion_handle &earlier) { tbb::task_group::set_task_order(earlier, task); });
+        order.add(operation, task);
         group.run(std::move(task));
     }
 
     const perf_program &program;
     tbb::task_group group;
-    std::vector<Variable<tbb::task_completion_handle>> variables;
+    Order<tbb::task_completion_handle> order;
 };
 
 class Graph {
   public:
     explicit Graph(const perf_program &program) {
-        std::vector<Variable<Node *>> variables(program.variables);
-        std::vector<Node *> before;
+        Order<Node *> order(program);
         for (uint64_t place = 0; place < program.length; place++) {
-            const uint32_t operation = program.sequence[place];
             const perf_program *const of = &program;
+            const uint32_t operation = program.sequence[place];
             nodes.emplace_back(graph, [of, operation](const tbb::flow::continue_msg &) { of->execute(of->context, operation); });
-            Node &node = nodes.back();
-            before.clear();
-            follow(variables, program, operation, &node, [&](Node *other) { before.push_back(other); });
-            // An operation that comes after another for two reasons needs one edge.
-            std::sort(before.begin(), before.end());
-            before.erase(std::unique(before.begin(), before.end()), before.end());
-            for (Node *other : before) {
-                tbb::flow::make_edge(*other, node);
-            }
-            if (before.empty()) {
-                sources.push_back(&node);
+            Node *const node = &nodes.back();
+            bool source = true;
+            order.before(operation, [&](Node *earlier) {
+                tbb::flow::make_edge(*earlier, *node);
+                source = false;
+            });
+            order.add(operation, node);
+            if (source) {
+                sources.push_back(node);
             }
         }
     }

@@ -3,6 +3,6 @@
 # Compiled with clang, a download of 40 MB: objects of GCC run on libomp too, but through a layer that translates GCC's calls.
 source perf/peers/common.sh
 debian clang-19 libomp-19-dev
-version=$(dpkg-query --show --showformat='${Version}' libomp5-19)
+version=$(dpkg-query --show --showformat='${source:Upstream-Version}' libomp5-19)
 clang-19 -std=gnu11 -O2 -Wall -Werror -fPIC -shared -fopenmp -I perf/peers \
     -DLIBRARY='"libomp"' -DLIBRARY_VERSION="\"$version\"" perf/peers/openmp.c -o "$PEERS_DIRECTORY/$name.so"
