@@ -8,7 +8,7 @@
 # As root, Debian's packages that are missing are installed; SERIATIM_PEERS_INSTALL=no only names them. The libraries lie in target/peers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-known=(counts mxnet starpu openmp-gcc openmp-llvm onetbb)
+known=(counts mxnet starpu openmp-gcc openmp-llvm onetbb taskflow)
 export PEERS_DIRECTORY="${SERIATIM_PEERS:-$PWD/target/peers}"
 mkdir -p "$PEERS_DIRECTORY"
 

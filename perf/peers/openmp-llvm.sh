@@ -1,6 +1,6 @@
 # libomp of LLVM 19. To be run by scripts/peers.sh.
 #
-# Compiled with clang, a download of 40 MB: objects of GCC run on libomp too, but through a layer that translates GCC's calls.
+# Compiled with clang, a download of 50 MB: objects of GCC run on libomp too, but through a layer that translates GCC's calls.
 source perf/peers/common.sh
 debian clang-19 libomp-19-dev
 version=$(dpkg-query --show --showformat='${source:Upstream-Version}' libomp5-19)
