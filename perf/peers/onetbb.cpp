@@ -2,6 +2,8 @@
 //
 // "dynamic": its preview of dynamic task dependencies. A task is deferred, made a successor of tasks that were pushed before it, and
 // handed over. oneTBB knows tasks, not data: the pushing thread finds out which tasks precede another (order.hpp).
+// Release 2023.2 loses memory in this mode: of the edges to a task only the last to fall is freed (notify_successor_node::notify_common),
+// and each has 256 bytes. That is part of what it costs, page faults and all; a process that measures it must not run for long.
 //
 // "graph": a flow graph with a continue_node for each place of the sequence, made by `prepare`; `run` starts those without predecessors
 // and waits. Its nodes keep the default policy: lightweight ones run their successors inside themselves, which no stack survives in a

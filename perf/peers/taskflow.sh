@@ -11,7 +11,8 @@ if [ ! -f "$unpacked/usr/include/taskflow/taskflow.hpp" ]; then
     mkdir -p "$apart/lists/partial"
     echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $release main" >"$apart/sources.list"
     apt=(apt-get -qq -o "Dir::Etc::sourcelist=$apart/sources.list" -o Dir::Etc::sourceparts=/dev/null -o "Dir::State::lists=$apart/lists"
-        -o "Dir::Cache=$apart" -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false -o APT::Sandbox::User=)
+        -o "Dir::Cache=$apart" -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false
+        -o APT::Sandbox::User=)
     (cd "$apart" && "${apt[@]}" update && "${apt[@]}" download libtaskflow-cpp-dev) >/dev/null 2>&1 || skip "$how"
     dpkg-deb --extract "$apart"/libtaskflow-cpp-dev_*.deb "$unpacked"
     rm -r "$apart"
