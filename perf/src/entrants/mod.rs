@@ -176,6 +176,8 @@ pub fn foreign(workers: &[usize]) -> Vec<Entrant> {
         entrants.push(new("openmp-llvm", "libomp", "", Style::Dynamic, *count, true));
         entrants.push(new("onetbb", "onetbb", "dynamic", Style::Dynamic, *count, true));
         entrants.push(new("onetbb", "onetbb", "graph", Style::Graph, *count, true));
+        entrants.push(new("taskflow", "taskflow", "dynamic", Style::Dynamic, *count, false));
+        entrants.push(new("taskflow", "taskflow", "graph", Style::Graph, *count, false));
         entrants.push(new("starpu", "starpu", "", Style::Dynamic, *count, false));
     }
     entrants
