@@ -12,6 +12,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include <mxnet/engine.h>
