@@ -14,6 +14,8 @@ use crate::program::{small, Access, Body, Program};
 pub const OPERATIONS: usize = 200_000;
 /// Enough of them to see that everything runs.
 pub const TEST_OPERATIONS: usize = 2_000;
+/// As many as instructions are counted of: one thread's stock still holds the blocks of all of them.
+pub const COUNTED_OPERATIONS: usize = 10_000;
 
 /// The most variables that one operation of a workload reads.
 const MOST_READS: usize = 3;
