@@ -7,7 +7,7 @@ mod crates;
 mod declared;
 mod foreign;
 mod mutexed;
-mod ours;
+pub mod ours;
 
 use std::time::{Duration, Instant};
 

@@ -21,9 +21,36 @@ struct Prepared {
 }
 
 impl Seriatim {
-    pub fn start(kind: Kind, workers: usize, style: Style) -> Result<Seriatim, String> {
+    pub(super) fn start(kind: Kind, workers: usize, style: Style) -> Result<Seriatim, String> {
         let engine = Engine::builder().kind(kind).cpu_workers(workers).build().map_err(|error| error.to_string())?;
-        Ok(Seriatim { style, prepared: None, engine })
+        Ok(Seriatim::on(engine, style))
+    }
+
+    /// Programs on an engine that the caller has set up.
+    pub fn on(engine: Engine, style: Style) -> Seriatim {
+        Seriatim { style, prepared: None, engine }
+    }
+
+    /// The engine itself.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Pushes the whole program that was prepared, and waits for nothing.
+    ///
+    /// # Errors
+    /// Those of a push.
+    ///
+    /// # Panics
+    /// If no program was prepared.
+    #[inline]
+    pub fn push(&self) -> Result<(), Error> {
+        let prepared = self.prepared.as_ref().expect("a prepared program");
+        match self.style {
+            Style::Operators => prepared.push_operators(&self.engine),
+            Style::Batches => prepared.push_batches(&self.engine),
+            Style::Dynamic | Style::Graph => prepared.push_closures(&self.engine),
+        }
     }
 }
 
@@ -45,13 +72,7 @@ impl Runner for Seriatim {
     }
 
     fn run(&mut self) {
-        let prepared = self.prepared.as_ref().expect("a prepared program");
-        let pushed = match self.style {
-            Style::Operators => prepared.push_operators(&self.engine),
-            Style::Batches => prepared.push_batches(&self.engine),
-            Style::Dynamic | Style::Graph => prepared.push_closures(&self.engine),
-        };
-        pushed.and_then(|()| self.engine.wait_for_all()).expect("a program without failures");
+        self.push().and_then(|()| self.engine.wait_for_all()).expect("a program without failures");
     }
 
     fn version(&self) -> String {

@@ -1,0 +1,254 @@
+//! Instructions an operation, counted by callgrind: figures that repeat, where nanoseconds do not. `perf/callgrind.sh` runs
+//! this, compares with `perf/instructions.json` and prints a table; it needs valgrind and `gungraun-runner`.
+//!
+//! Only what one thread does by itself repeats. The naive engine runs in one thread as it is. For the others the only worker
+//! is held up inside an operation, asleep, while the calling thread works:
+//!
+//! - `push`: it pushes the program. Nothing of it runs meanwhile.
+//! - `whole`: it pushes the program and then waits, and a thread that waits helps: it runs everything.
+//! - `worker`: the worker is let go when everything is pushed, and runs it alone while the caller sleeps. What the worker
+//!   does is counted, from the program's first operation to its last.
+//!
+//! What depends on how threads meet, such as spinning, waking and stealing, is left out: it is for the clocks to measure.
+
+// What gungraun's macros make has no documentation.
+#![allow(missing_docs)]
+
+use std::hint::black_box;
+use std::sync::{Arc, Barrier};
+
+use gungraun::prelude::*;
+use gungraun::Callgrind;
+#[cfg(target_arch = "x86_64")]
+use gungraun::EntryPoint;
+use seriatim::{Engine, IdlePolicy, Kind, Variable};
+use seriatim_perf::entrants::ours::Seriatim;
+use seriatim_perf::entrants::{Runner, Style};
+use seriatim_perf::program::Program;
+use seriatim_perf::workloads::{self, COUNTED_OPERATIONS};
+
+/// Runs after everything of the default priority that is ready, and so last.
+const LAST: i32 = -1;
+/// Runs before it.
+#[cfg(target_arch = "x86_64")]
+const FIRST: i32 = 1;
+/// With the feature `seeded-work`, one operation more for so many: what the check must notice.
+const SEEDED: usize = 10;
+
+/// An engine with a program prepared, which it has run once: stocks and queues have the size they need.
+struct Ready {
+    runner: Seriatim,
+    program: &'static Program,
+    /// What the last operation changes, and the seeded ones.
+    end: Variable,
+    /// Holds the worker up: it meets the caller here when it comes, and before it goes.
+    gate: Option<Arc<Barrier>>,
+}
+
+impl Ready {
+    fn new(kind: Kind, style: Style, waiters_help: bool, workload: &str) -> Ready {
+        // Asleep, the worker neither counts nor is counted on. Pins would differ from machine to machine.
+        let builder = Engine::builder().kind(kind).cpu_workers(1).pin(false);
+        let engine = builder.idle(IdlePolicy::Park).waiters_help(waiters_help).build().expect("valid settings");
+        let program = workloads::named(workload, COUNTED_OPERATIONS).expect("a known workload");
+        let end = engine.new_variable();
+        let mut runner = Seriatim::on(engine, style);
+        runner.prepare(program).expect("a program for this engine");
+        let mut ready = Ready { runner, program, end, gate: None };
+        if kind == Kind::Naive {
+            ready.push();
+            ready.wait();
+        } else {
+            // As it will be counted: by the same thread, so that its blocks are where they will be.
+            ready.close_gate();
+            ready.push();
+            ready.push_last(|| ());
+            if waiters_help {
+                ready.wait_for_last();
+            }
+            ready.open_gate();
+            ready.close_gate();
+        }
+        program.reset();
+        ready
+    }
+
+    fn engine(&self) -> &Engine {
+        self.runner.engine()
+    }
+
+    /// Sends the worker to sleep inside an operation.
+    fn close_gate(&mut self) {
+        let gate = Arc::new(Barrier::new(2));
+        let worker = Arc::clone(&gate);
+        let hold = move |_: &seriatim::RunContext<'_>| {
+            worker.wait();
+            worker.wait();
+        };
+        self.engine().op("gate").push(hold).expect("an engine that runs");
+        gate.wait();
+        self.gate = Some(gate);
+    }
+
+    /// Lets the worker go, and waits for the end of everything.
+    fn open_gate(&mut self) {
+        if let Some(gate) = self.gate.take() {
+            gate.wait();
+        }
+        self.wait();
+    }
+
+    #[inline]
+    fn push(&self) {
+        self.runner.push().expect("a program without failures");
+        if cfg!(feature = "seeded-work") {
+            for _ in 0..self.program.sequence().len() / SEEDED {
+                self.engine().op("seeded").writes([self.end]).push(|_| ()).expect("an engine that runs");
+            }
+        }
+    }
+
+    /// What runs last of all, if one thread runs everything.
+    #[inline]
+    fn push_last(&self, body: impl FnOnce() + Send + 'static) {
+        self.engine().op("last").writes([self.end]).priority(LAST).push(move |_| body()).expect("an engine that runs");
+    }
+
+    /// Runs everything while the worker is held up, if waiters help: by the last operation, and not all, of which the one that
+    /// holds the worker up is one.
+    #[inline]
+    fn wait_for_last(&self) {
+        self.engine().wait_for_var(self.end).expect("a program without failures");
+    }
+
+    fn wait(&self) {
+        self.engine().wait_for_all().expect("a program without failures");
+    }
+}
+
+/// After what is counted: the result is checked, for a count of wrong work is worth nothing.
+fn check(mut ready: Ready) {
+    ready.open_gate();
+    ready.program.verify().expect("the result of a serial run");
+}
+
+/// The calling thread runs each operation at once.
+#[inline]
+fn run_naive(ready: Ready) -> Ready {
+    ready.push();
+    ready.wait();
+    ready
+}
+
+#[inline]
+fn run_push(ready: Ready) -> Ready {
+    ready.push();
+    ready
+}
+
+#[inline]
+fn run_whole(ready: Ready) -> Ready {
+    ready.push();
+    ready.push_last(|| ());
+    ready.wait_for_last();
+    ready
+}
+
+/// Switches the counting of the calling thread on, or off.
+#[cfg(target_arch = "x86_64")]
+fn toggle() {
+    // A client request of callgrind, as its header has it: elsewhere these instructions do nothing.
+    const TOGGLE_COLLECT: usize = ((b'C' as usize) << 24 | (b'T' as usize) << 16) + 2;
+    let request: [usize; 6] = [TOGGLE_COLLECT, 0, 0, 0, 0, 0];
+    // SAFETY: the rotations add up to two whole turns and the exchange is of a register with itself; under valgrind the
+    // request is read from the array and its result written to `rdx`.
+    unsafe {
+        std::arch::asm!(
+            "rol rdi, 3", "rol rdi, 13", "rol rdi, 61", "rol rdi, 51", "xchg rbx, rbx",
+            in("rax") request.as_ptr(), inout("rdx") 0_usize => _, options(nostack),
+        );
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn run_worker(mut ready: Ready) -> Ready {
+    ready.engine().op("first").priority(FIRST).push(|_| toggle()).expect("an engine that runs");
+    ready.push();
+    ready.push_last(toggle);
+    ready.open_gate();
+    ready
+}
+
+/// A benchmark with each of the workloads.
+macro_rules! count {
+    ($name:ident, $run:ident, $kind:ident, $style:ident, waiters_help: $help:literal) => {
+        #[library_benchmark(setup = Ready::new, teardown = check)]
+        #[bench::independent(Kind::$kind, Style::$style, $help, "independent")]
+        #[bench::shared_read(Kind::$kind, Style::$style, $help, "shared-read")]
+        #[bench::chain(Kind::$kind, Style::$style, $help, "chain")]
+        #[bench::fan(Kind::$kind, Style::$style, $help, "fan")]
+        #[bench::random(Kind::$kind, Style::$style, $help, "random")]
+        #[bench::stencil(Kind::$kind, Style::$style, $help, "stencil")]
+        #[bench::unrelated(Kind::$kind, Style::$style, $help, "unrelated")]
+        fn $name(ready: Ready) -> Ready {
+            $run(black_box(ready))
+        }
+    };
+}
+
+count!(naive_dynamic, run_naive, Naive, Dynamic, waiters_help: true);
+count!(naive_operators, run_naive, Naive, Operators, waiters_help: true);
+count!(naive_batches, run_naive, Naive, Batches, waiters_help: true);
+count!(pooled_dynamic_whole, run_whole, Pooled, Dynamic, waiters_help: true);
+count!(per_device_dynamic_push, run_push, PerDevice, Dynamic, waiters_help: true);
+count!(per_device_dynamic_whole, run_whole, PerDevice, Dynamic, waiters_help: true);
+count!(per_device_operators_push, run_push, PerDevice, Operators, waiters_help: true);
+count!(per_device_operators_whole, run_whole, PerDevice, Operators, waiters_help: true);
+count!(per_device_batches_push, run_push, PerDevice, Batches, waiters_help: true);
+count!(per_device_batches_whole, run_whole, PerDevice, Batches, waiters_help: true);
+
+library_benchmark_group!(name = naive, benchmarks = [naive_dynamic, naive_operators, naive_batches]);
+library_benchmark_group!(name = pooled, benchmarks = [pooled_dynamic_whole]);
+library_benchmark_group!(
+    name = per_device,
+    benchmarks = [
+        per_device_dynamic_push,
+        per_device_dynamic_whole,
+        per_device_operators_push,
+        per_device_operators_whole,
+        per_device_batches_push,
+        per_device_batches_whole,
+    ]
+);
+
+#[cfg(target_arch = "x86_64")]
+mod on_the_worker {
+    use super::*;
+
+    // A caller that waits sleeps, and leaves everything to the worker.
+    count!(pooled_dynamic_worker, run_worker, Pooled, Dynamic, waiters_help: false);
+    count!(per_device_dynamic_worker, run_worker, PerDevice, Dynamic, waiters_help: false);
+    count!(per_device_operators_worker, run_worker, PerDevice, Operators, waiters_help: false);
+
+    library_benchmark_group!(
+        name = worker,
+        // Not the caller's: the worker switches the counting on and off itself.
+        config = LibraryBenchmarkConfig::default()
+            .tool(Callgrind::with_args(["--cache-sim=no", "--collect-atstart=no"]).entry_point(EntryPoint::None)),
+        benchmarks = [pooled_dynamic_worker, per_device_dynamic_worker, per_device_operators_worker]
+    );
+}
+#[cfg(target_arch = "x86_64")]
+use on_the_worker::worker;
+
+/// Instructions only: a cache that is simulated takes time, and is none of those that machines have.
+fn settings() -> LibraryBenchmarkConfig {
+    let mut settings = LibraryBenchmarkConfig::default();
+    settings.tool(Callgrind::with_args(["--cache-sim=no"]));
+    settings
+}
+
+#[cfg(target_arch = "x86_64")]
+main!(config = settings(), library_benchmark_groups = [naive, pooled, per_device, worker]);
+#[cfg(not(target_arch = "x86_64"))]
+main!(config = settings(), library_benchmark_groups = [naive, pooled, per_device]);

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Instructions an operation, counted by callgrind (perf/benches/instructions.rs), against those that are committed in
+# perf/instructions.json.
+#
+#   perf/callgrind.sh                   counts, prints a table; fails if one has grown by more than 3 %
+#   perf/callgrind.sh --update          counts, and writes the file anew
+#   perf/callgrind.sh --teeth           with one operation in ten too many, the check must fail for every workload it is shown
+#   perf/callgrind.sh --profile NAME    which functions have the instructions: NAME is BENCHMARK::WORKLOAD, as in the table, such as
+#                                       naive_dynamic::chain
+#
+# Another compiler or C library, or a processor for which that has other functions, makes other counts: that is said, and then only a
+# growth of more than 10 % fails. Needs valgrind, which is installed by apt-get if it is missing and the caller is root, and
+# gungraun-runner, which is installed into the target folder.
+#
+# Exit status: 0 all is well; 1 something has grown, or went wrong; 2 wrong arguments; 3 skipped, because valgrind is not to be had or
+# the committed counts are of another architecture.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+what=compare name=""
+case "${1:-}" in
+    "") ;;
+    --update) what=update ;;
+    --teeth) what=teeth ;;
+    --profile) what=profile name=${2:?--profile needs a benchmark and a workload, such as naive_dynamic::chain} ;;
+    *)
+        echo "usage: perf/callgrind.sh [--update | --teeth | --profile BENCHMARK::WORKLOAD]" >&2
+        exit 2
+        ;;
+esac
+
+if ! command -v valgrind >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    { apt-get update -qq && apt-get install -y -qq valgrind; } >/dev/null 2>&1 || true
+fi
+if ! command -v valgrind >/dev/null; then
+    echo "skipped: there is no valgrind; get it with: apt-get install valgrind"
+    exit 3
+fi
+
+mkdir -p "${CARGO_TARGET_DIR:-target}"
+target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
+export CARGO_TERM_COLOR=never CARGO_INCREMENTAL=0 CARGO_TARGET_DIR=$target
+# Gungraun asks that both are of one version.
+version=$(sed -n 's/^gungraun = "=\(.*\)"/\1/p' perf/Cargo.toml)
+export GUNGRAUN_RUNNER=$target/tools/bin/gungraun-runner
+"$GUNGRAUN_RUNNER" --version 2>/dev/null | grep -qF "$version" ||
+    cargo install gungraun-runner --version "$version" --locked --root "$target/tools" || exit 1
+
+folder=$target/gungraun/seriatim-perf/instructions
+lengths=$target/gungraun/lengths
+
+# count FILTER CARGO-ARGUMENTS: counts what matches.
+count() {
+    local filter=$1 log=$target/gungraun/log
+    shift
+    mkdir -p "$target/gungraun"
+    rm -rf "$folder"
+    cargo run --quiet --release --package seriatim-perf --example steady -- --counted >"$lengths" || exit 1
+    if ! cargo bench --package seriatim-perf --bench instructions "$@" -- --save-summary=json --parallel "$filter" >"$log" 2>&1; then
+        tail -n 60 "$log"
+        echo "counting failed"
+        exit 1
+    fi
+    tail -n 1 "$log"
+}
+
+# What the counts depend on, besides the source. Of the processor, what the C library chooses its copying by, as far as valgrind has it.
+made_with() {
+    local features
+    features=$(grep -m 1 -E '^(flags|Features)' /proc/cpuinfo | tr ' ' '\n' |
+        grep -xE 'avx2|bmi2|erms|fsrm|lse|sve|asimd' | sort | tr '\n' ' ')
+    echo "architecture=$(rustc -vV | sed -n 's/^host: //p')"
+    echo "compiler=$(rustc --version)"
+    echo "C library=$(getconf GNU_LIBC_VERSION 2>/dev/null || echo unknown)"
+    echo "valgrind=$(valgrind --version)"
+    echo "processor=${features% }"
+}
+
+case "$what" in
+    compare | update)
+        count '*'
+        mapfile -t pairs < <(made_with)
+        python3 perf/callgrind.py "$what" "$folder" "$lengths" perf/instructions.json "${pairs[@]}"
+        ;;
+    teeth)
+        # Against counts that are made now, and not the committed ones, which are another machine's perhaps.
+        count '*::chain'
+        python3 perf/callgrind.py update "$folder" "$lengths" "$target/gungraun/unseeded.json"
+        count '*::chain' --features seeded-work
+        python3 perf/callgrind.py teeth "$folder" "$lengths" "$target/gungraun/unseeded.json"
+        ;;
+    profile)
+        # Lines, to tell what is inlined: only here, since valgrind reads them for every run.
+        workload=${name##*::}
+        count "*::${name//-/_}" --config 'profile.bench.package.seriatim.debug="line-tables-only"'
+        outputs=("$folder"/*/*/callgrind.*.out)
+        [ -e "${outputs[0]}" ] || { echo "no benchmark $name: see the first two columns of the table" && exit 2; }
+        callgrind_annotate --auto=no --threshold=100 --show-percs=no "${outputs[@]}" >"$target/gungraun/annotated"
+        python3 perf/callgrind.py profile "$target/gungraun/annotated" "$(sed -n "s/^${workload//_/-} //p" "$lengths")"
+        ;;
+esac
