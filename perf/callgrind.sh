@@ -92,7 +92,9 @@ case "$what" in
     profile)
         # Lines, to tell what is inlined: only here, since valgrind reads them for every run.
         workload=${name##*::}
-        count "*::${name//-/_}" --config 'profile.bench.package.seriatim.debug="line-tables-only"'
+        count "*::${name//-/_}" \
+            --config 'profile.bench.package.seriatim.debug="line-tables-only"' \
+            --config 'profile.bench.package.seriatim-perf.debug="line-tables-only"'
         outputs=("$folder"/*/*/callgrind.*.out)
         [ -e "${outputs[0]}" ] || { echo "no benchmark $name: see the first two columns of the table" && exit 2; }
         callgrind_annotate --auto=no --threshold=100 --show-percs=no "${outputs[@]}" >"$target/gungraun/annotated"
