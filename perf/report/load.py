@@ -1,0 +1,148 @@
+"""Reads results.json and groups its records, so that what is missing is missing and nothing fails."""
+
+from collections import defaultdict
+import json
+
+from .intervals import estimate
+
+FORMAT = 1
+KINDS = ["throughput", "metg", "round-trip", "push", "open-loop", "jitter", "counts"]
+WORKLOADS = ["independent", "shared-read", "chain", "fan", "random", "stencil", "unrelated"]
+PATTERNS = ["trivial", "no_comm", "stencil_1d", "dom", "tree", "fft", "all_to_all", "nearest", "spread", "random_nearest"]
+# What a record must have, besides what its kind adds, to be of use.
+COMMON = ["entrant", "system", "style", "workers", "threads"]
+NEEDED = {
+    "throughput": ["workload", "ns"],
+    "metg": ["pattern", "kernel", "width", "cores", "curve"],
+    "round-trip": ["pause_us", "percentiles"],
+    "push": ["percentiles"],
+    "open-loop": ["load", "percentiles"],
+    "jitter": ["background", "percentiles"],
+    "counts": ["workload"],
+}
+
+
+class Series:
+    """One entrant's measurements of one thing: a record for each repetition."""
+
+    def __init__(self, records):
+        self.records = {record.get("repetition", 0): record for record in records}
+        self.first = records[0]
+        self.entrant = self.first["entrant"]
+        self.system = self.first["system"]
+        self.style = self.first["style"]
+        self.workers = self.first["workers"]
+        self.threads = self.first["threads"]
+
+    @property
+    def ours(self):
+        return self.system == "seriatim"
+
+    def values(self, field):
+        """{repetition: value}; the field is a name, or a function of the record."""
+        read = field if callable(field) else lambda record: record.get(field)
+        found = {repetition: read(record) for repetition, record in self.records.items()}
+        return {repetition: value for repetition, value in found.items() if value is not None}
+
+    def estimate(self, field):
+        return estimate(self.values(field).values())
+
+    def in_hops(self, field):
+        read = field if callable(field) else lambda record: record.get(field)
+
+        def hops(record):
+            value, hop = read(record), record.get("hop_ns")
+            return value / hop if value is not None and hop else None
+        return self.estimate(hops)
+
+
+class Results:
+    """All records of a file."""
+
+    def __init__(self, content):
+        if content.get("format") != FORMAT:
+            raise ValueError(f"results of format {content.get('format')!r}; this report reads format {FORMAT}")
+        self.content = content
+        self.machine = content.get("machine") or {}
+        self.skipped = content.get("skipped") or []
+        self.records = defaultdict(list)
+        self.unreadable = []
+        self.indexes = {}
+        for record in content.get("records") or []:
+            kind = record.get("kind")
+            missing = [field for field in COMMON + NEEDED.get(kind, []) if record.get(field) is None]
+            if kind not in NEEDED:
+                self.unreadable.append(f"a record of the unknown kind {kind!r}")
+            elif missing:
+                self.unreadable.append(f"a {kind} record of {record.get('entrant')} without {', '.join(missing)}")
+            else:
+                self.records[kind].append(record)
+
+    @property
+    def repetitions(self):
+        """How many there really are, for the statement of the method."""
+        counts = [len(series.records) for series in self.series("throughput", "workload").values()]
+        return max(counts, default=self.content.get("repetitions", 0))
+
+    def series(self, kind, *fields):
+        """{(field values..., entrant): Series} of a kind, in the order of the file."""
+        groups = defaultdict(list)
+        for record in self.records[kind]:
+            groups[tuple(record.get(field) for field in fields) + (record["entrant"],)].append(record)
+        return {key: Series(records) for key, records in groups.items()}
+
+    def of(self, kind, **wanted):
+        """{entrant: Series} of the records with these values."""
+        fields = tuple(sorted(wanted))
+        if (kind, fields) not in self.indexes:
+            # Asked for often, and there may be tens of thousands of records.
+            index = defaultdict(dict)
+            for key, series in self.series(kind, *fields).items():
+                index[key[:-1]][series.entrant] = series
+            self.indexes[kind, fields] = index
+        return dict(self.indexes[kind, fields].get(tuple(wanted[field] for field in fields), {}))
+
+    def values_of(self, kind, field, order=()):
+        """The distinct values of a field: those of `order` first and in that order, then the others, sorted."""
+        found = {record.get(field) for record in self.records[kind]}
+        return [value for value in order if value in found] + sorted(value for value in found if value not in order)
+
+    def versions(self):
+        """{system: [versions]}."""
+        found = defaultdict(set)
+        for records in self.records.values():
+            for record in records:
+                if record.get("version"):
+                    found[record["system"]].add(record["version"])
+        return {system: sorted(versions) for system, versions in found.items()}
+
+    def missing(self):
+        """What is not there, a sentence each."""
+        sentences = [f"There is no record of the kind “{kind}”." for kind in KINDS if not self.records[kind]]
+        workloads = self.values_of("throughput", "workload", WORKLOADS)
+        lacking = defaultdict(list)
+        for entrant in {record["entrant"] for record in self.records["throughput"]}:
+            has = {record["workload"] for record in self.records["throughput"] if record["entrant"] == entrant}
+            without = tuple(name for name in workloads if name not in has)
+            if without:
+                lacking[without].append(entrant)
+        for without, entrants in sorted(lacking.items()):
+            sentences.append(f"No throughput of {', '.join(without)}: {', '.join(sorted(entrants))}.")
+        expected = self.repetitions
+        short = sorted({f"{series.entrant} ({len(series.records)})"
+                        for series in self.series("throughput", "workload").values() if len(series.records) < expected})
+        if short:
+            sentences.append(f"Fewer than {expected} repetitions of some workload: {', '.join(short)}.")
+        return sentences + [f"Left out: {reason}." for reason in sorted(set(self.unreadable))]
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return Results(json.load(file))
+
+
+def at_rank(rank):
+    """A reader of one percentile of a record."""
+    def read_point(record):
+        return next((value for at, value in record["percentiles"].get("points", []) if abs(at - rank) < 1e-9), None)
+    return read_point
