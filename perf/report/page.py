@@ -22,10 +22,10 @@ h3 { font-size: 1rem; margin: 1.6rem 0 .4rem } p, ul { max-width: 50rem } a { co
 .score { font-size: 1.15rem; font-weight: 600 }
 figure { margin: 1.2rem 0 } figure svg { width: 100%; height: auto; display: block }
 figcaption { font-size: .87rem; color: var(--faint); max-width: 50rem; margin-top: .3rem }
-.wide { overflow-x: auto; margin: .8rem 0 } table { border-collapse: collapse; font-size: .82rem; font-variant-numeric: tabular-nums }
-th, td { padding: .2rem .4rem; text-align: left; vertical-align: top } .number { text-align: right; white-space: nowrap }
+.wide { overflow-x: auto; margin: .8rem 0 } table { border-collapse: collapse; font-size: .79rem; font-variant-numeric: tabular-nums }
+th, td { padding: .2rem .32rem; text-align: left; vertical-align: top } .number { text-align: right; white-space: nowrap }
 td { white-space: nowrap } td.text { white-space: normal } td small { display: block; color: var(--faint); font-weight: 400; font-size: .88em }
-.note { display: block; font-size: .9em } 
+.note { display: block; font-size: .9em; white-space: normal; max-width: 8.5rem; margin-left: auto } 
 thead th { border-bottom: 1.5px solid var(--ink); vertical-align: bottom } tbody tr + tr td { border-top: 1px solid var(--line) }
 .ours { color: var(--accent); font-weight: 600 } .good { color: var(--good); font-weight: 600 } .bad { color: var(--bad); font-weight: 600 }
 .plain { color: var(--faint) } details { margin: .8rem 0 } summary { cursor: pointer; color: var(--accent) } dt { font-weight: 600 } dd { margin: 0 0 .4rem }
@@ -233,7 +233,7 @@ def open_loop_table(results):
         late = [(load, by_load[load][series.entrant].estimate(at_rank(99.9))) for load in loads if series.entrant in by_load[load]]
         shown = {load: show(measured.scaled(0.001)) for load, measured in late if measured}
         capacity = series.estimate("capacity_per_s")
-        rows.append([(series.entrant, "ours" if series.ours else ""), show(capacity.scaled(1e-6)) if capacity else "–",
+        rows.append([(series.entrant, "ours" if series.ours else ""), significant(capacity.median / 1e6) if capacity else "–",
                      f"{breaks:g}" if breaks else f"not up to {loads[-1]:g}", *(shown.get(load, "–") for load in loads)])
     return ("<p>p99.9 breaks at the least load at which it is more than ten times that at the least load measured.</p>\n"
             + table(["p99.9 in µs", "capacity, million/s", "breaks at", *(f"load {load:g}" for load in loads)], rows))

@@ -23,6 +23,10 @@ def sentence(table):
         return "No peer was measured beside us."
     said = (f"Against the best peer, in {compared} comparisons: faster in {score['faster']}, slower in {score['slower']}, "
             f"no difference seen in {score['no difference']}.")
+    own = sum(row.peer is not None and row.peer.system == "baseline" for row in table)
+    if own:
+        # Beating one's own copy of a design is not beating a peer.
+        said += f" In {own} of them the best other was only our own copy of MXNet's design."
     return said + (f" {score['no peer']} rows have no peer." if score["no peer"] else "")
 
 
@@ -41,6 +45,8 @@ def markdown(results, table):
                   f"{machine.get('commit', 'unknown')}{changed}."]
     if any(not row.same_threads for row in table):
         lines.append("† No peer ran with as many threads; this is the best at the nearest number.")
+    if 0 < results.repetitions < 6:
+        lines.append(f"Only {results.repetitions} repetitions: too few for an interval that covers 95 %.")
     if results.content.get("quick"):
         lines.append("A quick run: not to be quoted.")
     return "\n".join(lines) + "\n"
