@@ -1,12 +1,17 @@
-"""Which entrants stand for whom: every rule by which the report picks one of several, with the sentence that tells the reader."""
+"""Which entrants stand for whom: every rule by which the report picks one of several, with the sentence that tells the
+reader."""
 
 SYSTEMS = ["seriatim", "mxnet", "baseline", "onetbb", "libomp", "libgomp", "starpu", "rayon", "tokio", "shred"]
 
-BEST_OF_OURS = ("Ours, at each number of threads that run bodies: the engine with the least median among those that get a new function "
-                "with every push (no operators, no batches, no graphs).")
-BEST_PEER = ("Best peer: the same rule over every other system, our in-tree copy of MXNet's design included, at the same number of threads; "
-             "where no peer ran with as many (†), at the nearest number below, or else above. Both are picked by the medians of all "
-             "repetitions, not anew in each.")
+BEST_OF_OURS = (
+    "Ours, at each number of threads that run bodies: the engine with the least median among those that get a new"
+    " function with every push (no operators, no batches, no graphs)."
+)
+BEST_PEER = (
+    "Best peer: the same rule over every other system, our in-tree copy of MXNet's design included, at the same number"
+    " of threads; where no peer ran with as many (†), at the nearest number below, or else above. Both are picked by"
+    " the medians of all repetitions, not anew in each."
+)
 ONE_A_SYSTEM = "Each other system is shown by the one of its dynamic entrants that is best on most panels."
 
 
@@ -14,7 +19,13 @@ def order(series):
     """Ours first, then the systems in a fixed order, then by style and threads."""
     system = SYSTEMS.index(series.system) if series.system in SYSTEMS else len(SYSTEMS)
     style = ["dynamic", "operators", "batches", "graph"]
-    return (system, series.system, series.threads, style.index(series.style) if series.style in style else 9, series.entrant)
+    return (
+        system,
+        series.system,
+        series.threads,
+        style.index(series.style) if series.style in style else 9,
+        series.entrant,
+    )
 
 
 def best(candidates, field="ns"):
@@ -25,14 +36,18 @@ def best(candidates, field="ns"):
 
 
 def best_of_ours(of_workload, threads):
-    return best(series for series in of_workload.values()
-                if series.ours and series.style == "dynamic" and series.threads == threads)
+    return best(
+        series
+        for series in of_workload.values()
+        if series.ours and series.style == "dynamic" and series.threads == threads
+    )
 
 
 def best_peer(of_workload, threads, style="dynamic"):
     """The best peer, and whether it ran with as many threads."""
     peers = [series for series in of_workload.values() if not series.ours and series.style == style]
-    # Nearest from below first: an engine on three threads is not to be measured against runtimes that use no second one.
+    # Nearest from below first: an engine on three threads is not to be measured against runtimes that use no second
+    # one.
     counts = sorted({series.threads for series in peers}, key=lambda count: (count > threads, abs(count - threads)))
     for count in counts:
         found = best(series for series in peers if series.threads == count)
@@ -42,7 +57,8 @@ def best_peer(of_workload, threads, style="dynamic"):
 
 
 def few_workers(entrants):
-    """For plots with a row an entrant: only the least and the greatest number of workers of each mode, when there are more than two."""
+    """For plots with a row an entrant: only the least and the greatest number of workers of each mode, when there are
+    more than two."""
     by_mode = {}
     for series in entrants:
         by_mode.setdefault((series.system, mode(series), series.style), []).append(series)
@@ -57,12 +73,12 @@ def mode(series):
     """The entrant's name without its number of workers: `seriatim-per-device`, `onetbb-flow`."""
     bare = series.entrant.split(" ")[0]
     suffix = f"-{series.workers}"
-    return bare[:-len(suffix)] if bare.endswith(suffix) else bare
+    return bare[: -len(suffix)] if bare.endswith(suffix) else bare
 
 
 def one_a_system(panels, field):
-    """Of panels ({panel: {entrant: Series}}), the entrants to draw: for each peer system the dynamic one that is best on most panels, and
-    of ours also the best replayed graph."""
+    """Of panels ({panel: {entrant: Series}}), the entrants to draw: for each peer system the dynamic one that is best
+    on most panels, and of ours also the best replayed graph."""
     wins = {}
     for entrants in panels.values():
         groups = {}

@@ -65,7 +65,9 @@ def rows(results):
     table = []
     for workload in results.values_of("throughput", "workload", WORKLOADS):
         entrants = results.of("throughput", workload=workload)
-        for threads in sorted({series.threads for series in entrants.values() if series.ours and series.style == "dynamic"}):
+        for threads in sorted(
+            {series.threads for series in entrants.values() if series.ours and series.style == "dynamic"}
+        ):
             ours = choose.best_of_ours(entrants, threads)
             if not ours:
                 continue
@@ -131,21 +133,37 @@ def judged_rows(table, name, measure, judge, reached):
         return Judgement(name, "–", "not measured")
     misses = [row for row in measured if judge(row).startswith("missed")]
     worst = min(measured, key=reached)
-    text = (f"met in {len(measured) - len(misses)} of {len(measured)} rows; worst: {worst.workload}, {worst.threads} "
-            f"thread{'s' if worst.threads > 1 else ''}, {show(measure(worst))}×")
+    text = (
+        f"met in {len(measured) - len(misses)} of {len(measured)} rows; worst: {worst.workload}, {worst.threads} "
+        f"thread{'s' if worst.threads > 1 else ''}, {show(measure(worst))}×"
+    )
     return Judgement(name, text, "missed" if misses else "met")
 
 
 def targets(results, table):
     """Every target of BENCHMARKS.md, in its order."""
     judgements = [
-        judged_rows(table, "1. Dynamic: at most a third of the best peer's time (half for random), every workload and thread count",
-                    lambda row: row.over_peer, Row.peer_verdict,
-                    lambda row: row.over_peer.median / least_over_peer(row.workload)),
-        judged_rows(table, f"1. Dynamic: at least {LEAST_OVER_MXNET}× ahead of MXNet's per-device engine",
-                    lambda row: row.over_mxnet, Row.mxnet_verdict, lambda row: row.over_mxnet.median),
-        judged_rows([row for row in table if row.threads > 1], "1. Dynamic: never slower than 1.1× our own inline run",
-                    lambda row: row.over_inline, Row.inline_verdict, lambda row: 1 / row.over_inline.median),
+        judged_rows(
+            table,
+            "1. Dynamic: at most a third of the best peer's time (half for random), every workload and thread count",
+            lambda row: row.over_peer,
+            Row.peer_verdict,
+            lambda row: row.over_peer.median / least_over_peer(row.workload),
+        ),
+        judged_rows(
+            table,
+            f"1. Dynamic: at least {LEAST_OVER_MXNET}× ahead of MXNet's per-device engine",
+            lambda row: row.over_mxnet,
+            Row.mxnet_verdict,
+            lambda row: row.over_mxnet.median,
+        ),
+        judged_rows(
+            [row for row in table if row.threads > 1],
+            "1. Dynamic: never slower than 1.1× our own inline run",
+            lambda row: row.over_inline,
+            Row.inline_verdict,
+            lambda row: 1 / row.over_inline.median,
+        ),
     ]
     judgements += inline(results) + replayed(results) + round_trips(results) + granularity(results) + counts(results)
     judgements += scaling(results)
@@ -154,12 +172,20 @@ def targets(results, table):
 
 def inline(results):
     found = []
-    for bound, variables, workloads in [(30, "one variable", ["independent", "chain", "fan"]), (50, "three variables", ["random"])]:
+    for bound, variables, workloads in [
+        (30, "one variable", ["independent", "chain", "fan"]),
+        (50, "three variables", ["random"]),
+    ]:
         for workload in workloads:
             series = results.of("throughput", workload=workload).get(INLINE)
             measured = series.estimate("ns") if series else None
-            found.append(Judgement(f"2. Inline, {variables} ({workload}): at most {bound} ns", show(measured, "ns"),
-                                   verdict(measured, bound, least=False)))
+            found.append(
+                Judgement(
+                    f"2. Inline, {variables} ({workload}): at most {bound} ns",
+                    show(measured, "ns"),
+                    verdict(measured, bound, least=False),
+                )
+            )
     return found
 
 
@@ -169,20 +195,31 @@ def replayed(results):
         pairs = []
         for workload in results.values_of("throughput", "workload", WORKLOADS):
             entrants = results.of("throughput", workload=workload)
-            ours = choose.best(series for series in entrants.values()
-                               if series.ours and series.style == "graph" and series.threads == threads)
+            ours = choose.best(
+                series
+                for series in entrants.values()
+                if series.ours and series.style == "graph" and series.threads == threads
+            )
             peer, same = choose.best_peer(entrants, threads, style="graph")
             if ours and peer and same:
                 pairs.append((workload, ratio(peer.values("ns"), ours.values("ns"))))
         pairs = [pair for pair in pairs if pair[1]]
-        name = f"3. Captured and replayed, {threads} thread{'s' if threads > 1 else ''}: at most half of the best peer's replay"
+        name = (
+            f"3. Captured and replayed, {threads} thread{'s' if threads > 1 else ''}: at most half of the best peer's"
+            " replay"
+        )
         if not pairs:
             found.append(Judgement(name, "–", "not measured"))
             continue
         workload, worst = min(pairs, key=lambda pair: pair[1].median)
         misses = sum(measured.median < 2 for _, measured in pairs)
-        found.append(Judgement(name, f"met in {len(pairs) - misses} of {len(pairs)} workloads; worst: {workload}, {show(worst)}×",
-                               "missed" if misses else "met"))
+        found.append(
+            Judgement(
+                name,
+                f"met in {len(pairs) - misses} of {len(pairs)} workloads; worst: {workload}, {show(worst)}×",
+                "missed" if misses else "met",
+            )
+        )
     return found
 
 
@@ -194,38 +231,66 @@ def round_trips(results):
     hops = spinning.in_hops(at_rank(50)) if spinning else None
     own = helping.estimate(at_rank(50)) if helping else None
     found = [
-        Judgement("4. Round trip with a spinning worker, back to back: p50 at most 2.5 hops",
-                  f"{spinning.entrant}: {show(hops, 'hops')}" if hops else "–", verdict(hops, 2.5, least=False)),
-        Judgement("4. Round trip where the waiter runs the operation: p50 at most 80 ns",
-                  f"{helping.entrant}: {show(own, 'ns')}" if own else "–", verdict(own, 80, least=False)),
+        Judgement(
+            "4. Round trip with a spinning worker, back to back: p50 at most 2.5 hops",
+            f"{spinning.entrant}: {show(hops, 'hops')}" if hops else "–",
+            verdict(hops, 2.5, least=False),
+        ),
+        Judgement(
+            "4. Round trip where the waiter runs the operation: p50 at most 80 ns",
+            f"{helping.entrant}: {show(own, 'ns')}" if own else "–",
+            verdict(own, 80, least=False),
+        ),
     ]
     for series in [spinning, helping]:
         if series:
             tail = ratio(series.values(at_rank(99.9)), series.values(at_rank(50)))
-            found.append(Judgement(f"4. Round trip of {series.entrant}: p99.9 at most 20 × p50", show(tail, "×"),
-                                   verdict(tail, 20, least=False)))
+            found.append(
+                Judgement(
+                    f"4. Round trip of {series.entrant}: p99.9 at most 20 × p50",
+                    show(tail, "×"),
+                    verdict(tail, 20, least=False),
+                )
+            )
     return found
 
 
 def granularity(results):
     found = []
     most = max((record["cores"] for record in results.records["metg"]), default=None)
-    wanted = [(16, pattern, 1000) for pattern in ("stencil_1d", "nearest", "fft", "tree")] + [(16, "spread", 2000), (2, "stencil_1d", 1500)]
+    wanted = [(16, pattern, 1000) for pattern in ("stencil_1d", "nearest", "fft", "tree")] + [
+        (16, "spread", 2000),
+        (2, "stencil_1d", 1500),
+    ]
     for width, pattern, bound in wanted:
         entrants = results.of("metg", pattern=pattern, kernel="compute", width=width, cores=most)
-        best = choose.best((series for series in entrants.values() if series.ours and series.style == "dynamic"), "metg_ns")
+        best = choose.best(
+            (series for series in entrants.values() if series.ours and series.style == "dynamic"), "metg_ns"
+        )
         measured = best.estimate("metg_ns") if best else None
         text = f"{best.entrant}: {show(measured.scaled(0.001), 'µs')}" if measured else "–"
-        found.append(Judgement(f"5. METG(50 %), width {width}, {pattern}: at most {bound / 1000:g} µs", text,
-                               verdict(measured, bound, least=False)))
-    return found + [Judgement("5. METG replayed: at or below hand-written MPI", "no hand-written MPI among the entrants", "not measured")]
+        found.append(
+            Judgement(
+                f"5. METG(50 %), width {width}, {pattern}: at most {bound / 1000:g} µs",
+                text,
+                verdict(measured, bound, least=False),
+            )
+        )
+    return found + [
+        Judgement(
+            "5. METG replayed: at or below hand-written MPI", "no hand-written MPI among the entrants", "not measured"
+        )
+    ]
 
 
 def counts(results):
     found = []
     for field, name in [("allocations", "allocations"), ("locks", "mutex locks")]:
-        values = [(record[field], record["entrant"], record["workload"]) for record in results.records["counts"]
-                  if record["system"] == "seriatim" and record.get(field) is not None]
+        values = [
+            (record[field], record["entrant"], record["workload"])
+            for record in results.records["counts"]
+            if record["system"] == "seriatim" and record.get(field) is not None
+        ]
         if not values:
             found.append(Judgement(f"6. No {name} an operation in steady state", "–", "not measured"))
             continue

@@ -8,7 +8,18 @@ from .intervals import estimate
 FORMAT = 1
 KINDS = ["throughput", "metg", "round-trip", "push", "open-loop", "jitter", "counts"]
 WORKLOADS = ["independent", "shared-read", "chain", "fan", "random", "stencil", "unrelated"]
-PATTERNS = ["trivial", "no_comm", "stencil_1d", "dom", "tree", "fft", "all_to_all", "nearest", "spread", "random_nearest"]
+PATTERNS = [
+    "trivial",
+    "no_comm",
+    "stencil_1d",
+    "dom",
+    "tree",
+    "fft",
+    "all_to_all",
+    "nearest",
+    "spread",
+    "random_nearest",
+]
 # What a record must have, besides what its kind adds, to be of use.
 COMMON = ["entrant", "system", "style", "workers", "threads"]
 NEEDED = {
@@ -53,6 +64,7 @@ class Series:
         def hops(record):
             value, hop = read(record), record.get("hop_ns")
             return value / hop if value is not None and hop else None
+
         return self.estimate(hops)
 
 
@@ -129,8 +141,13 @@ class Results:
         for without, entrants in sorted(lacking.items()):
             sentences.append(f"No throughput of {', '.join(without)}: {', '.join(sorted(entrants))}.")
         expected = self.repetitions
-        short = sorted({f"{series.entrant} ({len(series.records)})"
-                        for series in self.series("throughput", "workload").values() if len(series.records) < expected})
+        short = sorted(
+            {
+                f"{series.entrant} ({len(series.records)})"
+                for series in self.series("throughput", "workload").values()
+                if len(series.records) < expected
+            }
+        )
         if short:
             sentences.append(f"Fewer than {expected} repetitions of some workload: {', '.join(short)}.")
         return sentences + [f"Left out: {reason}." for reason in sorted(set(self.unreadable))]
@@ -143,6 +160,8 @@ def read(path):
 
 def at_rank(rank):
     """A reader of one percentile of a record."""
+
     def read_point(record):
         return next((value for at, value in record["percentiles"].get("points", []) if abs(at - rank) < 1e-9), None)
+
     return read_point

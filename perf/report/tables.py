@@ -9,10 +9,14 @@ from .headline import show
 
 
 def table(headings, rows, texts=(0,)):
-    """An HTML table. A cell is text, (text, class), or (text, class, note, class of the note). The columns `texts` hold text, the others numbers. Text is escaped here, and an
-    interval at its end goes to a line of its own, so that wide tables fit a page."""
+    """An HTML table. A cell is text, (text, class), or (text, class, note, class of the note). The columns `texts` hold
+    text, the others numbers. Text is escaped here, and an interval at its end goes to a line of its own, so that wide
+    tables fit a page."""
+
     def cell(content, column, tag="td"):
-        text, css, note, note_css = ((*content, "", "", "")[:4]) if isinstance(content, tuple) else (content, "", "", "")
+        text, css, note, note_css = (
+            ((*content, "", "", "")[:4]) if isinstance(content, tuple) else (content, "", "", "")
+        )
         number = "" if column in texts else "number"
         text = escape(str(text))
         if number:
@@ -22,21 +26,27 @@ def table(headings, rows, texts=(0,)):
         classes = " ".join(filter(None, [css, number]))
         attribute = f' class="{classes}"' if classes else ""
         return f"<{tag}{attribute}>{text}</{tag}>"
+
     head = "".join(cell(heading, column, "th") for column, heading in enumerate(headings))
-    body = "\n".join("<tr>" + "".join(cell(content, column) for column, content in enumerate(row)) + "</tr>" for row in rows)
-    return (f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n'
-            f"<tbody>\n{body}\n</tbody></table></div>")
+    body = "\n".join(
+        "<tr>" + "".join(cell(content, column) for column, content in enumerate(row)) + "</tr>" for row in rows
+    )
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>'
 
 
 def entrants_by(results, kind, field, columns, measure, **wanted):
-    """Rows of an entrant each, with a cell for each of the columns (values of `field`). `measure` makes text of a Series."""
+    """Rows of an entrant each, with a cell for each of the columns (values of `field`). `measure` makes text of a
+    Series."""
     by_column = {column: results.of(kind, **{field: column}, **wanted) for column in columns}
     entrants = {}
     for found in by_column.values():
         entrants.update(found)
     rows = []
     for series in sorted(entrants.values(), key=choose.order):
-        cells = [measure(by_column[column][series.entrant]) if series.entrant in by_column[column] else "–" for column in columns]
+        cells = [
+            measure(by_column[column][series.entrant]) if series.entrant in by_column[column] else "–"
+            for column in columns
+        ]
         rows.append([(series.entrant, "ours" if series.ours else ""), *cells])
     return rows
 

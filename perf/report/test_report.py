@@ -1,6 +1,7 @@
 """Tests of the report: `target/report-venv/bin/python -m unittest discover -s perf/report -t perf`.
 
-Those that draw are left out where matplotlib is missing; the statistics and the comparison of two commits need the standard library only.
+Those that draw are left out where matplotlib is missing; the statistics and the comparison of two commits need the
+standard library only.
 """
 
 from copy import deepcopy
@@ -18,16 +19,29 @@ from . import choose, compare, example, headline, intervals, load, summary
 CAN_DRAW = importlib.util.find_spec("matplotlib") is not None
 # What the tests that draw use: drawing is slow, and they draw often.
 FEW = {
-    "entrant": ["seriatim-naive", "seriatim-per-device-1", "seriatim-per-device-1 graph", "seriatim-per-device-2", "mxnet-per-device-1",
-                "libomp-1", "libomp-2", "onetbb-flow-2 graph", "starpu-2", "tokio-2"],
-    "workload": ["independent", "fan", "unrelated"], "pattern": ["stencil_1d", "nearest"], "load": [0.1, 0.9, 1.1],
+    "entrant": [
+        "seriatim-naive",
+        "seriatim-per-device-1",
+        "seriatim-per-device-1 graph",
+        "seriatim-per-device-2",
+        "mxnet-per-device-1",
+        "libomp-1",
+        "libomp-2",
+        "onetbb-flow-2 graph",
+        "starpu-2",
+        "tokio-2",
+    ],
+    "workload": ["independent", "fan", "unrelated"],
+    "pattern": ["stencil_1d", "nearest"],
+    "load": [0.1, 0.9, 1.1],
 }
 
 
 def small():
     content = example.results(repetitions=3)
-    content["records"] = [record for record in content["records"]
-                          if all(record.get(field, few[0]) in few for field, few in FEW.items())]
+    content["records"] = [
+        record for record in content["records"] if all(record.get(field, few[0]) in few for field, few in FEW.items())
+    ]
     return content
 
 
@@ -44,7 +58,9 @@ class Statistics(unittest.TestCase):
 
     def test_known_ranks(self):
         # From tables of the distribution-free interval of the median at 95 %.
-        self.assertEqual([intervals.rank_for(count) for count in (6, 8, 9, 11, 12, 15, 20, 25)], [1, 1, 2, 2, 3, 4, 6, 8])
+        self.assertEqual(
+            [intervals.rank_for(count) for count in (6, 8, 9, 11, 12, 15, 20, 25)], [1, 1, 2, 2, 3, 4, 6, 8]
+        )
 
     def test_few_values_get_their_range_and_the_page_says_what_it_covers(self):
         found = intervals.estimate([1, 2, 3])
@@ -54,7 +70,9 @@ class Statistics(unittest.TestCase):
 
     def test_the_interval_covers_as_often_as_it_says(self):
         chance = random.Random(5)
-        covers = sum(not intervals.estimate([chance.expovariate(1) for _ in range(9)]).excludes(0.693147) for _ in range(4000))
+        covers = sum(
+            not intervals.estimate([chance.expovariate(1) for _ in range(9)]).excludes(0.693147) for _ in range(4000)
+        )
         self.assertAlmostEqual(covers / 4000, 0.961, delta=0.01)
 
     def test_ratios_stay_within_a_repetition(self):
@@ -76,25 +94,57 @@ class Statistics(unittest.TestCase):
 class Headline(unittest.TestCase):
     def records(self, times):
         """Throughput records of `chain` by {entrant: (system, style, threads, [times])}."""
-        records = [{"kind": "throughput", "repetition": repetition, "hop_ns": 50.0, "entrant": entrant, "system": system, "style": style,
-                    "workers": 1, "threads": threads, "version": "1", "workload": "chain", "operations": 1, "ns": ns, "cpu_ns": ns}
-                   for entrant, (system, style, threads, values) in times.items() for repetition, ns in enumerate(values)]
+        records = [
+            {
+                "kind": "throughput",
+                "repetition": repetition,
+                "hop_ns": 50.0,
+                "entrant": entrant,
+                "system": system,
+                "style": style,
+                "workers": 1,
+                "threads": threads,
+                "version": "1",
+                "workload": "chain",
+                "operations": 1,
+                "ns": ns,
+                "cpu_ns": ns,
+            }
+            for entrant, (system, style, threads, values) in times.items()
+            for repetition, ns in enumerate(values)
+        ]
         return load.Results({"format": 1, "repetitions": 3, "machine": {}, "records": records})
 
     def test_a_loss_is_called_one(self):
-        row, = headline.rows(self.records({"seriatim-naive": ("seriatim", "dynamic", 1, [100, 101, 102]),
-                                           "libomp-1": ("libomp", "dynamic", 1, [50, 51, 52])}))
+        (row,) = headline.rows(
+            self.records(
+                {
+                    "seriatim-naive": ("seriatim", "dynamic", 1, [100, 101, 102]),
+                    "libomp-1": ("libomp", "dynamic", 1, [50, 51, 52]),
+                }
+            )
+        )
         self.assertEqual((row.outcome(), row.peer_verdict()), ("slower", "missed"))
         self.assertIn("slower in 1", summary.sentence([row]))
         self.assertIn("slower", summary.markdown(self.records({}), [row]))
         self.assertIn("SLOWER", summary.plain([row]))
 
     def test_the_best_of_each_side_is_found(self):
-        row, = headline.rows(self.records({
-            "seriatim-per-device-1": ("seriatim", "dynamic", 2, [20, 20, 20]), "seriatim-pooled-1": ("seriatim", "dynamic", 2, [40, 40, 40]),
-            "seriatim-per-device-1 batches": ("seriatim", "batches", 2, [1, 1, 1]), "mxnet-per-device-1": ("mxnet", "dynamic", 1, [400, 400, 400]),
-            "libgomp-2": ("libgomp", "dynamic", 2, [60, 70, 80]), "onetbb-flow-2 graph": ("onetbb", "graph", 2, [5, 5, 5])}))
-        self.assertEqual((row.ours.entrant, row.peer.entrant, row.same_threads), ("seriatim-per-device-1", "libgomp-2", True))
+        (row,) = headline.rows(
+            self.records(
+                {
+                    "seriatim-per-device-1": ("seriatim", "dynamic", 2, [20, 20, 20]),
+                    "seriatim-pooled-1": ("seriatim", "dynamic", 2, [40, 40, 40]),
+                    "seriatim-per-device-1 batches": ("seriatim", "batches", 2, [1, 1, 1]),
+                    "mxnet-per-device-1": ("mxnet", "dynamic", 1, [400, 400, 400]),
+                    "libgomp-2": ("libgomp", "dynamic", 2, [60, 70, 80]),
+                    "onetbb-flow-2 graph": ("onetbb", "graph", 2, [5, 5, 5]),
+                }
+            )
+        )
+        self.assertEqual(
+            (row.ours.entrant, row.peer.entrant, row.same_threads), ("seriatim-per-device-1", "libgomp-2", True)
+        )
         self.assertEqual((row.over_peer.median, row.over_mxnet.median, row.outcome()), (3.5, 20, "faster"))
         self.assertEqual((row.peer_verdict(), row.mxnet_verdict()), ("met", "met"))
         self.assertEqual(row.hops.median, 20 / 50)
@@ -106,15 +156,32 @@ class Headline(unittest.TestCase):
         self.assertEqual(headline.verdict(None, 3, least=True), "not measured")
 
     def test_an_interval_around_one_is_no_difference(self):
-        row, = headline.rows(self.records({"seriatim-naive": ("seriatim", "dynamic", 1, [100, 101, 102]),
-                                           "libomp-1": ("libomp", "dynamic", 1, [90, 102, 110])}))
+        (row,) = headline.rows(
+            self.records(
+                {
+                    "seriatim-naive": ("seriatim", "dynamic", 1, [100, 101, 102]),
+                    "libomp-1": ("libomp", "dynamic", 1, [90, 102, 110]),
+                }
+            )
+        )
         self.assertEqual(row.outcome(), "no difference")
 
     def test_more_threads_than_any_peer_compare_with_the_nearest(self):
-        found = self.records({"seriatim-per-device-2": ("seriatim", "dynamic", 3, [30]), "libomp-1": ("libomp", "dynamic", 1, [10]),
-                              "libomp-2": ("libomp", "dynamic", 2, [90]), "libomp-8": ("libomp", "dynamic", 8, [20])})
-        self.assertEqual([each.entrant if hasattr(each, "entrant") else each
-                          for each in choose.best_peer(found.of("throughput", workload="chain"), 3)], ["libomp-2", False])
+        found = self.records(
+            {
+                "seriatim-per-device-2": ("seriatim", "dynamic", 3, [30]),
+                "libomp-1": ("libomp", "dynamic", 1, [10]),
+                "libomp-2": ("libomp", "dynamic", 2, [90]),
+                "libomp-8": ("libomp", "dynamic", 8, [20]),
+            }
+        )
+        self.assertEqual(
+            [
+                each.entrant if hasattr(each, "entrant") else each
+                for each in choose.best_peer(found.of("throughput", workload="chain"), 3)
+            ],
+            ["libomp-2", False],
+        )
 
 
 class References(HTMLParser):
@@ -152,6 +219,7 @@ class Page(unittest.TestCase):
     def made(self, content):
         """{name: text} of the files of the report."""
         from .__main__ import write
+
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder, "given.json")
             source.write_text(json.dumps(content), encoding="utf-8")
@@ -160,12 +228,16 @@ class Page(unittest.TestCase):
 
     def page(self, content):
         from .page import page
+
         return page(load.Results(deepcopy(content)))
 
     def test_everything_is_there_and_nothing_is_fetched(self):
         files = self.made(small())
-        self.assertEqual(set(files), {"index.html", "results.json", "summary.md", "throughput.svg", "metg.svg"}
-                         | {f"{kind}.csv" for kind in load.KINDS})
+        self.assertEqual(
+            set(files),
+            {"index.html", "results.json", "summary.md", "throughput.svg", "metg.svg"}
+            | {f"{kind}.csv" for kind in load.KINDS},
+        )
         parser = References()
         parser.feed(files["index.html"])
         self.assertEqual(parser.found, [])
@@ -175,7 +247,10 @@ class Page(unittest.TestCase):
         for name in ("throughput.svg", "metg.svg"):
             self.assertIsNone(re.search(r'(href|src)="(?!#)|@import|url\((?!#)', files[name]))
         self.assertEqual(files["index.html"].count("<figure>"), 9)
-        order = [files["index.html"].index(f'id="{name}"') for name in ("headline", "throughput", "metg", "latency", "scaling", "counts", "origin")]
+        order = [
+            files["index.html"].index(f'id="{name}"')
+            for name in ("headline", "throughput", "metg", "latency", "scaling", "counts", "origin")
+        ]
         self.assertEqual(order, sorted(order))
 
     def test_the_same_results_make_the_same_files(self):
@@ -197,7 +272,9 @@ class Page(unittest.TestCase):
     def test_every_kind_may_be_missing(self):
         for kind in load.KINDS:
             with self.subTest(kind):
-                self.assertIn(f"There is no record of the kind “{kind}”.", self.without(lambda record: record["kind"] == kind))
+                self.assertIn(
+                    f"There is no record of the kind “{kind}”.", self.without(lambda record: record["kind"] == kind)
+                )
 
     def test_every_kind_may_be_alone(self):
         for kind in load.KINDS:
@@ -263,11 +340,14 @@ class Page(unittest.TestCase):
 class Comparison(unittest.TestCase):
     def pairs(self, factor, noise, seed=3):
         chance = random.Random(seed)
-        return {("chain", "seriatim-naive"): [(100 * (1 + chance.gauss(0, noise)), 100 * factor * (1 + chance.gauss(0, noise)))
-                                              for _ in range(15)]}
+        return {
+            ("chain", "seriatim-naive"): [
+                (100 * (1 + chance.gauss(0, noise)), 100 * factor * (1 + chance.gauss(0, noise))) for _ in range(15)
+            ]
+        }
 
     def verdict(self, factor, noise, seed=3):
-        line, = compare.judge(self.pairs(factor, noise, seed))
+        (line,) = compare.judge(self.pairs(factor, noise, seed))
         return line.verdict
 
     def test_the_same_is_not_different_and_the_slower_is_found(self):
@@ -280,13 +360,17 @@ class Comparison(unittest.TestCase):
         self.assertLess(alarms / 300, 0.09)
 
     def test_foreign_load_is_what_is_neither_idle_nor_ours(self):
-        before, after = compare.parse_stat("cpu  100 0 100 1000 0 0 0 0 0 0\n"), compare.parse_stat("cpu  250 0 150 1100 0 0 0 50 0 0\n")
+        before, after = compare.parse_stat("cpu  100 0 100 1000 0 0 0 0 0 0\n"), compare.parse_stat(
+            "cpu  250 0 150 1100 0 0 0 50 0 0\n"
+        )
         # 250 ticks of work, of which 1.5 seconds (150 ticks of a hundredth) were ours, in 2 seconds.
         self.assertAlmostEqual(compare.foreign_cores(before, after, own_seconds=1.5, elapsed=2, ticks=100), 0.5)
         self.assertIsNone(compare.foreign_cores(None, after, 1.5, 2, 100))
 
     def test_lines_that_are_no_records_are_left_out(self):
-        found = compare.times('hello\n{"kind":"throughput","workload":"chain","entrant":"a","ns":5.5}\n{"kind":"other"}\n')
+        found = compare.times(
+            'hello\n{"kind":"throughput","workload":"chain","entrant":"a","ns":5.5}\n{"kind":"other"}\n'
+        )
         self.assertEqual(found, {("chain", "a"): 5.5})
 
     def test_turns_alternate(self):

@@ -1,13 +1,16 @@
-"""What the figures share: one style, the colours of the systems, panels of dots, and SVG that a page can hold and a dark screen can show.
+"""What the figures share: one style, the colours of the systems, panels of dots, and SVG that a page can hold and a
+dark screen can show.
 
-Colours: one accent for us, muted colours for the others, each with a marker of its own, so that nothing rests on colour alone. The SVG
-holds the colours for a white page, which every viewer understands; a style sheet replaces each of them on a dark screen.
+Colours: one accent for us, muted colours for the others, each with a marker of its own, so that nothing rests on colour
+alone. The SVG holds the colours for a white page, which every viewer understands; a style sheet replaces each of them
+on a dark screen.
 """
 
 import io
 import re
 
 import matplotlib
+
 matplotlib.use("svg")
 from matplotlib import pyplot  # noqa: E402: the backend has to be chosen first
 from matplotlib.lines import Line2D  # noqa: E402
@@ -29,20 +32,59 @@ SYSTEM_STYLES = {
     "shred": ("#77706a", "#b3aca6", "h"),
 }
 OTHER_STYLE = ("#68686d", "#acacb1", "d")
-ON_DARK = {INK: "#ececee", FAINT: "#a2a2a8", GRID: "#3c3c41", PAPER: "#17171a", GUIDE: "#222226", ACCENT_LIGHT: "#3f7cc8",
-           **{light: dark for light, dark, _ in [*SYSTEM_STYLES.values(), OTHER_STYLE]}}
+ON_DARK = {
+    INK: "#ececee",
+    FAINT: "#a2a2a8",
+    GRID: "#3c3c41",
+    PAPER: "#17171a",
+    GUIDE: "#222226",
+    ACCENT_LIGHT: "#3f7cc8",
+    **{light: dark for light, dark, _ in [*SYSTEM_STYLES.values(), OTHER_STYLE]},
+}
 
 WIDTH = 7.2  # inches: two columns of a paper
-pyplot.rcParams.update({
-    "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 7, "svg.fonttype": "none", "svg.hashsalt": "report",
-    "axes.titlesize": 7.5, "axes.titleweight": "bold", "axes.titlepad": 4, "axes.titlelocation": "left", "axes.labelsize": 7,
-    "xtick.labelsize": 6.5, "ytick.labelsize": 6.5, "legend.fontsize": 6.5, "legend.frameon": False,
-    "axes.linewidth": 0.6, "xtick.major.width": 0.6, "ytick.major.width": 0.6, "xtick.minor.width": 0.4, "ytick.minor.width": 0.4,
-    "xtick.major.size": 2.5, "ytick.major.size": 2.5, "xtick.minor.size": 1.5, "ytick.minor.size": 1.5,
-    "axes.spines.top": False, "axes.spines.right": False, "lines.linewidth": 1.0, "lines.markersize": 3.2,
-    "text.color": INK, "axes.labelcolor": INK, "axes.titlecolor": INK, "xtick.color": INK, "ytick.color": INK, "axes.edgecolor": INK,
-    "figure.facecolor": PAPER, "axes.facecolor": "none", "savefig.facecolor": PAPER, "grid.color": GRID, "grid.linewidth": 0.5,
-})
+pyplot.rcParams.update(
+    {
+        "font.family": "sans-serif",
+        "font.sans-serif": ["DejaVu Sans"],
+        "font.size": 7,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "report",
+        "axes.titlesize": 7.5,
+        "axes.titleweight": "bold",
+        "axes.titlepad": 4,
+        "axes.titlelocation": "left",
+        "axes.labelsize": 7,
+        "xtick.labelsize": 6.5,
+        "ytick.labelsize": 6.5,
+        "legend.fontsize": 6.5,
+        "legend.frameon": False,
+        "axes.linewidth": 0.6,
+        "xtick.major.width": 0.6,
+        "ytick.major.width": 0.6,
+        "xtick.minor.width": 0.4,
+        "ytick.minor.width": 0.4,
+        "xtick.major.size": 2.5,
+        "ytick.major.size": 2.5,
+        "xtick.minor.size": 1.5,
+        "ytick.minor.size": 1.5,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "lines.linewidth": 1.0,
+        "lines.markersize": 3.2,
+        "text.color": INK,
+        "axes.labelcolor": INK,
+        "axes.titlecolor": INK,
+        "xtick.color": INK,
+        "ytick.color": INK,
+        "axes.edgecolor": INK,
+        "figure.facecolor": PAPER,
+        "axes.facecolor": "none",
+        "savefig.facecolor": PAPER,
+        "grid.color": GRID,
+        "grid.linewidth": 0.5,
+    }
+)
 
 
 def colour(system):
@@ -58,8 +100,15 @@ def line_style(series):
         shade, marker = ACCENT_LIGHT, "."
     elif series.ours and "pooled" in series.entrant:
         line, marker = (0, (1, 1)), "s"
-    return {"color": shade, "marker": marker, "linestyle": line, "linewidth": 1.6 if series.ours else 0.8,
-            "zorder": 4 if series.ours else 2, "markersize": 3.4 if series.ours else 3.0, "markeredgewidth": 0}
+    return {
+        "color": shade,
+        "marker": marker,
+        "linestyle": line,
+        "linewidth": 1.6 if series.ours else 0.8,
+        "zorder": 4 if series.ours else 2,
+        "markersize": 3.4 if series.ours else 3.0,
+        "markeredgewidth": 0,
+    }
 
 
 def plain(value, _=None):
@@ -87,7 +136,9 @@ def grid_of(count, columns, height, **options):
     """So many panels in rows of `columns`; the cells without a panel are hidden and handed back."""
     columns = min(columns, count) or 1
     rows = -(-count // columns)
-    figure, axes = pyplot.subplots(rows, columns, figsize=(WIDTH, rows * height), squeeze=False, layout="constrained", **options)
+    figure, axes = pyplot.subplots(
+        rows, columns, figsize=(WIDTH, rows * height), squeeze=False, layout="constrained", **options
+    )
     flat = list(axes.flat)
     for axis in flat[count:]:
         axis.set_axis_off()
@@ -109,14 +160,20 @@ def legend(figure, spare, handles, columns=5):
 
 def lines_legend(figure, spare, drawn, columns=5):
     """A legend of the entrants that are drawn: {entrant: Series}."""
-    legend(figure, spare, [Line2D([], [], label=entrant, **line_style(series)) for entrant, series in drawn.items()], columns)
+    legend(
+        figure,
+        spare,
+        [Line2D([], [], label=entrant, **line_style(series)) for entrant, series in drawn.items()],
+        columns,
+    )
 
 
 def dot_panels(panels, rows, unit, columns):
     """Small multiples with a row for each entrant, on a logarithmic axis.
 
-    `panels` is {title: {entrant: (estimate, second estimate or None)}}, `rows` the entrants' Series in order. Dots and not bars: a
-    bar's length on a logarithmic axis means nothing, and on a linear one the slowest would squeeze the rest together.
+    `panels` is {title: {entrant: (estimate, second estimate or None)}}, `rows` the entrants' Series in order. Dots and
+    not bars: a bar's length on a logarithmic axis means nothing, and on a linear one the slowest would squeeze the rest
+    together.
     """
     height = 0.75 + 0.125 * len(rows)
     figure, axes, spare = grid_of(len(panels), columns, height, sharey=True)
@@ -128,11 +185,22 @@ def dot_panels(panels, rows, unit, columns):
                 continue
             shade = colour(series.system)
             seen += [estimate.low, estimate.high] + ([second.median] if second else [])
-            axis.plot([estimate.low, estimate.high], [place, place], color=shade, linewidth=1.1, solid_capstyle="butt", zorder=3)
+            axis.plot(
+                [estimate.low, estimate.high],
+                [place, place],
+                color=shade,
+                linewidth=1.1,
+                solid_capstyle="butt",
+                zorder=3,
+            )
             axis.plot(estimate.median, place, "o", color=shade, markersize=3.6, markeredgewidth=0, zorder=4)
             if second:
                 axis.plot(second.median, place, "|", color=shade, markersize=5, markeredgewidth=0.9, zorder=3)
-        ours = [measured[series.entrant][0].median for series in rows if series.ours and measured.get(series.entrant, (None,))[0]]
+        ours = [
+            measured[series.entrant][0].median
+            for series in rows
+            if series.ours and measured.get(series.entrant, (None,))[0]
+        ]
         if ours:
             axis.axvline(min(ours), color=ACCENT_LIGHT, linewidth=0.7, zorder=1)
         finish_dots(axis, index, columns, title, rows, seen, unit)
@@ -167,7 +235,7 @@ def svg(figure, name, alone=False):
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     pyplot.close(figure)
     text = buffer.getvalue()
-    text = text[text.index("<svg"):]
+    text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
     # Many figures in one page must not share names.
     text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)
@@ -185,6 +253,9 @@ def svg(figure, name, alone=False):
 
 def dark_rules():
     """Style rules that replace each colour on a dark screen; on paper the light ones stay."""
-    rules = "".join(f'[style*="{part}: {light}"]{{{part}:{dark} !important}}'
-                    for light, dark in ON_DARK.items() for part in ("fill", "stroke"))
+    rules = "".join(
+        f'[style*="{part}: {light}"]{{{part}:{dark} !important}}'
+        for light, dark in ON_DARK.items()
+        for part in ("fill", "stroke")
+    )
     return f"@media screen and (prefers-color-scheme: dark){{{rules}}}"

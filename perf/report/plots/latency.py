@@ -29,14 +29,16 @@ def percentile_line(series):
 
 
 def representatives(panels):
-    """{panel: [Series]}: all dynamic ones of ours with one worker, and each other system's best by p50. The first panel that has a system
-    chooses, so that a line means the same in all of them."""
+    """{panel: [Series]}: all dynamic ones of ours with one worker, and each other system's best by p50. The first panel
+    that has a system chooses, so that a line means the same in all of them."""
     chosen = {}
     for entrants in panels.values():
         for series in best_of_each(entrants):
             chosen.setdefault(series.entrant if series.ours else series.system, series.entrant)
-    return {panel: sorted((series for series in entrants.values() if series.entrant in chosen.values()), key=choose.order)
-            for panel, entrants in panels.items()}
+    return {
+        panel: sorted((series for series in entrants.values() if series.entrant in chosen.values()), key=choose.order)
+        for panel, entrants in panels.items()
+    }
 
 
 def best_of_each(entrants):
@@ -67,8 +69,15 @@ def draw_percentiles(panels):
             style = drawing.line_style(series)
             places = [rarity(rank) for rank, _ in line]
             axis.plot(places, [measured.median for _, measured in line], **style)
-            axis.fill_between(places, [measured.low for _, measured in line], [measured.high for _, measured in line],
-                              color=style["color"], alpha=0.13, linewidth=0, zorder=1)
+            axis.fill_between(
+                places,
+                [measured.low for _, measured in line],
+                [measured.high for _, measured in line],
+                color=style["color"],
+                alpha=0.13,
+                linewidth=0,
+                zorder=1,
+            )
             values += [bound for _, measured in line for bound in (measured.low, measured.high)]
             ranks += places
             drawn.setdefault(series.entrant, series)
@@ -119,12 +128,23 @@ def open_loop(results):
     values = []
     for axis, rank in zip(axes, (50, 99, 99.9)):
         for series in chosen:
-            points = [(load, by_load[load][series.entrant].estimate(at_rank(rank))) for load in loads if series.entrant in by_load[load]]
+            points = [
+                (load, by_load[load][series.entrant].estimate(at_rank(rank)))
+                for load in loads
+                if series.entrant in by_load[load]
+            ]
             points = [(load, measured.scaled(0.001)) for load, measured in points if measured and measured.median > 0]
             style = drawing.line_style(series)
             axis.plot([load for load, _ in points], [measured.median for _, measured in points], **style)
-            axis.fill_between([load for load, _ in points], [measured.low for _, measured in points],
-                              [measured.high for _, measured in points], color=style["color"], alpha=0.13, linewidth=0, zorder=1)
+            axis.fill_between(
+                [load for load, _ in points],
+                [measured.low for _, measured in points],
+                [measured.high for _, measured in points],
+                color=style["color"],
+                alpha=0.13,
+                linewidth=0,
+                zorder=1,
+            )
             values += [bound for _, measured in points for bound in (measured.low, measured.high)]
         axis.axvline(1, color=drawing.FAINT, linewidth=0.7, linestyle=(0, (4, 2)), zorder=1)
         axis.set_title(f"p{rank:g}")
@@ -142,6 +162,10 @@ def open_loop(results):
 
 def breaking_load(by_load, entrant, factor=10):
     """The least load at which p99.9 is more than so many times that at the least load; None if it never is."""
-    measured = [(load, entrants[entrant].estimate(at_rank(99.9))) for load, entrants in sorted(by_load.items()) if entrant in entrants]
+    measured = [
+        (load, entrants[entrant].estimate(at_rank(99.9)))
+        for load, entrants in sorted(by_load.items())
+        if entrant in entrants
+    ]
     measured = [(load, found.median) for load, found in measured if found]
     return next((load for load, value in measured if value > factor * measured[0][1]), None) if measured else None

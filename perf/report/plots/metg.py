@@ -7,8 +7,8 @@ from . import drawing
 
 
 def main_group(results):
-    """(kernel, width, cores) that the figures show: compute at width 16 on the most cores, or else what was measured most. Figures of
-    different numbers of cores do not belong into one panel: one core has no other to wait for."""
+    """(kernel, width, cores) that the figures show: compute at width 16 on the most cores, or else what was measured
+    most. Figures of different numbers of cores do not belong into one panel: one core has no other to wait for."""
     counts = {}
     for record in results.records["metg"]:
         key = (record["kernel"], record["width"], record["cores"])
@@ -18,7 +18,9 @@ def main_group(results):
 
 def panels_of(results, kernel, width, cores):
     patterns = results.values_of("metg", "pattern", PATTERNS)
-    panels = {pattern: results.of("metg", pattern=pattern, kernel=kernel, width=width, cores=cores) for pattern in patterns}
+    panels = {
+        pattern: results.of("metg", pattern=pattern, kernel=kernel, width=width, cores=cores) for pattern in patterns
+    }
     return {pattern: entrants for pattern, entrants in panels.items() if entrants}
 
 
@@ -28,8 +30,13 @@ def middle_curve(series):
     for record in series.records.values():
         for point in record["curve"]:
             by_iterations.setdefault(point["iterations"], []).append(point)
-    return [(estimate(point["granularity_ns"] for point in points).median / 1000, estimate(point["efficiency"] for point in points))
-            for _, points in sorted(by_iterations.items())]
+    return [
+        (
+            estimate(point["granularity_ns"] for point in points).median / 1000,
+            estimate(point["efficiency"] for point in points),
+        )
+        for _, points in sorted(by_iterations.items())
+    ]
 
 
 def curves(results):
@@ -50,8 +57,14 @@ def curves(results):
             style = drawing.line_style(entrants[entrant])
             axis.plot(sizes, [100 * efficiency.median for _, efficiency in points], **style)
             if entrants[entrant].ours:
-                axis.fill_between(sizes, [100 * efficiency.low for _, efficiency in points],
-                                  [100 * efficiency.high for _, efficiency in points], color=style["color"], alpha=0.18, linewidth=0)
+                axis.fill_between(
+                    sizes,
+                    [100 * efficiency.low for _, efficiency in points],
+                    [100 * efficiency.high for _, efficiency in points],
+                    color=style["color"],
+                    alpha=0.18,
+                    linewidth=0,
+                )
             seen += sizes
             drawn[entrant] = entrants[entrant]
         axis.set_title(pattern)
@@ -77,7 +90,10 @@ def dots(results):
         return None
     panels, entrants = {}, {}
     for pattern, found in panels_of(results, *group).items():
-        panels[pattern] = {name: (series.estimate(lambda record: scaled(record.get("metg_ns"))), None) for name, series in found.items()}
+        panels[pattern] = {
+            name: (series.estimate(lambda record: scaled(record.get("metg_ns"))), None)
+            for name, series in found.items()
+        }
         entrants.update(found)
     rows = sorted(choose.few_workers(entrants.values()), key=choose.order)
     return drawing.dot_panels(panels, rows, "METG, µs", columns=5)[0]

@@ -14,8 +14,10 @@ def best_by_threads(entrants, field):
     for series in entrants.values():
         if series.style == "dynamic":
             groups.setdefault(series.system, {}).setdefault(series.threads, []).append(series)
-    found = {system: [(threads, choose.best(group, field)) for threads, group in sorted(by_threads.items())]
-             for system, by_threads in groups.items()}
+    found = {
+        system: [(threads, choose.best(group, field)) for threads, group in sorted(by_threads.items())]
+        for system, by_threads in groups.items()
+    }
     found = {system: [(threads, series) for threads, series in points if series] for system, points in found.items()}
     return {system: points for system, points in found.items() if points}
 
@@ -57,19 +59,29 @@ def draw(panels, field, convert, label):
     for axis in axes:
         if max(threads_seen) > 8:
             axis.set_xscale("log", base=2)
-        shown = sorted(threads_seen) if len(threads_seen) <= 6 else [count for count in sorted(threads_seen) if count & (count - 1) == 0]
+        shown = (
+            sorted(threads_seen)
+            if len(threads_seen) <= 6
+            else [count for count in sorted(threads_seen) if count & (count - 1) == 0]
+        )
         axis.xaxis.set_major_locator(FixedLocator(shown))
         axis.xaxis.set_minor_locator(NullLocator())
         axis.xaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:g}"))
         axis.margins(x=0.12)
-    drawing.legend(figure, spare, [Line2D([], [], label=system, **drawn[system]) for system in choose.SYSTEMS if system in drawn])
+    drawing.legend(
+        figure, spare, [Line2D([], [], label=system, **drawn[system]) for system in choose.SYSTEMS if system in drawn]
+    )
     return figure
 
 
 def throughput(results):
     workloads = results.values_of("throughput", "workload", WORKLOADS)
-    return draw({workload: results.of("throughput", workload=workload) for workload in workloads}, "ns",
-                lambda ns: 1000 / ns, "million operations a second")
+    return draw(
+        {workload: results.of("throughput", workload=workload) for workload in workloads},
+        "ns",
+        lambda ns: 1000 / ns,
+        "million operations a second",
+    )
 
 
 def granularity(results):
@@ -78,5 +90,9 @@ def granularity(results):
         return None
     kernel, width, _ = group
     patterns = results.values_of("metg", "pattern", PATTERNS)
-    return draw({pattern: results.of("metg", pattern=pattern, kernel=kernel, width=width) for pattern in patterns}, "metg_ns",
-                lambda ns: ns / 1000, "METG, µs")
+    return draw(
+        {pattern: results.of("metg", pattern=pattern, kernel=kernel, width=width) for pattern in patterns},
+        "metg_ns",
+        lambda ns: ns / 1000,
+        "METG, µs",
+    )
