@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures everything beside every peer that can be had here, and makes the report: target/report/index.html.
 #
-#   scripts/report.sh                  builds, measures (hours; a quiet machine) and reports
+#   scripts/report.sh                  builds, measures (half an hour on a quiet machine) and reports
 #   scripts/report.sh --quick          a short measurement; arguments go to `seriatim-perf suite`
 #   scripts/report.sh --from FILE      only reports, from the results.json of an earlier run
 #
@@ -10,7 +10,7 @@
 #
 # Exit status: 0 if the report is made; 1 if measuring or the report fails. What was measured then stays in target/report/results.json.
 set -euo pipefail
-from=
+from= failed=0
 if [ "${1:-}" = --from ]; then
     [ $# = 2 ] || { echo "usage: scripts/report.sh [--from FILE | ARGUMENTS of seriatim-perf suite]" >&2 && exit 2; }
     from=$(realpath "$2")
@@ -27,7 +27,8 @@ if [ -z "$from" ]; then
     # CARGO_TARGET_DIR and cargo's configuration may both have moved it.
     binaries=$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
     from=$folder/results.json
-    "$binaries/release/seriatim-perf" suite --output "$from" "$@"
+    # A measurement that fails leaves the others; the status says so in the end.
+    "$binaries/release/seriatim-perf" suite --output "$from" "$@" || failed=1
 fi
 
 # Made anew when the pinned versions change.
@@ -43,3 +44,4 @@ if ! cmp -s perf/report/requirements.txt "$environment/made-from"; then
     cp perf/report/requirements.txt "$environment/made-from"
 fi
 PYTHONPATH=perf PYTHONDONTWRITEBYTECODE=1 "$environment/bin/python" -m report "$from" "$folder"
+exit $failed

@@ -68,8 +68,17 @@ struct Job {
     entrant: String,
     arguments: Vec<String>,
     preload: Option<PathBuf>,
-    /// Counts are the same every time.
-    once: bool,
+    often: Often,
+}
+
+/// In which repetitions a job is run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Often {
+    Always,
+    /// In every second: sweeps take longest.
+    EverySecond,
+    /// In the first: counts are the same every time.
+    Once,
 }
 
 /// Runs the plan and writes the results.
@@ -94,7 +103,12 @@ pub fn run(plan: &Plan) -> Result<(), String> {
     let mut failures = Vec::new();
     for repetition in 0..plan.repetitions {
         for (number, job) in jobs.iter().enumerate() {
-            if job.once && repetition > 0 {
+            let now = match job.often {
+                Often::Always => true,
+                Often::EverySecond => repetition % 2 == 0,
+                Often::Once => repetition == 0,
+            };
+            if !now {
                 continue;
             }
             let (at, of, seconds) = (number + 1, jobs.len(), clock.elapsed().as_secs());
@@ -142,7 +156,7 @@ fn jobs(plan: &Plan, skipped: &mut Vec<Skipped>) -> Vec<Job> {
                     skipped.push(Skipped { entrant: entrant.name.clone(), why });
                     continue;
                 }
-                (job.preload, job.once) = (Some(preload), true);
+                job.preload = Some(preload);
             }
             jobs.push(job);
             if *measurement == "metg" {
@@ -199,7 +213,12 @@ fn job(measurement: &str, entrant: &str, plan: &Plan) -> Job {
         "jitter" => add("--milliseconds", 1_000, 300),
         _ => {}
     }
-    Job { entrant: String::from(entrant), arguments, preload: None, once: false }
+    let often = match measurement {
+        "counts" => Often::Once,
+        "metg" => Often::EverySecond,
+        _ => Often::Always,
+    };
+    Job { entrant: String::from(entrant), arguments, preload: None, often }
 }
 
 /// The narrow graphs, and the kernel that is bound by memory.
@@ -233,17 +252,18 @@ fn perform(job: &Job, repetition: usize, results: &mut Results) -> Result<(), St
         let hop = cache_line_hop();
         let quiet = Quiet::begin();
         let lines = child(job)?;
-        if quiet.disturbed() && !job.once {
-            if attempt < RETRIES {
-                results.discarded += 1;
-                continue;
-            }
-            results.kept_disturbed += 1;
+        // Counts do not depend on what else the machine does.
+        let disturbed = quiet.disturbed() && job.often != Often::Once;
+        if disturbed && attempt < RETRIES {
+            results.discarded += 1;
+            continue;
         }
+        results.kept_disturbed += usize::from(disturbed);
         for line in lines.lines() {
             let mut record: Value = serde_json::from_str(line).map_err(|error| format!("{error}: {line}"))?;
             record["repetition"] = repetition.into();
             record["hop_ns"] = (hop.as_nanos() as f64).into();
+            record["disturbed"] = disturbed.into();
             results.records.push(record);
         }
         break;

@@ -77,7 +77,14 @@ enum What {
 }
 
 impl Entrant {
-    fn new(what: What, system: &'static str, mode: &'static str, style: Style, workers: usize, caller_runs: bool) -> Entrant {
+    fn new(
+        what: What,
+        system: &'static str,
+        mode: &'static str,
+        style: Style,
+        workers: usize,
+        caller_runs: bool,
+    ) -> Entrant {
         let mut name = String::from(system);
         if !mode.is_empty() {
             name = format!("{name}-{mode}");
@@ -102,6 +109,11 @@ impl Entrant {
     /// How many threads run bodies.
     pub fn threads(&self) -> usize {
         self.workers + usize::from(self.caller_runs && !self.counts_caller())
+    }
+
+    /// How many of so many cores it occupies: those of its threads, and the pushing thread's.
+    pub fn occupies(&self, cores: usize) -> usize {
+        cores.min(self.workers + usize::from(!self.counts_caller()))
     }
 
     /// Starts it, with its threads.

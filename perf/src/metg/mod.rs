@@ -47,7 +47,7 @@ pub struct Sweep {
     pub width: i64,
     /// Its rows: fewer where a run would take too long.
     pub steps: i64,
-    /// The cores that the efficiency is about.
+    /// The cores that the efficiency is about: those that the entrant occupies, the pushing thread's too.
     pub cores: usize,
     /// What one core does in a second when all run nothing but the kernel.
     pub peak: f64,
@@ -85,14 +85,33 @@ const PEAK_TIME: Duration = Duration::from_millis(20);
 /// # Errors
 /// If the entrant cannot be started, or a task read something wrong.
 pub fn run(entrant: &Entrant, patterns: &[Pattern], plan: Plan) -> Result<(), String> {
+    let cores = entrant.occupies(cores());
+    // Before the engine starts and after it has ended: its threads may spin, or pin the thread that starts them.
+    let before = plan.kernel.peak(cores, PEAK_TIME);
     let mut runner = entrant.start()?;
     let who = Who::new(entrant, runner.version());
+    let mut sweeps = Vec::new();
     for pattern in patterns {
         let graph = Graph { pattern: *pattern, width: plan.width, steps: plan.steps };
         match prepare(&mut *runner, graph, plan.kernel)? {
-            Ok((graph, granular)) => record::print("metg", &who, sweep(&mut *runner, graph, plan.kernel, &granular)?),
+            Ok((graph, granular)) => {
+                let work_a_second = before * cores as f64;
+                sweeps.push((graph, sweep(&mut *runner, cores, work_a_second, plan.kernel, &granular)?));
+            }
             Err(why) => eprintln!("{}: {} left out: {why}", entrant.name, pattern.name()),
         }
+    }
+    drop(runner);
+    // The higher of the two: a moment of disturbance must not make anybody look better. (A thread
+    // that stays pinned only makes the second the lower.)
+    let peak = before.max(plan.kernel.peak(cores, PEAK_TIME));
+    for (Graph { pattern, width, steps }, raw) in sweeps {
+        let efficiency = |rate: f64| if peak > 0.0 { rate / peak / cores as f64 } else { 0.0 };
+        let curve: Vec<Point> =
+            raw.iter().map(|(point, rate)| Point { efficiency: efficiency(*rate), ..*point }).collect();
+        let (pattern, kernel, metg_ns, floor_ns) =
+            (pattern.name(), plan.kernel.name(), metg(&curve), curve[0].granularity_ns);
+        record::print("metg", &who, Sweep { pattern, kernel, width, steps, cores, peak, curve, metg_ns, floor_ns });
     }
     Ok(())
 }
@@ -119,10 +138,14 @@ fn prepare(
     }
 }
 
-fn sweep(runner: &mut dyn Runner, graph: Graph, kernel: Kernel, granular: &Granular) -> Result<Sweep, String> {
-    let cores = cores();
-    let before = kernel.peak(cores, PEAK_TIME);
-    // (point without its efficiency, work a second of a core)
+/// The points, still without their efficiency, and how much work each did in a second.
+fn sweep(
+    runner: &mut dyn Runner,
+    cores: usize,
+    peak: f64,
+    kernel: Kernel,
+    granular: &Granular,
+) -> Result<Vec<(Point, f64)>, String> {
     let mut raw: Vec<(Point, f64)> = Vec::new();
     for power in 0..22 {
         // The first points differ little, so every second of them will do.
@@ -130,21 +153,14 @@ fn sweep(runner: &mut dyn Runner, graph: Graph, kernel: Kernel, granular: &Granu
             continue;
         }
         let point = point(runner, granular, 1 << power, cores)?;
-        let rate = granular.work() as f64 / (point.elapsed_ns / 1e9) / cores as f64;
+        let rate = granular.work() as f64 / (point.elapsed_ns / 1e9);
         raw.push((point, rate));
-        let enough = before > 0.0 && rate / before > EFFICIENT;
         let longest = (LONGEST_RUN.as_nanos() as f64).max(LONGEST_IN_FLOORS * raw[0].0.elapsed_ns);
-        if kernel == Kernel::Empty || enough || point.elapsed_ns > longest {
+        if kernel == Kernel::Empty || rate > EFFICIENT * peak || point.elapsed_ns > longest {
             break;
         }
     }
-    // The higher of the two: a moment of disturbance must not make anybody look better.
-    let peak = before.max(kernel.peak(cores, PEAK_TIME));
-    let efficiency = |rate: f64| if peak > 0.0 { rate / peak } else { 0.0 };
-    let curve: Vec<Point> = raw.iter().map(|(point, rate)| Point { efficiency: efficiency(*rate), ..*point }).collect();
-    let Graph { pattern, width, steps } = graph;
-    let (metg_ns, floor_ns) = (metg(&curve), curve[0].granularity_ns);
-    Ok(Sweep { pattern: pattern.name(), kernel: kernel.name(), width, steps, cores, peak, curve, metg_ns, floor_ns })
+    Ok(raw)
 }
 
 fn point(runner: &mut dyn Runner, granular: &Granular, iterations: u32, cores: usize) -> Result<Point, String> {
