@@ -10,10 +10,10 @@
 //!
 //! | here | there |
 //! |---|---|
-//! | [`variable`] | `ThreadedVar` and `VersionedVarBlock`: one mutex a variable around a linked list of waiting operations that ends in an empty block; a count of running readers that a granted write sets to −1 |
-//! | [`operation`] | `OprBlock` and `ThreadedOpr`: a wait count that starts one above the number of variables, so that the pusher's own share keeps the operation from starting half enlisted |
-//! | [`queue`] | `ConcurrentBlockingQueue`: mutex, condition variable and a count of sleepers, so that a push wakes nobody when nobody sleeps; first in first out, or a heap |
-//! | [`engine`] | `ThreadedEngine`: a count of pending operations, lowered under one mutex for the whole engine, whose condition variable serves both waits; a wait for a variable is a pushed read |
+//! | `variable` | `ThreadedVar` and `VersionedVarBlock`: one mutex a variable around a linked list of waiting operations that ends in an empty block; a count of running readers that a granted write sets to −1 |
+//! | `operation` | `OprBlock` and `ThreadedOpr`: a wait count that starts one above the number of variables, so that the pusher's own share keeps the operation from starting half enlisted |
+//! | `queue` | `ConcurrentBlockingQueue`: mutex, condition variable and a count of sleepers, so that a push wakes nobody when nobody sleeps; first in first out, or a heap |
+//! | `engine` | `ThreadedEngine`: a count of pending operations, lowered under one mutex for the whole engine, whose condition variable serves both waits; a wait for a variable is a pushed read |
 //!
 //! The heap allocations are those of the original too: the operation, its two lists of variables, its closure, the
 //! block in flight, and one block for every place in a variable's list. A reusable operation allocates only the last
