@@ -8,7 +8,8 @@
 # Beside the page: results.json, a CSV file for each kind of record, summary.md (the table that the README quotes) and its two figures.
 # Needs python3 with venv and, the first time, PyPI for matplotlib. A peer that cannot be had is left out and the page says so.
 #
-# Exit status: 0 if the report is made; 1 if measuring or the report fails. What was measured then stays in target/report/results.json.
+# Exit status: 0 if the report is made; 1 if measuring or the report fails; 3 if matplotlib is not to be had, so that there is no page. What was
+# measured stays in target/report/results.json.
 set -euo pipefail
 from= failed=0
 if [ "${1:-}" = --from ]; then
@@ -39,7 +40,7 @@ if ! cmp -s perf/report/requirements.txt "$environment/made-from"; then
         rm -rf "$environment"
         echo "report.sh: no figures: matplotlib could not be installed (perf/report/requirements.txt; needs python3-venv and PyPI)." >&2
         echo "report.sh: the measurements are kept; later: scripts/report.sh --from $from" >&2
-        exit 1
+        exit 3
     fi
     cp perf/report/requirements.txt "$environment/made-from"
 fi
