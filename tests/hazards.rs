@@ -29,11 +29,13 @@ fn stop_waits_for_a_closure_that_pushes_after_its_completion() {
             let engine = Engine::builder().kind(kind).cpu_workers(1).waiters_help(false).build().unwrap();
             let (inner, ran) = (engine.clone(), Arc::new(AtomicBool::new(false)));
             let seen = Arc::clone(&ran);
+            let (begun, beginning) = mpsc::channel();
             let start = move || {
                 inner.op("start").push_async({
                     let inner = inner.clone();
                     move |_, done| {
                         done.complete();
+                        begun.send(()).unwrap();
                         thread::sleep(Duration::from_millis(50));
                         // Refused or run, but neither lost nor a deadlock.
                         let pushed = inner.op("next").push(move |_| seen.store(true, SeqCst));
@@ -42,7 +44,7 @@ fn stop_waits_for_a_closure_that_pushes_after_its_completion() {
                 })
             };
             let pusher = thread::spawn(start);
-            thread::sleep(Duration::from_millis(20));
+            beginning.recv().unwrap();
             engine.stop().unwrap();
             assert!(ran.load(SeqCst), "what was pushed during the stop ran before its end");
             pusher.join().unwrap().unwrap();

@@ -16,8 +16,9 @@ def write(source, folder):
     results = load.read(source)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "index.html").write_text(page(results), encoding="utf-8")
-    if source.resolve() != (folder / "results.json").resolve():
-        shutil.copyfile(source, folder / "results.json")
+    raw = folder / ("results.json.gz" if source.suffix == ".gz" else "results.json")
+    if source.resolve() != raw.resolve():
+        shutil.copyfile(source, raw)
     for kind in load.KINDS:
         path = folder / f"{kind}.csv"
         path.unlink(missing_ok=True)  # One of an earlier run would be taken for one of this.

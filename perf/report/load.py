@@ -1,6 +1,7 @@
 """Reads results.json and groups its records, so that what is missing is missing and nothing fails."""
 
 from collections import defaultdict
+import gzip
 import json
 
 from .intervals import estimate
@@ -154,7 +155,9 @@ class Results:
 
 
 def read(path):
-    with open(path, encoding="utf-8") as file:
+    """The results of a file, which may be gzipped, as those under perf/results are."""
+    opened = gzip.open if str(path).endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8") as file:
         return Results(json.load(file))
 
 

@@ -14,7 +14,7 @@ import re
 import tempfile
 import unittest
 
-from . import choose, compare, example, headline, intervals, load, summary
+from . import agree, choose, compare, example, headline, intervals, load, summary
 
 CAN_DRAW = importlib.util.find_spec("matplotlib") is not None
 # What the tests that draw use: drawing is slow, and they draw often.
@@ -376,6 +376,27 @@ class Comparison(unittest.TestCase):
     def test_turns_alternate(self):
         self.assertEqual([compare.turn(repetition) for repetition in range(4)], ["AB", "BA", "AB", "BA"])
 
+
+class Agreement(unittest.TestCase):
+    def test_a_run_agrees_with_itself_and_with_another_of_the_same_distribution(self):
+        first, second = (load.Results(example.results(seed=seed)) for seed in (1, 2))
+        self.assertTrue(all(pair.overlap() and pair.change() == 0 for pair in agree.pairs(first, first)))
+        compared = agree.pairs(first, second)
+        overlapping = sum(pair.overlap() for pair in compared)
+        self.assertGreater(overlapping / len(compared), 0.9)
+        self.assertEqual(agree.turned(first, first), [])
+
+    def test_what_has_become_slower_is_listed_and_turned(self):
+        first = example.results()
+        second = deepcopy(first)
+        for record in second["records"]:
+            if record["kind"] == "throughput" and record["system"] == "seriatim":
+                record["ns"] *= 20
+        first, second = load.Results(first), load.Results(second)
+        self.assertTrue(agree.turned(first, second))
+        said = agree.text(first, second)
+        self.assertIn("Apart, the farthest", said)
+        self.assertIn("throughput independent seriatim-", said)
 
 if __name__ == "__main__":
     unittest.main()

@@ -32,8 +32,10 @@ pub enum Kind {
 /// ```
 /// use seriatim::{Engine, ErrorKind, WhenFull};
 /// let engine = Engine::builder().bound(1).when_full(WhenFull::WouldBlock).build()?;
-/// engine.op("slow").push(|_| std::thread::sleep(std::time::Duration::from_millis(20)))?;
+/// let (wake, alarm) = std::sync::mpsc::channel::<()>();
+/// engine.op("slow").push(move |_| drop(alarm.recv()))?;
 /// assert_eq!(engine.op("more").push(|_| ()).unwrap_err().kind(), ErrorKind::EngineFull);
+/// drop(wake);
 /// # Ok::<(), seriatim::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

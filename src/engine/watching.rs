@@ -40,10 +40,12 @@ impl Engine {
     /// use std::time::Duration;
     /// let engine = seriatim::Engine::new()?;
     /// let x = engine.new_variable();
-    /// engine.op("nap").writes([x]).push(|_| std::thread::sleep(Duration::from_millis(50)))?;
+    /// let (wake, alarm) = std::sync::mpsc::channel::<()>();
+    /// engine.op("nap").writes([x]).push(move |_| drop(alarm.recv()))?;
     /// let error = engine.wait_for_var_timeout(x, Duration::from_millis(1)).unwrap_err();
     /// assert_eq!(error.kind(), seriatim::ErrorKind::TimedOut);
     /// assert!(error.to_string().contains("'nap'"));
+    /// drop(wake);
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn wait_for_var_timeout(&self, variable: Variable, timeout: Duration) -> Result<(), Error> {
