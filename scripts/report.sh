@@ -3,7 +3,8 @@
 #
 #   scripts/report.sh                  builds, measures (half an hour on a quiet machine) and reports
 #   scripts/report.sh --quick          a short measurement; arguments go to `seriatim-perf suite`
-#   scripts/report.sh --from FILE      only reports, from the results.json of an earlier run
+#   scripts/report.sh --from FILE      only reports, from the results.json (or .json.gz) of an earlier run
+#   scripts/report.sh --agree A B      whether two runs say the same, figure by figure
 #
 # Beside the page: results.json, a CSV file for each kind of record, summary.md (the table that the README quotes) and its two figures.
 # Needs python3 with venv and, the first time, PyPI for matplotlib. A peer that cannot be had is left out and the page says so.
@@ -12,6 +13,10 @@
 # measured stays in target/report/results.json.
 set -euo pipefail
 from= failed=0
+if [ "${1:-}" = --agree ]; then
+    [ $# = 3 ] || { echo "usage: scripts/report.sh --agree RESULTS RESULTS" >&2 && exit 2; }
+    PYTHONPATH="$(dirname "$0")/../perf" PYTHONDONTWRITEBYTECODE=1 exec python3 -m report.agree "$2" "$3"
+fi
 if [ "${1:-}" = --from ]; then
     [ $# = 2 ] || { echo "usage: scripts/report.sh [--from FILE | ARGUMENTS of seriatim-perf suite]" >&2 && exit 2; }
     from=$(realpath "$2")
