@@ -33,7 +33,7 @@ pub enum Kind {
 /// use seriatim::{Engine, ErrorKind, WhenFull};
 /// let engine = Engine::builder().bound(1).when_full(WhenFull::WouldBlock).build()?;
 /// let (wake, alarm) = std::sync::mpsc::channel::<()>();
-/// engine.op("slow").push(move |_| drop(alarm.recv()))?;
+/// engine.op("slow").push(move |_| { let _ = alarm.recv(); })?;
 /// assert_eq!(engine.op("more").push(|_| ()).unwrap_err().kind(), ErrorKind::EngineFull);
 /// drop(wake);
 /// # Ok::<(), seriatim::Error>(())

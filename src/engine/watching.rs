@@ -41,7 +41,7 @@ impl Engine {
     /// let engine = seriatim::Engine::new()?;
     /// let x = engine.new_variable();
     /// let (wake, alarm) = std::sync::mpsc::channel::<()>();
-    /// engine.op("nap").writes([x]).push(move |_| drop(alarm.recv()))?;
+    /// engine.op("nap").writes([x]).push(move |_| { let _ = alarm.recv(); })?;
     /// let error = engine.wait_for_var_timeout(x, Duration::from_millis(1)).unwrap_err();
     /// assert_eq!(error.kind(), seriatim::ErrorKind::TimedOut);
     /// assert!(error.to_string().contains("'nap'"));
