@@ -59,6 +59,14 @@ impl Builder {
     setter!(nested_threads: usize, "Threads that one operation may use itself, as its run context tells it.", "nested_threads(2)");
     setter!(info: bool, "Whether the engine says on standard error what it starts and stops.", "info(false)");
 
+    /// Operations are enlisted even where a loan would do: for models of the one and of the other.
+    #[cfg(any(loom, shuttle))]
+    #[doc(hidden)]
+    pub fn without_loans(mut self) -> Builder {
+        self.settings.lend = false;
+        self
+    }
+
     /// The cores to pin workers to, round and round. Numbers as the system has them, 0 to 1023.
     ///
     /// ```

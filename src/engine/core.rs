@@ -65,6 +65,8 @@ pub struct Core {
     pub profiler: Profiler,
     /// Serialises stop and start.
     pub life: Lock<()>,
+    /// Whether operations that are ready when they are pushed run inside the push, on loans.
+    pub lends: bool,
 }
 
 /// Collects what the protocol finds: ready operations in order, spent blocks into the pool.
@@ -112,6 +114,8 @@ impl Core {
         };
         Core {
             memory: Arc::new(Memory::new()),
+            // A bound counts operations in flight, and these never are.
+            lends: settings.kind == Kind::Naive && settings.bound == 0 && settings.lend,
             settings,
             dispatch,
             state: CachePadded::new(AtomicU32::new(0)),
@@ -229,7 +233,7 @@ impl Core {
 
     /// Keeps a failure for whoever waits for everything.
     #[cold]
-    fn record(&self, fault: Fault, name: &'static str, sequence: u64) -> Arc<Failure> {
+    pub fn record(&self, fault: Fault, name: &'static str, sequence: u64) -> Arc<Failure> {
         let error = Error::of_operation(fault.kind, name, fault.message);
         let failure = Arc::new(Failure::new(error, sequence));
         // Before the operation is complete, so that whoever runs because of it sees the flag.
@@ -325,6 +329,7 @@ impl Core {
     }
 
     /// For a thread that has ended operations and now does something else: blocks go home, waiters learn of it.
+    #[inline]
     pub fn settle(&self, local: &Local) {
         local.flush();
         self.quiescence.notify(|| self.is_quiescent());
@@ -375,13 +380,13 @@ thread_local! {
 
 /// The calling thread enters user code of an operation.
 #[inline]
-fn enter(local: &Local) {
+pub fn enter(local: &Local) {
     local.depth.set(local.depth.get() + 1);
     let _ = INSIDE.try_with(|inside| inside.set(inside.get() + 1));
 }
 
 #[inline]
-fn leave(local: &Local) {
+pub fn leave(local: &Local) {
     local.depth.set(local.depth.get() - 1);
     let _ = INSIDE.try_with(|inside| inside.set(inside.get() - 1));
 }

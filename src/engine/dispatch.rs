@@ -24,6 +24,10 @@ pub trait Dispatch: Send + Sync {
     /// Runs ready operations on the calling thread while `go_on` says so; returns whether it ran any.
     fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool;
 
+    /// Works with the workers until `done`, in rows of operations that `go_on` can end. Who makes `done` true unparks the calling
+    /// thread. May return early: then the caller only waits.
+    fn serve(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool, done: &mut dyn FnMut() -> bool);
+
     /// Brings back the threads that [`Dispatch::stop`] ended.
     fn start(&self, core: &Arc<Core>) -> Result<(), Error>;
 

@@ -9,6 +9,7 @@ mod dispatch;
 mod failures;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 mod fork;
+mod inline;
 mod life;
 mod naive;
 mod operation;

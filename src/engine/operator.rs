@@ -90,7 +90,7 @@ impl Operator {
                     Call::Sync(call) => call(run),
                     Call::Async(_) => Ok(()),
                 };
-                push(core, request, &inner.claims, sync_vtable(&call), call)
+                push(core, request, &inner.claims[..], sync_vtable(&call), call)
             }
             Call::Async(_) => {
                 let call = move |run: &RunContext<'_>, completion: Completion| {
@@ -98,7 +98,7 @@ impl Operator {
                         call(run, completion);
                     }
                 };
-                push(core, request, &inner.claims, async_vtable(&call), call)
+                push(core, request, &inner.claims[..], async_vtable(&call), call)
             }
         }
     }

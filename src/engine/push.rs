@@ -1,6 +1,8 @@
 //! Pushing: from a list of claims and a closure to an enlisted operation.
 
+use super::claims::Source;
 use super::core::{may_help, Core, Found, FORKING, NESTED, PROFILING, STOPPED};
+use super::inline;
 use super::settings::WhenFull;
 use super::variable::Variable;
 use crate::device::{self, Context};
@@ -78,11 +80,29 @@ fn deleted(variable: Variable) -> Error {
     Error::new(ErrorKind::VariableDeleted, format!("{variable:?} was deleted: push its last use before the deletion"))
 }
 
-/// Pushes an operation. `claims` are sorted by variable, without repeats.
+/// Pushes an operation: runs it at once on loans if it is of that kind, enlists it otherwise.
 ///
 /// On an error nothing was pushed, and the closure is dropped without being called.
 #[inline]
 pub fn push<F: Send + 'static>(
+    core: &Arc<Core>,
+    request: Request,
+    mut claims: impl Source,
+    body: &'static Vtable,
+    closure: F,
+) -> Result<(), Error> {
+    if !core.lends {
+        return push_enlisted(core, request, claims.ordered(), body, closure);
+    }
+    match inline::run(core, &request, &claims, body, closure) {
+        Ok(()) => Ok(()),
+        Err(closure) => push_enlisted(core, request, claims.ordered(), body, closure),
+    }
+}
+
+/// `claims` are sorted by variable, without repeats.
+#[inline(never)]
+fn push_enlisted<F: Send + 'static>(
     core: &Arc<Core>,
     request: Request,
     claims: &[Claim],

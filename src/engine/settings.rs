@@ -85,6 +85,8 @@ pub struct Settings {
     pub nested_threads: usize,
     /// Whether the engine says on standard error what it starts and stops. `SERIATIM_INFO`: `on`, `off` (default).
     pub info: bool,
+    /// Whether what a push runs itself does so on loans. Only the models switch it off: what is enlisted is theirs to explore as well.
+    pub(crate) lend: bool,
 }
 
 const MOST_WORKERS: usize = 1024;
@@ -108,6 +110,7 @@ impl Settings {
             waiters_help: true,
             nested_threads: 1,
             info: false,
+            lend: true,
         }
     }
 

@@ -17,7 +17,7 @@ pub use super::propagate::complete;
 #[repr(C)]
 pub struct Chain {
     /// The last access enlisted (or one before it, while a linker has not yet swung it). Never null.
-    tail: AtomicPtr<Access>,
+    pub(super) tail: AtomicPtr<Access>,
     /// Whose chain it is. Not used by the protocol: it lies here because every push reads it along with the tail.
     pub tag: Tag,
     /// The access that the variable is born with, complete from the start.

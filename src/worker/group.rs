@@ -1,5 +1,6 @@
 //! A group of workers: where operations are put down, picked up and stolen, and when workers sleep and wake.
 
+use super::guests::Guest;
 use super::inbox::Met;
 use super::post::{Handles, Post};
 use super::seat::Seat;
@@ -51,6 +52,8 @@ pub struct Plan {
 pub struct Group {
     pub(super) plan: Plan,
     pub(super) workers: Box<[Post]>,
+    /// Places for threads that wait and help meanwhile.
+    pub(super) guests: Box<[Guest]>,
     /// The inbox of all, if the plan says so: a place without a worker.
     pub(super) common: Post,
     /// Workers that look for work or sleep.
@@ -61,7 +64,7 @@ pub struct Group {
     started: AtomicBool,
     threads: Lock<Vec<JoinHandle<()>>>,
     /// Every thread that ever worked here, so that a late waker finds it.
-    pub(super) handles: Handles,
+    pub handles: Handles,
     warnings: Lock<Vec<String>>,
 }
 
@@ -73,6 +76,7 @@ impl Group {
     pub fn new(plan: Plan) -> Group {
         Group {
             workers: (0..plan.workers).map(|_| Post::new()).collect(),
+            guests: Group::seats(),
             common: Post::new(),
             idle: CachePadded::new(AtomicUsize::new(0)),
             sleeping: CachePadded::new(AtomicUsize::new(0)),
@@ -202,9 +206,9 @@ impl Group {
         if self.sleeping.load(Relaxed) == 0 {
             return;
         }
-        for worker in &self.workers {
-            if worker.inbox.is_asleep() && worker.inbox.wake() {
-                worker.unpark();
+        for post in self.workers.iter().chain(self.guests.iter().map(|guest| &guest.post)) {
+            if post.inbox.is_asleep() && post.inbox.wake() {
+                post.unpark();
                 return;
             }
         }

@@ -161,11 +161,20 @@ impl Group {
     }
 
     fn has_work(&self) -> bool {
-        !self.common.inbox.peek().is_null()
-            || self
-                .workers
-                .iter()
-                .any(|worker| !worker.inbox.peek().is_null() || !worker.surplus.load(Relaxed).is_null())
+        !self.first_waiting().is_null()
+    }
+
+    /// An operation that somebody could take, null if there is none.
+    pub(super) fn first_waiting(&self) -> *mut Block {
+        let common = self.common.inbox.peek();
+        if !common.is_null() {
+            return common;
+        }
+        let first = |worker: &Post| {
+            let surplus = worker.surplus.load(Relaxed);
+            if surplus.is_null() { worker.inbox.peek() } else { surplus }
+        };
+        self.workers.iter().map(first).find(|first| !first.is_null()).unwrap_or(null_mut())
     }
 
     /// Takes what another worker laid out, or what lies in an inbox whose owner does not come for it.

@@ -1,0 +1,177 @@
+//! Running an operation inside its push, on loans: without a block, without an access, and without enlisting.
+//!
+//! If every variable is idle the operation would be granted everything at once, and if its thread is to run it anyway, nobody else has
+//! to know it: it borrows its variables ([`loan`](crate::variable::loan)), runs from the stack, and gives them back. Whoever comes
+//! meanwhile lines up behind the loans. Whatever is out of the ordinary goes the long way in [`push`](super::push): then nothing has
+//! happened here.
+
+use super::claims::Source;
+use super::core::{enter, leave, Core, Found, NESTED};
+use super::naive;
+use super::push::{resolve, Claim, Request};
+use crate::device::Context;
+use crate::error::Fault;
+use crate::mutants::mutate;
+use crate::operation::closure::{is_inline, Run, Vtable};
+use crate::operation::context::RunContext;
+use crate::pool::local::Local;
+use crate::pool::reclaim::{Epoch, Reclaim};
+use crate::pool::running::MOST_USES;
+use crate::sync::{Ordering::*, MODELLED};
+use crate::variable::access::Mode;
+use crate::variable::loan::Loan;
+use crate::variable::table::Slot;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::sync::Arc;
+
+type Guard = <Epoch as Reclaim>::Guard;
+
+/// A variable that an operation has borrowed while it is being pushed.
+#[derive(Clone, Copy)]
+struct Held<'a> {
+    slot: &'a Slot,
+    loan: Loan,
+    reads: bool,
+}
+
+/// All of them.
+struct Loans<'a> {
+    held: [MaybeUninit<Held<'a>>; MOST_USES],
+    count: usize,
+}
+
+/// Runs the operation, if it is one that its pusher runs and all its variables are idle. Otherwise the closure comes back, and nothing
+/// has changed.
+#[inline]
+pub fn run<F: Send + 'static>(
+    core: &Arc<Core>,
+    request: &Request,
+    claims: &impl Source,
+    body: &'static Vtable,
+    closure: F,
+) -> Result<(), F> {
+    let Run::Sync(call) = body.run else { return Err(closure) };
+    let local = core.local();
+    if const { !is_inline::<F>() }
+        || request.notes != 0
+        || request.context != Context::cpu(0)
+        || local.depth.get() >= NESTED
+        || core.state.load(Relaxed) != 0
+    {
+        return Err(closure);
+    }
+    let guard = local.pin();
+    let mut loans = Loans { held: [const { MaybeUninit::uninit() }; MOST_USES], count: 0 };
+    // A variable that cannot be used is for the long way to explain; a repeat as well. SAFETY: pinned; deletions have a note.
+    let all = claims.all(|claim| unsafe { loans.borrow(core, claim) });
+    // Relaxed: a failure on one of the variables was noted in the state before that variable could become idle. And, as in
+    // `push::enlist`, whoever stops the engine sets the flag and then waits until all earlier pins are gone.
+    if !all || mutate!("loans-in-spite-of-the-state": false, core.state.load(Relaxed) != 0) {
+        abandon(core, local, &loans, guard);
+        return Err(closure);
+    }
+    local.count_pushed();
+    drop(guard);
+
+    let outermost = !local.draining.replace(true);
+    let name = request.name.as_str();
+    let sequence = local.next_sequence();
+    let visible = !MODELLED && local.depth.get() == 0;
+    if visible {
+        let uses = loans.held().iter().map(|held| (held.slot.chain.tag.index, held.reads));
+        local.home().running.begin(sequence, name, uses);
+    }
+    let run = RunContext {
+        context: request.context,
+        name,
+        worker: None,
+        nested_threads: core.settings.nested_threads,
+        inherited: None,
+    };
+    let mut closure = ManuallyDrop::new(closure);
+    enter(local);
+    // SAFETY: `body` is the closure's own; its call takes the closure out, and does not unwind.
+    let outcome = unsafe { call((&raw mut closure).cast(), &run) };
+    leave(local);
+    if visible {
+        local.home().running.end();
+    }
+    if let Err(fault) = outcome {
+        mark(core, &loans, fault, name, sequence);
+    }
+    let mut found = Found::new(local);
+    for held in loans.held() {
+        if !held.reads {
+            held.slot.step_version();
+        }
+        // SAFETY: borrowed above, and given back once.
+        unsafe { held.loan.give_back(&mut found) };
+    }
+    local.count_completed();
+    // SAFETY: ready, and ours.
+    unsafe {
+        if !found.first.is_null() {
+            core.hand_out(local, found.first);
+        }
+        if outermost && !local.first.get().is_null() {
+            naive::drain(core, local);
+            return Ok(());
+        }
+    }
+    if outermost {
+        local.draining.set(false);
+    }
+    core.settle(local);
+    Ok(())
+}
+
+/// Gives back what was borrowed in vain.
+#[cold]
+#[inline(never)]
+fn abandon(core: &Arc<Core>, local: &Local, loans: &Loans<'_>, guard: Guard) {
+    let mut found = Found::new(local);
+    for held in loans.held() {
+        // SAFETY: borrowed, and given back once.
+        unsafe { held.loan.give_back(&mut found) };
+    }
+    drop(guard);
+    if !found.first.is_null() {
+        // SAFETY: ready, and ours.
+        unsafe { core.hand_out(local, found.first) };
+        core.settle(local);
+    }
+}
+
+/// Marks what a failed operation changes.
+#[cold]
+#[inline(never)]
+fn mark(core: &Core, loans: &Loans<'_>, fault: Fault, name: &'static str, sequence: u64) {
+    let failure = core.record(fault, name, sequence);
+    for held in loans.held().iter().filter(|held| !held.reads) {
+        held.slot.set_mark(Some(Arc::clone(&failure)));
+    }
+}
+
+impl<'a> Loans<'a> {
+    /// Borrows one more variable, if it can be had and there is a place for it.
+    ///
+    /// # Safety
+    /// The caller is pinned, and does not delete.
+    #[inline]
+    unsafe fn borrow(&mut self, core: &'a Core, claim: Claim) -> bool {
+        let reads = claim.mode == Mode::Read;
+        let Some(place) = self.held.get_mut(self.count) else { return false };
+        let Ok(slot) = resolve(core, claim.variable) else { return false };
+        // SAFETY: by the contract.
+        let Some(loan) = (unsafe { slot.chain.lend(claim.mode) }) else { return false };
+        place.write(Held { slot, loan, reads });
+        self.count += 1;
+        true
+    }
+
+    #[inline]
+    fn held(&self) -> &[Held<'a>] {
+        // SAFETY: `borrow` has written the first `count`, which are no more than there are.
+        unsafe { std::slice::from_raw_parts(self.held.as_ptr().cast(), self.count) }
+    }
+}
