@@ -6,7 +6,8 @@
 use loom_tests::{explore, explore_once, spawn, Guarded, Program, Trace};
 use seriatim::internals::access::Mode::{self, Delete, Read, Write};
 use seriatim::internals::chain::Enlisted;
-use seriatim::{Engine, ErrorKind, Kind};
+use seriatim::{Engine, ErrorKind, Kind, RunContext};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
 
 type Ops = &'static [&'static [(usize, Mode)]];
@@ -58,7 +59,7 @@ fn one_variable() {
         ("write, write, read, read", &[&[W], &[W], &[R], &[R]]),
     ];
     for (name, ops) in cases {
-        explore_both_ways(&format!("one variable lent, {name}"), 2, 100, 1, ops);
+        explore_both_ways(&format!("one variable lent, {name}"), if ops.len() > 3 { 3 } else { 4 }, 20, 1, ops);
     }
 }
 
@@ -88,13 +89,13 @@ fn crossed_on_two_variables() {
         ("read-write against read-write", &[&[(0, Read), (1, Write)], &[(0, Read), (1, Write)]]),
     ];
     for (name, ops) in cases {
-        explore_both_ways(&format!("two variables lent, {name}"), 2, 1000, 2, ops);
+        explore_both_ways(&format!("two variables lent, {name}"), 3, 100, 2, ops);
     }
 }
 
 #[test]
 fn crossed_with_a_third_behind_them() {
-    explore_once("two variables lent, three operations", 2, 10000, || {
+    explore_once("two variables lent, three operations", 2, 1000, || {
         let program = Program::new(2, &[&[(0, Write), (1, Write)], &[(0, Write), (1, Read)], &[(1, Write)]]);
         two_pushers(&program, 3, false);
         program.check();
@@ -103,7 +104,7 @@ fn crossed_with_a_third_behind_them() {
 
 #[test]
 fn three_threads_on_one_variable() {
-    explore_once("three threads, one variable lent", 1, 1000, || {
+    explore_once("three threads, one variable lent", 3, 1000, || {
         let program = Program::new(1, &[&[(0, Write)], &[(0, Read)], &[(0, Read)]]);
         let pushers: Vec<_> = (1..3)
             .map(|op| {
@@ -123,7 +124,7 @@ fn three_threads_on_one_variable() {
 
 #[test]
 fn no_tail_leads_to_a_block_that_is_detached() {
-    explore("detached blocks, lent", 2, 1000, || {
+    explore("detached blocks, lent", 3, 500, || {
         let program = Program::detaching(1, &[&[(0, Write)], &[(0, Write)], &[(0, Read)]]);
         two_pushers(&program, 3, false);
         program.check();
@@ -151,7 +152,7 @@ fn naive() -> Engine {
 
 #[test]
 fn two_pushers_of_an_engine_do_not_overlap_and_are_counted() {
-    explore("loans of an engine, two pushers", 2, 1000, || {
+    explore("loans of an engine, two pushers", 3, 200, || {
         let engine = naive();
         let x = engine.new_variable();
         let value = Guarded::new();
@@ -190,14 +191,24 @@ fn a_failure_on_a_loan_reaches_who_comes_behind_it() {
     explore("a failure on a loan", 2, 500, || {
         let engine = naive();
         let x = engine.new_variable();
-        let theirs = engine.clone();
-        let other = spawn(move || theirs.op("").writes([x]).push(move |_| Err::<(), _>("no")).unwrap());
-        engine.op("").writes([x]).push(|_| ()).unwrap();
+        // Not the model's: they order nothing.
+        let (failed, late) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (theirs, sets) = (engine.clone(), failed.clone());
+        let other = spawn(move || {
+            let fail = move |_: &RunContext<'_>| {
+                sets.store(true, Relaxed);
+                Err::<(), _>("no")
+            };
+            theirs.op("").writes([x]).push(fail).unwrap();
+        });
+        let behind = late.clone();
+        engine.op("").writes([x]).push(move |_| behind.store(failed.load(Relaxed), Relaxed)).unwrap();
         other.join().unwrap();
-        engine.op("").writes([x]).push(|_| panic!("runs in spite of a mark")).unwrap();
+        engine.op("").writes([x]).push::<_, ()>(|_| panic!("runs in spite of a mark")).unwrap();
         let error = engine.wait_for_var(x).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OperationFailed, "{error}");
         assert!(engine.wait_for_var(x).is_ok());
         assert_eq!(engine.version(x).unwrap(), 3);
+        assert!(!late.load(Relaxed), "an operation behind a failure has run");
     });
 }

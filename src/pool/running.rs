@@ -95,7 +95,11 @@ mod tests {
             scope.spawn(|| {
                 for sequence in 1..200_000_u64 {
                     let index = sequence as u32;
-                    running.begin(sequence, NAMES[sequence as usize % 3], (0..index % 9).map(|_| (index, index % 2 == 0)));
+                    running.begin(
+                        sequence,
+                        NAMES[sequence as usize % 3],
+                        (0..index % 9).map(|_| (index, index % 2 == 0)),
+                    );
                     running.end();
                 }
                 over.store(true, Relaxed);

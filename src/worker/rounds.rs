@@ -172,7 +172,11 @@ impl Group {
         }
         let first = |worker: &Post| {
             let surplus = worker.surplus.load(Relaxed);
-            if surplus.is_null() { worker.inbox.peek() } else { surplus }
+            if surplus.is_null() {
+                worker.inbox.peek()
+            } else {
+                surplus
+            }
         };
         self.workers.iter().map(first).find(|first| !first.is_null()).unwrap_or(null_mut())
     }
