@@ -1,5 +1,6 @@
 //! The heart of an engine: running and ending operations. Everything else in this folder is how they come here.
 
+use super::costs::Costs;
 use super::dispatch::Dispatch;
 use super::failures::Failures;
 use super::naive::Naive;
@@ -48,6 +49,15 @@ pub const FAILED: u32 = 1 << 3;
 /// queued: by the naive engine until the outermost has returned, by the others for a worker.
 pub const NESTED: u32 = 32;
 
+/// When an operation runs inside its push, on loans, if all its variables are idle.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Lends {
+    Never,
+    Always,
+    /// If its closure has lately been short.
+    WhenShort,
+}
+
 /// One engine.
 pub struct Core {
     pub memory: Arc<Memory>,
@@ -65,8 +75,10 @@ pub struct Core {
     pub profiler: Profiler,
     /// Serialises stop and start.
     pub life: Lock<()>,
-    /// Whether operations that are ready when they are pushed run inside the push, on loans.
-    pub lends: bool,
+    /// Whether operations run inside their push, on loans.
+    pub lends: Lends,
+    /// What closures cost.
+    pub costs: Arc<Costs>,
 }
 
 /// Collects what the protocol finds: ready operations in order, spent blocks into the pool.
@@ -114,8 +126,14 @@ impl Core {
         };
         Core {
             memory: Arc::new(Memory::new()),
-            // A bound counts operations in flight, and these never are.
-            lends: settings.kind == Kind::Naive && settings.bound == 0 && settings.lend,
+            lends: match settings.kind {
+                // A bound counts operations in flight, and what runs on loans never is.
+                _ if settings.bound > 0 || !settings.lend => Lends::Never,
+                Kind::Naive => Lends::Always,
+                _ if settings.inline_below.is_zero() => Lends::Never,
+                _ => Lends::WhenShort,
+            },
+            costs: Arc::new(Costs::new(settings.inline_below)),
             settings,
             dispatch,
             state: CachePadded::new(AtomicU32::new(0)),
@@ -195,7 +213,9 @@ impl Core {
             enter(local);
             match body.run {
                 Run::Sync(call) => {
-                    let outcome = call(storage, &run);
+                    // Waits and deletions are none of the user's usual work.
+                    let outcome =
+                        if notes == 0 { self.costs.measure(body, || call(storage, &run)) } else { call(storage, &run) };
                     leave(local);
                     self.end(local, block, outcome, inherited, false, started, worker);
                 }

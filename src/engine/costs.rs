@@ -1,14 +1,15 @@
 //! What closures cost, as far as it matters: whether it pays to ship them to a worker.
 //!
 //! Handing an operation to another core costs some hundred nanoseconds of the pusher's time. A closure that takes less is better run by
-//! the pusher. Closures of one type mostly take alike, so what is learned is kept for each type, or for each operator: a count of the
-//! measurements in a row that were short. One long measurement sets it back. Most calls are not measured, so that a clock which takes 25 ns
+//! the pusher. Closures of one type mostly take alike, so what is learned is kept for each type: a count of the
+//! measurements in a row that were short. A long measurement ends it, and the next one
+//! says whether that was an accident. Most calls are not measured, so that a clock which takes 25 ns
 //! costs 3.
 
 #![forbid(unsafe_code)]
 
 use crate::operation::closure::Vtable;
-use crate::sync::{AtomicU8, Ordering::*};
+use crate::sync::{thread_local, AtomicU8, Ordering::*};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -18,73 +19,96 @@ const CONVINCED: u8 = 4;
 const EVERY: u32 = 16;
 const TYPES: usize = 512;
 
-/// What one type of closure, or one operator, costs.
-pub struct Cost(AtomicU8);
+thread_local! {
+    /// Calls until the next that this thread measures.
+    static LEFT: Cell<u32> = const { Cell::new(0) };
+}
 
-/// The costs of all types. Types that share a place are taken to be alike, which is on the safe side: the longer counts.
-pub struct Costs {
-    types: Box<[Cost]>,
+/// What one type of closure costs.
+struct Cost {
+    /// Short measurements in a row, [`CONVINCED`] at most.
+    short: AtomicU8,
+    /// What is short.
     below: Duration,
 }
 
-/// A thread's count of calls until the next that is measured.
-pub type Ticks = Cell<u32>;
+/// What is learned of an engine's closures.
+pub struct Costs {
+    /// By type. Types that share a place are taken to be alike, which is on the safe side: the longer counts.
+    /// None, if nothing is to be learned.
+    types: Box<[Cost]>,
+}
 
 impl Cost {
-    pub fn new() -> Cost {
-        Cost(AtomicU8::new(0))
+    fn new(below: Duration) -> Cost {
+        Cost { short: AtomicU8::new(0), below }
     }
 
     /// Whether the closure has lately been short.
     #[inline]
-    pub fn is_short(&self) -> bool {
-        self.0.load(Relaxed) >= CONVINCED
+    fn is_short(&self) -> bool {
+        self.short.load(Relaxed) >= CONVINCED
+    }
+
+    /// Calls a closure, and measures it if it is its turn.
+    #[inline]
+    fn measure<T>(&self, call: impl FnOnce() -> T) -> T {
+        let known = self.short.load(Relaxed);
+        let left = LEFT.with(Cell::get);
+        if left > 0 && (known == 0 || known >= CONVINCED) {
+            LEFT.with(|cell| cell.set(left - 1));
+            return call();
+        }
+        LEFT.with(|cell| cell.set(EVERY - 1));
+        let start = Instant::now();
+        let outcome = call();
+        self.learn(start.elapsed());
+        outcome
+    }
+
+    #[cold]
+    fn learn(&self, took: Duration) {
+        let known = self.short.load(Relaxed);
+        // Measurements that race may lose one another: opinion then changes a call later.
+        if took >= self.below {
+            // Perhaps the thread has only lost its core: every further call is measured until that is known.
+            self.short.store(if known >= CONVINCED { CONVINCED - 1 } else { 0 }, Relaxed);
+        } else if known < CONVINCED {
+            self.short.store(known + 1, Relaxed);
+        }
     }
 }
 
 impl Costs {
+    /// Closures that take less than `below` are to be short; if that is zero, nothing is measured.
     pub fn new(below: Duration) -> Costs {
         let types = if below.is_zero() { 0 } else { TYPES };
-        Costs { types: (0..types).map(|_| Cost::new()).collect(), below }
+        Costs { types: (0..types).map(|_| Cost::new(below)).collect() }
     }
 
-    /// Whether anything is learned at all.
+    /// The place of a type of closure, if anything is learned of it.
     #[inline]
-    pub fn are_learned(&self) -> bool {
-        !self.types.is_empty()
-    }
-
-    /// The place of a type of closure.
-    #[inline]
-    pub fn of(&self, body: *const Vtable) -> &Cost {
-        // Fibonacci hashing (Knuth, vol. 3, 6.4). Vtables are 24 bytes apart or more.
-        let hash = (body.addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        &self.types[hash as usize % TYPES]
-    }
-
-    /// The time, if this call is to be measured.
-    #[inline]
-    pub fn start(&self, cost: &Cost, ticks: &Ticks) -> Option<Instant> {
-        let known = cost.0.load(Relaxed);
-        let left = ticks.get();
-        if left > 0 && (known == 0 || known >= CONVINCED) {
-            ticks.set(left - 1);
+    fn of(&self, body: &'static Vtable) -> Option<&Cost> {
+        if self.types.is_empty() || !body.alike {
             return None;
         }
-        ticks.set(EVERY - 1);
-        Some(Instant::now())
+        // Fibonacci hashing (Knuth, vol. 3, 6.4). Vtables are 24 bytes apart or more.
+        let hash = (std::ptr::from_ref(body).addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        Some(&self.types[hash as usize % TYPES])
     }
 
-    /// Takes note of a call that has been measured.
-    pub fn end(&self, cost: &Cost, start: Instant) {
-        let known = cost.0.load(Relaxed);
-        // Racing measurements may lose one another: opinion then changes a call later.
-        if start.elapsed() >= self.below {
-            if known > 0 {
-                cost.0.store(0, Relaxed);
-            }
-        } else if known < CONVINCED {
-            cost.0.store(known + 1, Relaxed);
+    /// Whether closures of this type have lately been short.
+    #[inline]
+    pub fn are_short(&self, body: &'static Vtable) -> bool {
+        self.of(body).is_some_and(Cost::is_short)
+    }
+
+    /// Calls a closure of this type, and measures it if it is its turn.
+    #[inline]
+    pub fn measure<T>(&self, body: &'static Vtable, call: impl FnOnce() -> T) -> T {
+        match self.of(body) {
+            Some(cost) => cost.measure(call),
+            None => call(),
         }
     }
 }
@@ -94,19 +118,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn opinion_changes_after_few_short_calls_and_at_once_after_a_long_one() {
-        let costs = Costs::new(Duration::from_millis(20));
-        let (cost, ticks) = (Cost::new(), Ticks::new(0));
-        let call = |time: Duration| {
-            if let Some(start) = costs.start(&cost, &ticks) {
-                std::thread::sleep(time);
-                costs.end(&cost, start);
-            }
-        };
+    fn opinion_changes_after_few_short_calls_and_after_one_long_one() {
+        let cost = Cost::new(Duration::from_millis(20));
+        let call = |time: Duration| cost.measure(|| std::thread::sleep(time));
         assert!(!cost.is_short());
-        (0..u32::from(CONVINCED)).for_each(|_| call(Duration::ZERO));
+        (0..EVERY + u32::from(CONVINCED)).for_each(|_| call(Duration::ZERO));
         assert!(cost.is_short());
         (0..EVERY).for_each(|_| call(Duration::from_millis(20)));
         assert!(!cost.is_short());
+    }
+
+    #[test]
+    fn nothing_is_learned_unless_asked_for() {
+        let body = crate::operation::closure::sync_vtable(&|_: &crate::operation::context::RunContext<'_>| ());
+        assert!(Costs::new(Duration::ZERO).of(body).is_none());
+        assert!(Costs::new(Duration::from_nanos(1)).of(body).is_some());
     }
 }

@@ -6,13 +6,13 @@
 //! happened here.
 
 use super::claims::Source;
-use super::core::{enter, leave, Core, Found, NESTED};
+use super::core::{enter, leave, Core, Found, Lends, NESTED};
 use super::naive;
 use super::push::{resolve, Claim, Request};
 use crate::device::Context;
 use crate::error::Fault;
 use crate::mutants::mutate;
-use crate::operation::closure::{is_inline, Run, Vtable};
+use crate::operation::block::{NOTE_DELETE, NOTE_WAIT};
 use crate::operation::context::RunContext;
 use crate::pool::local::Local;
 use crate::pool::reclaim::{Epoch, Reclaim};
@@ -21,7 +21,7 @@ use crate::sync::{Ordering::*, MODELLED};
 use crate::variable::access::Mode;
 use crate::variable::loan::Loan;
 use crate::variable::table::Slot;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 type Guard = <Epoch as Reclaim>::Guard;
@@ -35,45 +35,48 @@ struct Held<'a> {
 }
 
 /// All of them.
-struct Loans<'a> {
+pub struct Loans<'a> {
     held: [MaybeUninit<Held<'a>>; MOST_USES],
     count: usize,
 }
 
-/// Runs the operation, if it is one that its pusher runs and all its variables are idle. Otherwise the closure comes back, and nothing
-/// has changed.
+/// Borrows all variables, if this thread may run the operation and all of them are idle. Then [`run`] must follow. Otherwise nothing has
+/// changed.
 #[inline]
-pub fn run<F: Send + 'static>(
-    core: &Arc<Core>,
-    request: &Request,
-    claims: &impl Source,
-    body: &'static Vtable,
-    closure: F,
-) -> Result<(), F> {
-    let Run::Sync(call) = body.run else { return Err(closure) };
+pub fn borrow<'a>(core: &'a Arc<Core>, request: &Request, claims: &impl Source, loans: &mut Loans<'a>) -> bool {
     let local = core.local();
-    if const { !is_inline::<F>() }
-        || request.notes != 0
+    if request.notes & (NOTE_WAIT | NOTE_DELETE) != 0
         || request.context != Context::cpu(0)
+        || request.property.is_copy()
         || local.depth.get() >= NESTED
         || core.state.load(Relaxed) != 0
     {
-        return Err(closure);
+        return false;
     }
     let guard = local.pin();
-    let mut loans = Loans { held: [const { MaybeUninit::uninit() }; MOST_USES], count: 0 };
     // A variable that cannot be used is for the long way to explain; a repeat as well. SAFETY: pinned; deletions have a note.
     let all = claims.all(|claim| unsafe { loans.borrow(core, claim) });
     // Relaxed: a failure on one of the variables was noted in the state before that variable could become idle. And, as in
     // `push::enlist`, whoever stops the engine sets the flag and then waits until all earlier pins are gone.
     if !all || mutate!("loans-in-spite-of-the-state": false, core.state.load(Relaxed) != 0) {
-        abandon(core, local, &loans, guard);
-        return Err(closure);
+        abandon(core, local, loans, guard);
+        return false;
     }
     local.count_pushed();
-    drop(guard);
+    true
+}
 
-    let outermost = !local.draining.replace(true);
+/// Runs the operation for which `loans` were borrowed just now. `call` does not unwind.
+#[inline]
+pub fn run(
+    core: &Arc<Core>,
+    request: &Request,
+    loans: &Loans<'_>,
+    call: impl FnOnce(&RunContext<'_>) -> Result<(), Fault>,
+) {
+    let local = core.local();
+    // The naive engine's queue of what becomes ready; the others have workers for that.
+    let outermost = core.lends == Lends::Always && !local.draining.replace(true);
     let name = request.name.as_str();
     let sequence = local.next_sequence();
     let visible = !MODELLED && local.depth.get() == 0;
@@ -88,10 +91,8 @@ pub fn run<F: Send + 'static>(
         nested_threads: core.settings.nested_threads,
         inherited: None,
     };
-    let mut closure = ManuallyDrop::new(closure);
     enter(local);
-    // SAFETY: `body` is the closure's own; its call takes the closure out, and does not unwind.
-    let outcome = unsafe { call((&raw mut closure).cast(), &run) };
+    let outcome = call(&run);
     leave(local);
     if visible {
         local.home().running.end();
@@ -115,14 +116,13 @@ pub fn run<F: Send + 'static>(
         }
         if outermost && !local.first.get().is_null() {
             naive::drain(core, local);
-            return Ok(());
+            return;
         }
     }
     if outermost {
         local.draining.set(false);
     }
     core.settle(local);
-    Ok(())
 }
 
 /// Gives back what was borrowed in vain.
@@ -153,6 +153,11 @@ fn mark(core: &Core, loans: &Loans<'_>, fault: Fault, name: &'static str, sequen
 }
 
 impl<'a> Loans<'a> {
+    #[inline]
+    pub fn none() -> Loans<'a> {
+        Loans { held: [const { MaybeUninit::uninit() }; MOST_USES], count: 0 }
+    }
+
     /// Borrows one more variable, if it can be had and there is a place for it.
     ///
     /// # Safety

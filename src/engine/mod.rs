@@ -4,6 +4,7 @@ mod batch;
 mod builder;
 mod claims;
 mod core;
+mod costs;
 mod diagnose;
 mod dispatch;
 mod failures;

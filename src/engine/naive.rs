@@ -51,6 +51,10 @@ impl Dispatch for Naive {
         false
     }
 
+    fn catch_up(&self, _: &Arc<Core>, _: u32) -> bool {
+        false
+    }
+
     fn serve(&self, _: &Arc<Core>, _: &mut dyn FnMut() -> bool, _: &mut dyn FnMut() -> bool) {}
 
     fn start(&self, _: &Arc<Core>) -> Result<(), Error> {

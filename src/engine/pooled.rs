@@ -63,6 +63,10 @@ impl Dispatch for Pooled {
         self.workers.help(core, &mut *go_on)
     }
 
+    fn catch_up(&self, core: &Arc<Core>, most: u32) -> bool {
+        self.workers.catch_up(core, most)
+    }
+
     fn serve(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool, done: &mut dyn FnMut() -> bool) {
         self.workers.serve(core, go_on, done);
     }

@@ -1,15 +1,15 @@
 //! Pushing: from a list of claims and a closure to an enlisted operation.
 
 use super::claims::Source;
-use super::core::{may_help, Core, Found, FORKING, NESTED, PROFILING, STOPPED};
-use super::inline;
+use super::core::{may_help, Core, Found, Lends, FORKING, NESTED, PROFILING, STOPPED};
+use super::inline::{self, Loans};
 use super::settings::WhenFull;
 use super::variable::Variable;
 use crate::device::{self, Context};
 use crate::error::{Error, ErrorKind};
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::*;
-use crate::operation::closure::{self, Vtable};
+use crate::operation::closure::{self, is_inline, Run, Vtable};
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::pool::local::Local;
@@ -17,6 +17,7 @@ use crate::sync::{thread, Ordering::*};
 use crate::variable::access::{Access, Mode, Node};
 use crate::variable::chain::{self, Enlisted};
 use crate::variable::table::Slot;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 /// What an operation is, but for its closure and its variables.
@@ -35,6 +36,9 @@ pub struct Claim {
     pub variable: Variable,
     pub mode: Mode,
 }
+
+/// The most operations that a push runs of those that the workers have: a bound on what a push can take.
+const CATCH_UP: u32 = 32;
 
 /// The slot of a variable, if the variable is alive and this engine's.
 #[inline]
@@ -91,18 +95,58 @@ pub fn push<F: Send + 'static>(
     body: &'static Vtable,
     closure: F,
 ) -> Result<(), Error> {
-    if !core.lends {
+    let Run::Sync(call) = body.run else { return push_enlisted(core, request, claims.ordered(), body, closure) };
+    if const { !is_inline::<F>() } || !lends(core, || core.costs.are_short(body)) {
         return push_enlisted(core, request, claims.ordered(), body, closure);
     }
-    match inline::run(core, &request, &claims, body, closure) {
-        Ok(()) => Ok(()),
-        Err(closure) => push_enlisted(core, request, claims.ordered(), body, closure),
+    let mut loans = Loans::none();
+    if inline::borrow(core, &request, &claims, &mut loans) {
+        let mut closure = ManuallyDrop::new(closure);
+        inline::run(core, &request, &loans, |run| {
+            // SAFETY: `body` is the closure's own; its call takes the closure out, and does not unwind.
+            core.costs.measure(body, || unsafe { call((&raw mut closure).cast(), run) })
+        });
+        return Ok(());
+    }
+    push_behind(core, request, claims.ordered(), body, closure)
+}
+
+/// Whether operations run inside their push if their variables are idle: those that are short, or all.
+#[inline]
+pub fn lends(core: &Core, is_short: impl FnOnce() -> bool) -> bool {
+    match core.lends {
+        Lends::Never => false,
+        Lends::Always => true,
+        Lends::WhenShort => is_short(),
     }
 }
 
-/// `claims` are sorted by variable, without repeats.
+/// Pushes an operation that would have run here, had its variables been idle: the workers are behind, so this thread then runs a few
+/// of the operations that they have laid out.
+#[cold]
 #[inline(never)]
-fn push_enlisted<F: Send + 'static>(
+pub fn push_behind<F: Send + 'static>(
+    core: &Arc<Core>,
+    mut request: Request,
+    claims: &[Claim],
+    body: &'static Vtable,
+    closure: F,
+) -> Result<(), Error> {
+    if core.lends != Lends::WhenShort {
+        return push_enlisted(core, request, claims, body, closure);
+    }
+    request.notes |= NOTE_SHORT;
+    push_enlisted(core, request, claims, body, closure)?;
+    let local = core.local();
+    if local.depth.get() == 0 && may_help() && core.dispatch.catch_up(core, CATCH_UP) {
+        core.settle(local);
+    }
+    Ok(())
+}
+
+/// Pushes an operation by enlisting it. `claims` are sorted by variable, without repeats.
+#[inline(never)]
+pub fn push_enlisted<F: Send + 'static>(
     core: &Arc<Core>,
     request: Request,
     claims: &[Claim],
@@ -182,7 +226,8 @@ unsafe fn start(core: &Arc<Core>, local: &Local, block: *mut Block, request: Req
         if (*block).notes & NOTE_PROFILED != 0 {
             (*block).ready_time = (*block).push_time;
         }
-        let inline = request.property.runs_on_pusher() && local.depth.get() < NESTED;
+        let short = (*block).notes & NOTE_SHORT != 0;
+        let inline = (short || request.property.runs_on_pusher()) && local.depth.get() < NESTED;
         if request.notes & NOTE_WAIT != 0 || inline {
             core.execute(local, block, None);
             // Also inside another operation: that one may have been completed already.

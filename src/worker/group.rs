@@ -48,6 +48,9 @@ pub struct Plan {
     pub cores: Vec<usize>,
 }
 
+/// A bit in [`Group::idle`]: a pusher would run some of what the workers have.
+pub(super) const WANTED: usize = 1 << 31;
+
 /// A group of workers.
 pub struct Group {
     pub(super) plan: Plan,

@@ -1,6 +1,6 @@
 //! What the workers of a group do: run what they have, look for more, steal, sleep; and what a guest does that helps them.
 
-use super::group::{Group, IdlePolicy};
+use super::group::{Group, IdlePolicy, WANTED};
 use super::post::Post;
 use super::queue::{Key, Queue};
 use super::seat::Seat;
@@ -16,6 +16,9 @@ const POLL: u32 = 16;
 /// Rounds of looking for work, the first of them without yielding the core, before a worker parks.
 const LOOKS: u32 = 3000;
 const LOOKS_AWAKE: u32 = 2000;
+
+/// The most operations that are laid out at once.
+const MOST_LAID_OUT: usize = 256;
 
 impl Group {
     /// The life of a worker.
@@ -68,7 +71,8 @@ impl Group {
                     continue;
                 };
                 if queue.len() > 0 {
-                    let wanted = self.idle.load(Relaxed) > 0;
+                    let idle = self.idle.load(Relaxed);
+                    let wanted = idle > 0;
                     if laid_out.is_some() && own.surplus.load(Relaxed).is_null() {
                         laid_out = None; // Stolen.
                     }
@@ -78,6 +82,9 @@ impl Group {
                             laid_out = Some(best);
                             // Release: the operations go to the thief as we see them.
                             own.surplus.store(list, Release);
+                            if idle & WANTED != 0 {
+                                self.idle.fetch_and(!WANTED, Relaxed);
+                            }
                             // Whether anybody wanted it when we looked or not: that was before.
                             self.wake_one();
                         }
@@ -214,13 +221,36 @@ impl Group {
         null_mut()
     }
 
+    /// Runs some of what workers have laid out, `most` at most, and lays the rest out again. If there is nothing, asks for it, for the next
+    /// time. Says whether it ran anything.
+    pub fn catch_up<H: Host>(&self, host: &Arc<H>, most: u32) -> bool {
+        let surplus = self.workers.iter().map(Post::take_surplus).find(|list| !list.is_null());
+        let Some(list) = surplus else {
+            if self.idle.load(Relaxed) & WANTED == 0 {
+                self.idle.fetch_or(WANTED, Relaxed);
+            }
+            return false;
+        };
+        let mut left = most;
+        self.run_list(host, list, || {
+            left = left.saturating_sub(1);
+            left > 0
+        });
+        true
+    }
+
     /// Lets the calling thread run operations of this group while `go_on` says so; returns whether it ran any. What it has
     /// taken and not run goes back.
-    pub fn help<H: Host>(&self, host: &Arc<H>, mut go_on: impl FnMut() -> bool) -> bool {
+    pub fn help<H: Host>(&self, host: &Arc<H>, go_on: impl FnMut() -> bool) -> bool {
         let first = self.steal_any();
-        if first.is_null() {
-            return false;
+        if !first.is_null() {
+            self.run_list(host, first, go_on);
         }
+        !first.is_null()
+    }
+
+    /// Runs a list of operations, and what they make ready, for as long as `go_on`; gives back the rest.
+    fn run_list<H: Host>(&self, host: &Arc<H>, first: *mut Block, mut go_on: impl FnMut() -> bool) {
         Seat::new(self).occupy(|seat| {
             // SAFETY: stolen, so ours.
             unsafe { seat.queue.borrow_mut().add_list(first) };
@@ -244,7 +274,6 @@ impl Group {
                 unsafe { self.give_back(list, best) };
             }
         });
-        true
     }
 
     /// Hands a list to the workers.
@@ -280,5 +309,6 @@ impl Group {
 fn share(queue: &mut Queue, wanted: bool) -> Option<(*mut Block, Key)> {
     let length = queue.len();
     let keep = if wanted && length <= 32 { 0 } else { (length / 2).min(8).max(length / 16) };
-    queue.split_off(keep)
+    // Who takes it may have to walk along the list.
+    queue.split_off(keep.max(length.saturating_sub(MOST_LAID_OUT)))
 }
