@@ -3,6 +3,7 @@
 use super::costs::Costs;
 use super::dispatch::Dispatch;
 use super::failures::Failures;
+use super::inside::{enter, leave};
 use super::naive::Naive;
 use super::per_device::PerDevice;
 use super::pooled::Pooled;
@@ -21,14 +22,13 @@ use crate::pool::home::Home;
 use crate::pool::local::Local;
 use crate::pool::memory::Memory;
 use crate::profile::recorder::{Event, Profiler};
-use crate::sync::{thread_local, AtomicU32, AtomicUsize, Ordering::*};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering::*};
 use crate::variable::access::{Mode, Node, Sink, CANCELLED};
 use crate::variable::chain;
 use crate::variable::table::Slot;
 use crate::worker::group::Group;
 use crate::worker::Host;
 use crossbeam_utils::CachePadded;
-use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -391,30 +391,6 @@ impl Finish for Core {
         }
         self.settle(local);
     }
-}
-
-thread_local! {
-    /// How many operations this thread is inside of, of whatever engines.
-    static INSIDE: Cell<u32> = const { Cell::new(0) };
-}
-
-/// The calling thread enters user code of an operation.
-#[inline]
-pub fn enter(local: &Local) {
-    local.depth.set(local.depth.get() + 1);
-    let _ = INSIDE.try_with(|inside| inside.set(inside.get() + 1));
-}
-
-#[inline]
-pub fn leave(local: &Local) {
-    local.depth.set(local.depth.get() - 1);
-    let _ = INSIDE.try_with(|inside| inside.set(inside.get() - 1));
-}
-
-/// Whether the calling thread may run operations while it waits: not inside an operation of another engine, which would become part
-/// of what they wait for.
-pub fn may_help() -> bool {
-    INSIDE.try_with(Cell::get).unwrap_or(0) == 0
 }
 
 /// When and where an operation was pushed.

@@ -6,7 +6,8 @@
 //! happened here.
 
 use super::claims::Source;
-use super::core::{enter, leave, Core, Found, Lends, NESTED};
+use super::core::{Core, Found, Lends, NESTED};
+use super::inside::{enter, leave};
 use super::naive;
 use super::push::{resolve, Claim, Request};
 use crate::device::Context;
@@ -98,7 +99,7 @@ pub fn run(
         local.home().running.end();
     }
     if let Err(fault) = outcome {
-        mark(core, &loans, fault, name, sequence);
+        mark(core, loans, fault, name, sequence);
     }
     let mut found = Found::new(local);
     for held in loans.held() {

@@ -11,6 +11,7 @@ mod failures;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 mod fork;
 mod inline;
+mod inside;
 mod life;
 mod naive;
 mod operation;

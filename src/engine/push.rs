@@ -1,8 +1,9 @@
 //! Pushing: from a list of claims and a closure to an enlisted operation.
 
 use super::claims::Source;
-use super::core::{may_help, Core, Found, Lends, FORKING, NESTED, PROFILING, STOPPED};
+use super::core::{Core, Found, Lends, FORKING, NESTED, PROFILING, STOPPED};
 use super::inline::{self, Loans};
+use super::inside::may_help;
 use super::settings::WhenFull;
 use super::variable::Variable;
 use crate::device::{self, Context};

@@ -1,7 +1,8 @@
 //! Waiting: for one variable, for everything, with and without a deadline.
 
-use super::core::{may_help, Core, STOPPED};
+use super::core::{Core, STOPPED};
 use super::diagnose;
+use super::inside::may_help;
 use super::push::{push, resolve, Claim, Request};
 use super::variable::Variable;
 use super::waiters::remaining;

@@ -31,8 +31,8 @@ impl Chain {
         unsafe {
             // Acquire: the access behind the address.
             let access = self.tail.load(Acquire);
-            let lent = if mode == Mode::Read { LENT_TO_READ } else { LENT_TO_WRITE };
-            let lent = mutate!("lent-to-a-write-as-to-a-read": LENT_TO_READ, lent);
+            let writes = mutate!("lent-to-a-write-as-to-a-read": false, mode != Mode::Read);
+            let lent = if writes { LENT_TO_WRITE } else { LENT_TO_READ };
             // Acquire: what the operations before have done. Nothing of ours is to be released yet, and what they have released stays so:
             // a read-modify-write goes on with their release sequence. If it succeeds, the access is the last one: it has no next.
             let order = mutate!("lent-relaxed": Relaxed, Acquire);
