@@ -82,6 +82,29 @@ fn a_read_runs_beside_a_loan_to_a_read_and_nothing_else_beside_a_loan() {
 }
 
 #[test]
+fn a_helper_that_is_late_does_not_open_a_loan_to_a_write() {
+    explore("a late helper against a loan to a write", 3, 1000, || {
+        // A read that runs; an operation behind it, which a helper links and lets its pusher run before it says `R`; then the loan.
+        let program =
+            Program::new(2, &[&[(1, Read)], &[(0, Write), (1, Read)], &[(0, Read)], &[(1, Write)], &[(1, Read)]]);
+        let theirs = program.clone();
+        let mut helper = None;
+        program.lend_around(0, || {
+            helper = Some(spawn(move || {
+                let _ = theirs.push(2);
+            }));
+            let _ = program.push(1);
+        });
+        let beside = || assert_ne!(program.push(4), Enlisted::Ready, "a read beside a loan to a write");
+        if !program.lend_around(3, beside) {
+            let _ = program.push(4);
+        }
+        helper.expect("the first variables are idle").join().unwrap();
+        program.check();
+    });
+}
+
+#[test]
 fn crossed_on_two_variables() {
     let cases: [(&str, Ops); 3] = [
         ("write-write against write-write", &[&[(0, Write), (1, Write)], &[(0, Write), (1, Write)]]),
