@@ -5,7 +5,7 @@
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use loom::sync::Notify;
 use loom_tests::{explore, Blocks, Guarded};
-use seriatim::internals::block::Block;
+use seriatim::internals::block::{Block, NOTE_SHORT};
 use seriatim::internals::group::{Group, IdlePolicy, Plan};
 use seriatim::internals::thread::{self, Thread};
 use seriatim::internals::Host;
@@ -175,4 +175,33 @@ fn what_comes_to_a_worker_that_runs_something_is_run_by_a_guest() {
         group.stop();
         assert!(host.ran.iter().all(|value| value.get() == 1), "an operation was lost or ran twice");
     });
+}
+
+#[test]
+fn a_pusher_that_catches_up_runs_what_is_laid_out_and_puts_back_what_is_not_short() {
+    // The first makes the others ready, on its worker's seat; the last but one, which is in the middle of what is laid out, is not short.
+    let catch_up = |others: usize| {
+        let body = |host: &Numbered, number| {
+            if number == 0 {
+                (1..host.ran.len()).for_each(|number| host.submit(number, None));
+            }
+        };
+        let (group, host) = workers(1, false, others + 1, body);
+        for number in (1..others + 1).filter(|number| *number + 1 != others) {
+            // SAFETY: not submitted yet.
+            unsafe { (*host.blocks.pointer(number)).notes = NOTE_SHORT };
+        }
+        // Asks, so that the worker lays out what it has.
+        group.catch_up(&host);
+        host.submit(0, Some(0));
+        group.catch_up(&host);
+        group.catch_up(&host);
+        while host.ended.load(Acquire) < others + 1 {
+            host.end.wait();
+        }
+        loom::stop_exploring();
+        group.stop();
+        assert!(host.ran.iter().all(|value| value.get() == 1), "an operation was lost or ran twice");
+    };
+    explore("a pusher that catches up", 1, 2000, move || catch_up(3));
 }

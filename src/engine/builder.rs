@@ -64,11 +64,13 @@ impl Builder {
     /// GPU: handing a closure of some ten nanoseconds to another core costs more than calling it. Zero, the default, for none; for closures
     /// that do almost nothing, 300 ns is a good start.
     ///
-    /// What is learned is kept for each type of closure, that of an operator included. The engine measures one call in 16, holds a closure to
-    /// be short after four short calls in a row, and to be long after one long call. While a closure changes from short to long, up to 16 calls run
-    /// inside their pushes, which then take as long.
+    /// What is learned is kept for each type of closure, that of an operator included. The engine measures one call in 16, and holds a
+    /// type to be short after four short calls in a row; a long one puts it in doubt, a second one ends it. While a type changes from short to
+    /// long, up to 23 calls run inside their pushes, which then take as long: so will, now and then, those of a type that is sometimes long. Boxed
+    /// closures and function pointers are one type, whatever they do. A push that finds its variables busy also runs up to 32 short operations
+    /// of others that are ready.
     ///
-    /// **Do not set it** if a closure may wait for something that its pusher does after the push: it would wait for ever. The naive engine,
+    /// **Do not set it** if a closure may wait for something that a pushing thread does after the push: it would wait for ever. The naive engine,
     /// where this is so in any case, needs no such setting; with a [`bound`](Builder::bound) it has no effect.
     ///
     /// ```

@@ -132,7 +132,7 @@ impl Held {
         self.short.push(Box::new(core.room.threads.lock()));
         for group in core.dispatch.groups() {
             self.short.push(Box::new(group.lock_warnings()));
-            self.short.push(Box::new(group.handles.lock()));
+            self.short.extend(group.guest_locks().map(|guard| Box::new(guard) as Box<dyn Any>));
         }
     }
 

@@ -2,18 +2,17 @@
 //!
 //! If every variable is idle the operation would be granted everything at once, and if its thread is to run it anyway, nobody else has
 //! to know it: it borrows its variables ([`loan`](crate::variable::loan)), runs from the stack, and gives them back. Whoever comes
-//! meanwhile lines up behind the loans. Whatever is out of the ordinary goes the long way in [`push`](super::push): then nothing has
+//! meanwhile lines up behind the loans. The pin ends before the call: an access that is lent is not spent, so its block stays, and the
+//! call may push and allocate. Whatever is out of the ordinary goes the long way in [`push`](super::push): then nothing has
 //! happened here.
 
 use super::claims::Source;
-use super::core::{Core, Found, Lends, NESTED};
+use super::core::{Core, Found, Lends, FAILED, NESTED};
 use super::inside::{enter, leave};
 use super::naive;
 use super::push::{resolve, Claim, Request};
-use crate::device::Context;
 use crate::error::Fault;
 use crate::mutants::mutate;
-use crate::operation::block::{NOTE_DELETE, NOTE_WAIT};
 use crate::operation::context::RunContext;
 use crate::pool::local::Local;
 use crate::pool::reclaim::{Epoch, Reclaim};
@@ -41,30 +40,40 @@ pub struct Loans<'a> {
     count: usize,
 }
 
-/// Borrows all variables, if this thread may run the operation and all of them are idle. Then [`run`] must follow. Otherwise nothing has
-/// changed.
+/// What came of borrowing the variables of an operation.
+#[must_use]
+pub enum Borrowed {
+    /// All of them: [`run`] must follow.
+    All,
+    /// One of them was not idle. Nothing has changed.
+    Busy,
+    /// The operation has to be enlisted for other reasons. Nothing has changed.
+    NotNow,
+}
+
+/// Borrows all variables of an operation that is being pushed, if they are idle.
 #[inline]
-pub fn borrow<'a>(core: &'a Arc<Core>, request: &Request, claims: &impl Source, loans: &mut Loans<'a>) -> bool {
+pub fn borrow<'a>(core: &'a Arc<Core>, claims: &impl Source, loans: &mut Loans<'a>) -> Borrowed {
     let local = core.local();
-    if request.notes & (NOTE_WAIT | NOTE_DELETE) != 0
-        || request.context != Context::cpu(0)
-        || request.property.is_copy()
-        || local.depth.get() >= NESTED
-        || core.state.load(Relaxed) != 0
-    {
-        return false;
+    if local.depth.get() >= NESTED || core.state.load(Relaxed) & !FAILED != 0 {
+        return Borrowed::NotNow;
     }
     let guard = local.pin();
-    // A variable that cannot be used is for the long way to explain; a repeat as well. SAFETY: pinned; deletions have a note.
-    let all = claims.all(|claim| unsafe { loans.borrow(core, claim) });
+    let mut refusal = Borrowed::Busy;
+    // SAFETY: pinned; deletions are not for loans.
+    let mut all = claims.all(|claim| unsafe { loans.borrow(core, claim, &mut refusal) });
     // Relaxed: a failure on one of the variables was noted in the state before that variable could become idle. And, as in
     // `push::enlist`, whoever stops the engine sets the flag and then waits until all earlier pins are gone.
-    if !all || mutate!("loans-in-spite-of-the-state": false, core.state.load(Relaxed) != 0) {
+    let state = mutate!("loans-in-spite-of-the-state": 0, core.state.load(Relaxed));
+    if state != 0 && (state != FAILED || loans.held().iter().any(|held| held.slot.is_marked())) {
+        (all, refusal) = (false, Borrowed::NotNow);
+    }
+    if !all {
         abandon(core, local, loans, guard);
-        return false;
+        return refusal;
     }
     local.count_pushed();
-    true
+    Borrowed::All
 }
 
 /// Runs the operation for which `loans` were borrowed just now. `call` does not unwind.
@@ -164,10 +173,13 @@ impl<'a> Loans<'a> {
     /// # Safety
     /// The caller is pinned, and does not delete.
     #[inline]
-    unsafe fn borrow(&mut self, core: &'a Core, claim: Claim) -> bool {
+    unsafe fn borrow(&mut self, core: &'a Core, claim: Claim, refusal: &mut Borrowed) -> bool {
         let reads = claim.mode == Mode::Read;
-        let Some(place) = self.held.get_mut(self.count) else { return false };
-        let Ok(slot) = resolve(core, claim.variable) else { return false };
+        // What cannot be used is for the long way to explain. A repeat is taken to be busy.
+        let (Some(place), Ok(slot)) = (self.held.get_mut(self.count), resolve(core, claim.variable)) else {
+            *refusal = Borrowed::NotNow;
+            return false;
+        };
         // SAFETY: by the contract.
         let Some(loan) = (unsafe { slot.chain.lend(claim.mode) }) else { return false };
         place.write(Held { slot, loan, reads });

@@ -51,7 +51,7 @@ impl Dispatch for Naive {
         false
     }
 
-    fn catch_up(&self, _: &Arc<Core>, _: u32) -> bool {
+    fn catch_up(&self, _: &Arc<Core>) -> bool {
         false
     }
 

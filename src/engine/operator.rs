@@ -4,11 +4,11 @@
 
 use super::core::Core;
 use super::costs::Costs;
-use super::inline::{self, Loans};
+use super::inline::{self, Borrowed, Loans};
 use super::push::{lends, push_behind, push_enlisted, resolve, Claim, Request};
 use crate::device::Context;
 use crate::error::{Error, ErrorKind};
-use crate::operation::closure::{async_vtable, catch, operator_vtable, sync_vtable, IntoOutcome, Vtable};
+use crate::operation::closure::{async_vtable, catch, mixed_vtable, sync_vtable, IntoOutcome, Vtable};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use std::fmt;
@@ -98,12 +98,18 @@ impl Operator {
         let request = Request { context, priority, ..inner.request };
         match &inner.call {
             Call::Sync(call) => {
-                let short = lends(core, || inner.costs.are_short(inner.body));
-                let mut loans = Loans::none();
-                if short && inline::borrow(core, &request, &&inner.claims[..], &mut loans) {
-                    let call = |run: &RunContext<'_>| catch(|| inner.costs.measure(inner.body, || call(run)));
-                    inline::run(core, &request, &loans, call);
-                    return Ok(());
+                let mut behind = false;
+                if lends(core, &request, || inner.costs.are_short(inner.body)) {
+                    let mut loans = Loans::none();
+                    match inline::borrow(core, &&inner.claims[..], &mut loans) {
+                        Borrowed::All => {
+                            let call = |run: &RunContext<'_>| catch(|| inner.costs.measure(inner.body, || call(run)));
+                            inline::run(core, &request, &loans, call);
+                            return Ok(());
+                        }
+                        Borrowed::Busy => behind = true,
+                        Borrowed::NotNow => {}
+                    }
                 }
                 // Each use holds the closure.
                 let held = Arc::clone(inner);
@@ -111,8 +117,8 @@ impl Operator {
                     Call::Sync(call) => held.costs.measure(held.body, || call(run)),
                     Call::Async(_) => Ok(()),
                 };
-                let push = if short { push_behind } else { push_enlisted };
-                push(core, request, &inner.claims, operator_vtable(&call), call)
+                let push = if behind { push_behind } else { push_enlisted };
+                push(core, request, &inner.claims, mixed_vtable(&call), call)
             }
             Call::Async(_) => {
                 let held = Arc::clone(inner);

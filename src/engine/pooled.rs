@@ -63,8 +63,8 @@ impl Dispatch for Pooled {
         self.workers.help(core, &mut *go_on)
     }
 
-    fn catch_up(&self, core: &Arc<Core>, most: u32) -> bool {
-        self.workers.catch_up(core, most)
+    fn catch_up(&self, core: &Arc<Core>) -> bool {
+        self.workers.catch_up(core)
     }
 
     fn serve(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool, done: &mut dyn FnMut() -> bool) {

@@ -2,7 +2,7 @@
 
 use super::claims::Source;
 use super::core::{Core, Found, Lends, FORKING, NESTED, PROFILING, STOPPED};
-use super::inline::{self, Loans};
+use super::inline::{self, Borrowed, Loans};
 use super::inside::may_help;
 use super::settings::WhenFull;
 use super::variable::Variable;
@@ -37,9 +37,6 @@ pub struct Claim {
     pub variable: Variable,
     pub mode: Mode,
 }
-
-/// The most operations that a push runs of those that the workers have: a bound on what a push can take.
-const CATCH_UP: u32 = 32;
 
 /// The slot of a variable, if the variable is alive and this engine's.
 #[inline]
@@ -97,29 +94,37 @@ pub fn push<F: Send + 'static>(
     closure: F,
 ) -> Result<(), Error> {
     let Run::Sync(call) = body.run else { return push_enlisted(core, request, claims.ordered(), body, closure) };
-    if const { !is_inline::<F>() } || !lends(core, || core.costs.are_short(body)) {
+    if const { !is_inline::<F>() } || !lends(core, &request, || core.costs.are_short(body)) {
         return push_enlisted(core, request, claims.ordered(), body, closure);
     }
     let mut loans = Loans::none();
-    if inline::borrow(core, &request, &claims, &mut loans) {
-        let mut closure = ManuallyDrop::new(closure);
-        inline::run(core, &request, &loans, |run| {
-            // SAFETY: `body` is the closure's own; its call takes the closure out, and does not unwind.
-            core.costs.measure(body, || unsafe { call((&raw mut closure).cast(), run) })
-        });
-        return Ok(());
+    match inline::borrow(core, &claims, &mut loans) {
+        Borrowed::All => {
+            let mut closure = ManuallyDrop::new(closure);
+            inline::run(core, &request, &loans, |run| {
+                // SAFETY: `body` is the closure's own; its call takes the closure out, and does not unwind.
+                core.costs.measure(body, || unsafe { call((&raw mut closure).cast(), run) })
+            });
+            Ok(())
+        }
+        Borrowed::Busy => push_behind(core, request, claims.ordered(), body, closure),
+        Borrowed::NotNow => push_enlisted(core, request, claims.ordered(), body, closure),
     }
-    push_behind(core, request, claims.ordered(), body, closure)
 }
 
-/// Whether operations run inside their push if their variables are idle: those that are short, or all.
+/// Whether such an operation runs inside its push if its variables are idle.
 #[inline]
-pub fn lends(core: &Core, is_short: impl FnOnce() -> bool) -> bool {
-    match core.lends {
+pub fn lends(core: &Core, request: &Request, is_short: impl FnOnce() -> bool) -> bool {
+    let lends = match core.lends {
         Lends::Never => false,
         Lends::Always => true,
         Lends::WhenShort => is_short(),
-    }
+    };
+    // Copies have their own worker, and other contexts too.
+    lends
+        && request.notes & (NOTE_WAIT | NOTE_DELETE) == 0
+        && request.context == Context::cpu(0)
+        && !request.property.is_copy()
 }
 
 /// Pushes an operation that would have run here, had its variables been idle: the workers are behind, so this thread then runs a few
@@ -139,7 +144,7 @@ pub fn push_behind<F: Send + 'static>(
     request.notes |= NOTE_SHORT;
     push_enlisted(core, request, claims, body, closure)?;
     let local = core.local();
-    if local.depth.get() == 0 && may_help() && core.dispatch.catch_up(core, CATCH_UP) {
+    if local.depth.get() == 0 && may_help() && core.dispatch.catch_up(core) {
         core.settle(local);
     }
     Ok(())

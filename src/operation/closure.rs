@@ -49,7 +49,7 @@ pub struct Vtable {
     pub run: Run,
     /// Drops the closure without running it. Panics of its destructor are swallowed.
     pub discard: unsafe fn(*mut u8),
-    /// Whether the closures of this type take alike, as far as is known: not those of operators, which are all of one type.
+    /// Whether the closures of this type take alike, as far as is known: not those of operators and of batches, which are of one type each.
     pub alike: bool,
 }
 
@@ -121,7 +121,7 @@ where
     R: IntoOutcome,
 {
     pub const VTABLE: &'static Vtable = &Vtable { run: Run::Sync(Self::run), discard: discard::<F>, alike: true };
-    const OPERATOR: &'static Vtable = &Vtable { alike: false, ..*Self::VTABLE };
+    const MIXED: &'static Vtable = &Vtable { alike: false, ..*Self::VTABLE };
 
     unsafe fn run(storage: *mut u8, run: &RunContext<'_>) -> Result<(), Fault> {
         // SAFETY: the vtable belongs to the type that was stored.
@@ -165,13 +165,13 @@ where
     SyncBody::<F, R>::VTABLE
 }
 
-/// As [`sync_vtable`], for the closure by which an operator is pushed.
-pub fn operator_vtable<F, R>(_: &F) -> &'static Vtable
+/// As [`sync_vtable`], for closures of one type that do all kinds of things: those by which operators and batches are pushed.
+pub fn mixed_vtable<F, R>(_: &F) -> &'static Vtable
 where
     F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
     R: IntoOutcome,
 {
-    SyncBody::<F, R>::OPERATOR
+    SyncBody::<F, R>::MIXED
 }
 
 /// The calls for an asynchronous closure, by example.

@@ -67,7 +67,7 @@ pub struct Group {
     started: AtomicBool,
     threads: Lock<Vec<JoinHandle<()>>>,
     /// Every thread that ever worked here, so that a late waker finds it.
-    pub handles: Handles,
+    pub(super) handles: Handles,
     warnings: Lock<Vec<String>>,
 }
 
@@ -209,11 +209,12 @@ impl Group {
         if self.sleeping.load(Relaxed) == 0 {
             return;
         }
-        for post in self.workers.iter().chain(self.guests.iter().map(|guest| &guest.post)) {
-            if post.inbox.is_asleep() && post.inbox.wake() {
-                post.unpark();
+        for worker in &self.workers {
+            if worker.inbox.is_asleep() && worker.inbox.wake() {
+                worker.unpark();
                 return;
             }
         }
+        let _ = self.guests.iter().any(Guest::wake);
     }
 }

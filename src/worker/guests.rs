@@ -1,12 +1,16 @@
 //! Guests: threads that wait for something and work for the group until they have it.
 //!
-//! A guest with nothing to run looks about like a worker, and sleeps like one: at a post of its own, where whoever lays out work finds it. Nothing is
-//! delivered to that post, so its inbox holds no more than the guest's state.
+//! A guest with nothing to run looks about like a worker, and sleeps like one: at a place of its own, where whoever lays out work finds it. Nothing is
+//! delivered there, so its inbox holds no more than the guest's state.
 
 use super::group::Group;
-use super::post::Post;
+use super::inbox::Inbox;
 use super::Host;
+use crate::lock::Lock;
 use crate::mutants::mutate;
+use crate::sync::thread::Thread;
+#[cfg(all(unix, not(any(loom, shuttle))))]
+use crate::sync::MutexGuard;
 use crate::sync::{fence, looks, spin_loop, thread, AtomicBool, Ordering::*, MODELLED};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -19,8 +23,25 @@ const LOOKS_AWAKE: u32 = 1000;
 
 /// A place for a guest.
 pub struct Guest {
-    pub(super) post: Post,
+    /// What others can see of the guest: whether it sleeps. Nothing is ever delivered here.
+    inbox: Inbox,
     taken: AtomicBool,
+    /// Who sits here. Never waited for: the guest sets it before it falls asleep, and one thread at most has then woken it.
+    thread: Lock<Option<Thread>>,
+}
+
+impl Guest {
+    /// Wakes the guest, if it sleeps; says whether it did.
+    pub(super) fn wake(&self) -> bool {
+        let woken = self.inbox.is_asleep() && self.inbox.wake();
+        if woken {
+            // Should another guest sit here by now, it only looks around once more.
+            if let Some(thread) = &*self.thread.lock() {
+                thread.unpark();
+            }
+        }
+        woken
+    }
 }
 
 /// Frees the seat however the guest leaves.
@@ -28,11 +49,13 @@ struct Sitting<'a>(&'a Group, &'a Guest);
 
 impl Group {
     pub(super) fn seats() -> Box<[Guest]> {
-        (0..SEATS).map(|_| Guest { post: Post::new(), taken: AtomicBool::new(false) }).collect()
+        (0..SEATS)
+            .map(|_| Guest { inbox: Inbox::new(), taken: AtomicBool::new(false), thread: Lock::default() })
+            .collect()
     }
 
-    /// Works for the group until `done`. `go_on` is asked before each operation after the first of a row: `false` ends the row. Who makes
-    /// `done` true unparks the thread.
+    /// Works for the group until `done`. `go_on` is asked before each operation: `false` gives back the row that was taken. Who makes `done`
+    /// true unparks the thread.
     ///
     /// Returns at once if the group has no threads or no free seat.
     pub fn serve<H: Host>(&self, host: &Arc<H>, go_on: &mut dyn FnMut() -> bool, done: &mut dyn FnMut() -> bool) {
@@ -82,25 +105,31 @@ impl Group {
     /// Sleeps until there may be something to run, or until `done`. As [`Group::sleep`].
     #[cold]
     fn rest(&self, guest: &Guest, done: &mut dyn FnMut() -> bool) {
-        let post = &guest.post;
-        post.register(&self.handles);
-        if !post.inbox.start_looking() || !post.inbox.fall_asleep() {
+        *guest.thread.lock() = Some(thread::current());
+        let inbox = &guest.inbox;
+        if !inbox.start_looking() || !inbox.fall_asleep() {
             return;
         }
         self.sleeping.fetch_add(1, Relaxed);
         // Against the fence in `wake_one`, as for workers.
         mutate!("guest-without-a-fence": (), fence(SeqCst));
         if mutate!("guest-does-not-look-again": false, !self.first_waiting().is_null()) || done() {
-            post.inbox.wake();
+            inbox.wake();
         }
-        while post.inbox.is_asleep() {
+        while inbox.is_asleep() {
             thread::park();
             if done() {
-                post.inbox.wake();
+                inbox.wake();
             }
         }
         self.sleeping.fetch_sub(1, Relaxed);
-        let _ = post.inbox.stop_looking(); // Nothing is ever delivered here.
+        let _ = inbox.stop_looking();
+    }
+
+    /// The locks of the seats, for a thread that forks.
+    #[cfg(all(unix, not(any(loom, shuttle))))]
+    pub fn guest_locks(&self) -> impl Iterator<Item = MutexGuard<'_, Option<Thread>>> {
+        self.guests.iter().map(|guest| guest.thread.lock())
     }
 
     /// For the child of a `fork`, where no guest is.
@@ -108,7 +137,7 @@ impl Group {
     pub fn forget_guests(&self) {
         for guest in &self.guests {
             if guest.taken.load(Relaxed) {
-                guest.post.inbox.reset();
+                guest.inbox.reset();
                 guest.taken.store(false, Relaxed);
             }
         }

@@ -33,15 +33,9 @@ impl Post {
 
     /// Makes the calling thread the one that is woken for this worker. Before it can sleep.
     pub fn register(&self, handles: &Handles) {
-        let this = thread::current();
-        let mut handles = handles.lock();
-        // A guest comes more than once.
-        let known = handles.iter().position(|handle| handle.id() == this.id());
-        let place = known.unwrap_or_else(|| {
-            handles.push(Arc::new(this));
-            handles.len() - 1
-        });
-        self.thread.store(Arc::as_ptr(&handles[place]).cast_mut(), Release);
+        let handle = Arc::new(thread::current());
+        self.thread.store(Arc::as_ptr(&handle).cast_mut(), Release);
+        handles.lock().push(handle);
     }
 
     /// Says that what was just pushed should not wait for the next poll.

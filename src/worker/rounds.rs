@@ -6,7 +6,7 @@ use super::queue::{Key, Queue};
 use super::seat::Seat;
 use super::{affinity, Host};
 use crate::mutants::{mutant, mutate};
-use crate::operation::block::Block;
+use crate::operation::block::{Block, NOTE_SHORT};
 use crate::sync::{fence, spin_loop, thread, Ordering::*, MODELLED};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ const POLL: u32 = 16;
 const LOOKS: u32 = 3000;
 const LOOKS_AWAKE: u32 = 2000;
 
-/// The most operations that are laid out at once.
-const MOST_LAID_OUT: usize = 256;
+/// The most operations that a pusher runs for the workers: a bound on what a push can take.
+const CATCH_UP: usize = 32;
 
 impl Group {
     /// The life of a worker.
@@ -80,8 +80,10 @@ impl Group {
                     if laid_out.is_none() && (wanted || self.workers.len() > 1) {
                         if let Some((list, best)) = share(&mut queue, wanted) {
                             laid_out = Some(best);
-                            // Release: the operations go to the thief as we see them.
-                            own.surplus.store(list, Release);
+                            // Release: the operations go to the thief as we see them. Acquire: a pusher may have put something back.
+                            let back = own.surplus.swap(list, AcqRel);
+                            // SAFETY: taken, so ours.
+                            unsafe { queue.add_list(back) };
                             if idle & WANTED != 0 {
                                 self.idle.fetch_and(!WANTED, Relaxed);
                             }
@@ -221,22 +223,38 @@ impl Group {
         null_mut()
     }
 
-    /// Runs some of what workers have laid out, `most` at most, and lays the rest out again. If there is nothing, asks for it, for the next
-    /// time. Says whether it ran anything.
-    pub fn catch_up<H: Host>(&self, host: &Arc<H>, most: u32) -> bool {
-        let surplus = self.workers.iter().map(Post::take_surplus).find(|list| !list.is_null());
-        let Some(list) = surplus else {
+    /// Runs some of the short operations that a worker has laid out, and leaves the others there: no more than [`CATCH_UP`], and not what they
+    /// make ready. If nothing is laid out, asks for it, for the next time. Says whether it ran any.
+    pub fn catch_up<H: Host>(&self, host: &Arc<H>) -> bool {
+        let taken = self.workers.iter().map(|post| (post, post.take_surplus())).find(|(_, list)| !list.is_null());
+        let Some((post, mut list)) = taken else {
             if self.idle.load(Relaxed) & WANTED == 0 {
                 self.idle.fetch_or(WANTED, Relaxed);
             }
             return false;
         };
-        let mut left = most;
-        self.run_list(host, list, || {
-            left = left.saturating_sub(1);
-            left > 0
-        });
-        true
+        let mut short = [null_mut::<Block>(); CATCH_UP];
+        let mut count = 0;
+        // SAFETY: the list is ours.
+        while count < CATCH_UP && !list.is_null() && unsafe { (*list).notes } & NOTE_SHORT != 0 {
+            short[count] = list;
+            count += 1;
+            // SAFETY: as above.
+            list = unsafe { (*list).link };
+        }
+        if !list.is_null() {
+            // Release: as when it was laid out. If something else lies there by now, the rest goes to an inbox.
+            match post.surplus.compare_exchange(null_mut(), list, Release, Relaxed) {
+                Ok(_) => self.wake_one(),
+                // SAFETY: still ours. Urgent: it is not known what is in it.
+                Err(_) => unsafe { self.give_back(list, true) },
+            }
+        }
+        for block in &short[..count] {
+            // SAFETY: taken, so ours.
+            unsafe { host.run(*block, None) };
+        }
+        count > 0
     }
 
     /// Lets the calling thread run operations of this group while `go_on` says so; returns whether it ran any. What it has
@@ -258,12 +276,12 @@ impl Group {
                 let mut queue = seat.queue.borrow_mut();
                 let Some(block) = queue.pop() else { break };
                 // A guest keeps no more from the workers than they keep from each other.
-                let spare = if self.idle.load(Relaxed) > 0 { share(&mut queue, true) } else { None };
+                let spare = if self.idle.load(Relaxed) & !WANTED > 0 { share(&mut queue, true) } else { None };
                 drop(queue);
                 // SAFETY: the queue held them for us.
                 unsafe {
                     if let Some((list, best)) = spare {
-                        self.give_back(list, best);
+                        self.give_back(list, best.0 != 0);
                     }
                     host.run(block, None);
                 }
@@ -271,20 +289,20 @@ impl Group {
             let rest = seat.queue.borrow_mut().split_off(0);
             if let Some((list, best)) = rest {
                 // SAFETY: the queue held them for us.
-                unsafe { self.give_back(list, best) };
+                unsafe { self.give_back(list, best.0 != 0) };
             }
         });
     }
 
     /// Hands a list to the workers.
-    unsafe fn give_back(&self, list: *mut Block, best: Key) {
+    unsafe fn give_back(&self, list: *mut Block, urgent: bool) {
         let mut last = list;
         // SAFETY: the list is ours until it is delivered.
         unsafe {
             while !(*last).link.is_null() {
                 last = (*last).link;
             }
-            self.deliver(list, last, None, best.0 != 0);
+            self.deliver(list, last, None, urgent);
         }
     }
 
@@ -309,6 +327,5 @@ impl Group {
 fn share(queue: &mut Queue, wanted: bool) -> Option<(*mut Block, Key)> {
     let length = queue.len();
     let keep = if wanted && length <= 32 { 0 } else { (length / 2).min(8).max(length / 16) };
-    // Who takes it may have to walk along the list.
-    queue.split_off(keep.max(length.saturating_sub(MOST_LAID_OUT)))
+    queue.split_off(keep)
 }

@@ -169,7 +169,7 @@ fn what_runs_inside_a_push_is_named_although_it_has_no_block() {
     let other = std::thread::spawn(move || {
         let body = move |_: &RunContext<'_>| {
             begun.send(()).unwrap();
-            drop(ending.recv());
+            let _ = ending.recv();
         };
         theirs.op("inside").writes([x]).push(body).unwrap();
     });
