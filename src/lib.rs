@@ -68,6 +68,7 @@ pub fn locks_taken() -> usize {
 pub mod internals {
     pub use crate::operation::block;
     pub use crate::pool::{home, local, magazine, memory, reclaim};
-    pub use crate::variable::{access, chain, state};
+    pub use crate::sync::thread;
+    pub use crate::variable::{access, chain, loan, state};
     pub use crate::worker::{group, inbox, queue, Host};
 }

@@ -28,6 +28,8 @@ pub struct Trace {
     pub cancelled: Vec<usize>,
     /// How often each operation's block was spent.
     pub spent: Vec<usize>,
+    /// How often each operation ran on loans, without its block.
+    pub lent: Vec<usize>,
 }
 
 /// The variables of a model, and a fixed set of operations over them.
@@ -38,6 +40,7 @@ pub struct Program {
     runs: Vec<AtomicUsize>,
     cancelled: Vec<AtomicUsize>,
     spent: Vec<AtomicUsize>,
+    lent: Vec<AtomicUsize>,
     detaching: bool,
 }
 
@@ -99,6 +102,7 @@ impl Program {
             runs: counters(),
             cancelled: counters(),
             spent: counters(),
+            lent: counters(),
             detaching,
         });
         for var in &program.vars {
@@ -135,6 +139,37 @@ impl Program {
         }
         self.run_ready(found);
         enlisted
+    }
+
+    /// Runs an operation on loans, if all its variables are idle; pushes it otherwise. Says whether it ran on loans.
+    pub fn lend_or_push(&self, op: usize) -> bool {
+        self.lend_around(op, || ())
+    }
+
+    /// As [`Program::lend_or_push`], and calls `inside` while the variables are lent.
+    pub fn lend_around(&self, op: usize, inside: impl FnOnce()) -> bool {
+        let mut found = Found { program: self, ready: Vec::new() };
+        let mut loans = Vec::new();
+        for (var, mode) in &self.ops[op] {
+            // SAFETY: blocks are never reused within an execution.
+            match unsafe { self.vars[*var].chain.lend(*mode) } {
+                Some(loan) => loans.push(loan),
+                None => break,
+            }
+        }
+        let granted = loans.len() == self.ops[op].len();
+        if granted {
+            self.body(op);
+            self.lent[op].fetch_add(1, Ordering::Relaxed);
+            inside();
+        }
+        // SAFETY: each was taken above.
+        loans.into_iter().for_each(|loan| unsafe { loan.give_back(&mut found) });
+        self.run_ready(found);
+        if !granted {
+            let _ = self.push(op);
+        }
+        granted
     }
 
     fn run_ready(&self, mut found: Found<'_>) {
@@ -190,6 +225,7 @@ impl Program {
             runs: counts(&self.runs),
             cancelled: counts(&self.cancelled),
             spent: counts(&self.spent),
+            lent: counts(&self.lent),
         }
     }
 

@@ -10,8 +10,9 @@ use seriatim::{Completion, Context, Engine, ErrorKind, Kind, Operator, RunContex
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 
+/// An engine that enlists every operation; `loans.rs` has the other.
 fn naive() -> Engine {
-    Engine::builder().kind(Kind::Naive).build().expect("the settings are valid")
+    Engine::builder().kind(Kind::Naive).without_loans().build().expect("the settings are valid")
 }
 
 /// A counter that no model sees: it makes no step and orders nothing.

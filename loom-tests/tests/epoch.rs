@@ -48,9 +48,10 @@ fn push_step(engine: &Engine, variable: Variable, value: &Guarded) -> usize {
 }
 
 /// Stops an engine beside a push of another thread, which says how much of what it pushed was accepted.
-fn stop_against(push: fn(&Engine, Variable, &Guarded) -> usize) {
+fn stop_against(loans: bool, push: fn(&Engine, Variable, &Guarded) -> usize) {
     loom::stop_exploring();
-    let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+    let builder = Engine::builder().kind(Kind::Naive);
+    let engine = if loans { builder } else { builder.without_loans() }.build().unwrap();
     let x = engine.new_variable();
     let value = Guarded::new();
     let (theirs, cell) = (engine.clone(), value.clone());
@@ -68,13 +69,18 @@ fn stop_against(push: fn(&Engine, Variable, &Guarded) -> usize) {
 
 #[test]
 fn stopping_lets_a_push_through_or_refuses_it() {
-    explore("stop against a push", 1, 10000, || stop_against(push_step));
+    explore("stop against a push", 1, 10000, || stop_against(false, push_step));
+}
+
+#[test]
+fn stopping_waits_for_a_loan_or_comes_before_it() {
+    explore("stop against a push on a loan", 1, 10000, || stop_against(true, push_step));
 }
 
 #[test]
 fn stopping_waits_for_a_closure_that_goes_on_after_its_completion() {
     explore("stop against a closure that outlives its operation", 1, 10000, || {
-        stop_against(|engine, x, value| {
+        stop_against(false, |engine, x, value| {
             let (inner, value) = (engine.clone(), value.clone());
             let pushed = engine.op("").push_async(move |_, completion| {
                 completion.complete();

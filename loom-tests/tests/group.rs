@@ -5,8 +5,9 @@
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use loom::sync::Notify;
 use loom_tests::{explore, Blocks, Guarded};
-use seriatim::internals::block::Block;
+use seriatim::internals::block::{Block, NOTE_SHORT};
 use seriatim::internals::group::{Group, IdlePolicy, Plan};
+use seriatim::internals::thread::{self, Thread};
 use seriatim::internals::Host;
 use std::sync::{Arc, OnceLock};
 
@@ -17,20 +18,27 @@ struct Numbered {
     /// What an operation does beside counting.
     body: fn(&Numbered, usize),
     group: OnceLock<Arc<Group>>,
+    begun: AtomicBool,
+    beginning: Notify,
     opened: AtomicBool,
     gate: Notify,
     ended: AtomicUsize,
     end: Notify,
+    /// Who works for the group until all have run.
+    guest: OnceLock<Thread>,
 }
 
 impl Host for Numbered {
     unsafe fn run(self: &Arc<Self>, block: *mut Block, worker: Option<usize>) {
-        assert!(worker.is_some_and(|worker| worker < 2));
+        assert!(worker.is_none_or(|worker| worker < 2));
         let number = self.blocks.iter().position(|known| *known == block.addr()).expect("one of ours");
         self.ran[number].step();
         (self.body)(self, number);
         if self.ended.fetch_add(1, AcqRel) + 1 == self.ran.len() {
             self.end.notify();
+            if let Some(guest) = self.guest.get() {
+                guest.unpark();
+            }
         }
     }
 
@@ -56,24 +64,33 @@ impl Numbered {
     }
 }
 
-/// Two workers that are up; `push` is explored, then everything must have run once. How they come up is not explored.
-fn two_workers(shared: bool, count: usize, body: fn(&Numbered, usize), push: impl FnOnce(&Numbered)) {
+/// Workers that are up and asleep. How they come up is not explored; what comes after is.
+fn workers(workers: usize, shared: bool, count: usize, body: fn(&Numbered, usize)) -> (Arc<Group>, Arc<Numbered>) {
     loom::stop_exploring();
-    let group = Arc::new(Group::new(Plan { name: "", workers: 2, shared, idle: IdlePolicy::Park, cores: Vec::new() }));
+    let group = Arc::new(Group::new(Plan { name: "", workers, shared, idle: IdlePolicy::Park, cores: Vec::new() }));
     let host = Arc::new(Numbered {
         ran: (0..count).map(|_| Guarded::new()).collect(),
         blocks: Blocks::new(count),
         body,
         group: OnceLock::from(group.clone()),
+        begun: AtomicBool::new(false),
+        beginning: Notify::new(),
         opened: AtomicBool::new(false),
         gate: Notify::new(),
         ended: AtomicUsize::new(0),
         end: Notify::new(),
+        guest: OnceLock::new(),
     });
     group.start(&host).unwrap();
-    // Until both sleep.
+    // Until all sleep.
     (0..20).for_each(|_| loom::thread::yield_now());
     loom::explore();
+    (group, host)
+}
+
+/// `push` is explored with two workers, then everything must have run once.
+fn two_workers(shared: bool, count: usize, body: fn(&Numbered, usize), push: impl FnOnce(&Numbered)) {
+    let (group, host) = workers(2, shared, count, body);
     push(&host);
     while host.ended.load(Acquire) < count {
         host.end.wait();
@@ -126,4 +143,65 @@ fn workers_that_all_sleep_are_woken() {
             host.submit(1, Some(0));
         });
     });
+}
+
+#[test]
+fn what_comes_to_a_worker_that_runs_something_is_run_by_a_guest() {
+    explore("a guest that looks, sleeps and is woken", 1, 5000, || {
+        // The first, which ends only when the second has run, lets the second be pushed. The only worker is then at the first.
+        let body = |host: &Numbered, number| {
+            if number == 0 {
+                host.begun.store(true, Release);
+                host.beginning.notify();
+                host.pass();
+            } else {
+                host.open();
+            }
+        };
+        let (group, host) = workers(1, false, 2, body);
+        host.submit(0, Some(0));
+        while !host.begun.load(Acquire) {
+            host.beginning.wait();
+        }
+        let guest = host.clone();
+        let guest = loom::thread::spawn(move || {
+            let _ = guest.guest.set(thread::current());
+            let group = guest.group.get().expect("set");
+            group.serve(&guest, &mut || true, &mut || guest.ended.load(Acquire) == 2);
+        });
+        host.submit(1, Some(0));
+        guest.join().unwrap();
+        loom::stop_exploring();
+        group.stop();
+        assert!(host.ran.iter().all(|value| value.get() == 1), "an operation was lost or ran twice");
+    });
+}
+
+#[test]
+fn a_pusher_that_catches_up_runs_what_is_laid_out_and_puts_back_what_is_not_short() {
+    // The first makes the others ready, on its worker's seat; the last but one, which is in the middle of what is laid out, is not short.
+    let catch_up = |others: usize| {
+        let body = |host: &Numbered, number| {
+            if number == 0 {
+                (1..host.ran.len()).for_each(|number| host.submit(number, None));
+            }
+        };
+        let (group, host) = workers(1, false, others + 1, body);
+        for number in (1..others + 1).filter(|number| *number + 1 != others) {
+            // SAFETY: not submitted yet.
+            unsafe { (*host.blocks.pointer(number)).notes = NOTE_SHORT };
+        }
+        // Asks, so that the worker lays out what it has.
+        group.catch_up(&host);
+        host.submit(0, Some(0));
+        group.catch_up(&host);
+        group.catch_up(&host);
+        while host.ended.load(Acquire) < others + 1 {
+            host.end.wait();
+        }
+        loom::stop_exploring();
+        group.stop();
+        assert!(host.ran.iter().all(|value| value.get() == 1), "an operation was lost or ran twice");
+    };
+    explore("a pusher that catches up", 1, 2000, move || catch_up(3));
 }

@@ -185,7 +185,7 @@ fn takes_part(entrant: &Entrant, measurement: &str) -> bool {
         "metg" => match (entrant.system, entrant.mode) {
             ("rayon" | "tokio" | "shred", _) => false,
             ("seriatim", "naive") => dynamic,
-            ("seriatim", "per-device") => entrant.style != Style::Batches && entrant.workers >= all_but_one,
+            ("seriatim", "per-device" | "inline") => entrant.style != Style::Batches && entrant.workers >= all_but_one,
             ("baseline" | "mxnet", _) => dynamic && entrant.workers == cores,
             _ => entrant.workers == cores,
         },

@@ -7,7 +7,7 @@ use super::push::{push, resolve, Request};
 use super::variable::Variable;
 use super::Engine;
 use crate::error::Error;
-use crate::operation::closure::{sync_vtable, IntoOutcome};
+use crate::operation::closure::{mixed_vtable, IntoOutcome};
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::variable::access::Mode;
@@ -66,7 +66,7 @@ impl<'a> Batch<'a> {
         let mut claims = std::mem::replace(&mut self.claims, Claims::new());
         let run_all = move |run: &RunContext<'_>| members.into_iter().try_for_each(|member| member(run));
         let request = Request { priority: self.priority, ..Request::named(name) };
-        let pushed = push(self.engine.core(), request, claims.ordered(), sync_vtable(&run_all), run_all);
+        let pushed = push(self.engine.core(), request, claims.ordered(), mixed_vtable(&run_all), run_all);
         if self.outcome.is_ok() {
             self.outcome = pushed;
         }

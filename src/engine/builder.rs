@@ -5,6 +5,7 @@
 use super::settings::{IdlePolicy, Kind, Settings, WhenFull};
 use super::Engine;
 use crate::error::Error;
+use std::time::Duration;
 
 /// Chooses the settings of an engine. See [`Settings`] for what each means and its default.
 ///
@@ -58,6 +59,43 @@ impl Builder {
     setter!(waiters_help: bool, "Whether a waiting thread runs ready operations meanwhile.", "waiters_help(false)");
     setter!(nested_threads: usize, "Threads that one operation may use itself, as its run context tells it.", "nested_threads(2)");
     setter!(info: bool, "Whether the engine says on standard error what it starts and stops.", "info(false)");
+
+    /// Operations whose closures have lately taken less than this run inside their push, if nothing holds them up and they need no
+    /// GPU: handing a closure of some ten nanoseconds to another core costs more than calling it. Zero, the default, for none; for closures
+    /// that do almost nothing, 300 ns is a good start.
+    ///
+    /// What is learned is kept for each type of closure, that of an operator included. The engine measures one call in 16, and holds a
+    /// type to be short after four short calls in a row; a long one puts it in doubt, a second one ends it. While a type changes from short to
+    /// long, up to 23 calls run inside their pushes, which then take as long: so will, now and then, those of a type that is sometimes long. Boxed
+    /// closures and function pointers are one type, whatever they do. A push that finds its variables busy also runs up to 32 short operations
+    /// of others that are ready.
+    ///
+    /// **Do not set it** if a closure may wait for something that a pushing thread does after the push: it would wait for ever. The naive engine,
+    /// where this is so in any case, needs no such setting; with a [`bound`](Builder::bound) it has no effect.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let engine = seriatim::Engine::builder().inline_below(Duration::from_nanos(300)).build()?;
+    /// let x = engine.new_variable();
+    /// for _ in 0..1000 {
+    ///     engine.op("step").writes([x]).push(|_| ())?;
+    /// }
+    /// engine.wait_for_var(x)?;
+    /// assert_eq!(engine.version(x)?, 1000);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn inline_below(mut self, inline_below: Duration) -> Builder {
+        self.settings.inline_below = inline_below;
+        self
+    }
+
+    /// Operations are enlisted even where a loan would do: for models of the one and of the other.
+    #[cfg(any(loom, shuttle))]
+    #[doc(hidden)]
+    pub fn without_loans(mut self) -> Builder {
+        self.settings.lend = false;
+        self
+    }
 
     /// The cores to pin workers to, round and round. Numbers as the system has them, 0 to 1023.
     ///

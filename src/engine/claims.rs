@@ -86,6 +86,69 @@ impl Claims {
     }
 }
 
+/// Where a push finds what its operation uses.
+pub trait Source {
+    /// Calls `take` for each claim, as they were named, repeats included, until one is not taken; says whether all were.
+    fn all(&self, take: impl FnMut(Claim) -> bool) -> bool;
+
+    /// The claims by variable and without repeats.
+    fn ordered(&mut self) -> &[Claim];
+}
+
+impl Source for Claims {
+    #[inline]
+    fn all(&self, take: impl FnMut(Claim) -> bool) -> bool {
+        let claims = if self.len <= INLINE { &self.inline[..self.len] } else { &self.spilled[..] };
+        claims.iter().copied().all(take)
+    }
+
+    fn ordered(&mut self) -> &[Claim] {
+        Claims::ordered(self)
+    }
+}
+
+/// Claims that are in order.
+impl Source for &[Claim] {
+    #[inline]
+    fn all(&self, take: impl FnMut(Claim) -> bool) -> bool {
+        self.iter().copied().all(take)
+    }
+
+    #[inline]
+    fn ordered(&mut self) -> &[Claim] {
+        self
+    }
+}
+
+/// What the long forms of a push are given: lists, which need not be collected if the operation is not enlisted.
+pub struct Lists<'a> {
+    reads: &'a [Variable],
+    writes: &'a [Variable],
+    claims: Option<Claims>,
+}
+
+impl<'a> Lists<'a> {
+    #[inline]
+    pub fn new(reads: &'a [Variable], writes: &'a [Variable]) -> Lists<'a> {
+        Lists { reads, writes, claims: None }
+    }
+}
+
+impl Source for Lists<'_> {
+    #[inline]
+    fn all(&self, mut take: impl FnMut(Claim) -> bool) -> bool {
+        self.reads.iter().all(|variable| take(Claim { variable: *variable, mode: Mode::Read }))
+            && self.writes.iter().all(|variable| take(Claim { variable: *variable, mode: Mode::Write }))
+    }
+
+    fn ordered(&mut self) -> &[Claim] {
+        let claims = self.claims.insert(Claims::new());
+        self.reads.iter().for_each(|variable| claims.add(*variable, Mode::Read));
+        self.writes.iter().for_each(|variable| claims.add(*variable, Mode::Write));
+        claims.ordered()
+    }
+}
+
 impl Drop for Claims {
     fn drop(&mut self) {
         if self.len > INLINE {

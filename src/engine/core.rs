@@ -1,7 +1,9 @@
 //! The heart of an engine: running and ending operations. Everything else in this folder is how they come here.
 
+use super::costs::Costs;
 use super::dispatch::Dispatch;
 use super::failures::Failures;
+use super::inside::{enter, leave};
 use super::naive::Naive;
 use super::per_device::PerDevice;
 use super::pooled::Pooled;
@@ -20,14 +22,13 @@ use crate::pool::home::Home;
 use crate::pool::local::Local;
 use crate::pool::memory::Memory;
 use crate::profile::recorder::{Event, Profiler};
-use crate::sync::{thread_local, AtomicU32, AtomicUsize, Ordering::*};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering::*};
 use crate::variable::access::{Mode, Node, Sink, CANCELLED};
 use crate::variable::chain;
 use crate::variable::table::Slot;
 use crate::worker::group::Group;
 use crate::worker::Host;
 use crossbeam_utils::CachePadded;
-use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -48,6 +49,15 @@ pub const FAILED: u32 = 1 << 3;
 /// queued: by the naive engine until the outermost has returned, by the others for a worker.
 pub const NESTED: u32 = 32;
 
+/// When an operation runs inside its push, on loans, if all its variables are idle.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Lends {
+    Never,
+    Always,
+    /// If its closure has lately been short.
+    WhenShort,
+}
+
 /// One engine.
 pub struct Core {
     pub memory: Arc<Memory>,
@@ -65,6 +75,10 @@ pub struct Core {
     pub profiler: Profiler,
     /// Serialises stop and start.
     pub life: Lock<()>,
+    /// Whether operations run inside their push, on loans.
+    pub lends: Lends,
+    /// What closures cost.
+    pub costs: Arc<Costs>,
 }
 
 /// Collects what the protocol finds: ready operations in order, spent blocks into the pool.
@@ -112,6 +126,14 @@ impl Core {
         };
         Core {
             memory: Arc::new(Memory::new()),
+            lends: match settings.kind {
+                // A bound counts operations in flight, and what runs on loans never is.
+                _ if settings.bound > 0 || !settings.lend => Lends::Never,
+                Kind::Naive => Lends::Always,
+                _ if settings.inline_below.is_zero() => Lends::Never,
+                _ => Lends::WhenShort,
+            },
+            costs: Arc::new(Costs::new(settings.inline_below)),
             settings,
             dispatch,
             state: CachePadded::new(AtomicU32::new(0)),
@@ -191,7 +213,9 @@ impl Core {
             enter(local);
             match body.run {
                 Run::Sync(call) => {
-                    let outcome = call(storage, &run);
+                    // Waits and deletions are none of the user's usual work.
+                    let outcome =
+                        if notes == 0 { self.costs.measure(body, || call(storage, &run)) } else { call(storage, &run) };
                     leave(local);
                     self.end(local, block, outcome, inherited, false, started, worker);
                 }
@@ -229,7 +253,7 @@ impl Core {
 
     /// Keeps a failure for whoever waits for everything.
     #[cold]
-    fn record(&self, fault: Fault, name: &'static str, sequence: u64) -> Arc<Failure> {
+    pub fn record(&self, fault: Fault, name: &'static str, sequence: u64) -> Arc<Failure> {
         let error = Error::of_operation(fault.kind, name, fault.message);
         let failure = Arc::new(Failure::new(error, sequence));
         // Before the operation is complete, so that whoever runs because of it sees the flag.
@@ -325,6 +349,7 @@ impl Core {
     }
 
     /// For a thread that has ended operations and now does something else: blocks go home, waiters learn of it.
+    #[inline]
     pub fn settle(&self, local: &Local) {
         local.flush();
         self.quiescence.notify(|| self.is_quiescent());
@@ -366,30 +391,6 @@ impl Finish for Core {
         }
         self.settle(local);
     }
-}
-
-thread_local! {
-    /// How many operations this thread is inside of, of whatever engines.
-    static INSIDE: Cell<u32> = const { Cell::new(0) };
-}
-
-/// The calling thread enters user code of an operation.
-#[inline]
-fn enter(local: &Local) {
-    local.depth.set(local.depth.get() + 1);
-    let _ = INSIDE.try_with(|inside| inside.set(inside.get() + 1));
-}
-
-#[inline]
-fn leave(local: &Local) {
-    local.depth.set(local.depth.get() - 1);
-    let _ = INSIDE.try_with(|inside| inside.set(inside.get() - 1));
-}
-
-/// Whether the calling thread may run operations while it waits: not inside an operation of another engine, which would become part
-/// of what they wait for.
-pub fn may_help() -> bool {
-    INSIDE.try_with(Cell::get).unwrap_or(0) == 0
 }
 
 /// When and where an operation was pushed.

@@ -22,7 +22,7 @@ struct Seen {
     uses: Vec<(u32, Mode, usize)>,
 }
 
-/// Looks at every block that is in use. Keyed by the block's address.
+/// Looks at every block that is in use, and at what runs without one. Keyed by the block's address.
 fn look(core: &Core) -> HashMap<usize, Seen> {
     let local = core.local();
     let _pin = local.pin();
@@ -54,6 +54,13 @@ fn look(core: &Core) -> HashMap<usize, Seen> {
                 },
             );
         }
+    }
+    // What runs inside a push has no block. Nobody is linked behind it but behind the access that it borrows.
+    for running in core.memory.homes().filter_map(|home| home.running.look()) {
+        let mode = |reads| if reads { Mode::Read } else { Mode::Write };
+        let uses = running.uses.iter().map(|(index, reads)| (*index, mode(*reads), 0)).collect();
+        let key = usize::try_from(running.sequence).unwrap_or(usize::MAX) << 1 | 1; // No block has an odd address.
+        seen.insert(key, Seen { name: running.name, sequence: running.sequence, running: true, uses });
     }
     seen
 }

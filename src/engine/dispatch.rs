@@ -24,6 +24,13 @@ pub trait Dispatch: Send + Sync {
     /// Runs ready operations on the calling thread while `go_on` says so; returns whether it ran any.
     fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool;
 
+    /// Runs a few of the short operations that workers have laid out; if there are none, asks for some. Says whether it ran any.
+    fn catch_up(&self, core: &Arc<Core>) -> bool;
+
+    /// Works with the workers until `done`, in rows of operations that `go_on` can end. Who makes `done` true unparks the calling
+    /// thread. May return early: then the caller only waits.
+    fn serve(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool, done: &mut dyn FnMut() -> bool);
+
     /// Brings back the threads that [`Dispatch::stop`] ended.
     fn start(&self, core: &Arc<Core>) -> Result<(), Error>;
 

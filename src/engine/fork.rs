@@ -14,6 +14,7 @@ use super::waiters::Waiters;
 use crate::lock::{self, Lock};
 use crate::operation::name::{Names, NAMES};
 use crate::sync::{thread, Ordering::*};
+use crate::worker::group::Group;
 use std::any::Any;
 use std::cell::RefCell;
 use std::mem::forget;
@@ -131,6 +132,7 @@ impl Held {
         self.short.push(Box::new(core.room.threads.lock()));
         for group in core.dispatch.groups() {
             self.short.push(Box::new(group.lock_warnings()));
+            self.short.extend(group.guest_locks().map(|guard| Box::new(guard) as Box<dyn Any>));
         }
     }
 
@@ -172,6 +174,7 @@ fn forget_other_threads(core: &Core) {
     };
     forget_all(&core.quiescence);
     forget_all(&core.room);
+    core.dispatch.groups().into_iter().for_each(Group::forget_guests);
     // Those who had counted themselves in, and would have pushed after the fork.
     core.in_flight.store(0, Relaxed);
     // SAFETY: the child of a fork has one thread. It is inside a call of `fork`, and user code never runs under a pin.

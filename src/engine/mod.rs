@@ -4,11 +4,14 @@ mod batch;
 mod builder;
 mod claims;
 mod core;
+mod costs;
 mod diagnose;
 mod dispatch;
 mod failures;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 mod fork;
+mod inline;
+mod inside;
 mod life;
 mod naive;
 mod operation;

@@ -51,6 +51,12 @@ impl Dispatch for Naive {
         false
     }
 
+    fn catch_up(&self, _: &Arc<Core>) -> bool {
+        false
+    }
+
+    fn serve(&self, _: &Arc<Core>, _: &mut dyn FnMut() -> bool, _: &mut dyn FnMut() -> bool) {}
+
     fn start(&self, _: &Arc<Core>) -> Result<(), Error> {
         Ok(())
     }
@@ -63,7 +69,10 @@ impl Dispatch for Naive {
 }
 
 /// Runs the thread's queue. Called with `draining` set, which it clears.
-unsafe fn drain(core: &Arc<Core>, local: &Local) {
+///
+/// # Safety
+/// The queue holds ready operations of this thread.
+pub unsafe fn drain(core: &Arc<Core>, local: &Local) {
     loop {
         let block = local.first.get();
         if block.is_null() {

@@ -3,10 +3,12 @@
 #![forbid(unsafe_code)]
 
 use super::core::Core;
-use super::push::{push, resolve, Claim, Request};
+use super::costs::Costs;
+use super::inline::{self, Borrowed, Loans};
+use super::push::{lends, push_behind, push_enlisted, resolve, Claim, Request};
 use crate::device::Context;
 use crate::error::{Error, ErrorKind};
-use crate::operation::closure::{async_vtable, sync_vtable, IntoOutcome};
+use crate::operation::closure::{async_vtable, catch, mixed_vtable, sync_vtable, IntoOutcome, Vtable};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use std::fmt;
@@ -36,6 +38,9 @@ struct Inner {
     claims: Box<[Claim]>,
     request: Request,
     call: Call,
+    /// What its closures cost is learned by the type of the closure that the user gave: its calls stand for it.
+    costs: Arc<Costs>,
+    body: &'static Vtable,
 }
 
 enum Call {
@@ -50,21 +55,30 @@ impl Operator {
         R: IntoOutcome,
     {
         let call = Box::new(move |run: &RunContext<'_>| closure(run).into_outcome());
-        Operator::new(core, request, claims, Call::Sync(call))
+        let body = sync_vtable(&*call);
+        Operator::new(core, request, claims, Call::Sync(call), body)
     }
 
     pub(crate) fn new_async<K>(core: &Core, request: Request, claims: &[Claim], closure: K) -> Result<Operator, Error>
     where
         K: Fn(&RunContext<'_>, Completion) + Send + Sync + 'static,
     {
-        Operator::new(core, request, claims, Call::Async(Box::new(closure)))
+        let body = async_vtable(&closure);
+        Operator::new(core, request, claims, Call::Async(Box::new(closure)), body)
     }
 
-    fn new(core: &Core, request: Request, claims: &[Claim], call: Call) -> Result<Operator, Error> {
+    fn new(
+        core: &Core,
+        request: Request,
+        claims: &[Claim],
+        call: Call,
+        body: &'static Vtable,
+    ) -> Result<Operator, Error> {
         for claim in claims {
             resolve(core, claim.variable)?;
         }
-        Ok(Operator(Arc::new(Inner { engine: core.memory.id, claims: claims.into(), request, call })))
+        let (engine, costs) = (core.memory.id, Arc::clone(&core.costs));
+        Ok(Operator(Arc::new(Inner { engine, claims: claims.into(), request, call, costs, body })))
     }
 
     /// Pushes one more use.
@@ -82,23 +96,38 @@ impl Operator {
             ));
         }
         let request = Request { context, priority, ..inner.request };
-        // Each use holds the closure.
-        let held = Arc::clone(inner);
         match &inner.call {
-            Call::Sync(_) => {
+            Call::Sync(call) => {
+                let mut behind = false;
+                if lends(core, &request, || inner.costs.are_short(inner.body)) {
+                    let mut loans = Loans::none();
+                    match inline::borrow(core, &&inner.claims[..], &mut loans) {
+                        Borrowed::All => {
+                            let call = |run: &RunContext<'_>| catch(|| inner.costs.measure(inner.body, || call(run)));
+                            inline::run(core, &request, &loans, call);
+                            return Ok(());
+                        }
+                        Borrowed::Busy => behind = true,
+                        Borrowed::NotNow => {}
+                    }
+                }
+                // Each use holds the closure.
+                let held = Arc::clone(inner);
                 let call = move |run: &RunContext<'_>| match &held.call {
-                    Call::Sync(call) => call(run),
+                    Call::Sync(call) => held.costs.measure(held.body, || call(run)),
                     Call::Async(_) => Ok(()),
                 };
-                push(core, request, &inner.claims, sync_vtable(&call), call)
+                let push = if behind { push_behind } else { push_enlisted };
+                push(core, request, &inner.claims, mixed_vtable(&call), call)
             }
             Call::Async(_) => {
+                let held = Arc::clone(inner);
                 let call = move |run: &RunContext<'_>, completion: Completion| {
                     if let Call::Async(call) = &held.call {
                         call(run, completion);
                     }
                 };
-                push(core, request, &inner.claims, async_vtable(&call), call)
+                push_enlisted(core, request, &inner.claims, async_vtable(&call), call)
             }
         }
     }

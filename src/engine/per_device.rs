@@ -72,6 +72,15 @@ impl Dispatch for PerDevice {
         self.workers.help(core, &mut *go_on) || self.prioritised.help(core, &mut *go_on)
     }
 
+    fn catch_up(&self, core: &Arc<Core>) -> bool {
+        self.workers.catch_up(core)
+    }
+
+    fn serve(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool, done: &mut dyn FnMut() -> bool) {
+        while !done() && self.prioritised.help(core, &mut *go_on) {}
+        self.workers.serve(core, go_on, done);
+    }
+
     fn start(&self, core: &Arc<Core>) -> Result<(), Error> {
         core.start_group(&self.workers)
     }

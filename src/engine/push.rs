@@ -1,13 +1,16 @@
 //! Pushing: from a list of claims and a closure to an enlisted operation.
 
-use super::core::{may_help, Core, Found, FORKING, NESTED, PROFILING, STOPPED};
+use super::claims::Source;
+use super::core::{Core, Found, Lends, FORKING, NESTED, PROFILING, STOPPED};
+use super::inline::{self, Borrowed, Loans};
+use super::inside::may_help;
 use super::settings::WhenFull;
 use super::variable::Variable;
 use crate::device::{self, Context};
 use crate::error::{Error, ErrorKind};
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::*;
-use crate::operation::closure::{self, Vtable};
+use crate::operation::closure::{self, is_inline, Run, Vtable};
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::pool::local::Local;
@@ -15,6 +18,7 @@ use crate::sync::{thread, Ordering::*};
 use crate::variable::access::{Access, Mode, Node};
 use crate::variable::chain::{self, Enlisted};
 use crate::variable::table::Slot;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 /// What an operation is, but for its closure and its variables.
@@ -78,11 +82,77 @@ fn deleted(variable: Variable) -> Error {
     Error::new(ErrorKind::VariableDeleted, format!("{variable:?} was deleted: push its last use before the deletion"))
 }
 
-/// Pushes an operation. `claims` are sorted by variable, without repeats.
+/// Pushes an operation: runs it at once on loans if it is of that kind, enlists it otherwise.
 ///
 /// On an error nothing was pushed, and the closure is dropped without being called.
 #[inline]
 pub fn push<F: Send + 'static>(
+    core: &Arc<Core>,
+    request: Request,
+    mut claims: impl Source,
+    body: &'static Vtable,
+    closure: F,
+) -> Result<(), Error> {
+    let Run::Sync(call) = body.run else { return push_enlisted(core, request, claims.ordered(), body, closure) };
+    if const { !is_inline::<F>() } || !lends(core, &request, || core.costs.are_short(body)) {
+        return push_enlisted(core, request, claims.ordered(), body, closure);
+    }
+    let mut loans = Loans::none();
+    match inline::borrow(core, &claims, &mut loans) {
+        Borrowed::All => {
+            let mut closure = ManuallyDrop::new(closure);
+            inline::run(core, &request, &loans, |run| {
+                // SAFETY: `body` is the closure's own; its call takes the closure out, and does not unwind.
+                core.costs.measure(body, || unsafe { call((&raw mut closure).cast(), run) })
+            });
+            Ok(())
+        }
+        Borrowed::Busy => push_behind(core, request, claims.ordered(), body, closure),
+        Borrowed::NotNow => push_enlisted(core, request, claims.ordered(), body, closure),
+    }
+}
+
+/// Whether such an operation runs inside its push if its variables are idle.
+#[inline]
+pub fn lends(core: &Core, request: &Request, is_short: impl FnOnce() -> bool) -> bool {
+    let lends = match core.lends {
+        Lends::Never => false,
+        Lends::Always => true,
+        Lends::WhenShort => is_short(),
+    };
+    // Copies have their own worker, and other contexts too.
+    lends
+        && request.notes & (NOTE_WAIT | NOTE_DELETE) == 0
+        && request.context == Context::cpu(0)
+        && !request.property.is_copy()
+}
+
+/// Pushes an operation that would have run here, had its variables been idle: the workers are behind, so this thread then runs a few
+/// of the operations that they have laid out.
+#[cold]
+#[inline(never)]
+pub fn push_behind<F: Send + 'static>(
+    core: &Arc<Core>,
+    mut request: Request,
+    claims: &[Claim],
+    body: &'static Vtable,
+    closure: F,
+) -> Result<(), Error> {
+    if core.lends != Lends::WhenShort {
+        return push_enlisted(core, request, claims, body, closure);
+    }
+    request.notes |= NOTE_SHORT;
+    push_enlisted(core, request, claims, body, closure)?;
+    let local = core.local();
+    if local.depth.get() == 0 && may_help() && core.dispatch.catch_up(core) {
+        core.settle(local);
+    }
+    Ok(())
+}
+
+/// Pushes an operation by enlisting it. `claims` are sorted by variable, without repeats.
+#[inline(never)]
+pub fn push_enlisted<F: Send + 'static>(
     core: &Arc<Core>,
     request: Request,
     claims: &[Claim],
@@ -162,7 +232,8 @@ unsafe fn start(core: &Arc<Core>, local: &Local, block: *mut Block, request: Req
         if (*block).notes & NOTE_PROFILED != 0 {
             (*block).ready_time = (*block).push_time;
         }
-        let inline = request.property.runs_on_pusher() && local.depth.get() < NESTED;
+        let short = (*block).notes & NOTE_SHORT != 0;
+        let inline = (short || request.property.runs_on_pusher()) && local.depth.get() < NESTED;
         if request.notes & NOTE_WAIT != 0 || inline {
             core.execute(local, block, None);
             // Also inside another operation: that one may have been completed already.

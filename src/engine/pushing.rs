@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::batch::Batch;
+use super::claims::Lists;
 use super::operation::OperationBuilder;
 use super::operator::Operator;
 use super::push::{self, Claim, Request};
@@ -10,7 +11,7 @@ use super::{Engine, Variable};
 use crate::device::Context;
 use crate::error::Error;
 use crate::operation::block::NOTE_DELETE;
-use crate::operation::closure::{sync_vtable, IntoOutcome};
+use crate::operation::closure::{async_vtable, sync_vtable, IntoOutcome};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
@@ -52,6 +53,7 @@ impl Engine {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     #[allow(clippy::too_many_arguments)]
+    #[inline]
     pub fn push_sync<F, R>(
         &self,
         closure: F,
@@ -66,7 +68,8 @@ impl Engine {
         F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
         R: IntoOutcome,
     {
-        self.long_form(context, reads, writes, property, priority, name.into()).push(closure)
+        let request = Request { context, property, priority, ..Request::named(name.into()) };
+        push::push(self.core(), request, Lists::new(reads, writes), sync_vtable(&closure), closure)
     }
 
     /// Pushes an operation that ends when its completion says so, on any thread.
@@ -99,7 +102,8 @@ impl Engine {
     where
         G: FnOnce(&RunContext<'_>, Completion) + Send + 'static,
     {
-        self.long_form(context, reads, writes, property, priority, name.into()).push_async(closure)
+        let request = Request { context, property, priority, ..Request::named(name.into()) };
+        push::push(self.core(), request, Lists::new(reads, writes), async_vtable(&closure), closure)
     }
 
     fn long_form(
@@ -235,7 +239,7 @@ impl Engine {
             ..Request::named(Name::from("delete variable"))
         };
         let claim = Claim { variable, mode: Mode::Delete };
-        push::push(self.core(), request, &[claim], sync_vtable(&closure), closure)
+        push::push(self.core(), request, &[claim][..], sync_vtable(&closure), closure)
     }
 
     /// Collects small operations and merges them: see [`Batch`].

@@ -7,6 +7,7 @@ use crate::worker::affinity;
 pub use crate::worker::group::IdlePolicy;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// Which of the three engines runs the operations.
 ///
@@ -83,10 +84,15 @@ pub struct Settings {
     pub bulk_size: usize,
     /// Whether a waiting thread runs ready operations. `SERIATIM_WAITERS_HELP`: `on` (default), `off`.
     pub waiters_help: bool,
+    /// Operations whose closures have lately taken less than this run inside their push if nothing holds them up; zero (default): none do.
+    /// See [`Builder::inline_below`](crate::Builder::inline_below). `SERIATIM_INLINE_BELOW`, in nanoseconds.
+    pub inline_below: Duration,
     /// Threads that one operation may use itself. `SERIATIM_NESTED_THREADS`; default 1.
     pub nested_threads: usize,
     /// Whether the engine says on standard error what it starts and stops. `SERIATIM_INFO`: `on`, `off` (default).
     pub info: bool,
+    /// Whether what a push runs itself does so on loans. Only the models switch it off: what is enlisted is theirs to explore as well.
+    pub(crate) lend: bool,
 }
 
 const MOST_WORKERS: usize = 1024;
@@ -108,8 +114,10 @@ impl Settings {
             when_full: WhenFull::default(),
             bulk_size: 15,
             waiters_help: true,
+            inline_below: Duration::ZERO,
             nested_threads: 1,
             info: false,
+            lend: true,
         }
     }
 
@@ -165,6 +173,7 @@ impl Settings {
             "WHEN_FULL" => self.when_full = value.parse()?,
             "BULK_SIZE" => self.bulk_size = count(key, value)?,
             "WAITERS_HELP" => self.waiters_help = switch(key, value)?,
+            "INLINE_BELOW" => self.inline_below = Duration::from_nanos(count(key, value)? as u64),
             "NESTED_THREADS" => self.nested_threads = count(key, value)?,
             "INFO" => self.info = switch(key, value)?,
             _ => {
@@ -180,7 +189,7 @@ impl Settings {
 }
 
 const PREFIX: &str = "SERIATIM_";
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "ENGINE",
     "CPU_WORKERS",
     "PRIORITY_WORKERS",
@@ -193,6 +202,7 @@ const KEYS: [&str; 14] = [
     "WHEN_FULL",
     "BULK_SIZE",
     "WAITERS_HELP",
+    "INLINE_BELOW",
     "NESTED_THREADS",
     "INFO",
 ];
@@ -257,11 +267,12 @@ mod tests {
 
     #[test]
     fn every_key_is_settable_and_errors_list_what_is_valid() {
-        let values = ["pooled", "2", "3", "1", "1", "off", "0,2-3", "park", "10", "help", "4", "off", "2", "on"];
+        let values = ["pooled", "2", "3", "1", "1", "off", "0,2-3", "park", "10", "help", "4", "off", "300", "2", "on"];
         let mut settings = Settings::new();
         for (key, value) in KEYS.iter().zip(values) {
             settings.set(&format!("{PREFIX}{key}"), value).unwrap();
         }
+        assert_eq!(settings.inline_below, Duration::from_nanos(300));
         assert_eq!(settings.cores, [0, 2, 3]);
         assert_eq!((settings.bound, settings.when_full), (10, WhenFull::Help));
         for (key, valid) in [

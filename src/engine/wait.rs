@@ -1,7 +1,8 @@
 //! Waiting: for one variable, for everything, with and without a deadline.
 
-use super::core::{may_help, Core, STOPPED};
+use super::core::{Core, STOPPED};
 use super::diagnose;
+use super::inside::may_help;
 use super::push::{push, resolve, Claim, Request};
 use super::variable::Variable;
 use super::waiters::remaining;
@@ -106,7 +107,7 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, timeout: Option<Durati
         notes: NOTE_WAIT,
     };
     let claim = Claim { variable, mode: Mode::Read };
-    push(core, request, &[claim], sync_vtable(&ring), ring)?;
+    push(core, request, &[claim][..], sync_vtable(&ring), ring)?;
     if !listen(core, &bell, deadline) {
         let pending = diagnose::pending_report(core, Some(variable));
         return Err(Error::new(
@@ -134,7 +135,7 @@ fn is_quiet(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
 /// Waits for the bell, running ready operations meanwhile if the settings allow it; `false` at the deadline.
 fn listen(core: &Arc<Core>, bell: &Arc<Bell>, deadline: Option<Instant>) -> bool {
     if deadline.is_none() && core.settings.waiters_help && may_help() {
-        while !bell.is_rung() && core.dispatch.help(core, &mut || !bell.is_rung()) {}
+        core.dispatch.serve(core, &mut || !bell.is_rung(), &mut || bell.is_rung());
         core.settle(core.local());
     }
     for look in 0..LOOKS {
@@ -177,12 +178,18 @@ fn deadline(timeout: Option<Duration>) -> Option<Instant> {
 
 /// Waits until nothing is in flight; `false` if the time was up first.
 pub fn drain(core: &Arc<Core>, timeout: Option<Duration>) -> bool {
-    let deadline = deadline(timeout);
-    if timeout.is_none() && core.settings.waiters_help && may_help() && core.state.load(Relaxed) & STOPPED == 0 {
-        while !core.is_quiescent() && core.dispatch.help(core, &mut || true) {}
-        core.settle(core.local());
+    if core.is_quiescent() {
+        return true;
     }
-    core.quiescence.wait(deadline, || core.is_quiescent())
+    if timeout.is_none() && core.settings.waiters_help && may_help() && core.state.load(Relaxed) & STOPPED == 0 {
+        // What is run is in flight, so that a row need not ask whether all is over.
+        let serve = |done: &mut dyn FnMut() -> bool| core.dispatch.serve(core, &mut || true, done);
+        core.quiescence.announced(|| {
+            serve(&mut || core.is_quiescent());
+            core.settle(core.local());
+        });
+    }
+    core.quiescence.wait(deadline(timeout), || core.is_quiescent())
 }
 
 /// A wait inside an operation could wait for that very operation.

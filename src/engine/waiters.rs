@@ -35,13 +35,7 @@ impl Waiters {
             }
             spin_loop();
         }
-        let this = thread::current();
-        let id = this.id();
-        self.threads.lock().push(this);
-        self.count.fetch_add(1, Relaxed);
-        // Against the fence in `notify`.
-        mutate!("waiter-without-a-fence": (), fence(SeqCst));
-        let outcome = loop {
+        self.announced(|| loop {
             if done() {
                 break true;
             }
@@ -50,7 +44,19 @@ impl Waiters {
                 Some(left) => thread::park_timeout(left),
                 None => thread::park(),
             }
-        };
+        })
+    }
+
+    /// Calls `waiting`, which may park: until it returns the calling thread is unparked whenever the condition may have become true. It
+    /// must look at the condition before it parks.
+    pub fn announced<T>(&self, waiting: impl FnOnce() -> T) -> T {
+        let this = thread::current();
+        let id = this.id();
+        self.threads.lock().push(this);
+        self.count.fetch_add(1, Relaxed);
+        // Against the fence in `notify`.
+        mutate!("waiter-without-a-fence": (), fence(SeqCst));
+        let outcome = waiting();
         self.count.fetch_sub(1, Relaxed);
         self.forget(id);
         outcome

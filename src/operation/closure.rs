@@ -49,6 +49,8 @@ pub struct Vtable {
     pub run: Run,
     /// Drops the closure without running it. Panics of its destructor are swallowed.
     pub discard: unsafe fn(*mut u8),
+    /// Whether the closures of this type take alike, as far as is known: not those of operators and of batches, which are of one type each.
+    pub alike: bool,
 }
 
 /// How to run a stored closure. Neither form unwinds.
@@ -118,15 +120,22 @@ where
     F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
     R: IntoOutcome,
 {
-    pub const VTABLE: &'static Vtable = &Vtable { run: Run::Sync(Self::run), discard: discard::<F> };
+    pub const VTABLE: &'static Vtable = &Vtable { run: Run::Sync(Self::run), discard: discard::<F>, alike: true };
+    const MIXED: &'static Vtable = &Vtable { alike: false, ..*Self::VTABLE };
 
     unsafe fn run(storage: *mut u8, run: &RunContext<'_>) -> Result<(), Fault> {
         // SAFETY: the vtable belongs to the type that was stored.
         let closure: F = unsafe { take(storage) };
-        match catch_unwind(AssertUnwindSafe(|| closure(run).into_outcome())) {
-            Ok(outcome) => outcome.map_err(Fault::failed),
-            Err(payload) => Err(Fault::panicked(payload)),
-        }
+        catch(|| closure(run).into_outcome())
+    }
+}
+
+/// Calls a closure that may fail or unwind.
+#[inline]
+pub fn catch(call: impl FnOnce() -> Result<(), String>) -> Result<(), Fault> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(outcome) => outcome.map_err(Fault::failed),
+        Err(payload) => Err(Fault::panicked(payload)),
     }
 }
 
@@ -137,7 +146,7 @@ impl<G> AsyncBody<G>
 where
     G: FnOnce(&RunContext<'_>, Completion) + Send + 'static,
 {
-    pub const VTABLE: &'static Vtable = &Vtable { run: Run::Async(Self::run), discard: discard::<G> };
+    pub const VTABLE: &'static Vtable = &Vtable { run: Run::Async(Self::run), discard: discard::<G>, alike: false };
 
     unsafe fn run(storage: *mut u8, run: &RunContext<'_>, completion: Completion) -> Result<(), Fault> {
         // SAFETY: the vtable belongs to the type that was stored. The closure is moved out before it is called, because
@@ -154,6 +163,15 @@ where
     R: IntoOutcome,
 {
     SyncBody::<F, R>::VTABLE
+}
+
+/// As [`sync_vtable`], for closures of one type that do all kinds of things: those by which operators and batches are pushed.
+pub fn mixed_vtable<F, R>(_: &F) -> &'static Vtable
+where
+    F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
+    R: IntoOutcome,
+{
+    SyncBody::<F, R>::MIXED
 }
 
 /// The calls for an asynchronous closure, by example.

@@ -3,6 +3,7 @@
 use super::magazine::{Magazine, Stack};
 use super::memory::Memory;
 use super::reclaim::{Epoch, Reclaim};
+use super::running::Running;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::{Block, CLASSES};
 use crate::sync::{AtomicBool, AtomicU64, Ordering::*, MODELLED};
@@ -36,6 +37,8 @@ pub struct Home {
     pub returned: AtomicU64,
     /// The rest of the range of sequence numbers that the owner draws from.
     pub sequences: Cell<std::ops::Range<u64>>,
+    /// What the thread runs inside its outermost push.
+    pub running: Running,
 }
 
 // SAFETY: the cells are touched by the owner only, of which `occupied` allows one at a time.
@@ -65,6 +68,7 @@ impl Home {
             called: AtomicU64::new(0),
             returned: AtomicU64::new(0),
             sequences: Cell::new(0..0),
+            running: Running::new(),
         }
     }
 

@@ -214,9 +214,14 @@ impl Local {
     }
 
     /// Sends home what was collected. For when there is nothing else to do.
+    #[inline]
     pub fn flush(&self) {
         // SAFETY: the cell is this thread's.
-        unsafe { (*self.outgoing.get()).send() }
+        unsafe {
+            if !(*self.outgoing.get()).magazine.is_empty() {
+                (*self.outgoing.get()).send();
+            }
+        }
     }
 
     /// The next number in push order.

@@ -11,4 +11,5 @@ pub mod local;
 pub mod magazine;
 pub mod memory;
 pub mod reclaim;
+pub mod running;
 mod stray;

@@ -5,7 +5,7 @@
 //! reference to a block would claim more than any one thread may.
 
 use super::access::{Access, Mode, Node, Sink, CANCELLED};
-use super::propagate::{grant, send, spend, Own};
+use super::propagate::{grant, send, send_readable, spend, Own};
 use super::state::{Change, State, COMPLETE, READABLE, VOID, WRITABLE};
 use crate::mutants::{mutant, mutate};
 use crate::sync::{AtomicPtr, AtomicU32, Ordering::*};
@@ -17,7 +17,7 @@ pub use super::propagate::complete;
 #[repr(C)]
 pub struct Chain {
     /// The last access enlisted (or one before it, while a linker has not yet swung it). Never null.
-    tail: AtomicPtr<Access>,
+    pub(super) tail: AtomicPtr<Access>,
     /// Whose chain it is. Not used by the protocol: it lies here because every push reads it along with the tail.
     pub tag: Tag,
     /// The access that the variable is born with, complete from the start.
@@ -257,6 +257,8 @@ unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own,
             }
             if first {
                 own.granted += Change::of(mode, State(0), State(flags)).granted as u32;
+            } else if mutate!("readable-sent-late": false, flags == READABLE) {
+                send_readable(access, own, sink);
             } else if flags != 0 {
                 send(access, flags, own, sink);
             }

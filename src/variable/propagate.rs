@@ -3,7 +3,7 @@
 //! `README.md` beside this file explains it ("What follows from a change").
 
 use super::access::{Access, Mode, Node, Sink, CANCELLED};
-use super::state::{Change, State, COMPLETE};
+use super::state::{Change, State, COMPLETE, READABLE, WRITABLE};
 use crate::mutants::mutate;
 use crate::sync::Ordering::*;
 use std::ptr::null_mut;
@@ -52,6 +52,26 @@ pub(super) unsafe fn send<S: Sink>(access: *mut Access, flags: usize, own: &mut 
         let node = (*access).node;
         let old = State((*access).state.fetch_or(flags, AcqRel));
         propagate(node, mode, old, old.with(flags), own, sink);
+    }
+}
+
+/// Sends `R` to an access, unless it has had it.
+///
+/// The one message that nobody waits for: the predecessor, a read that runs, ends without it and sends `R W`. So it may come when
+/// the access has long been granted, complete, and the last of a variable that is lent to a write. It must not add `R` then.
+pub(super) unsafe fn send_readable<S: Sink>(access: *mut Access, own: &mut Own, sink: &mut S) {
+    // SAFETY: as in `send`.
+    unsafe {
+        let mode = (*access).mode;
+        let node = (*access).node;
+        let mut old = State((*access).state.load(Relaxed));
+        // `W` never comes without `R`, but for a loan that has taken it back.
+        while old.0 & (READABLE | WRITABLE) == 0 {
+            match (*access).state.compare_exchange(old.0, old.with(READABLE).0, AcqRel, Relaxed) {
+                Ok(_) => return propagate(node, mode, old, old.with(READABLE), own, sink),
+                Err(now) => old = State(now),
+            }
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The state word of an access: the address of the next access of the same variable, with flags in its low bits.
 //!
 //! A word only ever gains bits, each by one atomic read-modify-write, so for every condition over the bits exactly one
-//! thread sees it become true. That thread owes what the condition demands; [`Change`] says what.
+//! thread sees it become true. That thread owes what the condition demands; [`Change`] says what. The one exception: a word in which
+//! nothing can become true any more but by a next access may lose bits for a while, see [`super::loan`].
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +19,13 @@ pub const COMPLETE: usize = 1 << 2;
 pub const NEXT_READS: usize = 1 << 3;
 /// `V`: there is no next access and never will be: the variable was deleted before this access could be linked.
 pub const VOID: usize = 1 << 4;
+
+/// The last access of a variable on which nothing is pending: complete, and not followed by another.
+pub const IDLE: usize = READABLE | WRITABLE | COMPLETE;
+/// The last access of a variable that is lent to a read: others may read beside it.
+pub const LENT_TO_READ: usize = READABLE;
+/// The last access of a variable that is lent to a write. No other access is writable and not readable.
+pub const LENT_TO_WRITE: usize = WRITABLE;
 
 const FLAGS: usize = READABLE | WRITABLE | COMPLETE | NEXT_READS | VOID;
 
@@ -60,11 +68,18 @@ impl State {
     pub fn passed_on(self, mode: Mode, next: Mode) -> usize {
         if self.has(WRITABLE | COMPLETE) {
             READABLE | WRITABLE
-        } else if mutate!("read-beside-a-write": true, mode == Mode::Read) && next == Mode::Read && self.has(READABLE) {
+        } else if mutate!("read-beside-a-write": true, self.is_read(mode)) && next == Mode::Read && self.has(READABLE) {
             READABLE
         } else {
             0
         }
+    }
+
+    /// Whether an access of mode `mode` that is readable reads: itself, or the operation that it is lent to. A write gets both flags at
+    /// once, so one that is readable only is lent.
+    #[inline]
+    fn is_read(self, mode: Mode) -> bool {
+        mode == Mode::Read || mutate!("loans-to-reads-not-shared": false, !self.has(WRITABLE))
     }
 
     /// Everything before is complete, this is complete, and there is someone to tell (or never will be): all the duties

@@ -1,5 +1,6 @@
 //! A group of workers: where operations are put down, picked up and stolen, and when workers sleep and wake.
 
+use super::guests::Guest;
 use super::inbox::Met;
 use super::post::{Handles, Post};
 use super::seat::Seat;
@@ -47,10 +48,15 @@ pub struct Plan {
     pub cores: Vec<usize>,
 }
 
+/// A bit in [`Group::idle`]: a pusher would run some of what the workers have.
+pub(super) const WANTED: usize = 1 << 31;
+
 /// A group of workers.
 pub struct Group {
     pub(super) plan: Plan,
     pub(super) workers: Box<[Post]>,
+    /// Places for threads that wait and help meanwhile.
+    pub(super) guests: Box<[Guest]>,
     /// The inbox of all, if the plan says so: a place without a worker.
     pub(super) common: Post,
     /// Workers that look for work or sleep.
@@ -73,6 +79,7 @@ impl Group {
     pub fn new(plan: Plan) -> Group {
         Group {
             workers: (0..plan.workers).map(|_| Post::new()).collect(),
+            guests: Group::seats(),
             common: Post::new(),
             idle: CachePadded::new(AtomicUsize::new(0)),
             sleeping: CachePadded::new(AtomicUsize::new(0)),
@@ -208,5 +215,6 @@ impl Group {
                 return;
             }
         }
+        let _ = self.guests.iter().any(Guest::wake);
     }
 }

@@ -128,6 +128,12 @@ impl Inbox {
         self.head.load(Acquire) == ASLEEP
     }
 
+    /// For the child of a `fork`, whose threads are gone: nothing is there, and the owner is not either.
+    #[cfg(all(unix, not(any(loom, shuttle))))]
+    pub fn reset(&self) {
+        self.head.store(BUSY, Relaxed);
+    }
+
     fn become_state(&self, from: *mut Block, to: *mut Block) -> bool {
         // AcqRel: who wakes a sleeper passes on what it has seen; who falls asleep has left everything in order.
         self.head.compare_exchange(from, to, AcqRel, Relaxed).is_ok()

@@ -6,6 +6,7 @@
 
 pub mod affinity;
 pub mod group;
+mod guests;
 pub mod inbox;
 mod post;
 pub mod queue;

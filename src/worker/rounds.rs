@@ -1,12 +1,12 @@
 //! What the workers of a group do: run what they have, look for more, steal, sleep; and what a guest does that helps them.
 
-use super::group::{Group, IdlePolicy};
+use super::group::{Group, IdlePolicy, WANTED};
 use super::post::Post;
 use super::queue::{Key, Queue};
 use super::seat::Seat;
 use super::{affinity, Host};
 use crate::mutants::{mutant, mutate};
-use crate::operation::block::Block;
+use crate::operation::block::{Block, NOTE_SHORT};
 use crate::sync::{fence, spin_loop, thread, Ordering::*, MODELLED};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -16,6 +16,9 @@ const POLL: u32 = 16;
 /// Rounds of looking for work, the first of them without yielding the core, before a worker parks.
 const LOOKS: u32 = 3000;
 const LOOKS_AWAKE: u32 = 2000;
+
+/// The most operations that a pusher runs for the workers: a bound on what a push can take.
+const CATCH_UP: usize = 32;
 
 impl Group {
     /// The life of a worker.
@@ -68,7 +71,8 @@ impl Group {
                     continue;
                 };
                 if queue.len() > 0 {
-                    let wanted = self.idle.load(Relaxed) > 0;
+                    let idle = self.idle.load(Relaxed);
+                    let wanted = idle > 0;
                     if laid_out.is_some() && own.surplus.load(Relaxed).is_null() {
                         laid_out = None; // Stolen.
                     }
@@ -76,8 +80,13 @@ impl Group {
                     if laid_out.is_none() && (wanted || self.workers.len() > 1) {
                         if let Some((list, best)) = share(&mut queue, wanted) {
                             laid_out = Some(best);
-                            // Release: the operations go to the thief as we see them.
-                            own.surplus.store(list, Release);
+                            // Release: the operations go to the thief as we see them. Acquire: a pusher may have put something back.
+                            let back = own.surplus.swap(list, AcqRel);
+                            // SAFETY: taken, so ours.
+                            unsafe { queue.add_list(back) };
+                            if idle & WANTED != 0 {
+                                self.idle.fetch_and(!WANTED, Relaxed);
+                            }
                             // Whether anybody wanted it when we looked or not: that was before.
                             self.wake_one();
                         }
@@ -161,11 +170,24 @@ impl Group {
     }
 
     fn has_work(&self) -> bool {
-        !self.common.inbox.peek().is_null()
-            || self
-                .workers
-                .iter()
-                .any(|worker| !worker.inbox.peek().is_null() || !worker.surplus.load(Relaxed).is_null())
+        !self.first_waiting().is_null()
+    }
+
+    /// An operation that somebody could take, null if there is none.
+    pub(super) fn first_waiting(&self) -> *mut Block {
+        let common = self.common.inbox.peek();
+        if !common.is_null() {
+            return common;
+        }
+        let first = |worker: &Post| {
+            let surplus = worker.surplus.load(Relaxed);
+            if surplus.is_null() {
+                worker.inbox.peek()
+            } else {
+                surplus
+            }
+        };
+        self.workers.iter().map(first).find(|first| !first.is_null()).unwrap_or(null_mut())
     }
 
     /// Takes what another worker laid out, or what lies in an inbox whose owner does not come for it.
@@ -201,13 +223,52 @@ impl Group {
         null_mut()
     }
 
+    /// Runs some of the short operations that a worker has laid out, and leaves the others there: no more than [`CATCH_UP`], and not what they
+    /// make ready. If nothing is laid out, asks for it, for the next time. Says whether it ran any.
+    pub fn catch_up<H: Host>(&self, host: &Arc<H>) -> bool {
+        let taken = self.workers.iter().map(|post| (post, post.take_surplus())).find(|(_, list)| !list.is_null());
+        let Some((post, mut list)) = taken else {
+            if self.idle.load(Relaxed) & WANTED == 0 {
+                self.idle.fetch_or(WANTED, Relaxed);
+            }
+            return false;
+        };
+        let mut short = [null_mut::<Block>(); CATCH_UP];
+        let mut count = 0;
+        // SAFETY: the list is ours.
+        while count < CATCH_UP && !list.is_null() && unsafe { (*list).notes } & NOTE_SHORT != 0 {
+            short[count] = list;
+            count += 1;
+            // SAFETY: as above.
+            list = unsafe { (*list).link };
+        }
+        if !list.is_null() {
+            // Release: as when it was laid out. If something else lies there by now, the rest goes to an inbox.
+            match post.surplus.compare_exchange(null_mut(), list, Release, Relaxed) {
+                Ok(_) => self.wake_one(),
+                // SAFETY: still ours. Urgent: it is not known what is in it.
+                Err(_) => unsafe { self.give_back(list, true) },
+            }
+        }
+        for block in &short[..count] {
+            // SAFETY: taken, so ours.
+            unsafe { host.run(*block, None) };
+        }
+        count > 0
+    }
+
     /// Lets the calling thread run operations of this group while `go_on` says so; returns whether it ran any. What it has
     /// taken and not run goes back.
-    pub fn help<H: Host>(&self, host: &Arc<H>, mut go_on: impl FnMut() -> bool) -> bool {
+    pub fn help<H: Host>(&self, host: &Arc<H>, go_on: impl FnMut() -> bool) -> bool {
         let first = self.steal_any();
-        if first.is_null() {
-            return false;
+        if !first.is_null() {
+            self.run_list(host, first, go_on);
         }
+        !first.is_null()
+    }
+
+    /// Runs a list of operations, and what they make ready, for as long as `go_on`; gives back the rest.
+    fn run_list<H: Host>(&self, host: &Arc<H>, first: *mut Block, mut go_on: impl FnMut() -> bool) {
         Seat::new(self).occupy(|seat| {
             // SAFETY: stolen, so ours.
             unsafe { seat.queue.borrow_mut().add_list(first) };
@@ -215,12 +276,12 @@ impl Group {
                 let mut queue = seat.queue.borrow_mut();
                 let Some(block) = queue.pop() else { break };
                 // A guest keeps no more from the workers than they keep from each other.
-                let spare = if self.idle.load(Relaxed) > 0 { share(&mut queue, true) } else { None };
+                let spare = if self.idle.load(Relaxed) & !WANTED > 0 { share(&mut queue, true) } else { None };
                 drop(queue);
                 // SAFETY: the queue held them for us.
                 unsafe {
                     if let Some((list, best)) = spare {
-                        self.give_back(list, best);
+                        self.give_back(list, best.0 != 0);
                     }
                     host.run(block, None);
                 }
@@ -228,21 +289,20 @@ impl Group {
             let rest = seat.queue.borrow_mut().split_off(0);
             if let Some((list, best)) = rest {
                 // SAFETY: the queue held them for us.
-                unsafe { self.give_back(list, best) };
+                unsafe { self.give_back(list, best.0 != 0) };
             }
         });
-        true
     }
 
     /// Hands a list to the workers.
-    unsafe fn give_back(&self, list: *mut Block, best: Key) {
+    unsafe fn give_back(&self, list: *mut Block, urgent: bool) {
         let mut last = list;
         // SAFETY: the list is ours until it is delivered.
         unsafe {
             while !(*last).link.is_null() {
                 last = (*last).link;
             }
-            self.deliver(list, last, None, best.0 != 0);
+            self.deliver(list, last, None, urgent);
         }
     }
 

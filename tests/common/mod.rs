@@ -18,6 +18,9 @@ pub fn builders() -> Vec<Builder> {
         workers(Kind::Pooled, 3),
         workers(Kind::PerDevice, 1),
         workers(Kind::PerDevice, 3),
+        // Almost everything runs inside its push, if it can.
+        workers(Kind::Pooled, 2).inline_below(Duration::from_millis(1)),
+        workers(Kind::PerDevice, 1).inline_below(Duration::from_millis(1)),
     ]
 }
 

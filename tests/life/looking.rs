@@ -1,7 +1,7 @@
 //! Looking at a running engine: timeouts, the graph, warnings.
 
 use crate::common::*;
-use seriatim::{Engine, ErrorKind, Kind, Variable};
+use seriatim::{Engine, ErrorKind, Kind, RunContext, Variable};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::Arc;
 use std::time::Duration;
@@ -157,4 +157,31 @@ fn a_pin_that_fails_is_a_warning_and_no_more() {
     assert_eq!(pinned(Kind::Pooled, true, &[1023]), Vec::<String>::new());
     assert_eq!(pinned(Kind::Naive, true, &[1023]), Vec::<String>::new());
     assert_eq!(ran.load(SeqCst), 100);
+}
+
+#[test]
+fn what_runs_inside_a_push_is_named_although_it_has_no_block() {
+    let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+    let [x, y] = [engine.new_variable(), engine.new_variable()];
+    let (begun, beginning) = std::sync::mpsc::channel();
+    let (end, ending) = std::sync::mpsc::channel::<()>();
+    let theirs = engine.clone();
+    let other = std::thread::spawn(move || {
+        let body = move |_: &RunContext<'_>| {
+            begun.send(()).unwrap();
+            let _ = ending.recv();
+        };
+        theirs.op("inside").writes([x]).push(body).unwrap();
+    });
+    beginning.recv().unwrap();
+    engine.op("behind").reads([x]).writes([y]).push(|_| ()).unwrap();
+    let error = engine.wait_for_var_timeout(x, Duration::from_millis(1)).unwrap_err().to_string();
+    assert!(error.contains("running 'inside'") && error.contains("behind it 'behind'"), "{error}");
+    assert!(engine.dump_dot().contains("'inside'"));
+    let error = engine.wait_for_var_timeout(y, Duration::from_millis(1)).unwrap_err().to_string();
+    assert!(error.contains("pending 'behind' #") && error.contains("while 'inside' #"), "{error}");
+    drop(end);
+    other.join().unwrap();
+    engine.wait_for_all().unwrap();
+    assert!(!engine.dump_dot().contains("'inside'"));
 }

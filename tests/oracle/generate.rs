@@ -30,6 +30,7 @@ pub fn random(seed: u64) -> Program {
         waiters_help: r.chance(60),
         bound: r.pick(&[0, 0, 0, 3, 50]),
         when_full: r.pick(&[WhenFull::Block, WhenFull::Help, WhenFull::WouldBlock]),
+        inline_below: r.pick(&[0, 0, 300, 1_000_000]),
         variables: r.pick(&[1, 2, 3, 5, 8, 16, 40, 100]),
         watched: r.chance(5),
     };
@@ -107,14 +108,16 @@ pub fn small() -> impl Strategy<Value = Program> {
         any::<bool>(),
         select(&[0usize, 0, 1, 4][..]),
         select(&[WhenFull::Block, WhenFull::Help, WhenFull::WouldBlock][..]),
+        select(&[0, 300, 1_000_000][..]),
     );
-    let shape = shape.prop_map(|(kind, workers, waiters_help, bound, when_full)| Shape {
+    let shape = shape.prop_map(|(kind, workers, waiters_help, bound, when_full, inline_below)| Shape {
         kind,
         workers,
         idle: IdlePolicy::default(),
         waiters_help,
         bound,
         when_full,
+        inline_below,
         variables: VARIABLES,
         watched: false,
     });

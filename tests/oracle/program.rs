@@ -1,6 +1,7 @@
 //! Programs for the oracle: what several threads push, wait for and delete, on which engine.
 
 use seriatim::{Engine, IdlePolicy, Kind, Property, WhenFull};
+use std::time::Duration;
 
 /// A program.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct Shape {
     pub waiters_help: bool,
     pub bound: usize,
     pub when_full: WhenFull,
+    /// In nanoseconds.
+    pub inline_below: u64,
     pub variables: usize,
     /// Whether one more thread draws the graph all the time.
     pub watched: bool,
@@ -84,6 +87,7 @@ impl Shape {
     pub fn engine(&self) -> Engine {
         let builder = Engine::builder().kind(self.kind).cpu_workers(self.workers).priority_workers(2).idle(self.idle);
         let builder = builder.bound(self.bound).when_full(self.when_full).waiters_help(self.waiters_help);
+        let builder = builder.inline_below(Duration::from_nanos(self.inline_below));
         builder.build().expect("the settings are valid")
     }
 }

@@ -116,6 +116,7 @@ pub struct Shape {
     waiters_help: bool,
     bound: usize,
     pub when_full: WhenFull,
+    inline: bool,
     /// Whether it is stopped and started all the while.
     pub stops: bool,
     pushers: usize,
@@ -130,6 +131,7 @@ impl Shape {
             waiters_help: random.chance(50),
             bound: random.pick(&[0, 0, 5]),
             when_full: random.pick(&[WhenFull::Block, WhenFull::Help, WhenFull::WouldBlock]),
+            inline: random.chance(30),
             stops: number % 4 == 3,
             pushers: random.between(1, 3),
         }
@@ -138,7 +140,8 @@ impl Shape {
     pub fn engine(self) -> Engine {
         let builder = Engine::builder().kind(self.kind).cpu_workers(self.workers).priority_workers(2).idle(self.idle);
         let builder = builder.waiters_help(self.waiters_help).bound(self.bound).when_full(self.when_full);
-        builder.bulk_size(4).build().expect("the settings are valid")
+        let below = if self.inline { Duration::from_millis(1) } else { Duration::ZERO };
+        builder.inline_below(below).bulk_size(4).build().expect("the settings are valid")
     }
 }
 

@@ -17,6 +17,9 @@ pub use foreign::directory as foreign_directory;
 
 use crate::program::Program;
 
+/// What the entrants of the mode `inline` take to be a short operation.
+const INLINE_BELOW: Duration = Duration::from_nanos(300);
+
 /// Something that runs programs.
 pub trait Runner {
     /// Makes what `program` needs and may be made beforehand: variables, and operators or graphs where those are used.
@@ -68,6 +71,8 @@ pub struct Entrant {
 #[derive(Clone, Copy, Debug)]
 enum What {
     Ours(Kind),
+    /// The per-device engine that runs short operations inside their pushes.
+    OursInline,
     Baseline,
     Rayon,
     Tokio,
@@ -122,7 +127,10 @@ impl Entrant {
     /// If it is not to be had here; says how to get it.
     pub fn start(&self) -> Result<Box<dyn Runner>, String> {
         Ok(match self.what {
-            What::Ours(kind) => Box::new(ours::Seriatim::start(kind, self.workers, self.style)?),
+            What::Ours(kind) => Box::new(ours::Seriatim::start(kind, self.workers, Duration::ZERO, self.style)?),
+            What::OursInline => {
+                Box::new(ours::Seriatim::start(Kind::PerDevice, self.workers, INLINE_BELOW, self.style)?)
+            }
             What::Baseline => Box::new(mutexed::Mutexed::start(self.workers, self.style)),
             What::Rayon => Box::new(crates::Rayon::start(self.workers)?),
             What::Tokio => Box::new(crates::Tokio::start(self.workers)?),
@@ -153,6 +161,11 @@ fn ours(workers: &[usize]) -> Vec<Entrant> {
         entrants.push(new(Kind::Pooled, "pooled", Style::Dynamic, *count, true));
         for style in [Style::Dynamic, Style::Operators, Style::Batches] {
             entrants.push(new(Kind::PerDevice, "per-device", style, *count, true));
+        }
+    }
+    for count in workers {
+        for style in [Style::Dynamic, Style::Operators] {
+            entrants.push(Entrant::new(What::OursInline, "seriatim", "inline", style, *count, true));
         }
     }
     entrants

@@ -2,6 +2,8 @@
 
 use seriatim::{Context, Engine, Error, Kind, Name, Operator, Property, Variable};
 
+use std::time::Duration;
+
 use super::accesses::{distinct, Accesses};
 use super::{Runner, Style};
 use crate::program::Program;
@@ -21,8 +23,9 @@ struct Prepared {
 }
 
 impl Seriatim {
-    pub(super) fn start(kind: Kind, workers: usize, style: Style) -> Result<Seriatim, String> {
-        let engine = Engine::builder().kind(kind).cpu_workers(workers).build().map_err(|error| error.to_string())?;
+    pub(super) fn start(kind: Kind, workers: usize, inline_below: Duration, style: Style) -> Result<Seriatim, String> {
+        let builder = Engine::builder().kind(kind).cpu_workers(workers).inline_below(inline_below);
+        let engine = builder.build().map_err(|error| error.to_string())?;
         Ok(Seriatim::on(engine, style))
     }
 

@@ -1,0 +1,159 @@
+//! Guests: threads that wait for something and work for the group until they have it.
+//!
+//! A guest with nothing to run looks about like a worker, and sleeps like one: at a place of its own, where whoever lays out work finds it. Nothing is
+//! delivered there, so its inbox holds no more than the guest's state.
+
+use super::group::Group;
+use super::inbox::Inbox;
+use super::Host;
+use crate::lock::Lock;
+use crate::mutants::mutate;
+use crate::sync::thread::Thread;
+#[cfg(all(unix, not(any(loom, shuttle))))]
+use crate::sync::MutexGuard;
+use crate::sync::{fence, looks, spin_loop, thread, AtomicBool, Ordering::*, MODELLED};
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// How many threads can be guests of a group at once. More only wait.
+const SEATS: usize = if MODELLED { 1 } else { 16 };
+/// Rounds that a guest looks for work before it sleeps, and how many of them it does not yield its core.
+const LOOKS: u32 = looks(2000);
+const LOOKS_AWAKE: u32 = 1000;
+
+/// A place for a guest.
+pub struct Guest {
+    /// What others can see of the guest: whether it sleeps. Nothing is ever delivered here.
+    inbox: Inbox,
+    taken: AtomicBool,
+    /// Who sits here. Never waited for: the guest sets it before it falls asleep, and one thread at most has then woken it.
+    thread: Lock<Option<Thread>>,
+}
+
+impl Guest {
+    /// Wakes the guest, if it sleeps; says whether it did.
+    pub(super) fn wake(&self) -> bool {
+        let woken = self.inbox.is_asleep() && self.inbox.wake();
+        if woken {
+            // Should another guest sit here by now, it only looks around once more.
+            if let Some(thread) = &*self.thread.lock() {
+                thread.unpark();
+            }
+        }
+        woken
+    }
+}
+
+/// Frees the seat however the guest leaves.
+struct Sitting<'a>(&'a Group, &'a Guest);
+
+impl Group {
+    pub(super) fn seats() -> Box<[Guest]> {
+        (0..SEATS)
+            .map(|_| Guest { inbox: Inbox::new(), taken: AtomicBool::new(false), thread: Lock::default() })
+            .collect()
+    }
+
+    /// Works for the group until `done`. `go_on` is asked before each operation: `false` gives back the row that was taken. Who makes `done`
+    /// true unparks the thread.
+    ///
+    /// Returns at once if the group has no threads or no free seat.
+    pub fn serve<H: Host>(&self, host: &Arc<H>, go_on: &mut dyn FnMut() -> bool, done: &mut dyn FnMut() -> bool) {
+        if done() || !self.is_started() {
+            return;
+        }
+        // Acquire: pairs with the release of whoever sat there before.
+        let free = |guest: &&Guest| !guest.taken.load(Relaxed) && !guest.taken.swap(true, Acquire);
+        let Some(guest) = self.guests.iter().find(free) else { return };
+        let _sitting = Sitting(self, guest);
+        while !done() {
+            if !self.help(host, &mut *go_on) {
+                host.idle();
+                self.look_out(guest, done);
+            }
+        }
+    }
+
+    /// Returns when there may be something to run, or when `done`.
+    fn look_out(&self, guest: &Guest, done: &mut dyn FnMut() -> bool) {
+        // Who has more than it can run lays it out for us.
+        self.idle.fetch_add(1, Relaxed);
+        let mut seen = null_mut();
+        for look in 0.. {
+            if done() {
+                break;
+            }
+            let first = self.first_waiting();
+            // What has just come to a worker that looks for it is the worker's; what is still there the next time is not.
+            if !first.is_null() && (first == seen || MODELLED) {
+                break;
+            }
+            seen = first;
+            if look >= LOOKS {
+                self.rest(guest, done);
+                break;
+            }
+            if look < LOOKS_AWAKE {
+                spin_loop();
+            } else {
+                thread::yield_now();
+            }
+        }
+        self.idle.fetch_sub(1, Relaxed);
+    }
+
+    /// Sleeps until there may be something to run, or until `done`. As [`Group::sleep`].
+    #[cold]
+    fn rest(&self, guest: &Guest, done: &mut dyn FnMut() -> bool) {
+        *guest.thread.lock() = Some(thread::current());
+        let inbox = &guest.inbox;
+        if !inbox.start_looking() || !inbox.fall_asleep() {
+            return;
+        }
+        self.sleeping.fetch_add(1, Relaxed);
+        // Against the fence in `wake_one`, as for workers.
+        mutate!("guest-without-a-fence": (), fence(SeqCst));
+        if mutate!("guest-does-not-look-again": false, !self.first_waiting().is_null()) || done() {
+            inbox.wake();
+        }
+        while inbox.is_asleep() {
+            thread::park();
+            if done() {
+                inbox.wake();
+            }
+        }
+        self.sleeping.fetch_sub(1, Relaxed);
+        let _ = inbox.stop_looking();
+    }
+
+    /// The locks of the seats, for a thread that forks.
+    #[cfg(all(unix, not(any(loom, shuttle))))]
+    pub fn guest_locks(&self) -> impl Iterator<Item = MutexGuard<'_, Option<Thread>>> {
+        self.guests.iter().map(|guest| guest.thread.lock())
+    }
+
+    /// For the child of a `fork`, where no guest is.
+    #[cfg(all(unix, not(any(loom, shuttle))))]
+    pub fn forget_guests(&self) {
+        for guest in &self.guests {
+            if guest.taken.load(Relaxed) {
+                guest.inbox.reset();
+                guest.taken.store(false, Relaxed);
+            }
+        }
+        self.idle.store(0, Relaxed);
+        self.sleeping.store(0, Relaxed);
+    }
+}
+
+impl Drop for Sitting<'_> {
+    fn drop(&mut self) {
+        let Sitting(group, guest) = *self;
+        // Release: pairs with whoever sits down next.
+        guest.taken.store(false, Release);
+        // Who woke us may have meant somebody who stays.
+        if !group.first_waiting().is_null() {
+            group.wake_one();
+        }
+    }
+}
