@@ -37,6 +37,8 @@ pub struct Home {
     pub returned: AtomicU64,
     /// The rest of the range of sequence numbers that the owner draws from.
     pub sequences: Cell<std::ops::Range<u64>>,
+    /// Blocks that came back on this thread since they were last sorted.
+    kept: Cell<usize>,
     /// What the thread runs inside its outermost push.
     pub running: Running,
 }
@@ -68,6 +70,7 @@ impl Home {
             called: AtomicU64::new(0),
             returned: AtomicU64::new(0),
             sequences: Cell::new(0..0),
+            kept: Cell::new(0),
             running: Running::new(),
         }
     }
@@ -111,6 +114,7 @@ impl Home {
         unsafe {
             let shelf = &mut (*self.private.get())[usize::from((*block).class)];
             shelf.limbo.push(block);
+            self.kept.set(self.kept.get() + 1);
         }
     }
 
@@ -122,6 +126,20 @@ impl Home {
     /// The stock has run dry: collect what has come back, or fetch a magazine, or make one.
     #[cold]
     unsafe fn refill(&self, class: u8, memory: &Memory, handle: &<Epoch as Reclaim>::Handle) -> *mut Block {
+        // SAFETY: passed on.
+        unsafe { self.collect(class, memory, handle) };
+        // SAFETY: the caller is the owner; nothing below calls back into this home's private part.
+        let shelf = unsafe { &mut (*self.private.get())[usize::from(class)] };
+        loop {
+            if let Some(block) = shelf.stock.pop() {
+                return block;
+            }
+            shelf.stock.append(memory.fetch(class));
+        }
+    }
+
+    /// Makes a stock of what has come back, as far as it may be used again, and gives what is too much of it to the depot.
+    unsafe fn collect(&self, class: u8, memory: &Memory, handle: &<Epoch as Reclaim>::Handle) {
         let index = usize::from(class);
         // SAFETY: the caller is the owner; nothing below calls back into this home's private part.
         let shelf = unsafe { &mut (*self.private.get())[index] };
@@ -144,12 +162,23 @@ impl Home {
                 memory.put_away(class, std::mem::replace(&mut left, Magazine::new()));
             }
         }
-        loop {
-            if let Some(block) = shelf.stock.pop() {
-                return block;
-            }
-            shelf.stock.append(memory.fetch(class));
-        }
+    }
+
+    /// Whether so many blocks have come back since the last time that [`Home::tidy`] is worth it.
+    #[inline]
+    pub fn is_untidy(&self) -> bool {
+        self.kept.get() > KEEP
+    }
+
+    /// Does what [`Home::allocate`] does when a stock is dry, for a thread that frees blocks and needs none.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    pub unsafe fn tidy(&self, memory: &Memory, handle: &<Epoch as Reclaim>::Handle) {
+        self.kept.set(0);
+        // SAFETY: passed on.
+        (0..CLASSES as u8).for_each(|class| unsafe { self.collect(class, memory, handle) });
     }
 
     /// Sends spent blocks to the safe stack once nobody can look at them any more.

@@ -213,13 +213,17 @@ impl Local {
         unsafe { Epoch::defer(&self.pin(), reuse) }
     }
 
-    /// Sends home what was collected. For when there is nothing else to do.
+    /// Sends home what was collected, and hands on what is too much. For when there is nothing else to do.
     #[inline]
     pub fn flush(&self) {
         // SAFETY: the cell is this thread's.
         unsafe {
             if !(*self.outgoing.get()).magazine.is_empty() {
                 (*self.outgoing.get()).send();
+            }
+            // The caller has ended operations: it is not in the middle of looking at tails. What it has borrowed is not spent.
+            if self.home().is_untidy() {
+                self.home().tidy(&self.memory, self.handle());
             }
         }
     }
