@@ -12,6 +12,8 @@ mod ending;
 mod looking;
 #[path = "life/order.rs"]
 mod order;
+#[path = "life/placement.rs"]
+mod placement;
 #[path = "life/sizes.rs"]
 mod sizes;
 #[path = "life/stopping.rs"]

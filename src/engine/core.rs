@@ -215,7 +215,7 @@ impl Core {
                 Run::Sync(call) => {
                     // Waits and deletions are none of the user's usual work.
                     let outcome =
-                        if notes == 0 { self.costs.measure(body, || call(storage, &run)) } else { call(storage, &run) };
+                        if always { call(storage, &run) } else { self.costs.measure(body, || call(storage, &run)) };
                     leave(local);
                     self.end(local, block, outcome, inherited, false, started, worker);
                 }
