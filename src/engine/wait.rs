@@ -182,10 +182,9 @@ pub fn drain(core: &Arc<Core>, timeout: Option<Duration>) -> bool {
         return true;
     }
     if timeout.is_none() && core.settings.waiters_help && may_help() && core.state.load(Relaxed) & STOPPED == 0 {
-        // What is run is in flight, so that a row need not ask whether all is over.
-        let serve = |done: &mut dyn FnMut() -> bool| core.dispatch.serve(core, &mut || true, done);
         core.quiescence.announced(|| {
-            serve(&mut || core.is_quiescent());
+            // What is run is in flight, so that a row need not ask whether all is over.
+            core.dispatch.serve(core, &mut || true, &mut || core.is_quiescent());
             core.settle(core.local());
         });
     }

@@ -2,7 +2,8 @@
 //!
 //! A [`group::Group`] is a set of workers that serve the same kind of operation. Each has an [`inbox::Inbox`], into which
 //! any thread pushes, and a private [`queue::Queue`] ordered by priority and push order. A worker with more than it
-//! can run lays the rest out for others to steal; one with nothing to do spins, then parks.
+//! can run lays the rest out for others to steal; one with nothing to do spins, then parks. Threads that wait for something are
+//! guests meanwhile, and do the same.
 
 pub mod affinity;
 pub mod group;
