@@ -180,6 +180,11 @@ impl Stamp {
         Stamp(u64::from(home) << Stamp::SEQUENCE | sequence & ((1 << Stamp::SEQUENCE) - 1))
     }
 
+    /// Its number in the order of pushes.
+    pub fn sequence(self) -> u64 {
+        self.0 & ((1 << Stamp::SEQUENCE) - 1)
+    }
+
     fn is_before(self, other: Stamp) -> bool {
         let (home, others) = (self.0 >> Stamp::SEQUENCE, other.0 >> Stamp::SEQUENCE);
         home != 0 && home == others && self.0 < other.0

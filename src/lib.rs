@@ -29,11 +29,12 @@
 #![deny(missing_docs)]
 #![cfg_attr(any(loom, shuttle), allow(missing_docs, dead_code, clippy::declare_interior_mutable_const))]
 
-// Imports point one way: engine → worker → pool → operation, variable → sync.
+// Imports point one way: engine → worker → pool → operation, variable → sync; and engine → graph → sync.
 mod data;
 mod device;
 mod engine;
 mod error;
+mod graph;
 mod lock;
 mod mutants;
 mod operation;
@@ -46,7 +47,8 @@ mod worker;
 pub use data::{Data, Ref, RefMut};
 pub use device::{Context, Device};
 pub use engine::{
-    Batch, Builder, Engine, IdlePolicy, Kind, MemberBuilder, OperationBuilder, Operator, Settings, Variable, WhenFull,
+    Batch, Builder, Capture, CaptureBuilder, Engine, Graph, IdlePolicy, Kind, MemberBuilder, OperationBuilder,
+    Operator, Parameter, Settings, Variable, WhenFull,
 };
 pub use error::{Error, ErrorKind};
 pub use operation::closure::IntoOutcome;
@@ -66,6 +68,7 @@ pub fn locks_taken() -> usize {
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]
 pub mod internals {
+    pub use crate::graph::{edges, lanes, partition, plan};
     pub use crate::operation::block;
     pub use crate::pool::{home, local, magazine, memory, reclaim};
     pub use crate::sync::thread;

@@ -179,6 +179,11 @@ impl Core {
     pub unsafe fn execute(self: &Arc<Self>, local: &Local, block: *mut Block, worker: Option<usize>) {
         // SAFETY: the operation is ours until it ends. After the call of an asynchronous closure the block is not touched.
         unsafe {
+            let body = &*(*block).body;
+            if let Run::Part(call) = body.run {
+                call(Block::closure(block), worker);
+                return;
+            }
             Block::enter(block, RUNNING);
             let state = self.state.load(Relaxed);
             let notes = (*block).notes;
@@ -188,13 +193,12 @@ impl Core {
             // A cancelled operation has no claim on its variables, and may not look at their marks.
             let inherited = if !cancelled && state & FAILED != 0 { self.inherited(block) } else { None };
             let started = self.profiler.time_if(notes & NOTE_PROFILED != 0);
-            let always = notes & (NOTE_WAIT | NOTE_DELETE) != 0;
+            let always = notes & (NOTE_WAIT | NOTE_DELETE | NOTE_GRAPH) != 0;
             let skip = cancelled
                 || !always
                     && (inherited.is_some() && property != Property::NoSkip
                         || state & SHUTDOWN != 0 && property != Property::DeleteVar);
             let storage = Block::closure(block);
-            let body = &*(*block).body;
             if skip {
                 // The closure's destructor is user code as well.
                 enter(local);
@@ -209,11 +213,13 @@ impl Core {
                 worker,
                 nested_threads: self.settings.nested_threads,
                 inherited: inherited.as_ref().map(|failure| (failure, stamp(block))),
+                graph: 0,
+                pushed: (notes & NOTE_GRAPH != 0).then(|| (stamp(block), pushed_at(block))),
             };
             enter(local);
             match body.run {
                 Run::Sync(call) => {
-                    // Waits and deletions are none of the user's usual work.
+                    // Waits, deletions and graphs are none of the user's usual work.
                     let outcome =
                         if always { call(storage, &run) } else { self.costs.measure(body, || call(storage, &run)) };
                     leave(local);
@@ -235,6 +241,8 @@ impl Core {
                         self.record(fault, name, sequence);
                     }
                 }
+                // Above.
+                Run::Part(_) => {}
             }
         }
     }
@@ -282,7 +290,8 @@ impl Core {
                 Err(fault) => Some(self.record(fault, (*block).name, (*block).sequence)),
             };
             let count = (*block).node.count;
-            if !cancelled {
+            let notes = (*block).notes;
+            if !cancelled && notes & NOTE_GRAPH == 0 {
                 let marks = self.state.load(Relaxed) & FAILED != 0;
                 for index in 0..count {
                     let access = Node::access(block.cast(), index);
@@ -298,7 +307,6 @@ impl Core {
                     }
                 }
             }
-            let notes = (*block).notes;
             if notes & NOTE_PROFILED != 0 {
                 self.profiler.record(Event::of(block, started, worker));
             }
@@ -390,6 +398,18 @@ impl Finish for Core {
             self.end(local, block, outcome, inherited, false, started, worker);
         }
         self.settle(local);
+    }
+}
+
+/// When an operation was pushed, if it is profiled; else 0.
+unsafe fn pushed_at(block: *mut Block) -> u64 {
+    // SAFETY: the operation is ours.
+    unsafe {
+        if (*block).notes & NOTE_PROFILED != 0 {
+            (*block).push_time
+        } else {
+            0
+        }
     }
 }
 

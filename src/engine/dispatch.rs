@@ -21,6 +21,18 @@ pub trait Dispatch: Send + Sync {
     /// The operation is ready, was admitted, and is the caller's to give away.
     unsafe fn submit(&self, core: &Arc<Core>, local: &Local, block: *mut Block, pushed: bool);
 
+    /// Puts a ready operation where another thread finds it: the worker of number `place`, or one that has nothing to do.
+    ///
+    /// # Safety
+    /// As [`Dispatch::submit`].
+    unsafe fn lay_out(&self, core: &Arc<Core>, local: &Local, block: *mut Block, place: usize);
+
+    /// Whether something has come for this worker that should not wait for what it runs.
+    fn is_urgent(&self, worker: usize) -> bool;
+
+    /// Whether something lies where any worker may take it.
+    fn has_work(&self) -> bool;
+
     /// Runs ready operations on the calling thread while `go_on` says so; returns whether it ran any.
     fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool;
 

@@ -78,6 +78,8 @@ impl Failures {
     pub fn take_first(&self) -> Option<Error> {
         let _taking = self.taking.lock();
         let mut failures: Vec<Arc<Failure>> = self.take_all().collect();
+        // Those of one graph have the number of its replay: then the first that was noted.
+        failures.reverse();
         self.count.store(0, Relaxed);
         self.limit.store(PRUNE, Relaxed);
         failures.sort_by_key(|failure| failure.sequence);

@@ -11,8 +11,9 @@ use super::core::{Core, Found, Lends, FAILED, NESTED};
 use super::inside::{enter, leave};
 use super::naive;
 use super::push::{resolve, Claim, Request};
-use crate::error::Fault;
+use crate::error::{Fault, Stamp};
 use crate::mutants::mutate;
+use crate::operation::block::NOTE_GRAPH;
 use crate::operation::context::RunContext;
 use crate::pool::local::Local;
 use crate::pool::reclaim::{Epoch, Reclaim};
@@ -88,6 +89,7 @@ pub fn run(
     // The naive engine's queue of what becomes ready; the others have workers for that.
     let outermost = core.lends == Lends::Always && !local.draining.replace(true);
     let name = request.name.as_str();
+    let graph = request.notes & NOTE_GRAPH != 0;
     let sequence = local.next_sequence();
     let visible = !MODELLED && local.depth.get() == 0;
     if visible {
@@ -100,6 +102,8 @@ pub fn run(
         worker: None,
         nested_threads: core.settings.nested_threads,
         inherited: None,
+        graph: 0,
+        pushed: graph.then(|| (Stamp::new(local.home().number, sequence), 0)),
     };
     enter(local);
     let outcome = call(&run);
@@ -112,7 +116,7 @@ pub fn run(
     }
     let mut found = Found::new(local);
     for held in loans.held() {
-        if !held.reads {
+        if !held.reads && !graph {
             held.slot.step_version();
         }
         // SAFETY: borrowed above, and given back once.

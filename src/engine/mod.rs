@@ -2,6 +2,7 @@
 
 mod batch;
 mod builder;
+mod capture;
 mod claims;
 mod core;
 mod costs;
@@ -10,16 +11,20 @@ mod dispatch;
 mod failures;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 mod fork;
+mod graph;
 mod inline;
 mod inside;
 mod life;
 mod naive;
 mod operation;
 mod operator;
+mod pace;
+mod parameter;
 mod per_device;
 mod pooled;
 mod push;
 mod pushing;
+mod replay;
 mod settings;
 mod variable;
 mod wait;
@@ -28,8 +33,11 @@ mod watching;
 
 pub use batch::{Batch, MemberBuilder};
 pub use builder::Builder;
+pub use capture::{Capture, CaptureBuilder};
+pub use graph::Graph;
 pub use operation::OperationBuilder;
 pub use operator::Operator;
+pub use parameter::Parameter;
 pub use settings::{IdlePolicy, Kind, Settings, WhenFull};
 pub use variable::Variable;
 

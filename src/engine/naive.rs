@@ -47,6 +47,19 @@ impl Dispatch for Naive {
         }
     }
 
+    unsafe fn lay_out(&self, core: &Arc<Core>, local: &Local, block: *mut Block, _: usize) {
+        // SAFETY: passed on.
+        unsafe { self.submit(core, local, block, false) }
+    }
+
+    fn is_urgent(&self, _: usize) -> bool {
+        false
+    }
+
+    fn has_work(&self) -> bool {
+        false
+    }
+
     fn help(&self, _: &Arc<Core>, _: &mut dyn FnMut() -> bool) -> bool {
         false
     }

@@ -2,15 +2,19 @@
 
 #![forbid(unsafe_code)]
 
+use super::capture::detached;
 use super::core::Core;
 use super::costs::Costs;
 use super::inline::{self, Borrowed, Loans};
 use super::push::{lends, push_behind, push_enlisted, resolve, Claim, Request};
+use super::replay::Body;
 use crate::device::Context;
 use crate::error::{Error, ErrorKind};
 use crate::operation::closure::{async_vtable, catch, mixed_vtable, sync_vtable, IntoOutcome, Vtable};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
+use crate::operation::name::Name;
+use crate::operation::property::Property;
 use std::fmt;
 use std::sync::Arc;
 
@@ -81,20 +85,45 @@ impl Operator {
         Ok(Operator(Arc::new(Inner { engine, claims: claims.into(), request, call, costs, body })))
     }
 
+    /// What a capture records of one more use.
+    pub(super) fn captured(&self, core: &Core) -> Result<(Name, Property, &[Claim], Body), Error> {
+        self.check(core)?;
+        let inner = &self.0;
+        let held = Arc::clone(inner);
+        let body = match &inner.call {
+            Call::Sync(_) => Body::Sync(Box::new(move |run| match &held.call {
+                Call::Sync(call) => call(run),
+                Call::Async(_) => Ok(()),
+            })),
+            Call::Async(_) => detached(move |run, completion| {
+                if let Call::Async(call) = &held.call {
+                    call(run, completion);
+                }
+            }),
+        };
+        Ok((inner.request.name, inner.request.property, &inner.claims, body))
+    }
+
+    fn check(&self, core: &Core) -> Result<(), Error> {
+        let inner = &self.0;
+        if inner.engine == core.memory.id {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::ForeignOperator,
+            format!(
+                "operator '{}' belongs to engine {}, not to engine {}: push it to the engine that made it",
+                inner.request.name.as_str(),
+                inner.engine,
+                core.memory.id
+            ),
+        ))
+    }
+
     /// Pushes one more use.
     pub(crate) fn push(&self, core: &Arc<Core>, context: Context, priority: i32) -> Result<(), Error> {
+        self.check(core)?;
         let inner = &self.0;
-        if inner.engine != core.memory.id {
-            return Err(Error::new(
-                ErrorKind::ForeignOperator,
-                format!(
-                    "operator '{}' belongs to engine {}, not to engine {}: push it to the engine that made it",
-                    inner.request.name.as_str(),
-                    inner.engine,
-                    core.memory.id
-                ),
-            ));
-        }
         let request = Request { context, priority, ..inner.request };
         match &inner.call {
             Call::Sync(call) => {

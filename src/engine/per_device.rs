@@ -68,6 +68,19 @@ impl Dispatch for PerDevice {
         }
     }
 
+    unsafe fn lay_out(&self, _: &Arc<Core>, _: &Local, block: *mut Block, place: usize) {
+        // SAFETY: passed on; the property is read while the operation is ours.
+        unsafe { self.group((*block).property).lay_out(block, place) }
+    }
+
+    fn is_urgent(&self, worker: usize) -> bool {
+        self.workers.is_urgent(worker)
+    }
+
+    fn has_work(&self) -> bool {
+        self.workers.has_work()
+    }
+
     fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool {
         self.workers.help(core, &mut *go_on) || self.prioritised.help(core, &mut *go_on)
     }

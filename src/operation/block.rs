@@ -31,6 +31,8 @@ pub const NOTE_DELETE: u8 = 1 << 1;
 pub const NOTE_PROFILED: u8 = 1 << 2;
 /// Its closure is short, so that its pusher runs it if it is ready at once.
 pub const NOTE_SHORT: u8 = 1 << 3;
+/// Runs a graph, which looks after marks and versions itself.
+pub const NOTE_GRAPH: u8 = 1 << 4;
 
 /// Bits of a block's `link` that hold the start of an asynchronous operation, in nanoseconds: three days. The worker's number is above.
 const START_BITS: u32 = 48;

@@ -61,6 +61,8 @@ pub enum Run {
     /// The operation ends when its completion says so; an error here means that the call itself unwound. By then the
     /// block may be another operation's.
     Async(unsafe fn(*mut u8, &RunContext<'_>, Completion) -> Result<(), Fault>),
+    /// A part of an operation: its end ends nothing. On the worker of that number. By the time it returns the block may be in use again.
+    Part(unsafe fn(*mut u8, Option<usize>)),
 }
 
 /// Whether closures of type `F` are stored inside the block.

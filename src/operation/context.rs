@@ -27,6 +27,10 @@ pub struct RunContext<'a> {
     /// The failure that a variable of this operation is marked with, where that does not keep it from running, and when the
     /// operation was pushed.
     pub(crate) inherited: Option<(&'a Arc<Failure>, Stamp)>,
+    /// The graph that it is a part of, whose parameters hold still while it runs: a number of its own for each, 0 for none.
+    pub(crate) graph: u64,
+    /// If it runs a graph: when it was pushed, as a stamp and, if it is profiled, in nanoseconds of the profiler.
+    pub(crate) pushed: Option<(Stamp, u64)>,
 }
 
 impl RunContext<'_> {

@@ -2,6 +2,7 @@
 
 use crate::device::Context;
 use crate::operation::block::Block;
+use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*, MODELLED};
@@ -51,6 +52,23 @@ pub struct Event {
 }
 
 impl Event {
+    /// The event of a part of a graph that ends now. The recorder sets its end.
+    pub fn of_part(run: &RunContext<'_>, property: Property, push: u64, start: u64) -> Event {
+        let (thread, thread_name) = this_thread();
+        Event {
+            name: run.name,
+            property,
+            context: run.context,
+            worker: run.worker,
+            thread,
+            thread_name,
+            push,
+            ready: start,
+            start,
+            end: start,
+        }
+    }
+
     /// The event of an operation that ends now. The recorder sets its end.
     ///
     /// # Safety

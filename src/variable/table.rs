@@ -54,6 +54,11 @@ impl Slot {
         self.version.store(self.version.load(Relaxed) + 1, mutate!("version-stored-relaxed": Relaxed, Release));
     }
 
+    /// As so many steps of the version.
+    pub fn advance_version(&self, writes: u64) {
+        self.version.store(self.version.load(Relaxed) + writes, Release);
+    }
+
     /// The failure that the variable is marked with, taken or not. Only for an access that runs: no write can replace it meanwhile.
     #[inline]
     pub fn mark(&self) -> Option<Arc<Failure>> {

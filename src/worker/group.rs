@@ -182,6 +182,24 @@ impl Group {
         }
     }
 
+    /// Puts a ready operation where another thread finds it: in the inbox of the worker of number `place`, counted round.
+    ///
+    /// # Safety
+    /// As [`Group::submit`].
+    pub unsafe fn lay_out(&self, block: *mut Block, place: usize) {
+        // SAFETY: passed on; the operation is read before it is given away.
+        unsafe {
+            let urgent = (*block).priority != 0;
+            self.deliver(block, block, Some(place), urgent);
+        }
+    }
+
+    /// Whether something has come for a worker that should not wait.
+    pub fn is_urgent(&self, worker: usize) -> bool {
+        let shared = self.plan.shared && self.common.awaits_hurry();
+        shared || self.workers.get(worker).is_some_and(Post::awaits_hurry)
+    }
+
     pub(super) unsafe fn deliver(&self, first: *mut Block, last: *mut Block, preferred: Option<usize>, urgent: bool) {
         let worker = if self.plan.shared {
             &self.common

@@ -44,6 +44,11 @@ impl Post {
         self.urgent.store(true, Release);
     }
 
+    /// Whether something urgent has come that the worker has not looked for yet. Any thread may ask.
+    pub fn awaits_hurry(&self) -> bool {
+        self.urgent.load(Relaxed)
+    }
+
     /// Whether something urgent has come since the last call.
     pub fn is_urgent(&self) -> bool {
         if !self.urgent.load(Relaxed) {

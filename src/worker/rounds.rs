@@ -169,7 +169,8 @@ impl Group {
         self.sleeping.fetch_sub(1, Relaxed);
     }
 
-    fn has_work(&self) -> bool {
+    /// Whether there is an operation that somebody could take.
+    pub fn has_work(&self) -> bool {
         !self.first_waiting().is_null()
     }
 

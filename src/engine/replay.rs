@@ -1,0 +1,531 @@
+//! Running a graph: what a replay does when its turn comes.
+//!
+//! A replay is one operation, which uses all variables of the graph, so nobody else does while it runs: between its own operations the plan keeps
+//! order, and marks and versions of variables may be touched as each of them would by itself. See [`lanes`](crate::graph::lanes).
+
+use super::core::{Core, FAILED, SHUTDOWN};
+use super::inside::{enter, leave};
+use super::pace::Pace;
+use super::push::Claim;
+use super::variable::Variable;
+use crate::device::Context;
+use crate::error::{Failure, Fault, Stamp};
+use crate::graph::lanes::{Alone, Host, Lanes, Rest};
+use crate::mutants::{mutant, mutate};
+use crate::operation::block::Block;
+use crate::operation::closure::{catch, drop_quietly, Run, Vtable};
+use crate::operation::completion::{call, Completion, Finish};
+use crate::operation::context::RunContext;
+use crate::operation::name::Name;
+use crate::operation::property::Property;
+use crate::pool::local::Local;
+use crate::profile::recorder::Event;
+use crate::sync::{AtomicU8, Ordering::*};
+use crate::variable::table::Slot;
+use std::cell::UnsafeCell;
+use std::mem::ManuallyDrop;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Operations of a graph that a thread runs before it does what else it has to do, and before it looks whether something is urgent.
+const TURN: u32 = 256;
+const GLANCE: u32 = 16;
+
+pub type SyncCall = dyn FnMut(&RunContext<'_>) -> Result<(), String> + Send;
+pub type AsyncCall = dyn FnMut(&RunContext<'_>, Completion) + Send;
+
+/// What an operation of a graph does.
+pub enum Body {
+    Sync(Box<SyncCall>),
+    Async(Box<Detached>),
+}
+
+/// An operation that ends later than its call.
+pub struct Detached {
+    pub call: Box<AsyncCall>,
+    /// [`CALLED`], and then [`RETURNED`] or [`ENDED`], whichever comes first: the segment ends with the other.
+    pub stage: AtomicU8,
+    /// How it ended.
+    pub outcome: Result<(), Fault>,
+    /// When it started, and on which worker.
+    pub started: u64,
+    pub worker: Option<usize>,
+}
+
+/// The stages of an asynchronous operation.
+pub const CALLED: u8 = 0;
+const RETURNED: u8 = 1;
+const ENDED: u8 = 2;
+
+/// An operation of a graph.
+pub struct Node {
+    pub body: UnsafeCell<Body>,
+    pub name: Name,
+    pub context: Context,
+    pub property: Property,
+    /// What it uses, a part of [`Inner::uses`].
+    pub uses: Range<u32>,
+}
+
+/// A variable that an operation of a graph uses.
+pub struct Used {
+    /// Alive as long as the engine's memory, which the graph keeps.
+    pub slot: *const Slot,
+    pub writes: bool,
+}
+
+/// Where a lane is handed to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    pub property: Property,
+    pub worker: usize,
+}
+
+/// A graph, ready to be replayed.
+pub struct Inner {
+    pub core: Arc<Core>,
+    /// Tells graphs apart, of whatever engines.
+    pub id: u64,
+    pub name: Name,
+    /// All variables, and the graph's own.
+    pub claims: Box<[Claim]>,
+    /// The graph's own variable, which every replay changes.
+    pub variable: Variable,
+    /// In the order of the plan.
+    pub nodes: Box<[Node]>,
+    pub uses: Box<[Used]>,
+    /// How often a replay changes each variable.
+    pub writes: Box<[(*const Slot, u64)]>,
+    pub lanes: Lanes,
+    /// Of each lane, the block by which it is handed to a thread.
+    pub blocks: Box<[UnsafeCell<Block>]>,
+    pub places: Box<[Place]>,
+    /// The lanes before this one take any operation; those behind it have operations that run elsewhere.
+    pub common: usize,
+    /// Whether any thread may run all of it, in a row.
+    pub plain: bool,
+    /// Of the replay under way.
+    pub replay: UnsafeCell<Replay>,
+}
+
+// SAFETY: nodes, blocks and the replay are touched only by who has them to itself: a replay excludes others by the graph's variable, and within it a
+// node belongs to the runner of its segment's lane, a block to who hands out its lane. Slots are shared, and live as long as the core.
+unsafe impl Sync for Inner {}
+// SAFETY: nothing in it is tied to a thread: closures are `Send`.
+unsafe impl Send for Inner {}
+
+/// A replay. Written by its start; read until its end.
+pub struct Replay {
+    completion: Option<Completion>,
+    stamp: Stamp,
+    /// When it was pushed, if it is profiled; else 0.
+    pushed: u64,
+    priority: i32,
+    pub pace: Pace,
+}
+
+impl Replay {
+    pub fn none() -> Replay {
+        Replay { completion: None, stamp: Stamp::LAST, pushed: 0, priority: 0, pace: Pace::new() }
+    }
+}
+
+/// A thread that runs a part of a graph.
+struct Runner<'a> {
+    graph: &'a Arc<Inner>,
+    core: &'a Arc<Core>,
+    local: &'a Local,
+    context: RunContext<'static>,
+    /// Operations run since the last look at whether something is urgent, and since the turn began.
+    glanced: u32,
+    turn: u32,
+    /// Operations run since the pace was last looked at.
+    paced: u32,
+}
+
+/// The calls of a lane's block.
+pub static LANE: Vtable = Vtable { run: Run::Part(run_lane), discard: ignore, alike: false };
+
+unsafe fn ignore(_: *mut u8) {}
+
+/// Runs the lane that a block stands for.
+unsafe fn run_lane(storage: *mut u8, worker: Option<usize>) {
+    // SAFETY: whoever handed out the block has stored this, and a count of the graph for us.
+    let (graph, lane) = unsafe { storage.cast::<(*const Inner, u32)>().read() };
+    // SAFETY: as above.
+    let graph = ManuallyDrop::new(unsafe { Arc::from_raw(graph) });
+    // SAFETY: the block was handed out because the lane got something to do, and is handed to one thread.
+    let rest = unsafe { work(&graph, lane, worker) };
+    if rest == Rest::Idle {
+        let core = Arc::clone(&graph.core);
+        let local = core.local();
+        // The graph may end here, and its closures are the user's.
+        enter(local);
+        drop_quietly(ManuallyDrop::into_inner(graph));
+        leave(local);
+    } else {
+        // SAFETY: we are still the lane's runner, so its block is ours.
+        unsafe {
+            let block = graph.blocks[lane as usize].get();
+            let local = graph.core.local();
+            graph.core.dispatch.submit(&graph.core, local, block, false);
+        }
+    }
+}
+
+/// Runs a lane for a while.
+///
+/// # Safety
+/// The caller is its runner.
+unsafe fn work(graph: &Arc<Inner>, lane: u32, worker: Option<usize>) -> Rest {
+    let local = graph.core.local();
+    let mut runner = Runner::new(graph, local, worker);
+    enter(local);
+    // SAFETY: by the contract.
+    let rest = unsafe { graph.lanes.work(lane, &mut runner) };
+    leave(local);
+    rest
+}
+
+impl Inner {
+    /// Begins a replay that was pushed as an asynchronous operation.
+    ///
+    /// # Safety
+    /// It is its turn: no other is under way.
+    pub unsafe fn begin(self: &Arc<Self>, run: &RunContext<'_>, priority: i32, completion: Completion) {
+        let (stamp, pushed) = run.pushed.unwrap_or((Stamp::LAST, 0));
+        // SAFETY: by the contract; the runners of the last replay do not look at it any more.
+        unsafe {
+            let replay = &mut *self.replay.get();
+            (replay.completion, replay.stamp, replay.pushed, replay.priority) =
+                (Some(completion), stamp, pushed, priority);
+        }
+        let last = self.common as u32 - 1;
+        let lane = run.worker.map_or(last, |worker| last.min(worker as u32));
+        // SAFETY: as above.
+        unsafe {
+            if self.lanes.begin(lane) && work(self, lane, run.worker) == Rest::Paused {
+                let block = self.lend_block(lane);
+                self.core.dispatch.submit(&self.core, self.core.local(), block, false);
+            }
+        }
+    }
+
+    /// Runs all of it, in a row: for a plain graph whose pusher runs everything.
+    ///
+    /// # Safety
+    /// It is its turn: no other replay is under way.
+    pub unsafe fn run_all(self: &Arc<Self>, run: &RunContext<'_>) {
+        let (stamp, pushed) = run.pushed.unwrap_or((Stamp::LAST, 0));
+        // SAFETY: by the contract.
+        unsafe {
+            let replay = &mut *self.replay.get();
+            (replay.stamp, replay.pushed) = (stamp, pushed);
+            let mut runner = Runner::new(self, self.core.local(), run.worker);
+            for segment in &self.lanes.plan().order {
+                runner.run(*segment);
+            }
+            self.count_writes();
+        }
+    }
+
+    /// Steps the versions of what a replay has changed.
+    fn count_writes(&self) {
+        for (slot, writes) in &self.writes {
+            // SAFETY: slots live as long as the core's memory, and the replay has the variable to itself.
+            unsafe { (**slot).advance_version(*writes) };
+        }
+    }
+
+    /// The block of a lane, made ready to be given to a thread that is to run the lane, with a count of the graph.
+    ///
+    /// # Safety
+    /// A replay is under way, and the caller is the lane's runner or has just become responsible for it.
+    unsafe fn lend_block(self: &Arc<Self>, lane: u32) -> *mut Block {
+        let block = self.blocks[lane as usize].get();
+        // SAFETY: by the contract the block is in no list, and the replay is not written.
+        unsafe {
+            let replay = &*self.replay.get();
+            (*block).priority = replay.priority;
+            (*block).sequence = replay.stamp.sequence();
+            Block::closure(block).cast::<(*const Inner, u32)>().write((Arc::into_raw(Arc::clone(self)), lane));
+        }
+        block
+    }
+
+    /// Hands a lane that has got something to do to a thread.
+    ///
+    /// # Safety
+    /// As [`Inner::lend_block`].
+    unsafe fn hand_out(self: &Arc<Self>, lane: u32) {
+        // SAFETY: passed on.
+        unsafe {
+            let block = self.lend_block(lane);
+            self.core.dispatch.lay_out(&self.core, self.core.local(), block, self.places[lane as usize].worker);
+        }
+    }
+
+    fn uses(&self, node: &Node) -> impl Iterator<Item = (&Slot, bool)> {
+        // SAFETY: slots live as long as the core's memory.
+        self.uses[node.uses.start as usize..node.uses.end as usize]
+            .iter()
+            .map(|used| (unsafe { &*used.slot }, used.writes))
+    }
+
+    /// The failure that an operation finds on its variables.
+    fn inherited(&self, node: &Node, stamp: Stamp) -> Option<Arc<Failure>> {
+        self.uses(node).find_map(|(slot, _)| slot.mark().filter(|failure| failure.concerns(stamp)))
+    }
+
+    /// Marks what an operation changes, with its own failure or the one that it found; clears other marks.
+    fn mark(&self, node: &Node, outcome: Result<(), Fault>, inherited: Option<Arc<Failure>>, stamp: Stamp) {
+        let failure = match outcome {
+            Ok(()) => inherited,
+            Err(fault) => Some(self.core.record(fault, node.name.as_str(), stamp.sequence())),
+        };
+        if self.core.state.load(Relaxed) & FAILED == 0 {
+            return;
+        }
+        for (slot, _) in self.uses(node).filter(|(_, writes)| *writes) {
+            if (failure.is_some() || slot.is_marked()) && !mutant("failures-in-graphs-not-marked") {
+                slot.set_mark(failure.clone());
+            }
+        }
+    }
+}
+
+impl Finish for Inner {
+    unsafe fn finish(self: Arc<Self>, block: *mut Block, outcome: Result<(), Fault>) {
+        // The completion was made with the address of its node.
+        let node = block.cast_const().cast::<Node>();
+        // SAFETY: it points into the nodes.
+        let operation = unsafe { node.offset_from(self.nodes.as_ptr()) } as u32;
+        let segments = &self.lanes.plan().segments;
+        let segment = segments.partition_point(|segment| segment.operations.end <= operation) as u32;
+        // SAFETY: the operation runs and has not ended, so it is this call's; then the lane's, whose runner is told. The replay is under way.
+        unsafe {
+            let Body::Async(detached) = &mut *(*node).body.get() else { return };
+            let detached: *mut Detached = &raw mut **detached;
+            (*detached).outcome = outcome;
+            // AcqRel: the outcome goes to whoever comes second; the next use of the operation comes after both.
+            let returned = (*detached).stage.swap(ENDED, AcqRel) == RETURNED;
+            if (returned || mutant("ended-before-the-call-returns")) && self.lanes.ended(segment) {
+                self.hand_out(segments[segment as usize].lane);
+            }
+        }
+        self.core.settle(self.core.local());
+    }
+}
+
+impl<'a> Runner<'a> {
+    fn new(graph: &'a Arc<Inner>, local: &'a Local, worker: Option<usize>) -> Runner<'a> {
+        let context = RunContext {
+            context: Context::cpu(0),
+            name: "",
+            worker,
+            nested_threads: graph.core.settings.nested_threads,
+            inherited: None,
+            graph: graph.id,
+            pushed: None,
+        };
+        Runner { graph, core: &graph.core, local, context, glanced: 0, turn: 0, paced: 0 }
+    }
+
+    /// The replay under way.
+    ///
+    /// # Safety
+    /// The caller runs a segment of it.
+    unsafe fn replay(&self) -> &'a Replay {
+        // SAFETY: written before the first segment was run, and again only after the last.
+        unsafe { &*self.graph.replay.get() }
+    }
+
+    /// Runs an operation, in a fair world.
+    ///
+    /// # Safety
+    /// Its turn has come, and the caller has its segment.
+    #[inline]
+    unsafe fn run_node(&mut self, node: &Node) -> bool {
+        self.context.name = node.name.as_str();
+        self.context.context = node.context;
+        // Relaxed: a failure that concerns us was noted before we were told that what we wait for is done.
+        let state = self.core.state.load(Relaxed) & (FAILED | SHUTDOWN);
+        // SAFETY: the caller has the node to itself.
+        unsafe {
+            match &mut *node.body.get() {
+                Body::Sync(call) if state == 0 && self.replay().pushed == 0 => {
+                    if let Err(fault) = catch(|| call(&self.context)) {
+                        self.graph.mark(node, Err(fault), None, self.replay().stamp);
+                    }
+                    true
+                }
+                body => self.run_with_care(node, body, state),
+            }
+        }
+    }
+
+    /// Runs an operation that is asynchronous or profiled, or after failures.
+    #[cold]
+    unsafe fn run_with_care(&mut self, node: &Node, body: &mut Body, state: u32) -> bool {
+        let (graph, core) = (self.graph, self.core);
+        // SAFETY: as in `run_node`.
+        let replay = unsafe { self.replay() };
+        let (stamp, pushed) = (replay.stamp, replay.pushed);
+        let inherited = if state & FAILED != 0 { graph.inherited(node, stamp) } else { None };
+        let skip = inherited.is_some() && node.property != Property::NoSkip
+            || state & SHUTDOWN != 0 && node.property != Property::DeleteVar;
+        let started = core.profiler.time_if(pushed != 0);
+        let context =
+            RunContext { inherited: inherited.as_ref().map(|failure| (failure, stamp)), pushed: None, ..self.context };
+        let outcome = match body {
+            _ if skip => Ok(()),
+            Body::Sync(call) => catch(|| call(&context)),
+            Body::Async(detached) => {
+                (detached.started, detached.worker) = (started, context.worker);
+                detached.stage.store(CALLED, Relaxed);
+                let detached: *mut Detached = &raw mut **detached;
+                let engine: Arc<dyn Finish> = Arc::<Inner>::clone(graph);
+                self.local.count_called();
+                // SAFETY: the node runs, and this is its only completion. Nobody calls the closure again before it has returned, though the
+                // operation may end meanwhile, on another thread, which touches no other field than we do.
+                let outcome = unsafe {
+                    let completion = Completion::new(engine, std::ptr::from_ref(node).cast_mut().cast());
+                    call(completion, |completion| ((*detached).call)(&context, completion))
+                };
+                self.local.count_returned();
+                core.quiescence.notify(|| core.is_quiescent());
+                if let Err(fault) = outcome {
+                    core.record(fault, node.name.as_str(), stamp.sequence());
+                }
+                // SAFETY: as above. AcqRel: as in `finish`.
+                let ended = unsafe { (*detached).stage.swap(RETURNED, AcqRel) } == ENDED;
+                if ended {
+                    self.conclude_node(node);
+                }
+                return ended;
+            }
+        };
+        if pushed != 0 && !node.name.as_str().is_empty() {
+            core.profiler.record(Event::of_part(&context, node.property, pushed, started));
+        }
+        graph.mark(node, outcome, inherited, stamp);
+        true
+    }
+}
+
+impl Host for Runner<'_> {
+    #[inline]
+    fn run(&mut self, segment: u32) -> bool {
+        let range = &self.graph.lanes.plan().segments[segment as usize].operations;
+        let mut ended = true;
+        for node in &self.graph.nodes[range.start as usize..range.end as usize] {
+            // SAFETY: the protocol of the lanes has given us the segment; an asynchronous operation is alone in its own.
+            ended = unsafe { self.run_node(node) };
+        }
+        self.paced += range.end - range.start;
+        ended
+    }
+
+    fn conclude(&mut self, segment: u32) {
+        let graph = self.graph;
+        let operation = graph.lanes.plan().segments[segment as usize].operations.start;
+        self.conclude_node(&graph.nodes[operation as usize]);
+    }
+
+    fn hand_out(&mut self, lane: u32) {
+        // SAFETY: called in the middle of a replay, for a lane that the caller has just sent to.
+        unsafe { self.graph.hand_out(lane) }
+    }
+
+    fn begins_alone(&mut self) -> bool {
+        self.paced = 0;
+        // SAFETY: the first thing of a replay, before any other lane is started.
+        let pace = unsafe { &mut (*self.graph.replay.get()).pace };
+        pace.begin(self.graph.plain, self.graph.common, self.graph.lanes.plan().segments.len())
+    }
+
+    #[inline]
+    fn alone(&mut self, left: usize) -> Alone {
+        // SAFETY: no other lane is started.
+        let pace = unsafe { &mut (*self.graph.replay.get()).pace };
+        if self.paced < pace.interval() {
+            return Alone::GoOn;
+        }
+        let run = std::mem::replace(&mut self.paced, 0);
+        if pace.spreads(left) && !mutant("never-spread") {
+            return Alone::Spread;
+        }
+        if self.takes_a_break(run) {
+            Alone::Pause
+        } else {
+            Alone::GoOn
+        }
+    }
+
+    #[inline]
+    fn is_due(&mut self) -> bool {
+        if self.paced < GLANCE {
+            return false;
+        }
+        let run = std::mem::replace(&mut self.paced, 0);
+        self.takes_a_break(run)
+    }
+
+    fn may_wait(&mut self) -> bool {
+        !self.core.dispatch.has_work()
+    }
+
+    fn over(&mut self) {
+        self.graph.count_writes();
+        // SAFETY: every segment has been run; what follows the end is another replay, so nothing of this one is touched after it.
+        let completion = unsafe {
+            let replay = &mut *self.graph.replay.get();
+            replay.pace.over(self.graph.lanes.plan().segments.len());
+            replay.completion.take()
+        };
+        if let Some(completion) = completion {
+            mutate!("graph-never-over": std::mem::forget(completion), completion.complete());
+        }
+    }
+}
+
+impl Runner<'_> {
+    /// Marks what an asynchronous operation changes, which has ended and returned.
+    fn conclude_node(&mut self, node: &Node) {
+        let graph = self.graph;
+        // SAFETY: the operation has ended, and its segment is ours.
+        unsafe {
+            let replay = self.replay();
+            let Body::Async(detached) = &mut *node.body.get() else { return };
+            let outcome = std::mem::replace(&mut detached.outcome, Ok(()));
+            let failed = self.core.state.load(Relaxed) & FAILED != 0;
+            let inherited = if failed { graph.inherited(node, replay.stamp) } else { None };
+            graph.mark(node, outcome, inherited, replay.stamp);
+            if replay.pushed != 0 && !node.name.as_str().is_empty() {
+                let context = RunContext {
+                    name: node.name.as_str(),
+                    context: node.context,
+                    worker: detached.worker,
+                    inherited: None,
+                    ..self.context
+                };
+                self.core.profiler.record(Event::of_part(&context, node.property, replay.pushed, detached.started));
+            }
+        }
+    }
+
+    /// Whether the thread is to do something else for once, after so many more operations.
+    fn takes_a_break(&mut self, run: u32) -> bool {
+        self.turn += run;
+        self.glanced += run;
+        if self.turn >= TURN {
+            self.turn = 0;
+            return true;
+        }
+        if self.glanced >= GLANCE {
+            self.glanced = 0;
+            return self.context.worker.is_some_and(|worker| self.core.dispatch.is_urgent(worker));
+        }
+        false
+    }
+}

@@ -1,0 +1,178 @@
+//! Who waits for whom: from what operations use, in the order in which they were recorded, to a list of predecessors for each.
+
+#![forbid(unsafe_code)]
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// One use of a variable, by its number within the graph.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Use {
+    pub variable: u32,
+    pub writes: bool,
+}
+
+/// Lists of numbers, one after the other in one piece of memory.
+#[derive(Default, Debug)]
+pub struct Lists {
+    ends: Vec<u32>,
+    items: Vec<u32>,
+}
+
+impl Lists {
+    /// Adds a list, in ascending order and without repeats.
+    pub fn add(&mut self, list: &mut Vec<u32>) {
+        list.sort_unstable();
+        list.dedup();
+        self.items.append(list);
+        self.ends.push(self.items.len() as u32);
+    }
+
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// List `index`.
+    pub fn of(&self, index: usize) -> &[u32] {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.items[start as usize..self.ends[index] as usize]
+    }
+
+    /// The lists the other way round: of each of `count` numbers, the lists that name it.
+    pub fn inverted(&self, count: usize) -> Lists {
+        let mut lengths = vec![0u32; count + 1];
+        self.items.iter().for_each(|item| lengths[*item as usize + 1] += 1);
+        for index in 0..count {
+            lengths[index + 1] += lengths[index];
+        }
+        let ends = lengths[1..].to_vec();
+        let mut items = vec![0; self.items.len()];
+        for list in 0..self.len() {
+            for item in self.of(list) {
+                let place = &mut lengths[*item as usize];
+                items[*place as usize] = list as u32;
+                *place += 1;
+            }
+        }
+        Lists { ends, items }
+    }
+}
+
+/// What has used a variable so far.
+#[derive(Clone, Default)]
+struct Past {
+    write: Option<u32>,
+    /// Reads since.
+    reads: Vec<u32>,
+}
+
+/// The predecessors of each operation: for a read the last write before it, for a write the reads since then, or that write if there are none. Time
+/// proportional to the uses.
+pub fn predecessors(uses: &[&[Use]], variables: usize) -> Lists {
+    let mut past = vec![Past::default(); variables];
+    let mut lists = Lists::default();
+    let mut list = Vec::new();
+    for (operation, uses) in uses.iter().enumerate() {
+        for used in *uses {
+            let past = &mut past[used.variable as usize];
+            if !used.writes {
+                list.extend(past.write);
+                past.reads.push(operation as u32);
+            } else {
+                if past.reads.is_empty() {
+                    list.extend(past.write);
+                } else {
+                    list.append(&mut past.reads);
+                }
+                past.write = Some(operation as u32);
+            }
+        }
+        // A variable that is named twice.
+        list.retain(|before| *before != operation as u32);
+        lists.add(&mut list);
+    }
+    lists
+}
+
+/// The operations in an order in which one thread can run them: of those that wait for nothing the greatest priority first, and among equals
+/// the one that was recorded first.
+pub fn schedule(predecessors: &Lists, priorities: &[i32]) -> Vec<u32> {
+    let count = predecessors.len();
+    if priorities.windows(2).all(|pair| pair[0] == pair[1]) {
+        return (0..count as u32).collect();
+    }
+    let successors = predecessors.inverted(count);
+    let mut waits: Vec<usize> = (0..count).map(|operation| predecessors.of(operation).len()).collect();
+    let key = |operation: usize| (priorities[operation], Reverse(operation));
+    let mut ready: BinaryHeap<_> = (0..count).filter(|operation| waits[*operation] == 0).map(key).collect();
+    let mut order = Vec::with_capacity(count);
+    while let Some((_, Reverse(operation))) = ready.pop() {
+        order.push(operation as u32);
+        for next in successors.of(operation) {
+            waits[*next as usize] -= 1;
+            if waits[*next as usize] == 0 {
+                ready.push(key(*next as usize));
+            }
+        }
+    }
+    order
+}
+
+/// The same lists, with the operations numbered by their place in `order`.
+pub fn renumbered(predecessors: &Lists, order: &[u32]) -> Lists {
+    let mut places = vec![0; order.len()];
+    for (place, operation) in order.iter().enumerate() {
+        places[*operation as usize] = place as u32;
+    }
+    let mut lists = Lists::default();
+    let mut list = Vec::new();
+    for operation in order {
+        list.extend(predecessors.of(*operation as usize).iter().map(|before| places[*before as usize]));
+        lists.add(&mut list);
+    }
+    lists
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    const fn read(variable: u32) -> Use {
+        Use { variable, writes: false }
+    }
+
+    const fn write(variable: u32) -> Use {
+        Use { variable, writes: true }
+    }
+
+    #[test]
+    fn reads_wait_for_the_last_write_and_writes_for_the_reads_since() {
+        let uses: [&[Use]; 6] =
+            [&[write(0)], &[read(0)], &[read(0), write(1)], &[write(0)], &[write(0)], &[read(1), read(0)]];
+        let before = predecessors(&uses, 2);
+        let all: Vec<&[u32]> = (0..6).map(|operation| before.of(operation)).collect();
+        assert_eq!(all, [&[][..], &[0], &[0], &[1, 2], &[3], &[2, 4]]);
+        let after = before.inverted(6);
+        assert_eq!(after.of(0), [1, 2]);
+        assert_eq!(after.of(2), [3, 5]);
+        assert_eq!(after.of(5), []);
+    }
+
+    #[test]
+    fn a_variable_named_twice_is_no_edge_to_oneself() {
+        let before = predecessors(&[&[read(0), write(0)], &[write(0), read(0)]], 1);
+        assert_eq!(before.of(0), []);
+        assert_eq!(before.of(1), [0]);
+    }
+
+    #[test]
+    fn the_schedule_obeys_edges_first_and_priorities_second() {
+        let uses: [&[Use]; 4] = [&[write(0)], &[write(1)], &[write(0)], &[write(2)]];
+        let before = predecessors(&uses, 3);
+        let order = schedule(&before, &[0, 1, 9, 5]);
+        assert_eq!(order, [3, 1, 0, 2]);
+        let renumbered = renumbered(&before, &order);
+        assert_eq!(renumbered.of(3), [2]);
+        assert_eq!(schedule(&before, &[7; 4]), [0, 1, 2, 3]);
+    }
+}

@@ -1,0 +1,438 @@
+//! Running a plan: the protocol of the lanes.
+//!
+//! A lane is run by one thread at a time, its *runner*. The lane's inbox says whether it has one: `IDLE` if not, else the messages that
+//! have come and that the runner has not yet taken. Who sends to an idle lane becomes responsible for it: it hands the lane to a thread. So
+//! a lane is never run by two threads, never forgotten, and costs nothing while nothing comes for it. (This is the scheme of actors, Hewitt 1973, and of a
+//! stack that is emptied as a whole, Treiber 1986.)
+//!
+//! What a runner alone touches is not atomic: which segments are ready, what each of its segments still waits for within the lane, how many are
+//! done. A segment that other lanes are waited for has an atomic counter for all of them; who takes it to zero sends the segment as a message, which counts
+//! as one more wait within the lane. With one such wait there is no counter, only the message.
+//!
+//! Counters are set back when their segment is run: all that counts down for this time has then done so, and what counts down the next time comes
+//! after the end of this one. So a replay prepares nothing, and allocates nothing.
+//!
+//! A replay begins *alone*: the runner of its first lane runs all segments, of whatever lane, in an order in which one thread can, without any counter. When
+//! its host finds that it pays it *spreads* what is left: it counts down what those that are done would have, then starts the other lanes.
+
+use super::own::Own;
+use super::plan::{Plan, Segment};
+use crate::mutants::{mutant, mutate};
+use crate::sync::{looks, spin_loop, AtomicU32, Ordering::*};
+use crossbeam_utils::CachePadded;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// In an inbox: the lane has a runner, and nothing has come.
+const EMPTY: u32 = u32::MAX;
+/// In an inbox: the lane has no runner.
+const IDLE: u32 = u32::MAX - 1;
+/// A message: a segment that ended later than its call. Without this bit: what it waits for of other lanes is done.
+const ENDED: u32 = 1 << 30;
+/// The most segments of a plan; messages behind them are for lanes.
+pub const MOST_SEGMENTS: usize = (1 << 30) - (1 << 16);
+
+/// Rounds that a runner without anything to run waits for a message before it gives up the lane: some tens of microseconds.
+const LOOKS: u32 = looks(2000);
+/// After how many of them it looks whether the thread has something better to do.
+const GLANCES: u32 = 64;
+
+/// What runs the segments, and threads the lanes.
+pub trait Host {
+    /// Runs the operations of a segment; `false`: it ends later, by [`Lanes::ended`].
+    fn run(&mut self, segment: u32) -> bool;
+    /// What is still to be done for a segment that has ended later than its call.
+    fn conclude(&mut self, segment: u32);
+    /// The lane has got something to do: a thread is to call [`Lanes::work`] for it.
+    fn hand_out(&mut self, lane: u32);
+    /// A replay begins: whether alone.
+    fn begins_alone(&mut self) -> bool;
+    /// Asked between segments of a replay that is run alone, of which `left` are left.
+    fn alone(&mut self, left: usize) -> Alone;
+    /// Asked between segments of a lane.
+    fn is_due(&mut self) -> bool;
+    /// Whether to wait for messages: `false` if the thread has something better to do.
+    fn may_wait(&mut self) -> bool;
+    /// Everything is done.
+    fn over(&mut self);
+}
+
+/// How a replay that is run alone goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Alone {
+    GoOn,
+    /// On several lanes.
+    Spread,
+    /// Later: the thread has something else to do first.
+    Pause,
+}
+
+/// How [`Lanes::work`] ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Rest {
+    /// The lane has no runner any more.
+    Idle,
+    /// The caller is still its runner, and is to call again.
+    Paused,
+}
+
+/// What changes while a plan is run.
+pub struct Lanes {
+    plan: Plan,
+    lanes: Box<[Lane]>,
+    segments: Box<[Progress]>,
+    /// Of each message to a lane, the next one in the inbox: its start, and, last, the beginning of a replay.
+    links: Box<[AtomicU32]>,
+    /// Lanes that are not done.
+    left: CachePadded<AtomicU32>,
+    /// Lanes that have a runner which is at work.
+    at_work: CachePadded<AtomicU32>,
+    /// The rank of the first segment that was not run alone.
+    from: AtomicU32,
+}
+
+struct Lane {
+    inbox: CachePadded<AtomicU32>,
+    /// How many of its segments were left when it was started.
+    left: AtomicU32,
+    own: CachePadded<Own<Running>>,
+}
+
+/// What only the runner of a lane touches.
+struct Running {
+    /// Ready segments: their numbers, which are in order.
+    ready: BinaryHeap<Reverse<u32>>,
+    done: u32,
+    /// The next segment of a replay that this lane runs alone.
+    alone: Option<u32>,
+}
+
+/// What a segment still waits for.
+struct Progress {
+    /// Touched by the runner of its lane only, or, before the lanes are started, by who spreads the replay.
+    near: AtomicU32,
+    far: AtomicU32,
+    /// The next message in the inbox.
+    next: AtomicU32,
+}
+
+impl Lanes {
+    pub fn new(plan: Plan) -> Lanes {
+        let lane = |segments: &std::ops::Range<u32>| Lane {
+            inbox: CachePadded::new(AtomicU32::new(IDLE)),
+            left: AtomicU32::new(0),
+            own: CachePadded::new(Own::new(Running {
+                ready: BinaryHeap::with_capacity(segments.len()),
+                done: 0,
+                alone: None,
+            })),
+        };
+        let progress = |segment: &Segment| Progress {
+            near: AtomicU32::new(segment.waits_near),
+            far: AtomicU32::new(segment.waits_far),
+            next: AtomicU32::new(EMPTY),
+        };
+        Lanes {
+            lanes: plan.lanes.iter().map(lane).collect(),
+            segments: plan.segments.iter().map(progress).collect(),
+            links: (0..=plan.lanes.len()).map(|_| AtomicU32::new(EMPTY)).collect(),
+            left: CachePadded::new(AtomicU32::new(0)),
+            at_work: CachePadded::new(AtomicU32::new(0)),
+            from: AtomicU32::new(0),
+            plan,
+        }
+    }
+
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Begins a replay, on `lane`. `true`: the caller is the lane's runner from now on, and is to call [`Lanes::work`].
+    ///
+    /// # Safety
+    /// No replay is under way, and the last one happened before.
+    pub unsafe fn begin(&self, lane: u32) -> bool {
+        self.send(lane, (self.segments.len() + self.lanes.len()) as u32)
+    }
+
+    /// A segment that ends later than its call has ended. `true`: as for [`Lanes::begin`].
+    ///
+    /// # Safety
+    /// The segment has been run and has not ended, and its run said so.
+    pub unsafe fn ended(&self, segment: u32) -> bool {
+        self.send(self.plan.segments[segment as usize].lane, segment | ENDED)
+    }
+
+    /// Where the link of a message lies.
+    #[inline]
+    fn link(&self, message: u32) -> &AtomicU32 {
+        let number = (message & !ENDED) as usize;
+        match self.segments.get(number) {
+            Some(segment) => &segment.next,
+            None => &self.links[number - self.segments.len()],
+        }
+    }
+
+    /// Sends a message; says whether the lane was idle, and the caller is its runner now.
+    #[inline]
+    fn send(&self, lane: u32, message: u32) -> bool {
+        let inbox = &self.lanes[lane as usize].inbox;
+        let link = self.link(message);
+        let mut head = inbox.load(Relaxed);
+        loop {
+            let idle = head == IDLE;
+            link.store(if idle { EMPTY } else { head }, Relaxed);
+            // AcqRel: release what the message is about; acquire from an idle lane what its last runner did. A head that comes back
+            // after others is no harm: the link to it is right.
+            match inbox.compare_exchange_weak(head, message, mutate!("lane-sent-to-relaxed": Relaxed, AcqRel), Relaxed)
+            {
+                Ok(_) => return idle && !mutant("idle-lane-not-handed-out"),
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Runs a lane until there is nothing to run in it, or until the host has enough.
+    ///
+    /// # Safety
+    /// The caller is the lane's runner, and what its runners did before happened before.
+    pub unsafe fn work(&self, lane: u32, host: &mut impl Host) -> Rest {
+        let inbox = &self.lanes[lane as usize].inbox;
+        self.at_work.fetch_add(1, Relaxed);
+        let rest = loop {
+            // SAFETY: by the contract; the lane is given up below, after this use.
+            let rest = unsafe { self.lanes[lane as usize].own.with(|own| self.run(lane, own, host)) };
+            if rest == Rest::Paused {
+                break rest;
+            }
+            // Release: whoever is the next runner sees what we did. Something may have come meanwhile: then we still are.
+            let given_up =
+                inbox.compare_exchange(EMPTY, IDLE, mutate!("lane-given-up-relaxed": Relaxed, Release), Relaxed);
+            if given_up.is_ok() || mutant("what-comes-to-a-leaving-runner-is-ignored") {
+                break rest;
+            }
+        };
+        self.at_work.fetch_sub(1, Relaxed);
+        rest
+    }
+
+    fn run(&self, lane: u32, own: &mut Running, host: &mut impl Host) -> Rest {
+        let inbox = &self.lanes[lane as usize].inbox;
+        loop {
+            if inbox.load(Relaxed) != EMPTY {
+                // Acquire: what the messages are about.
+                let mut message = inbox.swap(EMPTY, mutate!("messages-taken-relaxed": Relaxed, Acquire));
+                while message != EMPTY {
+                    // A segment that is run may be sent again.
+                    let next = self.link(message).load(Relaxed);
+                    self.receive(lane, own, message, host);
+                    message = next;
+                }
+            }
+            if own.alone.is_some() {
+                if !self.run_alone(lane, own, host) {
+                    return Rest::Paused;
+                }
+                continue;
+            }
+            let Some(Reverse(segment)) = own.ready.pop() else {
+                if self.wait(lane, host) {
+                    continue;
+                }
+                return Rest::Idle;
+            };
+            let (of, progress) = (&self.plan.segments[segment as usize], &self.segments[segment as usize]);
+            progress.near.store(of.waits_near, Relaxed);
+            if of.waits_far > 1 {
+                mutate!("counters-not-set-back": (), progress.far.store(of.waits_far, Relaxed));
+            }
+            if host.run(segment) {
+                self.finish(lane, own, segment, host);
+            }
+            if host.is_due() && !own.ready.is_empty() {
+                return Rest::Paused;
+            }
+        }
+    }
+
+    fn receive(&self, lane: u32, own: &mut Running, message: u32, host: &mut impl Host) {
+        let count = self.segments.len() as u32;
+        if message & ENDED != 0 {
+            host.conclude(message & !ENDED);
+            self.finish(lane, own, message & !ENDED, host);
+        } else if message < count {
+            self.arrive(own, message);
+        } else if message < count + self.lanes.len() as u32 {
+            self.start(lane, own);
+        } else if self.plan.segments.is_empty() {
+            host.over();
+        } else if host.begins_alone() {
+            own.alone = Some(0);
+        } else {
+            self.spread(lane, own, 0, host);
+        }
+    }
+
+    /// Something that a segment of this lane waits for is done.
+    #[inline]
+    fn arrive(&self, own: &mut Running, segment: u32) {
+        let near = &self.segments[segment as usize].near;
+        let waits = near.load(Relaxed) - 1;
+        near.store(waits, Relaxed);
+        if waits == 0 {
+            own.ready.push(Reverse(segment));
+        }
+    }
+
+    /// What follows from the end of a segment.
+    fn finish(&self, lane: u32, own: &mut Running, segment: u32, host: &mut impl Host) {
+        let of = &self.plan.segments[segment as usize];
+        // Other threads first.
+        for next in self.successors(&of.far) {
+            let (to, progress) = (&self.plan.segments[*next as usize], &self.segments[*next as usize]);
+            // AcqRel: whoever sends has acquired what all the others have done.
+            let last =
+                to.waits_far == 1 || progress.far.fetch_sub(1, mutate!("far-waits-relaxed": Relaxed, AcqRel)) == 1;
+            if (last || mutant("sent-before-all-are-done")) && self.send(to.lane, *next) {
+                host.hand_out(to.lane);
+            }
+        }
+        for next in self.successors(&of.near) {
+            self.arrive(own, *next);
+        }
+        own.done += 1;
+        if own.done == self.lanes[lane as usize].left.load(Relaxed) {
+            own.done = 0;
+            // AcqRel: the last lane ends the replay, and with it what all the others did.
+            if self.left.fetch_sub(1, mutate!("lane-done-relaxed": Relaxed, AcqRel)) == 1
+                || mutant("over-with-the-first-lane")
+            {
+                host.over();
+            }
+        }
+    }
+
+    fn successors(&self, range: &std::ops::Range<u32>) -> &[u32] {
+        &self.plan.successors[range.start as usize..range.end as usize]
+    }
+
+    /// Goes on with a replay that is run alone; `false` if it pauses.
+    fn run_alone(&self, lane: u32, own: &mut Running, host: &mut impl Host) -> bool {
+        let order = &self.plan.order;
+        let mut rank = own.alone.take().unwrap_or(0) as usize;
+        while rank < order.len() {
+            host.run(order[rank]);
+            rank += 1;
+            match host.alone(order.len() - rank) {
+                Alone::GoOn => {}
+                Alone::Pause => {
+                    own.alone = Some(rank as u32);
+                    return false;
+                }
+                Alone::Spread => {
+                    self.spread(lane, own, rank as u32, host);
+                    return true;
+                }
+            }
+        }
+        host.over();
+        true
+    }
+
+    /// Starts all lanes on what is left of a replay whose segments of rank below `from` are done. The caller runs `lane`.
+    fn spread(&self, lane: u32, own: &mut Running, from: u32, host: &mut impl Host) {
+        let (order, segments) = (&self.plan.order, &self.plan.segments);
+        let Some(done) = order.get(..from as usize).filter(|done| done.len() < order.len()) else {
+            host.over();
+            return;
+        };
+        // Nobody looks at a lane's counters before it gets a message of this replay. All of this is handed on by the release of the first
+        // message: who sends something to a lane has been started.
+        let mut ready = self.count_down(done, from);
+        let mut lanes = 0;
+        for (lane, range) in self.lanes.iter().zip(&self.plan.lanes) {
+            let of = &segments[range.start as usize..range.end as usize];
+            let left = of.len() - of.partition_point(|segment| segment.rank < from);
+            lane.left.store(left as u32, Relaxed);
+            lanes += u32::from(left > 0);
+        }
+        self.left.store(lanes, Relaxed);
+        self.from.store(from, Relaxed);
+        for (other, place) in (0..).zip(&self.lanes) {
+            let message = segments.len() as u32 + other;
+            if other != lane && place.left.load(Relaxed) > 0 && self.send(other, message) {
+                host.hand_out(other);
+            }
+        }
+        self.start(lane, own);
+        while ready != EMPTY {
+            let next = self.link(ready).load(Relaxed);
+            let to = segments[ready as usize].lane;
+            if to == lane {
+                self.arrive(own, ready);
+            } else if self.send(to, ready) {
+                host.hand_out(to);
+            }
+            ready = next;
+        }
+    }
+
+    /// Counts down what segments that were run alone would have, for those of rank `from` and above; returns a list, by the links of
+    /// messages, of those that wait for nothing else, and leaves them waiting for a message.
+    fn count_down(&self, done: &[u32], from: u32) -> u32 {
+        let mut ready = EMPTY;
+        for of in done.iter().map(|done| &self.plan.segments[*done as usize]) {
+            for next in self.successors(&(of.near.start..of.far.end)) {
+                let (to, progress) = (&self.plan.segments[*next as usize], &self.segments[*next as usize]);
+                if to.rank < from {
+                    continue;
+                }
+                if to.lane != of.lane && to.waits_far > 1 {
+                    let far = progress.far.load(Relaxed) - 1;
+                    progress.far.store(far, Relaxed);
+                    if far > 0 {
+                        continue;
+                    }
+                }
+                let near = progress.near.load(Relaxed) - 1;
+                progress.near.store(near.max(1), Relaxed);
+                if near == 0 {
+                    progress.next.store(ready, Relaxed);
+                    ready = *next;
+                }
+            }
+        }
+        ready
+    }
+
+    /// Starts a lane: what waits for nothing but the start.
+    fn start(&self, lane: u32, own: &mut Running) {
+        let from = self.from.load(Relaxed);
+        for root in &self.plan.roots[lane as usize] {
+            if self.plan.segments[*root as usize].rank >= from {
+                self.arrive(own, *root);
+            }
+        }
+    }
+
+    /// Waits for a message; `false` if none comes, or none can.
+    #[cold]
+    fn wait(&self, lane: u32, host: &mut impl Host) -> bool {
+        let inbox = &self.lanes[lane as usize].inbox;
+        for look in 0..LOOKS {
+            if inbox.load(Relaxed) != EMPTY {
+                return true;
+            }
+            // Messages come from lanes at work.
+            if self.left.load(Relaxed) == 0
+                || self.at_work.load(Relaxed) <= 1
+                || look % GLANCES == 0 && !host.may_wait()
+            {
+                return false;
+            }
+            spin_loop();
+        }
+        false
+    }
+}
