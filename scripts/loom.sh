@@ -22,7 +22,7 @@ explore() {
         cargo test --release --package loom-tests "${files[@]}" -- --nocapture --test-threads=1 | tee -a "$lines"
 }
 
-known=(protocol loans inbox pool group engine workers epoch shuttle shuttle_group)
+known=(protocol loans inbox pool group engine workers lanes epoch shuttle shuttle_group)
 : >"$lines"
 for file in "${@:-${known[@]}}"; do
     case "$file" in

@@ -4,6 +4,7 @@ use super::claims::Claims;
 use super::core::Core;
 use super::graph::Graph;
 use super::operator::Operator;
+use super::pace::Pace;
 use super::parameter::Parameter;
 use super::push::{resolve, Claim};
 use super::replay::{Body, Detached, Inner, Node, Place, Replay, Used, CALLED, LANE};
@@ -265,6 +266,8 @@ impl<'a> Capture<'a> {
         let mut claims = Claims::new();
         claims.add_all(&self.variables);
         claims.add(self.variable, Mode::Write);
+        let waits = plan.segments.iter().map(|segment| segment.waits_far as usize).sum();
+        let pace = Pace::new(plain, places.len(), plan.segments.len(), waits);
         let inner = Inner {
             core: Arc::clone(core),
             id: self.id,
@@ -279,7 +282,7 @@ impl<'a> Capture<'a> {
             places: places.into(),
             common,
             plain,
-            replay: UnsafeCell::new(Replay::none()),
+            replay: UnsafeCell::new(Replay::none(pace)),
         };
         Ok(Graph::new(inner, edges))
     }

@@ -2,16 +2,23 @@
 //!
 //! Handing a segment to another core costs a cache line or two, and starting the lanes a few more. A replay is begun by one thread, which looks
 //! at the clock after one operation, two, four, and so on; once the segments are seen to take longer than that costs, it spreads what is left. One
-//! that was worth it is taken to be so again for some replays; then it is measured once more.
+//! that was worth it is taken to be so again for some replays; then it is measured once more. One that was not, though it seemed so, doubles what a
+//! segment is taken to cost.
 
 #![forbid(unsafe_code)]
 
 use crate::sync::MODELLED;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// What a segment costs if its lane is another thread's, and what starting the lanes costs. Two and some tens of cache lines between cores.
-const SEGMENT: Duration = Duration::from_nanos(100);
-const START: Duration = Duration::from_micros(3);
+/// What a segment costs when lanes are run by several threads, what each wait for another lane adds (a cache line that moves), and what
+/// starting the lanes costs.
+const SEGMENT: f64 = 20e-9;
+const WAIT: f64 = 130e-9;
+const START: f64 = 3e-6;
+/// The first replay touches everything for the first time, which costs a segment this much, at most.
+const COLD: f64 = 2e-6;
+/// The most that is learned: so many times what is expected.
+const MOST: f64 = 64.0;
 /// Operations between two looks at the clock, at most: so a change is noticed after so many, and a look costs each a nanosecond or two.
 const EVERY: u32 = 16;
 /// Replays that are spread from the start before one is measured again.
@@ -19,7 +26,12 @@ const TRUST: u32 = 16;
 
 /// What is known of the pace of a graph's replays.
 pub struct Pace {
+    plain: bool,
     lanes: u32,
+    segments: usize,
+    /// What a segment costs more on several threads, in seconds: as expected, and as learned.
+    expected: f64,
+    learned: f64,
     /// Replays that are to be spread from the start.
     trusted: u32,
     /// Whether the replay under way was begun alone, and whether it is still run so.
@@ -30,14 +42,27 @@ pub struct Pace {
     left: usize,
     /// Operations until the next look.
     interval: u32,
-    /// The last look found that it would pay.
+    /// The last look found that it would pay; and some look of this replay that it would not.
     suspected: bool,
+    refuted: bool,
+    /// Replays in a row that were too short to be spread in the middle, and of which all that was seen was long.
+    long: u32,
+    /// Nothing has been replayed yet.
+    cold: bool,
+    /// What a replay takes alone, in seconds, as far as the last one told that was begun so.
+    alone: f64,
 }
 
 impl Pace {
-    pub fn new() -> Pace {
+    /// For a graph of so many segments, with so many waits of one lane for another, that may be run alone if it is `plain`.
+    pub fn new(plain: bool, lanes: usize, segments: usize, waits: usize) -> Pace {
+        let expected = SEGMENT + WAIT * waits as f64 / segments.max(1) as f64;
         Pace {
-            lanes: 1,
+            plain,
+            lanes: lanes as u32,
+            segments,
+            expected,
+            learned: expected,
             trusted: 0,
             begun_alone: false,
             began: None,
@@ -45,21 +70,23 @@ impl Pace {
             left: 0,
             interval: EVERY,
             suspected: false,
+            refuted: false,
+            long: 0,
+            cold: true,
+            alone: f64::MAX,
         }
     }
 
-    /// A replay of `segments` begins; says whether alone. One that is not `plain` cannot be.
-    pub fn begin(&mut self, plain: bool, lanes: usize, segments: usize) -> bool {
-        self.lanes = lanes as u32;
-        self.began = None;
-        if !plain || lanes == 1 || MODELLED {
-            self.interval = EVERY;
-            return plain && lanes == 1;
+    /// A replay begins; says whether alone.
+    pub fn begin(&mut self) -> bool {
+        if !self.plain || self.lanes == 1 || MODELLED {
+            return self.plain && self.lanes == 1;
         }
         self.began = Some(Instant::now());
         self.begun_alone = self.trusted == 0;
         if self.begun_alone {
-            (self.looked, self.left, self.interval, self.suspected) = (self.began, segments, 1, false);
+            (self.looked, self.left, self.interval) = (self.began, self.segments, 1);
+            (self.suspected, self.refuted) = (false, false);
         } else {
             self.trusted -= 1;
         }
@@ -76,7 +103,8 @@ impl Pace {
     pub fn spreads(&mut self, left: usize) -> bool {
         let Some(looked) = self.looked.filter(|_| self.began.is_some()) else { return false };
         let now = Instant::now();
-        let pays = self.pays(now - looked, self.left - left, left);
+        let each = (now - looked).as_secs_f64() / (self.left - left).max(1) as f64;
+        let pays = self.pays(each, left);
         // One long measurement may be an interrupt: it is checked by the next.
         let sure = pays && self.suspected;
         if pays != self.suspected {
@@ -85,29 +113,45 @@ impl Pace {
             self.interval = (2 * self.interval).min(EVERY);
         }
         (self.looked, self.left, self.suspected) = (Some(now), left, pays);
-        if sure {
+        self.refuted |= !pays && left > 0;
+        if sure && !self.cold {
             self.trusted = TRUST;
+            self.alone = each * self.segments as f64;
         }
         sure
     }
 
-    /// Whether it pays to spread `left` segments of which some took so long.
-    fn pays(&self, took: Duration, segments: usize, left: usize) -> bool {
-        let share = (self.lanes - 1) as f64 / f64::from(self.lanes);
-        let each = took.as_secs_f64() / segments.max(1) as f64;
-        left as f64 * (each * share - SEGMENT.as_secs_f64()) > START.as_secs_f64() * f64::from(self.lanes - 1)
+    /// Whether it pays to spread `left` segments that take so long each.
+    fn pays(&self, each: f64, left: usize) -> bool {
+        let others = f64::from(self.lanes - 1);
+        let cold = if self.cold { COLD } else { 0.0 };
+        left as f64 * ((each - cold) * others / f64::from(self.lanes) - self.learned) > START * others
     }
 
-    /// The replay of so many segments is over.
-    pub fn over(&mut self, segments: usize) {
-        let Some(took) = self.began.take().map(|began| began.elapsed()) else { return };
-        if self.begun_alone {
-            // Also what is too short to be spread in the middle can be worth it from the start.
-            if self.trusted == 0 && self.pays(took, segments, segments) {
+    /// The replay is over.
+    pub fn over(&mut self) {
+        let Some(took) = self.began.take().map(|began| began.elapsed().as_secs_f64()) else { return };
+        if std::mem::take(&mut self.cold) {
+            return;
+        }
+        let each = took / self.segments.max(1) as f64;
+        if self.begun_alone && self.trusted == 0 {
+            // What is too short to be spread in the middle can be worth it from the start. Twice, because one may have met an interrupt.
+            self.long = if !self.refuted && self.pays(each, self.segments) { self.long + 1 } else { 0 };
+            if self.long >= 2 {
                 self.trusted = TRUST;
             }
-        } else if !self.pays(took * self.lanes, segments, segments) {
+            self.alone = took;
+        } else if took >= self.alone {
+            // It was no use.
             self.trusted = 0;
+            self.learned = (2.0 * self.learned).min(MOST * self.expected);
+        } else {
+            self.learned = (0.9 * self.learned).max(self.expected);
+            if !self.pays(each * f64::from(self.lanes), self.segments) {
+                // What takes so little on all threads together is too short by now.
+                self.trusted = 0;
+            }
         }
     }
 }
@@ -115,46 +159,80 @@ impl Pace {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    fn two_lanes(segments: usize) -> Pace {
+        Pace { cold: false, ..Pace::new(true, 2, segments, segments) }
+    }
 
     #[test]
     fn long_segments_are_spread_and_short_ones_not() {
-        let pace = Pace { lanes: 2, ..Pace::new() };
-        assert!(pace.pays(Duration::from_micros(50), 1, 2));
-        assert!(!pace.pays(Duration::from_micros(50), 1, 0));
-        assert!(!pace.pays(Duration::from_nanos(50), 1, 1_000_000));
-        assert!(!pace.pays(Duration::from_nanos(1600), 16, 1_000_000));
-        assert!(pace.pays(Duration::from_nanos(500), 1, 1000));
+        let pace = two_lanes(100);
+        assert!(pace.pays(50e-6, 2));
+        assert!(!pace.pays(50e-6, 0));
+        assert!(!pace.pays(100e-9, 1_000_000));
+        assert!(pace.pays(1e-6, 1000));
+        let apart = Pace::new(true, 2, 100, 0);
+        assert!(!apart.pays(1e-6, 1000), "what is cold");
+        assert!(Pace { cold: false, ..apart }.pays(100e-9, 1000), "lanes that do not wait for each other");
     }
 
     #[test]
     fn a_slow_replay_is_spread_after_two_looks_and_trusted_then() {
-        let mut pace = Pace::new();
-        assert!(pace.begin(true, 2, 100));
-        std::thread::sleep(Duration::from_millis(1));
+        let mut pace = two_lanes(100);
+        assert!(pace.begin());
+        sleep(MILLISECOND);
         assert!(!pace.spreads(99), "one look is not enough");
-        std::thread::sleep(Duration::from_millis(1));
+        sleep(MILLISECOND);
         assert!(pace.spreads(98));
-        pace.over(100);
+        pace.over();
         for _ in 0..TRUST {
-            assert!(!pace.begin(true, 2, 100));
-            std::thread::sleep(Duration::from_millis(1));
-            pace.over(100);
+            assert!(!pace.begin());
+            sleep(MILLISECOND);
+            pace.over();
         }
-        assert!(pace.begin(true, 2, 100), "measured again");
+        assert!(pace.begin(), "measured again");
+    }
+
+    #[test]
+    fn few_long_segments_are_spread_from_the_start_the_third_time() {
+        let mut pace = two_lanes(2);
+        for _ in 0..2 {
+            assert!(pace.begin());
+            sleep(MILLISECOND);
+            assert!(!pace.spreads(1), "one look is not enough");
+            sleep(MILLISECOND);
+            assert!(!pace.spreads(0), "nothing is left");
+            pace.over();
+        }
+        assert!(!pace.begin());
+    }
+
+    #[test]
+    fn what_is_slower_on_two_lanes_is_run_alone_again_and_remembered() {
+        let mut pace = Pace { alone: 1e-6, trusted: TRUST, ..two_lanes(1) };
+        assert!(!pace.begin());
+        sleep(MILLISECOND);
+        pace.over();
+        assert!(pace.begin());
+        assert!(pace.learned > 1.5 * pace.expected);
     }
 
     #[test]
     fn a_quick_replay_is_run_alone_again() {
-        let mut pace = Pace { trusted: TRUST, ..Pace::new() };
-        assert!(!pace.begin(true, 2, 1_000_000));
-        pace.over(1_000_000);
-        assert!(pace.begin(true, 2, 1_000_000));
+        let mut pace = Pace { trusted: TRUST, ..two_lanes(1_000_000) };
+        assert!(!pace.begin());
+        pace.over();
+        assert!(pace.begin());
     }
 
     #[test]
     fn what_is_not_plain_is_never_alone_and_one_lane_always() {
-        assert!(!Pace::new().begin(false, 2, 10));
-        assert!(!Pace::new().begin(false, 1, 10));
-        assert!(Pace::new().begin(true, 1, 10));
+        assert!(!Pace::new(false, 2, 10, 0).begin());
+        assert!(!Pace::new(false, 1, 10, 0).begin());
+        assert!(Pace::new(true, 1, 10, 0).begin());
     }
 }

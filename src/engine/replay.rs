@@ -125,8 +125,8 @@ pub struct Replay {
 }
 
 impl Replay {
-    pub fn none() -> Replay {
-        Replay { completion: None, stamp: Stamp::LAST, pushed: 0, priority: 0, pace: Pace::new() }
+    pub fn none(pace: Pace) -> Replay {
+        Replay { completion: None, stamp: Stamp::LAST, pushed: 0, priority: 0, pace }
     }
 }
 
@@ -441,7 +441,7 @@ impl Host for Runner<'_> {
         self.paced = 0;
         // SAFETY: the first thing of a replay, before any other lane is started.
         let pace = unsafe { &mut (*self.graph.replay.get()).pace };
-        pace.begin(self.graph.plain, self.graph.common, self.graph.lanes.plan().segments.len())
+        pace.begin()
     }
 
     #[inline]
@@ -452,7 +452,7 @@ impl Host for Runner<'_> {
             return Alone::GoOn;
         }
         let run = std::mem::replace(&mut self.paced, 0);
-        if pace.spreads(left) && !mutant("never-spread") {
+        if pace.spreads(left) {
             return Alone::Spread;
         }
         if self.takes_a_break(run) {
@@ -480,7 +480,7 @@ impl Host for Runner<'_> {
         // SAFETY: every segment has been run; what follows the end is another replay, so nothing of this one is touched after it.
         let completion = unsafe {
             let replay = &mut *self.graph.replay.get();
-            replay.pace.over(self.graph.lanes.plan().segments.len());
+            replay.pace.over();
             replay.completion.take()
         };
         if let Some(completion) = completion {

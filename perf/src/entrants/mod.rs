@@ -155,11 +155,12 @@ impl Entrant {
 fn ours(workers: &[usize]) -> Vec<Entrant> {
     let new =
         |kind, mode, style, workers, caller| Entrant::new(What::Ours(kind), "seriatim", mode, style, workers, caller);
-    let mut entrants =
-        vec![new(Kind::Naive, "naive", Style::Dynamic, 1, true), new(Kind::Naive, "naive", Style::Operators, 1, true)];
+    let mut entrants = [Style::Dynamic, Style::Operators, Style::Graph]
+        .map(|style| new(Kind::Naive, "naive", style, 1, true))
+        .to_vec();
     for count in workers {
         entrants.push(new(Kind::Pooled, "pooled", Style::Dynamic, *count, true));
-        for style in [Style::Dynamic, Style::Operators, Style::Batches] {
+        for style in [Style::Dynamic, Style::Operators, Style::Batches, Style::Graph] {
             entrants.push(new(Kind::PerDevice, "per-device", style, *count, true));
         }
     }

@@ -1,6 +1,6 @@
 //! This engine.
 
-use seriatim::{Context, Engine, Error, Kind, Name, Operator, Property, Variable};
+use seriatim::{Context, Engine, Error, Graph, Kind, Name, Operator, Property, Variable};
 
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ struct Prepared {
     accesses: Accesses<Variable>,
     /// One for each distinct operation, in the style of operators.
     operators: Vec<Operator>,
+    /// The whole program, in the style of graphs.
+    graph: Option<Graph>,
 }
 
 impl Seriatim {
@@ -52,7 +54,8 @@ impl Seriatim {
         match self.style {
             Style::Operators => prepared.push_operators(&self.engine),
             Style::Batches => prepared.push_batches(&self.engine),
-            Style::Dynamic | Style::Graph => prepared.push_closures(&self.engine),
+            Style::Dynamic => prepared.push_closures(&self.engine),
+            Style::Graph => prepared.graph.as_ref().map_or(Ok(()), Graph::replay),
         }
     }
 }
@@ -70,7 +73,14 @@ impl Runner for Seriatim {
             _ => Ok(Vec::new()),
         };
         let operators = operators.map_err(|error| error.to_string())?;
-        self.prepared = Some(Prepared { program, accesses, operators });
+        let graph = match self.style {
+            Style::Graph if program.is_paced() => {
+                return Err(String::from("a graph starts as a whole: it has no pushes to pace"));
+            }
+            Style::Graph => Some(capture(&self.engine, program, &accesses).map_err(|error| error.to_string())?),
+            _ => None,
+        };
+        self.prepared = Some(Prepared { program, accesses, operators, graph });
         Ok(())
     }
 
@@ -81,6 +91,18 @@ impl Runner for Seriatim {
     fn version(&self) -> String {
         String::from(env!("CARGO_PKG_VERSION"))
     }
+}
+
+/// Captures the whole program.
+fn capture(engine: &Engine, program: &'static Program, accesses: &Accesses<Variable>) -> Result<Graph, Error> {
+    let record = |capture: &mut seriatim::Capture<'_>| {
+        program.sequence().iter().copied().try_for_each(|operation| {
+            let captured = capture.op("benchmark").reads(accesses.reads(operation).iter().copied());
+            let captured = captured.writes(accesses.writes(operation).iter().copied());
+            captured.push(move |_| program.execute(operation))
+        })
+    };
+    engine.capture(record).map(|(graph, ())| graph)
 }
 
 impl Prepared {

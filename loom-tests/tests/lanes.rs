@@ -1,0 +1,360 @@
+//! Lanes: threads that run a plan, each a lane. First the protocol alone, with a host that spawns a thread for each lane that it is to
+//! hand out; then graphs of an engine, as its users see them.
+
+#![cfg(loom)]
+
+use loom::sync::Mutex;
+use loom::thread::JoinHandle;
+use loom_tests::{explore, spawn, Guarded};
+use seriatim::internals::edges::{predecessors, Use};
+use seriatim::internals::lanes::{Alone, Host, Lanes, Rest};
+use seriatim::internals::plan::{plan, Member};
+use seriatim::{Engine, Kind, Property};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::Arc;
+
+/// An operation: its lane, what it reads and what it changes.
+type Op = (u32, &'static [u32], &'static [u32]);
+
+/// A plan that is run by threads of the model.
+struct Graph {
+    lanes: Lanes,
+    ops: &'static [Op],
+    values: Vec<Guarded>,
+    runs: Vec<AtomicUsize>,
+    overs: AtomicUsize,
+    /// Threads that were started and not yet waited for.
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// No threads are started: lanes that are handed out wait here for the one that there is.
+    one_thread: AtomicBool,
+    queue: Mutex<Vec<u32>>,
+    /// After how many segments a replay spreads; if never, it is not begun alone.
+    spread: Option<usize>,
+    /// An operation that ends on a thread of its own.
+    detached: Option<u32>,
+}
+
+struct Thread(Arc<Graph>, usize);
+
+impl Graph {
+    fn new(ops: &'static [Op], lanes: usize, spread: Option<usize>, detached: Option<u32>) -> Arc<Graph> {
+        let uses: Vec<Vec<Use>> = ops
+            .iter()
+            .map(|(_, reads, writes)| {
+                let reads = reads.iter().map(|variable| Use { variable: *variable, writes: false });
+                reads.chain(writes.iter().map(|variable| Use { variable: *variable, writes: true })).collect()
+            })
+            .collect();
+        let uses: Vec<&[Use]> = uses.iter().map(Vec::as_slice).collect();
+        let members: Vec<Member> = (0..)
+            .zip(ops)
+            .map(|(number, (lane, ..))| Member { lane: *lane, priority: 0, detached: detached == Some(number) })
+            .collect();
+        Arc::new(Graph {
+            lanes: Lanes::new(plan(&members, &predecessors(&uses, 4), lanes)),
+            ops,
+            values: (0..4).map(|_| Guarded::new()).collect(),
+            runs: ops.iter().map(|_| AtomicUsize::new(0)).collect(),
+            overs: AtomicUsize::new(0),
+            threads: Mutex::new(Vec::new()),
+            one_thread: AtomicBool::new(false),
+            queue: Mutex::new(Vec::new()),
+            spread,
+            detached,
+        })
+    }
+
+    fn work(self: &Arc<Self>, lane: u32) {
+        // SAFETY: the lane was handed to this thread.
+        while unsafe { self.lanes.work(lane, &mut Thread(Arc::clone(self), 0)) } == Rest::Paused {}
+    }
+
+    fn start(self: &Arc<Self>, body: impl FnOnce(&Arc<Graph>) + 'static) {
+        let own = Arc::clone(self);
+        let thread = spawn(move || body(&own));
+        self.threads.lock().unwrap().push(thread);
+    }
+
+    /// Replays the graph for the `time`th time and checks what was run.
+    fn replay(self: &Arc<Self>, time: usize) {
+        // SAFETY: the last one is over, and all of its threads have ended.
+        if unsafe { self.lanes.begin(0) } {
+            self.work(0);
+        }
+        loop {
+            let lane = self.queue.lock().unwrap().pop();
+            if let Some(lane) = lane {
+                self.work(lane);
+                continue;
+            }
+            // Who starts a thread is waited for itself, and has noted it by then.
+            let Some(thread) = self.threads.lock().unwrap().pop() else { break };
+            thread.join().unwrap();
+        }
+        assert_eq!(self.overs.load(Relaxed), time, "over once");
+        assert!(self.runs.iter().all(|runs| runs.load(Relaxed) == time), "every operation once");
+        for (variable, value) in (0..).zip(&self.values) {
+            let writes = self.ops.iter().filter(|(.., writes)| writes.contains(&variable)).count();
+            assert_eq!(value.get(), writes * time);
+        }
+    }
+}
+
+impl Host for Thread {
+    fn run(&mut self, segment: u32) -> bool {
+        let graph = &self.0;
+        let plan = graph.lanes.plan();
+        let range = &plan.segments[segment as usize].operations;
+        for operation in &plan.operations[range.start as usize..range.end as usize] {
+            let (_, reads, writes) = graph.ops[*operation as usize];
+            for variable in reads {
+                let _ = graph.values[*variable as usize].get();
+            }
+            writes.iter().for_each(|variable| graph.values[*variable as usize].step());
+            graph.runs[*operation as usize].fetch_add(1, Relaxed);
+            if graph.detached == Some(*operation) {
+                graph.start(move |graph| {
+                    // SAFETY: it was run, and ends here.
+                    if unsafe { graph.lanes.ended(segment) } {
+                        graph.work(graph.lanes.plan().segments[segment as usize].lane);
+                    }
+                });
+                return false;
+            }
+        }
+        true
+    }
+
+    fn conclude(&mut self, _: u32) {}
+
+    fn hand_out(&mut self, lane: u32) {
+        if self.0.one_thread.load(Relaxed) {
+            self.0.queue.lock().unwrap().push(lane);
+        } else {
+            self.0.start(move |graph| graph.work(lane));
+        }
+    }
+
+    fn begins_alone(&mut self) -> bool {
+        self.0.spread.is_some()
+    }
+
+    fn alone(&mut self, left: usize) -> Alone {
+        self.1 += 1;
+        match self.0.spread {
+            Some(after) if after == self.0.lanes.plan().order.len() - left => Alone::Spread,
+            _ => Alone::GoOn,
+        }
+    }
+
+    fn is_due(&mut self) -> bool {
+        false
+    }
+
+    fn may_wait(&mut self) -> bool {
+        true
+    }
+
+    fn over(&mut self) {
+        // Whatever lane it was on, everything has happened before.
+        self.0.values.iter().for_each(|value| value.set(value.get()));
+        self.0.overs.fetch_add(1, Relaxed);
+    }
+}
+
+#[test]
+fn one_lane_waits_for_another_and_back() {
+    const OPS: &[Op] = &[(0, &[], &[0]), (1, &[0], &[1]), (0, &[1], &[0])];
+    explore("lanes, there and back", 3, 20, || Graph::new(OPS, 2, None, None).replay(1));
+}
+
+#[test]
+fn two_lanes_that_cross() {
+    // A stencil of two points and two steps.
+    const OPS: &[Op] = &[(0, &[], &[0]), (1, &[], &[1]), (0, &[0, 1], &[2]), (1, &[0, 1], &[3])];
+    explore("lanes that cross", 3, 50, || Graph::new(OPS, 2, None, None).replay(1));
+}
+
+#[test]
+fn one_waits_for_two_others() {
+    const OPS: &[Op] = &[(1, &[], &[0]), (2, &[], &[1]), (0, &[0, 1], &[2])];
+    explore("lanes, one waits for two others", 2, 50, || Graph::new(OPS, 3, None, None).replay(1));
+}
+
+#[test]
+fn counters_are_set_back_for_the_next_replay() {
+    // Two segments of the other lane, because the first is awaited by an operation that does not wait for the second.
+    const OPS: &[Op] = &[(1, &[], &[1]), (0, &[1], &[0]), (1, &[], &[2]), (0, &[1, 2, 0], &[3])];
+    // Loom has threads for one replay with two of them. So the second is run by one thread, lane after lane.
+    explore("lanes, replayed twice", 2, 20, || {
+        let graph = Graph::new(OPS, 2, None, None);
+        graph.replay(1);
+        graph.one_thread.store(true, Relaxed);
+        graph.replay(2);
+    });
+}
+
+#[test]
+fn a_replay_that_is_spread_in_the_middle() {
+    const OPS: &[Op] = &[(0, &[], &[0]), (1, &[0], &[1]), (0, &[0], &[2]), (1, &[2, 1], &[3]), (0, &[1], &[0])];
+    for after in 1..=4 {
+        explore(&format!("lanes, spread after {after}"), 2, 2, move || {
+            Graph::new(OPS, 2, Some(after), None).replay(1);
+        });
+    }
+    explore("lanes, spread twice", 2, 2, || {
+        let graph = Graph::new(OPS, 2, Some(2), None);
+        graph.replay(1);
+        graph.one_thread.store(true, Relaxed);
+        graph.replay(2);
+    });
+}
+
+#[test]
+fn an_operation_that_ends_on_another_thread() {
+    const OPS: &[Op] = &[(0, &[], &[0]), (0, &[0], &[1]), (0, &[], &[2]), (1, &[0], &[3])];
+    explore("lanes, one ends elsewhere", 2, 20, || Graph::new(OPS, 2, None, Some(0)).replay(1));
+}
+
+/// An engine whose waiter runs nothing, and of which two threads can work.
+fn engine(workers: usize, waiters_help: bool) -> Engine {
+    Engine::builder().kind(Kind::PerDevice).cpu_workers(workers).waiters_help(waiters_help).build().unwrap()
+}
+
+#[test]
+fn a_graph_on_a_worker_and_a_waiter() {
+    explore("graph, a worker and a waiter", 1, 20, || {
+        let engine = engine(1, true);
+        let [x, y] = [engine.new_variable(), engine.new_variable()];
+        let (a, b) = (Guarded::new(), Guarded::new());
+        let (graph, ()) = engine
+            .capture(|c| {
+                let own = a.clone();
+                c.op("a").writes([x]).push(move |_| own.step())?;
+                let own = b.clone();
+                c.op("b").writes([y]).push(move |_| own.step())?;
+                let (from, to) = (a.clone(), b.clone());
+                c.op("both").reads([x]).writes([y]).push(move |_| to.set(to.get() + from.get()))
+            })
+            .unwrap();
+        graph.replay().unwrap();
+        engine.wait_for_var(y).unwrap();
+        assert_eq!(b.get(), 2);
+        drop(graph);
+        engine.wait_for_all().unwrap();
+    });
+}
+
+#[test]
+fn a_graph_between_pushes_of_a_naive_engine() {
+    explore("graph, between pushes of two threads", 2, 20, || {
+        let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+        let x = engine.new_variable();
+        let value = Guarded::new();
+        let (graph, ()) = engine
+            .capture(|c| {
+                (0..2).try_for_each(|_| {
+                    let own = value.clone();
+                    c.op("step").writes([x]).push(move |_| own.step())
+                })
+            })
+            .unwrap();
+        let (theirs, own) = (engine.clone(), value.clone());
+        let pusher = spawn(move || theirs.op("beside").writes([x]).push(move |_| own.step()).unwrap());
+        graph.replay().unwrap();
+        pusher.join().unwrap();
+        engine.wait_for_var(x).unwrap();
+        assert_eq!(value.get(), 3);
+        assert_eq!(engine.version(x).unwrap(), 3);
+    });
+}
+
+#[test]
+fn a_failure_in_a_graph_skips_what_depends_on_it_and_reaches_the_wait() {
+    explore("graph, a failure inside", 1, 20, || {
+        let engine = engine(1, true);
+        let [x, y, z] = [engine.new_variable(), engine.new_variable(), engine.new_variable()];
+        let (after, beside) = (Guarded::new(), Guarded::new());
+        let (graph, ()) = engine
+            .capture(|c| {
+                c.op("fails").writes([x]).push(|_| Err("no luck"))?;
+                let own = after.clone();
+                c.op("after").reads([x]).writes([y]).push(move |_| own.step())?;
+                let own = beside.clone();
+                c.op("beside").writes([z]).push(move |_| own.step())
+            })
+            .unwrap();
+        graph.replay().unwrap();
+        assert_eq!(engine.wait_for_var(y).unwrap_err().operation(), Some("fails"));
+        engine.wait_for_var(z).unwrap();
+        assert_eq!((after.get(), beside.get()), (0, 1));
+    });
+}
+
+#[test]
+fn a_parameter_is_replaced_beside_a_replay() {
+    explore("graph, a parameter is replaced", 2, 10, || {
+        let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+        let x = engine.new_variable();
+        let value = Guarded::new();
+        let (graph, parameter) = engine
+            .capture(|c| {
+                let parameter = c.parameter(Guarded::new());
+                let (own, inside) = (value.clone(), parameter.clone());
+                c.op("look").writes([x]).push(move |run| {
+                    own.set(own.get() + inside.get(run)?.get());
+                    Ok::<(), seriatim::Error>(())
+                })?;
+                Ok(parameter)
+            })
+            .unwrap();
+        let setter = spawn(move || {
+            let one = Guarded::new();
+            one.step();
+            parameter.set(one).unwrap();
+        });
+        graph.replay().unwrap();
+        setter.join().unwrap();
+        graph.replay().unwrap();
+        engine.wait_for_all().unwrap();
+        assert!((1..=2).contains(&value.get()));
+    });
+}
+
+#[test]
+fn an_asynchronous_operation_of_a_graph_is_completed_elsewhere() {
+    explore("graph, completed elsewhere", 1, 10, || {
+        let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+        let x = engine.new_variable();
+        let value = Guarded::new();
+        let threads = Arc::new(Mutex::new(Vec::new()));
+        let (graph, ()) = engine
+            .capture(|c| {
+                let (own, threads) = (value.clone(), Arc::clone(&threads));
+                let mut calls = Guarded::new();
+                c.op("start").writes([x]).property(Property::Async).push_async(move |_, completion| {
+                    let own = own.clone();
+                    let thread = spawn(move || {
+                        own.step();
+                        completion.complete();
+                    });
+                    threads.lock().unwrap().push(thread);
+                    // After the completion was given away: nobody else may be in here.
+                    let calls: &mut Guarded = &mut calls;
+                    calls.step();
+                })?;
+                let own = value.clone();
+                c.op("then").writes([x]).push(move |_| own.step())
+            })
+            .unwrap();
+        for _ in 0..2 {
+            graph.replay().unwrap();
+        }
+        engine.wait_for_var(x).unwrap();
+        assert_eq!(value.get(), 4);
+        loop {
+            let Some(thread) = threads.lock().unwrap().pop() else { break };
+            thread.join().unwrap();
+        }
+    });
+}
