@@ -1,7 +1,7 @@
 """Which entrants stand for whom: every rule by which the report picks one of several, with the sentence that tells the
 reader."""
 
-SYSTEMS = ["seriatim", "mxnet", "baseline", "onetbb", "libomp", "libgomp", "starpu", "rayon", "tokio", "shred"]
+SYSTEMS = ["seriatim", "mxnet", "baseline", "onetbb", "libomp", "libgomp", "starpu", "rayon", "tokio", "shred", "by-hand"]
 
 BEST_OF_OURS = (
     "Ours, at each number of threads that run bodies: the engine with the least median among those that get a new"

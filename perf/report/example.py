@@ -49,6 +49,7 @@ FACTORS = {
     "fan": 1.2,
     "random": 2.1,
     "stencil": 2.3,
+    "brief": 2.4,
     "unrelated": 0.8,
 }
 PATTERN_FACTORS = dict(zip(PATTERNS, [0.6, 0.8, 1, 0.9, 0.8, 1, 3, 1.2, 1.5, 1.1]))

@@ -8,7 +8,7 @@ from .intervals import estimate
 
 FORMAT = 1
 KINDS = ["throughput", "metg", "round-trip", "push", "open-loop", "jitter", "counts"]
-WORKLOADS = ["independent", "shared-read", "chain", "fan", "random", "stencil", "unrelated"]
+WORKLOADS = ["independent", "shared-read", "chain", "fan", "random", "stencil", "brief", "unrelated"]
 PATTERNS = [
     "trivial",
     "no_comm",

@@ -189,6 +189,7 @@ fn takes_part(entrant: &Entrant, measurement: &str) -> bool {
             ("baseline" | "mxnet", _) => dynamic && entrant.workers == cores,
             _ => entrant.workers == cores,
         },
+        _ if entrant.system == "by-hand" => false,
         "round-trip" => dynamic,
         "open-loop" => {
             let workers = if entrant.counts_caller() { cores } else { all_but_one };

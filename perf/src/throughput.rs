@@ -61,16 +61,21 @@ fn one(runner: &mut dyn Runner, name: &'static str, most: usize) -> Result<Resul
             continue;
         }
         // That was the first run of this program, which touches pages; the second counts.
-        return Ok(timed(runner, program));
+        return Ok(timed(runner, program, most));
     }
 }
 
-fn timed(runner: &mut dyn Runner, program: &Program) -> Result<Throughput, String> {
+/// Runs a program until there have been about `most` operations, or for long enough.
+fn timed(runner: &mut dyn Runner, program: &Program, most: usize) -> Result<Throughput, String> {
     let before = processor_time();
-    let elapsed = measure(runner, program)?;
+    let length = program.sequence().len();
+    let (mut elapsed, mut operations) = (Duration::ZERO, 0);
+    while operations == 0 || operations + length <= most && elapsed < ENOUGH {
+        elapsed += measure(runner, program)?;
+        operations += length;
+    }
     // This includes resetting and checking the cells, a few millionths of a second in all.
     let processor = processor_time() - before;
-    let operations = program.sequence().len();
     let each = |time: Duration| time.as_nanos() as f64 / operations as f64;
     Ok(Throughput { workload: program.name(), operations, ns: each(elapsed), cpu_ns: each(processor) })
 }

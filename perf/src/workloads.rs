@@ -27,6 +27,7 @@ const FAN_READERS: usize = 16;
 pub(crate) const RANDOM_VARIABLES: usize = 1000;
 const STENCIL_POINTS: usize = 64;
 const STENCIL_STEPS: usize = 3000;
+const BRIEF_STEPS: usize = 50;
 
 /// A cell for a body's result, alone on its cache line: bodies must not share what their operations do not.
 #[repr(align(64))]
@@ -136,7 +137,7 @@ impl Builder {
 const UNRELATED_PART: usize = 8;
 
 /// The names of all, in the order of the tables.
-pub const NAMES: [&str; 7] = ["independent", "shared-read", "chain", "fan", "random", "stencil", "unrelated"];
+pub const NAMES: [&str; 8] = ["independent", "shared-read", "chain", "fan", "random", "stencil", "brief", "unrelated"];
 
 /// The workload of that name, with about `operations` operations; none if there is none.
 pub fn named(name: &str, operations: usize) -> Option<&'static Program> {
@@ -147,6 +148,7 @@ pub fn named(name: &str, operations: usize) -> Option<&'static Program> {
         "fan" => fan,
         "random" => random,
         "stencil" => stencil,
+        "brief" => brief,
         "unrelated" => unrelated,
         _ => return None,
     };
@@ -257,11 +259,19 @@ pub(crate) fn random_accesses(operations: usize) -> Vec<Access> {
 
 /// 64 points; at step *t* point *i* reads *i−1, i, i+1* of parity *t−1* and changes *i* of parity *t*.
 fn stencil(operations: usize) -> &'static Program {
-    let steps = (STENCIL_STEPS * operations / OPERATIONS).max(2);
+    stencil_of("stencil", (STENCIL_STEPS * operations / OPERATIONS).max(2))
+}
+
+/// A stencil of 50 steps, to be run again and again: every run is waited for.
+fn brief(operations: usize) -> &'static Program {
+    stencil_of("brief", BRIEF_STEPS.min(operations / STENCIL_POINTS).max(2))
+}
+
+fn stencil_of(name: &'static str, steps: usize) -> &'static Program {
     // Four steps of different operations, so that steps of one parity differ from each other.
     let distinct_steps = 4;
     let cell = |parity: usize, point: usize| (parity % 2) * STENCIL_POINTS + point;
-    let mut builder = Builder::new("stencil", 2 * STENCIL_POINTS);
+    let mut builder = Builder::new(name, 2 * STENCIL_POINTS);
     for step in 0..distinct_steps {
         for point in 0..STENCIL_POINTS {
             let neighbours = point.saturating_sub(1)..=(point + 1).min(STENCIL_POINTS - 1);

@@ -6,6 +6,7 @@ pub mod baseline;
 mod crates;
 mod declared;
 mod foreign;
+mod hand;
 mod mutexed;
 pub mod ours;
 
@@ -77,6 +78,7 @@ enum What {
     Rayon,
     Tokio,
     Shred,
+    ByHand,
     /// A shared library, and the mode to start it in.
     Foreign(&'static str, &'static str),
 }
@@ -108,7 +110,7 @@ impl Entrant {
 
     /// Whether the pushing thread is one of the workers that it was asked for.
     pub fn counts_caller(&self) -> bool {
-        matches!(self.system, "libgomp" | "libomp" | "onetbb") || self.mode == "naive"
+        matches!(self.system, "libgomp" | "libomp" | "onetbb" | "by-hand") || self.mode == "naive"
     }
 
     /// How many threads run bodies.
@@ -135,6 +137,7 @@ impl Entrant {
             What::Rayon => Box::new(crates::Rayon::start(self.workers)?),
             What::Tokio => Box::new(crates::Tokio::start(self.workers)?),
             What::Shred => Box::new(declared::Shred::start(self.workers)?),
+            What::ByHand => Box::new(hand::ByHand::start(self.workers)),
             What::Foreign(library, mode) => Box::new(foreign::Foreign::start(library, mode, self.workers)?),
         })
     }
@@ -184,6 +187,7 @@ pub fn built_in(workers: &[usize]) -> Vec<Entrant> {
         entrants.push(Entrant::new(What::Rayon, "rayon", "", Style::Dynamic, *count, false));
         entrants.push(Entrant::new(What::Tokio, "tokio", "", Style::Dynamic, *count, false));
         entrants.push(Entrant::new(What::Shred, "shred", "", Style::Graph, *count, false));
+        entrants.push(Entrant::new(What::ByHand, "by-hand", "", Style::Graph, *count, true));
     }
     entrants
 }
