@@ -96,7 +96,8 @@ impl Graph {
         let inner = &self.inner;
         let core = &inner.core;
         let request = Request { property: Property::NoSkip, priority, notes: NOTE_GRAPH, ..Request::named(inner.name) };
-        for place in &inner.places {
+        // The last one of those for any operation, and those for others.
+        for place in &inner.places[inner.common - 1..] {
             core.dispatch.admit(core, place.property, request.context)?;
         }
         let graph = Arc::clone(inner);

@@ -30,7 +30,7 @@ const IDLE: u32 = u32::MAX - 1;
 /// A message: a segment that ended later than its call. Without this bit: what it waits for of other lanes is done.
 const ENDED: u32 = 1 << 30;
 /// The most segments of a plan; messages behind them are for lanes.
-pub const MOST_SEGMENTS: usize = (1 << 30) - (1 << 16);
+pub const MOST_SEGMENTS: usize = 1 << 29;
 
 /// Rounds that a runner without anything to run waits for a message before it gives up the lane: some tens of microseconds.
 const LOOKS: u32 = looks(2000);
