@@ -29,6 +29,8 @@ const LOOKS_AWAKE: u32 = 1000;
 /// Rounds that a waiter watches the variable itself, and helps, before it lines up behind the writes: most waits are over by then, and have
 /// moved no cache line but that of the last access.
 const WATCHES: u32 = looks(100);
+/// Operations that such a waiter runs between two looks at the variable: a look costs as much as a short one.
+const HELPED: u32 = 16;
 
 /// Where a waiting thread is told that its variable is free.
 struct Bell {
@@ -144,7 +146,11 @@ fn watch(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
             return Ok(true);
         }
         if helps && core.dispatch.has_work() {
-            core.dispatch.help(core, &mut || !is_quiet(core, variable).unwrap_or(true));
+            let mut asked = 0;
+            core.dispatch.help(core, &mut || {
+                asked += 1;
+                asked % HELPED != 0 || !is_quiet(core, variable).unwrap_or(true)
+            });
             core.settle(core.local());
         } else {
             spin_loop();
