@@ -9,10 +9,9 @@ use super::Engine;
 use crate::error::Error;
 use crate::operation::closure::{mixed_vtable, IntoOutcome};
 use crate::operation::context::RunContext;
+use crate::operation::members::Members;
 use crate::operation::name::Name;
 use crate::variable::access::Mode;
-
-type Member = Box<dyn FnOnce(&RunContext<'_>) -> Result<(), String> + Send>;
 
 /// A batch being collected, from [`Engine::batch`].
 ///
@@ -34,7 +33,7 @@ type Member = Box<dyn FnOnce(&RunContext<'_>) -> Result<(), String> + Send>;
 pub struct Batch<'a> {
     engine: &'a Engine,
     claims: Claims,
-    members: Vec<Member>,
+    members: Option<Members>,
     priority: i32,
     /// The first error of a merged push.
     outcome: Result<(), Error>,
@@ -42,7 +41,7 @@ pub struct Batch<'a> {
 
 impl<'a> Batch<'a> {
     pub(crate) fn new(engine: &'a Engine) -> Batch<'a> {
-        Batch { engine, claims: Claims::new(), members: Vec::new(), priority: 0, outcome: Ok(()) }
+        Batch { engine, claims: Claims::new(), members: None, priority: 0, outcome: Ok(()) }
     }
 
     /// Starts a member of the batch. As [`Engine::op`], for synchronous operations on `cpu(0)`.
@@ -59,12 +58,9 @@ impl<'a> Batch<'a> {
 
     /// Pushes what has been collected.
     fn flush(&mut self, name: Name) {
-        if self.members.is_empty() {
-            return;
-        }
-        let members = std::mem::take(&mut self.members);
+        let Some(members) = self.members.take() else { return };
         let mut claims = std::mem::replace(&mut self.claims, Claims::new());
-        let run_all = move |run: &RunContext<'_>| members.into_iter().try_for_each(|member| member(run));
+        let run_all = move |run: &RunContext<'_>| members.run(run);
         let request = Request { priority: self.priority, ..Request::named(name) };
         let pushed = push(self.engine.core(), request, claims.ordered(), mixed_vtable(&run_all), run_all);
         if self.outcome.is_ok() {
@@ -165,8 +161,9 @@ impl MemberBuilder<'_, '_> {
             batch.priority = self.priority;
         }
         batch.claims.add_all(claims);
-        batch.members.push(Box::new(move |run| closure(run).into_outcome()));
-        if batch.members.len() >= batch.engine.settings().bulk_size {
+        let members = batch.members.get_or_insert_with(|| Members::new(&batch.engine.core().shelf));
+        members.add(closure);
+        if members.len() >= batch.engine.settings().bulk_size {
             batch.flush(self.name);
         }
         Ok(())

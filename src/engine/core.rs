@@ -17,6 +17,7 @@ use crate::operation::block::*;
 use crate::operation::closure::Run;
 use crate::operation::completion::{Completion, Finish};
 use crate::operation::context::RunContext;
+use crate::operation::members::Shelf;
 use crate::operation::property::Property;
 use crate::pool::home::Home;
 use crate::pool::local::Local;
@@ -79,6 +80,8 @@ pub struct Core {
     pub lends: Lends,
     /// What closures cost.
     pub costs: Arc<Costs>,
+    /// Memory for the closures of batches.
+    pub shelf: Arc<Shelf>,
 }
 
 /// Collects what the protocol finds: ready operations in order, spent blocks into the pool.
@@ -134,6 +137,7 @@ impl Core {
                 _ => Lends::WhenShort,
             },
             costs: Arc::new(Costs::new(settings.inline_below)),
+            shelf: Arc::new(Shelf::new()),
             settings,
             dispatch,
             state: CachePadded::new(AtomicU32::new(0)),
