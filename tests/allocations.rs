@@ -219,7 +219,7 @@ impl Stage {
 type Push = fn(&Stage, usize);
 
 /// The shapes of operation that should cost nothing.
-const SHAPES: [(&str, Push); 12] = [
+const SHAPES: [(&str, Push); 13] = [
     ("no variable", |s, _| s.engine.op("op").push(|_| body()).unwrap()),
     ("1 variable", |s, i| s.engine.op("op").writes([s.variable(i)]).push(|_| body()).unwrap()),
     ("64 bytes", |s, i| s.engine.op("op").writes([s.variable(i)]).push(largest()).unwrap()),
@@ -255,6 +255,13 @@ const SHAPES: [(&str, Push); 12] = [
             completion.complete();
         };
         s.engine.op("op").writes([s.variable(i)]).push_async(start).unwrap();
+    }),
+    ("batch", |s, i| {
+        let collect = |b: &mut seriatim::Batch<'_>| {
+            (0..7).try_for_each(|n| b.op("member").writes([s.variable(i + n)]).push(|_| ()))?;
+            b.op("last").writes([s.variable(i)]).push(largest())
+        };
+        s.engine.batch(collect).unwrap().unwrap();
     }),
     ("operator", |s, _| s.engine.push(&s.step, Context::cpu(0), 0).unwrap()),
     ("asynchronous operator", |s, _| s.engine.push(&s.asynchronous, Context::cpu(0), 0).unwrap()),

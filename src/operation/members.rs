@@ -4,9 +4,9 @@
 
 use super::closure::{drop_quietly, IntoOutcome};
 use super::context::RunContext;
-use crate::sync::{AtomicPtr, Ordering::*, MODELLED};
+use crate::sync::{AtomicPtr, Ordering::*};
 use std::mem::{align_of, size_of, ManuallyDrop, MaybeUninit};
-use std::ptr::null_mut;
+use std::ptr::{null_mut, NonNull};
 use std::sync::Arc;
 
 /// What memory is counted in.
@@ -14,58 +14,69 @@ use std::sync::Arc;
 #[derive(Clone, Copy)]
 struct Unit(MaybeUninit<[u8; 16]>);
 
-type Memory = Vec<Unit>;
+/// A piece of memory, and the next of a list of them.
+#[derive(Default)]
+struct Piece {
+    memory: Vec<Unit>,
+    next: Option<NonNull<Piece>>,
+}
 
-/// How many pieces of memory wait to be used again, at most.
-const KEPT: usize = if MODELLED { 1 } else { 64 };
 /// A piece that has grown larger than so many units is not kept: 64 kB.
 const LARGEST: usize = 4096;
 
-/// Pieces of memory that batches have left behind. A few places to look into, in turn: neither taking nor putting back waits for anybody.
-pub struct Shelf([AtomicPtr<Memory>; KEPT]);
+/// Pieces of memory that batches have left behind: a stack (Treiber 1986) that is only ever taken as a whole.
+pub struct Shelf(AtomicPtr<Piece>);
 
 impl Shelf {
     pub fn new() -> Shelf {
-        Shelf(std::array::from_fn(|_| AtomicPtr::new(null_mut())))
+        Shelf(AtomicPtr::new(null_mut()))
     }
 
-    fn take(&self) -> Box<Memory> {
-        for place in &self.0 {
-            // Acquire: whoever has put it there does not use it any more.
-            let memory = if place.load(Relaxed).is_null() { null_mut() } else { place.swap(null_mut(), Acquire) };
-            if !memory.is_null() {
-                // SAFETY: from a box, by `put`, and the swap made it ours.
-                return unsafe { Box::from_raw(memory) };
+    /// A piece, empty. While another thread is in here it may be a new one.
+    fn take(&self) -> Box<Piece> {
+        // Acquire: whoever has put them there does not use them any more.
+        let Some(first) = NonNull::new(self.0.swap(null_mut(), Acquire)) else { return Box::default() };
+        // SAFETY: from boxes, by `put`, and the swap made all of them ours.
+        let mut first = unsafe { Box::from_raw(first.as_ptr()) };
+        if let Some(rest) = first.next.take() {
+            // The others go back as a whole. What was put there meanwhile, which is little, goes on top. AcqRel: as above and below.
+            let mut meanwhile = NonNull::new(self.0.swap(rest.as_ptr(), AcqRel));
+            while let Some(piece) = meanwhile {
+                // SAFETY: as above.
+                let mut piece = unsafe { Box::from_raw(piece.as_ptr()) };
+                meanwhile = piece.next.take();
+                self.put(piece);
             }
         }
-        Box::default()
+        first
     }
 
     /// The memory is empty.
-    fn put(&self, memory: Box<Memory>) {
-        if memory.capacity() > LARGEST {
+    fn put(&self, mut piece: Box<Piece>) {
+        if piece.memory.capacity() > LARGEST {
             return;
         }
-        let memory = Box::into_raw(memory);
-        for place in &self.0 {
-            // Release: as above.
-            if place.load(Relaxed).is_null() && place.compare_exchange(null_mut(), memory, Release, Relaxed).is_ok() {
-                return;
+        let mut head = self.0.load(Relaxed);
+        loop {
+            piece.next = NonNull::new(head);
+            let this = Box::into_raw(piece);
+            // Release: whoever takes it finds it as we leave it. A head that comes back after others is no harm: the link to it is right.
+            match self.0.compare_exchange_weak(head, this, Release, Relaxed) {
+                Ok(_) => return,
+                Err(now) => head = now,
             }
+            // SAFETY: from the box, and nobody has got it.
+            piece = unsafe { Box::from_raw(this) };
         }
-        // SAFETY: from a box, and nobody has got it.
-        drop(unsafe { Box::from_raw(memory) });
     }
 }
 
 impl Drop for Shelf {
     fn drop(&mut self) {
-        for place in &self.0 {
-            let memory = place.swap(null_mut(), Acquire);
-            if !memory.is_null() {
-                // SAFETY: from a box, by `put`.
-                drop(unsafe { Box::from_raw(memory) });
-            }
+        let mut next = NonNull::new(self.0.swap(null_mut(), Acquire));
+        while let Some(piece) = next {
+            // SAFETY: from a box, by `put`.
+            next = unsafe { Box::from_raw(piece.as_ptr()) }.next;
         }
     }
 }
@@ -87,7 +98,7 @@ const fn units(bytes: usize) -> usize {
 
 /// Closures to be called once each, in order.
 pub struct Members {
-    memory: ManuallyDrop<Box<Memory>>,
+    piece: ManuallyDrop<Box<Piece>>,
     /// Where the next one to be called lies.
     next: usize,
     count: usize,
@@ -99,7 +110,7 @@ unsafe impl Send for Members {}
 
 impl Members {
     pub fn new(shelf: &Arc<Shelf>) -> Members {
-        Members { memory: ManuallyDrop::new(shelf.take()), next: 0, count: 0, shelf: Arc::clone(shelf) }
+        Members { piece: ManuallyDrop::new(shelf.take()), next: 0, count: 0, shelf: Arc::clone(shelf) }
     }
 
     pub fn len(&self) -> usize {
@@ -125,16 +136,16 @@ impl Members {
         R: IntoOutcome,
     {
         let length = HEADER + units(size_of::<F>());
-        let start = self.memory.len();
-        self.memory.reserve(length);
+        let start = self.piece.memory.len();
+        self.piece.memory.reserve(length);
         let header = Header { run: run::<F, R>, discard: discard::<F>, length };
         // SAFETY: there is room for `length` more units, aligned for both: whoever is aligned to more was boxed. What is not written stays
         // uninitialised, as units may.
         unsafe {
-            let place = self.memory.as_mut_ptr().add(start);
+            let place = self.piece.memory.as_mut_ptr().add(start);
             place.cast::<Header>().write(header);
             place.add(HEADER).cast::<F>().write(closure);
-            self.memory.set_len(start + length);
+            self.piece.memory.set_len(start + length);
         }
         self.count += 1;
     }
@@ -150,12 +161,12 @@ impl Members {
 
     /// The next closure, which the caller has to take out of the memory.
     fn take(&mut self) -> Option<(Header, *mut u8)> {
-        if self.next == self.memory.len() {
+        if self.next == self.piece.memory.len() {
             return None;
         }
         // SAFETY: a header lies at `next`, written by `add_aligned`, and its closure behind it.
         let (header, closure) = unsafe {
-            let place = self.memory.as_mut_ptr().add(self.next);
+            let place = self.piece.memory.as_mut_ptr().add(self.next);
             (place.cast::<Header>().read(), place.add(HEADER).cast::<u8>())
         };
         self.next += header.length;
@@ -185,9 +196,9 @@ impl Drop for Members {
             unsafe { (header.discard)(closure) };
         }
         // SAFETY: not used again.
-        let mut memory = unsafe { ManuallyDrop::take(&mut self.memory) };
-        memory.clear();
-        self.shelf.put(memory);
+        let mut piece = unsafe { ManuallyDrop::take(&mut self.piece) };
+        piece.memory.clear();
+        self.shelf.put(piece);
     }
 }
 
@@ -238,7 +249,7 @@ mod tests {
                 }
             }
             assert_eq!(members.len(), 100);
-            let memory = members.memory.as_mut_ptr();
+            let memory = members.piece.memory.as_mut_ptr();
             assert!(place.is_null() || place == memory, "the same memory");
             place = memory;
             assert_eq!(members.run(&context()).is_err(), fails);
