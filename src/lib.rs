@@ -35,6 +35,7 @@ mod device;
 mod engine;
 mod error;
 mod graph;
+mod line;
 mod lock;
 mod mutants;
 mod operation;

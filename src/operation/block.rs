@@ -6,6 +6,7 @@
 use super::closure::Vtable;
 use super::property::Property;
 use crate::device::Device;
+use crate::line::{fetch_to_write, LINE};
 use crate::sync::{AtomicU8, Ordering, MODELLED};
 use crate::variable::access::{Access, Node, ACCESSES_OFFSET};
 use std::mem::MaybeUninit;
@@ -144,6 +145,19 @@ impl Block {
     pub unsafe fn closure(this: *mut Block) -> *mut u8 {
         // SAFETY: a place inside the block; no reference is made.
         unsafe { (&raw mut (*this).closure).cast() }
+    }
+
+    /// Asks for the lines that running the operation writes: its counters, its closure and its first access.
+    #[inline]
+    pub fn expect(this: *mut Block) {
+        fetch_to_write(this);
+        fetch_to_write(this.cast::<u8>().wrapping_add(ACCESSES_OFFSET));
+    }
+
+    /// Asks for the lines that a push writes.
+    #[inline]
+    pub fn expect_push(this: *mut Block) {
+        (0..3).for_each(|line| fetch_to_write(this.cast::<u8>().wrapping_add(line * LINE)));
     }
 
     /// Notes the stage of the operation's life, for whoever draws the pending graph.

@@ -52,6 +52,8 @@ impl Magazine {
         let block = self.first;
         // SAFETY: the magazine owns the block.
         self.first = unsafe { (*block).link };
+        // The next push takes it.
+        Block::expect_push(self.first);
         self.count -= 1;
         if self.first.is_null() {
             self.last = null_mut();

@@ -7,6 +7,7 @@
 use super::access::{Access, Mode, Node, Sink, CANCELLED};
 use super::propagate::{grant, send, send_readable, spend, Own};
 use super::state::{Change, State, COMPLETE, READABLE, VOID, WRITABLE};
+use crate::line::fetch_to_write;
 use crate::mutants::{mutant, mutate};
 use crate::sync::{AtomicPtr, AtomicU32, Ordering::*};
 use std::ptr::null_mut;
@@ -129,6 +130,10 @@ pub unsafe fn enlist<S: Sink>(node: *mut Node, sink: &mut S) -> Enlisted {
     unsafe {
         let count = (*node).count;
         let mut own = Own { node, granted: 0, cancelled: false };
+        // What others have written is fetched all at once, and not one after the other.
+        for index in 1..count {
+            fetch_to_write((*(*Node::access(node, index)).chain).tail.load(Relaxed));
+        }
         for index in 0..count {
             while let Step::Blocked(other) = link(node, index, true, &mut own, sink) {
                 help(other, sink);
@@ -199,6 +204,7 @@ unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own,
             // 1. The tail first, `progress` after it. Acquire: the fields of the access it points to.
             let early = mutant("progress-checked-before-the-tail").then(|| Node::progress(node));
             let tail = (*chain).tail.load(mutate!("tail-loaded-relaxed": Relaxed, Acquire));
+            fetch_to_write(tail);
             if early.unwrap_or_else(|| Node::progress(node)) > index {
                 return Step::Done;
             }
@@ -220,9 +226,10 @@ unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own,
                 }
                 return Step::Done;
             }
-            // 3.
-            if mutate!("helping-dropped": false, !tail_node.is_null()) && Node::progress(tail_node) < (*tail_node).count
-            {
+            // 3. What is complete has run, so it is fully enlisted: its counters need not be fetched.
+            let known =
+                tail_node.is_null() || mutate!("complete-taken-for-whatever": state.0 != 0, state.has(COMPLETE));
+            if mutate!("helping-dropped": false, !known) && Node::progress(tail_node) < (*tail_node).count {
                 return Step::Blocked(tail_node);
             }
             // 4. Release: the next access was released to us by its linker, we pass it on. A failure means that another thread

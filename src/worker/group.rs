@@ -10,7 +10,7 @@ use crate::lock::Lock;
 use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{fence, thread_local, AtomicBool, AtomicUsize, MutexGuard, Ordering::*};
+use crate::sync::{fence, thread_local, AtomicBool, AtomicUsize, MutexGuard, Ordering::*, MODELLED};
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -72,7 +72,30 @@ pub struct Group {
 }
 
 thread_local! {
-    static PUSHED: Cell<usize> = const { Cell::new(0) };
+    /// What this thread has dealt out. Threads start at different workers: together they would go round together.
+    static PUSHED: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// Where the calling thread's next operation goes.
+fn next_worker() -> usize {
+    PUSHED.with(|pushed| {
+        let now = match pushed.get() {
+            usize::MAX => first_worker() * BURST,
+            now => now,
+        };
+        pushed.set((now + 1) % (usize::MAX / 2));
+        now / BURST
+    })
+}
+
+/// The worker that a thread begins with: any but those of the threads before it.
+#[cold]
+fn first_worker() -> usize {
+    static THREADS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    if MODELLED {
+        return 0;
+    }
+    THREADS.fetch_add(5, Relaxed)
 }
 
 impl Group {
@@ -204,8 +227,7 @@ impl Group {
         let worker = if self.plan.shared {
             &self.common
         } else {
-            let index =
-                preferred.unwrap_or_else(|| PUSHED.with(|pushed| pushed.replace(pushed.get().wrapping_add(1))) / BURST);
+            let index = preferred.unwrap_or_else(next_worker);
             &self.workers[index % self.workers.len()]
         };
         // SAFETY: passed on.

@@ -101,6 +101,10 @@ impl Queue {
             (None, _) => self.heap.pop(),
             _ => self.ring.pop_front(),
         };
+        // While this one is run, the lines of the next one come: those that running it writes.
+        if let Some(next) = self.ring.front() {
+            Block::expect(next.block);
+        }
         entry.map(|entry| entry.block)
     }
 
