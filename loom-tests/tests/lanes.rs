@@ -25,6 +25,8 @@ struct Graph {
     overs: AtomicUsize,
     /// Threads that were started and not yet waited for.
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// So many replays follow each other at once.
+    replays: AtomicUsize,
     /// No threads are started: lanes that are handed out wait here for the one that there is.
     one_thread: AtomicBool,
     queue: Mutex<Vec<u32>>,
@@ -57,6 +59,7 @@ impl Graph {
             runs: ops.iter().map(|_| AtomicUsize::new(0)).collect(),
             overs: AtomicUsize::new(0),
             threads: Mutex::new(Vec::new()),
+            replays: AtomicUsize::new(1),
             one_thread: AtomicBool::new(false),
             queue: Mutex::new(Vec::new()),
             spread,
@@ -158,7 +161,13 @@ impl Host for Thread {
     fn over(&mut self) {
         // Whatever lane it was on, everything has happened before.
         self.0.values.iter().for_each(|value| value.set(value.get()));
-        self.0.overs.fetch_add(1, Relaxed);
+        // The next one may begin at once.
+        if self.0.overs.fetch_add(1, Relaxed) + 1 < self.0.replays.load(Relaxed) {
+            // SAFETY: this one is over, and happened before.
+            if unsafe { self.0.lanes.begin(0) } {
+                self.0.work(0);
+            }
+        }
     }
 }
 
@@ -179,6 +188,23 @@ fn two_lanes_that_cross() {
 fn one_waits_for_two_others() {
     const OPS: &[Op] = &[(1, &[], &[0]), (2, &[], &[1]), (0, &[0, 1], &[2])];
     explore("lanes, one waits for two others", 2, 50, || Graph::new(OPS, 3, None, None).replay(1));
+}
+
+#[test]
+fn a_replay_follows_another_at_once() {
+    // The first lane only begins, and the last one has nothing that waits for a start.
+    const OPS: &[Op] = &[(1, &[], &[0]), (2, &[0], &[1])];
+    explore("lanes, a replay after another", 2, 50, || {
+        let graph = Graph::new(OPS, 3, None, None);
+        graph.replays.store(2, Relaxed);
+        graph.replay(2);
+    });
+    const CHAIN: &[Op] = &[(0, &[], &[0]), (1, &[0], &[1]), (0, &[1], &[2])];
+    explore("lanes, a replay after another, spread", 2, 20, || {
+        let graph = Graph::new(CHAIN, 2, Some(1), None);
+        graph.replays.store(2, Relaxed);
+        graph.replay(2);
+    });
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::graph::lanes::{Lanes, MOST_SEGMENTS};
 use crate::graph::partition::partition;
 use crate::graph::plan::{plan, Member};
 use crate::operation::block::Block;
-use crate::operation::closure::IntoOutcome;
+use crate::operation::closure::{IntoOutcome, Quiet};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
@@ -26,7 +26,7 @@ use crate::operation::property::Property;
 use crate::sync::{AtomicU8, MODELLED};
 use crate::variable::access::Mode;
 use crate::variable::table::Slot;
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
@@ -54,6 +54,8 @@ pub struct Capture<'a> {
     /// The graph's variables, in the order of their numbers, and the numbers.
     variables: Vec<Claim>,
     numbers: HashMap<u32, u32>,
+    /// A graph was made, which sees to the variable.
+    made: bool,
 }
 
 /// An operation that was recorded.
@@ -98,14 +100,12 @@ impl Engine {
             uses: Vec::new(),
             variables: Vec::new(),
             numbers: HashMap::new(),
+            made: false,
         };
-        let variable = capture.variable;
-        let made = record(&mut capture).and_then(|value| Ok((capture.finish()?, value)));
-        if made.is_err() {
-            // Nobody has seen it but parameters, which are refused from now on. A stopped engine keeps it until its end.
-            let _ = self.delete_variable(|_| (), Context::cpu(0), variable);
-        }
-        made
+        let value = record(&mut capture)?;
+        let graph = capture.finish()?;
+        capture.made = true;
+        Ok((graph, value))
     }
 }
 
@@ -201,7 +201,7 @@ impl<'a> Capture<'a> {
     }
 
     /// Resolves what was recorded.
-    fn finish(self) -> Result<Graph, Error> {
+    fn finish(&mut self) -> Result<Graph, Error> {
         let core = self.engine.core();
         if self.recorded.len() >= MOST_SEGMENTS || self.uses.len() >= u32::MAX as usize {
             return Err(Error::new(
@@ -253,14 +253,15 @@ impl<'a> Capture<'a> {
             );
             ranges.push(start..used.len() as u32);
         }
-        let mut recorded: Vec<Option<Recorded>> = self.recorded.into_iter().map(Some).collect();
+        let recorded = std::mem::take(&mut self.recorded);
+        let mut recorded: Vec<Option<Recorded>> = recorded.into_iter().map(Some).collect();
         let nodes = plan
             .operations
             .iter()
             .zip(ranges)
             .filter_map(|(operation, uses)| {
                 let Recorded { body, name, context, property, .. } = recorded[*operation as usize].take()?;
-                Some(Node { body: UnsafeCell::new(body), name, context, property, uses })
+                Some(Node { body, name, context, property, uses })
             })
             .collect();
         let mut claims = Claims::new();
@@ -279,6 +280,7 @@ impl<'a> Capture<'a> {
             writes,
             lanes: Lanes::new(plan),
             blocks: places.iter().map(lane_block).collect(),
+            parts: places.iter().map(|place| place.property.bit()).fold(0, |all, bit| all | bit),
             places: places.into(),
             common,
             plain,
@@ -306,6 +308,15 @@ impl<'a> Capture<'a> {
     }
 }
 
+impl Drop for Capture<'_> {
+    fn drop(&mut self) {
+        if !self.made {
+            // Nobody has seen it but parameters, which are refused from now on. A stopped engine keeps it until its end.
+            let _ = self.engine.delete_variable(|_| (), Context::cpu(0), self.variable);
+        }
+    }
+}
+
 /// How many threads can run operations of a graph at once: the workers, and a thread that waits and helps, if there is a core for it.
 fn threads(core: &Core) -> usize {
     let settings = &core.settings;
@@ -327,7 +338,10 @@ fn elsewhere(core: &Core, context: Context, property: Property) -> Option<Place>
         (_, Property::CopyFromGpu | Property::CopyToGpu) => Some(Place { property: Property::CopyFromGpu, worker: 0 }),
         (Kind::Pooled, _) => None,
         (_, Property::CpuPrioritized) => Some(Place { property, worker: 0 }),
-        _ if context.id() > 0 => Some(Place { property: Property::Normal, worker: context.id() as usize - 1 }),
+        _ if context.id() > 0 => {
+            let worker = (context.id() as usize - 1) % core.settings.cpu_workers;
+            Some(Place { property: Property::Normal, worker })
+        }
         _ => None,
     }
 }
@@ -473,7 +487,7 @@ impl CaptureBuilder<'_, '_> {
         F: FnMut(&RunContext<'_>) -> R + Send + 'static,
         R: IntoOutcome,
     {
-        let body = Body::Sync(Box::new(move |run| closure(run).into_outcome()));
+        let body = sync(move |run| closure(run).into_outcome());
         let claims = self.claims.ordered();
         self.capture.record(body, self.name, self.context, self.property, self.priority, claims)
     }
@@ -505,13 +519,17 @@ impl CaptureBuilder<'_, '_> {
     }
 }
 
+/// An operation that ends with its call.
+pub(super) fn sync(closure: impl FnMut(&RunContext<'_>) -> Result<(), String> + Send + 'static) -> Body {
+    Body::Sync(UnsafeCell::new(Quiet::new(Box::new(closure))))
+}
+
 /// An operation that ends later than its call.
 pub(super) fn detached(closure: impl FnMut(&RunContext<'_>, Completion) + Send + 'static) -> Body {
     Body::Async(Box::new(Detached {
-        call: Box::new(closure),
+        call: UnsafeCell::new(Quiet::new(Box::new(closure))),
         stage: AtomicU8::new(CALLED),
-        outcome: Ok(()),
-        started: 0,
-        worker: None,
+        outcome: UnsafeCell::new(Ok(())),
+        started: Cell::new((0, None)),
     }))
 }

@@ -156,6 +156,11 @@ impl Core {
         Local::of(&self.memory)
     }
 
+    /// Whether the engine has ended: its last handle is gone, and threads know nothing of it any more.
+    pub fn is_closed(&self) -> bool {
+        self.memory.closed.load(Acquire)
+    }
+
     /// Whether the calling thread is inside one of this engine's operations.
     pub fn is_inside(&self) -> bool {
         self.local().depth.get() > 0

@@ -27,11 +27,11 @@ pub trait Dispatch: Send + Sync {
     /// As [`Dispatch::submit`].
     unsafe fn lay_out(&self, core: &Arc<Core>, local: &Local, block: *mut Block, place: usize);
 
-    /// Whether something has come for this worker that should not wait for what it runs.
-    fn is_urgent(&self, worker: usize) -> bool;
+    /// Whether something has come that should not wait for what it runs for this worker, of those that run operations of this kind.
+    fn is_urgent(&self, property: Property, worker: usize) -> bool;
 
-    /// Whether something lies where any worker may take it.
-    fn has_work(&self) -> bool;
+    /// Whether something of this kind lies where any worker may take it.
+    fn has_work(&self, property: Property) -> bool;
 
     /// Runs ready operations on the calling thread while `go_on` says so; returns whether it ran any.
     fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool;

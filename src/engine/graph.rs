@@ -1,7 +1,7 @@
 //! Graphs as their users see them: replayed, drawn, dropped.
 
 use super::core::Lends;
-use super::push::{push, push_enlisted, Claim, Request};
+use super::push::{push, push_enlisted, stopped, Claim, Request};
 use super::replay::Inner;
 use crate::error::Error;
 use crate::operation::block::{NOTE_DELETE, NOTE_GRAPH};
@@ -95,11 +95,16 @@ impl Graph {
     pub fn replay_with_priority(&self, priority: i32) -> Result<(), Error> {
         let inner = &self.inner;
         let core = &inner.core;
-        let request = Request { property: Property::NoSkip, priority, notes: NOTE_GRAPH, ..Request::named(inner.name) };
-        // The last one of those for any operation, and those for others.
-        for place in &inner.places[inner.common - 1..] {
-            core.dispatch.admit(core, place.property, request.context)?;
+        if core.is_closed() {
+            return Err(stopped());
         }
+        let request = Request {
+            property: Property::NoSkip,
+            priority,
+            notes: NOTE_GRAPH,
+            parts: inner.parts,
+            ..Request::named(inner.name)
+        };
         let graph = Arc::clone(inner);
         if core.lends == Lends::Always && inner.plain {
             // SAFETY: the operation changes the graph's own variable, so it is the only replay under way.
@@ -173,8 +178,12 @@ impl Graph {
 }
 
 impl Drop for Graph {
-    /// The closures are dropped after the last replay, and the graph's own variable with them.
+    /// The closures are dropped after the last replay, by the last thread to leave it, which may be a moment after its end. Panics of their
+    /// destructors have nobody to go to.
     fn drop(&mut self) {
+        if self.inner.core.is_closed() {
+            return;
+        }
         let held = Arc::clone(&self.inner);
         let end = move |_: &RunContext<'_>| drop(held);
         let request =

@@ -52,11 +52,11 @@ impl Dispatch for Naive {
         unsafe { self.submit(core, local, block, false) }
     }
 
-    fn is_urgent(&self, _: usize) -> bool {
+    fn is_urgent(&self, _: Property, _: usize) -> bool {
         false
     }
 
-    fn has_work(&self) -> bool {
+    fn has_work(&self, _: Property) -> bool {
         false
     }
 

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::capture::detached;
+use super::capture::{detached, sync};
 use super::core::Core;
 use super::costs::Costs;
 use super::inline::{self, Borrowed, Loans};
@@ -91,10 +91,10 @@ impl Operator {
         let inner = &self.0;
         let held = Arc::clone(inner);
         let body = match &inner.call {
-            Call::Sync(_) => Body::Sync(Box::new(move |run| match &held.call {
+            Call::Sync(_) => sync(move |run| match &held.call {
                 Call::Sync(call) => call(run),
                 Call::Async(_) => Ok(()),
-            })),
+            }),
             Call::Async(_) => detached(move |run, completion| {
                 if let Call::Async(call) = &held.call {
                     call(run, completion);

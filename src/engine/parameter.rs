@@ -1,7 +1,7 @@
 //! Parameters of graphs: values that captured operations read, and that can be replaced between replays.
 
 use super::core::Core;
-use super::push::{push, Claim, Request};
+use super::push::{push, stopped, Claim, Request};
 use super::variable::Variable;
 use crate::error::{Error, ErrorKind};
 use crate::operation::closure::sync_vtable;
@@ -105,6 +105,9 @@ impl<T: Send + Sync + 'static> Parameter<T> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn set(&self, value: T) -> Result<(), Error> {
+        if self.0.core.is_closed() {
+            return Err(stopped());
+        }
         let inner = Arc::clone(&self.0);
         let replace = move |_: &RunContext<'_>| {
             // SAFETY: this operation changes the graph's variable, so no replay is under way and no other `set`.

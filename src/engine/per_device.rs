@@ -73,12 +73,12 @@ impl Dispatch for PerDevice {
         unsafe { self.group((*block).property).lay_out(block, place) }
     }
 
-    fn is_urgent(&self, worker: usize) -> bool {
-        self.workers.is_urgent(worker)
+    fn is_urgent(&self, property: Property, worker: usize) -> bool {
+        self.group(property).is_urgent(worker)
     }
 
-    fn has_work(&self) -> bool {
-        self.workers.has_work()
+    fn has_work(&self, property: Property) -> bool {
+        self.group(property).has_work()
     }
 
     fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool {

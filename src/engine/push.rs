@@ -29,6 +29,8 @@ pub struct Request {
     pub priority: i32,
     pub name: Name,
     pub notes: u8,
+    /// Operations of these properties as well are run for it: a bit for each, by its number.
+    pub parts: u8,
 }
 
 /// One variable that an operation uses.
@@ -272,6 +274,9 @@ fn enlist<F: Send + 'static>(
     }
     if request.notes & NOTE_WAIT == 0 {
         core.dispatch.admit(core, request.property, request.context)?;
+        for property in Property::ALL.into_iter().filter(|property| request.parts & property.bit() != 0) {
+            core.dispatch.admit(core, property, request.context)?;
+        }
     }
     if request.notes & NOTE_DELETE != 0 {
         // The handle dies before the deletion is enlisted: pushes that come later are refused by it, those that are under way by
@@ -336,7 +341,12 @@ fn check_stopped(local: &Local, request: Request, state: u32) -> Result<(), Erro
     if local.depth.get() > 0 || request.notes & NOTE_WAIT != 0 && may_wait {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Stopped, "the engine is stopped: call start() before pushing"))
+    Err(stopped())
+}
+
+#[cold]
+pub fn stopped() -> Error {
+    Error::new(ErrorKind::Stopped, "the engine is stopped: call start() before pushing")
 }
 
 /// Whether the engine that has just refused a push is stopped only while another thread forks, or not any more.

@@ -13,7 +13,7 @@ use crate::error::{Failure, Fault, Stamp};
 use crate::graph::lanes::{Alone, Host, Lanes, Rest};
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::Block;
-use crate::operation::closure::{catch, drop_quietly, Run, Vtable};
+use crate::operation::closure::{catch, drop_quietly, Quiet, Run, Vtable};
 use crate::operation::completion::{call, Completion, Finish};
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
@@ -22,7 +22,7 @@ use crate::pool::local::Local;
 use crate::profile::recorder::Event;
 use crate::sync::{AtomicU8, Ordering::*};
 use crate::variable::table::Slot;
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,20 +36,20 @@ pub type AsyncCall = dyn FnMut(&RunContext<'_>, Completion) + Send;
 
 /// What an operation of a graph does.
 pub enum Body {
-    Sync(Box<SyncCall>),
+    Sync(UnsafeCell<Quiet<Box<SyncCall>>>),
     Async(Box<Detached>),
 }
 
 /// An operation that ends later than its call.
 pub struct Detached {
-    pub call: Box<AsyncCall>,
+    /// Called by the runner of its lane, one call after the other.
+    pub call: UnsafeCell<Quiet<Box<AsyncCall>>>,
     /// [`CALLED`], and then [`RETURNED`] or [`ENDED`], whichever comes first: the segment ends with the other.
     pub stage: AtomicU8,
-    /// How it ended.
-    pub outcome: Result<(), Fault>,
-    /// When it started, and on which worker.
-    pub started: u64,
-    pub worker: Option<usize>,
+    /// How it ended. Written by its end, read by the lane's runner once both the call and the end are over.
+    pub outcome: UnsafeCell<Result<(), Fault>>,
+    /// When it started, and on which worker. The lane's runners' only.
+    pub started: Cell<(u64, Option<usize>)>,
 }
 
 /// The stages of an asynchronous operation.
@@ -59,7 +59,7 @@ const ENDED: u8 = 2;
 
 /// An operation of a graph.
 pub struct Node {
-    pub body: UnsafeCell<Body>,
+    pub body: Body,
     pub name: Name,
     pub context: Context,
     pub property: Property,
@@ -102,6 +102,8 @@ pub struct Inner {
     pub places: Box<[Place]>,
     /// The lanes before this one take any operation; those behind it have operations that run elsewhere.
     pub common: usize,
+    /// The properties of its operations that have workers of their own: a bit for each.
+    pub parts: u8,
     /// Whether any thread may run all of it, in a row.
     pub plain: bool,
     /// Of the replay under way.
@@ -135,6 +137,8 @@ struct Runner<'a> {
     graph: &'a Arc<Inner>,
     core: &'a Arc<Core>,
     local: &'a Local,
+    /// Of the workers that run this lane.
+    property: Property,
     context: RunContext<'static>,
     /// Operations run since the last look at whether something is urgent, and since the turn began.
     glanced: u32,
@@ -154,23 +158,23 @@ unsafe fn run_lane(storage: *mut u8, worker: Option<usize>) {
     let (graph, lane) = unsafe { storage.cast::<(*const Inner, u32)>().read() };
     // SAFETY: as above.
     let graph = ManuallyDrop::new(unsafe { Arc::from_raw(graph) });
+    let core = Arc::clone(&graph.core);
+    let local = core.local();
+    // The replay may be over before we have left the lane: whoever stops the engine, or forks, waits for that as well.
+    local.count_called();
     // SAFETY: the block was handed out because the lane got something to do, and is handed to one thread.
     let rest = unsafe { work(&graph, lane, worker) };
     if rest == Rest::Idle {
-        let core = Arc::clone(&graph.core);
-        let local = core.local();
         // The graph may end here, and its closures are the user's.
         enter(local);
         drop_quietly(ManuallyDrop::into_inner(graph));
         leave(local);
     } else {
         // SAFETY: we are still the lane's runner, so its block is ours.
-        unsafe {
-            let block = graph.blocks[lane as usize].get();
-            let local = graph.core.local();
-            graph.core.dispatch.submit(&graph.core, local, block, false);
-        }
+        unsafe { core.dispatch.submit(&core, local, graph.blocks[lane as usize].get(), false) };
     }
+    local.count_returned();
+    core.quiescence.notify(|| core.is_quiescent());
 }
 
 /// Runs a lane for a while.
@@ -179,7 +183,7 @@ unsafe fn run_lane(storage: *mut u8, worker: Option<usize>) {
 /// The caller is its runner.
 unsafe fn work(graph: &Arc<Inner>, lane: u32, worker: Option<usize>) -> Rest {
     let local = graph.core.local();
-    let mut runner = Runner::new(graph, local, worker);
+    let mut runner = Runner::new(graph, local, graph.places[lane as usize].property, worker);
     enter(local);
     // SAFETY: by the contract.
     let rest = unsafe { graph.lanes.work(lane, &mut runner) };
@@ -221,7 +225,7 @@ impl Inner {
         unsafe {
             let replay = &mut *self.replay.get();
             (replay.stamp, replay.pushed) = (stamp, pushed);
-            let mut runner = Runner::new(self, self.core.local(), run.worker);
+            let mut runner = Runner::new(self, self.core.local(), Property::Normal, run.worker);
             for segment in &self.lanes.plan().order {
                 runner.run(*segment);
             }
@@ -304,21 +308,26 @@ impl Finish for Inner {
         let segment = segments.partition_point(|segment| segment.operations.end <= operation) as u32;
         // SAFETY: the operation runs and has not ended, so it is this call's; then the lane's, whose runner is told. The replay is under way.
         unsafe {
-            let Body::Async(detached) = &mut *(*node).body.get() else { return };
-            let detached: *mut Detached = &raw mut **detached;
-            (*detached).outcome = outcome;
+            let Body::Async(detached) = &(*node).body else { return };
+            *detached.outcome.get() = outcome;
             // AcqRel: the outcome goes to whoever comes second; the next use of the operation comes after both.
-            let returned = (*detached).stage.swap(ENDED, AcqRel) == RETURNED;
+            let returned = detached.stage.swap(ENDED, AcqRel) == RETURNED;
             if (returned || mutant("ended-before-the-call-returns")) && self.lanes.ended(segment) {
                 self.hand_out(segments[segment as usize].lane);
             }
         }
-        self.core.settle(self.core.local());
+        let core = Arc::clone(&self.core);
+        let local = core.local();
+        // The graph may end here, and its closures are the user's.
+        enter(local);
+        drop_quietly(self);
+        leave(local);
+        core.settle(local);
     }
 }
 
 impl<'a> Runner<'a> {
-    fn new(graph: &'a Arc<Inner>, local: &'a Local, worker: Option<usize>) -> Runner<'a> {
+    fn new(graph: &'a Arc<Inner>, local: &'a Local, property: Property, worker: Option<usize>) -> Runner<'a> {
         let context = RunContext {
             context: Context::cpu(0),
             name: "",
@@ -328,7 +337,7 @@ impl<'a> Runner<'a> {
             graph: graph.id,
             pushed: None,
         };
-        Runner { graph, core: &graph.core, local, context, glanced: 0, turn: 0, paced: 0 }
+        Runner { graph, core: &graph.core, local, property, context, glanced: 0, turn: 0, paced: 0 }
     }
 
     /// The replay under way.
@@ -352,21 +361,21 @@ impl<'a> Runner<'a> {
         let state = self.core.state.load(Relaxed) & (FAILED | SHUTDOWN);
         // SAFETY: the caller has the node to itself.
         unsafe {
-            match &mut *node.body.get() {
+            match &node.body {
                 Body::Sync(call) if state == 0 && self.replay().pushed == 0 => {
-                    if let Err(fault) = catch(|| call(&self.context)) {
+                    if let Err(fault) = catch(|| (*call.get())(&self.context)) {
                         self.graph.mark(node, Err(fault), None, self.replay().stamp);
                     }
                     true
                 }
-                body => self.run_with_care(node, body, state),
+                _ => self.run_with_care(node, state),
             }
         }
     }
 
     /// Runs an operation that is asynchronous or profiled, or after failures.
     #[cold]
-    unsafe fn run_with_care(&mut self, node: &Node, body: &mut Body, state: u32) -> bool {
+    unsafe fn run_with_care(&mut self, node: &Node, state: u32) -> bool {
         let (graph, core) = (self.graph, self.core);
         // SAFETY: as in `run_node`.
         let replay = unsafe { self.replay() };
@@ -377,28 +386,28 @@ impl<'a> Runner<'a> {
         let started = core.profiler.time_if(pushed != 0);
         let context =
             RunContext { inherited: inherited.as_ref().map(|failure| (failure, stamp)), pushed: None, ..self.context };
-        let outcome = match body {
+        let outcome = match &node.body {
             _ if skip => Ok(()),
-            Body::Sync(call) => catch(|| call(&context)),
+            // SAFETY: the caller has the node to itself.
+            Body::Sync(call) => catch(|| unsafe { (*call.get())(&context) }),
             Body::Async(detached) => {
-                (detached.started, detached.worker) = (started, context.worker);
+                detached.started.set((started, context.worker));
                 detached.stage.store(CALLED, Relaxed);
-                let detached: *mut Detached = &raw mut **detached;
                 let engine: Arc<dyn Finish> = Arc::<Inner>::clone(graph);
                 self.local.count_called();
                 // SAFETY: the node runs, and this is its only completion. Nobody calls the closure again before it has returned, though the
                 // operation may end meanwhile, on another thread, which touches no other field than we do.
                 let outcome = unsafe {
                     let completion = Completion::new(engine, std::ptr::from_ref(node).cast_mut().cast());
-                    call(completion, |completion| ((*detached).call)(&context, completion))
+                    call(completion, |completion| (*detached.call.get())(&context, completion))
                 };
                 self.local.count_returned();
                 core.quiescence.notify(|| core.is_quiescent());
                 if let Err(fault) = outcome {
                     core.record(fault, node.name.as_str(), stamp.sequence());
                 }
-                // SAFETY: as above. AcqRel: as in `finish`.
-                let ended = unsafe { (*detached).stage.swap(RETURNED, AcqRel) } == ENDED;
+                // AcqRel: as in `finish`.
+                let ended = detached.stage.swap(RETURNED, AcqRel) == ENDED;
                 if ended {
                     self.conclude_node(node);
                 }
@@ -472,7 +481,7 @@ impl Host for Runner<'_> {
     }
 
     fn may_wait(&mut self) -> bool {
-        !self.core.dispatch.has_work()
+        !self.core.dispatch.has_work(self.property)
     }
 
     fn over(&mut self) {
@@ -496,8 +505,9 @@ impl Runner<'_> {
         // SAFETY: the operation has ended, and its segment is ours.
         unsafe {
             let replay = self.replay();
-            let Body::Async(detached) = &mut *node.body.get() else { return };
-            let outcome = std::mem::replace(&mut detached.outcome, Ok(()));
+            let Body::Async(detached) = &node.body else { return };
+            let outcome = std::mem::replace(&mut *detached.outcome.get(), Ok(()));
+            let (started, worker) = detached.started.get();
             let failed = self.core.state.load(Relaxed) & FAILED != 0;
             let inherited = if failed { graph.inherited(node, replay.stamp) } else { None };
             graph.mark(node, outcome, inherited, replay.stamp);
@@ -505,11 +515,11 @@ impl Runner<'_> {
                 let context = RunContext {
                     name: node.name.as_str(),
                     context: node.context,
-                    worker: detached.worker,
+                    worker,
                     inherited: None,
                     ..self.context
                 };
-                self.core.profiler.record(Event::of_part(&context, node.property, replay.pushed, detached.started));
+                self.core.profiler.record(Event::of_part(&context, node.property, replay.pushed, started));
             }
         }
     }
@@ -524,7 +534,8 @@ impl Runner<'_> {
         }
         if self.glanced >= GLANCE {
             self.glanced = 0;
-            return self.context.worker.is_some_and(|worker| self.core.dispatch.is_urgent(worker));
+            let dispatch = &self.core.dispatch;
+            return self.context.worker.is_some_and(|worker| dispatch.is_urgent(self.property, worker));
         }
         false
     }

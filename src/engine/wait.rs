@@ -111,6 +111,7 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, timeout: Option<Durati
         priority: 0,
         name: Name::default(),
         notes: NOTE_WAIT,
+        parts: 0,
     };
     let claim = Claim { variable, mode: Mode::Read };
     push(core, request, &[claim][..], sync_vtable(&ring), ring)?;
@@ -145,7 +146,7 @@ fn watch(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
         if is_quiet(core, variable)? {
             return Ok(true);
         }
-        if helps && core.dispatch.has_work() {
+        if helps && core.dispatch.has_work(Property::Normal) {
             let mut asked = 0;
             core.dispatch.help(core, &mut || {
                 asked += 1;

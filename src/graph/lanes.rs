@@ -264,7 +264,7 @@ impl Lanes {
         } else if message < count {
             self.arrive(own, message);
         } else if message < count + self.lanes.len() as u32 {
-            self.start(lane, own);
+            self.start(lane, own, self.from.load(Relaxed));
         } else if self.plan.segments.is_empty() {
             host.over();
         } else if host.begins_alone() {
@@ -359,13 +359,16 @@ impl Lanes {
         }
         self.left.store(lanes, Relaxed);
         self.from.store(from, Relaxed);
-        for (other, place) in (0..).zip(&self.lanes) {
+        // A start goes only to lanes that have something which waits for it: such a lane is not done, and so the replay is not over, before
+        // it has been taken.
+        for other in 0..self.lanes.len() as u32 {
             let message = segments.len() as u32 + other;
-            if other != lane && place.left.load(Relaxed) > 0 && self.send(other, message) {
+            let waits = mutate!("lanes-started-for-nothing": self.lanes[other as usize].left.load(Relaxed) > 0, self.has_root(other, from));
+            if other != lane && waits && self.send(other, message) {
                 host.hand_out(other);
             }
         }
-        self.start(lane, own);
+        self.start(lane, own, from);
         while ready != EMPTY {
             let next = self.link(ready).load(Relaxed);
             let to = segments[ready as usize].lane;
@@ -406,9 +409,14 @@ impl Lanes {
         ready
     }
 
+    /// Whether a lane has segments of rank `from` or above that wait for nothing but the start.
+    fn has_root(&self, lane: u32, from: u32) -> bool {
+        // They are in order.
+        self.plan.roots[lane as usize].last().is_some_and(|root| self.plan.segments[*root as usize].rank >= from)
+    }
+
     /// Starts a lane: what waits for nothing but the start.
-    fn start(&self, lane: u32, own: &mut Running) {
-        let from = self.from.load(Relaxed);
+    fn start(&self, lane: u32, own: &mut Running, from: u32) {
         for root in &self.plan.roots[lane as usize] {
             if self.plan.segments[*root as usize].rank >= from {
                 self.arrive(own, *root);

@@ -4,7 +4,8 @@ use super::block::INLINE_CLOSURE;
 use super::completion::{call, Completion};
 use super::context::RunContext;
 use crate::error::Fault;
-use std::mem::{align_of, size_of};
+use std::mem::{align_of, size_of, ManuallyDrop};
+use std::ops::{Deref, DerefMut};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 /// What a closure may return: nothing, or a `Result` whose error can be shown.
@@ -111,6 +112,35 @@ unsafe fn discard<F>(storage: *mut u8) {
 pub fn drop_quietly<F>(closure: F) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(closure))) {
         drop(Fault::panicked(payload));
+    }
+}
+
+/// A value of the user's whose destructor may panic, which then has nobody to go to.
+pub struct Quiet<T>(ManuallyDrop<T>);
+
+impl<T> Quiet<T> {
+    pub fn new(value: T) -> Quiet<T> {
+        Quiet(ManuallyDrop::new(value))
+    }
+}
+
+impl<T> Deref for Quiet<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Quiet<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+impl<T> Drop for Quiet<T> {
+    fn drop(&mut self) {
+        // SAFETY: not used again.
+        drop_quietly(unsafe { ManuallyDrop::take(&mut self.0) });
     }
 }
 
