@@ -201,16 +201,16 @@ impl Engine {
     /// Frees the slots of deleted variables, once no thread can look at them.
     fn recycle_slots(&self) {
         let memory = &self.core().memory;
-        let Some(first) = memory.table.take_retired() else { return };
+        let Some(retired) = memory.table.take_retired() else { return };
         if self.core().local().is_alone() {
             // SAFETY: the caller is between pushes and holds nothing, and nobody else looks.
-            unsafe { memory.table.release(first) };
+            unsafe { memory.table.release(retired) };
             return;
         }
         let table: *const Table = &memory.table;
         // SAFETY: the slots' chains are closed, so whoever pins from now on finds them void; the table outlives the
         // reclaimer, in the same memory.
-        unsafe { self.core().local().defer(move || (*table).release(first)) };
+        unsafe { self.core().local().defer(move || (*table).release(retired)) };
     }
 
     /// The number of operations completed that change the variable, failed and skipped ones included. It may grow at any

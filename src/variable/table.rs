@@ -92,8 +92,26 @@ pub struct Table {
     used: AtomicU32,
     /// Slots free for reuse: index in the low half, a count that rules out ABA in the high half.
     free: AtomicU64,
-    /// Slots of deleted variables that a thread may still be looking at: a stack that is taken whole.
-    retired: AtomicU32,
+    /// Slots of deleted variables that a thread may still be looking at: a stack that is taken whole. Its first slot is in the low half,
+    /// its last in the high half, so that it becomes part of the free list in one step.
+    retired: AtomicU64,
+}
+
+/// Slots of deleted variables, linked from the first to the last.
+#[derive(Clone, Copy)]
+pub struct Retired {
+    first: u32,
+    last: u32,
+}
+
+impl Retired {
+    fn of(word: u64) -> Retired {
+        Retired { first: word as u32, last: (word >> 32) as u32 }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.last) << 32 | u64::from(self.first)
+    }
 }
 
 fn place(index: u32) -> (usize, usize) {
@@ -113,7 +131,7 @@ impl Table {
             chunks: std::array::from_fn(|_| AtomicPtr::new(null_mut())),
             used: AtomicU32::new(0),
             free: AtomicU64::new(u64::from(NONE)),
-            retired: AtomicU32::new(NONE),
+            retired: AtomicU64::new(u64::from(NONE)),
         }
     }
 
@@ -218,44 +236,45 @@ impl Table {
     /// Notes that the slot's variable is gone, for [`Table::take_retired`].
     pub fn retire(&self, slot: &Slot) {
         slot.set_mark(None);
+        let index = slot.chain.tag.index;
         let mut head = self.retired.load(Relaxed);
         loop {
-            slot.next.store(head, Relaxed);
-            match self.retired.compare_exchange(head, slot.chain.tag.index, Release, Relaxed) {
+            let Retired { first, last } = Retired::of(head);
+            slot.next.store(first, Relaxed);
+            let retired = Retired { first: index, last: if first == NONE { index } else { last } };
+            // Release: who takes the slots finds them closed and linked. ABA does no harm: the word says all that the exchange relies on.
+            match self.retired.compare_exchange(head, retired.word(), Release, Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
         }
     }
 
-    /// Takes all retired slots, as the index of the first.
-    pub fn take_retired(&self) -> Option<u32> {
-        if self.retired.load(Relaxed) == NONE {
+    /// Takes all retired slots.
+    pub fn take_retired(&self) -> Option<Retired> {
+        if self.retired.load(Relaxed) as u32 == NONE {
             return None;
         }
-        // Acquire: pairs with the releases of `retire`.
-        let first = self.retired.swap(NONE, Acquire);
-        (first != NONE).then_some(first)
+        // Acquire: pairs with the releases of `retire`, which form one release sequence.
+        let retired = Retired::of(self.retired.swap(u64::from(NONE), Acquire));
+        (retired.first != NONE).then_some(retired)
     }
 
-    /// Makes the slots from `first` on free for reuse.
+    /// Makes retired slots free for reuse: one step, however many there are.
     ///
     /// # Safety
-    /// They come from [`Table::take_retired`], and no thread looks at them any more.
-    pub unsafe fn release(&self, first: u32) {
-        let mut index = first;
-        while let Some(slot) = (index != NONE).then(|| self.get(index)).flatten() {
-            let following = slot.next.load(Relaxed);
-            let mut head = self.free.load(Relaxed);
-            loop {
-                slot.next.store(head as u32, Relaxed);
-                let new = (head >> 32).wrapping_add(1) << 32 | u64::from(index);
-                match self.free.compare_exchange(head, new, AcqRel, Relaxed) {
-                    Ok(_) => break,
-                    Err(now) => head = now,
-                }
+    /// They come from [`Table::take_retired`], are released once, and no thread looks at them any more.
+    pub unsafe fn release(&self, retired: Retired) {
+        let Some(last) = self.get(retired.last) else { return };
+        let mut head = self.free.load(Relaxed);
+        loop {
+            last.next.store(head as u32, Relaxed);
+            let new = (head >> 32).wrapping_add(1) << 32 | u64::from(retired.first);
+            // Release: the slots as their deletions left them, and their links. Acquire: keeps what was released before us.
+            match self.free.compare_exchange(head, new, AcqRel, Relaxed) {
+                Ok(_) => return,
+                Err(now) => head = now,
             }
-            index = following;
         }
     }
 }
@@ -297,18 +316,29 @@ mod tests {
     #[test]
     fn released_slots_come_back_with_a_new_generation() {
         let table = Table::new();
-        let slot = table.take();
-        // SAFETY: one thread.
-        let first = unsafe { Table::open(slot) };
-        assert_eq!(first % 2, 1);
-        slot.chain.tag.generation.store(first + 1, Relaxed);
-        table.retire(slot);
-        let retired = table.take_retired().expect("one slot was retired");
-        // SAFETY: one thread.
-        unsafe { table.release(retired) };
-        let again = table.take();
-        assert_eq!(again.chain.tag.index, 0);
-        // SAFETY: one thread.
-        assert_eq!(unsafe { Table::open(again) }, first + 2);
+        // SAFETY: one thread, here and below.
+        let open = |count: usize| -> Vec<(u32, u32)> {
+            let slots = (0..count).map(|_| table.take());
+            slots.map(|slot| (slot.chain.tag.index, unsafe { Table::open(slot) })).collect()
+        };
+        let first = open(5);
+        for rows in [[0..2, 2..5], [0..4, 4..5], [0..1, 1..5]] {
+            // Two rows, so that one is put before the other.
+            for row in rows {
+                for index in row {
+                    let slot = table.get(index).unwrap();
+                    slot.chain.tag.generation.fetch_add(1, Relaxed);
+                    table.retire(slot);
+                }
+                let retired = table.take_retired().expect("some were retired");
+                // SAFETY: as above.
+                unsafe { table.release(retired) };
+                assert!(table.take_retired().is_none());
+            }
+            let mut again = open(5);
+            again.sort_unstable();
+            assert!(again.iter().zip(&first).all(|(new, old)| new.0 == old.0 && new.1 % 2 == 1 && new.1 > old.1));
+        }
+        assert_eq!(open(1)[0].0, 5, "no slot was lost or doubled");
     }
 }
