@@ -16,7 +16,11 @@ const LOCKS: &[(&str, &str, &str)] = &[
     ("engine/fork.rs", "lock", "a fork"),
     ("engine/fork.rs", "forget_other_threads", "a fork, in the child"),
     ("engine/fork.rs", "lock_in_time", "a fork"),
-    ("engine/failures.rs", "record", "failures are pruned, after hundreds that nobody took"),
+    (
+        "engine/failures.rs",
+        "prune",
+        "an operation has failed, after hundreds that nobody took; if the lock is taken it goes on without",
+    ),
     ("engine/failures.rs", "take_first", "a wait for everything takes the failures"),
     ("engine/waiters.rs", "announced", "a thread waits for everything that is in flight, or is about to park"),
     ("engine/waiters.rs", "forget", "a thread has waited"),

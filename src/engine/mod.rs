@@ -192,7 +192,7 @@ impl Engine {
         });
         Variable {
             engine: memory.id,
-            index: slot.chain.tag.index,
+            index: slot.chain.tag.index(),
             // SAFETY: slots become free only when nobody looks at them any more.
             generation: unsafe { Table::open(slot) },
         }
