@@ -24,7 +24,7 @@ const LOCKS: &[(&str, &str, &str)] = &[
     ("engine/failures.rs", "take_first", "a wait for everything takes the failures"),
     ("engine/waiters.rs", "announced", "a thread waits for everything that is in flight, or is about to park"),
     ("engine/waiters.rs", "forget", "a thread has waited"),
-    ("engine/waiters.rs", "notify", "a thread waits, and what it waits for has come"),
+    ("engine/waiters.rs", "wake", "a thread waits, and what it waits for has come"),
     ("worker/post.rs", "register", "a worker starts"),
     ("worker/guests.rs", "rest", "a waiter is about to park"),
     ("worker/guests.rs", "wake", "a waiter is parked, and is woken"),

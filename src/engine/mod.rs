@@ -178,6 +178,8 @@ impl Engine {
 
     /// A new variable, at version 0. Lock-free; allocates only when there are more variables than ever before.
     ///
+    /// Worst case: a few steps, however many variables were deleted before; when the table is full, one allocation as large as the table.
+    ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
     /// assert_eq!(engine.version(engine.new_variable())?, 0);
@@ -215,6 +217,8 @@ impl Engine {
 
     /// The number of operations completed that change the variable, failed and skipped ones included. It may grow at any
     /// time while such operations are in flight.
+    ///
+    /// Worst case: three loads.
     ///
     /// # Errors
     /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted), [`ForeignVariable`](crate::ErrorKind::ForeignVariable).

@@ -60,6 +60,9 @@ unsafe impl Send for Home {}
 
 /// The owner's blocks of one class.
 struct Shelf {
+    class: u8,
+    /// The blocks of a full magazine.
+    full: usize,
     /// To be handed out.
     stock: Magazine,
     /// To be handed out when the stock is dry.
@@ -80,7 +83,7 @@ impl Home {
             number,
             incoming: std::array::from_fn(|_| CachePadded::new(Stack::new())),
             safe: std::array::from_fn(|_| Stack::new()),
-            private: UnsafeCell::new(std::array::from_fn(|_| Shelf::new())),
+            private: UnsafeCell::new(std::array::from_fn(|class| Shelf::new(class as u8))),
             occupied: AtomicBool::new(true),
             looks_at_tails: Cell::new(false),
             pushed: CachePadded::new(AtomicU64::new(0)),
@@ -130,11 +133,10 @@ impl Home {
     pub unsafe fn keep(&self, block: *mut Block) {
         // SAFETY: as above.
         unsafe {
-            let class = (*block).class;
-            let shelf = self.shelf(class);
+            let shelf = self.shelf((*block).class);
             shelf.limbo.push(block);
-            if shelf.limbo.len() >= magazine::size(class) {
-                self.put_up(shelf, class);
+            if shelf.limbo.len() >= shelf.full {
+                self.put_up(shelf);
             }
         }
     }
@@ -157,10 +159,11 @@ impl Home {
 
     /// A magazine of spent blocks is full.
     #[cold]
-    fn put_up(&self, shelf: &mut Shelf, class: u8) {
+    #[inline(never)]
+    fn put_up(&self, shelf: &mut Shelf) {
         shelf.spent.push(std::mem::replace(&mut shelf.limbo, Magazine::new()));
-        if is_too_much(&shelf.spent, class) {
-            self.untidy.set(self.untidy.get() | 1 << class);
+        if shelf.is_too_much(&shelf.spent) {
+            self.untidy.set(self.untidy.get() | 1 << shelf.class);
         }
     }
 
@@ -204,8 +207,8 @@ impl Home {
             let Some(magazine) = shelf.arrived.pop() else { break };
             steps::count(1);
             shelf.limbo.append(magazine);
-            if shelf.limbo.len() >= magazine::size(class) {
-                self.put_up(shelf, class);
+            if shelf.limbo.len() >= shelf.full {
+                self.put_up(shelf);
             }
         }
         if needed && shelf.ready.is_empty() {
@@ -224,7 +227,7 @@ impl Home {
                 }
             }
         }
-        if is_too_much(&shelf.ready, class) {
+        if shelf.is_too_much(&shelf.ready) {
             let mut kept = Rack::new();
             steps::count(SLICE);
             (0..SLICE).map_while(|_| shelf.ready.pop()).for_each(|magazine| kept.push(magazine));
@@ -249,7 +252,8 @@ impl Home {
         // SAFETY: passed on; the reference is used when `sort` has returned.
         unsafe {
             self.sort(class, memory, handle, false);
-            if !is_too_much(&self.shelf(class).spent, class) {
+            let shelf = self.shelf(class);
+            if !shelf.is_too_much(&shelf.spent) {
                 self.untidy.set(self.untidy.get() & !(1 << class));
             }
         }
@@ -277,8 +281,10 @@ impl Home {
 }
 
 impl Shelf {
-    const fn new() -> Shelf {
+    fn new(class: u8) -> Shelf {
         Shelf {
+            class,
+            full: magazine::size(class),
             stock: Magazine::new(),
             ready: Rack::new(),
             limbo: Magazine::new(),
@@ -287,9 +293,9 @@ impl Shelf {
             released: Pile::new(),
         }
     }
-}
 
-/// Whether a home should not keep so much of a class.
-fn is_too_much(rack: &Rack, class: u8) -> bool {
-    rack.blocks() > KEEP * magazine::size(class)
+    /// Whether a home should not keep so much.
+    fn is_too_much(&self, rack: &Rack) -> bool {
+        rack.blocks() > KEEP * self.full
+    }
 }
