@@ -12,8 +12,8 @@ use std::sync::{mpsc, Arc};
 const BACKLOG: usize = 300_000;
 
 /// What a slice of sorting takes: 16 magazines from others, 16 from the reclaimer and 16 that stay when the rest goes to the depot; two
-/// magazines of fewer than 128 blocks that go to the reclaimer one by one; and then 16 from the depot, or a slab of 64.
-const SLICE: u64 = 3 * 16 + 2 * 127 + 64;
+/// magazines of fewer than 96 blocks that go to the reclaimer one by one; and then 16 from the depot, or a slab of 64.
+const SLICE: u64 = 3 * 16 + 2 * 95 + 64;
 
 /// A push sorts a slice if it finds no block, and two calls of it may have ended operations: its own, and those that these made ready.
 const PUSH: u64 = 3 * SLICE;
