@@ -11,12 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 # A model that finds a mutant does so in seconds; one that hangs has found nothing.
 PATIENCE = 120
+MODELS = "--package loom-tests"
 CONFIGURATIONS = {
-    "epoch": ("loom-epoch-mutants", "--cfg loom --cfg crossbeam_loom"),
-    "shuttle": ("shuttle-mutants", "--cfg shuttle"),
-    "shuttle_group": ("shuttle-mutants", "--cfg shuttle"),
+    "epoch": ("loom-epoch-mutants", "--cfg loom --cfg crossbeam_loom", MODELS),
+    "shuttle": ("shuttle-mutants", "--cfg shuttle", MODELS),
+    "shuttle_group": ("shuttle-mutants", "--cfg shuttle", MODELS),
+    # Not a model: it counts the steps of the code that ships.
+    "tail": ("counted-mutants", "", "--package seriatim --test tail"),
 }
-OTHERS = ("loom-mutants", "--cfg loom")
+OTHERS = ("loom-mutants", "--cfg loom", MODELS)
 
 
 def listed():
@@ -35,10 +38,10 @@ def build():
     """Builds the models with the mutants in them; returns the program of each file."""
     target = os.environ.get("CARGO_TARGET_DIR", "target")
     programs = {}
-    for folder, cfg in {OTHERS, *CONFIGURATIONS.values()}:
+    for folder, cfg, which in {OTHERS, *CONFIGURATIONS.values()}:
         flags = f"{os.environ.get('RUSTFLAGS', '')} {cfg} --cfg seriatim_mutants"
         environment = dict(os.environ, RUSTFLAGS=flags, CARGO_TARGET_DIR=f"{target}/{folder}")
-        command = ["cargo", "test", "--release", "--package", "loom-tests", "--no-run"]
+        command = ["cargo", "test", "--release", *which.split(), "--no-run"]
         built = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True)
         if built.returncode != 0:
             sys.exit(built.stderr)
@@ -67,7 +70,7 @@ def run(program, model, mutant):
     if done.returncode == 0 or (mutant and "is vacuous" in output):
         return "held", seconds, ""
     reason = re.findall(
-        r"^(Causality violation.*|deadlock[;!].*|assertion .*|.*(?:lost|twice|early|reused|vacuous|overlap|exceeded).*)$", output, re.M
+        r"^(Causality violation.*|deadlock[;!].*|assertion .*|.*(?:lost|twice|early|reused|vacuous|overlap|exceeded|steps).*)$", output, re.M
     )
     execution = re.findall(r"fails in execution (\d+)", output)
     return "failed", seconds, (f"execution {execution[0]}: " if execution else "") + (reason[0] if reason else "it fails")

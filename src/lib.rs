@@ -41,6 +41,7 @@ mod mutants;
 mod operation;
 mod pool;
 mod profile;
+mod steps;
 mod sync;
 mod variable;
 mod worker;
@@ -65,13 +66,20 @@ pub fn locks_taken() -> usize {
     lock::taken()
 }
 
+/// How many list nodes the calling thread has visited so far in order to recycle, to reclaim and to hand on: for tests of what is said
+/// about that.
+#[doc(hidden)]
+pub fn steps_taken() -> u64 {
+    steps::taken()
+}
+
 /// What the models in `loom-tests/` explore: the modules that the engine is made of.
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]
 pub mod internals {
     pub use crate::graph::{edges, lanes, partition, plan};
     pub use crate::operation::block;
-    pub use crate::pool::{home, local, magazine, memory, reclaim};
+    pub use crate::pool::{home, local, magazine, memory, rack, reclaim};
     pub use crate::sync::thread;
     pub use crate::variable::{access, chain, loan, state};
     pub use crate::worker::{group, inbox, queue, Host};

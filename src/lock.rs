@@ -35,7 +35,6 @@ impl<T> Lock<T> {
     }
 
     /// Takes the lock if nobody has it.
-    #[cfg(all(unix, not(any(loom, shuttle))))]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         count();
         match self.0.try_lock() {

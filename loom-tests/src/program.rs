@@ -91,11 +91,7 @@ impl Program {
         let counters = || ops.iter().map(|_| AtomicUsize::new(0)).collect();
         let program = Arc::new(Program {
             vars: (0..vars)
-                .map(|index| Var {
-                    chain: Chain::closed(index as u32),
-                    value: UnsafeCell::new(Vec::new()),
-                    reads: Mutex::default(),
-                })
+                .map(|_| Var { chain: Chain::closed(), value: UnsafeCell::new(Vec::new()), reads: Mutex::default() })
                 .collect(),
             ops: ops.iter().map(|op| op.to_vec()).collect(),
             blocks: Blocks::new(ops.len()),

@@ -15,7 +15,7 @@ use std::sync::Arc;
 fn two_threads_send_magazines_home_while_the_owner_takes() {
     explore("stack of magazines", 3, 100, || {
         let memory = Memory::new();
-        let mut blocks = memory.fetch(0);
+        let mut blocks = memory.fetch(0).pop().unwrap();
         let stack = Arc::new(Stack::new());
         let mut values = HashMap::new();
         let senders: Vec<_> = (0..2)
@@ -34,12 +34,15 @@ fn two_threads_send_magazines_home_while_the_owner_takes() {
                 })
             })
             .collect();
-        let take = || {
-            let taken = stack.take();
-            taken.for_each(|block| values[&block.addr()].step());
-            taken.len()
+        let take = || -> usize {
+            let mut taken = stack.take();
+            let magazines = std::iter::from_fn(|| taken.pop());
+            magazines
+                .inspect(|taken| taken.for_each(|block| values[&block.addr()].step()))
+                .map(|taken| taken.len())
+                .sum()
         };
-        let mut count = take();
+        let mut count: usize = take();
         for sender in senders {
             sender.join().unwrap();
         }

@@ -26,7 +26,8 @@ pub struct Claims {
 
 impl Claims {
     pub fn new() -> Claims {
-        let none = Claim { variable: Variable { engine: 0, index: 0, generation: 0 }, mode: Mode::Read };
+        // All zero.
+        let none = Claim { variable: Variable { engine: 0, index: 0, generation: 0 }, mode: Mode::Write };
         Claims { inline: [none; INLINE], len: 0, spilled: Vec::new() }
     }
 

@@ -41,7 +41,7 @@ fn look(core: &Core) -> HashMap<usize, Seen> {
                 let access = Node::access(node, index);
                 let next = State((*access).state.load(Acquire)).next();
                 let next_node = if next.is_null() { std::ptr::null_mut() } else { (*next).node };
-                (Slot::of((*access).chain).chain.tag.index, (*access).mode, next_node.addr())
+                (Slot::of((*access).chain).chain.tag.index(), (*access).mode, next_node.addr())
             });
             let block: *mut Block = block;
             seen.insert(

@@ -2,15 +2,23 @@
 
 use crate::error::{Error, Failure, Stamp};
 use crate::lock::Lock;
+use crate::mutants::mutate;
+use crate::steps;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering::*};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// After this many records, and then whenever their number has doubled, those that were taken through a variable are dropped.
+/// When there are this many records, and whenever their number has doubled since, those that were taken through a variable are looked for
+/// and dropped: a few by each failure that comes then.
 const PRUNE: usize = 256;
+
+/// The most records that one failure looks at.
+const SLICE: usize = 8;
 
 struct Record {
     failure: Arc<Failure>,
+    /// How many were noted before: those of one graph have the number of its replay, and the first of them was noted first.
+    number: usize,
     next: *mut Record,
 }
 
@@ -18,36 +26,68 @@ struct Record {
 pub struct Failures {
     head: AtomicPtr<Record>,
     count: AtomicUsize,
+    noted: AtomicUsize,
     /// The number of records at which to prune.
     limit: AtomicUsize,
-    /// Held while all records are taken out of view. Only by whoever waits for everything, and by one failure in hundreds.
-    pub(super) taking: Lock<()>,
+    /// Records that are yet to be looked at. Locked by whoever waits for everything, and by failures while there are hundreds of records.
+    pub(super) aside: Lock<Aside>,
 }
+
+/// Records that were taken out of view: the first of a list.
+pub struct Aside(*mut Record);
+
+// SAFETY: the list owns its records, and failures may be dropped on any thread.
+unsafe impl Send for Aside {}
 
 impl Failures {
     pub fn new() -> Failures {
         Failures {
             head: AtomicPtr::new(null_mut()),
             count: AtomicUsize::new(0),
+            noted: AtomicUsize::new(0),
             limit: AtomicUsize::new(PRUNE),
-            taking: Lock::new(()),
+            aside: Lock::new(Aside(null_mut())),
         }
     }
 
-    /// Keeps a failure. Any number of threads may do so at once.
+    /// Keeps a failure. Any number of threads may do so at once. Looks at no more than a few others, and waits for nobody.
     pub fn record(&self, failure: Arc<Failure>) {
         if self.count.fetch_add(1, Relaxed) >= self.limit.load(Relaxed) {
-            let _taking = self.taking.lock();
-            let live: Vec<_> = self.take_all().filter(|failure| failure.is_live()).collect();
-            self.count.store(live.len(), Relaxed);
-            self.limit.store(PRUNE.max(2 * live.len()), Relaxed);
-            live.into_iter().for_each(|failure| self.push(failure));
+            self.prune();
         }
-        self.push(failure);
+        let number = self.noted.fetch_add(1, Relaxed);
+        self.push(Box::new(Record { failure, number, next: null_mut() }));
     }
 
-    fn push(&self, failure: Arc<Failure>) {
-        let record = Box::into_raw(Box::new(Record { failure, next: self.head.load(Relaxed) }));
+    /// Looks at some records, and drops those that were taken, unless somebody else is doing so.
+    #[cold]
+    fn prune(&self) {
+        let Some(mut aside) = self.aside.try_lock() else { return };
+        if aside.is_empty() {
+            *aside = self.take_all();
+            // Until all of these were looked at, every failure looks at a few: that is done before as many have come again.
+            self.limit.store(0, Relaxed);
+        }
+        let mut dropped = 0;
+        for _ in 0..mutate!("failures-pruned-without-a-limit": usize::MAX, SLICE) {
+            let Some(record) = aside.pop() else { break };
+            steps::count(1);
+            if record.failure.is_live() {
+                self.push(record);
+            } else {
+                dropped += 1;
+            }
+        }
+        // The count is a guess where it races with a wait that takes everything.
+        let _ = self.count.fetch_update(Relaxed, Relaxed, |count| Some(count.saturating_sub(dropped)));
+        if aside.is_empty() {
+            self.limit.store(PRUNE.max(2 * self.count.load(Relaxed)), Relaxed);
+        }
+    }
+
+    fn push(&self, mut record: Box<Record>) {
+        record.next = self.head.load(Relaxed);
+        let record = Box::into_raw(record);
         loop {
             // SAFETY: ours until the exchange succeeds.
             let next = unsafe { (*record).next };
@@ -60,37 +100,52 @@ impl Failures {
         }
     }
 
-    fn take_all(&self) -> impl Iterator<Item = Arc<Failure>> {
+    fn take_all(&self) -> Aside {
         // Acquire: pairs with the releases of `push`. Taken whole, so there is no ABA.
-        let mut head = self.head.swap(null_mut(), Acquire);
-        std::iter::from_fn(move || {
-            if head.is_null() {
-                return None;
-            }
-            // SAFETY: made from a box, and the swap made the whole list ours.
-            let record = unsafe { Box::from_raw(head) };
-            head = record.next;
-            Some(record.failure)
-        })
+        Aside(self.head.swap(null_mut(), Acquire))
     }
 
     /// Takes all failures; returns the error of the operation that was pushed first.
     pub fn take_first(&self) -> Option<Error> {
-        let _taking = self.taking.lock();
-        let mut failures: Vec<Arc<Failure>> = self.take_all().collect();
-        // Those of one graph have the number of its replay: then the first that was noted.
-        failures.reverse();
+        let mut aside = self.aside.lock();
+        let mut failures: Vec<Box<Record>> = aside.drain().chain(self.take_all().drain()).collect();
         self.count.store(0, Relaxed);
         self.limit.store(PRUNE, Relaxed);
-        failures.sort_by_key(|failure| failure.sequence);
+        failures.sort_by_key(|record| (record.failure.sequence, record.number));
         // All are taken, the first is returned.
-        failures.iter().filter_map(|failure| failure.take(Stamp::LAST)).reduce(|first, _| first)
+        failures.iter().filter_map(|record| record.failure.take(Stamp::LAST)).reduce(|first, _| first)
     }
 }
 
 impl Drop for Failures {
     fn drop(&mut self) {
-        self.take_all().for_each(drop);
+        drop(self.take_all());
+    }
+}
+
+impl Aside {
+    fn is_empty(&self) -> bool {
+        self.0.is_null()
+    }
+
+    fn pop(&mut self) -> Option<Box<Record>> {
+        if self.0.is_null() {
+            return None;
+        }
+        // SAFETY: made from a box, and taken out of view, so ours.
+        let record = unsafe { Box::from_raw(self.0) };
+        self.0 = record.next;
+        Some(record)
+    }
+
+    fn drain(&mut self) -> impl Iterator<Item = Box<Record>> + '_ {
+        std::iter::from_fn(|| self.pop())
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        self.drain().for_each(drop);
     }
 }
 
@@ -124,6 +179,6 @@ mod tests {
             failure.take(Stamp::LAST);
             failures.record(failure);
         }
-        assert!(failures.take_all().count() <= PRUNE + 1);
+        assert!(failures.take_all().drain().count() <= PRUNE + SLICE);
     }
 }

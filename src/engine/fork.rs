@@ -127,7 +127,7 @@ impl Held {
     /// Takes the locks that other threads hold for moments. Whoever holds one waits for no other.
     fn lock(&mut self) {
         let core = self.engine();
-        self.short.push(Box::new(core.failures.taking.lock()));
+        self.short.push(Box::new(core.failures.aside.lock()));
         self.short.push(Box::new(core.quiescence.threads.lock()));
         self.short.push(Box::new(core.room.threads.lock()));
         for group in core.dispatch.groups() {

@@ -93,7 +93,7 @@ pub fn run(
     let sequence = local.next_sequence();
     let visible = !MODELLED && local.depth.get() == 0;
     if visible {
-        let uses = loans.held().iter().map(|held| (held.slot.chain.tag.index, held.reads));
+        let uses = loans.held().iter().map(|held| (held.slot.chain.tag.index(), held.reads));
         local.home().running.begin(sequence, name, uses);
     }
     let run = RunContext {

@@ -133,6 +133,8 @@ impl<'a> OperationBuilder<'a> {
 
     /// Pushes the operation; it ends when the closure returns. Closures of up to 64 bytes cost no allocation.
     ///
+    /// Worst case: as [`Engine::push_sync`].
+    ///
     /// # Errors
     /// See [`Engine::push_sync`].
     ///

@@ -35,6 +35,9 @@ impl Engine {
     /// Pushes an operation that ends when its closure returns. Lock-free, no allocation in steady state for closures of up to 64
     /// bytes; time proportional to the number of variables.
     ///
+    /// Worst case: its own steps, those of operations that other threads are in the middle of pushing, and a slice of what came back from
+    /// operations that have ended; 64 blocks are made if none is free. `src/engine/README.md` has it in full.
+    ///
     /// # Errors
     /// Nothing is pushed, and the closure is dropped, on
     /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted), [`ForeignVariable`](crate::ErrorKind::ForeignVariable),
@@ -73,6 +76,8 @@ impl Engine {
     }
 
     /// Pushes an operation that ends when its completion says so, on any thread.
+    ///
+    /// Worst case: as [`push_sync`](Engine::push_sync).
     ///
     /// # Errors
     /// As [`push_sync`](Engine::push_sync).
@@ -180,6 +185,8 @@ impl Engine {
 
     /// Pushes an operator once more; earlier uses may still be in flight.
     ///
+    /// Worst case: as [`push_sync`](Engine::push_sync); the variables are sorted already.
+    ///
     /// # Errors
     /// As [`push_sync`](Engine::push_sync), and [`ForeignOperator`](crate::ErrorKind::ForeignOperator).
     ///
@@ -214,6 +221,8 @@ impl Engine {
     ///
     /// The closure runs even if the variable is marked by a failure.
     ///
+    /// Worst case: as [`push_sync`](Engine::push_sync) with one variable.
+    ///
     /// # Errors
     /// As [`push_sync`](Engine::push_sync); the variable then lives on.
     ///
@@ -243,6 +252,9 @@ impl Engine {
     }
 
     /// Collects small operations and merges them: see [`Batch`].
+    ///
+    /// Worst case: every [`bulk_size`](crate::Builder::bulk_size) members, as [`push_sync`](Engine::push_sync) with the variables of all of
+    /// them; an allocation a member.
     ///
     /// # Errors
     /// Those of [`push_sync`](Engine::push_sync) for a merged operation, which is then not pushed; its members that were valid by

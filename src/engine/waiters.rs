@@ -74,7 +74,16 @@ impl Waiters {
     pub fn notify(&self, worth: impl FnOnce() -> bool) {
         // Against the fence in `wait`: either we see the waiter counted, or it sees what we have done.
         mutate!("notifier-without-a-fence": (), fence(SeqCst));
-        if self.count.load(Relaxed) > 0 && worth() {
+        if self.count.load(Relaxed) > 0 {
+            self.wake(worth);
+        }
+    }
+
+    /// Out of line, so that the look is small enough to be part of whatever ends operations.
+    #[cold]
+    #[inline(never)]
+    fn wake(&self, worth: impl FnOnce() -> bool) {
+        if worth() {
             self.threads.lock().iter().for_each(Thread::unpark);
         }
     }

@@ -13,6 +13,9 @@ impl Engine {
     /// Waits until the writes of `variable` that were pushed before are complete. Running reads do not hold it up. The calling thread
     /// may run ready operations meanwhile ([`waiters_help`](crate::Builder::waiters_help)).
     ///
+    /// Worst case: a few loads if no write is pending. Otherwise it takes what the writes take, and, if it helps, the operation that it
+    /// is in then and a step for each of those that it took and gives back.
+    ///
     /// # Errors
     /// The failure that the variable is marked with, which is thereby cleared everywhere: a second wait succeeds.
     /// [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation), [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
@@ -34,7 +37,8 @@ impl Engine {
     /// of time leaves about 300 bytes behind until the variable is free: it is not a way to poll a variable that stays busy.
     ///
     /// # Errors
-    /// Also [`TimedOut`](crate::ErrorKind::TimedOut), which names what is pending and behind what.
+    /// Also [`TimedOut`](crate::ErrorKind::TimedOut), which names what is pending and behind what: that takes a look at every block of the
+    /// engine.
     ///
     /// ```
     /// use std::time::Duration;
@@ -53,6 +57,8 @@ impl Engine {
     }
 
     /// Waits until every operation that was pushed before is complete. Pushes that go on meanwhile may hold it up.
+    ///
+    /// Worst case: if nothing is in flight, a look at each thread that has used the engine, and all failures that nobody has taken are sorted.
     ///
     /// # Errors
     /// Of the errors that nobody has taken, that of the operation that was pushed first; all are cleared. Between the pushes of
@@ -86,6 +92,8 @@ impl Engine {
 
     /// Runs what is in flight, then ends the threads. Pushes are refused until [`start`](Engine::start), but for those of
     /// operations that still run. Stopping twice is harmless.
+    ///
+    /// Worst case: as long as what is in flight takes.
     ///
     /// # Errors
     /// [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation).
@@ -179,6 +187,8 @@ impl Engine {
 
     /// The operations in flight as a Graphviz graph: filled ones run, an edge leads from an operation to the next one on a variable.
     /// A look at a moving engine, for people and not for programs.
+    ///
+    /// Worst case: it looks at every block that the engine ever made, and holds back their reuse until it is done.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;

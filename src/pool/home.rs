@@ -1,20 +1,30 @@
 //! A home: one thread's private stock of blocks, and the stacks by which its blocks come back.
+//!
+//! What comes back is sorted a slice at a time: by [`Home::allocate`] when a stock is dry, and by [`Home::tidy`] when a lot has come back
+//! and nothing is allocated. A slice is at most [`SLICE`] magazines from other threads, as many from the reclaimer, and [`DEFERRALS`] magazines to
+//! the reclaimer, whose blocks are looked at one by one; the rest is left to the next slice. A slice sorts more than a magazine, so that
+//! a backlog shrinks while its thread goes on allocating; until then it is kept, and used before anything new. No blocks are lost to
+//! others for good: what is too much goes to the depot, as one rack.
 
-use super::magazine::{Magazine, Stack};
+use super::magazine::{self, Magazine, Stack};
 use super::memory::Memory;
+use super::rack::{Pile, Rack};
 use super::reclaim::{Epoch, Reclaim};
 use super::running::Running;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::{Block, CLASSES};
-use crate::sync::{AtomicBool, AtomicU64, Ordering::*, MODELLED};
+use crate::steps;
+use crate::sync::{AtomicBool, AtomicU64, Ordering::*};
 use crate::variable::chain;
 use crossbeam_utils::CachePadded;
 use std::cell::{Cell, UnsafeCell};
 
-/// Blocks in a magazine, and in a slab.
-pub const MAGAZINE: usize = if MODELLED { 2 } else { 64 };
-/// A home keeps this many free blocks of a class before it gives magazines to the depot.
-const KEEP: usize = 256 * MAGAZINE;
+/// A home keeps this many full magazines of a class before it gives what it has to the depot.
+const KEEP: usize = 256;
+/// The most magazines that one call moves from one list to another.
+pub const SLICE: usize = 16;
+/// The most magazines that one call gives to the reclaimer.
+const DEFERRALS: usize = 2;
 
 /// One thread's pool. Which fields a thread may touch: `private` and the counters' stores, the owner; the rest, anyone.
 pub struct Home {
@@ -37,8 +47,8 @@ pub struct Home {
     pub returned: AtomicU64,
     /// The rest of the range of sequence numbers that the owner draws from.
     pub sequences: Cell<std::ops::Range<u64>>,
-    /// Blocks that came back on this thread since they were last sorted.
-    kept: Cell<usize>,
+    /// The classes, a bit each, of which so much is spent that [`Home::tidy`] is worth it.
+    untidy: Cell<u32>,
     /// What the thread runs inside its outermost push.
     pub running: Running,
 }
@@ -50,11 +60,22 @@ unsafe impl Send for Home {}
 
 /// The owner's blocks of one class.
 struct Shelf {
-    /// Ready for use.
+    class: u8,
+    /// The blocks of a full magazine.
+    full: usize,
+    /// To be handed out.
     stock: Magazine,
-    /// Spent by the owner itself, but perhaps still looked at.
+    /// To be handed out when the stock is dry.
+    ready: Rack,
+    /// Spent, but perhaps still looked at: less than a magazine, and full ones. First what the owner has spent itself.
     limbo: Magazine,
+    spent: Rack,
+    /// What was taken from `incoming` and from `safe`, and is not sorted yet.
+    arrived: Pile,
+    released: Pile,
 }
+
+const _: () = assert!(CLASSES <= u32::BITS as usize, "a bit for each class");
 
 impl Home {
     pub fn new(number: u16) -> Home {
@@ -62,7 +83,7 @@ impl Home {
             number,
             incoming: std::array::from_fn(|_| CachePadded::new(Stack::new())),
             safe: std::array::from_fn(|_| Stack::new()),
-            private: UnsafeCell::new(std::array::from_fn(|_| Shelf { stock: Magazine::new(), limbo: Magazine::new() })),
+            private: UnsafeCell::new(std::array::from_fn(|class| Shelf::new(class as u8))),
             occupied: AtomicBool::new(true),
             looks_at_tails: Cell::new(false),
             pushed: CachePadded::new(AtomicU64::new(0)),
@@ -70,7 +91,7 @@ impl Home {
             called: AtomicU64::new(0),
             returned: AtomicU64::new(0),
             sequences: Cell::new(0..0),
-            kept: Cell::new(0),
+            untidy: Cell::new(0),
             running: Running::new(),
         }
     }
@@ -96,7 +117,7 @@ impl Home {
     #[inline]
     pub unsafe fn allocate(&self, class: u8, memory: &Memory, handle: &<Epoch as Reclaim>::Handle) -> *mut Block {
         // SAFETY: the owner alone touches the private part, and no reference to it outlives this call.
-        let shelf = unsafe { &mut (*self.private.get())[usize::from(class)] };
+        let shelf = unsafe { self.shelf(class) };
         match shelf.stock.pop() {
             Some(block) => block,
             // SAFETY: passed on.
@@ -112,9 +133,11 @@ impl Home {
     pub unsafe fn keep(&self, block: *mut Block) {
         // SAFETY: as above.
         unsafe {
-            let shelf = &mut (*self.private.get())[usize::from((*block).class)];
+            let shelf = self.shelf((*block).class);
             shelf.limbo.push(block);
-            self.kept.set(self.kept.get() + 1);
+            if shelf.limbo.len() >= shelf.full {
+                self.put_up(shelf);
+            }
         }
     }
 
@@ -123,66 +146,122 @@ impl Home {
         self.incoming[usize::from(class)].push(magazine);
     }
 
-    /// The stock has run dry: collect what has come back, or fetch a magazine, or make one.
+    /// The owner's blocks of a class.
+    ///
+    /// # Safety
+    /// The caller is the owner, and uses no other reference to them until it has done with this one.
+    #[inline]
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn shelf(&self, class: u8) -> &mut Shelf {
+        // SAFETY: the private part is the owner's.
+        unsafe { &mut (*self.private.get())[usize::from(class)] }
+    }
+
+    /// A magazine of spent blocks is full.
+    #[cold]
+    #[inline(never)]
+    fn put_up(&self, shelf: &mut Shelf) {
+        shelf.spent.push(std::mem::replace(&mut shelf.limbo, Magazine::new()));
+        if shelf.is_too_much(&shelf.spent) {
+            self.untidy.set(self.untidy.get() | 1 << shelf.class);
+        }
+    }
+
+    /// The stock has run dry: sort a slice of what has come back, then take what there is, or fetch some, or make some.
     #[cold]
     unsafe fn refill(&self, class: u8, memory: &Memory, handle: &<Epoch as Reclaim>::Handle) -> *mut Block {
         // SAFETY: passed on.
-        unsafe { self.collect(class, memory, handle) };
+        unsafe { self.sort(class, memory, handle, true) };
         // SAFETY: the caller is the owner; nothing below calls back into this home's private part.
-        let shelf = unsafe { &mut (*self.private.get())[usize::from(class)] };
+        let shelf = unsafe { self.shelf(class) };
         loop {
             if let Some(block) = shelf.stock.pop() {
                 return block;
             }
-            shelf.stock.append(memory.fetch(class));
+            if shelf.ready.is_empty() {
+                shelf.ready = memory.fetch(class);
+            }
+            shelf.stock = shelf.ready.pop().unwrap_or(Magazine::new());
         }
     }
 
-    /// Makes a stock of what has come back, as far as it may be used again, and gives what is too much of it to the depot.
-    unsafe fn collect(&self, class: u8, memory: &Memory, handle: &<Epoch as Reclaim>::Handle) {
+    /// Brings what has come back a step closer to being used again, by no more than a slice; what is too much goes to the depot.
+    /// `needed`: by a caller that has nothing of this class left.
+    unsafe fn sort(&self, class: u8, memory: &Memory, handle: &<Epoch as Reclaim>::Handle, needed: bool) {
         let index = usize::from(class);
+        let slice = mutate!("sorted-without-a-limit": usize::MAX, SLICE);
         // SAFETY: the caller is the owner; nothing below calls back into this home's private part.
-        let shelf = unsafe { &mut (*self.private.get())[index] };
-        let mut spent = std::mem::replace(&mut shelf.limbo, Magazine::new());
-        spent.append(self.incoming[index].take());
-        if !spent.is_empty() {
+        let shelf = unsafe { self.shelf(class) };
+        if shelf.released.is_empty() {
+            shelf.released = self.safe[index].take();
+        }
+        for _ in 0..slice {
+            let Some(magazine) = shelf.released.pop() else { break };
+            steps::count(1);
+            shelf.ready.push(magazine);
+        }
+        if shelf.arrived.is_empty() {
+            shelf.arrived = self.incoming[index].take();
+        }
+        for _ in 0..slice {
+            let Some(magazine) = shelf.arrived.pop() else { break };
+            steps::count(1);
+            shelf.limbo.append(magazine);
+            if shelf.limbo.len() >= shelf.full {
+                self.put_up(shelf);
+            }
+        }
+        if needed && shelf.ready.is_empty() {
+            shelf.spent.push(std::mem::replace(&mut shelf.limbo, Magazine::new()));
+        }
+        if !shelf.spent.is_empty() {
             if memory.has_one_looker() {
                 // Nobody but the owner looks at tails, and the owner holds nothing.
-                shelf.stock.append(spent);
+                shelf.ready.append(shelf.spent.take());
             } else {
-                // SAFETY: the blocks are spent; detached, no tail leads to them.
-                unsafe { self.defer(class, spent, handle) };
+                let deferrals = mutate!("sorted-without-a-limit": usize::MAX, DEFERRALS);
+                for _ in 0..deferrals {
+                    let Some(magazine) = shelf.spent.pop() else { break };
+                    // SAFETY: the blocks are spent; detached, no tail leads to them.
+                    unsafe { self.defer(class, magazine, handle) };
+                }
             }
         }
-        shelf.stock.append(self.safe[index].take());
-        if shelf.stock.len() > KEEP {
-            let mut left = Magazine::new();
-            while shelf.stock.len() > KEEP / 2 {
-                left.extend_from(&mut shelf.stock, MAGAZINE);
-                memory.put_away(class, std::mem::replace(&mut left, Magazine::new()));
-            }
+        if shelf.is_too_much(&shelf.ready) {
+            let mut kept = Rack::new();
+            steps::count(SLICE);
+            (0..SLICE).map_while(|_| shelf.ready.pop()).for_each(|magazine| kept.push(magazine));
+            memory.put_away(class, std::mem::replace(&mut shelf.ready, kept));
         }
     }
 
-    /// Whether so many blocks have come back since the last time that [`Home::tidy`] is worth it.
+    /// Whether so many blocks are spent that [`Home::tidy`] is worth it.
     #[inline]
     pub fn is_untidy(&self) -> bool {
-        self.kept.get() > KEEP
+        self.untidy.get() != 0
     }
 
-    /// Does what [`Home::allocate`] does when a stock is dry, for a thread that frees blocks and needs none.
+    /// Sorts a slice of what has come back, as [`Home::allocate`] does when a stock is dry, for a thread that frees blocks and
+    /// needs none. Only if [`Home::is_untidy`].
     ///
     /// # Safety
     /// As there.
     #[cold]
     pub unsafe fn tidy(&self, memory: &Memory, handle: &<Epoch as Reclaim>::Handle) {
-        self.kept.set(0);
-        // SAFETY: passed on.
-        (0..CLASSES as u8).for_each(|class| unsafe { self.collect(class, memory, handle) });
+        let class = self.untidy.get().trailing_zeros() as u8;
+        // SAFETY: passed on; the reference is used when `sort` has returned.
+        unsafe {
+            self.sort(class, memory, handle, false);
+            let shelf = self.shelf(class);
+            if !shelf.is_too_much(&shelf.spent) {
+                self.untidy.set(self.untidy.get() & !(1 << class));
+            }
+        }
     }
 
     /// Sends spent blocks to the safe stack once nobody can look at them any more.
     unsafe fn defer(&self, class: u8, spent: Magazine, handle: &<Epoch as Reclaim>::Handle) {
+        steps::count(spent.len());
         // SAFETY: the blocks are spent.
         spent.for_each(|block| unsafe { chain::detach(block.cast()) });
         if mutant("reclaimed-without-the-epoch") {
@@ -201,13 +280,22 @@ impl Home {
     }
 }
 
-impl Magazine {
-    /// Moves up to `count` blocks here from another magazine.
-    fn extend_from(&mut self, other: &mut Magazine, count: usize) {
-        for _ in 0..count {
-            let Some(block) = other.pop() else { return };
-            // SAFETY: popped, so it is ours.
-            unsafe { self.push(block) };
+impl Shelf {
+    fn new(class: u8) -> Shelf {
+        Shelf {
+            class,
+            full: magazine::size(class),
+            stock: Magazine::new(),
+            ready: Rack::new(),
+            limbo: Magazine::new(),
+            spent: Rack::new(),
+            arrived: Pile::new(),
+            released: Pile::new(),
         }
+    }
+
+    /// Whether a home should not keep so much.
+    fn is_too_much(&self, rack: &Rack) -> bool {
+        rack.blocks() > KEEP * self.full
     }
 }

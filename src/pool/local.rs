@@ -2,7 +2,7 @@
 //! it is running.
 
 use super::home::Home;
-use super::magazine::Magazine;
+use super::magazine::{self, Magazine};
 use super::memory::Memory;
 use super::reclaim::{Epoch, Reclaim};
 use super::stray;
@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell, UnsafeCell};
 use std::ptr::null;
 use std::sync::Arc;
 
-/// A magazine for another home is sent when it holds this many blocks, or when its collector has nothing else to do.
+/// A magazine for another home is sent when it holds this many blocks or is full, or when its collector has nothing else to do.
 const SEND: usize = 32;
 
 /// What one thread keeps for one engine.
@@ -36,6 +36,8 @@ pub struct Local {
 struct Outgoing {
     home: *const Home,
     class: u8,
+    /// The most blocks of this class to collect.
+    most: usize,
     magazine: Magazine,
 }
 
@@ -99,7 +101,7 @@ impl Local {
         Local {
             home: memory.settle(),
             handle: UnsafeCell::new(memory.register()),
-            outgoing: UnsafeCell::new(Outgoing { home: null(), class: 0, magazine: Magazine::new() }),
+            outgoing: UnsafeCell::new(Outgoing { home: null(), class: 0, most: 0, magazine: Magazine::new() }),
             depth: Cell::new(0),
             first: Cell::new(std::ptr::null_mut()),
             last: Cell::new(std::ptr::null_mut()),
@@ -195,10 +197,11 @@ impl Local {
             let home = (*block).home.cast_const().cast::<Home>();
             let class = (*block).class;
             let outgoing = &mut *self.outgoing.get();
-            if outgoing.home != home || outgoing.class != class || outgoing.magazine.len() >= SEND {
+            if outgoing.home != home || outgoing.class != class || outgoing.magazine.len() >= outgoing.most {
                 outgoing.send();
                 outgoing.home = home;
                 outgoing.class = class;
+                outgoing.most = SEND.min(magazine::size(class));
             }
             outgoing.magazine.push(block);
         }
@@ -213,7 +216,7 @@ impl Local {
         unsafe { Epoch::defer(&self.pin(), reuse) }
     }
 
-    /// Sends home what was collected, and hands on what is too much. For when there is nothing else to do.
+    /// Sends home what was collected, and sorts a slice of what is too much: [`Home::tidy`]. For when there is nothing else to do.
     #[inline]
     pub fn flush(&self) {
         // SAFETY: the cell is this thread's.

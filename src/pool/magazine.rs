@@ -1,9 +1,22 @@
 //! Magazines: lists of free blocks, and the lock-free stack that carries them between threads.
+//!
+//! Nothing here walks a list, but for [`Magazine::for_each`]: each magazine holds few enough blocks for that.
 
+use super::rack::Pile;
 use crate::mutants::mutate;
 use crate::operation::block::Block;
-use crate::sync::{AtomicPtr, Ordering::*};
+use crate::sync::{AtomicPtr, Ordering::*, MODELLED};
 use std::ptr::null_mut;
+
+/// Blocks in a magazine of the smallest class that is full, and in a slab.
+const MAGAZINE: usize = if MODELLED { 2 } else { 64 };
+
+/// Blocks in a full magazine of `class`, and in a slab: of wide ones there are fewer, so that a magazine is a bounded number of accesses,
+/// or a single block.
+#[inline]
+pub fn size(class: u8) -> usize {
+    (MAGAZINE >> class.min(8)).max(1)
+}
 
 /// A list of free blocks of one class, linked through `link`, that no other thread can see.
 pub struct Magazine {
@@ -146,26 +159,18 @@ impl Stack {
         }
     }
 
-    /// Takes everything, as one magazine.
-    pub fn take(&self) -> Magazine {
-        let mut all = Magazine::new();
+    /// Takes everything, in one step.
+    pub fn take(&self) -> Pile {
         if self.head.load(Relaxed).is_null() {
-            return all;
+            return Pile::new();
         }
         // Acquire: pairs with the releases of all pushes, which form one release sequence.
-        let mut first = mutate!("magazines-taken-in-two-steps": {
+        let first = mutate!("magazines-taken-in-two-steps": {
             let first = self.head.load(Acquire);
             self.head.store(null_mut(), Release);
             first
         }, self.head.swap(null_mut(), mutate!("magazines-taken-relaxed": Relaxed, Acquire)));
-        while !first.is_null() {
-            // SAFETY: the swap made every magazine of the stack ours.
-            unsafe {
-                let next = (*first).home.cast();
-                all.append(Magazine::unpack(first));
-                first = next;
-            }
-        }
-        all
+        // SAFETY: the swap made every magazine of the stack ours; `push` packed them, and the first one found null.
+        unsafe { Pile::of(first) }
     }
 }

@@ -2,12 +2,14 @@
 //!
 //! It outlives the engine for as long as a thread that used the engine still has its home open.
 
-use super::home::{Home, MAGAZINE};
-use super::magazine::Magazine;
+use super::home::{Home, SLICE};
+use super::magazine::{self, Magazine};
+use super::rack::Rack;
 use super::reclaim::{Epoch, Reclaim};
 use crate::lock;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::{self, Block, CLASSES};
+use crate::steps;
 use crate::sync::{fence, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use crate::variable::table::Table;
 use crossbeam_utils::CachePadded;
@@ -31,7 +33,7 @@ pub struct Memory {
     /// The number of the next home.
     numbers: AtomicUsize,
     slabs: AtomicPtr<Slab>,
-    depot: [object_pool::Pool<Magazine>; CLASSES],
+    depot: [object_pool::Pool<Rack>; CLASSES],
     pub table: Table,
 }
 
@@ -172,25 +174,31 @@ impl Memory {
         start..start + RANGE
     }
 
-    /// A magazine from the depot, or a new one.
+    /// A few magazines from the depot, or a new one.
     #[cold]
-    pub fn fetch(&self, class: u8) -> Magazine {
+    pub fn fetch(&self, class: u8) -> Rack {
         lock::count();
-        match self.depot[usize::from(class)].try_pull() {
-            Some(magazine) => magazine.detach().1,
-            None => self.new_slab(class),
+        let Some(rack) = self.depot[usize::from(class)].try_pull() else { return self.new_slab(class) };
+        let mut rest = rack.detach().1;
+        let mut few = Rack::new();
+        steps::count(SLICE);
+        (0..SLICE).map_while(|_| rest.pop()).for_each(|magazine| few.push(magazine));
+        if !rest.is_empty() {
+            self.put_away(class, rest);
         }
+        few
     }
 
-    /// Gives a magazine to the depot.
+    /// Gives any number of magazines to the depot.
     #[cold]
-    pub fn put_away(&self, class: u8, magazine: Magazine) {
+    pub fn put_away(&self, class: u8, rack: Rack) {
         lock::count();
-        self.depot[usize::from(class)].attach(magazine);
+        self.depot[usize::from(class)].attach(rack);
     }
 
-    fn new_slab(&self, class: u8) -> Magazine {
-        let count = (MAGAZINE >> class.min(8)).max(1);
+    fn new_slab(&self, class: u8) -> Rack {
+        let count = magazine::size(class);
+        steps::count(count);
         let layout = slab_layout(class, count);
         // SAFETY: the layout is not empty.
         let blocks = unsafe { alloc(layout) };
@@ -212,11 +220,14 @@ impl Memory {
             let next = unsafe { (*slab).next };
             // Release: the blocks are initialised before a thread that draws the graph can find them.
             match self.slabs.compare_exchange(next, slab, Release, Relaxed) {
-                Ok(_) => return magazine,
+                Ok(_) => break,
                 // SAFETY: still ours.
                 Err(now) => unsafe { (*slab).next = now },
             }
         }
+        let mut rack = Rack::new();
+        rack.push(magazine);
+        rack
     }
 
     /// Every block, whatever its state.

@@ -5,11 +5,15 @@
 //! compare-exchange for up to 32 blocks. Blocks come back to the stock at once while only one thread can look at
 //! tails, and through [`reclaim`] otherwise. `object-pool` deals out the magazines that homes have too many of; it locks
 //! inside, and is touched only when a stock has run dry or over.
+//!
+//! No call walks more than a slice of what there is: many magazines change hands as a [`rack::Rack`], in one step, and what has to be
+//! looked at one by one is, a few dozen at a time, by the calls that come later. [`home`] has the bound.
 
 pub mod home;
 pub mod local;
 pub mod magazine;
 pub mod memory;
+pub mod rack;
 pub mod reclaim;
 pub mod running;
 mod stray;

@@ -8,12 +8,12 @@ use crate::sync::{AtomicU32, AtomicUsize, Ordering, MODELLED};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Mode {
+    /// Has the variable to itself. Zero, as in the two accesses of a chain that was never used.
+    Write = 0,
     /// Shares the variable with other reads.
-    Read,
-    /// Has the variable to itself.
-    Write,
+    Read = 1,
     /// A write after which nothing uses the variable again.
-    Delete,
+    Delete = 2,
 }
 
 /// One operation's claim on one variable.

@@ -32,8 +32,16 @@ pub struct Chain {
 pub struct Tag {
     /// Odd while the variable lives; one more for every birth and deletion.
     pub generation: AtomicU32,
-    /// The place in the table, by which all operations order their accesses.
-    pub index: u32,
+    /// The place in the table, by which all operations order their accesses. Written by the first birth, before the generation.
+    pub index: AtomicU32,
+}
+
+impl Tag {
+    /// The place in the table, for who has seen that the variable lives.
+    #[inline]
+    pub fn index(&self) -> u32 {
+        self.index.load(Relaxed)
+    }
 }
 
 /// What [`enlist`] found.
@@ -51,11 +59,11 @@ pub enum Enlisted {
 }
 
 impl Chain {
-    /// A chain that is not in use: [`Chain::open`] comes first.
-    pub fn closed(index: u32) -> Chain {
+    /// A chain that is not in use: [`Chain::open`] comes first. All its bytes are zero.
+    pub fn closed() -> Chain {
         Chain {
             tail: AtomicPtr::new(null_mut()),
-            tag: Tag { generation: AtomicU32::new(0), index },
+            tag: Tag { generation: AtomicU32::new(0), index: AtomicU32::new(0) },
             birth: Access::new(std::ptr::null(), null_mut(), Mode::Write),
             grave: Access::new(std::ptr::null(), null_mut(), Mode::Write),
         }

@@ -3,8 +3,9 @@
 use super::chain::Chain;
 use crate::error::Failure;
 use crate::mutants::mutate;
+use crate::steps;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
-use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
+use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -12,6 +13,8 @@ use std::sync::Arc;
 const FIRST: u32 = if MODELLED { 2 } else { 64 };
 const CHUNKS: usize = 26;
 const NONE: u32 = u32::MAX;
+/// The alignment of chunks, as far as the allocator knows: that of `malloc`.
+const ALIGN: usize = 16;
 
 /// Everything about one variable.
 #[repr(C, align(128))]
@@ -31,6 +34,16 @@ const _: () = assert!(std::mem::size_of::<Slot>() == 128);
 const _: () = assert!(std::mem::offset_of!(Slot, chain) == 0);
 
 impl Slot {
+    /// A slot of no variable.
+    fn unused() -> Slot {
+        Slot {
+            chain: Chain::closed(),
+            version: AtomicU64::new(0),
+            mark: AtomicPtr::new(null_mut()),
+            next: AtomicU32::new(0),
+        }
+    }
+
     /// The slot that a chain belongs to.
     ///
     /// # Safety
@@ -97,8 +110,26 @@ pub struct Table {
     used: AtomicU32,
     /// Slots free for reuse: index in the low half, a count that rules out ABA in the high half.
     free: AtomicU64,
-    /// Slots of deleted variables that a thread may still be looking at: a stack that is taken whole.
-    retired: AtomicU32,
+    /// Slots of deleted variables that a thread may still be looking at: a stack that is taken whole. Its first slot is in the low half,
+    /// its last in the high half, so that it becomes part of the free list in one step.
+    retired: AtomicU64,
+}
+
+/// Slots of deleted variables, linked from the first to the last.
+#[derive(Clone, Copy)]
+pub struct Retired {
+    first: u32,
+    last: u32,
+}
+
+impl Retired {
+    fn of(word: u64) -> Retired {
+        Retired { first: word as u32, last: (word >> 32) as u32 }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.last) << 32 | u64::from(self.first)
+    }
 }
 
 fn place(index: u32) -> (usize, usize) {
@@ -107,9 +138,40 @@ fn place(index: u32) -> (usize, usize) {
     (chunk as usize, (number - (u64::from(FIRST) << chunk)) as usize)
 }
 
+/// A chunk with room before it for where its allocation starts: an alignment that the allocator has at hand lets it give out pages that are
+/// zero already, however many, and the slots are touched when they are first used.
 fn layout(chunk: usize) -> Layout {
     // The largest chunk has 2^31 slots of 128 bytes, which fits an isize.
-    Layout::array::<Slot>((FIRST as usize) << chunk).expect("a chunk of slots fits the address space")
+    let slots = Layout::array::<Slot>((FIRST as usize) << chunk).expect("a chunk of slots fits the address space");
+    Layout::from_size_align(slots.size() + std::mem::align_of::<Slot>(), ALIGN).expect("it still does with a slot more")
+}
+
+/// Slots that were never used. Outside models they are zeros, which is what a closed chain with an index of 0 is, without version and mark.
+fn allocate_chunk(chunk: usize) -> *mut Slot {
+    let layout = layout(chunk);
+    // SAFETY: the layout is not empty.
+    let start = unsafe { alloc_zeroed(layout) };
+    if start.is_null() {
+        handle_alloc_error(layout);
+    }
+    // Past the start by `ALIGN` to the alignment of a slot, so that there is room for a pointer.
+    let gap = std::mem::align_of::<Slot>() - start.addr() % std::mem::align_of::<Slot>();
+    // SAFETY: the layout has room for the gap, which is a multiple of `ALIGN`, more than 0, and the chunk behind it.
+    unsafe {
+        let slots = start.add(gap).cast::<Slot>();
+        slots.cast::<*mut u8>().sub(1).write(start);
+        if MODELLED {
+            (0..(FIRST as usize) << chunk).for_each(|offset| slots.add(offset).write(Slot::unused()));
+        }
+        slots
+    }
+}
+
+/// # Safety
+/// It comes from [`allocate_chunk`], and nobody uses it again.
+unsafe fn free_chunk(slots: *mut Slot, chunk: usize) {
+    // SAFETY: the pointer was left there, and belongs to an allocation with this layout.
+    unsafe { dealloc(slots.cast::<*mut u8>().sub(1).read(), layout(chunk)) }
 }
 
 impl Table {
@@ -118,7 +180,7 @@ impl Table {
             chunks: std::array::from_fn(|_| AtomicPtr::new(null_mut())),
             used: AtomicU32::new(0),
             free: AtomicU64::new(u64::from(NONE)),
-            retired: AtomicU32::new(NONE),
+            retired: AtomicU64::new(u64::from(NONE)),
         }
     }
 
@@ -171,35 +233,21 @@ impl Table {
             slots = self.add_chunk(chunk);
         }
         // SAFETY: as in `get`.
-        unsafe { &*slots.add(offset) }
+        let slot = unsafe { &*slots.add(offset) };
+        // Relaxed: nobody asks for it who has not seen a generation that the slot's first variable has released.
+        slot.chain.tag.index.store(index, Relaxed);
+        slot
     }
 
     #[cold]
     fn add_chunk(&self, chunk: usize) -> *mut Slot {
-        let layout = layout(chunk);
-        // SAFETY: the layout is not empty.
-        let slots = unsafe { alloc(layout) }.cast::<Slot>();
-        if slots.is_null() {
-            handle_alloc_error(layout);
-        }
-        let count = FIRST << chunk;
-        for offset in 0..count {
-            // SAFETY: inside the fresh allocation.
-            unsafe {
-                slots.add(offset as usize).write(Slot {
-                    chain: Chain::closed((count - FIRST).wrapping_add(offset)),
-                    version: AtomicU64::new(0),
-                    mark: AtomicPtr::new(null_mut()),
-                    next: AtomicU32::new(NONE),
-                });
-            }
-        }
+        let slots = allocate_chunk(chunk);
         // Release: the slots are written before they can be found.
         match self.chunks[chunk].compare_exchange(null_mut(), slots, AcqRel, Acquire) {
             Ok(_) => slots,
             Err(other) => {
-                // Another thread was quicker. SAFETY: ours, and nobody has seen it.
-                unsafe { dealloc(slots.cast(), layout) };
+                // SAFETY: another thread was quicker; this one is ours, and nobody has seen it.
+                unsafe { free_chunk(slots, chunk) };
                 other
             }
         }
@@ -223,61 +271,62 @@ impl Table {
     /// Notes that the slot's variable is gone, for [`Table::take_retired`].
     pub fn retire(&self, slot: &Slot) {
         slot.set_mark(None);
+        let index = slot.chain.tag.index();
         let mut head = self.retired.load(Relaxed);
         loop {
-            slot.next.store(head, Relaxed);
-            match self.retired.compare_exchange(head, slot.chain.tag.index, Release, Relaxed) {
+            let Retired { first, last } = Retired::of(head);
+            slot.next.store(first, Relaxed);
+            let retired = Retired { first: index, last: if first == NONE { index } else { last } };
+            // Release: who takes the slots finds them closed and linked. ABA does no harm: the word says all that the exchange relies on.
+            match self.retired.compare_exchange(head, retired.word(), Release, Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
         }
     }
 
-    /// Takes all retired slots, as the index of the first.
-    pub fn take_retired(&self) -> Option<u32> {
-        if self.retired.load(Relaxed) == NONE {
+    /// Takes all retired slots.
+    pub fn take_retired(&self) -> Option<Retired> {
+        if self.retired.load(Relaxed) as u32 == NONE {
             return None;
         }
-        // Acquire: pairs with the releases of `retire`.
-        let first = self.retired.swap(NONE, Acquire);
-        (first != NONE).then_some(first)
+        // Acquire: pairs with the releases of `retire`, which form one release sequence.
+        let retired = Retired::of(self.retired.swap(u64::from(NONE), Acquire));
+        (retired.first != NONE).then_some(retired)
     }
 
-    /// Makes the slots from `first` on free for reuse.
+    /// Makes retired slots free for reuse: one step, however many there are.
     ///
     /// # Safety
-    /// They come from [`Table::take_retired`], and no thread looks at them any more.
-    pub unsafe fn release(&self, first: u32) {
-        let mut index = first;
-        while let Some(slot) = (index != NONE).then(|| self.get(index)).flatten() {
-            let following = slot.next.load(Relaxed);
-            let mut head = self.free.load(Relaxed);
-            loop {
-                slot.next.store(head as u32, Relaxed);
-                let new = (head >> 32).wrapping_add(1) << 32 | u64::from(index);
-                match self.free.compare_exchange(head, new, AcqRel, Relaxed) {
-                    Ok(_) => break,
-                    Err(now) => head = now,
-                }
+    /// They come from [`Table::take_retired`], are released once, and no thread looks at them any more.
+    pub unsafe fn release(&self, retired: Retired) {
+        let Some(last) = self.get(retired.last) else { return };
+        steps::count(1);
+        let mut head = self.free.load(Relaxed);
+        loop {
+            last.next.store(head as u32, Relaxed);
+            let new = (head >> 32).wrapping_add(1) << 32 | u64::from(retired.first);
+            // Release: the slots as their deletions left them, and their links. Acquire: keeps what was released before us.
+            match self.free.compare_exchange(head, new, AcqRel, Relaxed) {
+                Ok(_) => return,
+                Err(now) => head = now,
             }
-            index = following;
         }
     }
 }
 
 impl Drop for Table {
     fn drop(&mut self) {
+        // The mark is the only thing that a slot owns.
+        for slot in (0..self.used.load(Acquire)).map_while(|index| self.get(index)) {
+            slot.set_mark(None);
+        }
         for (chunk, slots) in self.chunks.iter().enumerate() {
             let slots = slots.load(Acquire);
-            if slots.is_null() {
-                continue;
+            if !slots.is_null() {
+                // SAFETY: made by `add_chunk`, and nobody is left.
+                unsafe { free_chunk(slots, chunk) };
             }
-            for offset in 0..(FIRST as usize) << chunk {
-                // SAFETY: inside the chunk. The mark is the only thing that a slot owns.
-                unsafe { (*slots.add(offset)).set_mark(None) };
-            }
-            // SAFETY: allocated by `add_chunk` with the same layout.
-            unsafe { dealloc(slots.cast(), layout(chunk)) };
         }
     }
 }
@@ -290,7 +339,7 @@ mod tests {
     fn every_index_has_its_own_place_and_knows_it() {
         let table = Table::new();
         for index in 0..1000 {
-            assert_eq!(table.take().chain.tag.index, index);
+            assert_eq!(table.take().chain.tag.index(), index);
         }
         assert_eq!(place(63), (0, 63));
         assert_eq!(place(64), (1, 0));
@@ -302,18 +351,30 @@ mod tests {
     #[test]
     fn released_slots_come_back_with_a_new_generation() {
         let table = Table::new();
-        let slot = table.take();
-        // SAFETY: one thread.
-        let first = unsafe { Table::open(slot) };
-        assert_eq!(first % 2, 1);
-        slot.chain.tag.generation.store(first + 1, Relaxed);
-        table.retire(slot);
-        let retired = table.take_retired().expect("one slot was retired");
-        // SAFETY: one thread.
-        unsafe { table.release(retired) };
-        let again = table.take();
-        assert_eq!(again.chain.tag.index, 0);
-        // SAFETY: one thread.
-        assert_eq!(unsafe { Table::open(again) }, first + 2);
+        let open_one = |_| {
+            let slot = table.take();
+            // SAFETY: taken just now, and there is one thread.
+            (slot.chain.tag.index(), unsafe { Table::open(slot) })
+        };
+        let open = |count: usize| -> Vec<(u32, u32)> { (0..count).map(open_one).collect() };
+        let first = open(5);
+        for rows in [[0..2, 2..5], [0..4, 4..5], [0..1, 1..5]] {
+            // Two rows, so that one is put before the other.
+            for row in rows {
+                for index in row {
+                    let slot = table.get(index).unwrap();
+                    slot.chain.tag.generation.fetch_add(1, Relaxed);
+                    table.retire(slot);
+                }
+                let retired = table.take_retired().expect("some were retired");
+                // SAFETY: taken just now, and there is one thread.
+                unsafe { table.release(retired) };
+                assert!(table.take_retired().is_none());
+            }
+            let mut again = open(5);
+            again.sort_unstable();
+            assert!(again.iter().zip(&first).all(|(new, old)| new.0 == old.0 && new.1 % 2 == 1 && new.1 > old.1));
+        }
+        assert_eq!(open(1)[0].0, 5, "no slot was lost or doubled");
     }
 }

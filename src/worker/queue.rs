@@ -4,12 +4,21 @@
 //! few instructions. All others go into a binary heap. The next operation is the better of the two fronts.
 
 use crate::operation::block::Block;
+use crate::steps;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 use std::ptr::null_mut;
 
 /// What operations are ordered by: greater runs first.
 pub type Key = (i32, Reverse<u64>);
+
+/// Operations that were taken out of a queue: a list, newest first, linked by `link`.
+pub struct Row {
+    pub first: *mut Block,
+    pub last: *mut Block,
+    /// The key of the best of them.
+    pub best: Key,
+}
 
 #[derive(Clone, Copy)]
 struct Entry {
@@ -108,41 +117,44 @@ impl Queue {
         entry.map(|entry| entry.block)
     }
 
-    /// Takes all but `keep` operations as a list, newest first, and says what the best of them is. Takes the last of the ring, or, if
-    /// that is too short, the worst of everything.
-    pub fn split_off(&mut self, keep: usize) -> Option<(*mut Block, Key)> {
-        let surplus = self.len().checked_sub(keep).filter(|surplus| *surplus > 0)?;
+    /// Takes all but `keep` operations, and no more than `most`. Takes the last of the ring, or, if that is too short, the worst of
+    /// everything.
+    pub fn split_off(&mut self, keep: usize, most: usize) -> Option<Row> {
+        let surplus = self.len().checked_sub(keep).filter(|surplus| *surplus > 0)?.min(most);
         if surplus > self.ring.len() {
-            return self.split_sorted(keep);
+            return self.split_sorted(surplus);
         }
-        let mut list = null_mut();
-        let mut best = None;
-        for entry in self.ring.drain(self.ring.len() - surplus..) {
-            // SAFETY: the operation is in this queue only.
-            unsafe { (*entry.block).link = list };
-            list = entry.block;
-            best = best.max(Some(entry.key));
-        }
-        best.map(|best| (list, best))
+        steps::count(surplus);
+        Row::of(self.ring.drain(self.ring.len() - surplus..))
     }
 
     /// As [`Queue::split_off`], for any mixture of priorities: sorts everything.
     #[cold]
-    fn split_sorted(&mut self, keep: usize) -> Option<(*mut Block, Key)> {
+    fn split_sorted(&mut self, surplus: usize) -> Option<Row> {
         let all = &mut self.arrivals;
         all.extend(self.heap.drain());
         all.extend(self.ring.drain(..));
+        steps::count(all.len());
         all.sort_unstable_by_key(|entry| Reverse(entry.key));
-        let best = all.get(keep)?.key;
-        let mut list = null_mut();
-        for entry in all.drain(keep..) {
-            // SAFETY: the operation is in this queue only.
-            unsafe { (*entry.block).link = list };
-            list = entry.block;
-        }
+        let row = Row::of(all.drain(all.len() - surplus..));
         // The ring only has to be sorted; of which priorities does not matter.
         self.ring.extend(all.drain(..));
-        Some((list, best))
+        row
+    }
+}
+
+impl Row {
+    /// Links operations that were taken out of a queue.
+    fn of(entries: impl Iterator<Item = Entry>) -> Option<Row> {
+        let mut row: Option<Row> = None;
+        for Entry { key, block } in entries {
+            let (next, last, best) =
+                row.map_or((null_mut(), block, key), |row| (row.first, row.last, row.best.max(key)));
+            // SAFETY: the operation was in that queue only.
+            unsafe { (*block).link = next };
+            row = Some(Row { first: block, last, best });
+        }
+        row
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::group::{Group, IdlePolicy, WANTED};
 use super::post::Post;
-use super::queue::{Key, Queue};
+use super::queue::{Key, Queue, Row};
 use super::seat::Seat;
 use super::{affinity, Host};
 use crate::mutants::{mutant, mutate};
@@ -19,6 +19,10 @@ const LOOKS_AWAKE: u32 = 2000;
 
 /// The most operations that a pusher runs for the workers: a bound on what a push can take.
 const CATCH_UP: usize = 32;
+
+/// The most operations that a worker lays out at a time: a bound on what stands between two of its operations, and on what a pusher that
+/// helps has to look through.
+const SHARED: usize = 512;
 
 impl Group {
     /// The life of a worker.
@@ -78,10 +82,10 @@ impl Group {
                     }
                     // Also when nobody wants it yet: the operation that is about to run may be a long one.
                     if laid_out.is_none() && (wanted || self.workers.len() > 1) {
-                        if let Some((list, best)) = share(&mut queue, wanted) {
-                            laid_out = Some(best);
+                        if let Some(row) = share(&mut queue, wanted) {
+                            laid_out = Some(row.best);
                             // Release: the operations go to the thief as we see them. Acquire: a pusher may have put something back.
-                            let back = own.surplus.swap(list, AcqRel);
+                            let back = own.surplus.swap(row.first, AcqRel);
                             // SAFETY: taken, so ours.
                             unsafe { queue.add_list(back) };
                             if idle & WANTED != 0 {
@@ -248,7 +252,13 @@ impl Group {
             match post.surplus.compare_exchange(null_mut(), list, Release, Relaxed) {
                 Ok(_) => self.wake_one(),
                 // SAFETY: still ours. Urgent: it is not known what is in it.
-                Err(_) => unsafe { self.give_back(list, true) },
+                Err(_) => unsafe {
+                    let mut last = list;
+                    while !(*last).link.is_null() {
+                        last = (*last).link;
+                    }
+                    self.deliver(list, last, None, true);
+                },
             }
         }
         for block in &short[..count] {
@@ -281,30 +291,24 @@ impl Group {
                 drop(queue);
                 // SAFETY: the queue held them for us.
                 unsafe {
-                    if let Some((list, best)) = spare {
-                        self.give_back(list, best.0 != 0);
+                    if let Some(row) = spare {
+                        self.give_back(row);
                     }
                     host.run(block, None);
                 }
             }
-            let rest = seat.queue.borrow_mut().split_off(0);
-            if let Some((list, best)) = rest {
+            let rest = seat.queue.borrow_mut().split_off(0, usize::MAX);
+            if let Some(row) = rest {
                 // SAFETY: the queue held them for us.
-                unsafe { self.give_back(list, best.0 != 0) };
+                unsafe { self.give_back(row) };
             }
         });
     }
 
-    /// Hands a list to the workers.
-    unsafe fn give_back(&self, list: *mut Block, urgent: bool) {
-        let mut last = list;
-        // SAFETY: the list is ours until it is delivered.
-        unsafe {
-            while !(*last).link.is_null() {
-                last = (*last).link;
-            }
-            self.deliver(list, last, None, urgent);
-        }
+    /// Hands operations to the workers.
+    unsafe fn give_back(&self, row: Row) {
+        // SAFETY: they are ours until they are delivered.
+        unsafe { self.deliver(row.first, row.last, None, row.best.0 != 0) };
     }
 
     fn steal_any(&self) -> *mut Block {
@@ -323,10 +327,10 @@ impl Group {
 }
 
 /// Takes out of a queue what others may run. Of what somebody wants at once, everything, as long as that is quick: the operation
-/// that runs next may be a long one. Otherwise half of a short queue and most of a long one: the next few stay, so that the list need
-/// not be taken back soon.
-fn share(queue: &mut Queue, wanted: bool) -> Option<(*mut Block, Key)> {
+/// that runs next may be a long one. Otherwise half of a short queue and most of a long one, but no more than [`SHARED`]: the next few
+/// stay, so that the list need not be taken back soon.
+fn share(queue: &mut Queue, wanted: bool) -> Option<Row> {
     let length = queue.len();
     let keep = if wanted && length <= 32 { 0 } else { (length / 2).min(8).max(length / 16) };
-    queue.split_off(keep)
+    queue.split_off(keep, mutate!("shared-without-a-limit": usize::MAX, SHARED))
 }

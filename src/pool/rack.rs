@@ -1,0 +1,156 @@
+//! Racks and piles: many magazines as one list, so that any number of blocks changes hands in one step.
+//!
+//! A magazine in a list is packed: its first block remembers the rest, and is linked by `home` to the first block of the next magazine.
+
+use super::magazine::Magazine;
+use crate::operation::block::Block;
+use std::ptr::null_mut;
+
+/// Magazines that no other thread can see. Adding one, taking one, and adding all of another rack take one step each.
+pub struct Rack {
+    /// The first blocks of the first magazine and of the last.
+    first: *mut Block,
+    last: *mut Block,
+    blocks: usize,
+}
+
+// SAFETY: a rack owns its blocks.
+unsafe impl Send for Rack {}
+
+impl Rack {
+    pub const fn new() -> Rack {
+        Rack { first: null_mut(), last: null_mut(), blocks: 0 }
+    }
+
+    /// The number of blocks in all of its magazines.
+    pub fn blocks(&self) -> usize {
+        self.blocks
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.first.is_null()
+    }
+
+    /// Adds a magazine, unless it is empty.
+    pub fn push(&mut self, magazine: Magazine) {
+        let blocks = magazine.len();
+        let first = magazine.pack();
+        if !first.is_null() {
+            self.append(Rack { first, last: first, blocks });
+        }
+    }
+
+    /// Takes the magazine that was added last.
+    pub fn pop(&mut self) -> Option<Magazine> {
+        if self.first.is_null() {
+            return None;
+        }
+        // SAFETY: the rack owns its blocks; each magazine was packed when it came, and is unpacked as it goes.
+        let magazine = unsafe {
+            let first = self.first;
+            self.first = if first == self.last { null_mut() } else { (*first).home.cast() };
+            Magazine::unpack(first)
+        };
+        self.blocks -= magazine.len();
+        Some(magazine)
+    }
+
+    /// Adds all magazines of another rack.
+    pub fn append(&mut self, other: Rack) {
+        if other.first.is_null() {
+            return;
+        }
+        if self.first.is_null() {
+            *self = other;
+            return;
+        }
+        // SAFETY: both racks own their blocks; `home` is unused in a free block.
+        unsafe { (*other.last).home = self.first.cast() };
+        self.first = other.first;
+        self.blocks += other.blocks;
+    }
+
+    /// Takes everything.
+    pub fn take(&mut self) -> Rack {
+        std::mem::replace(self, Rack::new())
+    }
+}
+
+/// Magazines as a [`Stack`](super::magazine::Stack) held them: how many there are is not known, and they can only be taken one by one.
+pub struct Pile {
+    first: *mut Block,
+}
+
+// SAFETY: a pile owns its blocks.
+unsafe impl Send for Pile {}
+
+impl Pile {
+    pub const fn new() -> Pile {
+        Pile { first: null_mut() }
+    }
+
+    /// The magazines from the one that starts with `first`.
+    ///
+    /// # Safety
+    /// They are packed, the last is linked to null, and all of them are the caller's to give.
+    pub unsafe fn of(first: *mut Block) -> Pile {
+        Pile { first }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.first.is_null()
+    }
+
+    /// Takes a magazine.
+    pub fn pop(&mut self) -> Option<Magazine> {
+        if self.first.is_null() {
+            return None;
+        }
+        // SAFETY: the pile owns its blocks; each magazine is unpacked once.
+        unsafe {
+            let first = self.first;
+            self.first = (*first).home.cast();
+            Some(Magazine::unpack(first))
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::pool::magazine::Stack;
+    use crate::pool::memory::Memory;
+    use std::collections::HashSet;
+
+    #[test]
+    fn what_goes_into_racks_comes_out_once() {
+        let memory = Memory::new();
+        let stack = Stack::new();
+        let mut racks = [Rack::new(), Rack::new()];
+        let mut known = HashSet::new();
+        for number in 0..10 {
+            let mut magazine = memory.fetch(0).pop().expect("there is always one");
+            magazine.for_each(|block| assert!(known.insert(block)));
+            // Of different lengths, and an empty one: that is as good as none.
+            (0..number * 7).for_each(|_| {
+                known.remove(&magazine.pop().unwrap_or(null_mut()));
+            });
+            racks[number % 2].push(magazine);
+        }
+        let [mut all, other] = racks;
+        all.append(other);
+        all.append(Rack::new());
+        assert_eq!(all.blocks(), known.len());
+        let mut again = Rack::new();
+        again.append(all.take());
+        assert!(all.is_empty() && all.pop().is_none() && !again.is_empty());
+        // Half by way of a stack.
+        for _ in 0..4 {
+            stack.push(again.pop().expect("ten less the empty one"));
+        }
+        let mut pile = stack.take();
+        let magazines = std::iter::from_fn(|| again.pop().or_else(|| pile.pop()));
+        magazines.for_each(|magazine| magazine.for_each(|block| assert!(known.remove(&block))));
+        assert!(known.is_empty() && pile.is_empty() && again.blocks() == 0);
+    }
+}
