@@ -2,7 +2,7 @@
 
 use crate::mutants::mutate;
 use crate::operation::block::Block;
-use crate::sync::{AtomicPtr, Ordering::*};
+use crate::sync::{touch, AtomicPtr, Ordering::*};
 use std::ptr::null_mut;
 
 /// A list of free blocks of one class, linked through `link`, that no other thread can see.
@@ -35,7 +35,10 @@ impl Magazine {
     #[inline]
     pub unsafe fn push(&mut self, block: *mut Block) {
         // SAFETY: ours by the contract.
-        unsafe { (*block).link = self.first };
+        unsafe {
+            touch(&raw const (*block).link, 8, true);
+            (*block).link = self.first;
+        }
         if self.first.is_null() {
             self.last = block;
         }
@@ -51,7 +54,10 @@ impl Magazine {
         }
         let block = self.first;
         // SAFETY: the magazine owns the block.
-        self.first = unsafe { (*block).link };
+        self.first = unsafe {
+            touch(&raw const (*block).link, 8, false);
+            (*block).link
+        };
         self.count -= 1;
         if self.first.is_null() {
             self.last = null_mut();

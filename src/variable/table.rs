@@ -3,7 +3,7 @@
 use super::chain::Chain;
 use crate::error::Failure;
 use crate::mutants::mutate;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
+use crate::sync::{lay_out, AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
 use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -177,6 +177,7 @@ impl Table {
         if slots.is_null() {
             handle_alloc_error(layout);
         }
+        lay_out(slots, layout.size(), std::mem::size_of::<Slot>(), "variable");
         let count = FIRST << chunk;
         for offset in 0..count {
             // SAFETY: inside the fresh allocation.

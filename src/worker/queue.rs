@@ -3,7 +3,8 @@
 //! Most operations have the default priority and arrive in push order: they go into a ring, where adding and taking cost a
 //! few instructions. All others go into a binary heap. The next operation is the better of the two fronts.
 
-use crate::operation::block::Block;
+use crate::operation::block::{Block, HEADER};
+use crate::sync::touch;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 use std::ptr::null_mut;
@@ -115,7 +116,10 @@ impl Queue {
         let mut best = None;
         for entry in self.ring.drain(self.ring.len() - surplus..) {
             // SAFETY: the operation is in this queue only.
-            unsafe { (*entry.block).link = list };
+            unsafe {
+                touch(&raw const (*entry.block).link, 8, true);
+                (*entry.block).link = list;
+            }
             list = entry.block;
             best = best.max(Some(entry.key));
         }
@@ -147,6 +151,7 @@ impl Entry {
     /// `block` is ours.
     #[inline]
     unsafe fn of(block: *mut Block) -> Entry {
+        touch(block, HEADER, false);
         // SAFETY: ours.
         let key = unsafe { ((*block).priority, Reverse((*block).sequence)) };
         Entry { key, block }
