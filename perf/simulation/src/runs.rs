@@ -164,14 +164,7 @@ const COMMON: usize = 1000;
 ///
 /// # Panics
 /// If an operation is lost.
-pub fn pushers(
-    count: usize,
-    operations: usize,
-    load: Load,
-    how: How,
-    workers: usize,
-    machine: &Parameters,
-) -> Outcome {
+pub fn pushers(count: usize, operations: usize, load: Load, how: How, workers: usize, machine: &Parameters) -> Outcome {
     run(machine.clone(), move || {
         let engine = engine(how, workers);
         let variables = match load {

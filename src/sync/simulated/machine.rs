@@ -1,8 +1,8 @@
 //! The machine: cores that each run one thread, a clock for each, and who goes next.
 //!
 //! Threads are coroutines on one thread of the system. Only one runs; it goes on until it wants a line that it does not have while
-//! another thread is behind it in time. An access that hits may run ahead of the others by one hop: whoever would take the
-//! line away from it meanwhile needs at least as long. So no access sees what comes later, and a run is the same every time.
+//! another thread is behind it in time. An access that hits may run ahead of the others by half a hop: that long it takes until a
+//! core learns that another one wants its line. So no access sees what comes later, and a run is the same every time.
 
 use super::lines::{Lines, Map, Parameters, CORES};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -59,6 +59,8 @@ pub struct Cause {
     pub upgraded: u64,
     /// Nanoseconds that cores waited for them.
     pub waited: u64,
+    /// Those of the first core among them.
+    pub first_waited: u64,
 }
 
 #[derive(Default)]
@@ -66,6 +68,7 @@ struct Count {
     moved: u64,
     upgraded: u64,
     waited: u64,
+    first_waited: u64,
 }
 
 type Label = Option<(&'static str, usize)>;
@@ -213,7 +216,7 @@ impl Machine {
         let me = self.current;
         let writes = kind != Kind::Load;
         let hits = self.lines.hits(me, line, writes);
-        if !self.leads_by(if hits { self.parameters.hop } else { 0 }) {
+        if !self.leads_by(if hits { self.parameters.hop / 2 } else { 0 }) {
             return false;
         }
         let parameters = &self.parameters;
@@ -234,6 +237,9 @@ impl Machine {
             let (known, count) = self.counts.entry((std::ptr::from_ref(place).addr(), label)).or_default();
             *known = Some(place);
             count.waited += waited;
+            if me == 0 {
+                count.first_waited += waited;
+            }
             if trip.upgrade {
                 count.upgraded += 1;
             } else {
@@ -371,6 +377,7 @@ pub fn causes() -> Vec<Cause> {
                 moved: count.moved,
                 upgraded: count.upgraded,
                 waited: count.waited,
+                first_waited: count.first_waited,
             })
         };
         machine.counts.iter().filter_map(cause).collect::<Vec<Cause>>()
