@@ -42,8 +42,10 @@ pub fn shares(outcome: &Outcome, sources: &mut Sources) -> BTreeMap<Step, Share>
 pub fn steps(outcome: &Outcome, sources: &mut Sources, most: usize) -> String {
     let mut shares: Vec<_> = shares(outcome, sources).into_iter().collect();
     shares.sort_by(|(_, one), (_, other)| other.waited.total_cmp(&one.waited));
-    let mut page =
-        table(&["what for", "line", "place", "moved", "made the only copy", "ns waited", "of these by the pusher"], 3);
+    let mut page = table(
+        &["what for", "line", "place", "moved", "made the only copy", "ns waited", "of these by the first thread"],
+        3,
+    );
     for (step, share) in shares.iter().filter(|(_, share)| share.moved + share.upgraded >= LITTLE).take(most) {
         let numbers = [share.moved, share.upgraded].map(|number| format!("{number:.2}"));
         let times = [share.waited, share.pusher].map(|number| format!("{number:.0}"));

@@ -110,7 +110,7 @@ pub fn write(length: Length, base: &Parameters) -> String {
     for (machine, parameters) in machines(base) {
         for (load, name) in [(Load::Own, "variables of their own"), (Load::Common, "variables in common")] {
             let _ = writeln!(page, "\n### {name}; {machine}\n");
-            page += &scaling::many_pushers(load, counts, each, &parameters);
+            page += &scaling::many_pushers(load, counts, each, &parameters, &mut sources);
         }
     }
     let _ = write!(page, "\n## What does not scale\n\n{}", include_str!("../findings.md"));

@@ -50,8 +50,8 @@ pub fn workers(
     page + &close
 }
 
-/// Many pushers of empty operations: how many times as many operations as one.
-pub fn many_pushers(load: Load, counts: &[usize], each: usize, machine: &Parameters) -> String {
+/// Many pushers of empty operations: how many times as many operations as one. Says what moves where there are most.
+pub fn many_pushers(load: Load, counts: &[usize], each: usize, machine: &Parameters, sources: &mut Sources) -> String {
     let mut page = table(
         &[
             "pushers",
@@ -66,6 +66,7 @@ pub fn many_pushers(load: Load, counts: &[usize], each: usize, machine: &Paramet
         0,
     );
     let mut ones = [0.0; 4];
+    let mut close = String::new();
     for count in counts.iter().copied() {
         let mut cells = vec![count.to_string()];
         let mut at = 0;
@@ -80,6 +81,9 @@ pub fn many_pushers(load: Load, counts: &[usize], each: usize, machine: &Paramet
             // One worker for each pusher; where pushers run everything themselves, one that has nothing to do.
             let helpers = if how == How::Shipped { count } else { 1 };
             let outcome = pushers(count, each, load, how, helpers, machine);
+            if how == How::Shipped && Some(&count) == counts.last() {
+                let _ = write!(close, "\n{count} pushers, shipped, an operation:\n\n{}", steps(&outcome, sources, 8));
+            }
             let rate = |time: u64| outcome.operations as f64 * 1e3 / time as f64;
             if how == How::Shipped {
                 cells.push(times(rate(outcome.pushing)));
@@ -89,5 +93,5 @@ pub fn many_pushers(load: Load, counts: &[usize], each: usize, machine: &Paramet
         }
         row(&mut page, &cells.iter().map(String::as_str).collect::<Vec<_>>());
     }
-    page
+    page + &close
 }
