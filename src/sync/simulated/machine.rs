@@ -4,12 +4,14 @@
 //! another thread is behind it in time. An access that hits may run ahead of the others by half a hop: that long it takes until a
 //! core learns that another one wants its line. So no access sees what comes later, and a run is the same every time.
 
-use super::lines::{Lines, Map, Parameters, CORES};
+pub use super::ledger::Cause;
+use super::ledger::Ledger;
+use super::lines::{Lines, Parameters, CORES};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::any::Any;
 use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 use std::panic::Location;
 use std::ptr::null_mut;
 
@@ -46,33 +48,6 @@ pub struct Core {
     yielder: *const Yielder<(), ()>,
 }
 
-/// Where lines were moved, and what it took.
-#[derive(Clone, Debug)]
-pub struct Cause {
-    /// The place in the source.
-    pub place: &'static Location<'static>,
-    /// What lies on the line, if it is known.
-    pub line: Option<(&'static str, usize)>,
-    /// Lines that came from another core.
-    pub moved: u64,
-    /// Copies that only had to be made the only one.
-    pub upgraded: u64,
-    /// Nanoseconds that cores waited for them.
-    pub waited: u64,
-    /// Those of the first core among them.
-    pub first_waited: u64,
-}
-
-#[derive(Default)]
-struct Count {
-    moved: u64,
-    upgraded: u64,
-    waited: u64,
-    first_waited: u64,
-}
-
-type Label = Option<(&'static str, usize)>;
-
 /// The machine.
 pub struct Machine {
     pub parameters: Parameters,
@@ -80,9 +55,7 @@ pub struct Machine {
     pub cores: Vec<Core>,
     current: usize,
     ready: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    counts: Map<(usize, Label), (Option<&'static Location<'static>>, Count)>,
-    /// Start, then end, distance and name of what lies there.
-    regions: BTreeMap<usize, (usize, usize, &'static str)>,
+    ledger: Ledger,
     /// The epoch's participants.
     pub members: Vec<usize>,
 }
@@ -233,27 +206,10 @@ impl Machine {
                 core.clock = trip.until;
             }
             let waited = core.clock - start;
-            let label = self.label(line);
-            let (known, count) = self.counts.entry((std::ptr::from_ref(place).addr(), label)).or_default();
-            *known = Some(place);
-            count.waited += waited;
-            if me == 0 {
-                count.first_waited += waited;
-            }
-            if trip.upgrade {
-                count.upgraded += 1;
-            } else {
-                count.moved += 1;
-            }
+            self.ledger.note(place, line, trip.upgrade, waited, me == 0);
         }
         self.cores[me].clock += self.parameters.hit;
         true
-    }
-
-    fn label(&self, line: usize) -> Label {
-        let address = line * 64;
-        let (start, (end, distance, name)) = self.regions.range(..=address).next_back()?;
-        (address < *end).then(|| (*name, (address - start) % distance / 64))
     }
 
     /// Starts a thread on a core of its own.
@@ -326,8 +282,7 @@ pub fn run<T: 'static>(parameters: Parameters, program: impl FnOnce() -> T + 'st
         cores: Vec::new(),
         current: 0,
         ready: BinaryHeap::new(),
-        counts: Map::default(),
-        regions: BTreeMap::new(),
+        ledger: Ledger::default(),
         members: Vec::new(),
     }));
     MACHINE.with(|current| current.set(machine));
@@ -356,37 +311,20 @@ pub fn run<T: 'static>(parameters: Parameters, program: impl FnOnce() -> T + 'st
 
 /// Says what lies in memory: rows of `distance` bytes from `address` on, each of them a `name`.
 pub fn lay_out(address: usize, bytes: usize, distance: usize, name: &'static str) {
-    with(|machine| machine.regions.insert(address, (address + bytes, distance, name)));
+    with(|machine| machine.ledger.lay_out(address, bytes, distance, name));
 }
 
 /// Forgets what was counted so far.
 pub fn count_from_here() {
     with(|machine| {
-        machine.counts.clear();
+        machine.ledger.clear();
         machine.cores.iter_mut().for_each(|core| core.busy = 0);
     });
 }
 
 /// What moved since [`count_from_here`], most first.
 pub fn causes() -> Vec<Cause> {
-    let causes = with(|machine| {
-        let cause = |((_, line), (place, count)): (&(usize, Label), &(Option<&'static Location<'static>>, Count))| {
-            place.map(|place| Cause {
-                place,
-                line: *line,
-                moved: count.moved,
-                upgraded: count.upgraded,
-                waited: count.waited,
-                first_waited: count.first_waited,
-            })
-        };
-        machine.counts.iter().filter_map(cause).collect::<Vec<Cause>>()
-    });
-    let mut causes = causes.unwrap_or_default();
-    causes.sort_by_key(|cause| {
-        (Reverse(cause.moved + cause.upgraded), cause.place.file(), cause.place.line(), cause.line)
-    });
-    causes
+    with(|machine| machine.ledger.causes()).unwrap_or_default()
 }
 
 /// Nanoseconds that each core has worked since [`count_from_here`].

@@ -4,6 +4,7 @@
 //! The code that runs is the engine's own, unchanged; time is not. `perf/simulation/` measures with it what a machine with that many
 //! cores would have to be had for. What is modelled, and what is not, is said in [`lines`] and [`machine`].
 
+pub mod ledger;
 pub mod lines;
 pub mod machine;
 pub mod thread;
