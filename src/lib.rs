@@ -28,6 +28,7 @@
 
 #![deny(missing_docs)]
 #![cfg_attr(any(loom, shuttle), allow(missing_docs, dead_code, clippy::declare_interior_mutable_const))]
+#![cfg_attr(seriatim_simulation, allow(missing_docs))]
 
 // Imports point one way: engine → worker → pool → operation, variable → sync; and engine → graph → sync.
 mod data;
@@ -71,6 +72,14 @@ pub fn locks_taken() -> usize {
 #[doc(hidden)]
 pub fn steps_taken() -> u64 {
     steps::taken()
+}
+
+/// The machine that `perf/simulation/` measures on.
+#[cfg(seriatim_simulation)]
+#[doc(hidden)]
+#[allow(missing_docs)]
+pub mod simulated {
+    pub use crate::sync::backend::*;
 }
 
 /// What the models in `loom-tests/` explore: the modules that the engine is made of.

@@ -22,3 +22,11 @@ pub fn fetch_to_write<T>(place: *const T) {
     #[cfg(any(loom, shuttle, miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     let _ = place;
 }
+
+/// As [`fetch_to_write`], for a line that is used at once. A simulated machine counts it.
+#[inline(always)]
+pub fn fetch_now<T>(place: *const T) {
+    #[cfg(seriatim_simulation)]
+    crate::sync::touch(place, 1, true);
+    fetch_to_write(place);
+}

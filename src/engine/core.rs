@@ -23,8 +23,8 @@ use crate::pool::home::Home;
 use crate::pool::local::Local;
 use crate::pool::memory::Memory;
 use crate::profile::recorder::{Event, Profiler};
-use crate::sync::{AtomicU32, AtomicUsize, Ordering::*};
-use crate::variable::access::{Mode, Node, Sink, CANCELLED};
+use crate::sync::{touch, AtomicU32, AtomicUsize, Ordering::*};
+use crate::variable::access::{Mode, Node, Sink, ACCESSES_OFFSET, CANCELLED};
 use crate::variable::chain;
 use crate::variable::table::Slot;
 use crate::worker::group::Group;
@@ -103,6 +103,7 @@ impl Sink for Found<'_> {
         let block: *mut Block = node.cast();
         // SAFETY: a ready operation is ours, and in no other list.
         unsafe {
+            touch(&raw const (*block).link, 8, true);
             (*block).link = null_mut();
             if self.last.is_null() {
                 self.first = block;
@@ -207,6 +208,7 @@ impl Core {
                 || !always
                     && (inherited.is_some() && property != Property::NoSkip
                         || state & SHUTDOWN != 0 && property != Property::DeleteVar);
+            touch(block, ACCESSES_OFFSET, false);
             let storage = Block::closure(block);
             if skip {
                 // The closure's destructor is user code as well.

@@ -8,9 +8,9 @@
 #![forbid(unsafe_code)]
 
 use crate::operation::closure::Vtable;
-use crate::sync::{thread_local, AtomicU8, Ordering::*};
+use crate::sync::{thread_local, AtomicU8, Instant, Ordering::*};
 use std::cell::Cell;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Short measurements in a row after which a closure counts as short.
 const CONVINCED: u8 = 4;

@@ -14,8 +14,8 @@ use crate::operation::closure::{self, is_inline, Run, Vtable};
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::pool::local::Local;
-use crate::sync::{thread, Ordering::*};
-use crate::variable::access::{Access, Mode, Node};
+use crate::sync::{thread, touch, Ordering::*};
+use crate::variable::access::{Access, Mode, Node, ACCESSES_OFFSET};
 use crate::variable::chain::{self, Enlisted};
 use crate::variable::table::Slot;
 use std::mem::ManuallyDrop;
@@ -287,6 +287,7 @@ fn enlist<F: Send + 'static>(
     // claims were resolved above, sorted and without repeats.
     unsafe {
         let block = local.allocate(class_for(claims.len()));
+        touch(block, ACCESSES_OFFSET + claims.len() * std::mem::size_of::<Access>(), true);
         let node: *mut Node = block.cast();
         node.write(Node::new(claims.len() as u32));
         (*block).property = request.property;

@@ -81,6 +81,9 @@ const _: () = assert!(std::mem::offset_of!(Block, accesses) == ACCESSES_OFFSET);
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(std::mem::size_of::<Block>() == 256);
 
+/// The bytes in front of the closure.
+pub const HEADER: usize = std::mem::offset_of!(Block, closure);
+
 /// The number of size classes: 256 bytes to 512 MiB.
 pub const CLASSES: usize = if MODELLED { 2 } else { 22 };
 

@@ -5,7 +5,7 @@
 use super::rack::Pile;
 use crate::mutants::mutate;
 use crate::operation::block::Block;
-use crate::sync::{AtomicPtr, Ordering::*, MODELLED};
+use crate::sync::{touch, AtomicPtr, Ordering::*, MODELLED};
 use std::ptr::null_mut;
 
 /// Blocks in a magazine of the smallest class that is full, and in a slab.
@@ -48,7 +48,10 @@ impl Magazine {
     #[inline]
     pub unsafe fn push(&mut self, block: *mut Block) {
         // SAFETY: ours by the contract.
-        unsafe { (*block).link = self.first };
+        unsafe {
+            touch(&raw const (*block).link, 8, true);
+            (*block).link = self.first;
+        }
         if self.first.is_null() {
             self.last = block;
         }
@@ -64,7 +67,10 @@ impl Magazine {
         }
         let block = self.first;
         // SAFETY: the magazine owns the block.
-        self.first = unsafe { (*block).link };
+        self.first = unsafe {
+            touch(&raw const (*block).link, 8, false);
+            (*block).link
+        };
         // The next push takes it.
         Block::expect_push(self.first);
         self.count -= 1;

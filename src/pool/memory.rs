@@ -10,7 +10,7 @@ use crate::lock;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::{self, Block, CLASSES};
 use crate::steps;
-use crate::sync::{fence, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
+use crate::sync::{fence, lay_out, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use crate::variable::table::Table;
 use crossbeam_utils::CachePadded;
 use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
@@ -205,6 +205,7 @@ impl Memory {
         if blocks.is_null() {
             handle_alloc_error(layout);
         }
+        lay_out(blocks, layout.size(), block::size(class), "block");
         let mut magazine = Magazine::new();
         for index in (0..count).rev() {
             // SAFETY: inside the fresh allocation, and nobody else's.

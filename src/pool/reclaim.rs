@@ -4,6 +4,8 @@
 //! pin while they do. Whoever reuses blocks defers it until every pin from before is gone. The trait is the seam for the
 //! models: they run the protocol with real epochs, with none, and with a reclaimer that is wrong on purpose.
 
+use crate::sync::{deferred, pinned};
+
 /// A way to find out when no thread can hold an address any more.
 pub trait Reclaim {
     /// One thread's membership.
@@ -41,10 +43,12 @@ impl Reclaim for Epoch {
 
     #[inline]
     fn pin(handle: &Self::Handle) -> Self::Guard {
+        pinned(handle);
         handle.pin()
     }
 
     unsafe fn defer(guard: &Self::Guard, reuse: impl FnOnce() + 'static) {
+        deferred();
         // SAFETY: passed on. Flushing at once keeps the garbage in step: a deferred call stands for tens of blocks.
         unsafe { guard.defer_unchecked(reuse) };
         guard.flush();

@@ -7,7 +7,7 @@
 use super::access::{Access, Mode, Node, Sink, CANCELLED};
 use super::propagate::{grant, send, send_readable, spend, Own};
 use super::state::{Change, State, COMPLETE, READABLE, VOID, WRITABLE};
-use crate::line::fetch_to_write;
+use crate::line::{fetch_now, fetch_to_write};
 use crate::mutants::{mutant, mutate};
 use crate::sync::{AtomicPtr, AtomicU32, Ordering::*};
 use std::ptr::null_mut;
@@ -212,7 +212,7 @@ unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own,
             // 1. The tail first, `progress` after it. Acquire: the fields of the access it points to.
             let early = mutant("progress-checked-before-the-tail").then(|| Node::progress(node));
             let tail = (*chain).tail.load(mutate!("tail-loaded-relaxed": Relaxed, Acquire));
-            fetch_to_write(tail);
+            fetch_now(tail);
             if early.unwrap_or_else(|| Node::progress(node)) > index {
                 return Step::Done;
             }

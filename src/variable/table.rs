@@ -4,7 +4,7 @@ use super::chain::Chain;
 use crate::error::Failure;
 use crate::mutants::mutate;
 use crate::steps;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
+use crate::sync::{lay_out, AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
 use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -242,6 +242,12 @@ impl Table {
     #[cold]
     fn add_chunk(&self, chunk: usize) -> *mut Slot {
         let slots = allocate_chunk(chunk);
+        lay_out(
+            slots,
+            ((FIRST as usize) << chunk) * std::mem::size_of::<Slot>(),
+            std::mem::size_of::<Slot>(),
+            "variable",
+        );
         // Release: the slots are written before they can be found.
         match self.chunks[chunk].compare_exchange(null_mut(), slots, AcqRel, Acquire) {
             Ok(_) => slots,

@@ -10,7 +10,7 @@ use crate::lock::Lock;
 use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{fence, thread_local, AtomicBool, AtomicUsize, MutexGuard, Ordering::*, MODELLED};
+use crate::sync::{fence, lay_out, thread_local, AtomicBool, AtomicUsize, MutexGuard, Ordering::*, MODELLED};
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -100,8 +100,10 @@ fn first_worker() -> usize {
 
 impl Group {
     pub fn new(plan: Plan) -> Group {
+        let workers: Box<[Post]> = (0..plan.workers).map(|_| Post::new()).collect();
+        lay_out(workers.as_ptr(), std::mem::size_of_val(&*workers), std::mem::size_of::<Post>(), "post");
         Group {
-            workers: (0..plan.workers).map(|_| Post::new()).collect(),
+            workers,
             guests: Group::seats(),
             common: Post::new(),
             idle: CachePadded::new(AtomicUsize::new(0)),

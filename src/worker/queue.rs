@@ -3,8 +3,9 @@
 //! Most operations have the default priority and arrive in push order: they go into a ring, where adding and taking cost a
 //! few instructions. All others go into a binary heap. The next operation is the better of the two fronts.
 
-use crate::operation::block::Block;
+use crate::operation::block::{Block, HEADER};
 use crate::steps;
+use crate::sync::touch;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 use std::ptr::null_mut;
@@ -151,7 +152,10 @@ impl Row {
             let (next, last, best) =
                 row.map_or((null_mut(), block, key), |row| (row.first, row.last, row.best.max(key)));
             // SAFETY: the operation was in that queue only.
-            unsafe { (*block).link = next };
+            unsafe {
+                touch(&raw const (*block).link, 8, true);
+                (*block).link = next;
+            }
             row = Some(Row { first: block, last, best });
         }
         row
@@ -163,6 +167,7 @@ impl Entry {
     /// `block` is ours.
     #[inline]
     unsafe fn of(block: *mut Block) -> Entry {
+        touch(block, HEADER, false);
         // SAFETY: ours.
         let key = unsafe { ((*block).priority, Reverse((*block).sequence)) };
         Entry { key, block }
