@@ -54,6 +54,7 @@ pub struct Capture<'a> {
     /// The graph's variables, in the order of their numbers, and the numbers.
     variables: Vec<Claim>,
     numbers: HashMap<u32, u32>,
+    spreads_after: Option<u32>,
 }
 
 /// An operation that was recorded.
@@ -98,6 +99,7 @@ impl Engine {
             uses: Vec::new(),
             variables: Vec::new(),
             numbers: HashMap::new(),
+            spreads_after: None,
         };
         let variable = capture.variable;
         let made = record(&mut capture).and_then(|value| Ok((capture.finish()?, value)));
@@ -168,6 +170,12 @@ impl<'a> Capture<'a> {
     /// ```
     pub fn name(&mut self, name: impl Into<Name>) {
         self.name = name.into();
+    }
+
+    /// Replays are spread over all lanes after so many operations, whatever the clock says: for tests.
+    #[doc(hidden)]
+    pub fn spreads_after(&mut self, operations: u32) {
+        self.spreads_after = Some(operations);
     }
 
     fn record(
@@ -267,7 +275,7 @@ impl<'a> Capture<'a> {
         claims.add_all(&self.variables);
         claims.add(self.variable, Mode::Write);
         let waits = plan.segments.iter().map(|segment| segment.waits_far as usize).sum();
-        let pace = Pace::new(plain, places.len(), plan.segments.len(), waits);
+        let pace = Pace::new(plain, places.len(), plan.segments.len(), waits).spread_after(self.spreads_after);
         let inner = Inner {
             core: Arc::clone(core),
             id: self.id,
