@@ -264,7 +264,7 @@ impl Lanes {
         } else if message < count {
             self.arrive(own, message);
         } else if message < count + self.lanes.len() as u32 {
-            self.start(lane, own);
+            self.start(lane, own, self.from.load(Relaxed));
         } else if self.plan.segments.is_empty() {
             host.over();
         } else if host.begins_alone() {
@@ -359,13 +359,17 @@ impl Lanes {
         }
         self.left.store(lanes, Relaxed);
         self.from.store(from, Relaxed);
-        for (other, place) in (0..).zip(&self.lanes) {
+        // Only what needs to be told: a lane that others tell what it waits for could be done without its start, and the replay over, and the next one
+        // would send a message that is still in the inbox. For the same reason nothing below looks at what the next one writes: if nothing is
+        // left of the caller's own lane, the last message may be followed by the end.
+        for (other, roots) in (0..).zip(&self.plan.roots) {
             let message = segments.len() as u32 + other;
-            if other != lane && place.left.load(Relaxed) > 0 && self.send(other, message) {
+            let begins = roots.last().is_some_and(|root| segments[*root as usize].rank >= from);
+            if other != lane && begins && self.send(other, message) {
                 host.hand_out(other);
             }
         }
-        self.start(lane, own);
+        self.start(lane, own, from);
         while ready != EMPTY {
             let next = self.link(ready).load(Relaxed);
             let to = segments[ready as usize].lane;
@@ -406,9 +410,8 @@ impl Lanes {
         ready
     }
 
-    /// Starts a lane: what waits for nothing but the start.
-    fn start(&self, lane: u32, own: &mut Running) {
-        let from = self.from.load(Relaxed);
+    /// Starts a lane: what waits for nothing but the start, but for segments of rank below `from`.
+    fn start(&self, lane: u32, own: &mut Running, from: u32) {
         for root in &self.plan.roots[lane as usize] {
             if self.plan.segments[*root as usize].rank >= from {
                 self.arrive(own, *root);
