@@ -17,7 +17,7 @@ use crate::graph::edges::{predecessors, renumbered, schedule, Use};
 use crate::graph::lanes::{Lanes, MOST_SEGMENTS};
 use crate::graph::partition::partition;
 use crate::graph::plan::{plan, Member};
-use crate::operation::block::Block;
+use crate::operation::block::{Block, NOTE_COPIES, NOTE_GRAPH, NOTE_PRIORITISED};
 use crate::operation::closure::IntoOutcome;
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
@@ -287,6 +287,7 @@ impl<'a> Capture<'a> {
             writes,
             lanes: Lanes::new(plan),
             blocks: places.iter().map(lane_block).collect(),
+            notes: places.iter().fold(NOTE_GRAPH, |notes, place| notes | place.note()),
             places: places.into(),
             common,
             plain,
@@ -337,6 +338,17 @@ fn elsewhere(core: &Core, context: Context, property: Property) -> Option<Place>
         (_, Property::CpuPrioritized) => Some(Place { property, worker: 0 }),
         _ if context.id() > 0 => Some(Place { property: Property::Normal, worker: context.id() as usize - 1 }),
         _ => None,
+    }
+}
+
+impl Place {
+    /// What a push has to know of it.
+    fn note(self) -> u8 {
+        match self.property {
+            Property::CopyFromGpu => NOTE_COPIES,
+            Property::CpuPrioritized => NOTE_PRIORITISED,
+            _ => 0,
+        }
     }
 }
 

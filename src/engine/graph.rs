@@ -4,7 +4,7 @@ use super::core::Lends;
 use super::push::{push, push_enlisted, Claim, Request};
 use super::replay::Inner;
 use crate::error::Error;
-use crate::operation::block::{NOTE_DELETE, NOTE_GRAPH};
+use crate::operation::block::NOTE_DELETE;
 use crate::operation::closure::{async_vtable, sync_vtable};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
@@ -95,10 +95,8 @@ impl Graph {
     pub fn replay_with_priority(&self, priority: i32) -> Result<(), Error> {
         let inner = &self.inner;
         let core = &inner.core;
-        let request = Request { property: Property::NoSkip, priority, notes: NOTE_GRAPH, ..Request::named(inner.name) };
-        for place in &inner.places {
-            core.dispatch.admit(core, place.property, request.context)?;
-        }
+        let request =
+            Request { property: Property::NoSkip, priority, notes: inner.notes, ..Request::named(inner.name) };
         let graph = Arc::clone(inner);
         if core.lends == Lends::Always && inner.plain {
             // SAFETY: the operation changes the graph's own variable, so it is the only replay under way.

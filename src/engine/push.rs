@@ -272,6 +272,9 @@ fn enlist<F: Send + 'static>(
     }
     if request.notes & NOTE_WAIT == 0 {
         core.dispatch.admit(core, request.property, request.context)?;
+        if request.notes & (NOTE_COPIES | NOTE_PRIORITISED) != 0 {
+            admit_parts(core, request)?;
+        }
     }
     if request.notes & NOTE_DELETE != 0 {
         // The handle dies before the deletion is enlisted: pushes that come later are refused by it, those that are under way by
@@ -315,6 +318,15 @@ fn enlist<F: Send + 'static>(
         drop(guard);
         Ok((enlisted, block, found.first))
     }
+}
+
+/// Makes sure that the parts of a graph find someone to run them. Under the pin of the push, like the rest: a stop waits for it before
+/// it ends the threads.
+#[cold]
+fn admit_parts(core: &Arc<Core>, request: Request) -> Result<(), Error> {
+    let parts = [(NOTE_COPIES, Property::CopyFromGpu), (NOTE_PRIORITISED, Property::CpuPrioritized)];
+    let mut needed = parts.iter().filter(|(note, _)| request.notes & note != 0);
+    needed.try_for_each(|(_, property)| core.dispatch.admit(core, *property, request.context))
 }
 
 /// The engine's flags, if it takes pushes.
