@@ -1,7 +1,9 @@
 //! Which threads run which parts of a graph, and that no replay is over too early or never.
 
 use crate::common::*;
-use seriatim::{Context, Data, Engine, Error, IdlePolicy, Kind, Property};
+use seriatim::{Context, Data, Engine, Error, IdlePolicy, Kind, Property, Variable};
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::Arc;
 
 #[test]
 fn a_replay_can_begin_where_none_of_its_operations_run() {
@@ -65,5 +67,39 @@ fn what_is_left_of_a_replay_can_be_all_on_other_lanes() {
             }
         }
         engine.wait_for_all().unwrap();
+    }
+}
+
+#[test]
+fn many_replays_with_operations_of_every_kind_all_end() {
+    let _watchdog = Watchdog::new(120, "replays of every kind");
+    for idle in [IdlePolicy::Spin, IdlePolicy::SpinThenPark, IdlePolicy::Park] {
+        let builder = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).priority_workers(1).idle(idle);
+        let engine = builder.waiters_help(false).build().unwrap();
+        let variables: Vec<Variable> = (0..5).map(|_| engine.new_variable()).collect();
+        let ran = Arc::new(AtomicUsize::new(0));
+        let captured = engine.capture(|c| {
+            for step in 0..40 {
+                let op = c.op("step").writes([variables[step % 5]]);
+                match step % 4 {
+                    0 => op.property(Property::CpuPrioritized).push(|_| ())?,
+                    1 => op.property(Property::CopyToGpu).push(|_| ())?,
+                    2 => op.push_async(|_, completion| completion.complete())?,
+                    _ => op.context(Context::cpu(step as u32)).push(|_| ())?,
+                }
+            }
+            c.op("last").reads(variables.iter().copied()).push(counting(&ran))
+        });
+        let (graph, ()) = captured.unwrap();
+        const REPLAYS: usize = 2_000;
+        for number in 1..=REPLAYS {
+            graph.replay().unwrap();
+            if number % 500 == 0 {
+                if let Err(error) = engine.wait_for_all_timeout(std::time::Duration::from_secs(30)) {
+                    panic!("{error}; {} of {number} have run, {idle:?}\n{}", ran.load(SeqCst), engine.dump_dot());
+                }
+            }
+        }
+        assert_eq!(ran.load(SeqCst), REPLAYS);
     }
 }

@@ -84,7 +84,8 @@ fn capture(world: &Arc<World>, operators: &[Operator], index: usize) -> Held {
             let part = Part { world: Arc::clone(world), graph: index, member: number };
             let builder = c.op("captured").priority(member.priority).property(member.template.property);
             let builder = builder.context(Context::cpu(member.context)).writes(tokens(&member.template.writes));
-            let builder = builder.reads(tokens(wrong_reads(member, members).unwrap_or(&member.template.reads)));
+            let builder =
+                builder.reads(tokens(wrong_reads(&world.plan, member, members).unwrap_or(&member.template.reads)));
             if member.template.body.is_async() {
                 builder.push_async(move |run, completion| run_async(&part.world, part.node(run), completion))?;
             } else {
@@ -100,12 +101,16 @@ fn capture(world: &Arc<World>, operators: &[Operator], index: usize) -> Held {
 }
 
 /// With the planted bug: what an operation of one rare kind says that it reads, without its first read. That one is of a variable that
-/// others of the graph use, so the replay has it, and only the order inside is lost.
-fn wrong_reads<'a>(member: &'a Node, members: &[Node]) -> Option<&'a [usize]> {
+/// others of the graph use, so the replay has it, and only the order inside is lost: which shows where a replay is spread over threads.
+fn wrong_reads<'a>(plan: &Plan, member: &'a Node, members: &[Node]) -> Option<&'a [usize]> {
     let first = member.template.reads.first()?;
     let own = |variables: &[usize]| variables.contains(first);
     let declared = members.iter().any(|other| !std::ptr::eq(member, other) && own(&other.template.writes));
-    let rare = member.large && declared && !own(&member.template.writes) && !own(&member.template.reads[1..]);
+    let rare = member.large
+        && !plan.failures
+        && declared
+        && !own(&member.template.writes)
+        && !own(&member.template.reads[1..]);
     (rare && is_planted("graphs")).then(|| &member.template.reads[1..])
 }
 
