@@ -197,6 +197,7 @@ binary=$(build)
 first=${SERIATIM_SOAK_FIRST_SEED:-$(date +%s%6N)}
 if [ "$1" = --teeth ]; then
     teeth claims 'SERIATIM_ORACLE_SEED=' ':'
+    teeth graphs 'SERIATIM_ORACLE_SEED=' ':'
     teeth hang 'the program of seed ' ' hangs'
 else
     soak "$(awk -v minutes="$1" 'BEGIN { printf "%d", minutes * 60 + 0.5 }')" "$first" "$binary"

@@ -10,6 +10,8 @@
 //! One test, since the counters are the process's.
 
 mod common;
+#[path = "allocations/graphs.rs"]
+mod graphs;
 
 use common::*;
 use seriatim::{Completion, Context, Engine, IdlePolicy, Kind, Operator, Property, RunContext, Variable, WhenFull};
@@ -191,6 +193,7 @@ struct Stage {
     variables: Vec<Variable>,
     step: Operator,
     asynchronous: Operator,
+    graphs: graphs::Graphs,
 }
 
 impl Stage {
@@ -204,7 +207,7 @@ impl Stage {
             completion.complete();
         };
         let asynchronous = engine.op("tick").writes([variables[0]]).async_operator(complete).unwrap();
-        Stage { engine, variables, step, asynchronous }
+        Stage { graphs: graphs::Graphs::new(&engine), engine, variables, step, asynchronous }
     }
 
     fn name(&self) -> String {
@@ -219,7 +222,7 @@ impl Stage {
 type Push = fn(&Stage, usize);
 
 /// The shapes of operation that should cost nothing.
-const SHAPES: [(&str, Push); 13] = [
+const SHAPES: [(&str, Push); 17] = [
     ("no variable", |s, _| s.engine.op("op").push(|_| body()).unwrap()),
     ("1 variable", |s, i| s.engine.op("op").writes([s.variable(i)]).push(|_| body()).unwrap()),
     ("64 bytes", |s, i| s.engine.op("op").writes([s.variable(i)]).push(largest()).unwrap()),
@@ -265,6 +268,10 @@ const SHAPES: [(&str, Push); 13] = [
     }),
     ("operator", |s, _| s.engine.push(&s.step, Context::cpu(0), 0).unwrap()),
     ("asynchronous operator", |s, _| s.engine.push(&s.asynchronous, Context::cpu(0), 0).unwrap()),
+    ("replay", graphs::chain),
+    ("replay on all lanes", graphs::spread),
+    ("replay of every kind", graphs::mixed),
+    ("replay with a parameter", graphs::with_parameter),
 ];
 
 /// At most so many operations are in flight in a measured run.

@@ -33,6 +33,55 @@ fn memory_comes_back() {
     // One after the other: each would count what the others use.
     a_backlog_is_handed_on();
     wide_operations_come_back_in_constant_memory();
+    graphs_are_replayed_and_dropped_in_constant_memory();
+}
+
+fn graphs_are_replayed_and_dropped_in_constant_memory() {
+    const REPLAYS: usize = 100_000;
+    const GRAPHS: usize = 3_000;
+    let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(2).build().unwrap();
+    let variables: Vec<Variable> = (0..8).map(|_| engine.new_variable()).collect();
+    let capture = || {
+        let captured = engine.capture(|c| {
+            c.spreads_after(2);
+            for step in 0..64 {
+                let op = c.op("step").reads([variables[step * 3 % 8]]).writes([variables[step % 8]]);
+                op.push(|_| ())?;
+            }
+            Ok(c.parameter([0u8; 1000]))
+        });
+        captured.unwrap()
+    };
+    let (graph, parameter) = capture();
+    let replay = |count: usize| {
+        for number in 0..count {
+            graph.replay().unwrap();
+            if number % 100 == 0 {
+                parameter.set([1; 1000]).unwrap();
+                engine.wait_for_all().unwrap();
+            }
+        }
+    };
+    let capture_and_drop = |count: usize| {
+        for number in 0..count {
+            let (graph, _) = capture();
+            graph.replay().unwrap();
+            drop(graph);
+            if number % 10 == 0 {
+                engine.wait_for_all().unwrap();
+            }
+        }
+    };
+    replay(REPLAYS / 10);
+    capture_and_drop(GRAPHS / 10);
+    let before = resident_memory();
+    replay(REPLAYS);
+    capture_and_drop(GRAPHS);
+    engine.wait_for_all().unwrap();
+    let replays = (REPLAYS + GRAPHS) / 10 * 11;
+    assert_eq!(engine.version(variables[0]).unwrap(), 8 * replays as u64);
+    let grown = resident_memory().saturating_sub(before);
+    assert!(grown < 8 << 20, "{REPLAYS} replays and {GRAPHS} graphs left {grown} bytes");
 }
 
 fn wide_operations_come_back_in_constant_memory() {

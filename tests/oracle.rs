@@ -10,7 +10,8 @@
 //! far it is; `SERIATIM_ORACLE_FIRST_SEED=1000` starts there. `scripts/soak.sh` does all that for as long as one likes.
 //!
 //! `SERIATIM_ORACLE_TEETH` plants a bug, to show that it is found: with `claims`, one rare kind of operation is pushed with a read
-//! in place of its last write; with `hang`, one rare kind never ends. A program that hangs ends the process after 100 seconds, or after
+//! in place of its last write; with `graphs`, one that is captured forgets a read, which another one of its graph declares; with `hang`, one
+//! rare kind never ends. A program that hangs ends the process after 100 seconds, or after
 //! `SERIATIM_ORACLE_PATIENCE`.
 
 #[path = "oracle/check.rs"]
@@ -18,6 +19,8 @@ mod check;
 mod common;
 #[path = "oracle/generate.rs"]
 mod generate;
+#[path = "oracle/graphs.rs"]
+mod graphs;
 #[path = "oracle/order.rs"]
 mod order;
 #[path = "oracle/plan.rs"]
@@ -45,6 +48,9 @@ struct Totals {
     refused: usize,
     failed: usize,
     serial: usize,
+    /// Replays of graphs that were accepted, and their operations that ran.
+    replays: usize,
+    replayed: usize,
 }
 
 impl Totals {
@@ -57,6 +63,10 @@ impl Totals {
         self.skipped += count(world::ACCEPTED | world::DROPPED);
         self.refused += count(world::DELETED) + count(world::FULL);
         self.failed += check::failures(outcome);
+        for nodes in world.plan.graphs.iter().flat_map(|graph| &graph.replays).map(|replay| &replay.nodes) {
+            self.replays += usize::from(nodes.iter().any(|node| order::took_place(world, *node)));
+            self.replayed += nodes.iter().filter(|node| order::has(world, **node, world::CALLED)).count();
+        }
     }
 }
 
@@ -86,8 +96,9 @@ fn a_million_random_operations_run_in_one_serial_order() {
     progress.finish(&range);
     if range.only.is_none() && totals.operations >= 1_000_000 {
         // What should be tried was tried.
-        let Totals { programs, skipped, refused, failed, serial, .. } = totals;
+        let Totals { programs, skipped, refused, failed, serial, replays, replayed, .. } = totals;
         assert!(skipped.min(refused) > 10_000 && failed > 1_000, "{totals:?}");
+        assert!(replays > 5_000 && replayed > 50_000, "{totals:?}");
         assert!(serial > 100 && programs - serial > 100, "{totals:?}");
     }
 }

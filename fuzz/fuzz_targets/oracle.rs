@@ -16,6 +16,8 @@ mod common;
 mod decode;
 #[path = "oracle/engines.rs"]
 mod engines;
+#[path = "../../tests/oracle/graphs.rs"]
+mod graphs;
 #[path = "../../tests/oracle/order.rs"]
 mod order;
 #[path = "../../tests/oracle/plan.rs"]

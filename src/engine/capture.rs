@@ -17,7 +17,7 @@ use crate::graph::edges::{predecessors, renumbered, schedule, Use};
 use crate::graph::lanes::{Lanes, MOST_SEGMENTS};
 use crate::graph::partition::partition;
 use crate::graph::plan::{plan, Member};
-use crate::operation::block::Block;
+use crate::operation::block::{Block, NOTE_COPIES, NOTE_GRAPH, NOTE_PRIORITISED};
 use crate::operation::closure::{IntoOutcome, Quiet};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
@@ -56,6 +56,7 @@ pub struct Capture<'a> {
     numbers: HashMap<u32, u32>,
     /// A graph was made, which sees to the variable.
     made: bool,
+    spreads_after: Option<u32>,
 }
 
 /// An operation that was recorded.
@@ -101,6 +102,7 @@ impl Engine {
             variables: Vec::new(),
             numbers: HashMap::new(),
             made: false,
+            spreads_after: None,
         };
         let value = record(&mut capture)?;
         let graph = capture.finish()?;
@@ -168,6 +170,12 @@ impl<'a> Capture<'a> {
     /// ```
     pub fn name(&mut self, name: impl Into<Name>) {
         self.name = name.into();
+    }
+
+    /// Replays are spread over all lanes after so many operations, whatever the clock says: for tests.
+    #[doc(hidden)]
+    pub fn spreads_after(&mut self, operations: u32) {
+        self.spreads_after = Some(operations);
     }
 
     fn record(
@@ -268,7 +276,7 @@ impl<'a> Capture<'a> {
         claims.add_all(&self.variables);
         claims.add(self.variable, Mode::Write);
         let waits = plan.segments.iter().map(|segment| segment.waits_far as usize).sum();
-        let pace = Pace::new(plain, places.len(), plan.segments.len(), waits);
+        let pace = Pace::new(plain, places.len(), plan.segments.len(), waits).spread_after(self.spreads_after);
         let inner = Inner {
             core: Arc::clone(core),
             id: self.id,
@@ -280,7 +288,7 @@ impl<'a> Capture<'a> {
             writes,
             lanes: Lanes::new(plan),
             blocks: places.iter().map(lane_block).collect(),
-            parts: places.iter().map(|place| place.property.bit()).fold(0, |all, bit| all | bit),
+            notes: places.iter().fold(NOTE_GRAPH, |notes, place| notes | place.note()),
             places: places.into(),
             common,
             plain,
@@ -343,6 +351,17 @@ fn elsewhere(core: &Core, context: Context, property: Property) -> Option<Place>
             Some(Place { property: Property::Normal, worker })
         }
         _ => None,
+    }
+}
+
+impl Place {
+    /// What a push has to know of it.
+    fn note(self) -> u8 {
+        match self.property {
+            Property::CopyFromGpu => NOTE_COPIES,
+            Property::CpuPrioritized => NOTE_PRIORITISED,
+            _ => 0,
+        }
     }
 }
 

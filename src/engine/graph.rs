@@ -4,7 +4,7 @@ use super::core::Lends;
 use super::push::{push, push_enlisted, stopped, Claim, Request};
 use super::replay::Inner;
 use crate::error::Error;
-use crate::operation::block::{NOTE_DELETE, NOTE_GRAPH};
+use crate::operation::block::NOTE_DELETE;
 use crate::operation::closure::{async_vtable, sync_vtable};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
@@ -98,13 +98,8 @@ impl Graph {
         if core.is_closed() {
             return Err(stopped());
         }
-        let request = Request {
-            property: Property::NoSkip,
-            priority,
-            notes: NOTE_GRAPH,
-            parts: inner.parts,
-            ..Request::named(inner.name)
-        };
+        let request =
+            Request { property: Property::NoSkip, priority, notes: inner.notes, ..Request::named(inner.name) };
         let graph = Arc::clone(inner);
         if core.lends == Lends::Always && inner.plain {
             // SAFETY: the operation changes the graph's own variable, so it is the only replay under way.

@@ -216,6 +216,6 @@ impl Request {
     /// An ordinary operation of that name.
     #[inline]
     pub fn named(name: Name) -> Request {
-        Request { context: Context::cpu(0), property: Property::Normal, priority: 0, name, notes: 0, parts: 0 }
+        Request { context: Context::cpu(0), property: Property::Normal, priority: 0, name, notes: 0 }
     }
 }

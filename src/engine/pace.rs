@@ -49,6 +49,8 @@ pub struct Pace {
     long: u32,
     /// Nothing has been replayed yet.
     cold: bool,
+    /// After how many operations replays are spread, if that is not for the clock to say.
+    forced: Option<u32>,
     /// What a replay takes alone, in seconds, as far as the last one told that was begun so.
     alone: f64,
 }
@@ -73,14 +75,25 @@ impl Pace {
             refuted: false,
             long: 0,
             cold: true,
+            forced: None,
             alone: f64::MAX,
         }
+    }
+
+    /// Spreads every replay after so many operations.
+    pub fn spread_after(mut self, operations: Option<u32>) -> Pace {
+        self.forced = operations;
+        self
     }
 
     /// A replay begins; says whether alone.
     pub fn begin(&mut self) -> bool {
         if !self.plain || self.lanes == 1 || MODELLED {
             return self.plain && self.lanes == 1;
+        }
+        if let Some(operations) = self.forced {
+            self.interval = operations;
+            return operations > 0;
         }
         self.began = Some(Instant::now());
         self.begun_alone = self.trusted == 0;
@@ -101,6 +114,9 @@ impl Pace {
 
     /// Looks at the clock; says whether it pays to spread the `left` segments.
     pub fn spreads(&mut self, left: usize) -> bool {
+        if self.forced.is_some() {
+            return true;
+        }
         let Some(looked) = self.looked.filter(|_| self.began.is_some()) else { return false };
         let now = Instant::now();
         let each = (now - looked).as_secs_f64() / (self.left - left).max(1) as f64;

@@ -29,8 +29,6 @@ pub struct Request {
     pub priority: i32,
     pub name: Name,
     pub notes: u8,
-    /// Operations of these properties as well are run for it: a bit for each, by its number.
-    pub parts: u8,
 }
 
 /// One variable that an operation uses.
@@ -274,8 +272,8 @@ fn enlist<F: Send + 'static>(
     }
     if request.notes & NOTE_WAIT == 0 {
         core.dispatch.admit(core, request.property, request.context)?;
-        for property in Property::ALL.into_iter().filter(|property| request.parts & property.bit() != 0) {
-            core.dispatch.admit(core, property, request.context)?;
+        if request.notes & (NOTE_COPIES | NOTE_PRIORITISED) != 0 {
+            admit_parts(core, request)?;
         }
     }
     if request.notes & NOTE_DELETE != 0 {
@@ -321,6 +319,15 @@ fn enlist<F: Send + 'static>(
         drop(guard);
         Ok((enlisted, block, found.first))
     }
+}
+
+/// Makes sure that the parts of a graph find someone to run them. Under the pin of the push, like the rest: a stop waits for it before
+/// it ends the threads.
+#[cold]
+fn admit_parts(core: &Arc<Core>, request: Request) -> Result<(), Error> {
+    let parts = [(NOTE_COPIES, Property::CopyFromGpu), (NOTE_PRIORITISED, Property::CpuPrioritized)];
+    let mut needed = parts.iter().filter(|(note, _)| request.notes & note != 0);
+    needed.try_for_each(|(_, property)| core.dispatch.admit(core, *property, request.context))
 }
 
 /// The engine's flags, if it takes pushes.

@@ -100,10 +100,10 @@ pub struct Inner {
     /// Of each lane, the block by which it is handed to a thread.
     pub blocks: Box<[UnsafeCell<Block>]>,
     pub places: Box<[Place]>,
+    /// Of the operation that a replay is: what it is, and whom it needs.
+    pub notes: u8,
     /// The lanes before this one take any operation; those behind it have operations that run elsewhere.
     pub common: usize,
-    /// The properties of its operations that have workers of their own: a bit for each.
-    pub parts: u8,
     /// Whether any thread may run all of it, in a row.
     pub plain: bool,
     /// Of the replay under way.

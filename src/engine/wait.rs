@@ -111,7 +111,6 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, timeout: Option<Durati
         priority: 0,
         name: Name::default(),
         notes: NOTE_WAIT,
-        parts: 0,
     };
     let claim = Claim { variable, mode: Mode::Read };
     push(core, request, &[claim][..], sync_vtable(&ring), ring)?;

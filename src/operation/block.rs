@@ -34,6 +34,9 @@ pub const NOTE_PROFILED: u8 = 1 << 2;
 pub const NOTE_SHORT: u8 = 1 << 3;
 /// Runs a graph, which looks after marks and versions itself.
 pub const NOTE_GRAPH: u8 = 1 << 4;
+/// In a request: parts of the operation run where copies do, or where prioritised operations do.
+pub const NOTE_COPIES: u8 = 1 << 5;
+pub const NOTE_PRIORITISED: u8 = 1 << 6;
 
 /// Bits of a block's `link` that hold the start of an asynchronous operation, in nanoseconds: three days. The worker's number is above.
 const START_BITS: u32 = 48;

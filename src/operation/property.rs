@@ -58,11 +58,6 @@ impl Property {
         Property::ALL.get(usize::from(number)).copied()
     }
 
-    /// A bit for each property.
-    pub(crate) fn bit(self) -> u8 {
-        1 << self as u8
-    }
-
     pub(crate) fn is_copy(self) -> bool {
         matches!(self, Property::CopyFromGpu | Property::CopyToGpu)
     }

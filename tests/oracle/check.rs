@@ -55,6 +55,8 @@ struct Replay<'a> {
     world: &'a World,
     turns: Vec<u64>,
     versions: Vec<u64>,
+    /// The replay that was the last to change a variable, and how often it has: its own operations see none of that.
+    replayed: Vec<(usize, u64)>,
     hashes: Vec<u64>,
     deleted: Vec<bool>,
     marks: Vec<Marks>,
@@ -72,6 +74,7 @@ impl<'a> Replay<'a> {
             world,
             turns: vec![0; variables],
             versions: vec![0; variables],
+            replayed: vec![(usize::MAX, 0); variables],
             hashes: vec![0; variables],
             deleted: vec![false; variables],
             marks: vec![Marks::from([None]); variables],
@@ -85,17 +88,8 @@ impl<'a> Replay<'a> {
         let mut waits = self.outcome.waits[0].iter();
         for (step, action) in self.world.plan.scripts[0].iter().enumerate() {
             match *action {
-                Action::Push(node) => {
-                    let claims = &self.world.plan.nodes[node].claims;
-                    let refused = claims.iter().any(|(variable, _)| self.deleted[*variable]);
-                    // A full engine refuses before it looks at the variables.
-                    if refused != has(self.world, node, DELETED) && !has(self.world, node, FULL) {
-                        return fail(format!("#{node} came out as {:#b}", self.world.outcome(node)));
-                    }
-                    if took_place(self.world, node) {
-                        self.step(node)?;
-                    }
-                }
+                Action::Push(node) => self.push(&[node])?,
+                Action::Replay(graph, number, _) => self.push(&self.world.plan.graphs[graph].replays[number].nodes)?,
                 Action::WaitFor(variable) => {
                     let (_, wait) = waits.next().expect("every wait is noted");
                     self.wait_for(step, variable, *wait)?;
@@ -104,11 +98,28 @@ impl<'a> Replay<'a> {
                     let (_, wait) = waits.next().expect("every wait is noted");
                     self.wait_for_all(step, *wait)?;
                 }
-                Action::Restart => {}
+                Action::Restart | Action::Set(..) | Action::Drop(_) => {}
             }
         }
         self.wait_for_all(usize::MAX, self.outcome.last[0])?;
         self.wait_for_all(usize::MAX, self.outcome.last[1])
+    }
+
+    /// What was pushed together.
+    fn push(&mut self, nodes: &[usize]) -> Result<(), String> {
+        let world = self.world;
+        let mut claims = nodes.iter().flat_map(|node| &world.plan.nodes[*node].claims);
+        let refused = claims.any(|(variable, _)| self.deleted[*variable]);
+        for node in nodes {
+            // A full engine refuses before it looks at the variables.
+            if refused != has(world, *node, DELETED) && !has(world, *node, FULL) {
+                return fail(format!("#{node} came out as {:#b}", world.outcome(*node)));
+            }
+            if took_place(world, *node) {
+                self.step(*node)?;
+            }
+        }
+        Ok(())
     }
 
     fn wait_for(&mut self, step: usize, variable: usize, wait: Wait) -> Result<(), String> {
@@ -125,8 +136,17 @@ impl<'a> Replay<'a> {
     }
 
     fn wait_for_all(&mut self, step: usize, wait: Wait) -> Result<(), String> {
-        let first = self.failed.iter().copied().find(|failure| !self.taken.contains_key(failure));
-        if wait != Ok(first) {
+        let left: Vec<usize> =
+            self.failed.iter().copied().filter(|failure| !self.taken.contains_key(failure)).collect();
+        let first = left.first().copied();
+        // Of those of one replay, whichever was noted first.
+        let fits = match (wait, first) {
+            (Ok(Some(taken)), Some(first)) => {
+                left.contains(&taken) && self.world.plan.pushed_with(first).contains(&taken)
+            }
+            _ => wait == Ok(first),
+        };
+        if !fits {
             return fail(format!("the wait for everything at step {step} returned {wait:?}, not {first:?}"));
         }
         self.failed.iter().for_each(|failure| {
@@ -193,7 +213,10 @@ impl<'a> Replay<'a> {
             return left().next().map_or(Ok(()), |failure| fail(format!("the failure of #{failure} is lost")));
         };
         let node = |id: usize| &self.world.plan.nodes[id];
-        let earlier = |failure: &&usize| node(**failure).place.0 == node(returned).place.0 && **failure < returned;
+        let earlier = |failure: &&usize| {
+            let ((thread, step), (other, later)) = (node(**failure).place, node(returned).place);
+            thread == other && step < later
+        };
         match left().filter(|failure| !node(**failure).is_nested && !node(returned).is_nested).find(earlier) {
             Some(failure) => {
                 fail(format!("the last wait returned #{returned}, but #{failure} was pushed before and failed"))
@@ -261,7 +284,7 @@ impl<'a> Replay<'a> {
             self.failed.insert(id);
             inherited = Marks::from([Some(id)]);
         }
-        // A skipped operator leaves no notes and no turn, but a version.
+        // What is skipped and used again leaves no notes and no turn, but a version.
         let notes = called || has(world, id, DROPPED);
         let mut seen = 0;
         for (variable, _, note) in world.notes(id).filter(|_| notes) {
@@ -269,7 +292,7 @@ impl<'a> Replay<'a> {
             if (note.turn, note.hash) != expected {
                 return fail(format!("#{id} found {note:?} in variable {variable}, not {expected:?}"));
             }
-            let version = self.versions[variable];
+            let version = self.versions[variable] - self.own_changes(id, variable);
             if note.version.is_some_and(|noted| noted != version) {
                 return fail(format!("#{id} found {note:?} of variable {variable}, at version {version}"));
             }
@@ -285,6 +308,9 @@ impl<'a> Replay<'a> {
                 Mode::Write => {
                     self.turns[*variable] += u64::from(notes);
                     self.versions[*variable] += 1;
+                    if let Some(replay) = node.replay {
+                        self.replayed[*variable] = (replay, self.own_changes(id, *variable) + 1);
+                    }
                     if called {
                         self.hashes[*variable] = result(id, node.template.body, self.hashes[*variable], seen);
                     }
@@ -293,6 +319,16 @@ impl<'a> Replay<'a> {
             self.marks[*variable] = inherited.clone();
         }
         Ok(())
+    }
+
+    /// How often the replay of a node has changed a variable before it.
+    fn own_changes(&self, id: usize, variable: usize) -> u64 {
+        let (replay, changes) = self.replayed[variable];
+        if self.world.plan.nodes[id].replay == Some(replay) {
+            changes
+        } else {
+            0
+        }
     }
 
     /// What is left at the end is what the replay says.

@@ -50,6 +50,9 @@ pub fn random(seed: u64) -> Program {
     let steps = r.pick(&[100, 500, 1_000, 3_000]) / pushers;
     let variables = shape.variables;
     let operators: Vec<Template> = (0..r.pick(&[0, 1, 3])).map(|_| template(r, variables, &rates)).collect();
+    let graphs: Vec<Recording> =
+        (0..r.pick(&[0, 0, 1, 2, 4])).map(|_| recording(r, variables, operators.len(), &rates)).collect();
+    let replays = if graphs.is_empty() { 0 } else { r.pick(&[2, 10]) };
     let mut step = |_| {
         // Few deletions, or nothing is left to use.
         if r.below(1_000) < rates.deletes {
@@ -64,10 +67,33 @@ pub fn random(seed: u64) -> Program {
         if !operators.is_empty() && r.chance(10) {
             return Step::Use(r.below(operators.len()), r.below(5) as i32 - 2);
         }
+        if r.chance(replays) {
+            let graph = r.below(graphs.len());
+            return match r.below(40) {
+                0 => Step::Drop(graph),
+                1..10 => Step::Set(graph, r.next()),
+                _ => Step::Replay(graph, if r.chance(rates.plain) { 0 } else { r.below(5) as i32 - 2 }),
+            };
+        }
         Step::Push(operation(r, variables, &rates, 2))
     };
     let pushers = (0..pushers).map(|_| (0..steps).map(&mut step).collect()).collect();
-    Program { shape, operators, pushers }.tamed()
+    Program { shape, operators, graphs, pushers }.tamed()
+}
+
+fn recording(r: &mut Random, variables: usize, operators: usize, rates: &Rates) -> Recording {
+    let member = |r: &mut Random| {
+        if operators > 0 && r.chance(10) {
+            Member::Use(r.below(operators), r.below(5) as i32 - 2)
+        } else {
+            Member::Push(operation(r, variables, rates, 1))
+        }
+    };
+    Recording {
+        members: (0..r.pick(&[0, 1, 2, 5, 12, 40])).map(|_| member(r)).collect(),
+        spreads_after: r.pick(&[None, Some(0), Some(1), Some(7)]),
+        counts: r.chance(50),
+    }
 }
 
 fn operation(r: &mut Random, variables: usize, rates: &Rates, depth: usize) -> Operation {
@@ -124,19 +150,33 @@ pub fn small() -> impl Strategy<Value = Program> {
     let step = prop_oneof![
         20 => small_operation(VARIABLES).prop_map(Step::Push),
         4 => (0..2usize, -2..3i32).prop_map(|(operator, priority)| Step::Use(operator, priority)),
+        4 => (0..2usize, -2..3i32).prop_map(|(graph, priority)| Step::Replay(graph, priority)),
+        1 => (0..2usize, any::<u64>()).prop_map(|(graph, value)| Step::Set(graph, value)),
+        1 => (0..2usize).prop_map(Step::Drop),
         1 => (0..VARIABLES).prop_map(Step::Delete),
         3 => (0..VARIABLES).prop_map(Step::WaitFor),
         1 => Just(Step::WaitForAll),
         1 => Just(Step::Restart),
     ];
     let operators = vec(small_template(VARIABLES), 2);
-    (shape, operators, vec(vec(step, 0..40), 1..4), any::<bool>()).prop_map(|(shape, operators, pushers, may_fail)| {
-        let mut program = Program { shape, operators, pushers };
+    let graphs = vec(small_recording(VARIABLES), 0..3);
+    let parts = (shape, operators, graphs, vec(vec(step, 0..40), 1..4), any::<bool>());
+    parts.prop_map(|(shape, operators, graphs, pushers, may_fail)| {
+        let mut program = Program { shape, operators, graphs, pushers };
         if !may_fail {
             program.templates(&mut |template| template.body = template.body.mended());
         }
         program.tamed()
     })
+}
+
+fn small_recording(variables: usize) -> impl Strategy<Value = Recording> {
+    let member = prop_oneof![
+        8 => small_operation(variables).prop_map(Member::Push),
+        1 => (0..2usize, -2..3i32).prop_map(|(operator, priority)| Member::Use(operator, priority)),
+    ];
+    (vec(member, 0..8), select(&[None, Some(0), Some(1), Some(2)][..]), any::<bool>())
+        .prop_map(|(members, spreads_after, counts)| Recording { members, spreads_after, counts })
 }
 
 fn small_template(variables: usize) -> impl Strategy<Value = Template> {

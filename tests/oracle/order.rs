@@ -15,6 +15,11 @@ pub fn took_place(world: &World, node: usize) -> bool {
     has(world, node, ACCEPTED)
 }
 
+/// Whether nothing is known of what a node found: it was skipped, and its closure is used again.
+pub fn leaves_no_note(world: &World, node: usize) -> bool {
+    world.outcome(node) & (CALLED | DROPPED) == 0
+}
+
 /// What a check returns that has failed.
 pub fn fail<T>(text: String) -> Result<T, String> {
     Err(text)
@@ -31,7 +36,7 @@ pub fn check_outcomes(world: &World) -> Result<(), String> {
     for (id, node) in world.plan.nodes.iter().enumerate() {
         let outcome = world.outcome(id);
         let pushed = parents[id].is_none_or(|parent| has(world, parent, CALLED));
-        let operator = node.operator.is_some();
+        let operator = node.is_reused();
         let fits = match outcome & (ACCEPTED | DELETED | FULL) {
             0 => !pushed && outcome == 0,
             ACCEPTED => {
@@ -64,8 +69,13 @@ pub fn check_program_order(world: &World) -> Result<(), String> {
     for script in &world.plan.scripts {
         let mut floors = vec![Floor::default(); world.cells.len()];
         for action in script {
-            if let Action::Push(node) = action {
-                follow(world, *node, &mut floors, &deleted_by_nobody)?;
+            match action {
+                Action::Push(node) => follow(world, *node, &mut floors, &deleted_by_nobody)?,
+                Action::Replay(graph, number, _) => {
+                    let nodes = &world.plan.graphs[*graph].replays[*number].nodes;
+                    nodes.iter().try_for_each(|node| follow(world, *node, &mut floors, &deleted_by_nobody))?;
+                }
+                _ => {}
             }
         }
     }
@@ -92,7 +102,8 @@ fn deleted_by_nobody(world: &World) -> Vec<bool> {
 fn follow(world: &World, id: usize, floors: &mut [Floor], deleted_by_nobody: &[bool]) -> Result<(), String> {
     let node = &world.plan.nodes[id];
     let outcome = world.outcome(id);
-    let mut claimed = node.claims.iter().map(|(variable, _)| *variable);
+    let together = world.plan.pushed_with(id);
+    let mut claimed = world.plan.nodes[together].iter().flat_map(|node| &node.claims).map(|(variable, _)| *variable);
     if outcome & DELETED != 0 && claimed.clone().all(|variable| deleted_by_nobody[variable]) {
         return fail(format!("#{id} was refused, but none of its variables was deleted"));
     }
@@ -101,6 +112,9 @@ fn follow(world: &World, id: usize, floors: &mut [Floor], deleted_by_nobody: &[b
     }
     if let Some(variable) = claimed.find(|variable| floors[*variable].deleted) {
         return fail(format!("#{id} was accepted behind the deletion of variable {variable}"));
+    }
+    if leaves_no_note(world, id) {
+        return Ok(());
     }
     for (variable, mode, note) in world.notes(id) {
         if note.turn < floors[variable].turn {
@@ -128,11 +142,12 @@ struct Uses {
     deletion: Option<(u64, usize)>,
 }
 
-/// One order of all operations that agrees with every variable: it exists if the engine kept its promise.
+/// One order of all operations that agrees with every variable, in which those of a replay follow each other: it exists if the engine
+/// kept its promise.
 pub fn total_order(world: &World) -> Result<Vec<usize>, String> {
     let count = world.plan.nodes.len();
     let mut uses: Vec<Uses> = world.cells.iter().map(|_| Uses::default()).collect();
-    for node in (0..count).filter(|node| took_place(world, *node)) {
+    for node in (0..count).filter(|node| took_place(world, *node) && !leaves_no_note(world, *node)) {
         for (variable, mode, note) in world.notes(node) {
             let place = (note.turn, node);
             match mode {
@@ -148,9 +163,13 @@ pub fn total_order(world: &World) -> Result<Vec<usize>, String> {
     }
     let mut followers = vec![Vec::new(); count];
     let mut waits_for = vec![0u32; count];
+    let together = |node: usize| world.plan.nodes[node].replay.unwrap_or(node);
     let mut edge = |before: usize, after: usize| {
-        followers[before].push(after);
-        waits_for[after] += 1;
+        let (before, after) = (together(before), together(after));
+        if before != after {
+            followers[before].push(after);
+            waits_for[after] += 1;
+        }
     };
     for (variable, uses) in uses.iter_mut().enumerate() {
         uses.writers.sort_unstable();
@@ -181,11 +200,11 @@ pub fn total_order(world: &World) -> Result<Vec<usize>, String> {
             }
         }
     }
-    let mut ready: VecDeque<usize> =
-        (0..count).filter(|node| took_place(world, *node) && waits_for[*node] == 0).collect();
+    let is_first = |node: &usize| together(*node) == *node && took_place(world, *node);
+    let mut ready: VecDeque<usize> = (0..count).filter(|node| is_first(node) && waits_for[*node] == 0).collect();
     let mut order = Vec::with_capacity(count);
     while let Some(node) = ready.pop_front() {
-        order.push(node);
+        order.extend(world.plan.pushed_with(node));
         for follower in &followers[node] {
             waits_for[*follower] -= 1;
             if waits_for[*follower] == 0 {

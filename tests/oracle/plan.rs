@@ -1,6 +1,6 @@
 //! A program, laid out: every push has a number, known before anything runs.
 
-use crate::program::{Body, Operation, Program, Step, Template};
+use crate::program::{Body, Member, Operation, Program, Step, Template};
 use seriatim::Property;
 
 /// How a node uses a variable.
@@ -12,7 +12,7 @@ pub enum Mode {
 }
 
 /// One operation of a program: one push.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Node {
     /// Each variable once, a write before a read of the same.
     pub claims: Vec<(usize, Mode)>,
@@ -20,8 +20,10 @@ pub struct Node {
     pub priority: i32,
     pub context: u32,
     pub large: bool,
-    /// The operator that it is a use of.
-    pub operator: Option<usize>,
+    /// The operator that it is a use of, and which of its uses.
+    pub operator: Option<(usize, usize)>,
+    /// If it is part of a replay: the first node of that.
+    pub replay: Option<usize>,
     pub children: Vec<usize>,
     /// The thread and the step at which it, or what it is nested in, is pushed.
     pub place: (usize, usize),
@@ -34,6 +36,10 @@ pub struct Node {
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
     Push(usize),
+    /// A graph, which of its replays, and with which priority.
+    Replay(usize, usize, i32),
+    Set(usize, u64),
+    Drop(usize),
     WaitFor(usize),
     WaitForAll,
     Restart,
@@ -46,12 +52,38 @@ pub struct Plan {
     pub scripts: Vec<Vec<Action>>,
     pub serial: bool,
     pub failures: bool,
-    /// The uses of each operator, in push order.
-    pub uses: Vec<Vec<usize>>,
+    /// The uses of each operator.
+    pub uses: Vec<Vec<Use>>,
+    pub graphs: Vec<Graph>,
+}
+
+/// What a use of an operator is.
+#[derive(Clone, Copy)]
+pub enum Use {
+    /// A node.
+    Push(usize),
+    /// A graph and which of its members.
+    Member(usize, usize),
+}
+
+/// A graph, laid out.
+pub struct Graph {
+    pub members: Vec<Node>,
+    pub replays: Vec<Replay>,
+}
+
+/// A replay of a graph.
+pub struct Replay {
+    /// The node of each member.
+    pub nodes: Vec<usize>,
+    /// What its operations are to find in the graph's parameter.
+    pub value: u64,
 }
 
 /// A context can tell so many uses of an operator apart.
 const MOST_USES: usize = 1000;
+/// Replays are left out when there are so many nodes.
+const MOST_NODES: usize = 12_000;
 
 impl Plan {
     pub fn new(program: Program) -> Plan {
@@ -61,8 +93,12 @@ impl Plan {
             serial: program.is_serial(),
             failures: program.has_failures(),
             uses: program.operators.iter().map(|_| Vec::new()).collect(),
+            graphs: Vec::new(),
             program,
         };
+        plan.add_graphs();
+        let mut values = vec![0; plan.graphs.len()];
+        let mut dropped = vec![false; plan.graphs.len()];
         let pushers = plan.program.pushers.clone();
         let mut deletes = 0;
         for (pusher, steps) in pushers.iter().enumerate() {
@@ -77,12 +113,28 @@ impl Plan {
                         if owned && plan.uses[*operator].len() < MOST_USES {
                             let template = plan.program.operators[*operator].clone();
                             let mut node = Node::new(template, place);
-                            node.operator = Some(*operator);
+                            node.operator = Some((*operator, plan.uses[*operator].len()));
                             node.priority = *priority;
                             let id = plan.add(node);
-                            plan.uses[*operator].push(id);
+                            plan.uses[*operator].push(Use::Push(id));
                             script.push(Action::Push(id));
                         }
+                    }
+                    Step::Replay(graph, _) | Step::Set(graph, _) | Step::Drop(graph)
+                        if *graph >= dropped.len() || graph % pushers.len() != pusher || dropped[*graph] => {}
+                    Step::Replay(graph, priority) => {
+                        if plan.nodes.len() < MOST_NODES {
+                            plan.add_replay(*graph, place, values[*graph]);
+                            script.push(Action::Replay(*graph, plan.graphs[*graph].replays.len() - 1, *priority));
+                        }
+                    }
+                    Step::Set(graph, value) => {
+                        values[*graph] = *value;
+                        script.push(Action::Set(*graph, *value));
+                    }
+                    Step::Drop(graph) => {
+                        dropped[*graph] = true;
+                        script.push(Action::Drop(*graph));
                     }
                     Step::Delete(variable) => {
                         deletes += 1;
@@ -101,18 +153,56 @@ impl Plan {
         plan
     }
 
+    fn add_graphs(&mut self) {
+        for (number, graph) in self.program.graphs.iter().enumerate() {
+            let mut members = Vec::new();
+            for member in &graph.members {
+                match member {
+                    Member::Push(operation) => members.push(Node::of(operation, (0, 0), false)),
+                    Member::Use(operator, priority) => {
+                        let uses = &mut self.uses[*operator];
+                        // Half of them, so that some are left for those that are pushed.
+                        if uses.len() < MOST_USES / 2 {
+                            let template = self.program.operators[*operator].clone();
+                            let operator = Some((*operator, uses.len()));
+                            uses.push(Use::Member(number, members.len()));
+                            members.push(Node { operator, priority: *priority, ..Node::new(template, (0, 0)) });
+                        }
+                    }
+                }
+            }
+            self.graphs.push(Graph { members, replays: Vec::new() });
+        }
+    }
+
+    fn add_replay(&mut self, graph: usize, place: (usize, usize), value: u64) {
+        let first = self.nodes.len();
+        let mut nodes = Vec::new();
+        for index in 0..self.graphs[graph].members.len() {
+            let id = self.add(Node { place, replay: Some(first), ..self.graphs[graph].members[index].clone() });
+            nodes.push(id);
+        }
+        // Behind them all, so that a replay is a range.
+        let members: Vec<_> = self.program.graphs[graph].members.clone();
+        let pushed = members.iter().filter_map(|member| if let Member::Push(op) = member { Some(op) } else { None });
+        let own = nodes.iter().copied().filter(|id| self.nodes[*id].operator.is_none()).collect::<Vec<_>>();
+        for (id, operation) in own.into_iter().zip(pushed) {
+            self.add_children(id, operation, place);
+        }
+        self.graphs[graph].replays.push(Replay { nodes, value });
+    }
+
     fn add_operation(&mut self, operation: &Operation, place: (usize, usize), is_nested: bool) -> usize {
-        let mut node = Node::new(operation.template.clone(), place);
-        node.priority = operation.priority;
-        node.context = operation.context;
-        node.large = operation.large;
-        node.is_nested = is_nested;
-        let id = self.add(node);
+        let id = self.add(Node::of(operation, place, is_nested));
+        self.add_children(id, operation, place);
+        id
+    }
+
+    fn add_children(&mut self, id: usize, operation: &Operation, place: (usize, usize)) {
         for nested in &operation.nested {
             let child = self.add_operation(nested, place, true);
             self.nodes[id].children.push(child);
         }
-        id
     }
 
     fn add(&mut self, mut node: Node) -> usize {
@@ -121,12 +211,34 @@ impl Plan {
         self.nodes.len() - 1
     }
 
+    /// What is pushed together with a node: the nodes of its replay, or itself.
+    pub fn pushed_with(&self, id: usize) -> std::ops::Range<usize> {
+        let Some(first) = self.nodes[id].replay else { return id..id + 1 };
+        let others = self.nodes[first..].iter().take_while(|node| node.replay == Some(first)).count();
+        first..first + others
+    }
+
     pub fn notes(&self) -> usize {
         self.nodes.last().map_or(0, |last| last.first + last.claims.len())
     }
 }
 
 impl Node {
+    fn of(operation: &Operation, place: (usize, usize), is_nested: bool) -> Node {
+        Node {
+            priority: operation.priority,
+            context: operation.context,
+            large: operation.large,
+            is_nested,
+            ..Node::new(operation.template.clone(), place)
+        }
+    }
+
+    /// Whether its closure is used again and again, so that nothing tells when it is skipped.
+    pub fn is_reused(&self) -> bool {
+        self.operator.is_some() || self.replay.is_some()
+    }
+
     fn new(template: Template, place: (usize, usize)) -> Node {
         let mut claims: Vec<(usize, Mode)> = Vec::new();
         let writes = template.writes.iter().map(|variable| (*variable, Mode::Write));
@@ -142,6 +254,7 @@ impl Node {
             context: 0,
             large: false,
             operator: None,
+            replay: None,
             children: Vec::new(),
             place,
             is_nested: false,

@@ -8,6 +8,7 @@ use std::time::Duration;
 pub struct Program {
     pub shape: Shape,
     pub operators: Vec<Template>,
+    pub graphs: Vec<Recording>,
     /// What each thread does, one after another.
     pub pushers: Vec<Vec<Step>>,
 }
@@ -34,6 +35,10 @@ pub enum Step {
     Push(Operation),
     /// Pushes an operator, if it is this thread's.
     Use(usize, i32),
+    /// Replays a graph with a priority, if it is this thread's; gives its operations another value; drops it.
+    Replay(usize, i32),
+    Set(usize, u64),
+    Drop(usize),
     Delete(usize),
     WaitFor(usize),
     WaitForAll,
@@ -62,6 +67,24 @@ pub struct Operation {
     pub large: bool,
     /// What it pushes while it runs.
     pub nested: Vec<Operation>,
+}
+
+/// A graph, captured before the threads start.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    pub members: Vec<Member>,
+    /// After how many operations a replay goes from one thread to all lanes; `None`: when the engine finds that it pays.
+    pub spreads_after: Option<u32>,
+    /// Whether closures find out by counting their calls which replay they are in, or by a parameter: when some are skipped.
+    pub counts: bool,
+}
+
+/// An operation of a graph.
+#[derive(Clone, Debug)]
+pub enum Member {
+    Push(Operation),
+    /// A use of an operator, with a priority.
+    Use(usize, i32),
 }
 
 /// How an operation goes on and ends.
@@ -108,6 +131,14 @@ impl Body {
     /// Whether the operation gets as far as to change its variables, or at least to its first half.
     pub fn changes(self) -> bool {
         !matches!(self, Body::FailEarly | Body::Panic | Body::DropCompletion | Body::PanicWithCompletion)
+    }
+
+    /// The same, but for completions that are dropped, whose errors name no more than the operation.
+    fn telling(self) -> Body {
+        match self {
+            Body::DropCompletion | Body::DropElsewhere => Body::FailByCompletion,
+            body => body,
+        }
     }
 
     /// The same without the failure.
@@ -158,7 +189,11 @@ impl Program {
 
     fn operations(&self) -> impl Iterator<Item = &Operation> {
         let steps = self.pushers.iter().flatten();
-        steps.filter_map(|step| if let Step::Push(operation) = step { Some(operation) } else { None })
+        let pushed = steps.filter_map(|step| if let Step::Push(operation) = step { Some(operation) } else { None });
+        let members = self.graphs.iter().flat_map(|graph| &graph.members);
+        pushed.chain(
+            members.filter_map(|member| if let Member::Push(operation) = member { Some(operation) } else { None }),
+        )
     }
 
     /// Visits all templates.
@@ -170,6 +205,11 @@ impl Program {
         self.operators.iter_mut().for_each(&mut *visit);
         for step in self.pushers.iter_mut().flatten() {
             if let Step::Push(operation) = step {
+                inside(operation, visit);
+            }
+        }
+        for member in self.graphs.iter_mut().flat_map(|graph| &mut graph.members) {
+            if let Member::Push(operation) = member {
                 inside(operation, visit);
             }
         }
@@ -196,11 +236,36 @@ impl Program {
             self.pushers.iter_mut().for_each(|steps| steps.retain(keep));
         }
         // Their completions do not say which use it was.
-        for operator in &mut self.operators {
-            if matches!(operator.body, Body::DropCompletion | Body::DropElsewhere) {
-                operator.body = Body::FailByCompletion;
+        self.operators.iter_mut().for_each(|operator| operator.body = operator.body.telling());
+        let operators = self.operators.len();
+        for graph in &mut self.graphs {
+            graph.members.retain(|member| !matches!(member, Member::Use(operator, _) if *operator >= operators));
+            for member in &mut graph.members {
+                if let Member::Push(operation) = member {
+                    operation.template.body = operation.template.body.telling();
+                }
+            }
+            graph.counts &= !failures;
+            if failures && !serial {
+                graph.members.splice(0..0, [Member::Push(first_member(&self.operators, &graph.members))]);
             }
         }
         self
     }
+}
+
+/// A member of a graph that runs before all others, whatever has failed, and changes what they change: so the place of each replay among
+/// all that is pushed can be told, though some of the others are skipped and leave no note.
+fn first_member(operators: &[Template], members: &[Member]) -> Operation {
+    let mut template =
+        Template { reads: Vec::new(), writes: Vec::new(), property: Property::NoSkip, body: Body::Return, work: 0 };
+    for member in members {
+        let other = match member {
+            Member::Push(operation) => &operation.template,
+            Member::Use(operator, _) => &operators[*operator],
+        };
+        template.reads.extend(&other.reads);
+        template.writes.extend(&other.writes);
+    }
+    Operation { template, priority: 0, context: 0, large: false, nested: Vec::new() }
 }

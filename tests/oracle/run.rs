@@ -1,7 +1,8 @@
 //! Runs a program on an engine, while every operation notes what it finds.
 
 use crate::common::{mix, Random};
-use crate::plan::{Action, Mode, Node, Plan};
+use crate::graphs::{self, Held};
+use crate::plan::{Action, Mode, Node, Plan, Use};
 use crate::program::{Body, Program};
 use crate::world::*;
 use seriatim::{Completion, Context, Engine, Error, ErrorKind, Name, Operator, Property, RunContext};
@@ -101,7 +102,7 @@ fn finish(world: &Arc<World>, id: usize, completion: Completion) {
     }
 }
 
-fn run_async(world: &Arc<World>, id: usize, completion: Completion) {
+pub fn run_async(world: &Arc<World>, id: usize, completion: Completion) {
     run(world, id);
     if world.plan.nodes[id].template.body.is_elsewhere() {
         completers()[id % COMPLETERS].send((Arc::clone(world), id, completion)).expect("the completers live for ever");
@@ -110,7 +111,7 @@ fn run_async(world: &Arc<World>, id: usize, completion: Completion) {
     }
 }
 
-fn run_sync(world: &Arc<World>, id: usize) -> Result<(), String> {
+pub fn run_sync(world: &Arc<World>, id: usize) -> Result<(), String> {
     run(world, id);
     match world.plan.nodes[id].template.body {
         Body::Fail | Body::FailEarly => Err(format!("#{id}")),
@@ -172,23 +173,28 @@ fn push(world: &Arc<World>, operators: &[Operator], id: usize) {
     let outcome = if node.is_deletion() {
         let mut ticket = Ticket::new(world, id);
         world.engine.delete_variable(move |_| ticket.run(), Context::cpu(0), world.tokens[node.claims[0].0])
-    } else if let Some(operator) = node.operator {
+    } else if let Some((operator, number)) = node.operator {
         // Its closure is made already; the context tells it which use it is.
-        let number = world.plan.uses[operator].binary_search(&id).expect("a use is one of its operator's");
         world.engine.push(&operators[operator], Context::cpu(number as u32 + 1), node.priority)
     } else {
         push_once(world, node, Ticket::new(world, id))
     };
-    match outcome.as_ref().map_err(Error::kind) {
-        Ok(()) => world.set(id, ACCEPTED),
-        Err(ErrorKind::VariableDeleted) => world.set(id, DELETED),
-        Err(ErrorKind::EngineFull) => world.set(id, FULL),
-        Err(_) => world.violation(format!("#{id} was refused: {outcome:?}")),
-    }
+    note_outcome(world, &[id], outcome);
+}
+
+/// Notes how the push of these nodes came out.
+pub fn note_outcome(world: &World, nodes: &[usize], outcome: Result<(), Error>) {
+    let bits = match outcome.as_ref().map_err(Error::kind) {
+        Ok(()) => ACCEPTED,
+        Err(ErrorKind::VariableDeleted) => DELETED,
+        Err(ErrorKind::EngineFull) => FULL,
+        Err(_) => return world.violation(format!("{nodes:?} were refused: {outcome:?}")),
+    };
+    nodes.iter().for_each(|node| world.set(*node, bits));
 }
 
 /// Whether `SERIATIM_ORACLE_TEETH` asks for this bug.
-fn is_planted(bug: &str) -> bool {
+pub fn is_planted(bug: &str) -> bool {
     static PLANTED: OnceLock<Option<String>> = OnceLock::new();
     PLANTED.get_or_init(|| std::env::var("SERIATIM_ORACLE_TEETH").ok()).as_deref() == Some(bug)
 }
@@ -237,7 +243,10 @@ fn make_operator(world: &Arc<World>, index: usize) -> Operator {
     let builder = world.engine.op("an operator").property(template.property);
     let builder = builder.reads(tokens(&template.reads)).writes(tokens(&template.writes));
     let own = Arc::clone(world);
-    let use_of = move |run: &RunContext<'_>| own.plan.uses[index][run.context().id() as usize - 1];
+    let use_of = move |run: &RunContext<'_>| match own.plan.uses[index][run.context().id() as usize - 1] {
+        Use::Push(id) => id,
+        Use::Member(graph, member) => graphs::node_of_call(&own, graph, member, run),
+    };
     let own = Arc::clone(world);
     let operator = if template.body.is_async() {
         builder.async_operator(move |run, completion| run_async(&own, use_of(run), completion))
@@ -261,6 +270,7 @@ pub fn execute_plan(engine: &Engine, plan: Plan) -> Outcome {
         outcomes: plan.nodes.iter().map(|_| AtomicU8::new(0)).collect(),
         places: (0..plan.notes()).map(|_| Place::default()).collect(),
         violations: Mutex::default(),
+        graphs: graphs::none_captured(&plan),
         engine: engine.clone(),
         plan,
     });
@@ -272,17 +282,21 @@ pub fn execute_plan(engine: &Engine, plan: Plan) -> Outcome {
         std::thread::spawn(move || watch(&world, &over))
     });
     let scripts = world.plan.scripts.len();
-    let waits = if scripts == 1 {
-        vec![run_script(&world, &operators, 0)]
+    let graphs = graphs::capture_all(&world, &operators);
+    let (waits, kept) = if scripts == 1 {
+        let (waits, kept) = run_script(&world, &operators, graphs, 0);
+        (vec![waits], vec![kept])
     } else {
-        let start = |pusher| {
+        let mut shares: Vec<Vec<Held>> = (0..scripts).map(|_| Vec::new()).collect();
+        graphs.into_iter().for_each(|graph| shares[graph.index % scripts].push(graph));
+        let start = |(pusher, graphs)| {
             let (world, operators) = (Arc::clone(&world), operators.clone());
-            std::thread::spawn(move || run_script(&world, &operators, pusher))
+            std::thread::spawn(move || run_script(&world, &operators, graphs, pusher))
         };
-        let threads: Vec<_> = (0..scripts).map(start).collect();
-        threads.into_iter().map(|thread| thread.join().expect("a script does not panic")).collect()
+        let threads: Vec<_> = shares.into_iter().enumerate().map(start).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a script does not panic")).unzip()
     };
-    // The operators go while their last uses are in flight.
+    // The operators go while their last uses are in flight, and so have half of the graphs.
     drop(operators);
     let first = engine.wait_for_all_timeout(Duration::from_secs(120));
     let last = [wait_outcome(first), wait_outcome(engine.wait_for_all())];
@@ -290,6 +304,7 @@ pub fn execute_plan(engine: &Engine, plan: Plan) -> Outcome {
     if let Some(watcher) = watcher {
         watcher.join().expect("looking does not panic");
     }
+    graphs::drop_all(&world, kept.into_iter().flatten());
     let versions = world.tokens.iter().map(|token| engine.version(*token).ok()).collect();
     // Their places are for the next program on this engine.
     for token in &world.tokens {
@@ -308,8 +323,13 @@ fn watch(world: &World, over: &AtomicBool) {
     }
 }
 
-/// What one thread does.
-fn run_script(world: &Arc<World>, operators: &[Operator], pusher: usize) -> Vec<(usize, Wait)> {
+/// What one thread does. Returns its waits, and graphs that are to be dropped when all is over.
+fn run_script(
+    world: &Arc<World>,
+    operators: &[Operator],
+    mut graphs: Vec<Held>,
+    pusher: usize,
+) -> (Vec<(usize, Wait)>, Vec<Held>) {
     let mut waits = Vec::new();
     let mut pushed: Vec<usize> = Vec::new();
     for (step, action) in world.plan.scripts[pusher].iter().enumerate() {
@@ -318,6 +338,12 @@ fn run_script(world: &Arc<World>, operators: &[Operator], pusher: usize) -> Vec<
                 push(world, operators, id);
                 pushed.push(id);
             }
+            Action::Replay(graph, number, priority) => {
+                let graph = graphs::find(&mut graphs, graph);
+                pushed.extend(graphs::replay(world, graph, number, priority));
+            }
+            Action::Set(graph, value) => graphs::set(world, graph, value),
+            Action::Drop(graph) => graphs.retain(|held| held.index != graph),
             Action::WaitFor(variable) => {
                 let outcome = wait_outcome(world.engine.wait_for_var(world.tokens[variable]));
                 if outcome.is_ok() {
@@ -337,7 +363,8 @@ fn run_script(world: &Arc<World>, operators: &[Operator], pusher: usize) -> Vec<
             }
         }
     }
-    waits
+    graphs.retain(|held| held.index % 2 == 1);
+    (waits, graphs)
 }
 
 fn writes(node: &Node, variable: usize) -> bool {
@@ -348,8 +375,8 @@ fn writes(node: &Node, variable: usize) -> bool {
 fn check_over(world: &World, nodes: impl Iterator<Item = usize>) {
     for id in nodes {
         let outcome = world.outcome(id);
-        let skipped_operator = world.plan.nodes[id].operator.is_some() && outcome & CALLED == 0;
-        if outcome & ACCEPTED != 0 && outcome & (ENDED | DROPPED) == 0 && !skipped_operator {
+        let skipped_silently = world.plan.nodes[id].is_reused() && outcome & CALLED == 0;
+        if outcome & ACCEPTED != 0 && outcome & (ENDED | DROPPED) == 0 && !skipped_silently {
             world.violation(format!("a wait returned before #{id} had ended"));
         }
     }

@@ -129,11 +129,11 @@ impl Progress {
 impl State {
     /// One line for people and for `scripts/soak.sh`, which reads it word by word.
     fn line(&self) -> String {
-        let Totals { programs, operations, skipped, refused, failed, serial } = self.totals;
+        let Totals { programs, operations, skipped, refused, failed, serial, replays, replayed } = self.totals;
         let (first, seed, seconds, peak) = (self.first, self.seed, self.begin.elapsed().as_secs(), peak_memory() >> 20);
         format!(
             "oracle: seconds {seconds} programs {programs} serial {serial} operations {operations} skipped {skipped} \
-             refused {refused} failed {failed} first {first} seed {seed} peak-MiB {peak}"
+             refused {refused} failed {failed} replays {replays} replayed {replayed} first {first} seed {seed} peak-MiB {peak}"
         )
     }
 }

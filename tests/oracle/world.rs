@@ -3,9 +3,9 @@
 use crate::common::mix;
 use crate::plan::{Mode, Plan};
 use crate::program::Body;
-use seriatim::{Engine, ErrorKind, Variable};
-use std::sync::atomic::{AtomicU64, AtomicU8, Ordering::*};
-use std::sync::{Arc, Mutex};
+use seriatim::{Engine, ErrorKind, Parameter, Variable};
+use std::sync::atomic::{AtomicU64, AtomicU8, AtomicUsize, Ordering::*};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// What an operation noted about one variable.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +59,18 @@ pub struct World {
     pub outcomes: Vec<AtomicU8>,
     pub places: Vec<Place>,
     pub violations: Mutex<Vec<String>>,
+    pub graphs: Vec<Captured>,
+}
+
+/// What the operations of a graph share while it is replayed.
+pub struct Captured {
+    /// The number of the replay, and the value that it is to find.
+    pub parameters: OnceLock<(Parameter<usize>, Parameter<u64>)>,
+    /// The numbers of the replays that were accepted, and how often each member was called.
+    pub accepted: Vec<AtomicUsize>,
+    pub calls: Vec<AtomicUsize>,
+    /// Closures that have not been dropped.
+    pub closures: AtomicUsize,
 }
 
 /// What a wait returned: the number of the node whose failure it took.

@@ -12,6 +12,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;
+mod graphs;
 mod plant;
 mod pusher;
 mod world;

@@ -1,6 +1,7 @@
 //! A thread that pushes random operations of every form.
 
 use crate::common::Random;
+use crate::graphs;
 use crate::world::{Guarded, World, SLOTS};
 use seriatim::{Context, Engine, Error, ErrorKind, Operator, Property, Variable};
 
@@ -15,13 +16,14 @@ pub struct Accepted {
 }
 
 /// The values of one operation, by their places.
-struct Choice {
+#[derive(Clone)]
+pub struct Choice {
     reads: Vec<usize>,
     writes: Vec<usize>,
 }
 
 impl Choice {
-    fn random(random: &mut Random) -> Choice {
+    pub fn random(random: &mut Random) -> Choice {
         // Most operations are small; a few exceed what fits the smallest block.
         let (reads, writes) = if random.chance(4) { (8, 4) } else { (random.below(4), random.between(1, 2)) };
         let mut places: Vec<usize> = (0..SLOTS).collect();
@@ -29,18 +31,18 @@ impl Choice {
         Choice { reads: draw(reads), writes: draw(writes) }
     }
 
-    fn slots(&self, world: &World) -> (Vec<Guarded>, Vec<Guarded>) {
+    pub fn slots(&self, world: &World) -> (Vec<Guarded>, Vec<Guarded>) {
         let of = |places: &[usize]| places.iter().map(|place| world.slots[*place]).collect();
         (of(&self.reads), of(&self.writes))
     }
 }
 
-fn variables(slots: &[Guarded]) -> Vec<Variable> {
+pub fn variables(slots: &[Guarded]) -> Vec<Variable> {
     slots.iter().map(|slot| slot.variable).collect()
 }
 
 /// What most operations do.
-fn touch(reads: &[Guarded], writes: &[Guarded]) {
+pub fn touch(reads: &[Guarded], writes: &[Guarded]) {
     // SAFETY: the caller is an operation that has declared exactly these.
     unsafe {
         reads.iter().for_each(|slot| assert_ne!(slot.read(), u64::MAX));
@@ -49,7 +51,7 @@ fn touch(reads: &[Guarded], writes: &[Guarded]) {
 }
 
 /// Whether an operation was pushed. Only what the shape allows may keep it from that.
-fn accepted(world: &World, outcome: Result<(), Error>) -> bool {
+pub fn accepted(world: &World, outcome: Result<(), Error>) -> bool {
     let Err(error) = outcome else { return true };
     match error.kind() {
         ErrorKind::Stopped if world.shape.stops => std::thread::yield_now(),
@@ -77,6 +79,7 @@ fn operator(world: &'static World, random: &mut Random) -> (Operator, Choice) {
 pub fn work(world: &'static World, mut random: Random) -> Accepted {
     let mut done = Accepted { operations: 0, changes: [0; SLOTS] };
     let mut operators: Vec<_> = (0..2).map(|_| operator(world, &mut random)).collect();
+    let mut graph = graphs::capture(world, &mut random, &operators);
     for _ in 0..OPERATIONS {
         let (pushed, choice) = match random.below(100) {
             0..15 => {
@@ -98,6 +101,14 @@ pub fn work(world: &'static World, mut random: Random) -> Accepted {
                 batch(world, &mut random, &mut done);
                 continue;
             }
+            50..55 => {
+                graph.replay(world, &mut random, &mut done);
+                if random.chance(20) {
+                    // The old one may still be in flight.
+                    graph = graphs::capture(world, &mut random, &operators);
+                }
+                continue;
+            }
             45..60 => {
                 short_life(world, &mut random);
                 continue;
@@ -110,7 +121,7 @@ pub fn work(world: &'static World, mut random: Random) -> Accepted {
 }
 
 impl Accepted {
-    fn add(&mut self, pushed: bool, choice: &Choice) {
+    pub fn add(&mut self, pushed: bool, choice: &Choice) {
         if pushed {
             self.operations += 1;
             choice.writes.iter().for_each(|place| self.changes[*place] += 1);

@@ -55,7 +55,7 @@ pub fn program(input: &[u8]) -> (Program, bool) {
         let step = decoder.step(choice & 0x3f);
         pushers[usize::from(choice >> 6) % threads].extend(step);
     }
-    (Program { shape, operators, pushers }.tamed(), fresh)
+    (Program { shape, operators, graphs: Vec::new(), pushers }.tamed(), fresh)
 }
 
 struct Decoder<'a> {

@@ -1,0 +1,225 @@
+//! How graphs end: dropped in flight, with their engine, at its bound, and beside forks.
+
+use crate::common::*;
+use crate::helpers::*;
+use seriatim::{Engine, ErrorKind, Kind, Property, WhenFull};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::Arc;
+
+#[test]
+fn a_graph_that_is_dropped_in_flight_runs_and_drops_its_closures_after_the_last_use() {
+    in_every_way(|engine, way| {
+        let (census, ran) = (Census::default(), Arc::new(AtomicUsize::new(0)));
+        let [x, y] = variables(&engine);
+        for flights in 0..4 {
+            ran.store(0, SeqCst);
+            let (graph, parameter) = engine
+                .capture(|c| {
+                    way.choose(c);
+                    let parameter = c.parameter(census.one());
+                    for variable in [x, y, x] {
+                        let (alive, count) = (census.one(), counting(&ran));
+                        let inside = parameter.clone();
+                        c.op("uses it").writes([variable]).push(move |run| {
+                            alive.touch();
+                            inside.get(run)?.touch();
+                            count(run);
+                            Ok::<(), seriatim::Error>(())
+                        })?;
+                    }
+                    let alive = census.one();
+                    c.op("starts").writes([y]).property(Property::CopyToGpu).push_async(move |_, completion| {
+                        alive.touch();
+                        completion.complete();
+                    })?;
+                    Ok(parameter)
+                })
+                .unwrap();
+            let first = hold(&engine, &[], &[x]);
+            (0..flights).for_each(|_| graph.replay().unwrap());
+            drop(graph);
+            assert_eq!(parameter.set(census.one()).unwrap_err().kind(), ErrorKind::VariableDeleted);
+            drop(parameter);
+            if flights > 0 {
+                assert_eq!(census.count(), 5, "all of it is still to be used");
+            }
+            first.complete();
+            engine.wait_for_all().unwrap();
+            assert_eq!(ran.load(SeqCst), 3 * flights);
+            eventually("the closures and the value are gone", || census.count() == 0);
+        }
+    });
+}
+
+#[test]
+fn a_graph_outlives_its_engine_and_takes_its_closures_along() {
+    in_every_way(|engine, way| {
+        let (census, ran) = (Census::default(), Arc::new(AtomicUsize::new(0)));
+        let x = engine.new_variable();
+        let capture = |engine: &Engine| {
+            engine.capture(|c| {
+                way.choose(c);
+                let (alive, count) = (census.one(), counting(&ran));
+                c.op("uses it").writes([x]).push(move |run| {
+                    alive.touch();
+                    count(run);
+                })?;
+                let (alive, count) = (census.one(), counting(&ran));
+                c.op("uses it, later").reads([x]).push_async(move |run, completion| {
+                    alive.touch();
+                    count(run);
+                    std::thread::spawn(move || completion.complete());
+                })?;
+                Ok(c.parameter(census.one()))
+            })
+        };
+        let (first, _) = capture(&engine).unwrap();
+        let (stopped, _) = capture(&engine).unwrap();
+        let (last, parameter) = capture(&engine).unwrap();
+        for graph in [&first, &stopped, &last] {
+            (0..10).for_each(|_| graph.replay().unwrap());
+        }
+        drop(first);
+        engine.stop().unwrap();
+        assert_eq!(ran.load(SeqCst), 60, "a stop waits for all of it");
+        drop(stopped);
+        // Threads of our own that have completed something may still be on their way out.
+        eventually("the closures of two graphs are gone", || census.count() == 3);
+        engine.start().unwrap();
+        (0..10).for_each(|_| last.replay().unwrap());
+        drop(engine);
+        assert_eq!(ran.load(SeqCst), 80, "so does the end of the engine");
+        assert_eq!(last.replay().unwrap_err().kind(), ErrorKind::Stopped);
+        assert_eq!(parameter.set(census.one()).unwrap_err().kind(), ErrorKind::Stopped);
+        assert_eq!(census.count(), 3);
+        drop(last);
+        drop(parameter);
+        eventually("all closures are gone", || census.count() == 0);
+    });
+}
+
+#[test]
+fn an_empty_graph_ends_as_soon_as_it_begins() {
+    in_every_way(|engine, way| {
+        let census = Census::default();
+        let (graph, parameter) = engine
+            .capture(|c| {
+                way.choose(c);
+                Ok(c.parameter(census.one()))
+            })
+            .unwrap();
+        for _ in 0..100 {
+            graph.replay().unwrap();
+            parameter.set(census.one()).unwrap();
+        }
+        engine.wait_for_all().unwrap();
+        assert_eq!(census.count(), 1);
+        // Operations that use nothing.
+        let ran = Arc::new(AtomicUsize::new(0));
+        let (graph, ()) = engine
+            .capture(|c| {
+                way.choose(c);
+                (0..10).try_for_each(|_| c.op("uses nothing").push(counting(&ran)))
+            })
+            .unwrap();
+        (0..100).for_each(|_| graph.replay().unwrap());
+        engine.wait_for_all().unwrap();
+        assert_eq!(ran.load(SeqCst), 1000);
+    });
+}
+
+#[test]
+fn replays_count_as_one_operation_under_a_bound() {
+    let _watchdog = Watchdog::new(120, "replays under a bound");
+    with_every_builder(|builder| {
+        for when_full in [WhenFull::Block, WhenFull::Help, WhenFull::WouldBlock] {
+            let engine = builder.clone().bound(2).when_full(when_full).build().unwrap();
+            let ran = Arc::new(AtomicUsize::new(0));
+            let vars: [_; 5] = variables(&engine);
+            let (graph, ()) = engine
+                .capture(|c| {
+                    c.spreads_after(1);
+                    vars.iter().try_for_each(|variable| c.op("step").writes([*variable]).push(counting(&ran)))
+                })
+                .unwrap();
+            let mut accepted = 0;
+            std::thread::scope(|scope| {
+                let replay = || {
+                    let outcomes = (0..300).map(|_| graph.replay());
+                    outcomes
+                        .filter(|outcome| match outcome {
+                            Ok(()) => true,
+                            Err(error) => {
+                                assert_eq!((error.kind(), when_full), (ErrorKind::EngineFull, WhenFull::WouldBlock));
+                                false
+                            }
+                        })
+                        .count()
+                };
+                let threads = [scope.spawn(replay), scope.spawn(replay)];
+                accepted = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+            });
+            engine.wait_for_all().unwrap();
+            assert_eq!(ran.load(SeqCst), 5 * accepted);
+            assert!(accepted == 600 || when_full == WhenFull::WouldBlock && accepted > 0);
+            // One in flight leaves room for one more.
+            let first = hold(&engine, &[], &[vars[0]]);
+            graph.replay().unwrap();
+            if when_full == WhenFull::WouldBlock {
+                assert_eq!(graph.replay().unwrap_err().kind(), ErrorKind::EngineFull);
+            }
+            first.complete();
+            engine.wait_for_all().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_process_forks_beside_replays() {
+    for kind in ["naive", "pooled", "per-device"] {
+        run_child_well(child("fork beside replays").env("TEST_CHILD_KIND", kind));
+    }
+}
+
+pub fn fork_beside_replays() {
+    let kind: Kind = std::env::var("TEST_CHILD_KIND").unwrap().parse().unwrap();
+    let engine = Engine::builder().kind(kind).cpu_workers(2).build().unwrap();
+    let [x, y] = variables(&engine);
+    let (ran, pushed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (graph, ()) = engine
+        .capture(|c| {
+            c.spreads_after(1);
+            c.op("one").writes([x]).push(counting(&ran))?;
+            c.op("copy").writes([y]).property(Property::CopyToGpu).push(|_| ())?;
+            c.op("two").reads([x]).writes([y]).push(counting(&ran))
+        })
+        .unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Relaxed) {
+                graph.replay().unwrap();
+                pushed.fetch_add(1, SeqCst);
+                while 2 * pushed.load(SeqCst) > ran.load(SeqCst) + 500 && !done.load(Relaxed) {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        for _ in 0..10 {
+            let before = pushed.load(SeqCst);
+            eventually("it replays", || pushed.load(SeqCst) > before + 20);
+            fork_and(|| {
+                let _watchdog = Watchdog::new(60, "the child of a fork");
+                engine.wait_for_all().unwrap();
+                let inherited = ran.load(SeqCst);
+                (0..50).for_each(|_| graph.replay().unwrap());
+                engine.wait_for_all().unwrap();
+                assert_eq!(ran.load(SeqCst), inherited + 100);
+                assert_eq!(engine.version(x).unwrap() + engine.version(x).unwrap(), engine.version(y).unwrap());
+            });
+        }
+        done.store(true, Relaxed);
+    });
+    engine.wait_for_all().unwrap();
+    assert_eq!(ran.load(SeqCst), 2 * pushed.load(SeqCst), "no fork has lost a replay of the parent");
+}
