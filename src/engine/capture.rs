@@ -2,7 +2,7 @@
 
 use super::claims::Claims;
 use super::core::Core;
-use super::graph::Graph;
+use super::graph::{delete_own_variable, Graph};
 use super::operator::Operator;
 use super::pace::Pace;
 use super::parameter::Parameter;
@@ -104,8 +104,8 @@ impl Engine {
         let variable = capture.variable;
         let made = record(&mut capture).and_then(|value| Ok((capture.finish()?, value)));
         if made.is_err() {
-            // Nobody has seen it but parameters, which are refused from now on. A stopped engine keeps it until its end.
-            let _ = self.delete_variable(|_| (), Context::cpu(0), variable);
+            // Nobody has seen it but parameters, which are refused from now on.
+            delete_own_variable(self.core(), variable, |_| ());
         }
         made
     }
