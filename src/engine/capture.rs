@@ -2,7 +2,7 @@
 
 use super::claims::Claims;
 use super::core::Core;
-use super::graph::Graph;
+use super::graph::{delete_own_variable, Graph};
 use super::operator::Operator;
 use super::pace::Pace;
 use super::parameter::Parameter;
@@ -320,7 +320,7 @@ impl Drop for Capture<'_> {
     fn drop(&mut self) {
         if !self.made {
             // Nobody has seen it but parameters, which are refused from now on. A stopped engine keeps it until its end.
-            let _ = self.engine.delete_variable(|_| (), Context::cpu(0), self.variable);
+            delete_own_variable(self.engine.core(), self.variable, |_| ());
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Graphs as their users see them: replayed, drawn, dropped.
 
-use super::core::Lends;
+use super::core::{Core, Lends};
 use super::push::{push, push_enlisted, stopped, Claim, Request};
 use super::replay::Inner;
+use super::variable::Variable;
 use crate::error::Error;
-use crate::operation::block::NOTE_DELETE;
+use crate::operation::block::{NOTE_BEYOND, NOTE_DELETE};
 use crate::operation::closure::{async_vtable, sync_vtable};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
@@ -180,13 +181,21 @@ impl Drop for Graph {
             return;
         }
         let held = Arc::clone(&self.inner);
-        let end = move |_: &RunContext<'_>| drop(held);
-        let request =
-            Request { property: Property::DeleteVar, notes: NOTE_DELETE, ..Request::named(Name::from("delete graph")) };
-        let claim = Claim { variable: self.inner.variable, mode: Mode::Delete };
-        // A stopped engine refuses it: then the variable stays until the engine ends.
-        let _ = push(&self.inner.core, request, &[claim][..], sync_vtable(&end), end);
+        delete_own_variable(&self.inner.core, self.inner.variable, move |_| drop(held));
     }
+}
+
+/// Ends the variable of a graph, or of a capture that came to nothing; calls `end` after its last use. Also if as many operations are in
+/// flight as the bound allows. A stopped engine refuses it: then the variable stays until the engine ends.
+pub(super) fn delete_own_variable(
+    core: &Arc<Core>,
+    variable: Variable,
+    end: impl FnOnce(&RunContext<'_>) + Send + 'static,
+) {
+    let notes = NOTE_DELETE | NOTE_BEYOND;
+    let request = Request { property: Property::DeleteVar, notes, ..Request::named(Name::from("delete graph")) };
+    let claim = Claim { variable, mode: Mode::Delete };
+    let _ = push(core, request, &[claim][..], sync_vtable(&end), end);
 }
 
 impl fmt::Debug for Graph {

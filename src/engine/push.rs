@@ -181,7 +181,7 @@ fn try_push<F: Send + 'static>(
     }
     let counted = core.settings.bound > 0 && request.notes & NOTE_WAIT == 0;
     if counted {
-        make_room(core, local)?;
+        make_room(core, local, request)?;
     }
     let pushed = loop {
         match enlist(core, local, request, claims, body, closure) {
@@ -366,7 +366,7 @@ fn is_over_soon(core: &Core) -> bool {
 
 /// Counts the operation in, waiting for room if there is none.
 #[cold]
-fn make_room(core: &Arc<Core>, local: &Local) -> Result<(), Error> {
+fn make_room(core: &Arc<Core>, local: &Local, request: Request) -> Result<(), Error> {
     let bound = core.settings.bound;
     let enter = || {
         let mut now = core.in_flight.load(Relaxed);
@@ -385,8 +385,8 @@ fn make_room(core: &Arc<Core>, local: &Local) -> Result<(), Error> {
     if enter() {
         return Ok(());
     }
-    if local.depth.get() > 0 {
-        // An operation that waited for room could wait for itself.
+    if local.depth.get() > 0 || request.notes & NOTE_BEYOND != 0 {
+        // An operation that waited for room could wait for itself, and a destructor for what its thread does next.
         core.in_flight.fetch_add(1, AcqRel);
         return Ok(());
     }

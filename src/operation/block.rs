@@ -37,6 +37,8 @@ pub const NOTE_GRAPH: u8 = 1 << 4;
 /// In a request: parts of the operation run where copies do, or where prioritised operations do.
 pub const NOTE_COPIES: u8 = 1 << 5;
 pub const NOTE_PRIORITISED: u8 = 1 << 6;
+/// In a request: does not wait for room, since its push is part of a destructor.
+pub const NOTE_BEYOND: u8 = 1 << 7;
 
 /// Bits of a block's `link` that hold the start of an asynchronous operation, in nanoseconds: three days. The worker's number is above.
 const START_BITS: u32 = 48;

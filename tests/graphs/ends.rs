@@ -223,3 +223,38 @@ pub fn fork_beside_replays() {
     engine.wait_for_all().unwrap();
     assert_eq!(ran.load(SeqCst), 2 * pushed.load(SeqCst), "no fork has lost a replay of the parent");
 }
+
+#[test]
+fn dropping_a_graph_does_not_wait_for_room() {
+    let _watchdog = Watchdog::new(120, "graphs are dropped at the bound");
+    with_every_builder(|builder| {
+        for when_full in [WhenFull::Block, WhenFull::Help, WhenFull::WouldBlock] {
+            let engine = builder.clone().bound(1).when_full(when_full).build().unwrap();
+            let census = Census::default();
+            let x = engine.new_variable();
+            let (graph, parameter) = engine
+                .capture(|c| {
+                    let alive = census.one();
+                    c.op("uses it").writes([x]).push(move |_| alive.touch())?;
+                    Ok(c.parameter(()))
+                })
+                .unwrap();
+            let first = hold(&engine, &[], &[x]);
+            drop(graph);
+            let mut other = None;
+            let failed = engine.capture(|c| {
+                other = Some(c.parameter(()));
+                c.op("far").context(seriatim::Context::cpu(100_000)).push(|_| ())
+            });
+            assert_eq!(failed.unwrap_err().kind(), ErrorKind::UnknownDevice);
+            first.complete();
+            engine.wait_for_all().unwrap();
+            for parameter in [parameter, other.unwrap()] {
+                assert_eq!(parameter.set(()).unwrap_err().kind(), ErrorKind::VariableDeleted, "{when_full}");
+            }
+            eventually("its closure is gone", || census.count() == 0);
+            engine.op("there is room").writes([x]).push(|_| ()).unwrap();
+            engine.wait_for_all().unwrap();
+        }
+    });
+}
