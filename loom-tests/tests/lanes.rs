@@ -23,6 +23,7 @@ struct Graph {
     values: Vec<Guarded>,
     runs: Vec<AtomicUsize>,
     overs: AtomicUsize,
+    begun: AtomicUsize,
     /// Threads that were started and not yet waited for.
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// No threads are started: lanes that are handed out wait here for the one that there is.
@@ -56,6 +57,7 @@ impl Graph {
             values: (0..4).map(|_| Guarded::new()).collect(),
             runs: ops.iter().map(|_| AtomicUsize::new(0)).collect(),
             overs: AtomicUsize::new(0),
+            begun: AtomicUsize::new(0),
             threads: Mutex::new(Vec::new()),
             one_thread: AtomicBool::new(false),
             queue: Mutex::new(Vec::new()),
@@ -77,6 +79,7 @@ impl Graph {
 
     /// Replays the graph for the `time`th time and checks what was run.
     fn replay(self: &Arc<Self>, time: usize) {
+        self.begun.store(time, Relaxed);
         // SAFETY: the last one is over, and all of its threads have ended.
         if unsafe { self.lanes.begin(0) } {
             self.work(0);
@@ -128,6 +131,8 @@ impl Host for Thread {
     fn conclude(&mut self, _: u32) {}
 
     fn hand_out(&mut self, lane: u32) {
+        let (overs, begun) = (self.0.overs.load(Relaxed), self.0.begun.load(Relaxed));
+        assert!(overs < begun, "nothing is sent when all is over: it would meet the next replay");
         if self.0.one_thread.load(Relaxed) {
             self.0.queue.lock().unwrap().push(lane);
         } else {
@@ -179,6 +184,12 @@ fn two_lanes_that_cross() {
 fn one_waits_for_two_others() {
     const OPS: &[Op] = &[(1, &[], &[0]), (2, &[], &[1]), (0, &[0, 1], &[2])];
     explore("lanes, one waits for two others", 2, 50, || Graph::new(OPS, 3, None, None).replay(1));
+}
+
+#[test]
+fn a_lane_that_another_one_tells_all_is_not_started() {
+    const OPS: &[Op] = &[(1, &[], &[0]), (2, &[0], &[1])];
+    explore("lanes, one without a start", 3, 5, || Graph::new(OPS, 3, None, None).replay(1));
 }
 
 #[test]

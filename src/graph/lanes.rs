@@ -364,7 +364,8 @@ impl Lanes {
         // left of the caller's own lane, the last message may be followed by the end.
         for (other, roots) in (0..).zip(&self.plan.roots) {
             let message = segments.len() as u32 + other;
-            let begins = roots.last().is_some_and(|root| segments[*root as usize].rank >= from);
+            let begins = roots.last().is_some_and(|root| segments[*root as usize].rank >= from)
+                || mutant("lanes-started-that-need-not") && !self.plan.lanes[other as usize].is_empty();
             if other != lane && begins && self.send(other, message) {
                 host.hand_out(other);
             }
