@@ -71,8 +71,13 @@ pub fn spread(stage: &Stage, number: usize) {
     stage.graphs.spread.replay_with_priority(number as i32 % 3).unwrap();
 }
 
-pub fn mixed(stage: &Stage, _: usize) {
-    stage.graphs.mixed.replay().unwrap();
+/// One in ten: it takes a while for three kinds of threads to get their turns.
+pub fn mixed(stage: &Stage, number: usize) {
+    if number % 10 == 0 {
+        stage.graphs.mixed.replay().unwrap();
+    } else {
+        stage.engine.op("op").push(|_| body()).unwrap();
+    }
 }
 
 pub fn with_parameter(stage: &Stage, number: usize) {
