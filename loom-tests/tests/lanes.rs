@@ -154,7 +154,7 @@ impl Host for Thread {
         false
     }
 
-    fn may_wait(&mut self) -> bool {
+    fn may_wait(&mut self, _: bool) -> bool {
         true
     }
 

@@ -30,6 +30,9 @@ pub trait Dispatch: Send + Sync {
     /// Whether something has come that should not wait for what it runs for this worker, of those that run operations of this kind.
     fn is_urgent(&self, property: Property, worker: usize) -> bool;
 
+    /// Whether threads that run operations of this kind have nothing to do.
+    fn has_idle(&self, property: Property) -> bool;
+
     /// Whether something of this kind lies where any worker may take it.
     fn has_work(&self, property: Property) -> bool;
 

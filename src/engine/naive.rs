@@ -56,6 +56,10 @@ impl Dispatch for Naive {
         false
     }
 
+    fn has_idle(&self, _: Property) -> bool {
+        false
+    }
+
     fn has_work(&self, _: Property) -> bool {
         false
     }

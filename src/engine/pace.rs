@@ -13,12 +13,12 @@ use std::time::Instant;
 /// What a segment costs when lanes are run by several threads, what each wait for another lane adds (a cache line that moves), and what
 /// starting the lanes costs.
 const SEGMENT: f64 = 20e-9;
-const WAIT: f64 = 130e-9;
+const WAIT: f64 = 70e-9;
 const START: f64 = 3e-6;
 /// The first replay touches everything for the first time, which costs a segment this much, at most.
 const COLD: f64 = 2e-6;
 /// The most that is learned: so many times what is expected.
-const MOST: f64 = 64.0;
+const MOST: f64 = 16.0;
 /// Operations between two looks at the clock, at most: so a change is noticed after so many, and a look costs each a nanosecond or two.
 const EVERY: u32 = 16;
 /// Replays that are spread from the start before one is measured again.
@@ -47,6 +47,9 @@ pub struct Pace {
     refuted: bool,
     /// Replays in a row that were too short to be spread in the middle, and of which all that was seen was long.
     long: u32,
+    /// What a segment took at the last look; and whether the replay under way was spread in the middle.
+    each: f64,
+    spread: bool,
     /// Nothing has been replayed yet.
     cold: bool,
     /// After how many operations replays are spread, if that is not for the clock to say.
@@ -74,6 +77,8 @@ impl Pace {
             suspected: false,
             refuted: false,
             long: 0,
+            each: 0.0,
+            spread: false,
             cold: true,
             forced: None,
             alone: f64::MAX,
@@ -99,7 +104,7 @@ impl Pace {
         self.begun_alone = self.trusted == 0;
         if self.begun_alone {
             (self.looked, self.left, self.interval) = (self.began, self.segments, 1);
-            (self.suspected, self.refuted) = (false, false);
+            (self.suspected, self.refuted, self.spread) = (false, false, false);
         } else {
             self.trusted -= 1;
         }
@@ -130,10 +135,14 @@ impl Pace {
         }
         (self.looked, self.left, self.suspected) = (Some(now), left, pays);
         self.refuted |= !pays && left > 0;
-        if sure && !self.cold {
-            self.trusted = TRUST;
-            self.alone = each * self.segments as f64;
+        if sure {
+            self.spread = true;
+            self.alone = each.min(self.each) * self.segments as f64;
+            if !self.cold {
+                self.trusted = TRUST;
+            }
         }
+        self.each = each;
         sure
     }
 
@@ -151,24 +160,26 @@ impl Pace {
             return;
         }
         let each = took / self.segments.max(1) as f64;
-        if self.begun_alone && self.trusted == 0 {
+        let useless = took >= self.alone;
+        if !self.begun_alone {
+            // What was no use, or takes so little on all threads together, is measured again: what the operations do may have changed.
+            if useless || !self.pays(each * f64::from(self.lanes), self.segments) {
+                self.trusted = 0;
+            }
+        } else if self.spread && useless {
+            self.trusted = 0;
+            self.learned = (2.0 * self.learned).min(MOST * self.expected);
+            return;
+        } else if !self.spread {
             // What is too short to be spread in the middle can be worth it from the start. Twice, because one may have met an interrupt.
             self.long = if !self.refuted && self.pays(each, self.segments) { self.long + 1 } else { 0 };
             if self.long >= 2 {
                 self.trusted = TRUST;
             }
             self.alone = took;
-        } else if took >= self.alone {
-            // It was no use.
-            self.trusted = 0;
-            self.learned = (2.0 * self.learned).min(MOST * self.expected);
-        } else {
-            self.learned = (0.9 * self.learned).max(self.expected);
-            if !self.pays(each * f64::from(self.lanes), self.segments) {
-                // What takes so little on all threads together is too short by now.
-                self.trusted = 0;
-            }
         }
+        // What was learned is forgotten by and by.
+        self.learned = (0.9 * self.learned).max(self.expected);
     }
 }
 
@@ -228,13 +239,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_slower_on_two_lanes_is_run_alone_again_and_remembered() {
+    fn what_is_slower_on_two_lanes_is_run_alone_again_and_remembered_for_a_while() {
         let mut pace = Pace { alone: 1e-6, trusted: TRUST, ..two_lanes(1) };
         assert!(!pace.begin());
         sleep(MILLISECOND);
         pace.over();
-        assert!(pace.begin());
+        assert!(pace.begin(), "it may have changed: it is measured");
+        (pace.spread, pace.alone) = (true, 0.0);
+        pace.over();
         assert!(pace.learned > 1.5 * pace.expected);
+        for _ in 0..10 {
+            assert!(pace.begin());
+            pace.over();
+        }
+        assert!(pace.learned < 1.1 * pace.expected);
     }
 
     #[test]

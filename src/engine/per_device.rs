@@ -77,6 +77,10 @@ impl Dispatch for PerDevice {
         self.group(property).is_urgent(worker)
     }
 
+    fn has_idle(&self, property: Property) -> bool {
+        self.group(property).has_idle()
+    }
+
     fn has_work(&self, property: Property) -> bool {
         self.group(property).has_work()
     }

@@ -480,8 +480,10 @@ impl Host for Runner<'_> {
         self.takes_a_break(run)
     }
 
-    fn may_wait(&mut self) -> bool {
-        !self.core.dispatch.has_work(self.property)
+    fn may_wait(&mut self, others: bool) -> bool {
+        let dispatch = &self.core.dispatch;
+        // Threads with nothing to do come for what was handed out.
+        dispatch.has_idle(self.property) || others && !dispatch.has_work(self.property)
     }
 
     fn over(&mut self) {

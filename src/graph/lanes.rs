@@ -18,7 +18,7 @@
 use super::own::Own;
 use super::plan::{Plan, Segment};
 use crate::mutants::{mutant, mutate};
-use crate::sync::{looks, spin_loop, AtomicU32, Ordering::*};
+use crate::sync::{looks, spin_loop, thread, AtomicU32, Ordering::*};
 use crossbeam_utils::CachePadded;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -32,8 +32,10 @@ const ENDED: u32 = 1 << 30;
 /// The most segments of a plan; messages behind them are for lanes.
 pub const MOST_SEGMENTS: usize = 1 << 29;
 
-/// Rounds that a runner without anything to run waits for a message before it gives up the lane: some tens of microseconds.
-const LOOKS: u32 = looks(2000);
+/// Rounds that a runner without anything to run waits for a message before it gives up the lane, some tens of microseconds; and how many of them it
+/// does not yield its core, which may be the one that the other runner needs.
+const LOOKS: u32 = looks(1200);
+const LOOKS_AWAKE: u32 = 1000;
 /// After how many of them it looks whether the thread has something better to do.
 const GLANCES: u32 = 64;
 
@@ -51,8 +53,9 @@ pub trait Host {
     fn alone(&mut self, left: usize) -> Alone;
     /// Asked between segments of a lane.
     fn is_due(&mut self) -> bool;
-    /// Whether to wait for messages: `false` if the thread has something better to do.
-    fn may_wait(&mut self) -> bool;
+    /// Whether to wait for messages: `false` if the thread has something better to do, or if it would wait for lanes that nobody runs. `others`
+    /// says whether other threads run some.
+    fn may_wait(&mut self, others: bool) -> bool;
     /// Everything is done.
     fn over(&mut self);
 }
@@ -432,14 +435,16 @@ impl Lanes {
             if inbox.load(Relaxed) != EMPTY {
                 return true;
             }
-            // Messages come from lanes at work.
-            if self.left.load(Relaxed) == 0
-                || self.at_work.load(Relaxed) <= 1
-                || look % GLANCES == 0 && !host.may_wait()
-            {
+            // Messages come from lanes that others are at work on, or will be.
+            let others = || self.at_work.load(Relaxed) > 1;
+            if self.left.load(Relaxed) == 0 || look % GLANCES == 0 && !host.may_wait(others()) {
                 return false;
             }
-            spin_loop();
+            if look < LOOKS_AWAKE {
+                spin_loop();
+            } else {
+                thread::yield_now();
+            }
         }
         false
     }

@@ -219,6 +219,11 @@ impl Group {
         }
     }
 
+    /// Whether a thread of the group, worker or guest, has nothing to do.
+    pub fn has_idle(&self) -> bool {
+        self.idle.load(Relaxed) & !WANTED > 0
+    }
+
     /// Whether something has come for a worker that should not wait.
     pub fn is_urgent(&self, worker: usize) -> bool {
         let shared = self.plan.shared && self.common.awaits_hurry();
