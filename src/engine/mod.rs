@@ -1,5 +1,6 @@
 //! The public face of the crate: engines, and how operations are pushed to them and waited for.
 
+mod assemble;
 mod batch;
 mod builder;
 mod capture;
@@ -25,6 +26,7 @@ mod pooled;
 mod push;
 mod pushing;
 mod replay;
+mod runner;
 mod settings;
 mod variable;
 mod wait;

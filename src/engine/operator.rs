@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::capture::{detached, sync};
+use super::assemble::{detached, sync};
 use super::core::Core;
 use super::costs::Costs;
 use super::inline::{self, Borrowed, Loans};
