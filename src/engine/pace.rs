@@ -8,7 +8,7 @@
 #![forbid(unsafe_code)]
 
 use crate::sync::MODELLED;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What a segment costs when lanes are run by several threads, what each wait for another lane adds (a cache line that moves), and what
 /// starting the lanes costs.
@@ -19,6 +19,8 @@ const START: f64 = 3e-6;
 const COLD: f64 = 2e-6;
 /// The most that is learned: so many times what is expected.
 const MOST: f64 = 16.0;
+/// Less than this is not judged.
+const GLANCE: Duration = Duration::from_micros(4);
 /// Operations between two looks at the clock, at most: so a change is noticed after so many, and a look costs each a nanosecond or two.
 const EVERY: u32 = 16;
 /// Replays that are spread from the start before one is measured again.
@@ -124,6 +126,11 @@ impl Pace {
         }
         let Some(looked) = self.looked.filter(|_| self.began.is_some()) else { return false };
         let now = Instant::now();
+        if now - looked < GLANCE {
+            // Too little to tell: a few operations whose lines the cache has lost look as long as many others.
+            self.interval = (2 * self.interval).min(EVERY);
+            return false;
+        }
         let each = (now - looked).as_secs_f64() / (self.left - left).max(1) as f64;
         let pays = self.pays(each, left);
         // One long measurement may be an interrupt: it is checked by the next.
@@ -187,7 +194,6 @@ impl Pace {
 mod tests {
     use super::*;
     use std::thread::sleep;
-    use std::time::Duration;
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
