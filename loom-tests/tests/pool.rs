@@ -9,6 +9,7 @@ use seriatim::internals::local::Local;
 use seriatim::internals::magazine::{Magazine, Stack};
 use seriatim::internals::memory::Memory;
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 #[test]
@@ -72,6 +73,40 @@ fn memory_is_reused_at_once_only_after_the_last_other_looker_has_left() {
         if memory.has_one_looker() {
             // SAFETY: loom checks it.
             shared.1.with_mut(|value| unsafe { *value = 1 });
+        }
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn a_block_that_is_looked_at_is_not_reused() {
+    explore("a look against reuse", 2, 20, || {
+        let memory = Arc::new(Memory::new());
+        let home = Local::new(&memory);
+        drop(home.pin());
+        // SAFETY: nothing was read from a tail, here and below.
+        let block = unsafe { home.allocate(0) }.expose_provenance();
+        // A link that leads to the block until it is cut, as a tail does; and whether the other thread is looking at the block. The epochs
+        // are not loom's here, so that is no atomic of the model.
+        let (link, looking) = (Arc::new(AtomicUsize::new(1)), Arc::new(AtomicBool::new(false)));
+        let (theirs, seen, looks) = (memory.clone(), link.clone(), looking.clone());
+        let other = spawn(move || {
+            let away = Local::new(&theirs);
+            let pin = away.pin();
+            if seen.load(Acquire) == 1 {
+                looks.store(true, SeqCst);
+                loom::thread::yield_now();
+                looks.store(false, SeqCst);
+            }
+            drop(pin);
+        });
+        link.store(0, Release);
+        // SAFETY: the link is cut, so nobody finds the block any more.
+        unsafe { home.retire(std::ptr::with_exposed_provenance_mut(block)) };
+        for _ in 0..6 {
+            // SAFETY: as above.
+            let again = unsafe { home.allocate(0) }.expose_provenance();
+            assert!(again != block || !looking.load(SeqCst), "reused while a pinned thread looks at it");
         }
         other.join().unwrap();
     });
