@@ -6,7 +6,7 @@
 //! stack that is emptied as a whole, Treiber 1986.)
 //!
 //! What a runner alone touches is not atomic: which segments are ready, what each of its segments still waits for within the lane, how many are
-//! done. A segment that other lanes are waited for has an atomic counter for all of them; who takes it to zero sends the segment as a message, which counts
+//! done. A segment that waits for other lanes has an atomic counter for all of them; who takes it to zero sends the segment as a message, which counts
 //! as one more wait within the lane. With one such wait there is no counter, only the message.
 //!
 //! Counters are set back when their segment is run: all that counts down for this time has then done so, and what counts down the next time comes
