@@ -258,3 +258,45 @@ fn dropping_a_graph_does_not_wait_for_room() {
         }
     });
 }
+
+/// Panics when it is dropped, unless the thread panics already.
+struct Bomb(Arc<AtomicUsize>);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+        if !std::thread::panicking() {
+            panic!("a destructor, on purpose");
+        }
+    }
+}
+
+#[test]
+fn destructors_of_captured_closures_may_panic() {
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+    let record = |c: &mut seriatim::Capture<'_>| {
+        (0..3).try_for_each(|_| {
+            let bomb = Bomb(Arc::clone(&dropped));
+            c.op("holds a bomb").push(move |_| {
+                let _held = &bomb;
+            })
+        })
+    };
+    let (graph, ()) = engine.capture(record).unwrap();
+    graph.replay().unwrap();
+    drop(graph);
+    let _ = engine.wait_for_all();
+    eventually("all three are dropped", || dropped.load(SeqCst) == 3);
+    // A capture that fails drops them as well.
+    let failed = engine.capture(|c| record(c).and_then(|()| c.op("late").reads([foreign()]).push(|_| ())));
+    assert!(failed.is_err());
+    assert_eq!(dropped.load(SeqCst), 6);
+    assert!(engine.op("goes on").push(|_| ()).is_ok());
+    let _ = engine.wait_for_all();
+}
+
+/// A variable of another engine.
+fn foreign() -> seriatim::Variable {
+    Engine::builder().kind(Kind::Naive).build().unwrap().new_variable()
+}
