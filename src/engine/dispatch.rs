@@ -13,7 +13,15 @@ use std::sync::Arc;
 pub trait Dispatch: Send + Sync {
     /// Makes sure that an operation of this kind will find someone to run it. Called before anything is enlisted, so that a
     /// refusal loses nothing.
-    fn admit(&self, core: &Arc<Core>, property: Property, context: Context) -> Result<(), Error>;
+    fn admit(&self, core: &Arc<Core>, property: Property, _: Context) -> Result<(), Error> {
+        match self.group(property) {
+            Some(group) if !group.is_started() => core.start_group(group),
+            _ => Ok(()),
+        }
+    }
+
+    /// The workers that run operations of this kind; none, if the caller does.
+    fn group(&self, property: Property) -> Option<&Arc<Group>>;
 
     /// Runs a ready operation or hands it to a worker. `pushed`: by the thread that pushed it, which is still in the call.
     ///
@@ -25,16 +33,15 @@ pub trait Dispatch: Send + Sync {
     ///
     /// # Safety
     /// As [`Dispatch::submit`].
-    unsafe fn lay_out(&self, core: &Arc<Core>, local: &Local, block: *mut Block, place: usize);
-
-    /// Whether something has come that should not wait for what it runs for this worker, of those that run operations of this kind.
-    fn is_urgent(&self, property: Property, worker: usize) -> bool;
-
-    /// Whether threads that run operations of this kind have nothing to do.
-    fn has_idle(&self, property: Property) -> bool;
-
-    /// Whether something of this kind lies where any worker may take it.
-    fn has_work(&self, property: Property) -> bool;
+    unsafe fn lay_out(&self, core: &Arc<Core>, local: &Local, block: *mut Block, place: usize) {
+        // SAFETY: passed on; the property is read while the operation is ours.
+        unsafe {
+            match self.group((*block).property) {
+                Some(group) => group.lay_out(block, place),
+                None => self.submit(core, local, block, false),
+            }
+        }
+    }
 
     /// Runs ready operations on the calling thread while `go_on` says so; returns whether it ran any.
     fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool;

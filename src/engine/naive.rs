@@ -6,7 +6,6 @@
 
 use super::core::{Core, NESTED};
 use super::dispatch::Dispatch;
-use crate::device::Context;
 use crate::error::Error;
 use crate::operation::block::Block;
 use crate::operation::property::Property;
@@ -18,8 +17,8 @@ use std::sync::Arc;
 pub struct Naive;
 
 impl Dispatch for Naive {
-    fn admit(&self, _: &Arc<Core>, _: Property, _: Context) -> Result<(), Error> {
-        Ok(())
+    fn group(&self, _: Property) -> Option<&Arc<Group>> {
+        None
     }
 
     unsafe fn submit(&self, core: &Arc<Core>, local: &Local, block: *mut Block, pushed: bool) {
@@ -45,23 +44,6 @@ impl Dispatch for Naive {
                 drain(core, local);
             }
         }
-    }
-
-    unsafe fn lay_out(&self, core: &Arc<Core>, local: &Local, block: *mut Block, _: usize) {
-        // SAFETY: passed on.
-        unsafe { self.submit(core, local, block, false) }
-    }
-
-    fn is_urgent(&self, _: Property, _: usize) -> bool {
-        false
-    }
-
-    fn has_idle(&self, _: Property) -> bool {
-        false
-    }
-
-    fn has_work(&self, _: Property) -> bool {
-        false
     }
 
     fn help(&self, _: &Arc<Core>, _: &mut dyn FnMut() -> bool) -> bool {

@@ -3,7 +3,6 @@
 use super::core::Core;
 use super::dispatch::Dispatch;
 use super::settings::Settings;
-use crate::device::Context;
 use crate::error::Error;
 use crate::operation::block::Block;
 use crate::operation::property::Property;
@@ -38,7 +37,7 @@ impl PerDevice {
     }
 
     #[inline]
-    fn group(&self, property: Property) -> &Arc<Group> {
+    fn runs(&self, property: Property) -> &Arc<Group> {
         match property {
             Property::CpuPrioritized => &self.prioritised,
             Property::CopyFromGpu | Property::CopyToGpu => &self.copies,
@@ -49,12 +48,8 @@ impl PerDevice {
 
 impl Dispatch for PerDevice {
     #[inline]
-    fn admit(&self, core: &Arc<Core>, property: Property, _: Context) -> Result<(), Error> {
-        let group = self.group(property);
-        if group.is_started() {
-            return Ok(());
-        }
-        core.start_group(group)
+    fn group(&self, property: Property) -> Option<&Arc<Group>> {
+        Some(self.runs(property))
     }
 
     unsafe fn submit(&self, _: &Arc<Core>, _: &Local, block: *mut Block, _: bool) {
@@ -64,25 +59,8 @@ impl Dispatch for PerDevice {
                 0 => None,
                 id => Some(usize::from(id) - 1),
             };
-            self.group((*block).property).submit(block, preferred);
+            self.runs((*block).property).submit(block, preferred);
         }
-    }
-
-    unsafe fn lay_out(&self, _: &Arc<Core>, _: &Local, block: *mut Block, place: usize) {
-        // SAFETY: passed on; the property is read while the operation is ours.
-        unsafe { self.group((*block).property).lay_out(block, place) }
-    }
-
-    fn is_urgent(&self, property: Property, worker: usize) -> bool {
-        self.group(property).is_urgent(worker)
-    }
-
-    fn has_idle(&self, property: Property) -> bool {
-        self.group(property).has_idle()
-    }
-
-    fn has_work(&self, property: Property) -> bool {
-        self.group(property).has_work()
     }
 
     fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool {

@@ -3,7 +3,6 @@
 use super::core::Core;
 use super::dispatch::Dispatch;
 use super::settings::Settings;
-use crate::device::Context;
 use crate::error::Error;
 use crate::operation::block::Block;
 use crate::operation::property::Property;
@@ -36,7 +35,7 @@ impl Pooled {
         }
     }
 
-    fn group(&self, property: Property) -> &Arc<Group> {
+    fn runs(&self, property: Property) -> &Arc<Group> {
         if property.is_copy() {
             &self.copies
         } else {
@@ -46,34 +45,14 @@ impl Pooled {
 }
 
 impl Dispatch for Pooled {
-    fn admit(&self, core: &Arc<Core>, property: Property, _: Context) -> Result<(), Error> {
-        let group = self.group(property);
-        if group.is_started() {
-            return Ok(());
-        }
-        core.start_group(group)
+    #[inline]
+    fn group(&self, property: Property) -> Option<&Arc<Group>> {
+        Some(self.runs(property))
     }
 
     unsafe fn submit(&self, _: &Arc<Core>, _: &Local, block: *mut Block, _: bool) {
         // SAFETY: passed on; the property is read while the operation is ours.
-        unsafe { self.group((*block).property).submit(block, None) }
-    }
-
-    unsafe fn lay_out(&self, _: &Arc<Core>, _: &Local, block: *mut Block, place: usize) {
-        // SAFETY: passed on; the property is read while the operation is ours.
-        unsafe { self.group((*block).property).lay_out(block, place) }
-    }
-
-    fn is_urgent(&self, property: Property, worker: usize) -> bool {
-        self.group(property).is_urgent(worker)
-    }
-
-    fn has_idle(&self, property: Property) -> bool {
-        self.group(property).has_idle()
-    }
-
-    fn has_work(&self, property: Property) -> bool {
-        self.group(property).has_work()
+        unsafe { self.runs((*block).property).submit(block, None) }
     }
 
     fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool {

@@ -12,6 +12,7 @@ use crate::operation::property::Property;
 use crate::pool::local::Local;
 use crate::profile::recorder::Event;
 use crate::sync::Ordering::*;
+use crate::worker::group::Group;
 use std::sync::Arc;
 
 /// Operations of a graph that a thread runs before it does what else it has to do, and before it looks whether something is urgent.
@@ -188,9 +189,8 @@ impl Host for Runner<'_> {
     }
 
     fn may_wait(&mut self, others: bool) -> bool {
-        let dispatch = &self.core.dispatch;
         // Threads with nothing to do come for what was handed out.
-        dispatch.has_idle(self.property) || others && !dispatch.has_work(self.property)
+        self.group().map_or(others, |group| group.has_idle() || others && !group.has_work())
     }
 
     fn over(&mut self) {
@@ -233,6 +233,11 @@ impl Runner<'_> {
         }
     }
 
+    /// The workers that run this lane, if any do.
+    fn group(&self) -> Option<&Arc<Group>> {
+        self.core.dispatch.group(self.property)
+    }
+
     /// Whether the thread is to do something else for once, after so many more operations.
     fn takes_a_break(&mut self, run: u32) -> bool {
         self.turn += run;
@@ -243,8 +248,8 @@ impl Runner<'_> {
         }
         if self.glanced >= GLANCE {
             self.glanced = 0;
-            let dispatch = &self.core.dispatch;
-            return self.context.worker.is_some_and(|worker| dispatch.is_urgent(self.property, worker));
+            let worker = self.context.worker.zip(self.group());
+            return worker.is_some_and(|(worker, group)| group.is_urgent(worker));
         }
         false
     }

@@ -145,7 +145,7 @@ fn watch(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
         if is_quiet(core, variable)? {
             return Ok(true);
         }
-        if helps && core.dispatch.has_work(Property::Normal) {
+        if helps && core.dispatch.group(Property::Normal).is_some_and(|group| group.has_work()) {
             let mut asked = 0;
             core.dispatch.help(core, &mut || {
                 asked += 1;
