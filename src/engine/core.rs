@@ -204,10 +204,7 @@ impl Core {
             let inherited = if !cancelled && state & FAILED != 0 { self.inherited(block) } else { None };
             let started = self.profiler.time_if(notes & NOTE_PROFILED != 0);
             let always = notes & (NOTE_WAIT | NOTE_DELETE | NOTE_GRAPH) != 0;
-            let skip = cancelled
-                || !always
-                    && (inherited.is_some() && property != Property::NoSkip
-                        || state & SHUTDOWN != 0 && property != Property::DeleteVar);
+            let skip = cancelled || !always && is_skipped(property, inherited.is_some(), state);
             touch(block, ACCESSES_OFFSET, false);
             let storage = Block::closure(block);
             if skip {
@@ -265,7 +262,7 @@ impl Core {
             let stamp = stamp(block);
             (0..(*block).node.count).find_map(|index| {
                 let access = Node::access(block.cast(), index);
-                Slot::of((*access).chain).mark().filter(|failure| failure.concerns(stamp))
+                Slot::of((*access).chain).failure_for(stamp)
             })
         }
     }
@@ -310,8 +307,8 @@ impl Core {
                         continue;
                     }
                     let slot = Slot::of((*access).chain);
-                    if marks && (failure.is_some() || slot.is_marked()) && !mutant("failure-not-marked") {
-                        slot.set_mark(failure.clone());
+                    if marks && !mutant("failure-not-marked") {
+                        slot.leave(failure.as_ref());
                     }
                     if failure.is_none() || !mutant("failed-writes-have-no-version") {
                         slot.step_version();
@@ -410,6 +407,12 @@ impl Finish for Core {
         }
         self.settle(local);
     }
+}
+
+/// Whether an operation is ended without being run: for a failure that it has inherited, or because the process is about to end.
+#[inline]
+pub fn is_skipped(property: Property, inherits: bool, state: u32) -> bool {
+    inherits && property != Property::NoSkip || state & SHUTDOWN != 0 && property != Property::DeleteVar
 }
 
 /// When an operation was pushed, if it is profiled; else 0.

@@ -36,7 +36,7 @@ pub struct Pace {
     learned: f64,
     /// Replays that are to be spread from the start.
     trusted: u32,
-    /// Whether the replay under way was begun alone, and whether it is still run so.
+    /// Whether the replay under way was begun alone, and when; no time if nobody will ask.
     begun_alone: bool,
     began: Option<Instant>,
     /// When the clock was last looked at, and how many segments were left then.

@@ -19,6 +19,7 @@ use crate::operation::completion::{Completion, Finish};
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
+use crate::pool::local::Local;
 use crate::sync::{AtomicU8, Ordering::*};
 use crate::variable::table::Slot;
 use std::cell::{Cell, UnsafeCell};
@@ -145,16 +146,20 @@ unsafe fn run_lane(storage: *mut u8, worker: Option<usize>) {
     // SAFETY: the block was handed out because the lane got something to do, and is handed to one thread.
     let rest = unsafe { work(&graph, lane, worker) };
     if rest == Rest::Idle {
-        // The graph may end here, and its closures are the user's.
-        enter(local);
-        drop_quietly(ManuallyDrop::into_inner(graph));
-        leave(local);
+        let_go(local, ManuallyDrop::into_inner(graph));
     } else {
         // SAFETY: we are still the lane's runner, so its block is ours.
         unsafe { core.dispatch.submit(&core, local, graph.blocks[lane as usize].get(), false) };
     }
     local.count_returned();
     core.quiescence.notify(|| core.is_quiescent());
+}
+
+/// Drops a count of a graph, which may end by that: its closures are the user's.
+fn let_go(local: &Local, graph: Arc<Inner>) {
+    enter(local);
+    drop_quietly(graph);
+    leave(local);
 }
 
 /// Runs a lane for a while.
@@ -258,7 +263,7 @@ impl Inner {
 
     /// The failure that an operation finds on its variables.
     pub fn inherited(&self, node: &Node, stamp: Stamp) -> Option<Arc<Failure>> {
-        self.uses(node).find_map(|(slot, _)| slot.mark().filter(|failure| failure.concerns(stamp)))
+        self.uses(node).find_map(|(slot, _)| slot.failure_for(stamp))
     }
 
     /// Marks what an operation changes, with its own failure or the one that it found; clears other marks.
@@ -270,10 +275,8 @@ impl Inner {
         if self.core.state.load(Relaxed) & FAILED == 0 {
             return;
         }
-        for (slot, _) in self.uses(node).filter(|(_, writes)| *writes) {
-            if (failure.is_some() || slot.is_marked()) && !mutant("failures-in-graphs-not-marked") {
-                slot.set_mark(failure.clone());
-            }
+        for (slot, _) in self.uses(node).filter(|(_, writes)| *writes && !mutant("failures-in-graphs-not-marked")) {
+            slot.leave(failure.as_ref());
         }
     }
 }
@@ -298,10 +301,7 @@ impl Finish for Inner {
         }
         let core = Arc::clone(&self.core);
         let local = core.local();
-        // The graph may end here, and its closures are the user's.
-        enter(local);
-        drop_quietly(self);
-        leave(local);
+        let_go(local, self);
         core.settle(local);
     }
 }

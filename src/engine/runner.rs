@@ -1,6 +1,6 @@
 //! A thread that runs a part of a graph: its operations, one after the other, with their failures and their events.
 
-use super::core::{Core, FAILED, SHUTDOWN};
+use super::core::{is_skipped, Core, FAILED, SHUTDOWN};
 use super::replay::{Body, Inner, Node, Replay, CALLED, ENDED, RETURNED};
 use crate::device::Context;
 use crate::graph::lanes::{Alone, Host};
@@ -89,8 +89,7 @@ impl<'a> Runner<'a> {
         let replay = unsafe { self.replay() };
         let (stamp, pushed) = (replay.stamp, replay.pushed);
         let inherited = if state & FAILED != 0 { graph.inherited(node, stamp) } else { None };
-        let skip = inherited.is_some() && node.property != Property::NoSkip
-            || state & SHUTDOWN != 0 && node.property != Property::DeleteVar;
+        let skip = is_skipped(node.property, inherited.is_some(), state);
         let started = core.profiler.time_if(pushed != 0);
         let context =
             RunContext { inherited: inherited.as_ref().map(|failure| (failure, stamp)), pushed: None, ..self.context };

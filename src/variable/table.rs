@@ -1,7 +1,7 @@
 //! The table of variables: slots that never move, found by index, reused with a new generation.
 
 use super::chain::Chain;
-use crate::error::Failure;
+use crate::error::{Failure, Stamp};
 use crate::mutants::mutate;
 use crate::steps;
 use crate::sync::{lay_out, AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
@@ -83,6 +83,20 @@ impl Slot {
         unsafe {
             Arc::increment_strong_count(mark);
             Some(Arc::from_raw(mark))
+        }
+    }
+
+    /// The failure that keeps what was pushed at `stamp` from running. As [`Slot::mark`].
+    #[inline]
+    pub fn failure_for(&self, stamp: Stamp) -> Option<Arc<Failure>> {
+        self.mark().filter(|failure| failure.concerns(stamp))
+    }
+
+    /// Leaves what a write ends with: its failure, or no mark. Only for the running write.
+    #[inline]
+    pub fn leave(&self, failure: Option<&Arc<Failure>>) {
+        if failure.is_some() || self.is_marked() {
+            self.set_mark(failure.cloned());
         }
     }
 
