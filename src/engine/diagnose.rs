@@ -66,8 +66,21 @@ fn look(core: &Core) -> HashMap<usize, Seen> {
 }
 
 fn title(seen: &Seen) -> String {
-    let name = if seen.name.is_empty() { "(unnamed)" } else { seen.name };
-    format!("'{name}' #{}", seen.sequence)
+    format!("'{}' #{}", shown(seen.name), seen.sequence)
+}
+
+/// A name for people.
+pub fn shown(name: &str) -> &str {
+    if name.is_empty() {
+        "(unnamed)"
+    } else {
+        name
+    }
+}
+
+/// A text as it stands between the quotes of a Graphviz label.
+pub fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 /// A sentence on what is pending: what runs, and what waits behind it; on one variable, or on all.
@@ -110,7 +123,7 @@ pub fn dot(core: &Core) -> String {
     order.sort_by_key(|(_, seen)| seen.sequence);
     let mut text = String::from("digraph seriatim {\n  rankdir=LR;\n  node [shape=box];\n");
     for (_, from) in &order {
-        let label = title(from).replace('\\', "\\\\").replace('"', "\\\"");
+        let label = escaped(&title(from));
         let style = if from.running { ", style=filled" } else { "" };
         let _ = writeln!(text, "  n{} [label=\"{label}\"{style}];", from.sequence);
     }

@@ -1,6 +1,7 @@
 //! Graphs as their users see them: replayed, drawn, dropped.
 
 use super::core::{Core, Lends};
+use super::diagnose::{escaped, shown};
 use super::push::{push, push_enlisted, stopped, Claim, Request};
 use super::replay::Inner;
 use super::variable::Variable;
@@ -157,9 +158,7 @@ impl Graph {
             let _ = writeln!(text, "  subgraph cluster_{lane} {{\n    label=\"lane {lane}\";");
             for segment in &plan.segments[segments.start as usize..segments.end as usize] {
                 for place in segment.operations.clone() {
-                    let name = self.inner.nodes[place as usize].name.as_str();
-                    let name = if name.is_empty() { "(unnamed)" } else { name };
-                    let label = name.replace('\\', "\\\\").replace('"', "\\\"");
+                    let label = escaped(shown(self.inner.nodes[place as usize].name.as_str()));
                     let _ = writeln!(text, "    n{} [label=\"{label}\"];", plan.operations[place as usize]);
                 }
             }

@@ -121,9 +121,7 @@ impl<'a> Runner<'a> {
                 return ended;
             }
         };
-        if pushed != 0 && !node.name.as_str().is_empty() {
-            core.profiler.record(Event::of_part(&context, node.property, pushed, started));
-        }
+        self.profile(node, started, context.worker);
         graph.mark(node, outcome, inherited, stamp);
         true
     }
@@ -219,16 +217,17 @@ impl Runner<'_> {
             let failed = self.core.state.load(Relaxed) & FAILED != 0;
             let inherited = if failed { graph.inherited(node, replay.stamp) } else { None };
             graph.mark(node, outcome, inherited, replay.stamp);
-            if replay.pushed != 0 && !node.name.as_str().is_empty() {
-                let context = RunContext {
-                    name: node.name.as_str(),
-                    context: node.context,
-                    worker,
-                    inherited: None,
-                    ..self.context
-                };
-                self.core.profiler.record(Event::of_part(&context, node.property, replay.pushed, started));
-            }
+            self.profile(node, started, worker);
+        }
+    }
+
+    /// Records an operation that ends now, if the replay is profiled.
+    fn profile(&self, node: &Node, started: u64, worker: Option<usize>) {
+        // SAFETY: called for an operation of a segment that is ours.
+        let pushed = unsafe { self.replay() }.pushed;
+        let name = node.name.as_str();
+        if pushed != 0 && !name.is_empty() {
+            self.core.profiler.record(Event::new(name, node.property, node.context, worker, pushed, started));
         }
     }
 

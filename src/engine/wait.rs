@@ -15,7 +15,7 @@ use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::sync::thread::{self, Thread};
-use crate::sync::{looks, spin_loop, thread_local, AtomicBool, AtomicPtr, Ordering::*, MODELLED};
+use crate::sync::{looks, pause, spin_loop, thread_local, AtomicBool, AtomicPtr, Ordering::*, MODELLED};
 use crate::variable::access::Mode;
 use std::cell::Cell;
 use std::ptr::null_mut;
@@ -169,11 +169,7 @@ fn listen(core: &Arc<Core>, bell: &Arc<Bell>, deadline: Option<Instant>) -> bool
         if bell.is_rung() {
             return true;
         }
-        if look < LOOKS_AWAKE {
-            spin_loop();
-        } else {
-            thread::yield_now();
-        }
+        pause(look, LOOKS_AWAKE);
     }
     while !bell.is_rung() {
         match remaining(deadline) {

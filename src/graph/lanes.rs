@@ -18,7 +18,7 @@
 use super::own::Own;
 use super::plan::{Plan, Segment};
 use crate::mutants::{mutant, mutate};
-use crate::sync::{looks, spin_loop, thread, AtomicU32, Ordering::*};
+use crate::sync::{looks, pause, AtomicU32, Ordering::*};
 use crossbeam_utils::CachePadded;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -440,11 +440,7 @@ impl Lanes {
             if self.left.load(Relaxed) == 0 || look % GLANCES == 0 && !host.may_wait(others()) {
                 return false;
             }
-            if look < LOOKS_AWAKE {
-                spin_loop();
-            } else {
-                thread::yield_now();
-            }
+            pause(look, LOOKS_AWAKE);
         }
         false
     }

@@ -2,7 +2,6 @@
 
 use crate::device::Context;
 use crate::operation::block::Block;
-use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*, MODELLED};
@@ -52,43 +51,29 @@ pub struct Event {
 }
 
 impl Event {
-    /// The event of a part of a graph that ends now. The recorder sets its end.
-    pub fn of_part(run: &RunContext<'_>, property: Property, push: u64, start: u64) -> Event {
+    /// The event of an operation that ends now, and was ready when it started. The recorder sets its end.
+    pub fn new(
+        name: &'static str,
+        property: Property,
+        context: Context,
+        worker: Option<usize>,
+        push: u64,
+        start: u64,
+    ) -> Event {
         let (thread, thread_name) = this_thread();
-        Event {
-            name: run.name,
-            property,
-            context: run.context,
-            worker: run.worker,
-            thread,
-            thread_name,
-            push,
-            ready: start,
-            start,
-            end: start,
-        }
+        Event { name, property, context, worker, thread, thread_name, push, ready: start, start, end: start }
     }
 
-    /// The event of an operation that ends now. The recorder sets its end.
+    /// As [`Event::new`], with the time at which it became ready.
     ///
     /// # Safety
     /// The operation is ours.
     pub unsafe fn of(block: *mut Block, started: u64, worker: Option<usize>) -> Event {
-        let (thread, thread_name) = this_thread();
         // SAFETY: ours.
         unsafe {
-            Event {
-                name: (*block).name,
-                property: (*block).property,
-                context: Context::new((*block).device, u32::from((*block).device_id)),
-                worker,
-                thread,
-                thread_name,
-                push: (*block).push_time,
-                ready: (*block).ready_time,
-                start: started,
-                end: started,
-            }
+            let context = Context::new((*block).device, u32::from((*block).device_id));
+            let event = Event::new((*block).name, (*block).property, context, worker, (*block).push_time, started);
+            Event { ready: (*block).ready_time, ..event }
         }
     }
 }

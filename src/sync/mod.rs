@@ -19,6 +19,16 @@ pub const fn looks(count: u32) -> u32 {
     }
 }
 
+/// What a thread does after look number `look`: spins, or, from `awake` on, yields its core.
+#[inline]
+pub fn pause(look: u32, awake: u32) {
+    if look < awake {
+        spin_loop();
+    } else {
+        thread::yield_now();
+    }
+}
+
 #[cfg(loom)]
 #[path = "loom.rs"]
 mod backend;

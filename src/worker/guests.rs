@@ -11,7 +11,7 @@ use crate::mutants::mutate;
 use crate::sync::thread::Thread;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 use crate::sync::MutexGuard;
-use crate::sync::{fence, looks, spin_loop, thread, AtomicBool, Ordering::*, MODELLED};
+use crate::sync::{fence, looks, pause, thread, AtomicBool, Ordering::*, MODELLED};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -93,11 +93,7 @@ impl Group {
                 self.rest(guest, done);
                 break;
             }
-            if look < LOOKS_AWAKE {
-                spin_loop();
-            } else {
-                thread::yield_now();
-            }
+            pause(look, LOOKS_AWAKE);
         }
         self.idle.fetch_sub(1, Relaxed);
     }
