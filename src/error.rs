@@ -176,7 +176,9 @@ impl Stamp {
     /// For a wait that follows everything: no operation in flight was pushed before it.
     pub const LAST: Stamp = Stamp(1);
 
-    pub fn new(home: u16, sequence: u64) -> Stamp {
+    /// Of an operation that the owner of the home of that number pushed. Past what a stamp has room for homes are none, which compares with nothing.
+    pub fn new(home: u32, sequence: u64) -> Stamp {
+        let home = u16::try_from(home + 1).unwrap_or(0);
         Stamp(u64::from(home) << Stamp::SEQUENCE | sequence & ((1 << Stamp::SEQUENCE) - 1))
     }
 

@@ -55,6 +55,10 @@ struct Found<'a> {
 }
 
 impl Sink for Found<'_> {
+    fn chain(&self, variable: u32) -> *const Chain {
+        &raw const self.program.vars[variable as usize].chain
+    }
+
     fn ready(&mut self, node: *mut Node) {
         self.ready.push(node);
     }
@@ -65,7 +69,7 @@ impl Sink for Found<'_> {
         assert_eq!(before, 0, "the block of operation {op} was spent twice");
         if self.program.detaching {
             // SAFETY: spent just now, and chains live as long as the program.
-            unsafe { chain::detach(node) };
+            unsafe { chain::detach(node, |variable| self.chain(variable)) };
             for (index, (var, _)) in self.program.ops[op].iter().enumerate() {
                 // SAFETY: blocks live as long as the program.
                 let access = unsafe { Node::access(node, index as u32) };
@@ -120,7 +124,7 @@ impl Program {
         let enlisted = unsafe {
             node.write(Node::new(self.ops[op].len() as u32));
             for (index, (var, mode)) in self.ops[op].iter().enumerate() {
-                Node::access(node, index as u32).write(Access::new(&self.vars[*var].chain, node, *mode));
+                Node::access(node, index as u32).write(Access::new(*var as u32, index as u32, *mode));
             }
             chain::enlist(node, &mut found)
         };

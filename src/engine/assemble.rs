@@ -233,9 +233,9 @@ fn lane_block(place: &Place) -> UnsafeCell<Block> {
     // SAFETY: the memory is ours, aligned, and as large as a block of class 0.
     let mut block = unsafe {
         Block::initialise(block.as_mut_ptr(), 0);
+        Block::set_kind(block.as_mut_ptr(), place.property, Context::cpu(0));
         block.assume_init()
     };
-    block.property = place.property;
     block.body = &raw const LANE;
     UnsafeCell::new(block)
 }

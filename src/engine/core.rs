@@ -9,7 +9,6 @@ use super::per_device::PerDevice;
 use super::pooled::Pooled;
 use super::settings::{Kind, Settings};
 use super::waiters::Waiters;
-use crate::device::Context;
 use crate::error::{Error, Failure, Fault, Stamp};
 use crate::lock::Lock;
 use crate::mutants::{mutant, mutate};
@@ -19,13 +18,12 @@ use crate::operation::completion::{Completion, Finish};
 use crate::operation::context::RunContext;
 use crate::operation::members::Shelf;
 use crate::operation::property::Property;
-use crate::pool::home::Home;
 use crate::pool::local::Local;
 use crate::pool::memory::Memory;
 use crate::profile::recorder::{Event, Profiler};
 use crate::sync::{touch, AtomicU32, AtomicUsize, Ordering::*};
-use crate::variable::access::{Mode, Node, Sink, ACCESSES_OFFSET, CANCELLED};
-use crate::variable::chain;
+use crate::variable::access::{Mode, Node, Sink, CANCELLED};
+use crate::variable::chain::{self, Chain};
 use crate::variable::table::Slot;
 use crate::worker::group::Group;
 use crate::worker::Host;
@@ -98,6 +96,12 @@ impl<'a> Found<'a> {
 }
 
 impl Sink for Found<'_> {
+    #[inline]
+    fn chain(&self, variable: u32) -> *const Chain {
+        // SAFETY: every access of this engine names a variable that its push has resolved.
+        unsafe { &raw const self.local.memory.table.at(variable).chain }
+    }
+
     #[inline]
     fn ready(&mut self, node: *mut Node) {
         let block: *mut Block = node.cast();
@@ -197,7 +201,7 @@ impl Core {
             Block::enter(block, RUNNING);
             let state = self.state.load(Relaxed);
             let notes = (*block).notes;
-            let property = (*block).property;
+            let property = Block::property(block);
             // Relaxed: the grants that made the operation ready were acquired, and the flag was set before them.
             let cancelled = (*block).node.wait.load(Relaxed) & CANCELLED != 0;
             // A cancelled operation has no claim on its variables, and may not look at their marks.
@@ -205,7 +209,7 @@ impl Core {
             let started = self.profiler.time_if(notes & NOTE_PROFILED != 0);
             let always = notes & (NOTE_WAIT | NOTE_DELETE | NOTE_GRAPH) != 0;
             let skip = cancelled || !always && is_skipped(property, inherited.is_some(), state);
-            touch(block, ACCESSES_OFFSET, false);
+            Block::touch(block, false);
             let storage = Block::closure(block);
             if skip {
                 // The closure's destructor is user code as well.
@@ -216,8 +220,8 @@ impl Core {
                 return;
             }
             let run = RunContext {
-                context: Context::new((*block).device, u32::from((*block).device_id)),
-                name: (*block).name,
+                context: Block::context(block),
+                name: Block::name(block),
                 worker,
                 nested_threads: self.settings.nested_threads,
                 inherited: inherited.as_ref().map(|failure| (failure, stamp(block))),
@@ -235,7 +239,7 @@ impl Core {
                 }
                 Run::Async(call) => {
                     Block::keep_start(block, started, worker);
-                    let (name, sequence) = ((*block).name, (*block).sequence);
+                    let (name, sequence) = (Block::name(block), (*block).sequence);
                     let engine: Arc<dyn Finish> = Arc::<Core>::clone(self);
                     mutate!("called-closures-not-counted": (), local.count_called());
                     let outcome = call(storage, &run, Completion::new(engine, block));
@@ -255,14 +259,24 @@ impl Core {
         }
     }
 
+    /// The slot of a variable that an access names.
+    ///
+    /// # Safety
+    /// The access is of an operation of this engine.
+    #[inline]
+    unsafe fn slot(&self, variable: u32) -> &Slot {
+        // SAFETY: its push has resolved the variable.
+        unsafe { self.memory.table.at(variable) }
+    }
+
     /// The failure that an operation finds on its variables: the first in the order of the variables.
     unsafe fn inherited(&self, block: *mut Block) -> Option<Arc<Failure>> {
-        // SAFETY: the operation runs, so its accesses are alive and its marks hold still. Homes live as long as the memory.
+        // SAFETY: the operation runs, so its accesses are alive and its marks hold still.
         unsafe {
             let stamp = stamp(block);
             (0..(*block).node.count).find_map(|index| {
                 let access = Node::access(block.cast(), index);
-                Slot::of((*access).chain).failure_for(stamp)
+                self.slot((*access).variable).failure_for(stamp)
             })
         }
     }
@@ -295,7 +309,7 @@ impl Core {
         unsafe {
             let failure = match outcome {
                 Ok(()) => inherited,
-                Err(fault) => Some(self.record(fault, (*block).name, (*block).sequence)),
+                Err(fault) => Some(self.record(fault, Block::name(block), (*block).sequence)),
             };
             let count = (*block).node.count;
             let notes = (*block).notes;
@@ -303,10 +317,10 @@ impl Core {
                 let marks = self.state.load(Relaxed) & FAILED != 0;
                 for index in 0..count {
                     let access = Node::access(block.cast(), index);
-                    if (*access).mode == Mode::Read {
+                    if (*access).mode() == Mode::Read {
                         continue;
                     }
-                    let slot = Slot::of((*access).chain);
+                    let slot = self.slot((*access).variable);
                     if marks && !mutant("failure-not-marked") {
                         slot.leave(failure.as_ref());
                     }
@@ -321,7 +335,7 @@ impl Core {
             Block::enter(block, FREE);
             let mut found = Found::new(local);
             if notes & NOTE_DELETE != 0 {
-                let slot = Slot::of((*Node::access(block.cast(), 0)).chain);
+                let slot = self.slot((*Node::access(block.cast(), 0)).variable);
                 slot.chain.close(block.cast(), &mut found);
                 self.memory.table.retire(slot);
             } else if count == 0 {
@@ -352,7 +366,7 @@ impl Core {
                 let next = (*first).link;
                 let notes = (*first).notes;
                 if notes & NOTE_PROFILED != 0 {
-                    (*first).ready_time = self.profiler.now();
+                    (*Block::times(first)).ready = self.profiler.now();
                 }
                 if notes & NOTE_WAIT != 0 {
                     self.execute(local, first, None);
@@ -420,7 +434,7 @@ unsafe fn pushed_at(block: *mut Block) -> u64 {
     // SAFETY: the operation is ours.
     unsafe {
         if (*block).notes & NOTE_PROFILED != 0 {
-            (*block).push_time
+            (*Block::times(block)).push
         } else {
             0
         }
@@ -429,6 +443,6 @@ unsafe fn pushed_at(block: *mut Block) -> u64 {
 
 /// When and where an operation was pushed.
 unsafe fn stamp(block: *mut Block) -> Stamp {
-    // SAFETY: the operation is ours, and its home lives as long as the memory.
-    unsafe { Stamp::new((*(*block).home.cast::<Home>()).number, (*block).sequence) }
+    // SAFETY: the operation is ours.
+    unsafe { Stamp::new(Block::home(block), (*block).sequence) }
 }

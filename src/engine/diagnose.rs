@@ -7,9 +7,8 @@ use super::core::Core;
 use super::variable::Variable;
 use crate::operation::block::{Block, NOTE_WAIT, PENDING, RUNNING};
 use crate::sync::{fence, Ordering::*};
-use crate::variable::access::{Mode, Node};
+use crate::variable::access::{Access, Mode, Node};
 use crate::variable::state::State;
-use crate::variable::table::Slot;
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -40,14 +39,14 @@ fn look(core: &Core) -> HashMap<usize, Seen> {
             let uses = (0..(*node).count).map(|index| {
                 let access = Node::access(node, index);
                 let next = State((*access).state.load(Acquire)).next();
-                let next_node = if next.is_null() { std::ptr::null_mut() } else { (*next).node };
-                (Slot::of((*access).chain).chain.tag.index(), (*access).mode, next_node.addr())
+                let next_node = if next.is_null() { std::ptr::null_mut() } else { Access::node(next) };
+                ((*access).variable, (*access).mode(), next_node.addr())
             });
             let block: *mut Block = block;
             seen.insert(
                 block.addr(),
                 Seen {
-                    name: (*block).name,
+                    name: Block::name(block),
                     sequence: (*block).sequence,
                     running: lifecycle == RUNNING,
                     uses: uses.collect(),
@@ -56,7 +55,7 @@ fn look(core: &Core) -> HashMap<usize, Seen> {
         }
     }
     // What runs inside a push has no block. Nobody is linked behind it but behind the access that it borrows.
-    for running in core.memory.homes().filter_map(|home| home.running.look()) {
+    for running in core.memory.homes.iter().filter_map(|home| home.running.look()) {
         let mode = |reads| if reads { Mode::Read } else { Mode::Write };
         let uses = running.uses.iter().map(|(index, reads)| (*index, mode(*reads), 0)).collect();
         let key = usize::try_from(running.sequence).unwrap_or(usize::MAX) << 1 | 1; // No block has an odd address.

@@ -36,7 +36,7 @@ pub trait Dispatch: Send + Sync {
     unsafe fn lay_out(&self, core: &Arc<Core>, local: &Local, block: *mut Block, place: usize) {
         // SAFETY: passed on; the property is read while the operation is ours.
         unsafe {
-            match self.group((*block).property) {
+            match self.group(Block::property(block)) {
                 Some(group) => group.lay_out(block, place),
                 None => self.submit(core, local, block, false),
             }

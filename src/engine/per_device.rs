@@ -55,11 +55,8 @@ impl Dispatch for PerDevice {
     unsafe fn submit(&self, _: &Arc<Core>, _: &Local, block: *mut Block, _: bool) {
         // SAFETY: the operation is ours until it is submitted.
         unsafe {
-            let preferred = match (*block).device_id {
-                0 => None,
-                id => Some(usize::from(id) - 1),
-            };
-            self.runs((*block).property).submit(block, preferred);
+            let preferred = (Block::context(block).id() as usize).checked_sub(1);
+            self.runs(Block::property(block)).submit(block, preferred);
         }
     }
 

@@ -52,7 +52,7 @@ impl Dispatch for Pooled {
 
     unsafe fn submit(&self, _: &Arc<Core>, _: &Local, block: *mut Block, _: bool) {
         // SAFETY: passed on; the property is read while the operation is ours.
-        unsafe { self.runs((*block).property).submit(block, None) }
+        unsafe { self.runs(Block::property(block)).submit(block, None) }
     }
 
     fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool {

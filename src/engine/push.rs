@@ -10,12 +10,12 @@ use crate::device::{self, Context};
 use crate::error::{Error, ErrorKind};
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::*;
-use crate::operation::closure::{self, is_inline, Run, Vtable};
+use crate::operation::closure::{self, is_inline, stored_size, Run, Vtable};
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::pool::local::Local;
-use crate::sync::{thread, touch, Ordering::*};
-use crate::variable::access::{Access, Mode, Node, ACCESSES_OFFSET};
+use crate::sync::{thread, Ordering::*};
+use crate::variable::access::{Access, Mode, Node};
 use crate::variable::chain::{self, Enlisted};
 use crate::variable::table::Slot;
 use std::mem::ManuallyDrop;
@@ -230,7 +230,7 @@ unsafe fn start(core: &Arc<Core>, local: &Local, block: *mut Block, request: Req
     // SAFETY: ready and ours.
     unsafe {
         if (*block).notes & NOTE_PROFILED != 0 {
-            (*block).ready_time = (*block).push_time;
+            (*Block::times(block)).ready = (*Block::times(block)).push;
         }
         let short = (*block).notes & NOTE_SHORT != 0;
         let inline = (short || request.property.runs_on_pusher()) && local.depth.get() < NESTED;
@@ -284,29 +284,26 @@ fn enlist<F: Send + 'static>(
     // SAFETY: nothing was read from a tail yet. The block is ours until it is enlisted; the class has room for the accesses; the
     // claims were resolved above, sorted and without repeats.
     unsafe {
-        let block = local.allocate(class_for(claims.len()));
-        touch(block, ACCESSES_OFFSET + claims.len() * std::mem::size_of::<Access>(), true);
+        let profiled = state & PROFILING != 0 && !request.name.as_str().is_empty();
+        let block = local.allocate(class_for(claims.len(), const { stored_size::<F>() }, profiled));
         let node: *mut Node = block.cast();
         node.write(Node::new(claims.len() as u32));
-        (*block).property = request.property;
+        Block::set_kind(block, request.property, request.context); // `device::resolve` has checked the range
+        Block::set_name(block, request.name);
         (*block).notes = request.notes;
         (*block).priority = request.priority;
-        (*block).device = request.context.device();
-        (*block).device_id = request.context.id() as u16; // `resolve` has checked the range
-        (*block).name = request.name.as_str();
         (*block).body = body;
         (*block).sequence = local.next_sequence();
-        if state & PROFILING != 0 && !request.name.as_str().is_empty() {
+        if profiled {
             (*block).notes |= NOTE_PROFILED;
-            (*block).push_time = core.profiler.now();
+            Block::times(block).write(Times { push: core.profiler.now(), ready: 0 });
         }
+        Block::touch(block, true);
         if let Some(closure) = closure.take() {
             closure::store(Block::closure(block), closure);
         }
         for (index, claim) in claims.iter().enumerate() {
-            let slot = core.memory.table.get(claim.variable.index).expect("resolved above");
-            // With the whole slot's provenance: `Slot::of` goes back from the chain to it.
-            let access = Access::new(std::ptr::from_ref(slot).cast(), node, claim.mode);
+            let access = Access::new(claim.variable.index, index as u32, claim.mode);
             Node::access(node, index as u32).write(access);
         }
         Block::enter(block, PENDING);

@@ -1,21 +1,23 @@
-//! The operation block: everything about one pushed operation, in two to four cache lines.
+//! The operation block: everything about one pushed operation, in two cache lines if it is a usual one.
 //!
-//! Blocks come from pools ([`crate::pool`]) in size classes: 256 bytes for up to three accesses, twice as much for each
-//! class after that. The header and a small closure are at the front, the accesses behind.
+//! Blocks come from pools ([`crate::pool`]) in size classes: 128 bytes, and twice as much for each class after that. The header is the first
+//! line. Behind it come the accesses, the times of an operation that is profiled, and the closure: in 128 bytes three accesses and a closure of
+//! 16 bytes, or one and a closure of 48.
 
 use super::closure::Vtable;
+use super::name::Name;
 use super::property::Property;
-use crate::device::Device;
+use crate::device::{Context, Device, DEVICES};
 use crate::line::{fetch_to_write, LINE};
-use crate::sync::{AtomicU8, Ordering, MODELLED};
+use crate::sync::{touch, AtomicU8, Ordering, MODELLED};
 use crate::variable::access::{Access, Node, ACCESSES_OFFSET};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 /// Closures up to this many bytes are stored in the block.
 pub const INLINE_CLOSURE: usize = 64;
-/// Accesses of a block of class 0.
-pub const INLINE_ACCESSES: usize = 3;
+/// Closures that are aligned to more than this are not.
+pub const CLOSURE_ALIGN: usize = 16;
 
 /// The block is in a pool or being filled.
 pub const FREE: u8 = 0;
@@ -43,73 +45,84 @@ pub const NOTE_BEYOND: u8 = 1 << 7;
 /// Bits of a block's `link` that hold the start of an asynchronous operation, in nanoseconds: three days. The worker's number is above.
 const START_BITS: u32 = 48;
 
+/// Bits of a block's `origin` that hold its class. The home is above.
+const CLASS_BITS: u32 = 5;
+/// Bits of the node's room that hold the property and the device. The device's number is above.
+const PROPERTY_BITS: u32 = 3;
+const DEVICE_BITS: u32 = 2;
+
 /// An operation block. Read through raw pointers: see [`crate::variable::chain`].
 #[repr(C, align(128))]
 pub struct Block {
-    /// What the variable protocol uses.
+    /// What the variable protocol uses. In the room that it leaves: property and context.
     pub node: Node,
     /// `FREE`, `PENDING` or `RUNNING`: for diagnosis only.
     pub lifecycle: AtomicU8,
-    /// The size class of the block, fixed when it is allocated.
-    pub class: u8,
-    pub property: Property,
     pub notes: u8,
+    /// The length of the name.
+    name_length: u16,
     pub priority: i32,
-    pub device: Device,
-    pub device_id: u16,
-    pub name: &'static str,
-    /// How to run and to drop the closure.
+    /// The size class, and the number of the home. While free and the first of a magazine, the number of its blocks.
+    origin: u32,
+    name: *const u8,
+    /// How to run and to drop the closure. While free: see [`crate::pool::magazine`].
     pub body: *const Vtable,
     /// The next block of whatever list this one is in: ready, inbox, free.
     pub link: *mut Block,
-    /// The home pool; while free, the next magazine of the pool's stacks.
-    pub home: *mut (),
     /// Push order.
     pub sequence: u64,
-    /// When it was pushed and when it became ready, in nanoseconds of the engine's clock, if profiled. While free and the first of a
-    /// magazine, the last block of the magazine and the number of its blocks.
-    pub push_time: u64,
-    pub ready_time: u64,
-    closure: Closure,
-    accesses: Accesses,
+    payload: Payload,
 }
 
-#[repr(C, align(32))]
-struct Closure(MaybeUninit<[u8; INLINE_CLOSURE]>);
-
-#[cfg_attr(not(any(loom, shuttle)), repr(C, align(32)))]
+/// Accesses, times, closure.
+#[cfg_attr(not(any(loom, shuttle)), repr(C, align(16)))]
 #[cfg_attr(any(loom, shuttle), repr(C, align(2048)))]
-struct Accesses(MaybeUninit<[Access; INLINE_ACCESSES]>);
+struct Payload(MaybeUninit<[u8; if MODELLED { 2048 } else { 64 }]>);
+
+/// When an operation was pushed and when it became ready, in nanoseconds of the engine's clock.
+#[derive(Clone, Copy)]
+pub struct Times {
+    pub push: u64,
+    pub ready: u64,
+}
 
 const _: () = assert!(std::mem::offset_of!(Block, node) == 0);
-const _: () = assert!(std::mem::offset_of!(Block, accesses) == ACCESSES_OFFSET);
+const _: () = assert!(std::mem::offset_of!(Block, payload) == ACCESSES_OFFSET);
+const _: () = assert!(std::mem::size_of::<Access>() % CLOSURE_ALIGN == 0 && ACCESSES_OFFSET % CLOSURE_ALIGN == 0);
+const _: () = assert!(std::mem::size_of::<Times>() % CLOSURE_ALIGN == 0);
+const _: () = assert!(Property::ALL.len() <= 1 << PROPERTY_BITS && DEVICES <= 1 << (16 - PROPERTY_BITS - DEVICE_BITS));
 #[cfg(not(any(loom, shuttle)))]
-const _: () = assert!(std::mem::size_of::<Block>() == 256);
+const _: () = assert!(std::mem::size_of::<Block>() == 128);
 
-/// The bytes in front of the closure.
-pub const HEADER: usize = std::mem::offset_of!(Block, closure);
-
-/// The number of size classes: 256 bytes to 512 MiB.
+/// The number of size classes: 128 bytes to 256 MiB.
 pub const CLASSES: usize = if MODELLED { 2 } else { 22 };
+const _: () = assert!(CLASSES <= 1 << CLASS_BITS);
+
+/// The most homes, by the room that a block has for their number: more than systems have threads.
+pub const MOST_HOMES: u32 = 1 << (32 - CLASS_BITS);
 
 /// The most accesses that an operation can have: 16 million.
-pub const MOST_ACCESSES: usize = capacity(CLASSES as u8 - 1);
+pub const MOST_ACCESSES: usize =
+    (size(CLASSES as u8 - 1) - ACCESSES_OFFSET - std::mem::size_of::<Times>() - INLINE_CLOSURE)
+        / std::mem::size_of::<Access>();
 
 /// The size in bytes of a block of `class`.
 pub const fn size(class: u8) -> usize {
     std::mem::size_of::<Block>() << class
 }
 
-/// The accesses that a block of `class` holds.
-const fn capacity(class: u8) -> usize {
-    (size(class) - ACCESSES_OFFSET) / std::mem::size_of::<Access>()
+/// Where the times of an operation with so many accesses are, or, if it has none, the closure.
+const fn behind(accesses: usize) -> usize {
+    ACCESSES_OFFSET + accesses * std::mem::size_of::<Access>()
 }
 
-/// The smallest class whose blocks hold `accesses` accesses, which are at most [`MOST_ACCESSES`].
+/// The smallest class whose blocks hold `accesses` accesses, which are at most [`MOST_ACCESSES`], a closure of so many bytes, and times if need be.
 #[inline]
-pub fn class_for(accesses: usize) -> u8 {
+pub fn class_for(accesses: usize, closure: usize, timed: bool) -> u8 {
+    let times = if timed { std::mem::size_of::<Times>() } else { 0 };
+    let needed = behind(accesses) + times + closure;
     let mut class = 0;
-    while capacity(class) < accesses {
+    while size(class) < needed {
         class += 1;
     }
     class
@@ -121,51 +134,174 @@ impl Block {
     /// # Safety
     /// `this` is exclusively ours, aligned as `Block`, and `size(class)` bytes long.
     pub unsafe fn initialise(this: *mut Block, class: u8) {
-        // SAFETY: exclusive and large enough by the contract. The closure and the accesses stay uninitialised.
+        // SAFETY: exclusive and large enough by the contract. The payload stays uninitialised.
         unsafe {
             this.write(Block {
                 node: Node::new(0),
                 lifecycle: AtomicU8::new(FREE),
-                class,
-                property: Property::Normal,
                 notes: 0,
+                name_length: 0,
                 priority: 0,
-                device: Device::Cpu,
-                device_id: 0,
-                name: "",
+                origin: u32::from(class),
+                name: std::ptr::NonNull::dangling().as_ptr(),
                 body: std::ptr::null(),
                 link: null_mut(),
-                home: null_mut(),
                 sequence: 0,
-                push_time: 0,
-                ready_time: 0,
-                closure: Closure(MaybeUninit::uninit()),
-                accesses: Accesses(MaybeUninit::uninit()),
+                payload: Payload(MaybeUninit::uninit()),
             });
         }
+    }
+
+    /// The block's size class.
+    ///
+    /// # Safety
+    /// `this` points to a block of ours that is not packed into a magazine.
+    #[inline]
+    pub unsafe fn class(this: *mut Block) -> u8 {
+        // SAFETY: ours.
+        unsafe { ((*this).origin & ((1 << CLASS_BITS) - 1)) as u8 }
+    }
+
+    /// The number of the home that the block returns to.
+    ///
+    /// # Safety
+    /// As [`Block::class`].
+    #[inline]
+    pub unsafe fn home(this: *mut Block) -> u32 {
+        // SAFETY: ours.
+        unsafe { (*this).origin >> CLASS_BITS }
+    }
+
+    /// Notes both. `home` is below [`MOST_HOMES`].
+    ///
+    /// # Safety
+    /// `this` points to a block of ours, of that class.
+    #[inline]
+    pub unsafe fn set_origin(this: *mut Block, home: u32, class: u8) {
+        // SAFETY: ours.
+        unsafe { (*this).origin = home << CLASS_BITS | u32::from(class) }
+    }
+
+    /// For the first block of a magazine: the number of its blocks, in place of the origin.
+    ///
+    /// # Safety
+    /// `this` points to a free block of ours.
+    #[inline]
+    pub unsafe fn set_number(this: *mut Block, blocks: u32) {
+        // SAFETY: ours.
+        unsafe { (*this).origin = blocks }
+    }
+
+    /// What [`Block::set_number`] noted.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub unsafe fn number(this: *mut Block) -> u32 {
+        // SAFETY: ours.
+        unsafe { (*this).origin }
+    }
+
+    /// What kind of work it is.
+    ///
+    /// # Safety
+    /// `this` points to an operation.
+    #[inline]
+    pub unsafe fn property(this: *mut Block) -> Property {
+        // SAFETY: an operation: it was written.
+        let kind = unsafe { (*this).node.room };
+        Property::ALL[usize::from(kind) % Property::ALL.len()]
+    }
+
+    /// Where it runs.
+    ///
+    /// # Safety
+    /// `this` points to an operation.
+    #[inline]
+    pub unsafe fn context(this: *mut Block) -> Context {
+        // SAFETY: an operation: it was written.
+        let kind = unsafe { (*this).node.room } >> PROPERTY_BITS;
+        let device = match kind & ((1 << DEVICE_BITS) - 1) {
+            0 => Device::Cpu,
+            1 => Device::CpuPinned,
+            _ => Device::Gpu,
+        };
+        Context::new(device, u32::from(kind >> DEVICE_BITS))
+    }
+
+    /// Notes both. The number of the device is below [`DEVICES`].
+    ///
+    /// # Safety
+    /// `this` points to a block of ours.
+    #[inline]
+    pub unsafe fn set_kind(this: *mut Block, property: Property, context: Context) {
+        let device = (context.id() as u16) << DEVICE_BITS | context.device() as u16;
+        // SAFETY: ours.
+        unsafe { (*this).node.room = device << PROPERTY_BITS | property as u16 };
+    }
+
+    /// The operation's name.
+    ///
+    /// # Safety
+    /// `this` points to a block of ours.
+    #[inline]
+    pub unsafe fn name(this: *mut Block) -> &'static str {
+        // SAFETY: both are of one `set_name` (or of `initialise`, and empty); names are static.
+        unsafe {
+            let text = std::slice::from_raw_parts((*this).name, usize::from((*this).name_length));
+            std::str::from_utf8_unchecked(text)
+        }
+    }
+
+    /// Notes the name.
+    ///
+    /// # Safety
+    /// `this` points to a block of ours.
+    #[inline]
+    pub unsafe fn set_name(this: *mut Block, name: Name) {
+        let (text, length) = name.parts();
+        // SAFETY: ours.
+        unsafe { ((*this).name, (*this).name_length) = (text, length) }
+    }
+
+    /// Where the times of a profiled operation are.
+    ///
+    /// # Safety
+    /// `this` points to an operation with [`NOTE_PROFILED`], whose block was made for that.
+    pub unsafe fn times(this: *mut Block) -> *mut Times {
+        // SAFETY: a place inside the block; no reference is made.
+        unsafe { this.cast::<u8>().add(behind((*this).node.count as usize)).cast() }
     }
 
     /// Where the closure is stored.
     ///
     /// # Safety
-    /// `this` points to a block.
+    /// `this` points to an operation: the count of its accesses and its notes are written.
     #[inline]
     pub unsafe fn closure(this: *mut Block) -> *mut u8 {
         // SAFETY: a place inside the block; no reference is made.
-        unsafe { (&raw mut (*this).closure).cast() }
+        unsafe {
+            let times = if (*this).notes & NOTE_PROFILED != 0 { std::mem::size_of::<Times>() } else { 0 };
+            this.cast::<u8>().add(behind((*this).node.count as usize) + times)
+        }
     }
 
-    /// Asks for the lines that running the operation writes: its counters, its closure and its first access.
+    /// Tells a simulated machine that all of an operation is used, up to the closure's first bytes.
+    ///
+    /// # Safety
+    /// As [`Block::closure`].
     #[inline]
-    pub fn expect(this: *mut Block) {
-        fetch_to_write(this);
-        fetch_to_write(this.cast::<u8>().wrapping_add(ACCESSES_OFFSET));
+    #[cfg_attr(seriatim_simulation, track_caller)]
+    pub unsafe fn touch(this: *mut Block, writes: bool) {
+        // SAFETY: by the contract.
+        unsafe { touch(this, behind((*this).node.count as usize) + CLOSURE_ALIGN, writes) }
     }
 
-    /// Asks for the lines that a push writes.
+    /// Asks for the lines that running the operation writes, and that a push does: the header with its counters, the first accesses and the closure.
     #[inline]
-    pub fn expect_push(this: *mut Block) {
-        (0..3).for_each(|line| fetch_to_write(this.cast::<u8>().wrapping_add(line * LINE)));
+    pub fn expect(this: *mut Block, class: u8) {
+        let lines = if class == 0 { 2 } else { 3 };
+        (0..lines).for_each(|line| fetch_to_write(this.cast::<u8>().wrapping_add(line * LINE)));
     }
 
     /// Notes the stage of the operation's life, for whoever draws the pending graph.

@@ -1,6 +1,6 @@
 //! Closure storage: small closures inside the operation block, larger ones in a box; and the calls that run or drop them.
 
-use super::block::INLINE_CLOSURE;
+use super::block::{CLOSURE_ALIGN, INLINE_CLOSURE};
 use super::completion::{call, Completion};
 use super::context::RunContext;
 use crate::error::Fault;
@@ -68,13 +68,22 @@ pub enum Run {
 
 /// Whether closures of type `F` are stored inside the block.
 pub const fn is_inline<F>() -> bool {
-    size_of::<F>() <= INLINE_CLOSURE && align_of::<F>() <= 32
+    size_of::<F>() <= INLINE_CLOSURE && align_of::<F>() <= CLOSURE_ALIGN
+}
+
+/// What [`store`] needs for a closure of type `F`, in bytes.
+pub const fn stored_size<F>() -> usize {
+    if is_inline::<F>() {
+        size_of::<F>()
+    } else {
+        size_of::<Box<F>>()
+    }
 }
 
 /// Stores a closure.
 ///
 /// # Safety
-/// `storage` is an operation block's closure storage, and empty.
+/// `storage` is an operation block's closure storage, of at least [`stored_size`] bytes, and empty.
 #[inline]
 pub unsafe fn store<F: Send + 'static>(storage: *mut u8, closure: F) {
     // SAFETY: `is_inline` has checked size and alignment; a box is one pointer.

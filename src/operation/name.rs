@@ -13,7 +13,8 @@ pub static NAMES: Mutex<Names> = Mutex::new(None);
 /// The name of an operation: cheap to copy, and never freed.
 ///
 /// Made from a string literal at no cost. Made from a `String` it is interned: the first use of each text takes a lock
-/// and keeps the text for the life of the process, so make such names ahead of time and not for every push.
+/// and keeps the text for the life of the process, so make such names ahead of time and not for every push. Of a text of more than
+/// 65,535 bytes operations that wait for their turn remember the beginning.
 ///
 /// ```
 /// use seriatim::Name;
@@ -34,6 +35,19 @@ impl Name {
     pub fn as_str(self) -> &'static str {
         self.0
     }
+
+    /// Where the text is, and how long: of a very long one its beginning.
+    #[inline]
+    pub(crate) fn parts(self) -> (*const u8, u16) {
+        (self.0.as_ptr(), u16::try_from(self.0.len()).unwrap_or_else(|_| shortened(self.0)))
+    }
+}
+
+/// As much of a text as has a length of 16 bits and ends with a whole character.
+#[cold]
+fn shortened(text: &str) -> u16 {
+    let fits = (0..=u16::MAX).rev().find(|length| text.is_char_boundary(usize::from(*length)));
+    fits.unwrap_or(0)
 }
 
 impl From<&'static str> for Name {

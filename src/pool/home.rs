@@ -35,8 +35,8 @@ pub struct Home {
     private: UnsafeCell<[Shelf; CLASSES]>,
     /// Whether a live thread owns the home. Another may adopt it after the owner's end.
     occupied: AtomicBool,
-    /// Tells homes of one engine apart, in the stamps of failures.
-    pub number: u16,
+    /// Tells homes of one engine apart.
+    pub number: u32,
     /// Whether the owner counts among those who look at tails.
     pub looks_at_tails: Cell<bool>,
     /// Operations pushed and completed by the owners of this home. Only the owner stores; `wait_for_all` sums.
@@ -78,7 +78,7 @@ struct Shelf {
 const _: () = assert!(CLASSES <= u32::BITS as usize, "a bit for each class");
 
 impl Home {
-    pub fn new(number: u16) -> Home {
+    pub fn new(number: u32) -> Home {
         Home {
             number,
             incoming: std::array::from_fn(|_| CachePadded::new(Stack::new())),
@@ -119,7 +119,10 @@ impl Home {
         // SAFETY: the owner alone touches the private part, and no reference to it outlives this call.
         let shelf = unsafe { self.shelf(class) };
         match shelf.stock.pop() {
-            Some(block) => block,
+            Some(block) => {
+                shelf.stock.expect(class);
+                block
+            }
             // SAFETY: passed on.
             None => unsafe { self.refill(class, memory, handle) },
         }
@@ -133,7 +136,7 @@ impl Home {
     pub unsafe fn keep(&self, block: *mut Block) {
         // SAFETY: as above.
         unsafe {
-            let shelf = self.shelf((*block).class);
+            let shelf = self.shelf(Block::class(block));
             shelf.limbo.push(block);
             if shelf.limbo.len() >= shelf.full {
                 self.put_up(shelf);
@@ -223,7 +226,7 @@ impl Home {
                 for _ in 0..deferrals {
                     let Some(magazine) = shelf.spent.pop() else { break };
                     // SAFETY: the blocks are spent; detached, no tail leads to them.
-                    unsafe { self.defer(class, magazine, handle) };
+                    unsafe { self.defer(class, magazine, memory, handle) };
                 }
             }
         }
@@ -260,10 +263,12 @@ impl Home {
     }
 
     /// Sends spent blocks to the safe stack once nobody can look at them any more.
-    unsafe fn defer(&self, class: u8, spent: Magazine, handle: &<Epoch as Reclaim>::Handle) {
+    unsafe fn defer(&self, class: u8, spent: Magazine, memory: &Memory, handle: &<Epoch as Reclaim>::Handle) {
         steps::count(spent.len());
-        // SAFETY: the blocks are spent.
-        spent.for_each(|block| unsafe { chain::detach(block.cast()) });
+        // SAFETY: the blocks are spent, and their variables of this memory's table.
+        spent.for_each(|block| unsafe {
+            chain::detach(block.cast(), |variable| &raw const memory.table.at(variable).chain)
+        });
         if mutant("reclaimed-without-the-epoch") {
             self.safe[usize::from(class)].push(spent);
             return;

@@ -34,7 +34,8 @@ pub struct Local {
 }
 
 struct Outgoing {
-    home: *const Home,
+    /// The number of the home.
+    home: u32,
     class: u8,
     /// The most blocks of this class to collect.
     most: usize,
@@ -101,7 +102,7 @@ impl Local {
         Local {
             home: memory.settle(),
             handle: UnsafeCell::new(memory.register()),
-            outgoing: UnsafeCell::new(Outgoing { home: null(), class: 0, most: 0, magazine: Magazine::new() }),
+            outgoing: UnsafeCell::new(Outgoing { home: 0, class: 0, most: 0, magazine: Magazine::new() }),
             depth: Cell::new(0),
             first: Cell::new(std::ptr::null_mut()),
             last: Cell::new(std::ptr::null_mut()),
@@ -169,7 +170,7 @@ impl Local {
         // SAFETY: the home is ours; the rest is the caller's word.
         unsafe {
             let block = home.allocate(class, &self.memory, self.handle());
-            (*block).home = self.home.cast_mut().cast();
+            Block::set_origin(block, home.number, class);
             block
         }
     }
@@ -182,7 +183,7 @@ impl Local {
     pub unsafe fn retire(&self, block: *mut Block) {
         // SAFETY: spent, so only helpers may still look at it, and they do not look at these fields.
         unsafe {
-            if mutate!("blocks-kept-by-whoever-frees-them": true, (*block).home.cast_const().cast() == self.home) {
+            if mutate!("blocks-kept-by-whoever-frees-them": true, Block::home(block) == self.home().number) {
                 self.home().keep(block);
             } else {
                 self.send_home(block);
@@ -194,11 +195,11 @@ impl Local {
     unsafe fn send_home(&self, block: *mut Block) {
         // SAFETY: the cell is this thread's, and nothing below calls back into it.
         unsafe {
-            let home = (*block).home.cast_const().cast::<Home>();
-            let class = (*block).class;
+            let home = Block::home(block);
+            let class = Block::class(block);
             let outgoing = &mut *self.outgoing.get();
             if outgoing.home != home || outgoing.class != class || outgoing.magazine.len() >= outgoing.most {
-                outgoing.send();
+                outgoing.send(&self.memory);
                 outgoing.home = home;
                 outgoing.class = class;
                 outgoing.most = SEND.min(magazine::size(class));
@@ -222,7 +223,7 @@ impl Local {
         // SAFETY: the cell is this thread's.
         unsafe {
             if !(*self.outgoing.get()).magazine.is_empty() {
-                (*self.outgoing.get()).send();
+                (*self.outgoing.get()).send(&self.memory);
             }
             // The caller has ended operations: it is not in the middle of looking at tails. What it has borrowed is not spent.
             if self.home().is_untidy() {
@@ -274,11 +275,12 @@ fn step(counter: &AtomicU64) {
 }
 
 impl Outgoing {
-    fn send(&mut self) {
-        let magazine = std::mem::replace(&mut self.magazine, Magazine::new());
-        if !magazine.is_empty() {
-            // SAFETY: homes live as long as the memory.
-            unsafe { (*self.home).accept(self.class, magazine) };
+    fn send(&mut self, memory: &Memory) {
+        if self.magazine.is_empty() {
+            return;
+        }
+        if let Some(home) = memory.homes.get(self.home) {
+            home.accept(self.class, std::mem::replace(&mut self.magazine, Magazine::new()));
         }
     }
 }

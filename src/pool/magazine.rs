@@ -1,6 +1,10 @@
 //! Magazines: lists of free blocks, and the lock-free stack that carries them between threads.
 //!
 //! Nothing here walks a list, but for [`Magazine::for_each`]: each magazine holds few enough blocks for that.
+//!
+//! A magazine that has to fit a word is packed: it is then known by its first block, which holds the number of its blocks and, in `body`, the first
+//! block of another packed magazine, of the list that both are in. The `body` of its second block holds the last. Those fields are unused in a free block,
+//! and neither helpers look at them nor who draws the pending graph, who may both be late.
 
 use super::rack::Pile;
 use crate::mutants::mutate;
@@ -71,13 +75,17 @@ impl Magazine {
             touch(&raw const (*block).link, 8, false);
             (*block).link
         };
-        // The next push takes it.
-        Block::expect_push(self.first);
         self.count -= 1;
         if self.first.is_null() {
             self.last = null_mut();
         }
         Some(block)
+    }
+
+    /// Asks for the lines of the block that is taken next.
+    #[inline]
+    pub fn expect(&self, class: u8) {
+        Block::expect(self.first, class);
     }
 
     /// Adds all blocks of another magazine.
@@ -107,14 +115,35 @@ impl Magazine {
     /// Takes the magazine apart into something that fits a word: its first block, which remembers the rest.
     pub fn pack(self) -> *mut Block {
         if !self.first.is_null() {
-            // SAFETY: the magazine owns its blocks; both fields are unused while a block is free, and nobody looks at them who
-            // draws the pending graph and is late.
+            // SAFETY: the magazine owns its blocks; if there are two, the first is linked to the second.
             unsafe {
-                (*self.first).ready_time = self.count as u64;
-                (*self.first).push_time = self.last.expose_provenance() as u64;
+                Block::set_number(self.first, self.count as u32);
+                if self.count > 1 {
+                    (*(*self.first).link).body = self.last.cast_const().cast();
+                }
             }
         }
         self.first
+    }
+
+    /// Links a packed magazine to another.
+    ///
+    /// # Safety
+    /// Both are the first blocks of packed magazines, or `next` is null; the first is ours.
+    #[inline]
+    pub unsafe fn chain(first: *mut Block, next: *mut Block) {
+        // SAFETY: by the contract.
+        unsafe { (*first).body = next.cast_const().cast() }
+    }
+
+    /// What a packed magazine was linked to.
+    ///
+    /// # Safety
+    /// As [`Magazine::chain`], which was called.
+    #[inline]
+    pub unsafe fn chained(first: *mut Block) -> *mut Block {
+        // SAFETY: by the contract.
+        unsafe { (*first).body.cast_mut().cast() }
     }
 
     /// Undoes [`Magazine::pack`].
@@ -127,11 +156,9 @@ impl Magazine {
         }
         // SAFETY: by the contract.
         unsafe {
-            Magazine {
-                first,
-                last: std::ptr::with_exposed_provenance_mut((*first).push_time as usize),
-                count: (*first).ready_time as usize,
-            }
+            let count = Block::number(first) as usize;
+            let last = if count > 1 { (*(*first).link).body.cast_mut().cast() } else { first };
+            Magazine { first, last, count }
         }
     }
 }
@@ -154,8 +181,8 @@ impl Stack {
         }
         let mut head = self.head.load(Relaxed);
         loop {
-            // SAFETY: the magazine is ours until the exchange succeeds; `home` is unused in a block on its way home.
-            unsafe { (*first).home = head.cast() };
+            // SAFETY: the magazine is ours until the exchange succeeds.
+            unsafe { Magazine::chain(first, head) };
             // Release: the owner finds the blocks as we left them.
             match self.head.compare_exchange(head, first, mutate!("magazine-pushed-relaxed": Relaxed, Release), Relaxed)
             {

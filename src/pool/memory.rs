@@ -3,6 +3,7 @@
 //! It outlives the engine for as long as a thread that used the engine still has its home open.
 
 use super::home::{Home, SLICE};
+use super::homes::Homes;
 use super::magazine::{self, Magazine};
 use super::rack::Rack;
 use super::reclaim::{Epoch, Reclaim};
@@ -29,17 +30,11 @@ pub struct Memory {
     lookers: CachePadded<AtomicUsize>,
     /// Where the next range of sequence numbers starts.
     sequences: CachePadded<AtomicU64>,
-    homes: AtomicPtr<Entry>,
-    /// The number of the next home.
-    numbers: AtomicUsize,
+    /// Every home there has ever been.
+    pub homes: Homes,
     slabs: AtomicPtr<Slab>,
     depot: [object_pool::Pool<Rack>; CLASSES],
     pub table: Table,
-}
-
-struct Entry {
-    home: Home,
-    next: *mut Entry,
 }
 
 /// One allocation, cut into blocks of one class.
@@ -65,8 +60,7 @@ impl Memory {
             closed: AtomicBool::new(false),
             lookers: CachePadded::new(AtomicUsize::new(0)),
             sequences: CachePadded::new(AtomicU64::new(1)),
-            homes: AtomicPtr::new(null_mut()),
-            numbers: AtomicUsize::new(1),
+            homes: Homes::new(),
             slabs: AtomicPtr::new(null_mut()),
             depot: std::array::from_fn(|_| object_pool::Pool::from_vec(Vec::new())),
             table: Table::new(),
@@ -75,23 +69,7 @@ impl Memory {
 
     /// The home of a thread that is new to the engine: one whose owner is gone, or a fresh one.
     pub fn settle(&self) -> &Home {
-        if let Some(home) = self.homes().find(|home| home.adopt()) {
-            return home;
-        }
-        // Past the range, numbers stay 0, which compares with nothing.
-        let number = u16::try_from(self.numbers.fetch_add(1, Relaxed)).unwrap_or(0);
-        let entry = Box::into_raw(Box::new(Entry { home: Home::new(number), next: self.homes.load(Relaxed) }));
-        loop {
-            // SAFETY: ours until the exchange succeeds.
-            let next = unsafe { (*entry).next };
-            // Release: the home is written before it can be found.
-            match self.homes.compare_exchange(next, entry, Release, Relaxed) {
-                // SAFETY: entries live as long as the memory.
-                Ok(_) => return unsafe { &(*entry).home },
-                // SAFETY: still ours.
-                Err(now) => unsafe { (*entry).next = now },
-            }
-        }
+        self.homes.iter().find(|home| home.adopt()).unwrap_or_else(|| self.homes.add(Home::new))
     }
 
     /// Makes the calling thread a member of the reclaimer.
@@ -112,24 +90,13 @@ impl Memory {
         unsafe { *self.reclaim.get() = Epoch::new() };
     }
 
-    /// Every home there has ever been.
-    pub fn homes(&self) -> impl Iterator<Item = &Home> {
-        let mut entry = self.homes.load(Acquire);
-        std::iter::from_fn(move || {
-            // SAFETY: entries are written before they are published, and live as long as the memory.
-            let this = unsafe { entry.as_ref() }?;
-            entry = this.next;
-            Some(&this.home)
-        })
-    }
-
     /// Operations completed and pushed. If the two are equal, there was a moment during the call at which nothing was in
     /// flight: the completed are counted first, both only grow, and an operation is counted as pushed before it can complete.
     pub fn tally(&self) -> (u64, u64) {
         // Acquire: an operation counted as completed has had its effects, and was counted as pushed.
-        let pushed = || self.homes().map(|home| home.pushed.load(Acquire)).sum();
+        let pushed = || self.homes.iter().map(|home| home.pushed.load(Acquire)).sum();
         let early = mutant("pushed-counted-before-completed").then(pushed);
-        let completed = self.homes().map(|home| home.completed.load(Acquire)).sum();
+        let completed = self.homes.iter().map(|home| home.completed.load(Acquire)).sum();
         (completed, early.unwrap_or_else(pushed))
     }
 
@@ -160,8 +127,9 @@ impl Memory {
     /// As [`Memory::tally`], but asynchronous closures that still run count as well, whether their operations are complete or not: if
     /// the two are equal, there was a moment at which nobody could push from inside.
     pub fn tally_inside(&self) -> (u64, u64) {
-        let sum =
-            |counter: fn(&Home) -> &AtomicU64| -> u64 { self.homes().map(|home| counter(home).load(Acquire)).sum() };
+        let sum = |counter: fn(&Home) -> &AtomicU64| -> u64 {
+            self.homes.iter().map(|home| counter(home).load(Acquire)).sum()
+        };
         let ends = sum(|home| &home.completed) + sum(|home| &home.returned);
         let starts = sum(|home| &home.pushed) + sum(|home| &home.called);
         (ends, starts)
@@ -260,12 +228,6 @@ impl Drop for Memory {
         // Runs what was deferred, before the homes that it returns blocks to are gone. All members have left: each holds
         // the memory.
         drop(std::mem::replace(self.reclaim.get_mut(), Epoch::new()));
-        let mut entry = self.homes.load(Acquire);
-        while !entry.is_null() {
-            // SAFETY: made by `settle` from a box, and nobody else is left.
-            let this = unsafe { Box::from_raw(entry) };
-            entry = this.next;
-        }
         let mut slab = self.slabs.load(Acquire);
         while !slab.is_null() {
             // SAFETY: made by `new_slab` from a box and with this layout.

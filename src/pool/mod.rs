@@ -10,6 +10,7 @@
 //! looked at one by one is, a few dozen at a time, by the calls that come later. [`home`] has the bound.
 
 pub mod home;
+pub mod homes;
 pub mod local;
 pub mod magazine;
 pub mod memory;

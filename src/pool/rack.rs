@@ -1,6 +1,6 @@
 //! Racks and piles: many magazines as one list, so that any number of blocks changes hands in one step.
 //!
-//! A magazine in a list is packed: its first block remembers the rest, and is linked by `home` to the first block of the next magazine.
+//! The magazines in a list are packed, and linked to one another: see [`super::magazine`].
 
 use super::magazine::Magazine;
 use crate::operation::block::Block;
@@ -48,7 +48,7 @@ impl Rack {
         // SAFETY: the rack owns its blocks; each magazine was packed when it came, and is unpacked as it goes.
         let magazine = unsafe {
             let first = self.first;
-            self.first = if first == self.last { null_mut() } else { (*first).home.cast() };
+            self.first = if first == self.last { null_mut() } else { Magazine::chained(first) };
             Magazine::unpack(first)
         };
         self.blocks -= magazine.len();
@@ -64,8 +64,8 @@ impl Rack {
             *self = other;
             return;
         }
-        // SAFETY: both racks own their blocks; `home` is unused in a free block.
-        unsafe { (*other.last).home = self.first.cast() };
+        // SAFETY: both racks own their blocks.
+        unsafe { Magazine::chain(other.last, self.first) };
         self.first = other.first;
         self.blocks += other.blocks;
     }
@@ -109,7 +109,7 @@ impl Pile {
         // SAFETY: the pile owns its blocks; each magazine is unpacked once.
         unsafe {
             let first = self.first;
-            self.first = (*first).home.cast();
+            self.first = Magazine::chained(first);
             Some(Magazine::unpack(first))
         }
     }

@@ -177,7 +177,7 @@ mod tests {
             std::thread::spawn(uses).join().unwrap();
         }
         for memory in &memories {
-            assert_eq!(memory.homes().count(), 1, "each thread has left its home to the next");
+            assert_eq!(memory.homes.iter().count(), 1, "each thread has left its home to the next");
             assert_eq!(Arc::strong_count(memory), 1);
             // This thread is counted, and no other.
             memory.add_looker();

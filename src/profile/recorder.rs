@@ -71,9 +71,9 @@ impl Event {
     pub unsafe fn of(block: *mut Block, started: u64, worker: Option<usize>) -> Event {
         // SAFETY: ours.
         unsafe {
-            let context = Context::new((*block).device, u32::from((*block).device_id));
-            let event = Event::new((*block).name, (*block).property, context, worker, (*block).push_time, started);
-            Event { ready: (*block).ready_time, ..event }
+            let (property, context, times) = (Block::property(block), Block::context(block), *Block::times(block));
+            let event = Event::new(Block::name(block), property, context, worker, times.push, started);
+            Event { ready: times.ready, ..event }
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::chain::Chain;
 use crate::mutants::mutate;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering, MODELLED};
+use crate::sync::{AtomicU32, AtomicU8, AtomicUsize, Ordering, MODELLED};
+use std::ptr::null_mut;
 
 /// How an access uses its variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,25 +17,56 @@ pub enum Mode {
     Delete = 2,
 }
 
-/// One operation's claim on one variable.
+/// One operation's claim on one variable: four of them fill a cache line.
 ///
 /// Only `state` changes once the access can be seen by another thread; the rest is written before.
-#[repr(C, align(32))]
+#[repr(C, align(16))]
 pub struct Access {
     /// See [`super::state`].
     pub state: AtomicUsize,
-    /// The variable's chain.
-    pub chain: *const Chain,
-    /// The operation; null for the access that a variable is born with.
-    pub node: *mut Node,
-    /// How the variable is used.
-    pub mode: Mode,
+    /// The number of the variable, by which a [`Sink`] finds its chain.
+    pub variable: u32,
+    /// How far from its operation it lies, in bytes, and in the lowest bits the mode. 0 for the accesses of a chain, which are of no operation.
+    place: u32,
 }
 
+/// The bits of a place that hold a [`Mode`]: distances are multiples of 16.
+const MODE: u32 = 15;
+const _: () = assert!(ACCESSES_OFFSET % 16 == 0 && std::mem::size_of::<Access>() % 16 == 0);
+
 impl Access {
-    /// An access that nobody knows yet, without any flag.
-    pub fn new(chain: *const Chain, node: *mut Node, mode: Mode) -> Access {
-        Access { state: AtomicUsize::new(0), chain, node, mode }
+    /// The access of number `index` of an operation that nobody knows yet, without any flag.
+    #[inline]
+    pub fn new(variable: u32, index: u32, mode: Mode) -> Access {
+        let distance = ACCESSES_OFFSET as u32 + index * std::mem::size_of::<Access>() as u32;
+        Access { state: AtomicUsize::new(0), variable, place: distance | mode as u32 }
+    }
+
+    /// An access of no operation.
+    pub fn of_chain() -> Access {
+        Access { state: AtomicUsize::new(0), variable: 0, place: 0 }
+    }
+
+    /// How the variable is used.
+    #[inline]
+    pub fn mode(&self) -> Mode {
+        // SAFETY: `new` has put a mode there, and 0 is one.
+        unsafe { std::mem::transmute::<u8, Mode>((self.place & MODE) as u8) }
+    }
+
+    /// The operation; null for the access that a variable is born with.
+    ///
+    /// # Safety
+    /// `this` is alive, and its provenance covers the operation.
+    #[inline]
+    pub unsafe fn node(this: *mut Access) -> *mut Node {
+        // SAFETY: alive; an access lies where `Node::access` finds it.
+        unsafe {
+            match (*this).place & !MODE {
+                0 => null_mut(),
+                distance => this.byte_sub(distance as usize).cast(),
+            }
+        }
     }
 }
 
@@ -44,7 +76,7 @@ pub const CANCELLED: u32 = 1 << 31;
 
 /// The distance in bytes from a [`Node`] to its first [`Access`]: the same for every operation, so that no pointer to the
 /// accesses need be stored. Operation blocks assert that their layout agrees.
-pub const ACCESSES_OFFSET: usize = if MODELLED { 2048 } else { 160 };
+pub const ACCESSES_OFFSET: usize = if MODELLED { 2048 } else { 64 };
 
 /// The part of an operation that the protocol uses. Its accesses follow at [`ACCESSES_OFFSET`], in ascending order of
 /// their variables: the one order that all operations share.
@@ -54,13 +86,15 @@ pub struct Node {
     pub wait: AtomicU32,
     /// Accesses that helpers know to be enlisted: advanced one by one, by compare-exchange.
     pub helped: AtomicU32,
-    /// The number of accesses once the pusher has enlisted all of them, 0 before. A word of its own, so that the pusher needs no
-    /// read-modify-write: a plain store beside the helpers' exchanges would be correct as well, but loom does not order it.
-    pub pushed: AtomicU32,
     /// Accesses not yet spent; at zero the block is free. Not used by operations with one access.
     pub unspent: AtomicU32,
     /// Number of accesses.
     pub count: u32,
+    /// Whether the pusher has enlisted all of them. A word of its own, so that the pusher needs no read-modify-write: a plain store beside
+    /// the helpers' exchanges would be correct as well, but loom does not order it.
+    pub pushed: AtomicU8,
+    /// What the layout leaves room for. The protocol does not use it.
+    pub room: u16,
 }
 
 impl Node {
@@ -69,9 +103,10 @@ impl Node {
         Node {
             wait: AtomicU32::new(mutate!("no-hold-of-the-pusher": count, count + 1)),
             helped: AtomicU32::new(0),
-            pushed: AtomicU32::new(0),
             unspent: AtomicU32::new(count),
             count,
+            pushed: AtomicU8::new(0),
+            room: 0,
         }
     }
 
@@ -86,7 +121,7 @@ impl Node {
         unsafe {
             match (*node).pushed.load(Ordering::Acquire) {
                 0 => (*node).helped.load(Ordering::Acquire),
-                all => all,
+                _ => (*node).count,
             }
         }
     }
@@ -103,8 +138,11 @@ impl Node {
     }
 }
 
-/// Where the protocol puts what it finds: operations that may run and blocks that nobody needs.
+/// What the protocol needs of its user: where the chains are, and where to put what it finds: operations that may run and blocks that nobody
+/// needs.
 pub trait Sink {
+    /// The chain of a variable that an access names.
+    fn chain(&self, variable: u32) -> *const Chain;
     /// The operation waits for nothing any more: run it, once.
     fn ready(&mut self, node: *mut Node);
     /// No thread will touch the block again, except helpers that were already looking at it: it may be reused once

@@ -64,8 +64,8 @@ impl Chain {
         Chain {
             tail: AtomicPtr::new(null_mut()),
             tag: Tag { generation: AtomicU32::new(0), index: AtomicU32::new(0) },
-            birth: Access::new(std::ptr::null(), null_mut(), Mode::Write),
-            grave: Access::new(std::ptr::null(), null_mut(), Mode::Write),
+            birth: Access::of_chain(),
+            grave: Access::of_chain(),
         }
     }
 
@@ -95,7 +95,7 @@ impl Chain {
             // write did is visible to the caller.
             let tail = self.tail.load(Acquire);
             let state = State((*tail).state.load(Acquire));
-            state.has(if (*tail).mode == Mode::Read { READABLE } else { COMPLETE })
+            state.has(if (*tail).mode() == Mode::Read { READABLE } else { COMPLETE })
         }
     }
 
@@ -140,7 +140,7 @@ pub unsafe fn enlist<S: Sink>(node: *mut Node, sink: &mut S) -> Enlisted {
         let mut own = Own { node, granted: 0, cancelled: false };
         // What others have written is fetched all at once, and not one after the other.
         for index in 1..count {
-            fetch_to_write((*(*Node::access(node, index)).chain).tail.load(Relaxed));
+            fetch_to_write((*sink.chain((*Node::access(node, index)).variable)).tail.load(Relaxed));
         }
         for index in 0..count {
             while let Step::Blocked(other) = link(node, index, true, &mut own, sink) {
@@ -149,7 +149,7 @@ pub unsafe fn enlist<S: Sink>(node: *mut Node, sink: &mut S) -> Enlisted {
         }
         // The one store that the pusher makes in place of `count` compare-exchanges. Release, beside the helpers' exchanges, though nothing
         // rests on it: who lines up behind this operation has read the count, and who finds it there reads no older one.
-        (*node).pushed.store(count, Release);
+        (*node).pushed.store(1, Release);
         let cancelled = own.cancelled;
         if own.granted == count {
             // Every grant was made by this thread: nobody else has or will have a reason to count.
@@ -202,12 +202,12 @@ unsafe fn help<S: Sink>(node: *mut Node, sink: &mut S) {
 
 /// Enlists access `index` of `node` (steps 1 to 5), for its pusher (`owner`) or as a helper.
 unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own, sink: &mut S) -> Step {
-    // SAFETY: `node` is ours or held by the pin; so is every access that a tail leads to. Modes, nodes and chains of
-    // accesses are not written after they are published.
+    // SAFETY: `node` is ours or held by the pin; so is every access that a tail leads to. Of an access only the state is
+    // written after it is published.
     unsafe {
         let access = Node::access(node, index);
-        let chain = (*access).chain;
-        let mode = (*access).mode;
+        let chain = sink.chain((*access).variable);
+        let mode = (*access).mode();
         loop {
             // 1. The tail first, `progress` after it. Acquire: the fields of the access it points to.
             let early = mutant("progress-checked-before-the-tail").then(|| Node::progress(node));
@@ -223,11 +223,11 @@ unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own,
                 }
                 return Step::Done;
             }
-            let tail_mode = (*tail).mode;
-            let tail_node = (*tail).node;
+            let tail_mode = (*tail).mode();
+            let tail_node = Access::node(tail);
             // Acquire: the completion bit brings what the completed operation did.
             let state = State((*tail).state.load(mutate!("state-loaded-relaxed": Relaxed, Acquire)));
-            if (tail_mode == Mode::Delete && !mutant("linked-behind-a-deletion")) || state.has(VOID) {
+            if (tail_mode == Mode::Delete && !mutant("linked-behind-a-deletion")) || state.is_void() {
                 void(access, node, own, sink);
                 if !owner {
                     advance(node, index);
@@ -300,11 +300,12 @@ unsafe fn advance(node: *mut Node, index: u32) {
 unsafe fn void<S: Sink>(access: *mut Access, node: *mut Node, own: &mut Own, sink: &mut S) {
     // SAFETY: the caller holds the block; until the grant below the operation cannot run.
     unsafe {
+        // It was never linked, and never will be: there is no address beside the flag.
         let old = State((*access).state.fetch_or(READABLE | WRITABLE | VOID, AcqRel));
         if node == own.node {
             own.cancelled = true;
         }
-        if !old.has(VOID) {
+        if !old.is_void() {
             // Before the grant, so that whoever runs the operation sees it.
             mutate!("cancellation-not-noted": 0, (*node).wait.fetch_or(CANCELLED, AcqRel));
             grant(node, own, sink);
@@ -316,14 +317,14 @@ unsafe fn void<S: Sink>(access: *mut Access, node: *mut Node, own: &mut Own, sin
 /// linked its successor and not yet swung the tail.
 ///
 /// # Safety
-/// The block is spent, and the caller holds the chains.
-pub unsafe fn detach(node: *mut Node) {
+/// The block is spent; `chain` finds the chains of its variables, which the caller holds.
+pub unsafe fn detach(node: *mut Node, chain: impl Fn(u32) -> *const Chain) {
     // SAFETY: a spent block has a successor behind each access, or was never linked there (void), or closed its chain.
     unsafe {
         for index in 0..(*node).count {
             let access = Node::access(node, index);
             let next = State((*access).state.load(Acquire)).next();
-            let tail = &(*(*access).chain).tail;
+            let tail = &(*chain((*access).variable)).tail;
             if !mutant("not-detached") && !next.is_null() && tail.load(Relaxed) == access {
                 let _ = tail.compare_exchange(access, next, AcqRel, Relaxed);
             }

@@ -51,7 +51,7 @@ impl Loan {
         // SAFETY: until the or below the access is not spent. If it has a next then, it still is not: the message and the end are ours to
         // give, in this order, as in `propagate`. Otherwise it is not touched any more.
         unsafe {
-            let node = (*self.access).node;
+            let node = Access::node(self.access);
             // Release: what the operation did. Acquire: the access that was linked behind.
             let order = mutate!("loan-ended-relaxed": Relaxed, AcqRel);
             let next = State((*self.access).state.fetch_or(IDLE, order)).next();

@@ -19,7 +19,7 @@ pub unsafe fn complete<S: Sink>(node: *mut Node, sink: &mut S) {
         let mut own = Own::nobody();
         for index in 0..count {
             let access = Node::access(node, index);
-            let mode = (*access).mode;
+            let mode = (*access).mode();
             // Release: what the operation did is visible to whoever runs because of it. Acquire: what the accesses
             // before it did, to be passed on with our messages.
             let old = State((*access).state.fetch_or(COMPLETE, mutate!("completion-relaxed": Relaxed, AcqRel)));
@@ -48,8 +48,8 @@ pub(super) unsafe fn send<S: Sink>(access: *mut Access, flags: usize, own: &mut 
     // SAFETY: the sender still owes something to the access or pins it. Its mode and node are read first: after the atomic
     // or another thread may recycle it.
     unsafe {
-        let mode = (*access).mode;
-        let node = (*access).node;
+        let mode = (*access).mode();
+        let node = Access::node(access);
         let old = State((*access).state.fetch_or(flags, AcqRel));
         propagate(node, mode, old, old.with(flags), own, sink);
     }
@@ -62,8 +62,8 @@ pub(super) unsafe fn send<S: Sink>(access: *mut Access, flags: usize, own: &mut 
 pub(super) unsafe fn send_readable<S: Sink>(access: *mut Access, own: &mut Own, sink: &mut S) {
     // SAFETY: as in `send`.
     unsafe {
-        let mode = (*access).mode;
-        let node = (*access).node;
+        let mode = (*access).mode();
+        let node = Access::node(access);
         let mut old = State((*access).state.load(Relaxed));
         // `W` never comes without `R`, but for a loan that has taken it back.
         while old.0 & (READABLE | WRITABLE) == 0 {
@@ -96,8 +96,8 @@ unsafe fn propagate<S: Sink>(
             // SAFETY: `next` has not had the message that we owe it, so it cannot be spent; its mode and node are read
             // before the atomic or, after which it may be another thread's. AcqRel: passes on what we have seen.
             unsafe {
-                let next_mode = (*next).mode;
-                let next_node = (*next).node;
+                let next_mode = (*next).mode();
+                let next_node = Access::node(next);
                 let next_old = State((*next).state.fetch_or(change.send, mutate!("message-relaxed": Relaxed, AcqRel)));
                 onward = Some((next_node, next_mode, next_old, next_old.with(change.send)));
             }

@@ -17,8 +17,9 @@ pub const WRITABLE: usize = 1 << 1;
 pub const COMPLETE: usize = 1 << 2;
 /// `NR`: the next access reads. Set together with its address, in one compare-exchange.
 pub const NEXT_READS: usize = 1 << 3;
-/// `V`: there is no next access and never will be: the variable was deleted before this access could be linked.
-pub const VOID: usize = 1 << 4;
+/// `V`: there is no next access and never will be: the variable was deleted before this access could be linked. The bit of `NR`, which never
+/// comes without an address.
+pub const VOID: usize = NEXT_READS;
 
 /// The last access of a variable on which nothing is pending: complete, and not followed by another.
 pub const IDLE: usize = READABLE | WRITABLE | COMPLETE;
@@ -27,7 +28,7 @@ pub const LENT_TO_READ: usize = READABLE;
 /// The last access of a variable that is lent to a write. No other access is writable and not readable.
 pub const LENT_TO_WRITE: usize = WRITABLE;
 
-const FLAGS: usize = READABLE | WRITABLE | COMPLETE | NEXT_READS | VOID;
+const FLAGS: usize = READABLE | WRITABLE | COMPLETE | NEXT_READS;
 
 const _: () = assert!(std::mem::align_of::<Access>() > FLAGS);
 
@@ -42,6 +43,12 @@ impl State {
         std::ptr::with_exposed_provenance_mut(self.0 & !FLAGS)
     }
 
+    /// Whether there will never be a next access.
+    #[inline]
+    pub fn is_void(self) -> bool {
+        self.0 & !IDLE == VOID
+    }
+
     /// Whether all of `flags` are set.
     #[inline]
     pub fn has(self, flags: usize) -> bool {
@@ -52,7 +59,7 @@ impl State {
     #[inline]
     #[must_use]
     pub fn linked_to(self, next: *mut Access, next_reads: bool) -> State {
-        debug_assert!(self.next().is_null() && !self.has(VOID));
+        debug_assert!(self.next().is_null() && !self.is_void());
         State(self.0 | next.expose_provenance() | if next_reads { NEXT_READS } else { 0 })
     }
 
@@ -86,8 +93,7 @@ impl State {
     /// of this access are then done but the last message.
     #[inline]
     fn is_spent(self) -> bool {
-        self.has(mutate!("write-beside-its-predecessor": WRITABLE, WRITABLE | COMPLETE))
-            && self.0 & !(FLAGS & !VOID) != 0
+        self.has(mutate!("write-beside-its-predecessor": WRITABLE, WRITABLE | COMPLETE)) && self.0 & !IDLE != 0
     }
 
     /// Whether an access of mode `mode` may run.
@@ -96,7 +102,7 @@ impl State {
         self.has(if mode == Mode::Read { READABLE } else { WRITABLE })
     }
 
-    /// Whether the next access, a read, may run beside this one, a read.
+    /// Whether the next access, a read, may run beside this one, a read. (Or this one is void. Then it never was without the flags.)
     #[inline]
     fn shares(self, mode: Mode) -> bool {
         mode == Mode::Read && self.has(mutate!("write-beside-a-read": READABLE, READABLE | NEXT_READS))
@@ -121,7 +127,7 @@ impl Change {
     pub fn of(mode: Mode, old: State, new: State) -> Change {
         let spent = !old.is_spent() && new.is_spent();
         let send = if spent {
-            if new.has(VOID) {
+            if new.next().is_null() {
                 0
             } else {
                 READABLE | WRITABLE

@@ -16,11 +16,16 @@ const NONE: u32 = u32::MAX;
 /// The alignment of chunks, as far as the allocator knows: that of `malloc`.
 const ALIGN: usize = 16;
 
-/// Everything about one variable.
+/// Everything about one variable: a line for those who push, and one for those who run.
 #[repr(C, align(128))]
 pub struct Slot {
-    /// First, so that an access finds its slot by its chain.
     pub chain: Chain,
+    ran: Ran,
+}
+
+/// What the operations that have run leave: on a line of its own, so that they do not take the tail's line from those who push.
+#[repr(C, align(64))]
+struct Ran {
     /// Writes completed. Stored by the running write only.
     version: AtomicU64,
     /// The failure that the last write left, an owned `Arc`. Changed by running writes only, read by running accesses.
@@ -31,51 +36,37 @@ pub struct Slot {
 
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(std::mem::size_of::<Slot>() == 128);
-const _: () = assert!(std::mem::offset_of!(Slot, chain) == 0);
 
 impl Slot {
     /// A slot of no variable.
     fn unused() -> Slot {
         Slot {
             chain: Chain::closed(),
-            version: AtomicU64::new(0),
-            mark: AtomicPtr::new(null_mut()),
-            next: AtomicU32::new(0),
+            ran: Ran { version: AtomicU64::new(0), mark: AtomicPtr::new(null_mut()), next: AtomicU32::new(0) },
         }
-    }
-
-    /// The slot that a chain belongs to.
-    ///
-    /// # Safety
-    /// `chain` is the chain of a slot of a living table.
-    #[inline]
-    pub unsafe fn of<'a>(chain: *const Chain) -> &'a Slot {
-        // SAFETY: the chain is the first field, and the pointer was derived from the slot. Slots are shared: every field is
-        // atomic or never written after the chunk is made.
-        unsafe { &*chain.cast::<Slot>() }
     }
 
     /// The number of writes completed.
     pub fn version(&self) -> u64 {
         // Acquire: who sees a version also sees what was written up to it.
-        self.version.load(Acquire)
+        self.ran.version.load(Acquire)
     }
 
     /// Steps the version. Only for the running write, which has the variable to itself: no read-modify-write is needed.
     #[inline]
     pub fn step_version(&self) {
-        self.version.store(self.version.load(Relaxed) + 1, mutate!("version-stored-relaxed": Relaxed, Release));
+        self.ran.version.store(self.ran.version.load(Relaxed) + 1, mutate!("version-stored-relaxed": Relaxed, Release));
     }
 
     /// As so many steps of the version.
     pub fn advance_version(&self, writes: u64) {
-        self.version.store(self.version.load(Relaxed) + writes, Release);
+        self.ran.version.store(self.ran.version.load(Relaxed) + writes, Release);
     }
 
     /// The failure that the variable is marked with, taken or not. Only for an access that runs: no write can replace it meanwhile.
     #[inline]
     pub fn mark(&self) -> Option<Arc<Failure>> {
-        let mark = self.mark.load(Acquire);
+        let mark = self.ran.mark.load(Acquire);
         if mark.is_null() {
             return None;
         }
@@ -103,13 +94,13 @@ impl Slot {
     /// Whether the variable carries any mark, live or taken.
     #[inline]
     pub fn is_marked(&self) -> bool {
-        !self.mark.load(Acquire).is_null()
+        !self.ran.mark.load(Acquire).is_null()
     }
 
     /// Replaces the mark. Only for the running write.
     pub fn set_mark(&self, failure: Option<Arc<Failure>>) {
         let new = failure.map_or(null_mut(), |failure| Arc::into_raw(failure).cast_mut());
-        let old = self.mark.swap(new, AcqRel);
+        let old = self.ran.mark.swap(new, AcqRel);
         if !old.is_null() {
             // SAFETY: the slot owned one count of it, and the swap made it ours.
             drop(unsafe { Arc::from_raw(old) });
@@ -146,6 +137,7 @@ impl Retired {
     }
 }
 
+#[inline(always)]
 fn place(index: u32) -> (usize, usize) {
     let number = u64::from(index) + u64::from(FIRST);
     let chunk = number.ilog2() - FIRST.ilog2();
@@ -211,6 +203,17 @@ impl Table {
         Some(unsafe { &*slots.add(offset) })
     }
 
+    /// The slot of an index that was given out.
+    ///
+    /// # Safety
+    /// The index comes from this table.
+    #[inline]
+    pub unsafe fn at(&self, index: u32) -> &Slot {
+        let (chunk, offset) = place(index);
+        // SAFETY: the slot was given out, so its chunk was published; see `get`. Whoever knows the index has heard of it from there.
+        unsafe { &*self.chunks.get_unchecked(chunk).load(Acquire).add(offset) }
+    }
+
     /// A slot for a new variable: a free one, or one that was never used.
     pub fn take(&self) -> &Slot {
         self.pop_free().unwrap_or_else(|| self.extend())
@@ -225,7 +228,7 @@ impl Table {
                 return None;
             }
             let slot = self.get(index)?;
-            let next = (head >> 32).wrapping_add(1) << 32 | u64::from(slot.next.load(Relaxed));
+            let next = (head >> 32).wrapping_add(1) << 32 | u64::from(slot.ran.next.load(Relaxed));
             // AcqRel: the slot comes to us as its last user left it. The count in the high half makes the exchange fail if the
             // slot was taken and given back since the load.
             match self.free.compare_exchange(head, next, AcqRel, Acquire) {
@@ -278,7 +281,7 @@ impl Table {
     /// # Safety
     /// The slot comes from [`Table::take`] and no thread looks at it.
     pub unsafe fn open(slot: &Slot) -> u32 {
-        slot.version.store(0, Relaxed);
+        slot.ran.version.store(0, Relaxed);
         // SAFETY: slots do not move, and this one is nobody else's.
         unsafe { Chain::open(&slot.chain) };
         let generation = &slot.chain.tag.generation;
@@ -295,7 +298,7 @@ impl Table {
         let mut head = self.retired.load(Relaxed);
         loop {
             let Retired { first, last } = Retired::of(head);
-            slot.next.store(first, Relaxed);
+            slot.ran.next.store(first, Relaxed);
             let retired = Retired { first: index, last: if first == NONE { index } else { last } };
             // Release: who takes the slots finds them closed and linked. ABA does no harm: the word says all that the exchange relies on.
             match self.retired.compare_exchange(head, retired.word(), Release, Relaxed) {
@@ -324,7 +327,7 @@ impl Table {
         steps::count(1);
         let mut head = self.free.load(Relaxed);
         loop {
-            last.next.store(head as u32, Relaxed);
+            last.ran.next.store(head as u32, Relaxed);
             let new = (head >> 32).wrapping_add(1) << 32 | u64::from(retired.first);
             // Release: the slots as their deletions left them, and their links. Acquire: keeps what was released before us.
             match self.free.compare_exchange(head, new, AcqRel, Relaxed) {

@@ -3,9 +3,10 @@
 //! Most operations have the default priority and arrive in push order: they go into a ring, where adding and taking cost a
 //! few instructions. All others go into a binary heap. The next operation is the better of the two fronts.
 
-use crate::operation::block::{Block, HEADER};
+use crate::operation::block::Block;
 use crate::steps;
 use crate::sync::touch;
+use crate::variable::access::ACCESSES_OFFSET;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 use std::ptr::null_mut;
@@ -113,7 +114,8 @@ impl Queue {
         };
         // While this one is run, the lines of the next one come: those that running it writes.
         if let Some(next) = self.ring.front() {
-            Block::expect(next.block);
+            // SAFETY: ours.
+            Block::expect(next.block, unsafe { Block::class(next.block) });
         }
         entry.map(|entry| entry.block)
     }
@@ -167,7 +169,7 @@ impl Entry {
     /// `block` is ours.
     #[inline]
     unsafe fn of(block: *mut Block) -> Entry {
-        touch(block, HEADER, false);
+        touch(block, ACCESSES_OFFSET, false);
         // SAFETY: ours.
         let key = unsafe { ((*block).priority, Reverse((*block).sequence)) };
         Entry { key, block }

@@ -15,7 +15,7 @@ pub struct Step {
 }
 
 /// What functions want lines for. Those that are not here are named only.
-const WORDS: [(&str, &str, &str); 40] = [
+const WORDS: [(&str, &str, &str); 42] = [
     ("queue.rs", "of", "the worker reads what it has taken from an inbox"),
     ("queue.rs", "split_off", "the worker links what it lays out for others"),
     ("block.rs", "enter", "the worker notes that the operation runs"),
@@ -39,6 +39,8 @@ const WORDS: [(&str, &str, &str); 40] = [
     ("table.rs", "step_version", "the version is counted"),
     ("table.rs", "is_marked", "the mark of a failure is looked for"),
     ("table.rs", "get", "the variable is looked up"),
+    ("table.rs", "at", "the variable is looked up"),
+    ("line.rs", "fetch_now", "the pusher looks at the last access"),
     ("magazine.rs", "push", "a spent block is linked"),
     ("magazine.rs", "pop", "a free block is unlinked"),
     ("magazine.rs", "take", "the pusher takes back spent blocks"),
@@ -61,9 +63,8 @@ const WORDS: [(&str, &str, &str); 40] = [
 fn name_of_line(line: Option<(&'static str, usize)>) -> String {
     match line {
         Some(("block", 0)) => "block 0: counters, header".to_owned(),
-        Some(("block", 1)) => "block 1: header, closure".to_owned(),
-        Some(("block", 2)) => "block 2: closure, first access".to_owned(),
-        Some(("block", 3)) => "block 3: second and third access".to_owned(),
+        Some(("block", 1)) => "block 1: accesses, closure".to_owned(),
+        Some(("block", 2)) => "block 2: closure".to_owned(),
         Some(("variable", 0)) => "variable 0: tail, generation".to_owned(),
         Some(("variable", 1)) => "variable 1: version".to_owned(),
         Some(("post", 0)) => "post: inbox".to_owned(),
