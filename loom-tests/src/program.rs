@@ -133,7 +133,7 @@ impl Program {
             Enlisted::Cancelled => {
                 self.cancelled[op].fetch_add(1, Ordering::Relaxed);
                 // SAFETY: ready and ours; a cancelled operation completes without running.
-                unsafe { chain::complete(node, &mut found) };
+                unsafe { chain::complete(node, None, &mut found) };
             }
             Enlisted::Waiting | Enlisted::CancelledWaiting => {}
         }
@@ -182,13 +182,13 @@ impl Program {
                     != 0;
                 if cancelled {
                     self.cancelled[op].fetch_add(1, Ordering::Relaxed);
-                    chain::complete(node, &mut found);
+                    chain::complete(node, None, &mut found);
                     continue;
                 }
                 self.body(op);
                 match self.ops[op][0] {
                     (var, Mode::Delete) => self.vars[var].chain.close(node, &mut found),
-                    _ => chain::complete(node, &mut found),
+                    _ => chain::complete(node, None, &mut found),
                 }
             }
         }

@@ -6,7 +6,7 @@ use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use loom::sync::Notify;
 use loom_tests::{explore, Blocks, Guarded};
 use seriatim::internals::block::{Block, NOTE_SHORT};
-use seriatim::internals::group::{Group, IdlePolicy, Plan};
+use seriatim::internals::group::{Group, IdlePolicy, Plan, Where};
 use seriatim::internals::thread::{self, Thread};
 use seriatim::internals::Host;
 use std::sync::{Arc, OnceLock};
@@ -49,7 +49,7 @@ impl Numbered {
     fn submit(&self, number: usize, preferred: Option<usize>) {
         let block = self.blocks.pointer(number);
         // SAFETY: each operation is submitted once.
-        unsafe { self.group.get().expect("set").submit(block, preferred) }
+        unsafe { self.group.get().expect("set").submit(block, preferred.map_or(Where::Any, Where::Worker)) }
     }
 
     fn open(&self) {

@@ -1,7 +1,7 @@
 //! The heart of an engine: running and ending operations. Everything else in this folder is how they come here.
 
 use super::costs::Costs;
-use super::dispatch::Dispatch;
+use super::dispatch::{Dispatch, Moment};
 use super::failures::Failures;
 use super::inside::{enter, leave};
 use super::naive::Naive;
@@ -87,11 +87,13 @@ pub struct Found<'a> {
     local: &'a Local,
     pub first: *mut Block,
     last: *mut Block,
+    /// The worker that has used the variables of the operation last that is being pushed; rather one that it changes.
+    pub near: Option<usize>,
 }
 
 impl<'a> Found<'a> {
     pub fn new(local: &'a Local) -> Found<'a> {
-        Found { local, first: null_mut(), last: null_mut() }
+        Found { local, first: null_mut(), last: null_mut(), near: None }
     }
 }
 
@@ -100,6 +102,13 @@ impl Sink for Found<'_> {
     fn chain(&self, variable: u32) -> *const Chain {
         // SAFETY: every access of this engine names a variable that its push has resolved.
         unsafe { &raw const self.local.memory.table.at(variable).chain }
+    }
+
+    #[inline]
+    fn follows(&mut self, worker: usize, mode: Mode) {
+        if mode != Mode::Read || self.near.is_none() {
+            self.near = Some(worker);
+        }
     }
 
     #[inline]
@@ -313,6 +322,8 @@ impl Core {
             };
             let count = (*block).node.count;
             let notes = (*block).notes;
+            // For whoever comes after it: where its data is. Workers of other groups have other numbers.
+            let near = worker.filter(|_| Block::property(block).is_computed());
             if !cancelled && notes & NOTE_GRAPH == 0 {
                 let marks = self.state.load(Relaxed) & FAILED != 0;
                 for index in 0..count {
@@ -341,7 +352,7 @@ impl Core {
             } else if count == 0 {
                 found.spent(block.cast());
             } else {
-                chain::complete(block.cast(), &mut found);
+                chain::complete(block.cast(), near, &mut found);
             }
             local.count_completed();
             if self.settings.bound > 0 && notes & NOTE_WAIT == 0 {
@@ -349,17 +360,17 @@ impl Core {
                 mutate!("room-not-announced": (), self.room.notify(|| true));
             }
             if !found.first.is_null() {
-                self.hand_out(local, found.first);
+                self.hand_out(local, found.first, near);
             }
         }
     }
 
-    /// Gives a list of ready operations to whoever is to run them.
+    /// Gives a list of ready operations to whoever is to run them. `near`: the worker that has made them ready, if it is one.
     ///
     /// # Safety
     /// They are ready, and ours.
     #[inline]
-    pub unsafe fn hand_out(self: &Arc<Self>, local: &Local, mut first: *mut Block) {
+    pub unsafe fn hand_out(self: &Arc<Self>, local: &Local, mut first: *mut Block, near: Option<usize>) {
         while !first.is_null() {
             // SAFETY: the list is ours; an operation is read before it is given away.
             unsafe {
@@ -369,9 +380,10 @@ impl Core {
                     (*Block::times(first)).ready = self.profiler.now();
                 }
                 if notes & NOTE_WAIT != 0 {
-                    self.execute(local, first, None);
+                    // A wait uses nothing: the data stays where it is.
+                    self.execute(local, first, near);
                 } else {
-                    self.dispatch.submit(self, local, first, false);
+                    self.dispatch.submit(self, local, first, Moment::Later);
                 }
                 first = next;
             }

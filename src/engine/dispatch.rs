@@ -9,6 +9,15 @@ use crate::pool::local::Local;
 use crate::worker::group::Group;
 use std::sync::Arc;
 
+/// When an operation became ready.
+#[derive(Clone, Copy)]
+pub enum Moment {
+    /// When it was pushed; its thread is still in the call. With the worker that has used its variables last, if there is one.
+    Pushed(Option<usize>),
+    /// Later.
+    Later,
+}
+
 /// Decides where ready operations run.
 pub trait Dispatch: Send + Sync {
     /// Makes sure that an operation of this kind will find someone to run it. Called before anything is enlisted, so that a
@@ -23,11 +32,11 @@ pub trait Dispatch: Send + Sync {
     /// The workers that run operations of this kind; none, if the caller does.
     fn group(&self, property: Property) -> Option<&Arc<Group>>;
 
-    /// Runs a ready operation or hands it to a worker. `pushed`: by the thread that pushed it, which is still in the call.
+    /// Runs a ready operation or hands it to a worker.
     ///
     /// # Safety
     /// The operation is ready, was admitted, and is the caller's to give away.
-    unsafe fn submit(&self, core: &Arc<Core>, local: &Local, block: *mut Block, pushed: bool);
+    unsafe fn submit(&self, core: &Arc<Core>, local: &Local, block: *mut Block, moment: Moment);
 
     /// Puts a ready operation where another thread finds it: the worker of number `place`, or one that has nothing to do.
     ///
@@ -38,7 +47,7 @@ pub trait Dispatch: Send + Sync {
         unsafe {
             match self.group(Block::property(block)) {
                 Some(group) => group.lay_out(block, place),
-                None => self.submit(core, local, block, false),
+                None => self.submit(core, local, block, Moment::Later),
             }
         }
     }

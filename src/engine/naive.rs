@@ -5,7 +5,7 @@
 //! along chains: what an operation makes ready is queued on the thread, and the outermost call runs the queue.
 
 use super::core::{Core, NESTED};
-use super::dispatch::Dispatch;
+use super::dispatch::{Dispatch, Moment};
 use crate::error::Error;
 use crate::operation::block::Block;
 use crate::operation::property::Property;
@@ -21,10 +21,10 @@ impl Dispatch for Naive {
         None
     }
 
-    unsafe fn submit(&self, core: &Arc<Core>, local: &Local, block: *mut Block, pushed: bool) {
+    unsafe fn submit(&self, core: &Arc<Core>, local: &Local, block: *mut Block, moment: Moment) {
         // SAFETY: ready and ours by the contract; what the queue holds was put there by this thread.
         unsafe {
-            if pushed && local.depth.get() < NESTED {
+            if matches!(moment, Moment::Pushed(_)) && local.depth.get() < NESTED {
                 let outermost = !local.draining.replace(true);
                 core.execute(local, block, None);
                 if outermost {

@@ -1,13 +1,13 @@
 //! The per-device engine: pinned workers for the processor, a pool for prioritised operations, an I/O thread a device.
 
 use super::core::Core;
-use super::dispatch::Dispatch;
+use super::dispatch::{Dispatch, Moment};
 use super::settings::Settings;
 use crate::error::Error;
 use crate::operation::block::Block;
 use crate::operation::property::Property;
 use crate::pool::local::Local;
-use crate::worker::group::{Group, Plan};
+use crate::worker::group::{Group, Plan, Where};
 use std::sync::Arc;
 
 pub struct PerDevice {
@@ -52,11 +52,16 @@ impl Dispatch for PerDevice {
         Some(self.runs(property))
     }
 
-    unsafe fn submit(&self, _: &Arc<Core>, _: &Local, block: *mut Block, _: bool) {
+    unsafe fn submit(&self, _: &Arc<Core>, _: &Local, block: *mut Block, moment: Moment) {
         // SAFETY: the operation is ours until it is submitted.
         unsafe {
-            let preferred = (Block::context(block).id() as usize).checked_sub(1);
-            self.runs(Block::property(block)).submit(block, preferred);
+            let property = Block::property(block);
+            let place = match (Block::context(block).id(), moment) {
+                (0, Moment::Pushed(Some(worker))) if property.is_computed() => Where::Near(worker),
+                (0, _) => Where::Any,
+                (number, _) => Where::Worker(number as usize - 1),
+            };
+            self.runs(property).submit(block, place);
         }
     }
 

@@ -1,13 +1,13 @@
 //! The pooled engine: one shared queue for all workers, and one I/O worker.
 
 use super::core::Core;
-use super::dispatch::Dispatch;
+use super::dispatch::{Dispatch, Moment};
 use super::settings::Settings;
 use crate::error::Error;
 use crate::operation::block::Block;
 use crate::operation::property::Property;
 use crate::pool::local::Local;
-use crate::worker::group::{Group, Plan};
+use crate::worker::group::{Group, Plan, Where};
 use std::sync::Arc;
 
 pub struct Pooled {
@@ -50,9 +50,9 @@ impl Dispatch for Pooled {
         Some(self.runs(property))
     }
 
-    unsafe fn submit(&self, _: &Arc<Core>, _: &Local, block: *mut Block, _: bool) {
+    unsafe fn submit(&self, _: &Arc<Core>, _: &Local, block: *mut Block, _: Moment) {
         // SAFETY: passed on; the property is read while the operation is ours.
-        unsafe { self.runs(Block::property(block)).submit(block, None) }
+        unsafe { self.runs(Block::property(block)).submit(block, Where::Any) }
     }
 
     fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool {

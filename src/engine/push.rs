@@ -2,6 +2,7 @@
 
 use super::claims::Source;
 use super::core::{Core, Found, Lends, FORKING, NESTED, PROFILING, STOPPED};
+use super::dispatch::Moment;
 use super::inline::{self, Borrowed, Loans};
 use super::inside::may_help;
 use super::settings::WhenFull;
@@ -195,16 +196,16 @@ fn try_push<F: Send + 'static>(
         }
     };
     match pushed {
-        Ok((enlisted, block, found)) => {
+        Ok(Pushed { enlisted, block, found, near }) => {
             // Only now, with the pin gone, may user code run.
             // SAFETY: on `Ready` and `Cancelled` the operation is ours; what was found is ready and ours.
             unsafe {
                 if matches!(enlisted, Enlisted::Ready | Enlisted::Cancelled) {
-                    start(core, local, block, request);
+                    start(core, local, block, request, near);
                 }
                 if !found.is_null() {
                     // Waits among them are ended right here.
-                    core.hand_out(local, found);
+                    core.hand_out(local, found, None);
                     core.settle(local);
                 }
             }
@@ -226,7 +227,7 @@ fn try_push<F: Send + 'static>(
 
 /// Runs or hands out an operation that was ready when it was pushed.
 #[inline]
-unsafe fn start(core: &Arc<Core>, local: &Local, block: *mut Block, request: Request) {
+unsafe fn start(core: &Arc<Core>, local: &Local, block: *mut Block, request: Request, near: Option<usize>) {
     // SAFETY: ready and ours.
     unsafe {
         if (*block).notes & NOTE_PROFILED != 0 {
@@ -235,16 +236,25 @@ unsafe fn start(core: &Arc<Core>, local: &Local, block: *mut Block, request: Req
         let short = (*block).notes & NOTE_SHORT != 0;
         let inline = (short || request.property.runs_on_pusher()) && local.depth.get() < NESTED;
         if request.notes & NOTE_WAIT != 0 || inline {
-            core.execute(local, block, None);
+            // A wait uses nothing: the data stays where it is.
+            core.execute(local, block, near.filter(|_| request.notes & NOTE_WAIT != 0));
             // Also inside another operation: that one may have been completed already.
             core.settle(local);
         } else {
-            core.dispatch.submit(core, local, block, true);
+            core.dispatch.submit(core, local, block, Moment::Pushed(near));
         }
     }
 }
 
-type Pushed = (Enlisted, *mut Block, *mut Block);
+/// An operation that was enlisted.
+struct Pushed {
+    enlisted: Enlisted,
+    block: *mut Block,
+    /// What became ready on the way, in a list.
+    found: *mut Block,
+    /// The worker that has used its variables last.
+    near: Option<usize>,
+}
 
 /// Fills a block and enlists it, under a pin: no user code runs here.
 #[inline]
@@ -314,7 +324,7 @@ fn enlist<F: Send + 'static>(
             local.count_pushed();
         }
         drop(guard);
-        Ok((enlisted, block, found.first))
+        Ok(Pushed { enlisted, block, found: found.first, near: found.near })
     }
 }
 

@@ -4,6 +4,7 @@
 //! order, and marks and versions of variables may be touched as each of them would by itself. See [`lanes`](crate::graph::lanes).
 
 use super::core::{Core, FAILED};
+use super::dispatch::Moment;
 use super::inside::{enter, leave};
 use super::pace::Pace;
 use super::push::Claim;
@@ -149,7 +150,7 @@ unsafe fn run_lane(storage: *mut u8, worker: Option<usize>) {
         let_go(local, ManuallyDrop::into_inner(graph));
     } else {
         // SAFETY: we are still the lane's runner, so its block is ours.
-        unsafe { core.dispatch.submit(&core, local, graph.blocks[lane as usize].get(), false) };
+        unsafe { core.dispatch.submit(&core, local, graph.blocks[lane as usize].get(), Moment::Later) };
     }
     local.count_returned();
     core.quiescence.notify(|| core.is_quiescent());
@@ -195,7 +196,7 @@ impl Inner {
         unsafe {
             if self.lanes.begin(lane) && work(self, lane, run.worker) == Rest::Paused {
                 let block = self.lend_block(lane);
-                self.core.dispatch.submit(&self.core, self.core.local(), block, false);
+                self.core.dispatch.submit(&self.core, self.core.local(), block, Moment::Later);
             }
         }
     }

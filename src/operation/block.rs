@@ -128,6 +128,17 @@ pub fn class_for(accesses: usize, closure: usize, timed: bool) -> u8 {
     class
 }
 
+/// The context that [`Block::set_kind`] has packed.
+#[cold]
+fn context_of(packed: u16) -> Context {
+    let device = match packed & ((1 << DEVICE_BITS) - 1) {
+        0 => Device::Cpu,
+        1 => Device::CpuPinned,
+        _ => Device::Gpu,
+    };
+    Context::new(device, u32::from(packed >> DEVICE_BITS))
+}
+
 impl Block {
     /// Makes fresh memory a free block.
     ///
@@ -220,13 +231,10 @@ impl Block {
     #[inline]
     pub unsafe fn context(this: *mut Block) -> Context {
         // SAFETY: an operation: it was written.
-        let kind = unsafe { (*this).node.room } >> PROPERTY_BITS;
-        let device = match kind & ((1 << DEVICE_BITS) - 1) {
-            0 => Device::Cpu,
-            1 => Device::CpuPinned,
-            _ => Device::Gpu,
-        };
-        Context::new(device, u32::from(kind >> DEVICE_BITS))
+        match unsafe { (*this).node.room } >> PROPERTY_BITS {
+            0 => Context::cpu(0),
+            special => context_of(special),
+        }
     }
 
     /// Notes both. The number of the device is below [`DEVICES`].

@@ -58,6 +58,11 @@ impl Property {
         Property::ALL.get(usize::from(number)).copied()
     }
 
+    /// Whether the engine's ordinary workers run it.
+    pub(crate) fn is_computed(self) -> bool {
+        !self.is_copy() && self != Property::CpuPrioritized
+    }
+
     pub(crate) fn is_copy(self) -> bool {
         matches!(self, Property::CopyFromGpu | Property::CopyToGpu)
     }

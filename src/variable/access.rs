@@ -143,6 +143,8 @@ impl Node {
 pub trait Sink {
     /// The chain of a variable that an access names.
     fn chain(&self, variable: u32) -> *const Chain;
+    /// An operation that is being pushed uses, as `mode` says, a variable that a worker has used last.
+    fn follows(&mut self, _worker: usize, _mode: Mode) {}
     /// The operation waits for nothing any more: run it, once.
     fn ready(&mut self, node: *mut Node);
     /// No thread will touch the block again, except helpers that were already looking at it: it may be reused once

@@ -269,6 +269,8 @@ unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own,
             let _ = (*chain).tail.compare_exchange(tail, access, AcqRel, Relaxed);
             if !owner {
                 advance(node, index);
+            } else if let Some(worker) = state.ran_on() {
+                sink.follows(worker, mode);
             }
             if first {
                 own.granted += Change::of(mode, State(0), State(flags)).granted as u32;

@@ -17,10 +17,13 @@ use crate::sync::Ordering::*;
 pub struct Loan {
     /// The variable's last access when it was lent.
     access: *mut Access,
+    /// The flags that it has meanwhile.
+    lent: usize,
 }
 
 impl Chain {
-    /// Lends the variable if it is idle: nothing is pending on it, and it is not lent. One load and one compare-exchange.
+    /// Lends the variable if it is idle: nothing is pending on it, and it is not lent. One load and one compare-exchange, or two
+    /// if a worker has used it last.
     ///
     /// # Safety
     /// The caller holds the chain's blocks during the call (not until the end of the loan: an access that is lent is not spent), and
@@ -36,26 +39,43 @@ impl Chain {
             // Acquire: what the operations before have done. Nothing of ours is to be released yet, and what they have released stays so:
             // a read-modify-write goes on with their release sequence. If it succeeds, the access is the last one: it has no next.
             let order = mutate!("lent-relaxed": Relaxed, Acquire);
-            (*access).state.compare_exchange(IDLE, lent, order, Relaxed).ok().map(|_| Loan { access })
+            match (*access).state.compare_exchange(IDLE, lent, order, Relaxed) {
+                Ok(_) => Some(Loan { access, lent }),
+                Err(now) => lend_after_worker(access, State(now), lent),
+            }
         }
     }
 }
 
+/// [`Chain::lend`] for a word that is more than the flags: if that is the number of the worker that has used the variable last, it gives way to nobody's.
+///
+/// # Safety
+/// As there.
+#[cold]
+#[inline(never)]
+unsafe fn lend_after_worker(access: *mut Access, state: State, lent: usize) -> Option<Loan> {
+    // SAFETY: passed on. Acquire: as there.
+    let lends = state.is_idle() && unsafe { (*access).state.compare_exchange(state.0, lent, Acquire, Relaxed) }.is_ok();
+    lends.then_some(Loan { access, lent })
+}
+
 impl Loan {
-    /// Ends the loan: one atomic or, and what follows from it.
+    /// Ends the loan: one atomic addition of the flags that were taken back, and what follows from it.
     ///
     /// # Safety
     /// It is the only end of this loan. Versions are stepped before.
     #[inline]
     pub unsafe fn give_back<S: Sink>(self, sink: &mut S) {
-        // SAFETY: until the or below the access is not spent. If it has a next then, it still is not: the message and the end are ours to
+        // SAFETY: until the addition below the access is not spent. If it has a next then, it still is not: the message and the end are ours to
         // give, in this order, as in `propagate`. Otherwise it is not touched any more.
         unsafe {
-            let node = Access::node(self.access);
             // Release: what the operation did. Acquire: the access that was linked behind.
             let order = mutate!("loan-ended-relaxed": Relaxed, AcqRel);
-            let next = State((*self.access).state.fetch_or(IDLE, order)).next();
+            // An addition and not an or: nobody else sets these flags while the access is lent, and where an or has to say what was there before
+            // it takes a loop on x86.
+            let next = State((*self.access).state.fetch_add(IDLE - self.lent, order)).next();
             if !next.is_null() {
+                let node = Access::node(self.access);
                 mutate!("nobody-told-of-the-end-of-a-loan": (), send(next, READABLE | WRITABLE, &mut Own::nobody(), sink));
                 spend(node, sink);
             }

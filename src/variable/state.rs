@@ -30,6 +30,12 @@ pub const LENT_TO_WRITE: usize = WRITABLE;
 
 const FLAGS: usize = READABLE | WRITABLE | COMPLETE | NEXT_READS;
 
+/// The bits above those of addresses say which worker has run the operation, counted from 1: they are set together with `C`. Elsewhere than on x86-64 there
+/// may be something else in an address, and nothing is said.
+const RAN_BITS: u32 = if cfg!(target_arch = "x86_64") { 16 } else { 0 };
+const RAN_SHIFT: u32 = 48;
+const RAN: usize = ((1 << RAN_BITS) - 1) << RAN_SHIFT;
+
 const _: () = assert!(std::mem::align_of::<Access>() > FLAGS);
 
 /// A snapshot of a state word.
@@ -40,13 +46,32 @@ impl State {
     /// The next access of the variable, null while there is none.
     #[inline]
     pub fn next(self) -> *mut Access {
-        std::ptr::with_exposed_provenance_mut(self.0 & !FLAGS)
+        std::ptr::with_exposed_provenance_mut(self.0 & !(FLAGS | RAN))
     }
 
     /// Whether there will never be a next access.
     #[inline]
     pub fn is_void(self) -> bool {
-        self.0 & !IDLE == VOID
+        self.0 & !(IDLE | RAN) == VOID
+    }
+
+    /// `C` for an operation that has run on a worker, or elsewhere.
+    #[inline]
+    pub fn complete_on(worker: Option<usize>) -> usize {
+        let number = worker.map_or(0, |worker| worker + 1);
+        COMPLETE | number << RAN_SHIFT & RAN
+    }
+
+    /// The worker on which the operation has run, if it has run and that is known. With more workers than can be told apart, a number of another.
+    #[inline]
+    pub fn ran_on(self) -> Option<usize> {
+        ((self.0 & RAN) >> RAN_SHIFT).checked_sub(1)
+    }
+
+    /// Whether the variable is idle if this is its last access.
+    #[inline]
+    pub fn is_idle(self) -> bool {
+        self.0 & !RAN == IDLE
     }
 
     /// Whether all of `flags` are set.
@@ -93,7 +118,7 @@ impl State {
     /// of this access are then done but the last message.
     #[inline]
     fn is_spent(self) -> bool {
-        self.has(mutate!("write-beside-its-predecessor": WRITABLE, WRITABLE | COMPLETE)) && self.0 & !IDLE != 0
+        self.has(mutate!("write-beside-its-predecessor": WRITABLE, WRITABLE | COMPLETE)) && self.0 & !(IDLE | RAN) != 0
     }
 
     /// Whether an access of mode `mode` may run.

@@ -48,6 +48,17 @@ pub struct Plan {
     pub cores: Vec<usize>,
 }
 
+/// Where a ready operation is to run.
+#[derive(Clone, Copy)]
+pub enum Where {
+    /// Anywhere: on the calling thread's own seat, if it has one, or a worker that is chosen in turn.
+    Any,
+    /// As `Any`, but rather on this worker, counted round, unless something waits for it already.
+    Near(usize),
+    /// On this worker, counted round.
+    Worker(usize),
+}
+
 /// A bit in [`Group::idle`]: a pusher would run some of what the workers have.
 pub(super) const WANTED: usize = 1 << 31;
 
@@ -191,19 +202,19 @@ impl Group {
         }
     }
 
-    /// Puts a ready operation where a worker finds it: on this thread's own seat, or in an inbox. `preferred` names a worker.
+    /// Puts a ready operation where a worker finds it: on this thread's own seat, or in an inbox.
     ///
     /// # Safety
     /// The operation is ready, and ours to give away.
     #[inline]
-    pub unsafe fn submit(&self, block: *mut Block, preferred: Option<usize>) {
+    pub unsafe fn submit(&self, block: *mut Block, place: Where) {
         // SAFETY: passed on; the operation is read before it is given away.
         unsafe {
-            if preferred.is_none() && Seat::keep(self, block) {
+            if !matches!(place, Where::Worker(_)) && Seat::keep(self, block) {
                 return;
             }
             let urgent = (*block).priority != 0;
-            self.deliver(block, block, preferred, urgent);
+            self.deliver(block, block, place, urgent);
         }
     }
 
@@ -215,7 +226,7 @@ impl Group {
         // SAFETY: passed on; the operation is read before it is given away.
         unsafe {
             let urgent = (*block).priority != 0;
-            self.deliver(block, block, Some(place), urgent);
+            self.deliver(block, block, Where::Worker(place), urgent);
         }
     }
 
@@ -230,15 +241,24 @@ impl Group {
         shared || self.workers.get(worker).is_some_and(Post::awaits_hurry)
     }
 
-    pub(super) unsafe fn deliver(&self, first: *mut Block, last: *mut Block, preferred: Option<usize>, urgent: bool) {
-        let worker = if self.plan.shared {
-            &self.common
-        } else {
-            let index = preferred.unwrap_or_else(next_worker);
-            &self.workers[index % self.workers.len()]
+    pub(super) unsafe fn deliver(&self, first: *mut Block, last: *mut Block, place: Where, urgent: bool) {
+        let near = match place {
+            Where::Near(number) if self.workers.len() > 1 => {
+                let worker = &self.workers[number % self.workers.len()];
+                // SAFETY: passed on.
+                unsafe { worker.inbox.push_first(first, last) }.map(|met| (worker, met))
+            }
+            _ => None,
         };
-        // SAFETY: passed on.
-        let met = unsafe { worker.inbox.push(first, last) };
+        let (worker, met) = near.unwrap_or_else(|| {
+            let worker = match place {
+                _ if self.plan.shared => &self.common,
+                Where::Worker(number) => &self.workers[number % self.workers.len()],
+                _ => &self.workers[next_worker() % self.workers.len()],
+            };
+            // SAFETY: passed on.
+            (worker, unsafe { worker.inbox.push(first, last) })
+        });
         if urgent {
             worker.hurry();
         }

@@ -1,6 +1,6 @@
 //! What the workers of a group do: run what they have, look for more, steal, sleep; and what a guest does that helps them.
 
-use super::group::{Group, IdlePolicy, WANTED};
+use super::group::{Group, IdlePolicy, Where, WANTED};
 use super::post::Post;
 use super::queue::{Key, Queue, Row};
 use super::seat::Seat;
@@ -257,7 +257,7 @@ impl Group {
                     while !(*last).link.is_null() {
                         last = (*last).link;
                     }
-                    self.deliver(list, last, None, true);
+                    self.deliver(list, last, Where::Any, true);
                 },
             }
         }
@@ -308,7 +308,7 @@ impl Group {
     /// Hands operations to the workers.
     unsafe fn give_back(&self, row: Row) {
         // SAFETY: they are ours until they are delivered.
-        unsafe { self.deliver(row.first, row.last, None, row.best.0 != 0) };
+        unsafe { self.deliver(row.first, row.last, Where::Any, row.best.0 != 0) };
     }
 
     fn steal_any(&self) -> *mut Block {

@@ -1,7 +1,7 @@
-//! Where operations run: with `inline_below` on the pusher while they are short, and not for long once they are not.
+//! Where operations run: with `inline_below` on the pusher while they are short, and not for long once they are not; else where their data is.
 
 use crate::common::*;
-use seriatim::{Engine, Kind, RunContext};
+use seriatim::{Engine, IdlePolicy, Kind, RunContext};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,4 +36,44 @@ fn a_closure_that_turns_long_is_shipped_also_where_it_could_not_borrow() {
     // One call in 8 to 23 is measured; two are needed.
     let inline = inline.load(SeqCst);
     assert!(inline <= 30, "{inline} of 60 long operations ran inside their pushes");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn operations_go_to_the_worker_that_used_their_variable_last() {
+    let _watchdog = Watchdog::new(60, "operations beside their data");
+    // Workers that sleep at once: whoever is woken runs what it was woken for, and nobody looks around for it.
+    let engine = Engine::builder()
+        .kind(Kind::PerDevice)
+        .cpu_workers(2)
+        .idle(IdlePolicy::Park)
+        .waiters_help(false)
+        .build()
+        .unwrap();
+    let variables: Vec<_> = (0..32).map(|_| engine.new_variable()).collect();
+    let other = engine.new_variable();
+    let ran_on = |variable: usize, reads: bool| {
+        let worker = Arc::new(AtomicUsize::new(usize::MAX));
+        let seen = Arc::clone(&worker);
+        let note = move |run: &RunContext<'_>| seen.store(run.worker().unwrap_or(usize::MAX), Relaxed);
+        let operation = engine.op("");
+        let operation = if reads {
+            operation.reads([variables[variable]]).writes([other])
+        } else {
+            operation.writes([variables[variable]])
+        };
+        operation.push(note).unwrap();
+        engine.wait_for_all().unwrap();
+        engine.wait_for_var(variables[variable]).unwrap();
+        worker.load(Relaxed)
+    };
+    let first: Vec<usize> = (0..32).map(|variable| ran_on(variable, false)).collect();
+    assert!(first.contains(&0) && first.contains(&1), "new variables go round: {first:?}");
+    let again: Vec<usize> = (0..32).rev().map(|variable| ran_on(variable, false)).collect();
+    let same = first.iter().zip(again.iter().rev()).filter(|(first, again)| first == again).count();
+    assert!(same >= 28, "{same} of 32 ran where they had run before: {first:?}, then, from the last, {again:?}");
+    // What an operation changes counts for more than what it reads.
+    let on_other: Vec<usize> = (0..32).map(|variable| ran_on(variable, true)).collect();
+    let changes = on_other.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    assert!(changes <= 4, "one variable was changed by all, on different workers: {on_other:?}");
 }

@@ -44,7 +44,7 @@ const WORDS: [(&str, &str, &str); 42] = [
     ("magazine.rs", "push", "a spent block is linked"),
     ("magazine.rs", "pop", "a free block is unlinked"),
     ("magazine.rs", "take", "the pusher takes back spent blocks"),
-    ("inbox.rs", "push", "a ready operation is put into an inbox"),
+    ("inbox.rs", "push_unless", "a ready operation is put into an inbox"),
     ("inbox.rs", "take", "an inbox is emptied"),
     ("inbox.rs", "peek", "who has nothing to do looks into an inbox"),
     ("inbox.rs", "become_state", "a worker says that it looks for work, or has found some"),
