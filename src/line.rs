@@ -25,6 +25,7 @@ pub fn fetch_to_write<T>(place: *const T) {
 
 /// As [`fetch_to_write`], for a line that is used at once. A simulated machine counts it.
 #[inline(always)]
+#[cfg_attr(seriatim_simulation, track_caller)]
 pub fn fetch_now<T>(place: *const T) {
     #[cfg(seriatim_simulation)]
     crate::sync::touch(place, 1, true);

@@ -15,7 +15,7 @@ pub struct Step {
 }
 
 /// What functions want lines for. Those that are not here are named only.
-const WORDS: [(&str, &str, &str); 42] = [
+const WORDS: [(&str, &str, &str); 41] = [
     ("queue.rs", "of", "the worker reads what it has taken from an inbox"),
     ("queue.rs", "split_off", "the worker links what it lays out for others"),
     ("block.rs", "enter", "the worker notes that the operation runs"),
@@ -28,7 +28,7 @@ const WORDS: [(&str, &str, &str); 42] = [
     ("propagate.rs", "send_readable", "a reader is told of the reader before it"),
     ("propagate.rs", "grant", "an operation waits for one access less"),
     ("propagate.rs", "spend", "an access is spent"),
-    ("chain.rs", "link", "the pusher links the access behind the last one"),
+    ("chain.rs", "link", "the pusher looks at the last access, and links the next one behind it"),
     ("chain.rs", "enlist", "the pusher drops its hold"),
     ("chain.rs", "is_quiet", "a waiter looks at the last access"),
     ("access.rs", "progress", "the pusher looks whether the operation before is enlisted"),
@@ -40,7 +40,6 @@ const WORDS: [(&str, &str, &str); 42] = [
     ("table.rs", "is_marked", "the mark of a failure is looked for"),
     ("table.rs", "get", "the variable is looked up"),
     ("table.rs", "at", "the variable is looked up"),
-    ("line.rs", "fetch_now", "the pusher looks at the last access"),
     ("magazine.rs", "push", "a spent block is linked"),
     ("magazine.rs", "pop", "a free block is unlinked"),
     ("magazine.rs", "take", "the pusher takes back spent blocks"),
