@@ -35,6 +35,7 @@ mod data;
 mod device;
 mod engine;
 mod error;
+mod fences;
 mod graph;
 mod line;
 mod lock;

@@ -10,6 +10,7 @@ use super::pooled::Pooled;
 use super::settings::{Kind, Settings};
 use super::waiters::Waiters;
 use crate::error::{Error, Failure, Fault, Stamp};
+use crate::fences;
 use crate::lock::Lock;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::*;
@@ -136,6 +137,7 @@ impl Sink for Found<'_> {
 
 impl Core {
     pub fn new(settings: Settings) -> Core {
+        fences::prepare();
         let dispatch: Box<dyn Dispatch> = match settings.kind {
             Kind::Naive => Box::new(Naive),
             Kind::Pooled => Box::new(Pooled::new(&settings)),

@@ -1,15 +1,16 @@
 //! Threads that wait for a condition of the whole engine: that nothing is in flight, or that there is room.
 //!
 //! A waiter announces itself before it looks at the condition for the last time, and whoever may have made it true looks
-//! for waiters after that; a fence on each side rules out that both miss. The list is locked, but only while somebody
+//! for waiters after that; a fence on each side ([`crate::fences`]) rules out that both miss. The list is locked, but only while somebody
 //! waits: operations come and go without touching it.
 
 #![forbid(unsafe_code)]
 
+use crate::fences::{heavy, light};
 use crate::lock::Lock;
 use crate::mutants::mutate;
 use crate::sync::thread::{self, Thread, ThreadId};
-use crate::sync::{fence, looks, spin_loop, AtomicUsize, Ordering::*};
+use crate::sync::{looks, spin_loop, AtomicUsize, Ordering::*};
 use crossbeam_utils::CachePadded;
 use std::time::{Duration, Instant};
 
@@ -35,27 +36,29 @@ impl Waiters {
             }
             spin_loop();
         }
-        self.announced(|| loop {
-            if done() {
-                break true;
-            }
-            match remaining(deadline) {
-                Some(Duration::ZERO) => break false,
-                Some(left) => thread::park_timeout(left),
-                None => thread::park(),
+        self.announced(|| {
+            // Against the one in `notify`.
+            mutate!("waiter-without-a-fence": (), heavy());
+            loop {
+                if done() {
+                    break true;
+                }
+                match remaining(deadline) {
+                    Some(Duration::ZERO) => break false,
+                    Some(left) => thread::park_timeout(left),
+                    None => thread::park(),
+                }
             }
         })
     }
 
     /// Calls `waiting`, which may park: until it returns the calling thread is unparked whenever the condition may have become true. It
-    /// must look at the condition before it parks.
+    /// must pass a [`heavy`] fence and then look at the condition before it parks.
     pub fn announced<T>(&self, waiting: impl FnOnce() -> T) -> T {
         let this = thread::current();
         let id = this.id();
         self.threads.lock().push(this);
         self.count.fetch_add(1, Relaxed);
-        // Against the fence in `notify`.
-        mutate!("waiter-without-a-fence": (), fence(SeqCst));
         let outcome = waiting();
         self.count.fetch_sub(1, Relaxed);
         self.forget(id);
@@ -72,8 +75,8 @@ impl Waiters {
     /// Wakes the waiters, if there are any and `worth` says that it is worth it.
     #[inline]
     pub fn notify(&self, worth: impl FnOnce() -> bool) {
-        // Against the fence in `wait`: either we see the waiter counted, or it sees what we have done.
-        mutate!("notifier-without-a-fence": (), fence(SeqCst));
+        // Against the one in `wait`: either we see the waiter counted, or it sees what we have done.
+        mutate!("notifier-without-a-fence": (), light());
         if self.count.load(Relaxed) > 0 {
             self.wake(worth);
         }

@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 /// Places in the first chunk; each further chunk has twice as many.
 const FIRST: u32 = if MODELLED { 2 } else { 16 };
-const CHUNKS: usize = if MODELLED { 3 } else { 23 };
+const CHUNKS: usize = if MODELLED { 5 } else { 23 };
 
 const _: () = assert!((FIRST as u64) << CHUNKS <= MOST_HOMES as u64);
 

@@ -6,6 +6,7 @@ use super::post::{Handles, Post};
 use super::seat::Seat;
 use super::Host;
 use crate::error::{Error, ErrorKind};
+use crate::fences::light;
 use crate::lock::Lock;
 use crate::mutants::mutate;
 use crate::operation::block::Block;
@@ -271,8 +272,8 @@ impl Group {
 
     /// Wakes a sleeper, after something was laid out that it could run.
     pub(super) fn wake_one(&self) {
-        // Against the fence in `sleep`: either we see the sleeper counted, or it sees what we have laid out.
-        mutate!("waker-without-a-fence": (), fence(SeqCst));
+        // Against the one in `sleep`: either we see the sleeper counted, or it sees what we have laid out.
+        mutate!("waker-without-a-fence": (), light());
         if self.sleeping.load(Relaxed) == 0 {
             return;
         }

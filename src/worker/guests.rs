@@ -6,12 +6,13 @@
 use super::group::Group;
 use super::inbox::Inbox;
 use super::Host;
+use crate::fences::heavy;
 use crate::lock::Lock;
 use crate::mutants::mutate;
 use crate::sync::thread::Thread;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 use crate::sync::MutexGuard;
-use crate::sync::{fence, looks, pause, thread, AtomicBool, Ordering::*, MODELLED};
+use crate::sync::{looks, pause, thread, AtomicBool, Ordering::*, MODELLED};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -107,8 +108,8 @@ impl Group {
             return;
         }
         self.sleeping.fetch_add(1, Relaxed);
-        // Against the fence in `wake_one`, as for workers.
-        mutate!("guest-without-a-fence": (), fence(SeqCst));
+        // Against the one in `wake_one`, as for workers; and against whoever makes `done` true and looks whether somebody waits.
+        mutate!("guest-without-a-fence": (), heavy());
         if mutate!("guest-does-not-look-again": false, !self.first_waiting().is_null()) || done() {
             inbox.wake();
         }

@@ -5,9 +5,10 @@ use super::post::Post;
 use super::queue::{Key, Queue, Row};
 use super::seat::Seat;
 use super::{affinity, Host};
+use crate::fences::heavy;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::{Block, NOTE_SHORT};
-use crate::sync::{fence, spin_loop, thread, Ordering::*, MODELLED};
+use crate::sync::{spin_loop, thread, Ordering::*, MODELLED};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -162,8 +163,8 @@ impl Group {
             return;
         }
         self.sleeping.fetch_add(1, Relaxed);
-        // Against the fence in `wake_one`: either it sees us counted and asleep, or we see what was laid out.
-        mutate!("sleeper-without-a-fence": (), fence(SeqCst));
+        // Against the one in `wake_one`: either it sees us counted and asleep, or we see what was laid out.
+        mutate!("sleeper-without-a-fence": (), heavy());
         if mutate!("sleeper-does-not-look-again": false, self.has_work()) || self.stop.load(Relaxed) {
             own.inbox.wake();
         }
