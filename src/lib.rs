@@ -91,6 +91,6 @@ pub mod internals {
     pub use crate::operation::block;
     pub use crate::pool::{home, local, magazine, memory, rack, reclaim};
     pub use crate::sync::thread;
-    pub use crate::variable::{access, chain, loan, state};
+    pub use crate::variable::{access, chain, home as homecoming, loan, state, table};
     pub use crate::worker::{group, inbox, queue, Host};
 }

@@ -86,7 +86,7 @@ fn graphs_are_replayed_and_dropped_in_constant_memory() {
 
 fn wide_operations_come_back_in_constant_memory() {
     let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).build().unwrap();
-    let wide: Vec<Variable> = (0..5_000).map(|_| engine.new_variable()).collect();
+    let wide: Vec<Variable> = (0..10_000).map(|_| engine.new_variable()).collect();
     let round = |count: usize| {
         for number in 0..count {
             engine.op("wide").writes(wide.iter().copied()).push(|_| ()).unwrap();

@@ -141,6 +141,45 @@ impl Program {
         enlisted
     }
 
+    /// Runs an operation on one variable on a loan for which the variable comes home, if it is idle; pushes it otherwise. Says whether it ran on the loan.
+    ///
+    /// Only one thread does so, and only if the variable is away and no other thread has looked at it before.
+    pub fn come_home_or_push(&self, op: usize) -> bool {
+        let mut found = Found { program: self, ready: Vec::new() };
+        let (var, mode) = self.ops[op][0];
+        // SAFETY: blocks are never reused within an execution; the rest is the caller's word.
+        let loan = unsafe { self.vars[var].chain.lend_coming_home(mode, &mut found) };
+        if let Some(loan) = loan {
+            self.body(op);
+            self.lent[op].fetch_add(1, Ordering::Relaxed);
+            // SAFETY: taken above.
+            unsafe { loan.give_back(&mut found) };
+        }
+        self.run_ready(found);
+        if loan.is_none() {
+            let _ = self.push(op);
+        }
+        loan.is_some()
+    }
+
+    /// Runs an operation on one variable on a loan of the variable's own access, or pushes it.
+    pub fn lend_at_home_or_push(&self, op: usize) -> bool {
+        let mut found = Found { program: self, ready: Vec::new() };
+        let (var, mode) = self.ops[op][0];
+        let loan = self.vars[var].chain.lend_at_home(mode != Mode::Read);
+        if let Some(loan) = loan {
+            self.body(op);
+            self.lent[op].fetch_add(1, Ordering::Relaxed);
+            // SAFETY: taken above.
+            unsafe { loan.give_back(&mut found) };
+        }
+        self.run_ready(found);
+        if loan.is_none() {
+            let _ = self.push(op);
+        }
+        loan.is_some()
+    }
+
     /// Runs an operation on loans, if all its variables are idle; pushes it otherwise. Says whether it ran on loans.
     pub fn lend_or_push(&self, op: usize) -> bool {
         self.lend_around(op, || ())
@@ -188,7 +227,8 @@ impl Program {
                 self.body(op);
                 match self.ops[op][0] {
                     (var, Mode::Delete) => self.vars[var].chain.close(node, &mut found),
-                    _ => chain::complete(node, None, &mut found),
+                    // Some on a worker, of which the word of the access then has the number.
+                    _ => chain::complete(node, (op % 2 == 1).then_some(op), &mut found),
                 }
             }
         }

@@ -235,3 +235,51 @@ fn a_failure_on_a_loan_reaches_who_comes_behind_it() {
         assert!(!late.load(Relaxed), "an operation behind a failure has run");
     });
 }
+
+#[test]
+fn a_variable_comes_home_beside_a_push_and_a_loan() {
+    for mode in [Read, Write] {
+        explore(&format!("coming home, {mode:?}"), 3, 100, move || {
+            let program = Program::new(1, &[&[(0, Write)], &[(0, mode)], &[(0, Write)], &[(0, Read)]]);
+            // Away, before there is another thread.
+            assert_eq!(program.push(0), Enlisted::Ready);
+            let other = program.clone();
+            let pusher = spawn(move || {
+                other.lend_at_home_or_push(2);
+                let _ = other.push(3);
+            });
+            program.come_home_or_push(1);
+            pusher.join().unwrap();
+            program.check();
+        });
+    }
+}
+
+#[test]
+fn a_loan_without_a_pin_is_not_of_another_variable() {
+    explore("a loan against a deletion and a birth", 3, 50, || {
+        let engine = naive();
+        let x = engine.new_variable();
+        // Not the model's: it orders nothing.
+        let deleted = Arc::new(AtomicBool::new(false));
+        let (theirs, gone) = (engine.clone(), deleted.clone());
+        let other = spawn(move || {
+            let body =
+                move |_: &RunContext<'_>| assert!(!gone.load(Relaxed), "runs after the deletion of what it changes");
+            match theirs.op("").writes([x]).push(body) {
+                Ok(()) => 1,
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::VariableDeleted);
+                    0
+                }
+            }
+        });
+        engine.delete_variable(move |_| deleted.store(true, Relaxed), seriatim::Context::cpu(0), x).unwrap();
+        // In the same place, if nobody looks.
+        let y = engine.new_variable();
+        engine.op("").writes([y]).push(|_| ()).unwrap();
+        other.join().unwrap();
+        engine.wait_for_all().unwrap();
+        assert_eq!(engine.version(y).unwrap(), 1);
+    });
+}

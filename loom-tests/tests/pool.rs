@@ -5,9 +5,11 @@
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering::*};
 use loom_tests::{explore, spawn, Guarded};
+use seriatim::internals::homecoming::Errand;
 use seriatim::internals::local::Local;
 use seriatim::internals::magazine::{Magazine, Stack};
 use seriatim::internals::memory::Memory;
+use seriatim::internals::table::Table;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
@@ -109,6 +111,51 @@ fn a_block_that_is_looked_at_is_not_reused() {
             assert!(again != block || !looking.load(SeqCst), "reused while a pinned thread looks at it");
         }
         other.join().unwrap();
+    });
+}
+
+#[test]
+fn a_variable_comes_home_when_nobody_looks_any_more() {
+    explore("a look against coming home", 2, 20, || {
+        let memory = Arc::new(Memory::new());
+        let local = Local::new(&memory);
+        drop(local.pin());
+        let slot = memory.table.take();
+        let index = slot.chain.tag.index();
+        // SAFETY: taken just now.
+        let generation = unsafe { Table::open(slot) };
+        // Whether the tail has left the variable's own access; and whether the other thread is looking at that. As above.
+        let (gone, looking) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (theirs, seen, looks) = (memory.clone(), gone.clone(), looking.clone());
+        let other = spawn(move || {
+            let away = Local::new(&theirs);
+            let pin = away.pin();
+            if seen.load(Acquire) == 0 {
+                looks.store(true, SeqCst);
+                loom::thread::yield_now();
+                looks.store(false, SeqCst);
+            }
+            drop(pin);
+        });
+        gone.store(1, Release);
+        let mut came = false;
+        for _ in 0..8 {
+            match slot.home.consider(generation, true) {
+                Errand::None => {}
+                Errand::Ask(asked) => local.ask_for_home(index, asked),
+                Errand::Come => {
+                    came = true;
+                    assert!(!looking.load(SeqCst), "the access is used again while a pinned thread looks at it");
+                }
+            }
+            local.pin().flush();
+        }
+        other.join().unwrap();
+        for _ in 0..8 {
+            local.pin().flush();
+            came |= slot.home.consider(generation, true) == Errand::Come;
+        }
+        assert!(came, "the reclaimer does not answer");
     });
 }
 

@@ -4,7 +4,7 @@
 
 use loom_tests::{schedules, Blocks};
 use seriatim::internals::block::Block;
-use seriatim::internals::group::{Group, IdlePolicy, Plan};
+use seriatim::internals::group::{Group, IdlePolicy, Plan, Where};
 use seriatim::internals::Host;
 use shuttle::sync::{Condvar, Mutex};
 use std::sync::{Arc, Mutex as Plain, OnceLock};
@@ -66,7 +66,7 @@ fn what_comes_while_a_worker_takes_something_else_is_not_forgotten() {
         group.start(&host).unwrap();
         for (number, worker) in [(0, 0), (1, 1), (2, 0)] {
             // SAFETY: each operation is submitted once.
-            unsafe { host.group.get().expect("set").submit(host.blocks.pointer(number), Some(worker)) };
+            unsafe { host.group.get().expect("set").submit(host.blocks.pointer(number), Where::Worker(worker)) };
         }
         let mut ended = host.ended.lock().unwrap();
         while *ended < 3 {

@@ -325,7 +325,7 @@ impl Core {
             let count = (*block).node.count;
             let notes = (*block).notes;
             // For whoever comes after it: where its data is. Workers of other groups have other numbers.
-            let near = worker.filter(|_| Block::property(block).is_computed());
+            let near = worker.filter(|_| self.settings.kind == Kind::PerDevice && Block::property(block).is_computed());
             if !cancelled && notes & NOTE_GRAPH == 0 {
                 let marks = self.state.load(Relaxed) & FAILED != 0;
                 for index in 0..count {

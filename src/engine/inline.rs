@@ -2,17 +2,19 @@
 //!
 //! If every variable is idle the operation would be granted everything at once, and if its thread is to run it anyway, nobody else has
 //! to know it: it borrows its variables ([`loan`](crate::variable::loan)), runs from the stack, and gives them back. Whoever comes
-//! meanwhile lines up behind the loans. The pin ends before the call: an access that is lent is not spent, so its block stays, and the
-//! call may push and allocate. Whatever is out of the ordinary goes the long way in [`push`](super::push): then nothing has
-//! happened here.
+//! meanwhile lines up behind the loans. If all that was ever done to the variables was done so, no pin is needed; else it ends before the
+//! call: an access that is lent is not spent, so its block stays, and the call may push and allocate. Whatever is out of the ordinary
+//! goes the long way in [`push`](super::push): then nothing has happened here.
 
 use super::claims::Source;
 use super::core::{Core, Found, Lends, FAILED, NESTED};
 use super::inside::{enter, leave};
 use super::naive;
 use super::push::{resolve, Claim, Request};
+use super::variable::Variable;
 use crate::error::{Fault, Stamp};
-use crate::mutants::mutate;
+use crate::fences::light;
+use crate::mutants::{mutant, mutate};
 use crate::operation::block::NOTE_GRAPH;
 use crate::operation::context::RunContext;
 use crate::pool::local::Local;
@@ -20,6 +22,7 @@ use crate::pool::reclaim::{Epoch, Reclaim};
 use crate::pool::running::MOST_USES;
 use crate::sync::{Ordering::*, MODELLED};
 use crate::variable::access::Mode;
+use crate::variable::home::Errand;
 use crate::variable::loan::Loan;
 use crate::variable::table::Slot;
 use std::mem::MaybeUninit;
@@ -59,25 +62,29 @@ pub fn borrow<'a>(core: &'a Arc<Core>, claims: &impl Source, loans: &mut Loans<'
     if local.depth.get() >= NESTED || core.state.load(Relaxed) & !FAILED != 0 {
         return Borrowed::NotNow;
     }
-    let guard = local.pin();
+    // Whoever stops the engine sets a flag, passes a heavy fence, and waits until as many operations are complete as were pushed. Either that one sees the
+    // count, or we see the flag below.
+    mutate!("borrowed-before-it-is-counted": (), local.count_pushed());
+    mutate!("borrowed-without-a-fence": (), light());
+    let mut guard = None;
     let mut refusal = Borrowed::Busy;
     // Inlined: a call for each variable would be a fourth of what an operation takes.
     let mut all = claims.all(
         #[inline(always)]
-        // SAFETY: pinned; deletions are not for loans.
-        |claim| unsafe { loans.borrow(core, claim, &mut refusal) },
+        |claim| loans.borrow(core, local, claim, &mut guard, &mut refusal),
     );
-    // Relaxed: a failure on one of the variables was noted in the state before that variable could become idle. And, as in
-    // `push::enlist`, whoever stops the engine sets the flag and then waits until all earlier pins are gone.
+    // Relaxed: a failure on one of the variables was noted in the state before that variable could become idle.
     let state = mutate!("loans-in-spite-of-the-state": 0, core.state.load(Relaxed));
     if state != 0 && (state != FAILED || loans.held().iter().any(|held| held.slot.is_marked())) {
         (all, refusal) = (false, Borrowed::NotNow);
+    }
+    if mutant("borrowed-before-it-is-counted") {
+        local.count_pushed();
     }
     if !all {
         abandon(core, local, loans, guard);
         return refusal;
     }
-    local.count_pushed();
     Borrowed::All
 }
 
@@ -143,21 +150,22 @@ pub fn run(
     core.settle(local);
 }
 
-/// Gives back what was borrowed in vain.
+/// Gives back what was borrowed in vain, and counts the operation out again.
 #[cold]
 #[inline(never)]
-fn abandon(core: &Arc<Core>, local: &Local, loans: &Loans<'_>, guard: Guard) {
+fn abandon(core: &Arc<Core>, local: &Local, loans: &Loans<'_>, guard: Option<Guard>) {
     let mut found = Found::new(local);
     for held in loans.held() {
         // SAFETY: borrowed, and given back once.
         unsafe { held.loan.give_back(&mut found) };
     }
     drop(guard);
+    local.count_completed();
     if !found.first.is_null() {
         // SAFETY: ready, and ours.
         unsafe { core.hand_out(local, found.first, None) };
-        core.settle(local);
     }
+    core.settle(local);
 }
 
 /// Marks what a failed operation changes.
@@ -170,29 +178,73 @@ fn mark(core: &Core, loans: &Loans<'_>, fault: Fault, name: &'static str, sequen
     }
 }
 
+/// Borrows a variable whose last access lies in a block. Pins the thread, if it is not; and brings the variable home now and then.
+#[inline(never)]
+fn lend_away(local: &Local, slot: &Slot, claim: Claim, guard: &mut Option<Guard>) -> Option<Loan> {
+    let Variable { index, generation, .. } = claim.variable;
+    guard.get_or_insert_with(|| local.pin());
+    // From the pin on, the chain of a variable that lives does not become that of another.
+    if slot.chain.tag.generation.load(Acquire) != generation {
+        return None;
+    }
+    // SAFETY: pinned. As for coming home: whoever may have found the variable's own access at the tail was pinned then, before somebody asked; and of
+    // two only one is told to come.
+    unsafe {
+        match slot.home.consider(generation, slot.chain.is_away()) {
+            Errand::None => slot.chain.lend(claim.mode),
+            Errand::Ask(asked) => {
+                let loan = slot.chain.lend(claim.mode);
+                local.ask_for_home(index, asked);
+                loan
+            }
+            Errand::Come => {
+                let loan = slot.chain.lend_coming_home(claim.mode, &mut Found::new(local));
+                if loan.is_none() {
+                    slot.home.stays(generation);
+                }
+                loan
+            }
+        }
+    }
+}
+
 impl<'a> Loans<'a> {
     #[inline]
     pub fn none() -> Loans<'a> {
         Loans { held: [const { MaybeUninit::uninit() }; MOST_USES], count: 0 }
     }
 
-    /// Borrows one more variable, if it can be had and there is a place for it.
-    ///
-    /// # Safety
-    /// The caller is pinned, and does not delete.
+    /// Borrows one more variable, not to delete it, if it can be had and there is a place for it. Pins the thread if it has to.
     #[inline(always)]
-    unsafe fn borrow(&mut self, core: &'a Core, claim: Claim, refusal: &mut Borrowed) -> bool {
+    fn borrow(
+        &mut self,
+        core: &'a Core,
+        local: &Local,
+        claim: Claim,
+        guard: &mut Option<Guard>,
+        refusal: &mut Borrowed,
+    ) -> bool {
         let reads = claim.mode == Mode::Read;
         // What cannot be used is for the long way to explain. A repeat is taken to be busy.
         let (Some(place), Ok(slot)) = (self.held.get_mut(self.count), resolve(core, claim.variable)) else {
             *refusal = Borrowed::NotNow;
             return false;
         };
-        // SAFETY: by the contract.
-        let Some(loan) = (unsafe { slot.chain.lend(claim.mode) }) else { return false };
+        // Acquire: after the loan, which brings the generation that the chain was opened with.
+        let is_same = || slot.chain.tag.generation.load(Acquire) == claim.variable.generation;
+        let (loan, same) = match slot.chain.lend_at_home(!reads) {
+            Some(loan) => (loan, mutate!("lent-whosever-it-is-now": true, is_same())),
+            None => match lend_away(local, slot, claim, guard) {
+                Some(loan) => (loan, true),
+                None => return false,
+            },
+        };
         place.write(Held { slot, loan, reads });
         self.count += 1;
-        true
+        if !same {
+            *refusal = Borrowed::NotNow;
+        }
+        same
     }
 
     #[inline]

@@ -131,7 +131,7 @@ impl<'a> OperationBuilder<'a> {
         self
     }
 
-    /// Pushes the operation; it ends when the closure returns. Closures of up to 64 bytes cost no allocation.
+    /// Pushes the operation; it ends when the closure returns. Closures of up to 64 bytes (and an alignment of 16) cost no allocation.
     ///
     /// Worst case: as [`Engine::push_sync`].
     ///

@@ -34,7 +34,7 @@ impl Engine {
     }
 
     /// As [`wait_for_var`](Engine::wait_for_var), but not longer than `timeout`, and without running operations itself. A wait that runs out
-    /// of time leaves about 300 bytes behind until the variable is free: it is not a way to poll a variable that stays busy.
+    /// of time leaves about 200 bytes behind until the variable is free: it is not a way to poll a variable that stays busy.
     ///
     /// # Errors
     /// Also [`TimedOut`](crate::ErrorKind::TimedOut), which names what is pending and behind what: that takes a look at every block of the

@@ -90,7 +90,7 @@ const _: () = assert!(std::mem::offset_of!(Block, node) == 0);
 const _: () = assert!(std::mem::offset_of!(Block, payload) == ACCESSES_OFFSET);
 const _: () = assert!(std::mem::size_of::<Access>() % CLOSURE_ALIGN == 0 && ACCESSES_OFFSET % CLOSURE_ALIGN == 0);
 const _: () = assert!(std::mem::size_of::<Times>() % CLOSURE_ALIGN == 0);
-const _: () = assert!(Property::ALL.len() <= 1 << PROPERTY_BITS && DEVICES <= 1 << (16 - PROPERTY_BITS - DEVICE_BITS));
+const _: () = assert!(Property::ALL.len() == 1 << PROPERTY_BITS && DEVICES <= 1 << (16 - PROPERTY_BITS - DEVICE_BITS));
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(std::mem::size_of::<Block>() == 128);
 

@@ -21,7 +21,8 @@ pub struct Local {
     home: *const Home,
     /// Its place in the reclaimer, which changes only in the child of a `fork`.
     handle: UnsafeCell<<Epoch as Reclaim>::Handle>,
-    outgoing: UnsafeCell<Outgoing>,
+    /// Blocks on their way to other homes: those of the smallest class, and others.
+    outgoing: UnsafeCell<[Outgoing; 2]>,
     /// How many operations of the engine this thread is inside of.
     pub depth: Cell<u32>,
     /// Operations that this thread has made ready and will run itself, oldest first.
@@ -102,7 +103,7 @@ impl Local {
         Local {
             home: memory.settle(),
             handle: UnsafeCell::new(memory.register()),
-            outgoing: UnsafeCell::new(Outgoing { home: 0, class: 0, most: 0, magazine: Magazine::new() }),
+            outgoing: UnsafeCell::new([const { Outgoing::none() }; 2]),
             depth: Cell::new(0),
             first: Cell::new(std::ptr::null_mut()),
             last: Cell::new(std::ptr::null_mut()),
@@ -197,7 +198,7 @@ impl Local {
         unsafe {
             let home = Block::home(block);
             let class = Block::class(block);
-            let outgoing = &mut *self.outgoing.get();
+            let outgoing = &mut (*self.outgoing.get())[usize::from(class > 0)];
             if outgoing.home != home || outgoing.class != class || outgoing.magazine.len() >= outgoing.most {
                 outgoing.send(&self.memory);
                 outgoing.home = home;
@@ -217,13 +218,29 @@ impl Local {
         unsafe { Epoch::defer(&self.pin(), reuse) }
     }
 
+    /// Asks the reclaimer whether anybody can still be looking at the own access of a variable that is away, which was found out just now;
+    /// [`Home::answered`](crate::variable::home::Home::answered) gets the answer.
+    #[cold]
+    pub fn ask_for_home(&self, index: u32, asked: u64) {
+        let memory: *const Memory = &raw const *self.memory;
+        // SAFETY: the index was given out; the memory lives until the reclaimer has called everything.
+        let answer = move || unsafe { (*memory).table.at(index).home.answered(asked) };
+        if mutate!("home-without-the-epoch": true, self.is_alone()) {
+            // Nobody else looks at tails, and who comes later finds another one.
+            answer();
+        } else {
+            // SAFETY: nothing is made reusable but what no tail leads to any more.
+            unsafe { self.defer(answer) };
+        }
+    }
+
     /// Sends home what was collected, and sorts a slice of what is too much: [`Home::tidy`]. For when there is nothing else to do.
     #[inline]
     pub fn flush(&self) {
         // SAFETY: the cell is this thread's.
         unsafe {
-            if !(*self.outgoing.get()).magazine.is_empty() {
-                (*self.outgoing.get()).send(&self.memory);
+            for outgoing in &mut *self.outgoing.get() {
+                outgoing.send(&self.memory);
             }
             // The caller has ended operations: it is not in the middle of looking at tails. What it has borrowed is not spent.
             if self.home().is_untidy() {
@@ -275,6 +292,11 @@ fn step(counter: &AtomicU64) {
 }
 
 impl Outgoing {
+    const fn none() -> Outgoing {
+        Outgoing { home: 0, class: 0, most: 0, magazine: Magazine::new() }
+    }
+
+    #[inline]
     fn send(&mut self, memory: &Memory) {
         if self.magazine.is_empty() {
             return;

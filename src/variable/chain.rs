@@ -22,10 +22,10 @@ pub struct Chain {
     /// Whose chain it is. Not used by the protocol: it lies here because every push reads it along with the tail.
     pub tag: Tag,
     /// The access that the variable is born with, complete from the start.
-    birth: Access,
+    pub(super) birth: Access,
     /// Where the tail rests once the variable is deleted: void. A place of its own, because a late swing away from the birth access
     /// would still find it if the tail went back there.
-    grave: Access,
+    pub(super) grave: Access,
 }
 
 /// The identity of a variable.
@@ -72,12 +72,13 @@ impl Chain {
     /// Makes the chain that of a new variable.
     ///
     /// # Safety
-    /// `this` stays where it is for as long as the variable lives, and no other thread uses the chain.
+    /// `this` stays where it is for as long as the variable lives, and no other thread uses the chain, but for loans that look afterwards whose it is.
     pub unsafe fn open(this: *const Chain) {
         // SAFETY: exclusive by the contract; `birth` lies inside `*this`, and only its atomic word is written.
         unsafe {
             let birth = &raw const (*this).birth;
-            (*birth).state.store(READABLE | WRITABLE | COMPLETE, Relaxed);
+            // Release: who is lent it knows that the generation before is over.
+            (*birth).state.store(READABLE | WRITABLE | COMPLETE, Release);
             (*this).grave.state.store(READABLE | WRITABLE | COMPLETE | VOID, Relaxed);
             // Release: with the acquire loads of `tail`, whoever finds the chain finds its birth access initialised.
             (*this).tail.store(birth.cast_mut(), Release);
@@ -148,7 +149,7 @@ pub unsafe fn enlist<S: Sink>(node: *mut Node, sink: &mut S) -> Enlisted {
             }
         }
         // The one store that the pusher makes in place of `count` compare-exchanges. Release, beside the helpers' exchanges, though nothing
-        // rests on it: who lines up behind this operation has read the count, and who finds it there reads no older one.
+        // rests on it: who lines up behind this operation has read it, and who finds it there reads no older value.
         (*node).pushed.store(1, Release);
         let cancelled = own.cancelled;
         if own.granted == count {

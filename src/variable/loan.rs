@@ -22,6 +22,22 @@ pub struct Loan {
 }
 
 impl Chain {
+    /// Lends the variable if it is idle and its last access is its own: nothing was ever enlisted on it, or it has come home since. That access lies in the chain and
+    /// stays there. So the caller need not hold anything; but he has to look afterwards whether the variable is still the one that he means, since without a pin the
+    /// chain may have become that of another. One load and one compare-exchange.
+    #[inline]
+    pub fn lend_at_home(&self, writes: bool) -> Option<Loan> {
+        // If this word is idle its access is the last one: whoever is linked behind it gives it an address, which stays until it comes home, lent.
+        if self.birth.state.load(Relaxed) != IDLE {
+            return None;
+        }
+        let lent = lent_to(writes);
+        // Acquire: as in `lend`; and the generation that the chain was opened with, or a later one.
+        let order = mutate!("lent-relaxed": Relaxed, Acquire);
+        let taken = self.birth.state.compare_exchange(IDLE, lent, order, Relaxed);
+        taken.ok().map(|_| Loan { access: (&raw const self.birth).cast_mut(), lent })
+    }
+
     /// Lends the variable if it is idle: nothing is pending on it, and it is not lent. One load and one compare-exchange, or two
     /// if a worker has used it last.
     ///
@@ -34,8 +50,7 @@ impl Chain {
         unsafe {
             // Acquire: the access behind the address.
             let access = self.tail.load(Acquire);
-            let writes = mutate!("lent-to-a-write-as-to-a-read": false, mode != Mode::Read);
-            let lent = if writes { LENT_TO_WRITE } else { LENT_TO_READ };
+            let lent = lent_to(mode != Mode::Read);
             // Acquire: what the operations before have done. Nothing of ours is to be released yet, and what they have released stays so:
             // a read-modify-write goes on with their release sequence. If it succeeds, the access is the last one: it has no next.
             let order = mutate!("lent-relaxed": Relaxed, Acquire);
@@ -47,6 +62,50 @@ impl Chain {
     }
 }
 
+impl Chain {
+    /// Whether the last access lies in a block.
+    #[inline]
+    pub fn is_away(&self) -> bool {
+        let tail = self.tail.load(Relaxed).cast_const();
+        tail != &raw const self.birth && tail != &raw const self.grave
+    }
+
+    /// As [`Chain::lend`], and the variable comes home: its own access is linked behind the last one, lent from the start, and the block of that one is spent.
+    ///
+    /// # Safety
+    /// As there. The last access lies in a block; no other thread can be looking at the variable's own access, but to try a loan without a pin, and none
+    /// does this at the same time.
+    pub unsafe fn lend_coming_home<S: Sink>(&self, mode: Mode, sink: &mut S) -> Option<Loan> {
+        let birth = (&raw const self.birth).cast_mut();
+        let lent = lent_to(mode != Mode::Read);
+        // SAFETY: the caller holds the block that the tail leads to, and has the variable's own access to himself.
+        unsafe {
+            let last = self.tail.load(Acquire);
+            let state = State((*last).state.load(Acquire));
+            if last == birth || !state.is_idle() {
+                return None;
+            }
+            // Not idle, so that no loan without a pin takes it before it is the last.
+            self.birth.state.store(mutate!("comes-home-idle": IDLE, lent), Relaxed);
+            // As when an access is linked (5): what it deserves, `R W`, is lent already.
+            let linked = state.linked_to(birth, false);
+            (*last).state.compare_exchange(state.0, linked.0, AcqRel, Relaxed).ok()?;
+            let _ = self.tail.compare_exchange(last, birth, AcqRel, Relaxed);
+            spend(Access::node(last), sink);
+        }
+        Some(Loan { access: birth, lent })
+    }
+}
+
+#[inline]
+fn lent_to(writes: bool) -> usize {
+    if mutate!("lent-to-a-write-as-to-a-read": false, writes) {
+        LENT_TO_WRITE
+    } else {
+        LENT_TO_READ
+    }
+}
+
 /// [`Chain::lend`] for a word that is more than the flags: if that is the number of the worker that has used the variable last, it gives way to nobody's.
 ///
 /// # Safety
@@ -54,8 +113,10 @@ impl Chain {
 #[cold]
 #[inline(never)]
 unsafe fn lend_after_worker(access: *mut Access, state: State, lent: usize) -> Option<Loan> {
-    // SAFETY: passed on. Acquire: as there.
-    let lends = state.is_idle() && unsafe { (*access).state.compare_exchange(state.0, lent, Acquire, Relaxed) }.is_ok();
+    // Acquire: as there.
+    let order = mutate!("lent-after-a-worker-relaxed": Relaxed, Acquire);
+    // SAFETY: as above.
+    let lends = state.is_idle() && unsafe { (*access).state.compare_exchange(state.0, lent, order, Relaxed) }.is_ok();
     lends.then_some(Loan { access, lent })
 }
 

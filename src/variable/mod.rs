@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod chain;
+pub mod home;
 pub mod loan;
 mod propagate;
 pub mod state;

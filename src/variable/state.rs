@@ -32,8 +32,8 @@ const FLAGS: usize = READABLE | WRITABLE | COMPLETE | NEXT_READS;
 
 /// The bits above those of addresses say which worker has run the operation, counted from 1: they are set together with `C`. Elsewhere than on x86-64 there
 /// may be something else in an address, and nothing is said.
-const RAN_BITS: u32 = if cfg!(target_arch = "x86_64") { 16 } else { 0 };
-const RAN_SHIFT: u32 = 48;
+const RAN_BITS: u32 = if cfg!(all(target_arch = "x86_64", target_pointer_width = "64")) { 16 } else { 0 };
+const RAN_SHIFT: u32 = if RAN_BITS > 0 { usize::BITS - RAN_BITS } else { 0 };
 const RAN: usize = ((1 << RAN_BITS) - 1) << RAN_SHIFT;
 
 const _: () = assert!(std::mem::align_of::<Access>() > FLAGS);
@@ -84,7 +84,7 @@ impl State {
     #[inline]
     #[must_use]
     pub fn linked_to(self, next: *mut Access, next_reads: bool) -> State {
-        debug_assert!(self.next().is_null() && !self.is_void());
+        debug_assert!(self.next().is_null() && !self.is_void() && next.addr() & (FLAGS | RAN) == 0);
         State(self.0 | next.expose_provenance() | if next_reads { NEXT_READS } else { 0 })
     }
 

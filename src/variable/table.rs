@@ -1,6 +1,7 @@
 //! The table of variables: slots that never move, found by index, reused with a new generation.
 
 use super::chain::Chain;
+use super::home::Home;
 use crate::error::{Failure, Stamp};
 use crate::mutants::mutate;
 use crate::steps;
@@ -20,6 +21,8 @@ const ALIGN: usize = 16;
 #[repr(C, align(128))]
 pub struct Slot {
     pub chain: Chain,
+    /// When the last access may be the chain's own again.
+    pub home: Home,
     ran: Ran,
 }
 
@@ -42,6 +45,7 @@ impl Slot {
     fn unused() -> Slot {
         Slot {
             chain: Chain::closed(),
+            home: Home::new(),
             ran: Ran { version: AtomicU64::new(0), mark: AtomicPtr::new(null_mut()), next: AtomicU32::new(0) },
         }
     }

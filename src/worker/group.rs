@@ -35,7 +35,7 @@ pub enum IdlePolicy {
     Park,
 }
 
-/// Operations that one thread pushes in a row go to the same worker.
+/// Operations that one thread pushes in a row go to the same worker, if they are not better placed elsewhere.
 const BURST: usize = 8;
 
 /// How a group is made.
@@ -54,7 +54,7 @@ pub struct Plan {
 pub enum Where {
     /// Anywhere: on the calling thread's own seat, if it has one, or a worker that is chosen in turn.
     Any,
-    /// As `Any`, but rather on this worker, counted round, unless something waits for it already.
+    /// As `Any`, but rather on this worker, counted round, unless something waits in its inbox already.
     Near(usize),
     /// On this worker, counted round.
     Worker(usize),
