@@ -25,7 +25,8 @@ pub fn heavy() {
     fence(SeqCst);
 }
 
-/// Finds out what the system can do. Before the first [`light`] it costs nothing to have asked; later ones are heavier than they need be until then.
+/// Finds out what the system can do: a system call, which takes some milliseconds the first time if the process has other threads already. Before it, the fences
+/// are heavier than they need be.
 pub fn prepare() {
     asymmetric::prepare();
 }
@@ -39,7 +40,10 @@ mod asymmetric {
     const ON: u8 = 1;
     const OFF: u8 = 2;
 
-    /// Goes from `UNKNOWN` to one of the others, and from `ON` to `OFF`: ordinary fences on one side are never too little.
+    /// On the way from `ON` to `OFF`.
+    const LEAVING: u8 = 3;
+
+    /// Goes from `UNKNOWN` to `ON` or `OFF`, and from `ON` by `LEAVING` to `OFF`: ordinary fences on one side are never too little.
     static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
     #[inline(always)]
@@ -61,17 +65,21 @@ mod asymmetric {
     }
 
     pub fn fence_everywhere() {
-        if STATE.load(Relaxed) != ON || call(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
-            return;
+        // The child of a `fork` may have to register anew.
+        let again =
+            || call(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && call(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+        match STATE.load(SeqCst) {
+            UNKNOWN | OFF => {}
+            ON if call(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) || again() => {}
+            _ => {
+                // The process has lost the right to this call since (a filter that refuses it, and not one that kills for it), or the system its memory. From
+                // now on everybody passes fences of his own; and what those have written who have just passed a light one is long out of their
+                // processors when we go on.
+                let _ = STATE.compare_exchange(ON, LEAVING, SeqCst, Relaxed);
+                std::thread::sleep(Duration::from_millis(10));
+                STATE.store(OFF, SeqCst);
+            }
         }
-        // The child of a `fork` may have to ask anew.
-        if call(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && call(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
-            return;
-        }
-        // The process has given up the right to this call since. From now on everybody passes fences of his own; and what those have written who
-        // have just passed a light one is long out of their processors when we go on.
-        STATE.store(OFF, SeqCst);
-        std::thread::sleep(Duration::from_millis(10));
     }
 
     #[cfg(test)]

@@ -140,12 +140,13 @@ fn a_variable_comes_home_when_nobody_looks_any_more() {
         gone.store(1, Release);
         let mut came = false;
         for _ in 0..8 {
-            match slot.home.consider(generation, true) {
+            match slot.home.consider(generation, || true) {
                 Errand::None => {}
                 Errand::Ask(asked) => local.ask_for_home(index, asked),
                 Errand::Come => {
                     came = true;
                     assert!(!looking.load(SeqCst), "the access is used again while a pinned thread looks at it");
+                    slot.home.came();
                 }
             }
             local.pin().flush();
@@ -153,7 +154,11 @@ fn a_variable_comes_home_when_nobody_looks_any_more() {
         other.join().unwrap();
         for _ in 0..8 {
             local.pin().flush();
-            came |= slot.home.consider(generation, true) == Errand::Come;
+            match slot.home.consider(generation, || true) {
+                Errand::None => {}
+                Errand::Ask(asked) => local.ask_for_home(index, asked),
+                Errand::Come => came = true,
+            }
         }
         assert!(came, "the reclaimer does not answer");
     });

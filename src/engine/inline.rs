@@ -2,7 +2,7 @@
 //!
 //! If every variable is idle the operation would be granted everything at once, and if its thread is to run it anyway, nobody else has
 //! to know it: it borrows its variables ([`loan`](crate::variable::loan)), runs from the stack, and gives them back. Whoever comes
-//! meanwhile lines up behind the loans. If all that was ever done to the variables was done so, no pin is needed; else it ends before the
+//! meanwhile lines up behind the loans. If the variables are at home, as they are while nothing else is done to them, no pin is needed; else it ends before the
 //! call: an access that is lent is not spent, so its block stays, and the call may push and allocate. Whatever is out of the ordinary
 //! goes the long way in [`push`](super::push): then nothing has happened here.
 
@@ -59,14 +59,18 @@ pub enum Borrowed {
 #[inline]
 pub fn borrow<'a>(core: &'a Arc<Core>, claims: &impl Source, loans: &mut Loans<'a>) -> Borrowed {
     let local = core.local();
-    if local.depth.get() >= NESTED || core.state.load(Relaxed) & !FAILED != 0 {
+    if local.depth.get() >= NESTED {
         return Borrowed::NotNow;
     }
     // Whoever stops the engine sets a flag, passes a heavy fence, and waits until as many operations are complete as were pushed. Either that one sees the
-    // count, or we see the flag below.
+    // count, or we see the flag, before anything is borrowed: so nothing is when the process forks.
     mutate!("borrowed-before-it-is-counted": (), local.count_pushed());
     mutate!("borrowed-without-a-fence": (), light());
     let mut guard = None;
+    if core.state.load(Relaxed) & !FAILED != 0 {
+        abandon(core, local, loans, guard);
+        return Borrowed::NotNow;
+    }
     let mut refusal = Borrowed::Busy;
     // Inlined: a call for each variable would be a fourth of what an operation takes.
     let mut all = claims.all(
@@ -74,8 +78,8 @@ pub fn borrow<'a>(core: &'a Arc<Core>, claims: &impl Source, loans: &mut Loans<'
         |claim| loans.borrow(core, local, claim, &mut guard, &mut refusal),
     );
     // Relaxed: a failure on one of the variables was noted in the state before that variable could become idle.
-    let state = mutate!("loans-in-spite-of-the-state": 0, core.state.load(Relaxed));
-    if state != 0 && (state != FAILED || loans.held().iter().any(|held| held.slot.is_marked())) {
+    let failed = mutate!("loans-in-spite-of-the-state": false, core.state.load(Relaxed) & FAILED != 0);
+    if failed && loans.held().iter().any(|held| held.slot.is_marked()) {
         (all, refusal) = (false, Borrowed::NotNow);
     }
     if mutant("borrowed-before-it-is-counted") {
@@ -190,7 +194,7 @@ fn lend_away(local: &Local, slot: &Slot, claim: Claim, guard: &mut Option<Guard>
     // SAFETY: pinned. As for coming home: whoever may have found the variable's own access at the tail was pinned then, before somebody asked; and of
     // two only one is told to come.
     unsafe {
-        match slot.home.consider(generation, slot.chain.is_away()) {
+        match slot.home.consider(generation, || slot.chain.is_away_and_idle()) {
             Errand::None => slot.chain.lend(claim.mode),
             Errand::Ask(asked) => {
                 let loan = slot.chain.lend(claim.mode);
@@ -199,8 +203,9 @@ fn lend_away(local: &Local, slot: &Slot, claim: Claim, guard: &mut Option<Guard>
             }
             Errand::Come => {
                 let loan = slot.chain.lend_coming_home(claim.mode, &mut Found::new(local));
-                if loan.is_none() {
-                    slot.home.stays(generation);
+                match loan {
+                    Some(_) => slot.home.came(),
+                    None => slot.home.stays(),
                 }
                 loan
             }

@@ -1,7 +1,7 @@
 //! The life of an engine: stop and start, and the end.
 //!
 //! Stopping: 1. pushes are refused, but for those of closures that still run; 2. every push that had not seen the refusal is let
-//! through; 3. what is in flight completes, and closures that run on after their completion return; 4. the threads end. Starting brings the threads back.
+//! through (those that pin; what is borrowed without a pin was counted before, and is in flight); 3. what is in flight completes, and closures that run on after their completion return; 4. the threads end. Starting brings the threads back.
 
 use super::core::{Core, ABANDONED, STOPPED};
 use super::wait;

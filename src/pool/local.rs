@@ -142,6 +142,7 @@ impl Local {
         // SAFETY: passed on. The caller is between pushes, so nothing refers to the old handle, which goes here.
         unsafe {
             self.memory.forget_other_threads(lookers);
+            self.memory.even_out(self.home());
             *self.handle.get() = self.memory.register();
         }
     }
@@ -262,7 +263,7 @@ impl Local {
         next
     }
 
-    /// Counts an operation as pushed. Before it is enlisted: see [`Memory::tally`].
+    /// Counts an operation as pushed. Before it is enlisted or borrows anything: see [`Memory::tally`].
     #[inline]
     pub fn count_pushed(&self) {
         step(&self.home().pushed);

@@ -135,6 +135,17 @@ impl Memory {
         (ends, starts)
     }
 
+    /// For the child of a `fork`, in which nothing is in flight: those who had counted in what they would have pushed after the fork are gone. `own`
+    /// is the calling thread's, and makes up for them.
+    #[cfg(all(unix, not(any(loom, shuttle))))]
+    pub fn even_out(&self, own: &Home) {
+        let add = |counter: &AtomicU64, (less, more): (u64, u64)| {
+            counter.store(counter.load(Relaxed).wrapping_add(more.wrapping_sub(less)), Relaxed);
+        };
+        add(&own.completed, self.tally());
+        add(&own.returned, self.tally_inside());
+    }
+
     /// A range of sequence numbers for one thread.
     pub fn sequences(&self) -> std::ops::Range<u64> {
         const RANGE: u64 = 64;

@@ -25,7 +25,7 @@ pub struct Chain {
     pub(super) birth: Access,
     /// Where the tail rests once the variable is deleted: void. A place of its own, because a late swing away from the birth access
     /// would still find it if the tail went back there.
-    pub(super) grave: Access,
+    grave: Access,
 }
 
 /// The identity of a variable.

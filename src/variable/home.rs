@@ -9,7 +9,7 @@
 use crate::sync::{AtomicU64, Ordering::*, MODELLED};
 
 /// How the matter stands: the generation of the variable that it is about in the high half; below it how often it has come home, how often it was lent since it
-/// went, and a stage.
+/// went, and a stage. In the child of a `fork` an answer may be missing for ever: such a variable stays away, which costs a pin each time.
 pub struct Home(AtomicU64);
 
 /// Nothing was asked.
@@ -18,6 +18,8 @@ const SILENT: u64 = 0;
 const ASKED: u64 = 1;
 /// It has answered.
 const FREE: u64 = 2;
+/// Somebody was told to bring it home.
+const COMING: u64 = 3;
 const STAGE: u64 = 3;
 const ONE_LOAN: u64 = 1 << 2;
 const LOANS: u64 = (1 << 20) - 1;
@@ -45,22 +47,22 @@ impl Home {
         Home(AtomicU64::new(0))
     }
 
-    /// Counts a loan of the variable with that generation, if its last access is not its own.
-    pub fn consider(&self, generation: u32, away: bool) -> Errand {
-        if !away {
-            return Errand::None;
-        }
-        // Acquire: pairs with `answered`.
+    /// Counts a loan of the variable with that generation, if its last access is not its own: the caller looks when he is asked.
+    pub fn consider(&self, generation: u32, is_away: impl FnOnce() -> bool) -> Errand {
+        // Acquire: pairs with `answered`, and with `came`: who finds the variable away after that finds that it has left again.
         let now = self.0.load(Acquire);
         let own = u64::from(generation) << GENERATION;
+        let waits = now >> GENERATION == u64::from(generation) && matches!(now & STAGE, ASKED | COMING);
+        if waits || !is_away() {
+            return Errand::None;
+        }
         if now >> GENERATION != u64::from(generation) {
             let _ = self.0.compare_exchange(now, own | ONE_LOAN, Relaxed, Relaxed);
             return Errand::None;
         }
         let (loans, returns) = ((now / ONE_LOAN) & LOANS, (now / ONE_RETURN) & RETURNS);
         let (next, errand) = match now & STAGE {
-            ASKED => return Errand::None,
-            FREE => (own | ((returns + 1).min(RETURNS) * ONE_RETURN), Errand::Come),
+            FREE => (now & !STAGE | COMING, Errand::Come),
             _ if loans + 1 < FIRST << returns.min(DOUBLED) => (now + ONE_LOAN, Errand::None),
             _ => {
                 let asked = now & !STAGE | ASKED;
@@ -80,12 +82,17 @@ impl Home {
         let _ = self.0.compare_exchange(asked, asked & !STAGE | FREE, Release, Relaxed);
     }
 
-    /// It could not come after all: it may at another time.
-    pub fn stays(&self, generation: u32) {
+    /// It has come, as it was told. Only for who was told, and still holds what lets nobody make the chain that of another variable.
+    pub fn came(&self) {
         let now = self.0.load(Relaxed);
-        if now >> GENERATION == u64::from(generation) && now & STAGE == SILENT {
-            let _ = self.0.compare_exchange(now, now & !STAGE | FREE, Release, Relaxed);
-        }
+        let returns = ((now / ONE_RETURN) & RETURNS) + 1;
+        // Release: who finds this finds the variable at home, or away again.
+        self.0.store(now >> GENERATION << GENERATION | (returns.min(RETURNS) * ONE_RETURN) | SILENT, Release);
+    }
+
+    /// It could not come after all: it may at another time. As [`Home::came`].
+    pub fn stays(&self) {
+        self.0.store(self.0.load(Relaxed) & !STAGE | FREE, Release);
     }
 }
 
@@ -96,7 +103,7 @@ mod tests {
     /// Loans until the reclaimer is to be asked, and with what.
     fn until_asked(home: &Home, generation: u32) -> (u64, u64) {
         for loans in 1.. {
-            match home.consider(generation, true) {
+            match home.consider(generation, || true) {
                 Errand::None => {}
                 Errand::Ask(asked) => return (loans, asked),
                 Errand::Come => panic!("nobody was asked"),
@@ -113,13 +120,17 @@ mod tests {
             let (loans, asked) = until_asked(&home, 7);
             assert!(loans > before * 3 / 2, "{loans} loans after {before}");
             before = loans;
-            assert_eq!(home.consider(7, true), Errand::None, "the answer is not there");
+            assert_eq!(home.consider(7, || true), Errand::None, "the answer is not there");
             home.answered(asked);
-            assert_eq!(home.consider(7, false), Errand::None, "it is at home");
-            assert_eq!(home.consider(7, true), Errand::Come);
-            home.stays(7);
-            assert_eq!(home.consider(7, true), Errand::Come, "it may try again");
-            assert_eq!(home.consider(7, true), Errand::None, "and then it has come");
+            assert_eq!(home.consider(7, || false), Errand::None, "it is at home");
+            assert_eq!(home.consider(7, || true), Errand::Come);
+            assert_eq!(home.consider(7, || true), Errand::None, "one is told");
+            home.stays();
+            assert_eq!(home.consider(7, || true), Errand::Come, "it may try again");
+            for _ in 0..1_000_000 {
+                assert_eq!(home.consider(7, || true), Errand::None, "nobody asks while somebody comes");
+            }
+            home.came();
         }
     }
 
@@ -129,9 +140,8 @@ mod tests {
         let (_, asked) = until_asked(&home, 1);
         let (_, again) = until_asked(&home, 3);
         home.answered(asked);
-        assert_eq!(home.consider(3, true), Errand::None);
-        home.stays(1);
+        assert_eq!(home.consider(3, || true), Errand::None);
         home.answered(again);
-        assert_eq!(home.consider(3, true), Errand::Come);
+        assert_eq!(home.consider(3, || true), Errand::Come);
     }
 }

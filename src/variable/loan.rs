@@ -63,11 +63,14 @@ impl Chain {
 }
 
 impl Chain {
-    /// Whether the last access lies in a block.
-    #[inline]
-    pub fn is_away(&self) -> bool {
-        let tail = self.tail.load(Relaxed).cast_const();
-        tail != &raw const self.birth && tail != &raw const self.grave
+    /// Whether the last access lies in a block, and is idle.
+    ///
+    /// # Safety
+    /// The caller holds the chain's blocks.
+    pub unsafe fn is_away_and_idle(&self) -> bool {
+        let tail = self.tail.load(Acquire);
+        // SAFETY: the caller holds the block that the tail leads to.
+        tail.cast_const() != &raw const self.birth && State(unsafe { (*tail).state.load(Relaxed) }).is_idle()
     }
 
     /// As [`Chain::lend`], and the variable comes home: its own access is linked behind the last one, lent from the start, and the block of that one is spent.
