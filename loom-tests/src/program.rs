@@ -4,6 +4,7 @@ use crate::Blocks;
 use loom::cell::UnsafeCell;
 use seriatim::internals::access::{Access, Mode, Node, Sink};
 use seriatim::internals::chain::{self, Chain, Enlisted};
+use seriatim::internals::loan::Loan;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -145,28 +146,19 @@ impl Program {
     ///
     /// Only one thread does so, and only if the variable is away and no other thread has looked at it before.
     pub fn come_home_or_push(&self, op: usize) -> bool {
-        let mut found = Found { program: self, ready: Vec::new() };
-        let (var, mode) = self.ops[op][0];
         // SAFETY: blocks are never reused within an execution; the rest is the caller's word.
-        let loan = unsafe { self.vars[var].chain.lend_coming_home(mode, &mut found) };
-        if let Some(loan) = loan {
-            self.body(op);
-            self.lent[op].fetch_add(1, Ordering::Relaxed);
-            // SAFETY: taken above.
-            unsafe { loan.give_back(&mut found) };
-        }
-        self.run_ready(found);
-        if loan.is_none() {
-            let _ = self.push(op);
-        }
-        loan.is_some()
+        self.on_a_loan_or_push(op, |chain, mode, found| unsafe { chain.lend_coming_home(mode, found) })
     }
 
     /// Runs an operation on one variable on a loan of the variable's own access, or pushes it.
     pub fn lend_at_home_or_push(&self, op: usize) -> bool {
+        self.on_a_loan_or_push(op, |chain, mode, _| chain.lend_at_home(mode != Mode::Read))
+    }
+
+    fn on_a_loan_or_push(&self, op: usize, lend: impl FnOnce(&Chain, Mode, &mut Found<'_>) -> Option<Loan>) -> bool {
         let mut found = Found { program: self, ready: Vec::new() };
         let (var, mode) = self.ops[op][0];
-        let loan = self.vars[var].chain.lend_at_home(mode != Mode::Read);
+        let loan = lend(&self.vars[var].chain, mode, &mut found);
         if let Some(loan) = loan {
             self.body(op);
             self.lent[op].fetch_add(1, Ordering::Relaxed);
