@@ -72,14 +72,16 @@ fn placed() -> Result<(), String> {
         worker.load(Relaxed)
     };
     let first: Vec<usize> = (0..32).map(|variable| ran_on(variable, false)).collect();
-    let again: Vec<usize> = (0..32).rev().map(|variable| ran_on(variable, false)).collect();
-    let same = first.iter().zip(again.iter().rev()).filter(|(first, again)| first == again).count();
+    // In an order in which neighbours ran on different workers: dealing out in turn would be right for half of them.
+    let order = (0..32).map(|number| number * 11 % 32);
+    let again: Vec<(usize, usize)> = order.map(|variable| (variable, ran_on(variable, false))).collect();
+    let same = again.iter().filter(|(variable, worker)| first[*variable] == *worker).count();
     // What an operation changes counts for more than what it reads.
     let on_other: Vec<usize> = (0..32).map(|variable| ran_on(variable, true)).collect();
     let changes = on_other.windows(2).filter(|pair| pair[0] != pair[1]).count();
     let both = first.contains(&0) && first.contains(&1);
-    if both && same >= 28 && changes <= 4 {
+    if both && same >= 28 && changes <= 1 {
         return Ok(());
     }
-    Err(format!("{first:?}, then, from the last, {again:?}; one variable on {on_other:?}"))
+    Err(format!("{first:?}, then, by variable, {again:?}; one variable on {on_other:?}"))
 }
