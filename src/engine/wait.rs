@@ -1,6 +1,6 @@
 //! Waiting: for one variable, for everything, with and without a deadline.
 
-use super::core::{Core, STOPPED};
+use super::core::{Core, FAILED, STOPPED};
 use super::diagnose;
 use super::inside::may_help;
 use super::push::{push, resolve, Claim, Request};
@@ -8,7 +8,7 @@ use super::variable::Variable;
 use super::waiters::remaining;
 use crate::device::Context;
 use crate::error::{Error, ErrorKind, Failure, Stamp};
-use crate::mutants::{mutant, mutate};
+use crate::mutants::mutate;
 use crate::operation::block::NOTE_WAIT;
 use crate::operation::closure::sync_vtable;
 use crate::operation::context::RunContext;
@@ -26,9 +26,11 @@ use std::time::{Duration, Instant};
 const LOOKS: u32 = looks(2000);
 const LOOKS_AWAKE: u32 = 1000;
 
-/// Rounds that a waiter watches the variable itself, and helps, before it lines up behind the writes: most waits are over by then, and have
+/// How often a waiter looks at the variable itself, or helps, before it lines up behind the writes: most waits are over by then, and have
 /// moved no cache line but that of the last access.
 const WATCHES: u32 = looks(100);
+/// Looks that share a pin.
+const PINNED: u32 = 16;
 /// Operations that such a waiter runs between two looks at the variable: a look costs as much as a short one.
 const HELPED: u32 = 16;
 
@@ -129,31 +131,57 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, timeout: Option<Durati
 
 /// Whether the variable has no pending write and no mark, which a look at its last access tells.
 fn is_quiet(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
+    becomes_quiet(core, variable, 1, || true)
+}
+
+/// As [`is_quiet`], in so many looks, between which `go_on` is asked.
+#[inline]
+fn becomes_quiet(
+    core: &Arc<Core>,
+    variable: Variable,
+    looks: u32,
+    mut go_on: impl FnMut() -> bool,
+) -> Result<bool, Error> {
     let local = core.local();
     let _pin = local.pin();
     let slot = resolve(core, variable)?;
-    // SAFETY: pinned above.
-    let quiet = unsafe { slot.chain.is_quiet() };
-    let marked = slot.is_marked() && !mutant("quiet-in-spite-of-a-mark");
-    Ok(quiet && !marked)
+    for look in 1..=looks {
+        // SAFETY: pinned above.
+        if unsafe { slot.chain.is_quiet() } {
+            // Relaxed: a failure is noted in the state before the variable that it marks can be quiet. The mark itself lies in a line that workers write.
+            let marked = core.state.load(Relaxed) & FAILED != 0 && slot.is_marked();
+            return Ok(mutate!("quiet-in-spite-of-a-mark": true, !marked));
+        }
+        if look < looks && !go_on() {
+            break;
+        }
+    }
+    Ok(false)
 }
 
 /// Watches the variable for a moment, running ready operations meanwhile if the settings allow it; says whether it is quiet.
 fn watch(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
     let helps = core.settings.waiters_help && may_help();
-    for _ in 0..WATCHES {
-        if is_quiet(core, variable)? {
+    let group = core.dispatch.group(Property::Normal).filter(|_| helps);
+    let has_work = || group.is_some_and(|group| group.has_work());
+    let mut watched = 0;
+    while watched < WATCHES {
+        let look = || {
+            spin_loop();
+            watched += 1;
+            !has_work()
+        };
+        if becomes_quiet(core, variable, PINNED, look)? {
             return Ok(true);
         }
-        if helps && core.dispatch.group(Property::Normal).is_some_and(|group| group.has_work()) {
+        watched += 1;
+        if has_work() {
             let mut asked = 0;
             core.dispatch.help(core, &mut || {
                 asked += 1;
                 asked % HELPED != 0 || !is_quiet(core, variable).unwrap_or(true)
             });
             core.settle(core.local());
-        } else {
-            spin_loop();
         }
     }
     Ok(false)

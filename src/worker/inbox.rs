@@ -103,6 +103,8 @@ impl Inbox {
             if is_state(head) {
                 return null_mut();
             }
+            // Its lines come while the inbox's own does.
+            Block::expect(head, 0);
             // Acquire: pairs with the pushes, which form one release sequence. ABA does no harm: whatever list is there is
             // taken whole. The owner's state is then unknown to us; `BUSY` is always safe, it only costs a wake-up.
             match self.head.compare_exchange(

@@ -116,8 +116,12 @@ impl Group {
         let mut seen = null_mut();
         let mut looks = 0;
         let found = loop {
-            if !own.inbox.peek().is_null() {
-                break true;
+            let list = own.inbox.take();
+            if !list.is_null() {
+                // SAFETY: what an inbox gives out is ready and ours.
+                unsafe { seat.queue.borrow_mut().add_list(list) };
+                self.idle.fetch_sub(1, Relaxed);
+                return true;
             }
             let loot = self.steal(index, &mut seen);
             if !loot.is_null() {
