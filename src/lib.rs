@@ -44,6 +44,7 @@ mod operation;
 mod pool;
 mod profile;
 mod steps;
+mod stopwatch;
 mod sync;
 mod variable;
 mod worker;

@@ -2,100 +2,82 @@
 //!
 //! Handing an operation to another core costs some hundred nanoseconds of the pusher's time. A closure that takes less is better run by
 //! the pusher. Closures of one type mostly take alike, so what is learned is kept for each type: a count of measurements in a row that were
-//! short. A long one halves it, and every call is measured until it is full or empty: an interrupt costs a few calls, a change of mind two. Else one call
-//! in 16 is measured, so that a clock which takes 25 ns costs 3.
+//! short. While the count rises every call is measured. A long measurement takes one from a full count, and if the next is long too the count is empty: an
+//! interrupt changes nothing, and a change of mind costs two calls.
+//!
+//! While the count is full or empty, a thread looks at the clock once in 8 calls. If those have taken, all together and with what the program did between
+//! them, no longer than 8 short ones may, none of them was long. Else, and now and then in any case, one of the next 8 is measured, chosen at random so that no
+//! rhythm of the program hides a type.
 
 #![forbid(unsafe_code)]
 
 use crate::operation::closure::Vtable;
-use crate::sync::{thread_local, AtomicU8, Instant, Ordering::*};
+use crate::stopwatch::Stopwatch;
+use crate::sync::{thread_local, AtomicU8, Ordering::*};
 use std::cell::Cell;
 use std::time::Duration;
 
 /// Short measurements in a row after which a closure counts as short.
-const CONVINCED: u8 = 4;
-/// One call of so many is measured, on average, unless opinion is about to change.
-const EVERY: u32 = 16;
+const SHORT: u8 = 4;
+/// One more, after which not every call is measured any more. A long one then leads back to `SHORT`, and a second to nothing.
+const CONVINCED: u8 = SHORT + 1;
+/// Calls between two looks at the clock, unless opinion is about to change.
+const EVERY: u32 = 8;
+/// One look of so many leads to a measurement, however quick the calls were: one in a long row that is slow is found some time.
+const SELDOM: u32 = 32;
 const TYPES: usize = 512;
 
 thread_local! {
-    /// Calls until the next that this thread measures.
+    /// Calls of this thread until it looks at the clock, or measures.
     static LEFT: Cell<u32> = const { Cell::new(0) };
-    static RANDOM: Cell<u32> = const { Cell::new(0x9E37_79B9) };
+    /// The last look.
+    static LOOKED: Cell<u64> = const { Cell::new(0) };
+    /// Whether the call at the end of `LEFT` is to be measured.
+    static CHOSEN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// How many calls are not measured next: 8 to 23, at random, so that no rhythm of the program hides a type.
-fn stride() -> u32 {
-    let random = RANDOM.with(|cell| {
-        // Xorshift (Marsaglia 2003).
-        let mut x = cell.get();
-        x ^= x << 13;
-        x ^= x >> 17;
-        x ^= x << 5;
-        cell.set(x);
-        x
-    });
-    EVERY / 2 + random % EVERY
+/// Fibonacci hashing (Knuth, vol. 3, 6.4).
+#[inline]
+fn hash(key: u64) -> u32 {
+    (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32
 }
 
-/// What one type of closure costs.
-struct Cost {
-    /// Short measurements in a row, [`CONVINCED`] at most.
-    short: AtomicU8,
-    /// What is short.
-    below: Duration,
+/// What one type of closure costs: short measurements in a row, [`CONVINCED`] at most.
+struct Cost(AtomicU8);
+
+impl Cost {
+    /// Whether the closure has lately been short.
+    #[inline]
+    fn is_short(&self) -> bool {
+        self.0.load(Relaxed) >= SHORT
+    }
+
+    #[cold]
+    fn learn(&self, short: bool) {
+        let known = self.0.load(Relaxed);
+        // Measurements that race may lose one another: opinion then changes a call later.
+        if !short {
+            self.0.store(if known >= CONVINCED { SHORT } else { 0 }, Relaxed);
+        } else if known < CONVINCED {
+            self.0.store(known + 1, Relaxed);
+        }
+    }
 }
 
 /// What is learned of an engine's closures.
 pub struct Costs {
     /// By type; types that share a place are taken to be alike. None, if nothing is to be learned.
     types: Box<[Cost]>,
-}
-
-impl Cost {
-    fn new(below: Duration) -> Cost {
-        Cost { short: AtomicU8::new(0), below }
-    }
-
-    /// Whether the closure has lately been short.
-    #[inline]
-    fn is_short(&self) -> bool {
-        self.short.load(Relaxed) >= CONVINCED
-    }
-
-    /// Calls a closure, and measures it if it is its turn.
-    #[inline]
-    fn measure<T>(&self, call: impl FnOnce() -> T) -> T {
-        let known = self.short.load(Relaxed);
-        let left = LEFT.with(Cell::get);
-        if left > 0 && (known == 0 || known >= CONVINCED) {
-            LEFT.with(|cell| cell.set(left - 1));
-            return call();
-        }
-        LEFT.with(|cell| cell.set(stride()));
-        let start = Instant::now();
-        let outcome = call();
-        self.learn(start.elapsed());
-        outcome
-    }
-
-    #[cold]
-    fn learn(&self, took: Duration) {
-        let known = self.short.load(Relaxed);
-        // Measurements that race may lose one another: opinion then changes a call later.
-        if took >= self.below {
-            self.short.store(if known >= CONVINCED { CONVINCED / 2 } else { 0 }, Relaxed);
-        } else if known < CONVINCED {
-            self.short.store(known + 1, Relaxed);
-        }
-    }
+    /// What is short.
+    below: Duration,
+    stopwatch: Stopwatch,
 }
 
 impl Costs {
     /// Closures that take less than `below` are to be short; if that is zero, nothing is measured.
     pub fn new(below: Duration) -> Costs {
         let types = if below.is_zero() { 0 } else { TYPES };
-        Costs { types: (0..types).map(|_| Cost::new(below)).collect() }
+        Costs { types: (0..types).map(|_| Cost(AtomicU8::new(0))).collect(), below, stopwatch: Stopwatch::new() }
     }
 
     /// The place of a type of closure, if anything is learned of it.
@@ -104,9 +86,8 @@ impl Costs {
         if self.types.is_empty() || !body.alike {
             return None;
         }
-        // Fibonacci hashing (Knuth, vol. 3, 6.4). Vtables are 24 bytes apart or more.
-        let hash = (std::ptr::from_ref(body).addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        Some(&self.types[hash as usize % TYPES])
+        // Vtables are 24 bytes apart or more.
+        Some(&self.types[hash(std::ptr::from_ref(body).addr() as u64) as usize % TYPES])
     }
 
     /// Whether closures of this type have lately been short.
@@ -118,10 +99,48 @@ impl Costs {
     /// Calls a closure of this type, and measures it if it is its turn.
     #[inline]
     pub fn measure<T>(&self, body: &'static Vtable, call: impl FnOnce() -> T) -> T {
-        match self.of(body) {
-            Some(cost) => cost.measure(call),
-            None => call(),
+        let measured = match self.of(body) {
+            Some(cost) if self.is_due(cost) => Some((cost, self.stopwatch.start())),
+            _ => None,
+        };
+        // The one call, so that it is inlined here.
+        let outcome = call();
+        if let Some((cost, start)) = measured {
+            cost.learn(self.stopwatch.since(start) < self.below);
         }
+        outcome
+    }
+
+    /// Whether the next call, of that type, is to be measured.
+    #[inline]
+    fn is_due(&self, cost: &Cost) -> bool {
+        let known = cost.0.load(Relaxed);
+        let left = LEFT.with(Cell::get);
+        if left > 0 && (known == 0 || known >= CONVINCED) {
+            LEFT.with(|cell| cell.set(left - 1));
+            return false;
+        }
+        self.look(known)
+    }
+
+    /// As [`Costs::is_due`], where that is not plain.
+    #[cold]
+    #[inline(never)]
+    fn look(&self, known: u8) -> bool {
+        if known > 0 && known < CONVINCED {
+            return true;
+        }
+        let chosen = CHOSEN.with(Cell::take);
+        let now = self.stopwatch.reading();
+        let passed = LOOKED.with(|cell| now.wrapping_sub(cell.replace(now)));
+        // What the clock says just now is as good as chance.
+        let random = hash(now);
+        let quick = known >= CONVINCED && passed < self.stopwatch.readings(self.below) * u64::from(EVERY);
+        let quick = quick && random >= u32::MAX / SELDOM;
+        let left = if chosen || quick { EVERY - 1 } else { random % EVERY };
+        CHOSEN.with(|cell| cell.set(!chosen && !quick));
+        LEFT.with(|cell| cell.set(left));
+        chosen
     }
 }
 
@@ -130,13 +149,52 @@ mod tests {
     use super::*;
 
     #[test]
-    fn opinion_changes_after_few_short_calls_and_after_one_long_one() {
-        let cost = Cost::new(Duration::from_millis(20));
-        let call = |time: Duration| cost.measure(|| std::thread::sleep(time));
-        assert!(!cost.is_short());
-        (0..2 * EVERY + u32::from(CONVINCED)).for_each(|_| call(Duration::ZERO));
-        assert!(cost.is_short());
-        (0..2 * EVERY).for_each(|_| call(Duration::from_millis(20)));
+    fn opinion_changes_after_few_short_calls_and_after_two_long_ones() {
+        let body = crate::operation::closure::sync_vtable(&|_: &crate::operation::context::RunContext<'_>| ());
+        let costs = Costs::new(Duration::from_millis(20));
+        let call = |time: Duration| costs.measure(body, || std::thread::sleep(time));
+        for _ in 0..3 {
+            assert!(!costs.are_short(body));
+            (0..2 * EVERY + u32::from(CONVINCED)).for_each(|_| call(Duration::ZERO));
+            assert!(costs.are_short(body));
+            (0..1000).for_each(|_| call(Duration::ZERO));
+            assert!(costs.are_short(body));
+            (0..=3 * EVERY).for_each(|_| call(Duration::from_millis(20)));
+            assert!(!costs.are_short(body), "of so many in a row one is measured, and so is the next");
+        }
+    }
+
+    #[test]
+    fn of_types_that_take_turns_each_is_measured() {
+        let body = crate::operation::closure::sync_vtable(&|_: &crate::operation::context::RunContext<'_>| ());
+        let costs = Costs::new(Duration::from_micros(1));
+        // In rounds of many lengths, one long call: some time it is the one that is measured.
+        for turns in [2, 3, 7, 8, 16, 17, 23, 32, 100] {
+            (0..1000).for_each(|_| costs.measure(body, || ()));
+            let long = |call: usize| call % turns == 0;
+            let found = (0..1000 * turns).any(|call| {
+                costs.measure(body, || {
+                    if long(call) {
+                        std::thread::sleep(Duration::from_micros(2))
+                    }
+                });
+                costs.of(body).expect("something is learned").0.load(Relaxed) < CONVINCED
+            });
+            assert!(found, "{turns} turns");
+        }
+    }
+
+    #[test]
+    fn one_long_call_among_short_ones_changes_nothing() {
+        let cost = Cost(AtomicU8::new(0));
+        (0..CONVINCED).for_each(|_| cost.learn(true));
+        for _ in 0..10 {
+            cost.learn(false);
+            assert!(cost.is_short());
+            cost.learn(true);
+        }
+        cost.learn(false);
+        cost.learn(false);
         assert!(!cost.is_short());
     }
 
