@@ -1,9 +1,12 @@
 //! The life of engines, variables and operations: start, stop and the end; bounds; priorities; deletion; and the sizes at the edge:
-//! long chains, deep nesting, wide operations, large closures.
+//! long chains, deep nesting, wide operations, large closures. Where operations run, and on which cores.
 
 #[path = "life/bounds.rs"]
 mod bounds;
 mod common;
+#[cfg(target_os = "linux")]
+#[path = "life/cores.rs"]
+mod cores;
 #[path = "life/deletion.rs"]
 mod deletion;
 #[path = "life/ending.rs"]

@@ -24,11 +24,7 @@ impl PerDevice {
         let group = |name, workers, cores| {
             Arc::new(Group::new(Plan { name, workers, shared: false, idle: settings.idle, cores }))
         };
-        // With as many workers as cores or fewer, the first core is left to the thread that pushes.
-        let mut cores = if settings.pin { settings.cores.clone() } else { Vec::new() };
-        if cores.len() > settings.cpu_workers {
-            cores.rotate_left(1);
-        }
+        let cores = if settings.pin { settings.cores.clone() } else { Vec::new() };
         PerDevice {
             workers: group("seriatim-cpu", settings.cpu_workers, cores),
             prioritised: group("seriatim-prio", settings.priority_workers, Vec::new()),

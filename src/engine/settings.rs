@@ -72,7 +72,7 @@ pub struct Settings {
     pub gpu_copy_workers: usize,
     /// Whether processor workers of the per-device engine are pinned. `SERIATIM_PIN`: `on` (default), `off`.
     pub pin: bool,
-    /// The cores to pin to, round and round. `SERIATIM_CORES`, such as `0,2-5`; default: those of the calling thread.
+    /// The cores to pin to, round and round, beginning behind the one that the engine is first used from. `SERIATIM_CORES`, such as `0,2-5`; default: those of the calling thread.
     pub cores: Vec<usize>,
     /// What idle workers do. `SERIATIM_IDLE`: `spin`, `spin-then-park` (default), `park`.
     pub idle: IdlePolicy,

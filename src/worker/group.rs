@@ -4,7 +4,7 @@ use super::guests::Guest;
 use super::inbox::Met;
 use super::post::{Handles, Post};
 use super::seat::Seat;
-use super::Host;
+use super::{affinity, Host};
 use crate::error::{Error, ErrorKind};
 use crate::fences::light;
 use crate::lock::Lock;
@@ -45,7 +45,7 @@ pub struct Plan {
     /// One inbox for all workers, first come first served.
     pub shared: bool,
     pub idle: IdlePolicy,
-    /// The cores to pin to, one worker each, round and round. Empty: not pinned.
+    /// The cores to pin to, one worker each, round and round, beginning behind that of the thread that starts them. Empty: not pinned.
     pub cores: Vec<usize>,
 }
 
@@ -158,7 +158,12 @@ impl Group {
         }
         self.stop.store(false, Relaxed);
         self.lock_warnings().clear();
+        // The thread that starts the workers is one that pushes: if there are more cores than workers, its own is left to it. The system would otherwise see
+        // only after some milliseconds that two threads share a core beside one that is free.
+        let cores = &self.plan.cores;
+        let own = affinity::current().and_then(|core| cores.iter().position(|other| *other == core)).unwrap_or(0);
         for index in 0..self.workers.len() {
+            self.workers[index].assign((!cores.is_empty()).then(|| cores[(own + 1 + index) % cores.len()]));
             let group = Arc::clone(self);
             let host = Arc::clone(host);
             let name = format!("{}-{index}", self.plan.name);

@@ -3,6 +3,7 @@
 //! A guest with nothing to run looks about like a worker, and sleeps like one: at a place of its own, where whoever lays out work finds it. Nothing is
 //! delivered there, so its inbox holds no more than the guest's state.
 
+use super::affinity;
 use super::group::Group;
 use super::inbox::Inbox;
 use super::Host;
@@ -67,6 +68,7 @@ impl Group {
         let free = |guest: &&Guest| !guest.taken.load(Relaxed) && !guest.taken.swap(true, Acquire);
         let Some(guest) = self.guests.iter().find(free) else { return };
         let _sitting = Sitting(self, guest);
+        self.make_way();
         while !done() {
             if !self.help(host, &mut *go_on) {
                 host.idle();
@@ -119,8 +121,19 @@ impl Group {
                 inbox.wake();
             }
         }
+        self.make_way();
         self.sleeping.fetch_sub(1, Relaxed);
         let _ = inbox.stop_looking();
+    }
+
+    /// Leaves the core of a worker, if the system has put the calling thread there and it may run elsewhere: whom a worker wakes may wake up beside it. The system
+    /// moves neither soon, since the one that waits for the core is pinned and the other one runs.
+    #[inline]
+    fn make_way(&self) {
+        let taken = |core| self.workers.iter().any(|worker| worker.is_on(core));
+        if affinity::current().is_some_and(taken) {
+            affinity::move_off(taken);
+        }
     }
 
     /// The locks of the seats, for a thread that forks.

@@ -1,10 +1,11 @@
 //! A worker's post: what others can reach of it.
 
+use super::affinity;
 use super::inbox::Inbox;
 use crate::lock::Lock;
 use crate::operation::block::Block;
 use crate::sync::thread::{self, Thread};
-use crate::sync::{AtomicBool, AtomicPtr, Ordering::*};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 use crossbeam_utils::CachePadded;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ pub struct Post {
     /// Something has come that should not wait for the next poll.
     urgent: CachePadded<AtomicBool>,
     pub thread: AtomicPtr<Thread>,
+    /// The core that the worker is, or will be, pinned to, counted from 1; 0 for none.
+    core: AtomicUsize,
 }
 
 impl Post {
@@ -28,7 +31,30 @@ impl Post {
             surplus: CachePadded::new(AtomicPtr::new(null_mut())),
             urgent: CachePadded::new(AtomicBool::new(false)),
             thread: AtomicPtr::new(null_mut()),
+            core: AtomicUsize::new(0),
         }
+    }
+
+    /// Gives the worker a core. Before it starts.
+    pub fn assign(&self, core: Option<usize>) {
+        self.core.store(core.map_or(0, |core| core + 1), Relaxed);
+    }
+
+    /// Pins the calling thread, which is this worker, to the core that it was given, if it was. The core, if the system refuses.
+    pub fn pin(&self) -> Result<(), usize> {
+        match self.core.load(Relaxed).checked_sub(1) {
+            Some(core) if !affinity::pin(core) => {
+                self.assign(None);
+                Err(core)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the worker is pinned to this core.
+    #[inline]
+    pub fn is_on(&self, core: usize) -> bool {
+        self.core.load(Relaxed) == core + 1
     }
 
     /// Makes the calling thread the one that is woken for this worker. Before it can sleep.

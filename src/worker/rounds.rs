@@ -4,7 +4,7 @@ use super::group::{Group, IdlePolicy, Where, WANTED};
 use super::post::Post;
 use super::queue::{Key, Queue, Row};
 use super::seat::Seat;
-use super::{affinity, Host};
+use super::Host;
 use crate::fences::heavy;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::{Block, NOTE_SHORT};
@@ -28,16 +28,13 @@ const SHARED: usize = 512;
 impl Group {
     /// The life of a worker.
     pub(super) fn work<H: Host>(&self, index: usize, host: &Arc<H>) {
-        if !self.plan.cores.is_empty() {
-            let core = self.plan.cores[index % self.plan.cores.len()];
-            if !affinity::pin(core) {
-                self.lock_warnings().push(format!(
-                    "worker {index} of '{}' could not be pinned to core {core}: it runs unpinned",
-                    self.plan.name
-                ));
-            }
-        }
         let own = &self.workers[index];
+        if let Err(core) = own.pin() {
+            self.lock_warnings().push(format!(
+                "worker {index} of '{}' could not be pinned to core {core}: it runs unpinned",
+                self.plan.name
+            ));
+        }
         own.register(&self.handles);
         // Where this worker's share comes from.
         let source = if self.plan.shared { &self.common } else { own };

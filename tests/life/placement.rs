@@ -33,7 +33,7 @@ fn a_closure_that_turns_long_is_shipped_also_where_it_could_not_borrow() {
     (0..60).for_each(|_| push());
     beside.complete();
     engine.wait_for_all().unwrap();
-    // One call in 8 to 23 is measured; two are needed.
+    // Of 24 in a row one is measured, and then the next.
     let inline = inline.load(SeqCst);
     assert!(inline <= 30, "{inline} of 60 long operations ran inside their pushes");
 }

@@ -10,7 +10,7 @@ pub mod kernel;
 pub mod pattern;
 mod tasks;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -77,6 +77,10 @@ const FEWEST_STEPS: i64 = 30;
 const EFFICIENT: f64 = 0.8;
 const LONGEST_RUN: Duration = Duration::from_millis(400);
 const LONGEST_IN_FLOORS: f64 = 10.0;
+/// How long the first graph is run before anything is measured: a process that has just begun gets its second core only now and then, whatever runs in it.
+const WARM_UP: Duration = Duration::from_millis(200);
+/// What its tasks then do: about two microseconds.
+const WARM_UP_ITERATIONS: u32 = 1024;
 /// How long the peak is measured, before and after.
 const PEAK_TIME: Duration = Duration::from_millis(20);
 
@@ -95,6 +99,13 @@ pub fn run(entrant: &Entrant, patterns: &[Pattern], plan: Plan) -> Result<(), St
         let graph = Graph { pattern: *pattern, width: plan.width, steps: plan.steps };
         match prepare(&mut *runner, graph, plan.kernel)? {
             Ok((graph, granular)) => {
+                if sweeps.is_empty() {
+                    granular.set_iterations(WARM_UP_ITERATIONS);
+                    let start = Instant::now();
+                    while start.elapsed() < WARM_UP {
+                        measure(&mut *runner, granular.program)?;
+                    }
+                }
                 let work_a_second = before * cores as f64;
                 sweeps.push((graph, sweep(&mut *runner, cores, work_a_second, plan.kernel, &granular)?));
             }
