@@ -31,6 +31,7 @@
 #![cfg_attr(seriatim_simulation, allow(missing_docs))]
 
 // Imports point one way: engine → worker → pool → operation, variable → sync; and engine → graph → sync.
+mod chunks;
 mod data;
 mod device;
 mod engine;

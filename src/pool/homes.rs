@@ -1,6 +1,7 @@
 //! All homes of an engine, by their numbers: a table that only grows, and never moves what it holds.
 
 use super::home::Home;
+use crate::chunks::{Chunks, Vacant};
 use crate::operation::block::MOST_HOMES;
 use crate::sync::{AtomicPtr, AtomicU32, Ordering::*, MODELLED};
 use std::ptr::null_mut;
@@ -13,34 +14,35 @@ const _: () = assert!((FIRST as u64) << CHUNKS <= MOST_HOMES as u64);
 
 /// Homes, numbered from 0 in the order in which they came.
 pub struct Homes {
-    chunks: [AtomicPtr<AtomicPtr<Home>>; CHUNKS],
+    places: Chunks<Place, FIRST, CHUNKS>,
     /// Numbers given out.
     count: AtomicU32,
 }
 
-/// The chunk and the place in it. As in the table of variables.
-fn place(number: u32) -> (usize, usize) {
-    let number = u64::from(number) + u64::from(FIRST);
-    let chunk = number.ilog2() - FIRST.ilog2();
-    (chunk as usize, (number - (u64::from(FIRST) << chunk)) as usize)
-}
+/// Where a home is found; null until it is there.
+struct Place(AtomicPtr<Home>);
 
-fn length(chunk: usize) -> usize {
-    (FIRST as usize) << chunk
+// SAFETY: zeros are a null pointer; the table frees homes itself.
+unsafe impl Vacant for Place {
+    const NAME: &'static str = "home";
+
+    fn vacant() -> Place {
+        Place(AtomicPtr::new(null_mut()))
+    }
 }
 
 impl Homes {
     pub fn new() -> Homes {
-        Homes { chunks: std::array::from_fn(|_| AtomicPtr::new(null_mut())), count: AtomicU32::new(0) }
+        Homes { places: Chunks::new(), count: AtomicU32::new(0) }
     }
 
     /// Adds a home, which is told its number.
     pub fn add(&self, home: impl FnOnce(u32) -> Home) -> &Home {
         let number = self.count.fetch_add(1, Relaxed);
-        let (chunk, offset) = place(number);
+        let place = self.places.get_or_add(number).expect("there are fewer threads than places");
         let home = Box::into_raw(Box::new(home(number)));
-        // Release: the home is written before it can be found. SAFETY: the chunk is there, and `place` keeps the offset inside it.
-        unsafe { (*self.chunk(chunk).add(offset)).store(home, Release) };
+        // Release: the home is written before it can be found.
+        place.0.store(home, Release);
         // SAFETY: homes stay where they are for as long as the table.
         unsafe { &*home }
     }
@@ -48,14 +50,8 @@ impl Homes {
     /// The home of a number, if it is there already.
     #[inline]
     pub fn get(&self, number: u32) -> Option<&Home> {
-        let (chunk, offset) = place(number);
-        // Acquire (both): the chunk and the home as they were written.
-        let places = self.chunks.get(chunk)?.load(Acquire);
-        if places.is_null() {
-            return None;
-        }
-        // SAFETY: `place` keeps the offset inside the chunk; chunks and homes live as long as the table.
-        unsafe { (*places.add(offset)).load(Acquire).as_ref() }
+        // SAFETY: homes live as long as the table. Acquire: the home as it was written.
+        unsafe { self.places.get(number)?.0.load(Acquire).as_ref() }
     }
 
     /// All homes. One that is just being added may be missing.
@@ -63,37 +59,13 @@ impl Homes {
         // Relaxed: whoever has heard of something that the owner of a home did comes after the count of that home.
         (0..self.count.load(Relaxed)).filter_map(|number| self.get(number))
     }
-
-    /// A chunk, made if need be.
-    fn chunk(&self, chunk: usize) -> *mut AtomicPtr<Home> {
-        let known = self.chunks[chunk].load(Acquire);
-        if !known.is_null() {
-            return known;
-        }
-        let places: Box<[AtomicPtr<Home>]> = (0..length(chunk)).map(|_| AtomicPtr::new(null_mut())).collect();
-        let places = Box::into_raw(places);
-        // Release: the places are empty for whoever finds them.
-        match self.chunks[chunk].compare_exchange(null_mut(), places.cast(), AcqRel, Acquire) {
-            Ok(_) => places.cast(),
-            Err(other) => {
-                // SAFETY: another thread was quicker; this one is ours, and nobody has seen it.
-                drop(unsafe { Box::from_raw(places) });
-                other
-            }
-        }
-    }
 }
 
 impl Drop for Homes {
     fn drop(&mut self) {
-        for (index, chunk) in self.chunks.iter().enumerate() {
-            let places = chunk.load(Acquire);
-            if places.is_null() {
-                continue;
-            }
-            // SAFETY: made by `chunk` with this length, and nobody is left.
-            let places = unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(places, length(index))) };
-            for home in places.iter().map(|place| place.load(Acquire)).filter(|home| !home.is_null()) {
+        for number in 0..self.count.load(Acquire) {
+            let home = self.places.get(number).map_or(null_mut(), |place| place.0.load(Acquire));
+            if !home.is_null() {
                 // SAFETY: from a box, by `add`.
                 drop(unsafe { Box::from_raw(home) });
             }

@@ -2,11 +2,12 @@
 
 use super::chain::Chain;
 use super::home::Home;
+use crate::chunks::{Chunks, Vacant};
 use crate::error::{Failure, Stamp};
 use crate::mutants::mutate;
 use crate::steps;
-use crate::sync::{lay_out, AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
-use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
+use std::alloc::{handle_alloc_error, Layout};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -14,8 +15,6 @@ use std::sync::Arc;
 const FIRST: u32 = if MODELLED { 2 } else { 64 };
 const CHUNKS: usize = 26;
 const NONE: u32 = u32::MAX;
-/// The alignment of chunks, as far as the allocator knows: that of `malloc`.
-const ALIGN: usize = 16;
 
 /// Everything about one variable: a line for those who push, and one for those who run.
 #[repr(C, align(128))]
@@ -114,7 +113,7 @@ impl Slot {
 
 /// The slots of one engine.
 pub struct Table {
-    chunks: [AtomicPtr<Slot>; CHUNKS],
+    slots: Chunks<Slot, FIRST, CHUNKS>,
     /// Slots ever handed out.
     used: AtomicU32,
     /// Slots free for reuse: index in the low half, a count that rules out ABA in the high half.
@@ -141,53 +140,19 @@ impl Retired {
     }
 }
 
-#[inline(always)]
-fn place(index: u32) -> (usize, usize) {
-    let number = u64::from(index) + u64::from(FIRST);
-    let chunk = number.ilog2() - FIRST.ilog2();
-    (chunk as usize, (number - (u64::from(FIRST) << chunk)) as usize)
-}
+// SAFETY: a slot of zeros is one whose chain is closed, with an index of 0, without version and mark; the table drops marks itself.
+unsafe impl Vacant for Slot {
+    const NAME: &'static str = "variable";
 
-/// A chunk with room before it for where its allocation starts: an alignment that the allocator has at hand lets it give out pages that are
-/// zero already, however many, and the slots are touched when they are first used.
-fn layout(chunk: usize) -> Layout {
-    // The largest chunk has 2^31 slots of 128 bytes, which fits an isize.
-    let slots = Layout::array::<Slot>((FIRST as usize) << chunk).expect("a chunk of slots fits the address space");
-    Layout::from_size_align(slots.size() + std::mem::align_of::<Slot>(), ALIGN).expect("it still does with a slot more")
-}
-
-/// Slots that were never used. Outside models they are zeros, which is what a closed chain with an index of 0 is, without version and mark.
-fn allocate_chunk(chunk: usize) -> *mut Slot {
-    let layout = layout(chunk);
-    // SAFETY: the layout is not empty.
-    let start = unsafe { alloc_zeroed(layout) };
-    if start.is_null() {
-        handle_alloc_error(layout);
+    fn vacant() -> Slot {
+        Slot::unused()
     }
-    // Past the start by `ALIGN` to the alignment of a slot, so that there is room for a pointer.
-    let gap = std::mem::align_of::<Slot>() - start.addr() % std::mem::align_of::<Slot>();
-    // SAFETY: the layout has room for the gap, which is a multiple of `ALIGN`, more than 0, and the chunk behind it.
-    unsafe {
-        let slots = start.add(gap).cast::<Slot>();
-        slots.cast::<*mut u8>().sub(1).write(start);
-        if MODELLED {
-            (0..(FIRST as usize) << chunk).for_each(|offset| slots.add(offset).write(Slot::unused()));
-        }
-        slots
-    }
-}
-
-/// # Safety
-/// It comes from [`allocate_chunk`], and nobody uses it again.
-unsafe fn free_chunk(slots: *mut Slot, chunk: usize) {
-    // SAFETY: the pointer was left there, and belongs to an allocation with this layout.
-    unsafe { dealloc(slots.cast::<*mut u8>().sub(1).read(), layout(chunk)) }
 }
 
 impl Table {
     pub fn new() -> Table {
         Table {
-            chunks: std::array::from_fn(|_| AtomicPtr::new(null_mut())),
+            slots: Chunks::new(),
             used: AtomicU32::new(0),
             free: AtomicU64::new(u64::from(NONE)),
             retired: AtomicU64::new(u64::from(NONE)),
@@ -197,14 +162,7 @@ impl Table {
     /// The slot of `index`, if there ever was one.
     #[inline]
     pub fn get(&self, index: u32) -> Option<&Slot> {
-        let (chunk, offset) = place(index);
-        // Acquire: pairs with the release that published the chunk, after its slots were written.
-        let slots = self.chunks.get(chunk)?.load(Acquire);
-        if slots.is_null() {
-            return None;
-        }
-        // SAFETY: `place` keeps the offset inside the chunk, and chunks live as long as the table.
-        Some(unsafe { &*slots.add(offset) })
+        self.slots.get(index)
     }
 
     /// The slot of an index that was given out.
@@ -213,9 +171,8 @@ impl Table {
     /// The index comes from this table.
     #[inline]
     pub unsafe fn at(&self, index: u32) -> &Slot {
-        let (chunk, offset) = place(index);
-        // SAFETY: the slot was given out, so its chunk was published; see `get`. Whoever knows the index has heard of it from there.
-        unsafe { &*self.chunks.get_unchecked(chunk).load(Acquire).add(offset) }
+        // SAFETY: passed on.
+        unsafe { self.slots.at(index) }
     }
 
     /// A slot for a new variable: a free one, or one that was never used.
@@ -244,40 +201,12 @@ impl Table {
 
     fn extend(&self) -> &Slot {
         let index = self.used.fetch_add(1, Relaxed);
-        let (chunk, offset) = place(index);
-        if index >= NONE - FIRST || chunk >= CHUNKS {
-            // Half a terabyte of slots later.
-            handle_alloc_error(Layout::new::<Slot>());
-        }
-        let mut slots = self.chunks[chunk].load(Acquire);
-        if slots.is_null() {
-            slots = self.add_chunk(chunk);
-        }
-        // SAFETY: as in `get`.
-        let slot = unsafe { &*slots.add(offset) };
+        // Half a terabyte of slots later there is none.
+        let slot = self.slots.get_or_add(index).filter(|_| index < NONE - FIRST);
+        let slot = slot.unwrap_or_else(|| handle_alloc_error(Layout::new::<Slot>()));
         // Relaxed: nobody asks for it who has not seen a generation that the slot's first variable has released.
         slot.chain.tag.index.store(index, Relaxed);
         slot
-    }
-
-    #[cold]
-    fn add_chunk(&self, chunk: usize) -> *mut Slot {
-        let slots = allocate_chunk(chunk);
-        lay_out(
-            slots,
-            ((FIRST as usize) << chunk) * std::mem::size_of::<Slot>(),
-            std::mem::size_of::<Slot>(),
-            "variable",
-        );
-        // Release: the slots are written before they can be found.
-        match self.chunks[chunk].compare_exchange(null_mut(), slots, AcqRel, Acquire) {
-            Ok(_) => slots,
-            Err(other) => {
-                // SAFETY: another thread was quicker; this one is ours, and nobody has seen it.
-                unsafe { free_chunk(slots, chunk) };
-                other
-            }
-        }
     }
 
     /// Makes the slot that of a new variable, and returns its generation.
@@ -348,13 +277,6 @@ impl Drop for Table {
         for slot in (0..self.used.load(Acquire)).map_while(|index| self.get(index)) {
             slot.set_mark(None);
         }
-        for (chunk, slots) in self.chunks.iter().enumerate() {
-            let slots = slots.load(Acquire);
-            if !slots.is_null() {
-                // SAFETY: made by `add_chunk`, and nobody is left.
-                unsafe { free_chunk(slots, chunk) };
-            }
-        }
     }
 }
 
@@ -368,10 +290,6 @@ mod tests {
         for index in 0..1000 {
             assert_eq!(table.take().chain.tag.index(), index);
         }
-        assert_eq!(place(63), (0, 63));
-        assert_eq!(place(64), (1, 0));
-        assert_eq!(place(191), (1, 127));
-        assert_eq!(place(192), (2, 0));
         assert!(table.get(1 << 20).is_none());
     }
 
