@@ -152,7 +152,7 @@ impl Program {
 
     /// Runs an operation on one variable on a loan of the variable's own access, or pushes it.
     pub fn lend_at_home_or_push(&self, op: usize) -> bool {
-        self.on_a_loan_or_push(op, |chain, mode, _| chain.lend_at_home(mode != Mode::Read))
+        self.on_a_loan_or_push(op, |chain, mode, _| chain.lend_at_home(mode != Mode::Read, false))
     }
 
     fn on_a_loan_or_push(&self, op: usize, lend: impl FnOnce(&Chain, Mode, &mut Found<'_>) -> Option<Loan>) -> bool {

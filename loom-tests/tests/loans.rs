@@ -283,3 +283,67 @@ fn a_loan_without_a_pin_is_not_of_another_variable() {
         assert_eq!(engine.version(y).unwrap(), 1);
     });
 }
+
+#[test]
+fn who_is_alone_and_a_newcomer_do_not_overlap() {
+    explore("alone, and a newcomer", 2, 200, || {
+        let engine = naive();
+        let x = engine.new_variable();
+        let value = Guarded::new();
+        let push = |engine: &Engine, value: &Guarded| {
+            let cell = value.clone();
+            engine.op("").writes([x]).push(move |_| cell.step()).unwrap();
+        };
+        // Counted among those who look, and alone.
+        push(&engine, &value);
+        let (theirs, cell) = (engine.clone(), value.clone());
+        let other = spawn(move || {
+            let body = move |_: &RunContext<'_>| cell.step();
+            theirs.op("").writes([x]).push(body).unwrap();
+        });
+        push(&engine, &value);
+        push(&engine, &value);
+        other.join().unwrap();
+        engine.wait_for_all().unwrap();
+        assert_eq!(value.get(), 4);
+        assert_eq!(engine.version(x).unwrap(), 4);
+    });
+}
+
+#[test]
+fn who_is_alone_again_sees_what_the_other_has_done() {
+    explore("alone again", 3, 200, || {
+        let engine = naive();
+        let x = engine.new_variable();
+        let value = Guarded::new();
+        let (theirs, cell) = (engine.clone(), value.clone());
+        let other = spawn(move || {
+            theirs.op("").writes([x]).push(move |_| cell.step()).unwrap();
+        });
+        for reads in [false, true, false] {
+            let cell = value.clone();
+            let op = if reads { engine.op("").reads([x]) } else { engine.op("").writes([x]) };
+            op.push(move |_| if reads { assert!(cell.get() > 0) } else { cell.step() }).unwrap();
+        }
+        other.join().unwrap();
+        engine.wait_for_all().unwrap();
+        assert_eq!(value.get(), 3);
+    });
+}
+
+#[test]
+fn what_is_pushed_behind_its_own_loan_by_who_is_alone_is_not_lost() {
+    explore("a push behind one's own loan", 2, 1, || {
+        let engine = naive();
+        let x = engine.new_variable();
+        let value = Guarded::new();
+        let (inner, first, second) = (engine.clone(), value.clone(), value.clone());
+        let body = move |_: &RunContext<'_>| {
+            inner.op("").writes([x]).push(move |_| second.step()).unwrap();
+            first.step();
+        };
+        engine.op("").writes([x]).push(body).unwrap();
+        engine.wait_for_all().unwrap();
+        assert_eq!(value.get(), 2);
+    });
+}

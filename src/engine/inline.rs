@@ -13,7 +13,6 @@ use super::naive;
 use super::push::{resolve, Claim, Request};
 use super::variable::Variable;
 use crate::error::{Fault, Stamp};
-use crate::fences::light;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::NOTE_GRAPH;
 use crate::operation::context::RunContext;
@@ -63,11 +62,14 @@ pub fn borrow<'a>(core: &'a Arc<Core>, claims: &impl Source, loans: &mut Loans<'
         return Borrowed::NotNow;
     }
     // Whoever stops the engine sets a flag, passes a heavy fence, and waits until as many operations are complete as were pushed. Either that one sees the
-    // count, or we see the flag, before anything is borrowed: so nothing is when the process forks.
+    // count, or we see the flag, before anything is borrowed: so nothing is when the process forks. The fence is that of `begin_alone`.
     mutate!("borrowed-before-it-is-counted": (), local.count_pushed());
-    mutate!("borrowed-without-a-fence": (), light());
+    let alone = local.begin_alone();
     let mut guard = None;
     if core.state.load(Relaxed) & !FAILED != 0 {
+        if alone {
+            local.end_alone();
+        }
         abandon(core, local, loans, guard);
         return Borrowed::NotNow;
     }
@@ -75,8 +77,11 @@ pub fn borrow<'a>(core: &'a Arc<Core>, claims: &impl Source, loans: &mut Loans<'
     // Inlined: a call for each variable would be a fourth of what an operation takes.
     let mut all = claims.all(
         #[inline(always)]
-        |claim| loans.borrow(core, local, claim, &mut guard, &mut refusal),
+        |claim| loans.borrow(core, local, claim, alone, &mut guard, &mut refusal),
     );
+    if alone {
+        local.end_alone();
+    }
     // Relaxed: a failure on one of the variables was noted in the state before that variable could become idle.
     let failed = mutate!("loans-in-spite-of-the-state": false, core.state.load(Relaxed) & FAILED != 0);
     if failed && loans.held().iter().any(|held| held.slot.is_marked()) {
@@ -130,12 +135,18 @@ pub fn run(
         mark(core, loans, fault, name, sequence);
     }
     let mut found = Found::new(local);
+    let alone = local.begin_alone();
     for held in loans.held() {
         if !held.reads && !graph {
             held.slot.step_version();
         }
-        // SAFETY: borrowed above, and given back once.
-        unsafe { held.loan.give_back(&mut found) };
+        if !(alone && held.loan.end_alone(&held.slot.chain)) {
+            // SAFETY: borrowed above, and given back once.
+            unsafe { held.loan.give_back(&mut found) };
+        }
+    }
+    if alone {
+        local.end_alone();
     }
     local.count_completed();
     // SAFETY: ready, and ours.
@@ -226,6 +237,7 @@ impl<'a> Loans<'a> {
         core: &'a Core,
         local: &Local,
         claim: Claim,
+        alone: bool,
         guard: &mut Option<Guard>,
         refusal: &mut Borrowed,
     ) -> bool {
@@ -237,7 +249,7 @@ impl<'a> Loans<'a> {
         };
         // Acquire: after the loan, which brings the generation that the chain was opened with.
         let is_same = || slot.chain.tag.generation.load(Acquire) == claim.variable.generation;
-        let (loan, same) = match slot.chain.lend_at_home(!reads) {
+        let (loan, same) = match slot.chain.lend_at_home(!reads, alone) {
             Some(loan) => (loan, mutate!("lent-whosever-it-is-now": true, is_same())),
             None => match lend_away(local, slot, claim, guard) {
                 Some(loan) => (loan, true),

@@ -51,6 +51,8 @@ pub struct Home {
     untidy: Cell<u32>,
     /// What the thread runs inside its outermost push.
     pub running: Running,
+    /// Whether the owner is in the middle of lending itself variables, or of giving them back, as the only thread that looks at any. See [`Memory::add_looker`].
+    pub alone: AtomicBool,
 }
 
 // SAFETY: the cells are touched by the owner only, of which `occupied` allows one at a time.
@@ -93,6 +95,7 @@ impl Home {
             sequences: Cell::new(0..0),
             untidy: Cell::new(0),
             running: Running::new(),
+            alone: AtomicBool::new(false),
         }
     }
 

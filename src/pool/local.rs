@@ -6,6 +6,7 @@ use super::magazine::{self, Magazine};
 use super::memory::Memory;
 use super::reclaim::{Epoch, Reclaim};
 use super::stray;
+use crate::fences::light;
 use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::sync::{thread_local, AtomicU64, Ordering::*};
@@ -145,6 +146,27 @@ impl Local {
             self.memory.even_out(self.home());
             *self.handle.get() = self.memory.register();
         }
+    }
+
+    /// Begins a moment in which, if this says so, no other thread looks at variables: words of variables that are at home may then be changed by plain stores. Nothing of the user's
+    /// may be run before [`Local::end_alone`], for which newcomers wait. Passes a [`light`] fence.
+    #[inline]
+    pub fn begin_alone(&self) -> bool {
+        self.look_at_tails();
+        self.home().alone.store(true, Relaxed);
+        mutate!("alone-without-a-fence": (), light());
+        let alone = self.memory.is_for_one_looker();
+        if !alone {
+            self.end_alone();
+        }
+        alone
+    }
+
+    /// Ends what [`Local::begin_alone`] began.
+    #[inline]
+    pub fn end_alone(&self) {
+        // Release: newcomers find the words as they were left.
+        self.home().alone.store(false, mutate!("alone-ended-relaxed": Relaxed, Release));
     }
 
     #[inline]

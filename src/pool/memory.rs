@@ -7,11 +7,12 @@ use super::homes::Homes;
 use super::magazine::{self, Magazine};
 use super::rack::Rack;
 use super::reclaim::{Epoch, Reclaim};
+use crate::fences::heavy;
 use crate::lock;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::{self, Block, CLASSES};
 use crate::steps;
-use crate::sync::{fence, lay_out, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
+use crate::sync::{fence, lay_out, thread, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use crate::variable::table::Table;
 use crossbeam_utils::CachePadded;
 use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
@@ -86,6 +87,7 @@ impl Memory {
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub unsafe fn forget_other_threads(&self, lookers: usize) {
         self.lookers.store(lookers, SeqCst);
+        self.homes.iter().for_each(|home| home.alone.store(false, Relaxed));
         // SAFETY: nobody else is there, and `register` keeps no reference. Members that are gone hold the old one.
         unsafe { *self.reclaim.get() = Epoch::new() };
     }
@@ -111,11 +113,30 @@ impl Memory {
             <= mutate!("recycled-at-once": usize::MAX, 1)
     }
 
-    /// Counts a thread among those who look at tails.
+    /// Whether the caller, who is counted and has said in his home that he is `alone`, with a [`light`](crate::fences::light) fence after that, may until he takes it back
+    /// change the words of variables without read-modify-writes.
+    #[inline]
+    pub fn is_for_one_looker(&self) -> bool {
+        // Acquire: as in `has_one_looker`.
+        mutate!("alone-whoever-looks": true, self.lookers.load(mutate!("alone-relaxed": Relaxed, Acquire)) <= 1)
+    }
+
+    /// Counts a thread among those who look at tails. If there was one before, it is waited for if it is `alone`: until it has lent itself the variables of an operation, or has given
+    /// them back. (No other thread's progress is ever waited for; it does not run anything meanwhile.)
     pub fn add_looker(&self) {
-        self.lookers.fetch_add(1, SeqCst);
-        // Orders the count before every later look: `has_one_looker` is the other side.
-        fence(SeqCst);
+        if self.lookers.fetch_add(1, SeqCst) == 0 {
+            // Orders the count before every later look: `has_one_looker` is the other side.
+            fence(SeqCst);
+            return;
+        }
+        // The other side is whoever says that he is alone and looks at the count then: one of the two sees the other. Also the fence of above.
+        mutate!("joined-without-a-fence": fence(Acquire), heavy());
+        for home in self.homes.iter() {
+            // Acquire: all that was done alone comes before what the caller does.
+            while mutate!("joined-without-waiting": false, home.alone.load(Acquire)) {
+                thread::yield_now();
+            }
+        }
     }
 
     /// The thread has looked for the last time.

@@ -24,14 +24,20 @@ pub struct Loan {
 impl Chain {
     /// Lends the variable if it is idle and its last access is its own: nothing was ever enlisted on it, or it has come home since. That access lies in the chain and
     /// stays there. So the caller need not hold anything; but he has to look afterwards whether the variable is still the one that he means, since without a pin the
-    /// chain may have become that of another. One load and one compare-exchange.
+    /// chain may have become that of another. One load and one compare-exchange; if the caller is `alone`, a load and a store.
     #[inline]
-    pub fn lend_at_home(&self, writes: bool) -> Option<Loan> {
+    pub fn lend_at_home(&self, writes: bool, alone: bool) -> Option<Loan> {
         // If this word is idle its access is the last one: whoever is linked behind it gives it an address, which stays until it comes home, lent.
-        if self.birth.state.load(Relaxed) != IDLE {
+        // Acquire: what others did before the caller was alone.
+        if self.birth.state.load(Acquire) != IDLE {
             return None;
         }
         let lent = lent_to(writes);
+        if alone {
+            // Release: as when it is given back. Who is linked behind a loan to a read may run at once.
+            self.birth.state.store(lent, mutate!("lent-alone-relaxed": Relaxed, Release));
+            return Some(Loan { access: (&raw const self.birth).cast_mut(), lent });
+        }
         // Acquire: as in `lend`; and the generation that the chain was opened with, or a later one.
         let order = mutate!("lent-relaxed": Relaxed, Acquire);
         let taken = self.birth.state.compare_exchange(IDLE, lent, order, Relaxed);
@@ -124,6 +130,19 @@ unsafe fn lend_after_worker(access: *mut Access, state: State, lent: usize) -> O
 }
 
 impl Loan {
+    /// Ends a loan by a plain store, if it is one of the chain's own access and nobody is linked behind it: says whether. Only for a caller who is alone.
+    #[inline]
+    pub fn end_alone(self, chain: &Chain) -> bool {
+        let at_home = std::ptr::eq(self.access, &raw const chain.birth);
+        let is_last = || chain.birth.state.load(Relaxed) == self.lent;
+        let ends = at_home && mutate!("given-back-over-a-next": true, is_last());
+        if ends {
+            // Release: what the operation did.
+            chain.birth.state.store(IDLE, mutate!("given-back-alone-relaxed": Relaxed, Release));
+        }
+        ends
+    }
+
     /// Ends the loan: one atomic addition of the flags that were taken back, and what follows from it.
     ///
     /// # Safety
