@@ -34,8 +34,8 @@ impl Chain {
         }
         let lent = lent_to(writes);
         if alone {
-            // Release: as when it is given back. Who is linked behind a loan to a read may run at once.
-            self.birth.state.store(lent, mutate!("lent-alone-relaxed": Relaxed, Release));
+            // Release, though nothing rests on it: who looks at this later has waited for the end of the moment, which is a release.
+            self.birth.state.store(lent, Release);
             return Some(Loan { access: (&raw const self.birth).cast_mut(), lent });
         }
         // Acquire: as in `lend`; and the generation that the chain was opened with, or a later one.
@@ -137,8 +137,8 @@ impl Loan {
         let is_last = || chain.birth.state.load(Relaxed) == self.lent;
         let ends = at_home && mutate!("given-back-over-a-next": true, is_last());
         if ends {
-            // Release: what the operation did.
-            chain.birth.state.store(IDLE, mutate!("given-back-alone-relaxed": Relaxed, Release));
+            // Release: as above.
+            chain.birth.state.store(IDLE, Release);
         }
         ends
     }
