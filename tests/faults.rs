@@ -49,6 +49,7 @@ fn a_child_process_does_its_task() {
         Some("fork refused") => forks::fork_with_refused_threads(),
         Some("fork beside uses") => beside_forks::fork_beside_uses(),
         Some("fork beside pushers that found room") => beside_forks::fork_beside_counted_pushers(),
+        Some("fork inside beside one that is alone") => beside_forks::fork_inside_beside_one_that_is_alone(),
         Some("fork of what cannot be stopped") => beside_forks::fork_of_what_cannot_be_stopped(),
         Some("backlog") => backlog::two_rounds(),
         Some("crowd of engines") => crowds::crowd_of_engines(),

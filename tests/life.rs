@@ -13,6 +13,8 @@ mod deletion;
 mod ending;
 #[path = "life/looking.rs"]
 mod looking;
+#[path = "life/newcomers.rs"]
+mod newcomers;
 #[path = "life/order.rs"]
 mod order;
 #[path = "life/placement.rs"]

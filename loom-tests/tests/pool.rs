@@ -72,7 +72,7 @@ fn memory_is_reused_at_once_only_after_the_last_other_looker_has_left() {
             theirs.remove_looker();
         });
         shared.0.store(1, Release);
-        if memory.has_one_looker() {
+        if memory.has_no_looker_but(true) {
             // SAFETY: loom checks it.
             shared.1.with_mut(|value| unsafe { *value = 1 });
         }

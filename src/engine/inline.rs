@@ -62,14 +62,12 @@ pub fn borrow<'a>(core: &'a Arc<Core>, claims: &impl Source, loans: &mut Loans<'
         return Borrowed::NotNow;
     }
     // Whoever stops the engine sets a flag, passes a heavy fence, and waits until as many operations are complete as were pushed. Either that one sees the
-    // count, or we see the flag, before anything is borrowed: so nothing is when the process forks. The fence is that of `begin_alone`.
+    // count, or we see the flag, before anything is borrowed: so nothing is when the process forks. The fence is that of `alone`.
     mutate!("borrowed-before-it-is-counted": (), local.count_pushed());
-    let alone = local.begin_alone();
+    let alone = local.alone();
     let mut guard = None;
     if core.state.load(Relaxed) & !FAILED != 0 {
-        if alone {
-            local.end_alone();
-        }
+        drop(alone);
         abandon(core, local, loans, guard);
         return Borrowed::NotNow;
     }
@@ -77,11 +75,9 @@ pub fn borrow<'a>(core: &'a Arc<Core>, claims: &impl Source, loans: &mut Loans<'
     // Inlined: a call for each variable would be a fourth of what an operation takes.
     let mut all = claims.all(
         #[inline(always)]
-        |claim| loans.borrow(core, local, claim, alone, &mut guard, &mut refusal),
+        |claim| loans.borrow(core, local, claim, alone.is_some(), &mut guard, &mut refusal),
     );
-    if alone {
-        local.end_alone();
-    }
+    drop(alone);
     // Relaxed: a failure on one of the variables was noted in the state before that variable could become idle.
     let failed = mutate!("loans-in-spite-of-the-state": false, core.state.load(Relaxed) & FAILED != 0);
     if failed && loans.held().iter().any(|held| held.slot.is_marked()) {
@@ -135,19 +131,17 @@ pub fn run(
         mark(core, loans, fault, name, sequence);
     }
     let mut found = Found::new(local);
-    let alone = local.begin_alone();
+    let alone = local.alone();
     for held in loans.held() {
         if !held.reads && !graph {
             held.slot.step_version();
         }
-        if !(alone && held.loan.end_alone(&held.slot.chain)) {
+        if !(alone.is_some() && held.loan.end_alone(&held.slot.chain)) {
             // SAFETY: borrowed above, and given back once.
             unsafe { held.loan.give_back(&mut found) };
         }
     }
-    if alone {
-        local.end_alone();
-    }
+    drop(alone);
     local.count_completed();
     // SAFETY: ready, and ours.
     unsafe {

@@ -30,7 +30,7 @@ pub fn stop(core: &Arc<Core>) -> Result<(), Error> {
 /// sure that nobody still waits by an operation of its own. `_life` shows that no other stop or start is under way.
 pub fn stop_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>, patience: Option<Duration>) -> bool {
     let was_stopped = core.state.fetch_or(STOPPED, SeqCst) & STOPPED != 0;
-    // Against the one in `inline::borrow`, which may do without a pin.
+    // Against the one in `Local::alone`, for those who borrow without a pin.
     heavy();
     mutate!("pushes-not-let-through": (), let_pushes_through(core));
     let deadline = patience.map(|patience| Instant::now() + patience);

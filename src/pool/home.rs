@@ -51,7 +51,7 @@ pub struct Home {
     untidy: Cell<u32>,
     /// What the thread runs inside its outermost push.
     pub running: Running,
-    /// Whether the owner is in the middle of lending itself variables, or of giving them back, as the only thread that looks at any. See [`Memory::add_looker`].
+    /// Whether the owner may be in a moment alone: see [`Local::alone`](super::local::Local::alone).
     pub alone: AtomicBool,
 }
 
@@ -221,8 +221,8 @@ impl Home {
             shelf.spent.push(std::mem::replace(&mut shelf.limbo, Magazine::new()));
         }
         if !shelf.spent.is_empty() {
-            if memory.has_one_looker() {
-                // Nobody but the owner looks at tails, and the owner holds nothing.
+            if memory.has_no_looker_but(self.looks_at_tails.get()) {
+                // Nobody but the owner looks at tails, if he does, and the owner holds nothing.
                 shelf.ready.append(shelf.spent.take());
             } else {
                 let deferrals = mutate!("sorted-without-a-limit": usize::MAX, DEFERRALS);

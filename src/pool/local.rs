@@ -148,25 +148,21 @@ impl Local {
         }
     }
 
-    /// Begins a moment in which, if this says so, no other thread looks at variables: words of variables that are at home may then be changed by plain stores. Nothing of the user's
-    /// may be run before [`Local::end_alone`], for which newcomers wait. Passes a [`light`] fence.
+    /// Begins a moment in which no other thread looks at variables: words of variables that are at home may then be changed by plain stores. Nothing of the user's may be run
+    /// before it is over, for newcomers wait for that. None, if others look. In any case it passes a [`light`] fence.
     #[inline]
-    pub fn begin_alone(&self) -> bool {
+    pub fn alone(&self) -> Option<Moment<'_>> {
         self.look_at_tails();
-        self.home().alone.store(true, Relaxed);
-        mutate!("alone-without-a-fence": (), light());
-        let alone = self.memory.is_for_one_looker();
-        if !alone {
-            self.end_alone();
+        if !self.memory.has_one_looker() {
+            mutate!("alone-without-a-fence": (), light());
+            return None;
         }
-        alone
-    }
-
-    /// Ends what [`Local::begin_alone`] began.
-    #[inline]
-    pub fn end_alone(&self) {
-        // Release: newcomers find the words as they were left, and change them after us. (No model can show that: in loom's a store takes effect at once.)
-        self.home().alone.store(false, Release);
+        let home = self.home();
+        home.alone.store(true, Relaxed);
+        let moment = Moment(home);
+        mutate!("alone-without-a-fence": (), light());
+        // Again: a newcomer that did not see the store is seen now.
+        self.memory.has_one_looker().then_some(moment)
     }
 
     #[inline]
@@ -181,7 +177,7 @@ impl Local {
     /// Whether no other thread looks at tails: what cannot be reached any more may then be reused at once.
     pub fn is_alone(&self) -> bool {
         self.look_at_tails();
-        self.memory.has_one_looker()
+        self.memory.has_no_looker_but(true)
     }
 
     /// A free block of `class`.
@@ -305,6 +301,17 @@ impl Local {
     /// Counts an asynchronous closure as returned. After all its pushes.
     pub fn count_returned(&self) {
         step(&self.home().returned);
+    }
+}
+
+/// A moment in which a thread is the only one that looks at variables, from [`Local::alone`].
+pub struct Moment<'a>(&'a Home);
+
+impl Drop for Moment<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: newcomers find the words as they were left, and change them after us. (No model can show that: in loom's a store takes effect at once.)
+        self.0.alone.store(false, Release);
     }
 }
 

@@ -12,12 +12,13 @@ use crate::lock;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::{self, Block, CLASSES};
 use crate::steps;
-use crate::sync::{fence, lay_out, thread, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
+use crate::sync::{fence, lay_out, thread, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*, MODELLED};
 use crate::variable::table::Table;
 use crossbeam_utils::CachePadded;
 use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
+use std::time::Duration;
 
 /// All the memory of one engine.
 pub struct Memory {
@@ -50,6 +51,10 @@ struct Slab {
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
+
+/// How often a newcomer looks whether a moment is over before it sleeps between looks, and how long.
+const LOOKS: u32 = 100;
+const NAP: Duration = Duration::from_micros(50);
 
 static IDS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
 
@@ -87,9 +92,15 @@ impl Memory {
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub unsafe fn forget_other_threads(&self, lookers: usize) {
         self.lookers.store(lookers, SeqCst);
-        self.homes.iter().for_each(|home| home.alone.store(false, Relaxed));
+        self.forget_moments();
         // SAFETY: nobody else is there, and `register` keeps no reference. Members that are gone hold the old one.
         unsafe { *self.reclaim.get() = Epoch::new() };
+    }
+
+    /// For the child of a `fork`: whoever was alone in the middle of something is gone, and not to be waited for.
+    #[cfg(all(unix, not(any(loom, shuttle))))]
+    pub fn forget_moments(&self) {
+        self.homes.iter().for_each(|home| home.alone.store(false, Relaxed));
     }
 
     /// Operations completed and pushed. If the two are equal, there was a moment during the call at which nothing was in
@@ -102,30 +113,29 @@ impl Memory {
         (completed, early.unwrap_or_else(pushed))
     }
 
-    /// Whether the caller, who is counted, is the only one who looks at tails.
+    /// Whether nobody looks at tails but the caller, who is counted or is not.
     ///
     /// What became unreachable did so before the fence. A thread that joins does so before a fence of its own: if that one comes
     /// first, it is counted here; if ours does, its looks come after the time at which the memory could last be reached.
-    pub fn has_one_looker(&self) -> bool {
+    pub fn has_no_looker_but(&self, caller_is_counted: bool) -> bool {
         mutate!("no-fence-before-counting-lookers": (), fence(SeqCst));
         // Acquire: with the release of whoever left, so that its last looks and swings are over for us as well.
         self.lookers.load(mutate!("lookers-counted-relaxed": Relaxed, Acquire))
-            <= mutate!("recycled-at-once": usize::MAX, 1)
+            <= mutate!("recycled-at-once": usize::MAX, usize::from(caller_is_counted))
     }
 
-    /// Whether the caller, who is counted and has said in his home that he is `alone`, with a [`light`](crate::fences::light) fence after that, may until he takes it back
-    /// change the words of variables without read-modify-writes.
+    /// Whether the caller, who is counted, is the only one who looks at tails: see [`Local::alone`](super::local::Local::alone).
     #[inline]
-    pub fn is_for_one_looker(&self) -> bool {
-        // Acquire: as in `has_one_looker`.
+    pub fn has_one_looker(&self) -> bool {
+        // Acquire: as in `has_no_looker_but`.
         mutate!("alone-whoever-looks": true, self.lookers.load(mutate!("alone-relaxed": Relaxed, Acquire)) <= 1)
     }
 
-    /// Counts a thread among those who look at tails. If there was one before, it is waited for if it is `alone`: until it has lent itself the variables of an operation, or has given
-    /// them back. (No other thread's progress is ever waited for; it does not run anything meanwhile.)
+    /// Counts a thread among those who look at tails. If that makes two, the other one is waited for if it is alone in a moment: until it has lent itself the variables of an operation, or
+    /// has given them back.
     pub fn add_looker(&self) {
         if self.lookers.fetch_add(1, SeqCst) == 0 {
-            // Orders the count before every later look: `has_one_looker` is the other side.
+            // Orders the count before every later look: `has_no_looker_but` is the other side.
             fence(SeqCst);
             return;
         }
@@ -133,8 +143,15 @@ impl Memory {
         mutate!("joined-without-a-fence": fence(Acquire), heavy());
         for home in self.homes.iter() {
             // Acquire: all that was done alone comes before what the caller does.
+            let mut looks = 0;
             while mutate!("joined-without-waiting": false, home.alone.load(Acquire)) {
-                thread::yield_now();
+                looks += 1;
+                if MODELLED || looks < LOOKS {
+                    thread::yield_now();
+                } else {
+                    // It has lost its core, perhaps to us: to a thread of a higher priority a system may yield nothing.
+                    thread::park_timeout(NAP);
+                }
             }
         }
     }

@@ -181,7 +181,7 @@ mod tests {
             assert_eq!(Arc::strong_count(memory), 1);
             // This thread is counted, and no other.
             memory.add_looker();
-            assert!(memory.has_one_looker());
+            assert!(memory.has_no_looker_but(true));
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A word only ever gains bits, each by one atomic read-modify-write, so for every condition over the bits exactly one
 //! thread sees it become true. That thread owes what the condition demands; [`Change`] says what. The one exception: a word in which
-//! nothing can become true any more but by a next access may lose bits for a while, see [`super::loan`]; and the word of a variable's own access starts anew
-//! when the variable comes home.
+//! nothing can become true any more but by a next access may lose bits for a while, see [`super::loan`], by plain stores if only one thread looks; and the word of a variable's
+//! own access starts anew when the variable comes home.
 
 #![forbid(unsafe_code)]
 

@@ -147,3 +147,34 @@ pub fn fork_of_what_cannot_be_stopped() {
     stopper.join().unwrap();
     works(&engine);
 }
+
+#[test]
+fn a_fork_inside_an_operation_does_not_wait_for_a_thread_that_was_alone() {
+    run_child_well(&mut child("fork inside beside one that is alone"));
+}
+
+/// The engine is cut off in the child, and the thread that was the only one to look at variables is gone in the middle of doing so. The one that forks has not looked yet.
+pub fn fork_inside_beside_one_that_is_alone() {
+    let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+    let (x, y) = (engine.new_variable(), engine.new_variable());
+    let done = Arc::new(AtomicBool::new(false));
+    let (inner, over) = (engine.clone(), Arc::clone(&done));
+    let owed = hold(&engine, &[], &[y]);
+    let forks = move |_: &seriatim::RunContext<'_>| {
+        for _ in 0..FORKS {
+            std::thread::sleep(Duration::from_millis(1));
+            fork_and(|| {
+                let _watchdog = Watchdog::new(5, "the child of a fork beside a thread that is alone");
+                drop(inner.op("refused, or never run").writes([x]).push(|_| ()));
+            });
+        }
+        over.store(true, SeqCst);
+    };
+    engine.op("forks").writes([y]).push(forks).unwrap();
+    let other = std::thread::spawn(move || owed.complete());
+    while !done.load(Relaxed) {
+        engine.op("step").writes([x]).push(|_| ()).unwrap();
+    }
+    other.join().unwrap();
+    engine.wait_for_all().unwrap();
+}
