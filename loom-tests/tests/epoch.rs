@@ -4,9 +4,11 @@
 #![cfg(all(loom, crossbeam_loom))]
 
 use loom::sync::atomic::{AtomicUsize, Ordering::*};
+use loom::sync::mpsc::channel;
 use loom_tests::{explore, spawn, Guarded};
 use seriatim::internals::reclaim::{Epoch, Reclaim};
-use seriatim::{Engine, ErrorKind, Kind, Variable};
+use seriatim::{Context, Engine, ErrorKind, Kind, RunContext, Variable};
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 #[test]
@@ -89,5 +91,39 @@ fn stopping_waits_for_a_closure_that_goes_on_after_its_completion() {
             });
             usize::from(pushed.is_ok())
         });
+    });
+}
+
+#[test]
+fn a_loan_without_a_pin_is_not_of_another_variable() {
+    explore("a loan against a deletion and a birth", 1, 50, || {
+        let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+        let (x, own) = (engine.new_variable(), engine.new_variable());
+        let others: [_; 3] = std::array::from_fn(|_| engine.new_variable());
+        // Not the model's: it orders nothing.
+        let deleted = Arc::new(AtomicBool::new(false));
+        let (theirs, gone) = (engine.clone(), deleted.clone());
+        let ((counted, is_counted), (go, went)) = (channel(), channel());
+        let other = spawn(move || {
+            // Nobody is alone from now on.
+            theirs.op("").writes([own]).push(|_| ()).unwrap();
+            counted.send(()).unwrap();
+            went.recv().unwrap();
+            theirs.delete_variable(move |_| gone.store(true, Relaxed), Context::cpu(0), x).unwrap();
+            // One of them in the same place, if nobody looks, when the reclaimer has been asked often enough.
+            for variable in others {
+                let _ = theirs.new_variable();
+                theirs.delete_variable(|_| (), Context::cpu(0), variable).unwrap();
+            }
+        });
+        is_counted.recv().unwrap();
+        go.send(()).unwrap();
+        let body =
+            move |_: &RunContext<'_>| assert!(!deleted.load(Relaxed), "runs after the deletion of what it changes");
+        if let Err(error) = engine.op("").writes([x]).push(body) {
+            assert_eq!(error.kind(), ErrorKind::VariableDeleted);
+        }
+        other.join().unwrap();
+        engine.wait_for_all().unwrap();
     });
 }

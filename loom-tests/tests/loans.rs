@@ -256,35 +256,6 @@ fn a_variable_comes_home_beside_a_push_and_a_loan() {
 }
 
 #[test]
-fn a_loan_without_a_pin_is_not_of_another_variable() {
-    explore("a loan against a deletion and a birth", 3, 50, || {
-        let engine = naive();
-        let x = engine.new_variable();
-        // Not the model's: it orders nothing.
-        let deleted = Arc::new(AtomicBool::new(false));
-        let (theirs, gone) = (engine.clone(), deleted.clone());
-        let other = spawn(move || {
-            let body =
-                move |_: &RunContext<'_>| assert!(!gone.load(Relaxed), "runs after the deletion of what it changes");
-            match theirs.op("").writes([x]).push(body) {
-                Ok(()) => 1,
-                Err(error) => {
-                    assert_eq!(error.kind(), ErrorKind::VariableDeleted);
-                    0
-                }
-            }
-        });
-        engine.delete_variable(move |_| deleted.store(true, Relaxed), seriatim::Context::cpu(0), x).unwrap();
-        // In the same place, if nobody looks.
-        let y = engine.new_variable();
-        engine.op("").writes([y]).push(|_| ()).unwrap();
-        other.join().unwrap();
-        engine.wait_for_all().unwrap();
-        assert_eq!(engine.version(y).unwrap(), 1);
-    });
-}
-
-#[test]
 fn who_is_alone_and_a_newcomer_do_not_overlap() {
     explore("alone, and a newcomer", 2, 200, || {
         let engine = naive();
