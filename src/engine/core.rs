@@ -399,6 +399,14 @@ impl Core {
         self.quiescence.notify(|| self.is_quiescent());
     }
 
+    /// For a thread that has been parked, and that a worker has woken: leaves that one's core.
+    #[cold]
+    pub fn make_way(&self) {
+        if let Some(group) = self.dispatch.group(Property::Normal) {
+            group.make_way();
+        }
+    }
+
     /// Whether there was a moment during this call at which nothing was in flight and no closure ran that could push.
     pub fn is_deserted(&self) -> bool {
         let (ends, starts) = self.memory.tally_inside();

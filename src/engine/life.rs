@@ -36,7 +36,7 @@ pub fn stop_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>, patience: Opti
     let deadline = patience.map(|patience| Instant::now() + patience);
     // A closure whose operation was completed early may still push: it is let through as well.
     if !wait::drain(core, patience)
-        || mutate!("closures-not-waited-for": false, !core.quiescence.wait(deadline, || core.is_deserted()))
+        || mutate!("closures-not-waited-for": false, !core.quiescence.wait(deadline, || core.is_deserted(), || ()))
     {
         if !was_stopped {
             core.state.fetch_and(!STOPPED, SeqCst);

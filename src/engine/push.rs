@@ -415,11 +415,11 @@ fn make_room(core: &Arc<Core>, local: &Local, request: Request) -> Result<(), Er
             }
             core.settle(local);
             if !entered {
-                core.room.wait(None, enter);
+                core.room.wait(None, enter, || core.make_way());
             }
         }
         WhenFull::Block | WhenFull::Help => {
-            core.room.wait(None, enter);
+            core.room.wait(None, enter, || core.make_way());
         }
     }
     Ok(())

@@ -206,6 +206,7 @@ fn listen(core: &Arc<Core>, bell: &Arc<Bell>, deadline: Option<Instant>) -> bool
             None => thread::park(),
         }
     }
+    core.make_way();
     true
 }
 
@@ -239,7 +240,7 @@ pub fn drain(core: &Arc<Core>, timeout: Option<Duration>) -> bool {
             core.settle(core.local());
         });
     }
-    core.quiescence.wait(deadline(timeout), || core.is_quiescent())
+    core.quiescence.wait(deadline(timeout), || core.is_quiescent(), || core.make_way())
 }
 
 /// A wait inside an operation could wait for that very operation.

@@ -28,15 +28,15 @@ impl Waiters {
         Waiters { count: CachePadded::new(AtomicUsize::new(0)), threads: Lock::default() }
     }
 
-    /// Waits until `done`, or until the deadline; says which. `done` is called again and again.
-    pub fn wait(&self, deadline: Option<Instant>, mut done: impl FnMut() -> bool) -> bool {
+    /// Waits until `done`, or until the deadline; says which. `done` is called again and again, `rested` once if the thread has been parked.
+    pub fn wait(&self, deadline: Option<Instant>, mut done: impl FnMut() -> bool, rested: impl FnOnce()) -> bool {
         for _ in 0..LOOKS {
             if done() {
                 return true;
             }
             spin_loop();
         }
-        self.announced(|| {
+        let in_time = self.announced(|| {
             // Against the one in `notify`.
             mutate!("waiter-without-a-fence": (), heavy());
             loop {
@@ -49,7 +49,9 @@ impl Waiters {
                     None => thread::park(),
                 }
             }
-        })
+        });
+        rested();
+        in_time
     }
 
     /// Calls `waiting`, which may park: until it returns the calling thread is unparked whenever the condition may have become true. It
@@ -137,7 +139,7 @@ mod tests {
             scope.spawn(|| end(1));
             for round in 1..=ROUNDS {
                 let deadline = Instant::now() + Duration::from_secs(20);
-                waiters.wait(Some(deadline), || both_ended(round));
+                waiters.wait(Some(deadline), || both_ended(round), || ());
                 given_up.store(Instant::now() >= deadline, Relaxed);
                 assert!(!given_up.load(Relaxed), "nobody woke the waiter in round {round}");
             }

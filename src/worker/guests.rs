@@ -129,7 +129,7 @@ impl Group {
     /// Leaves the core of a worker, if the system has put the calling thread there and it may run elsewhere: whom a worker wakes may wake up beside it. The system
     /// moves neither soon, since the one that waits for the core is pinned and the other one runs.
     #[inline]
-    fn make_way(&self) {
+    pub fn make_way(&self) {
         let taken = |core| self.workers.iter().any(|worker| worker.is_on(core));
         if affinity::current().is_some_and(taken) {
             affinity::move_off(taken);

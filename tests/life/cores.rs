@@ -1,4 +1,4 @@
-//! Which cores threads run on: workers not on that of the thread which starts them, and who waits and helps not on that of a worker.
+//! Which cores threads run on: workers not on that of the thread which starts them, and who waits not on that of a worker.
 
 use seriatim::{Engine, Kind, RunContext};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -59,8 +59,8 @@ fn workers_leave_the_core_of_the_thread_that_starts_them() {
     }
 }
 
-#[test]
-fn who_waits_and_helps_leaves_the_core_of_a_worker() {
+/// Has a thread wait for a worker that is pinned to the core where it stands, again and again; says how often it was there afterwards.
+fn waits_on_the_core_of_a_worker(helps: bool, wait: fn(&Engine)) {
     const ROUNDS: usize = 40;
     let all = cores();
     if all.len() < 2 {
@@ -70,7 +70,8 @@ fn who_waits_and_helps_leaves_the_core_of_a_worker() {
     let check = move || {
         // The worker comes on the core behind this one.
         assert!(stand_on(home));
-        let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).cores(all.iter().copied()).build().unwrap();
+        let builder = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).cores(all.iter().copied());
+        let engine = builder.waiters_help(helps).build().unwrap();
         engine.op("").push(|_| ()).unwrap();
         engine.wait_for_all().unwrap();
         let mut shared = 0;
@@ -87,11 +88,31 @@ fn who_waits_and_helps_leaves_the_core_of_a_worker() {
                 };
                 engine.op("").push(body).unwrap();
             }
-            engine.wait_for_all().unwrap();
-            shared += usize::from(beside.load(SeqCst) > 0);
+            wait(&engine);
+            let stayed = current() == busy;
+            shared += usize::from(if helps { beside.load(SeqCst) > 0 } else { stayed });
         }
         // The system may put it back, where other processes use the cores as well.
-        assert!(shared < ROUNDS / 2, "in {shared} of {ROUNDS} rounds it ran operations on the worker's core");
+        assert!(shared < ROUNDS / 2, "in {shared} of {ROUNDS} rounds it was on the worker's core");
     };
     std::thread::spawn(check).join().expect("it moves");
+}
+
+#[test]
+fn who_waits_and_helps_leaves_the_core_of_a_worker() {
+    waits_on_the_core_of_a_worker(true, |engine| engine.wait_for_all().unwrap());
+}
+
+#[test]
+fn who_only_waits_leaves_the_core_of_a_worker() {
+    waits_on_the_core_of_a_worker(false, |engine| engine.wait_for_all().unwrap());
+}
+
+#[test]
+fn who_waits_for_a_variable_leaves_the_core_of_a_worker() {
+    waits_on_the_core_of_a_worker(false, |engine| {
+        let variable = engine.new_variable();
+        engine.op("").writes([variable]).push(|_| std::thread::sleep(Duration::from_millis(5))).unwrap();
+        engine.wait_for_var(variable).unwrap();
+    });
 }
