@@ -92,8 +92,8 @@ pub trait Source {
     /// Calls `take` for each claim, as they were named, repeats included, until one is not taken; says whether all were.
     fn all(&self, take: impl FnMut(Claim) -> bool) -> bool;
 
-    /// The claims by variable and without repeats.
-    fn ordered(&mut self) -> &[Claim];
+    /// Hands on the claims by variable and without repeats.
+    fn in_order<T>(self, go_on: impl FnOnce(&[Claim]) -> T) -> T;
 }
 
 impl Source for Claims {
@@ -103,8 +103,9 @@ impl Source for Claims {
         claims.iter().copied().all(take)
     }
 
-    fn ordered(&mut self) -> &[Claim] {
-        Claims::ordered(self)
+    #[inline]
+    fn in_order<T>(mut self, go_on: impl FnOnce(&[Claim]) -> T) -> T {
+        go_on(self.ordered())
     }
 }
 
@@ -116,23 +117,15 @@ impl Source for &[Claim] {
     }
 
     #[inline]
-    fn ordered(&mut self) -> &[Claim] {
-        self
+    fn in_order<T>(self, go_on: impl FnOnce(&[Claim]) -> T) -> T {
+        go_on(self)
     }
 }
 
 /// What the long forms of a push are given: lists, which need not be collected if the operation is not enlisted.
 pub struct Lists<'a> {
-    reads: &'a [Variable],
-    writes: &'a [Variable],
-    claims: Option<Claims>,
-}
-
-impl<'a> Lists<'a> {
-    #[inline]
-    pub fn new(reads: &'a [Variable], writes: &'a [Variable]) -> Lists<'a> {
-        Lists { reads, writes, claims: None }
-    }
+    pub reads: &'a [Variable],
+    pub writes: &'a [Variable],
 }
 
 impl Source for Lists<'_> {
@@ -142,11 +135,12 @@ impl Source for Lists<'_> {
             && self.writes.iter().all(|variable| take(Claim { variable: *variable, mode: Mode::Write }))
     }
 
-    fn ordered(&mut self) -> &[Claim] {
-        let claims = self.claims.insert(Claims::new());
+    #[inline(never)]
+    fn in_order<T>(self, go_on: impl FnOnce(&[Claim]) -> T) -> T {
+        let mut claims = Claims::new();
         self.reads.iter().for_each(|variable| claims.add(*variable, Mode::Read));
         self.writes.iter().for_each(|variable| claims.add(*variable, Mode::Write));
-        claims.ordered()
+        go_on(claims.ordered())
     }
 }
 

@@ -10,7 +10,7 @@ use super::claims::Source;
 use super::core::{Core, Found, Lends, FAILED, NESTED};
 use super::inside::{enter, leave};
 use super::naive;
-use super::push::{resolve, Claim, Request};
+use super::push::{Claim, Request};
 use super::variable::Variable;
 use crate::error::{Fault, Stamp};
 use crate::mutants::{mutant, mutate};
@@ -25,6 +25,7 @@ use crate::variable::home::Errand;
 use crate::variable::loan::Loan;
 use crate::variable::table::Slot;
 use std::mem::MaybeUninit;
+use std::ptr::null_mut;
 use std::sync::Arc;
 
 type Guard = <Epoch as Reclaim>::Guard;
@@ -39,6 +40,7 @@ struct Held<'a> {
 
 /// All of them.
 pub struct Loans<'a> {
+    local: &'a Local,
     held: [MaybeUninit<Held<'a>>; MOST_USES],
     count: usize,
 }
@@ -57,7 +59,7 @@ pub enum Borrowed {
 /// Borrows all variables of an operation that is being pushed, if they are idle.
 #[inline]
 pub fn borrow<'a>(core: &'a Arc<Core>, claims: &impl Source, loans: &mut Loans<'a>) -> Borrowed {
-    let local = core.local();
+    let local = loans.local;
     if local.depth.get() >= NESTED {
         return Borrowed::NotNow;
     }
@@ -75,7 +77,7 @@ pub fn borrow<'a>(core: &'a Arc<Core>, claims: &impl Source, loans: &mut Loans<'
     // Inlined: a call for each variable would be a fourth of what an operation takes.
     let mut all = claims.all(
         #[inline(always)]
-        |claim| loans.borrow(core, local, claim, alone.is_some(), &mut guard, &mut refusal),
+        |claim| loans.borrow(core, claim, alone.is_some(), &mut guard, &mut refusal),
     );
     drop(alone);
     // Relaxed: a failure on one of the variables was noted in the state before that variable could become idle.
@@ -101,7 +103,7 @@ pub fn run(
     loans: &Loans<'_>,
     call: impl FnOnce(&RunContext<'_>) -> Result<(), Fault>,
 ) {
-    let local = core.local();
+    let local = loans.local;
     // The naive engine's queue of what becomes ready; the others have workers for that.
     let outermost = core.lends == Lends::Always && !local.draining.replace(true);
     let name = request.name.as_str();
@@ -130,23 +132,33 @@ pub fn run(
     if let Err(fault) = outcome {
         mark(core, loans, fault, name, sequence);
     }
-    let mut found = Found::new(local);
-    let alone = local.alone();
-    for held in loans.held() {
-        if !held.reads && !graph {
-            held.slot.step_version();
+    let steps = |held: &Held| !held.reads && !graph;
+    let mut left = loans.held();
+    if let Some(_moment) = local.alone_again() {
+        while let [held, rest @ ..] = left {
+            if !held.loan.end_alone(&held.slot.chain, || steps(held).then(|| held.slot.step_version())) {
+                break;
+            }
+            left = rest;
         }
-        if !(alone.is_some() && held.loan.end_alone(&held.slot.chain)) {
+    }
+    let mut first = null_mut();
+    if !left.is_empty() {
+        let mut found = Found::new(local);
+        for held in left {
+            if steps(held) {
+                held.slot.step_version();
+            }
             // SAFETY: borrowed above, and given back once.
             unsafe { held.loan.give_back(&mut found) };
         }
+        first = found.first;
     }
-    drop(alone);
     local.count_completed();
     // SAFETY: ready, and ours.
     unsafe {
-        if !found.first.is_null() {
-            core.hand_out(local, found.first, None);
+        if !first.is_null() {
+            core.hand_out(local, first, None);
         }
         if outermost && !local.first.get().is_null() {
             naive::drain(core, local);
@@ -156,7 +168,12 @@ pub fn run(
     if outermost {
         local.draining.set(false);
     }
-    core.settle(local);
+    if left.is_empty() {
+        // Nothing was spent.
+        core.quiescence.notify(|| core.is_quiescent());
+    } else {
+        core.settle(local);
+    }
 }
 
 /// Gives back what was borrowed in vain, and counts the operation out again.
@@ -189,8 +206,14 @@ fn mark(core: &Core, loans: &Loans<'_>, fault: Fault, name: &'static str, sequen
 
 /// Borrows a variable whose last access lies in a block. Pins the thread, if it is not; and brings the variable home now and then.
 #[inline(never)]
-fn lend_away(local: &Local, slot: &Slot, claim: Claim, guard: &mut Option<Guard>) -> Option<Loan> {
-    let Variable { index, generation, .. } = claim.variable;
+fn lend_away(
+    local: &Local,
+    slot: &Slot,
+    index: u32,
+    generation: u32,
+    mode: Mode,
+    guard: &mut Option<Guard>,
+) -> Option<Loan> {
     guard.get_or_insert_with(|| local.pin());
     // From the pin on, the chain of a variable that lives does not become that of another.
     if slot.chain.tag.generation.load(Acquire) != generation {
@@ -200,14 +223,14 @@ fn lend_away(local: &Local, slot: &Slot, claim: Claim, guard: &mut Option<Guard>
     // two only one is told to come.
     unsafe {
         match slot.home.consider(generation, || slot.chain.is_away_and_idle()) {
-            Errand::None => slot.chain.lend(claim.mode),
+            Errand::None => slot.chain.lend(mode),
             Errand::Ask(asked) => {
-                let loan = slot.chain.lend(claim.mode);
+                let loan = slot.chain.lend(mode);
                 local.ask_for_home(index, asked);
                 loan
             }
             Errand::Come => {
-                let loan = slot.chain.lend_coming_home(claim.mode, &mut Found::new(local));
+                let loan = slot.chain.lend_coming_home(mode, &mut Found::new(local));
                 match loan {
                     Some(_) => slot.home.came(),
                     None => slot.home.stays(),
@@ -220,8 +243,8 @@ fn lend_away(local: &Local, slot: &Slot, claim: Claim, guard: &mut Option<Guard>
 
 impl<'a> Loans<'a> {
     #[inline]
-    pub fn none() -> Loans<'a> {
-        Loans { held: [const { MaybeUninit::uninit() }; MOST_USES], count: 0 }
+    pub fn of(local: &'a Local) -> Loans<'a> {
+        Loans { local, held: [const { MaybeUninit::uninit() }; MOST_USES], count: 0 }
     }
 
     /// Borrows one more variable, not to delete it, if it can be had and there is a place for it. Pins the thread if it has to.
@@ -229,23 +252,25 @@ impl<'a> Loans<'a> {
     fn borrow(
         &mut self,
         core: &'a Core,
-        local: &Local,
         claim: Claim,
         alone: bool,
         guard: &mut Option<Guard>,
         refusal: &mut Borrowed,
     ) -> bool {
-        let reads = claim.mode == Mode::Read;
+        let Claim { variable: Variable { engine, index, generation }, mode } = claim;
+        let reads = mode == Mode::Read;
         // What cannot be used is for the long way to explain. A repeat is taken to be busy.
-        let (Some(place), Ok(slot)) = (self.held.get_mut(self.count), resolve(core, claim.variable)) else {
+        let slot = core.memory.table.get(index).filter(|_| engine == core.memory.id);
+        let (Some(place), Some(slot)) = (self.held.get_mut(self.count), slot) else {
             *refusal = Borrowed::NotNow;
             return false;
         };
-        // Acquire: after the loan, which brings the generation that the chain was opened with.
-        let is_same = || slot.chain.tag.generation.load(Acquire) == claim.variable.generation;
+        // Acquire: after the loan, which brings the generation that the chain was opened with. A slot that nobody has is lent to nobody; and no handle has the
+        // generation of a variable that is gone.
+        let is_same = || slot.chain.tag.generation.load(Acquire) == generation;
         let (loan, same) = match slot.chain.lend_at_home(!reads, alone) {
             Some(loan) => (loan, mutate!("lent-whosever-it-is-now": true, is_same())),
-            None => match lend_away(local, slot, claim, guard) {
+            None => match lend_away(self.local, slot, index, generation, mode, guard) {
                 Some(loan) => (loan, true),
                 None => return false,
             },

@@ -129,7 +129,7 @@ impl Operator {
             Call::Sync(call) => {
                 let mut behind = false;
                 if lends(core, &request, || inner.costs.are_short(inner.body)) {
-                    let mut loans = Loans::none();
+                    let mut loans = Loans::of(core.local());
                     match inline::borrow(core, &&inner.claims[..], &mut loans) {
                         Borrowed::All => {
                             let call = |run: &RunContext<'_>| catch(|| inner.costs.measure(inner.body, || call(run)));

@@ -90,15 +90,17 @@ fn deleted(variable: Variable) -> Error {
 pub fn push<F: Send + 'static>(
     core: &Arc<Core>,
     request: Request,
-    mut claims: impl Source,
+    claims: impl Source,
     body: &'static Vtable,
     closure: F,
 ) -> Result<(), Error> {
-    let Run::Sync(call) = body.run else { return push_enlisted(core, request, claims.ordered(), body, closure) };
+    let Run::Sync(call) = body.run else {
+        return claims.in_order(|claims| push_enlisted(core, request, claims, body, closure));
+    };
     if const { !is_inline::<F>() } || !lends(core, &request, || core.costs.are_short(body)) {
-        return push_enlisted(core, request, claims.ordered(), body, closure);
+        return claims.in_order(|claims| push_enlisted(core, request, claims, body, closure));
     }
-    let mut loans = Loans::none();
+    let mut loans = Loans::of(core.local());
     match inline::borrow(core, &claims, &mut loans) {
         Borrowed::All => {
             let mut closure = ManuallyDrop::new(closure);
@@ -108,8 +110,8 @@ pub fn push<F: Send + 'static>(
             });
             Ok(())
         }
-        Borrowed::Busy => push_behind(core, request, claims.ordered(), body, closure),
-        Borrowed::NotNow => push_enlisted(core, request, claims.ordered(), body, closure),
+        Borrowed::Busy => claims.in_order(|claims| push_behind(core, request, claims, body, closure)),
+        Borrowed::NotNow => claims.in_order(|claims| push_enlisted(core, request, claims, body, closure)),
     }
 }
 

@@ -72,7 +72,7 @@ impl Engine {
         R: IntoOutcome,
     {
         let request = Request { context, property, priority, ..Request::named(name.into()) };
-        push::push(self.core(), request, Lists::new(reads, writes), sync_vtable(&closure), closure)
+        push::push(self.core(), request, Lists { reads, writes }, sync_vtable(&closure), closure)
     }
 
     /// Pushes an operation that ends when its completion says so, on any thread.
@@ -108,7 +108,7 @@ impl Engine {
         G: FnOnce(&RunContext<'_>, Completion) + Send + 'static,
     {
         let request = Request { context, property, priority, ..Request::named(name.into()) };
-        push::push(self.core(), request, Lists::new(reads, writes), async_vtable(&closure), closure)
+        push::push(self.core(), request, Lists { reads, writes }, async_vtable(&closure), closure)
     }
 
     fn long_form(

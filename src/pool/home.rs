@@ -46,7 +46,8 @@ pub struct Home {
     pub called: AtomicU64,
     pub returned: AtomicU64,
     /// The rest of the range of sequence numbers that the owner draws from.
-    pub sequences: Cell<std::ops::Range<u64>>,
+    pub next_sequence: Cell<u64>,
+    pub sequences_end: Cell<u64>,
     /// The classes, a bit each, of which so much is spent that [`Home::tidy`] is worth it.
     untidy: Cell<u32>,
     /// What the thread runs inside its outermost push.
@@ -92,7 +93,8 @@ impl Home {
             completed: CachePadded::new(AtomicU64::new(0)),
             called: AtomicU64::new(0),
             returned: AtomicU64::new(0),
-            sequences: Cell::new(0..0),
+            next_sequence: Cell::new(0),
+            sequences_end: Cell::new(0),
             untidy: Cell::new(0),
             running: Running::new(),
             alone: AtomicBool::new(false),

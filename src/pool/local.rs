@@ -153,6 +153,12 @@ impl Local {
     #[inline]
     pub fn alone(&self) -> Option<Moment<'_>> {
         self.look_at_tails();
+        self.alone_again()
+    }
+
+    /// As [`Local::alone`], for a thread that has called that before.
+    #[inline]
+    pub fn alone_again(&self) -> Option<Moment<'_>> {
         if !self.memory.has_one_looker() {
             mutate!("alone-without-a-fence": (), light());
             return None;
@@ -272,13 +278,23 @@ impl Local {
     #[inline]
     pub fn next_sequence(&self) -> u64 {
         let home = self.home();
-        let mut range = home.sequences.take();
-        let next = range.next().unwrap_or_else(|| {
-            range = self.memory.sequences();
-            range.next().expect("a fresh range is not empty")
-        });
-        home.sequences.set(range);
-        next
+        let next = home.next_sequence.get();
+        if next < home.sequences_end.get() {
+            home.next_sequence.set(next + 1);
+            return next;
+        }
+        self.draw_sequences()
+    }
+
+    /// The first number of a new range.
+    #[cold]
+    #[inline(never)]
+    fn draw_sequences(&self) -> u64 {
+        let home = self.home();
+        let range = self.memory.sequences();
+        home.next_sequence.set(range.start + 1);
+        home.sequences_end.set(range.end);
+        range.start
     }
 
     /// Counts an operation as pushed. Before it is enlisted or borrows anything: see [`Memory::tally`].

@@ -42,16 +42,14 @@ impl Running {
 
     /// Notes an operation; the thread has noted none. At most [`MOST_USES`] uses.
     #[inline]
-    pub fn begin(&self, sequence: u64, name: &'static str, uses: impl Iterator<Item = (u32, bool)>) {
+    pub fn begin(&self, sequence: u64, name: &'static str, uses: impl ExactSizeIterator<Item = (u32, bool)>) {
         // Release: who sees one of the new fields also sees that the number of the one before is gone.
         self.text.store(name.as_ptr().cast_mut(), Release);
         self.length.store(name.len(), Release);
-        let mut count = 0;
-        for (place, (index, reads)) in self.uses.iter().zip(uses) {
-            place.store(u64::from(index) << 1 | u64::from(reads), Release);
-            count += 1;
+        self.count.store(uses.len(), Release);
+        for (place, (index, reads)) in uses.enumerate() {
+            self.uses[place % MOST_USES].store(u64::from(index) << 1 | u64::from(reads), Release);
         }
-        self.count.store(count, Release);
         // Release: who sees the number sees the fields.
         self.sequence.store(sequence, Release);
     }

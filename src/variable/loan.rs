@@ -130,13 +130,15 @@ unsafe fn lend_after_worker(access: *mut Access, state: State, lent: usize) -> O
 }
 
 impl Loan {
-    /// Ends a loan by a plain store, if it is one of the chain's own access and nobody is linked behind it: says whether. Only for a caller who is alone.
+    /// Ends a loan by a plain store, if it is one of the chain's own access and nobody is linked behind it: says whether. `before` is called if so. Only for a caller
+    /// who is alone.
     #[inline]
-    pub fn end_alone(self, chain: &Chain) -> bool {
+    pub fn end_alone<T>(self, chain: &Chain, before: impl FnOnce() -> T) -> bool {
         let at_home = std::ptr::eq(self.access, &raw const chain.birth);
         let is_last = || chain.birth.state.load(Relaxed) == self.lent;
         let ends = at_home && mutate!("given-back-over-a-next": true, is_last());
         if ends {
+            before();
             // Release: as above.
             chain.birth.state.store(IDLE, Release);
         }
