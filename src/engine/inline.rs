@@ -74,11 +74,14 @@ pub fn borrow<'a>(core: &'a Arc<Core>, claims: &impl Source, loans: &mut Loans<'
         return Borrowed::NotNow;
     }
     let mut refusal = Borrowed::Busy;
+    // Kept beside the loans until they are all there, so that it is in a register.
+    let mut count = 0;
     // Inlined: a call for each variable would be a fourth of what an operation takes.
     let mut all = claims.all(
         #[inline(always)]
-        |claim| loans.borrow(core, claim, alone.is_some(), &mut guard, &mut refusal),
+        |claim| loans.borrow(core, claim, &mut count, alone.is_some(), &mut guard, &mut refusal),
     );
+    loans.count = count;
     drop(alone);
     // Relaxed: a failure on one of the variables was noted in the state before that variable could become idle.
     let failed = mutate!("loans-in-spite-of-the-state": false, core.state.load(Relaxed) & FAILED != 0);
@@ -134,7 +137,7 @@ pub fn run(
     }
     let steps = |held: &Held| !held.reads && !graph;
     let mut left = loans.held();
-    if let Some(_moment) = local.alone_again() {
+    if let Some(_moment) = local.alone() {
         while let [held, rest @ ..] = left {
             if !held.loan.end_alone(&held.slot.chain, || steps(held).then(|| held.slot.step_version())) {
                 break;
@@ -247,12 +250,13 @@ impl<'a> Loans<'a> {
         Loans { local, held: [const { MaybeUninit::uninit() }; MOST_USES], count: 0 }
     }
 
-    /// Borrows one more variable, not to delete it, if it can be had and there is a place for it. Pins the thread if it has to.
+    /// Borrows one more variable than `count`, not to delete it, if it can be had and there is a place for it. Pins the thread if it has to.
     #[inline(always)]
     fn borrow(
         &mut self,
         core: &'a Core,
         claim: Claim,
+        count: &mut usize,
         alone: bool,
         guard: &mut Option<Guard>,
         refusal: &mut Borrowed,
@@ -260,8 +264,12 @@ impl<'a> Loans<'a> {
         let Claim { variable: Variable { engine, index, generation }, mode } = claim;
         let reads = mode == Mode::Read;
         // What cannot be used is for the long way to explain. A repeat is taken to be busy.
-        let slot = core.memory.table.get(index).filter(|_| engine == core.memory.id);
-        let (Some(place), Some(slot)) = (self.held.get_mut(self.count), slot) else {
+        let memory = &*core.memory;
+        let (Some(place), true) = (self.held.get_mut(*count), engine == memory.id) else {
+            *refusal = Borrowed::NotNow;
+            return false;
+        };
+        let Some(slot) = memory.table.get(index) else {
             *refusal = Borrowed::NotNow;
             return false;
         };
@@ -276,7 +284,7 @@ impl<'a> Loans<'a> {
             },
         };
         place.write(Held { slot, loan, reads });
-        self.count += 1;
+        *count += 1;
         if !same {
             *refusal = Borrowed::NotNow;
         }

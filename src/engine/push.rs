@@ -95,10 +95,10 @@ pub fn push<F: Send + 'static>(
     closure: F,
 ) -> Result<(), Error> {
     let Run::Sync(call) = body.run else {
-        return claims.in_order(|claims| push_enlisted(core, request, claims, body, closure));
+        return claims.in_order(move |claims| push_enlisted(core, request, claims, body, closure));
     };
     if const { !is_inline::<F>() } || !lends(core, &request, || core.costs.are_short(body)) {
-        return claims.in_order(|claims| push_enlisted(core, request, claims, body, closure));
+        return claims.in_order(move |claims| push_enlisted(core, request, claims, body, closure));
     }
     let mut loans = Loans::of(core.local());
     match inline::borrow(core, &claims, &mut loans) {
@@ -110,8 +110,8 @@ pub fn push<F: Send + 'static>(
             });
             Ok(())
         }
-        Borrowed::Busy => claims.in_order(|claims| push_behind(core, request, claims, body, closure)),
-        Borrowed::NotNow => claims.in_order(|claims| push_enlisted(core, request, claims, body, closure)),
+        Borrowed::Busy => claims.in_order(move |claims| push_behind(core, request, claims, body, closure)),
+        Borrowed::NotNow => claims.in_order(move |claims| push_enlisted(core, request, claims, body, closure)),
     }
 }
 

@@ -26,6 +26,9 @@ pub const SLICE: usize = 16;
 /// The most magazines that one call gives to the reclaimer.
 const DEFERRALS: usize = 2;
 
+/// More threads than there can be.
+pub const NOT_COUNTED: usize = usize::MAX;
+
 /// One thread's pool. Which fields a thread may touch: `private` and the counters' stores, the owner; the rest, anyone.
 pub struct Home {
     /// Magazines that other threads have emptied of operations.
@@ -37,8 +40,8 @@ pub struct Home {
     occupied: AtomicBool,
     /// Tells homes of one engine apart.
     pub number: u32,
-    /// Whether the owner counts among those who look at tails.
-    pub looks_at_tails: Cell<bool>,
+    /// How many threads look at tails when the owner is the only one; [`NOT_COUNTED`] while it is none of them.
+    pub alone_among: Cell<usize>,
     /// Operations pushed and completed by the owners of this home. Only the owner stores; `wait_for_all` sums.
     pub pushed: CachePadded<AtomicU64>,
     pub completed: CachePadded<AtomicU64>,
@@ -88,7 +91,7 @@ impl Home {
             safe: std::array::from_fn(|_| Stack::new()),
             private: UnsafeCell::new(std::array::from_fn(|class| Shelf::new(class as u8))),
             occupied: AtomicBool::new(true),
-            looks_at_tails: Cell::new(false),
+            alone_among: Cell::new(NOT_COUNTED),
             pushed: CachePadded::new(AtomicU64::new(0)),
             completed: CachePadded::new(AtomicU64::new(0)),
             called: AtomicU64::new(0),
@@ -99,6 +102,12 @@ impl Home {
             running: Running::new(),
             alone: AtomicBool::new(false),
         }
+    }
+
+    /// Whether the owner counts among those who look at tails. Only for the owner.
+    #[inline]
+    pub fn looks_at_tails(&self) -> bool {
+        self.alone_among.get() != NOT_COUNTED
     }
 
     /// Makes the calling thread the owner, if there is none.
@@ -223,7 +232,7 @@ impl Home {
             shelf.spent.push(std::mem::replace(&mut shelf.limbo, Magazine::new()));
         }
         if !shelf.spent.is_empty() {
-            if memory.has_no_looker_but(self.looks_at_tails.get()) {
+            if memory.has_no_looker_but(self.looks_at_tails()) {
                 // Nobody but the owner looks at tails, if he does, and the owner holds nothing.
                 shelf.ready.append(shelf.spent.take());
             } else {

@@ -1,7 +1,7 @@
 //! What one thread keeps for one engine: its home, its place in the reclaimer, blocks on their way to other homes, and what
 //! it is running.
 
-use super::home::Home;
+use super::home::{Home, NOT_COUNTED};
 use super::magazine::{self, Magazine};
 use super::memory::Memory;
 use super::reclaim::{Epoch, Reclaim};
@@ -139,7 +139,7 @@ impl Local {
     /// The calling thread is the only one, and is not pinned.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub unsafe fn forget_other_threads(&self) {
-        let lookers = usize::from(self.home().looks_at_tails.get());
+        let lookers = usize::from(self.home().looks_at_tails());
         // SAFETY: passed on. The caller is between pushes, so nothing refers to the old handle, which goes here.
         unsafe {
             self.memory.forget_other_threads(lookers);
@@ -152,30 +152,33 @@ impl Local {
     /// before it is over, for newcomers wait for that. None, if others look. In any case it passes a [`light`] fence.
     #[inline]
     pub fn alone(&self) -> Option<Moment<'_>> {
-        self.look_at_tails();
-        self.alone_again()
-    }
-
-    /// As [`Local::alone`], for a thread that has called that before.
-    #[inline]
-    pub fn alone_again(&self) -> Option<Moment<'_>> {
-        if !self.memory.has_one_looker() {
-            mutate!("alone-without-a-fence": (), light());
-            return None;
-        }
         let home = self.home();
         home.alone.store(true, Relaxed);
         let moment = Moment(home);
         mutate!("alone-without-a-fence": (), light());
-        // Again: a newcomer that did not see the store is seen now.
-        self.memory.has_one_looker().then_some(moment)
+        if self.memory.has_lookers(home.alone_among.get()) {
+            return Some(moment);
+        }
+        drop(moment);
+        if home.looks_at_tails() {
+            return None;
+        }
+        self.alone_for_the_first_time()
+    }
+
+    /// As [`Local::alone`], for a thread that was not counted among those who look.
+    #[cold]
+    #[inline(never)]
+    fn alone_for_the_first_time(&self) -> Option<Moment<'_>> {
+        self.look_at_tails();
+        self.alone()
     }
 
     #[inline]
     fn look_at_tails(&self) {
         let home = self.home();
-        if !home.looks_at_tails.get() {
-            home.looks_at_tails.set(true);
+        if !home.looks_at_tails() {
+            home.alone_among.set(1);
             self.memory.add_looker();
         }
     }
@@ -357,7 +360,8 @@ impl Drop for Local {
     fn drop(&mut self) {
         self.flush();
         let home = self.home();
-        if home.looks_at_tails.replace(false) {
+        if home.looks_at_tails() {
+            home.alone_among.set(NOT_COUNTED);
             self.memory.remove_looker();
         }
         // SAFETY: nothing of this thread uses the home again.
