@@ -5,9 +5,9 @@
 //! short. While the count rises every call is measured. A long measurement takes one from a full count, and if the next is long too the count is empty: an
 //! interrupt changes nothing, and a change of mind costs two calls.
 //!
-//! While the count is full or empty, a thread looks at the clock once in 8 calls. If those have taken, all together and with what the program did between
-//! them, no longer than 8 short ones may, none of them was long. Else, and now and then in any case, one of the next 8 is measured, chosen at random so that no
-//! rhythm of the program hides a type.
+//! While the count is full or empty, a thread looks at the clock once in 12 calls. If those have taken, all together and with what the program did between
+//! them, no longer than 12 short ones may, none of them was long. Else, and now and then in any case, one of the next 4 is measured, chosen at random so that no
+//! rhythm of the program hides a type: where the 4 lie depends on which one it was the last time.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,9 @@ const SHORT: u8 = 4;
 /// One more, after which not every call is measured any more. A long one then leads back to `SHORT`, and a second to nothing.
 const CONVINCED: u8 = SHORT + 1;
 /// Calls between two looks at the clock, unless opinion is about to change.
-const EVERY: u32 = 8;
+const EVERY: u32 = 12;
+/// Calls of which one is measured after a look that says so. Together with `EVERY`, and two more, they are what a change of mind takes at most.
+const WINDOW: u32 = 4;
 /// One look of so many leads to a measurement, however quick the calls were: one in a long row that is slow is found some time.
 const SELDOM: u32 = 32;
 const TYPES: usize = 512;
@@ -137,7 +139,7 @@ impl Costs {
         let random = hash(now);
         let quick = known >= CONVINCED && passed < self.stopwatch.readings(self.below) * u64::from(EVERY);
         let quick = quick && random >= u32::MAX / SELDOM;
-        let left = if chosen || quick { EVERY - 1 } else { random % EVERY };
+        let left = if chosen || quick { EVERY - 1 } else { random % WINDOW };
         CHOSEN.with(|cell| cell.set(!chosen && !quick));
         LEFT.with(|cell| cell.set(left));
         chosen
