@@ -171,10 +171,10 @@ mod tests {
         let body = crate::operation::closure::sync_vtable(&|_: &crate::operation::context::RunContext<'_>| ());
         let costs = Costs::new(Duration::from_micros(1));
         // In rounds of many lengths, one long call: some time it is the one that is measured.
-        for turns in [2, 3, 7, 8, 16, 17, 23, 32, 100] {
+        for turns in [2, 3, 7, 8, 12, 13, 16, 17, 23, 32, 100] {
             (0..1000).for_each(|_| costs.measure(body, || ()));
             let long = |call: usize| call % turns == 0;
-            let found = (0..1000 * turns).any(|call| {
+            let found = (0..20_000 * turns).any(|call| {
                 costs.measure(body, || {
                     if long(call) {
                         std::thread::sleep(Duration::from_micros(2))
