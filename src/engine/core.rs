@@ -356,11 +356,12 @@ impl Core {
             } else {
                 chain::complete(block.cast(), near, &mut found);
             }
-            local.count_completed();
+            // Before it counts as completed: who has waited for everything finds room.
             if self.settings.bound > 0 && notes & NOTE_WAIT == 0 {
                 self.in_flight.fetch_sub(1, AcqRel);
                 mutate!("room-not-announced": (), self.room.notify(|| true));
             }
+            local.count_completed();
             if !found.first.is_null() {
                 self.hand_out(local, found.first, near);
             }

@@ -194,6 +194,7 @@ fn a_full_engine_says_so_and_takes_more_when_there_is_room() {
             // The count goes down just after the variable is free.
             eventually("there is room", || engine.op("room").push(|_| ()).is_ok());
             engine.wait_for_all().unwrap();
+            // Now there is room for two at once.
         }
         assert_eq!(engine.version(x).unwrap(), 200, "refused operations are no writes");
     });
