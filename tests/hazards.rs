@@ -1,6 +1,6 @@
 //! Interleavings that once hung, starved or leaked, kept so that they do not come back.
 
-use seriatim::{Context, Engine, ErrorKind, Kind, Property, Variable};
+use seriatim::{Context, Engine, ErrorKind, Kind, Property, RunContext, Variable};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{mpsc, Arc};
@@ -173,16 +173,30 @@ fn threads_that_use_an_engine_at_their_very_end_leave_nothing_behind() {
 
 #[test]
 fn a_handle_that_no_engine_made_is_refused() {
-    let engine = Engine::new().unwrap();
+    for kind in KINDS {
+        for below in [Duration::ZERO, Duration::from_secs(1)] {
+            let engine = Engine::builder().kind(kind).inline_below(below).build().unwrap();
+            a_made_up_handle_is_refused(&engine);
+        }
+    }
+}
+
+fn a_made_up_handle_is_refused(engine: &Engine) {
     let x = engine.new_variable();
     let (place, generation) = x.into_raw();
+    let body = |_: &RunContext<'_>| ();
+    // Once it is known to be short, it runs inside its push.
+    for _ in 0..100 {
+        engine.op("before").reads([x]).push(body).unwrap();
+        engine.wait_for_all().unwrap();
+    }
     // A place that was never handed out, and the generation that x has once it is deleted.
     for forged in [(place + 1, 0), (place + 1, 1), (place, generation + 1), (place + 1_000_000, 1)] {
         let forged = Variable::from_raw(forged);
         let refusals = [
             engine.version(forged).map(|_| ()),
-            engine.op("use").writes([forged]).push(|_| ()),
-            engine.op("use").reads([x, forged]).push(|_| ()),
+            engine.op("use").writes([forged]).push(body),
+            engine.op("use").reads([x, forged]).push(body),
             engine.wait_for_var(forged),
             engine.delete_variable(|_| (), Context::cpu(0), forged),
         ];

@@ -51,7 +51,7 @@ impl Builder {
     setter!(priority_workers: usize, "Workers for prioritised operations, 1 to 1024.", "priority_workers(1)");
     setter!(gpu_workers: usize, "Workers for each GPU, 1 to 1024.", "gpu_workers(2)");
     setter!(gpu_copy_workers: usize, "Copy workers for each GPU, 1 to 1024.", "gpu_copy_workers(1)");
-    setter!(pin: bool, "Whether workers are pinned to cores. A pin that fails is reported by [`Engine::warnings`]. On Linux a thread that waits and helps ([`waiters_help`](Builder::waiters_help)) does not stay on a worker's core: if the system has put it there, and it may use others, it moves to one of them.", "pin(false)");
+    setter!(pin: bool, "Whether workers are pinned to cores. A pin that fails is reported by [`Engine::warnings`]. On Linux a thread that has waited for the engine, or for room under a bound, or waits and helps ([`waiters_help`](Builder::waiters_help)), does not stay on a worker's core: if the system has put it there, and it may use others, it moves to one of them; it may use the same ones as before, as they were when it was moved.", "pin(false)");
     setter!(idle: IdlePolicy, "What idle workers do.", "idle(seriatim::IdlePolicy::Park)");
     setter!(bound: usize, "Operations in flight at most; 0 for no bound. Operations pushed by operations are not held up.", "bound(1000)");
     setter!(when_full: WhenFull, "What a push does at the bound.", "when_full(seriatim::WhenFull::Help)");

@@ -23,7 +23,8 @@ const SHORT: u8 = 4;
 const CONVINCED: u8 = SHORT + 1;
 /// Calls between two looks at the clock, unless opinion is about to change.
 const EVERY: u32 = 12;
-/// Calls of which one is measured after a look that says so. Together with `EVERY`, and two more, they are what a change of mind takes at most.
+/// Calls of which one is measured after a look that says so. Together with `EVERY`, and two more, they are what a
+/// change of mind takes at most, if closures become so long that a few of them are longer than `EVERY` short ones may be.
 const WINDOW: u32 = 4;
 /// One look of so many leads to a measurement, however quick the calls were: one in a long row that is slow is found some time.
 const SELDOM: u32 = 32;
@@ -137,7 +138,7 @@ impl Costs {
         let passed = LOOKED.with(|cell| now.wrapping_sub(cell.replace(now)));
         // What the clock says just now is as good as chance.
         let random = hash(now);
-        let quick = known >= CONVINCED && passed < self.stopwatch.readings(self.below) * u64::from(EVERY);
+        let quick = known >= CONVINCED && passed < self.stopwatch.readings(self.below).saturating_mul(u64::from(EVERY));
         let quick = quick && random >= u32::MAX / SELDOM;
         let left = if chosen || quick { EVERY - 1 } else { random % WINDOW };
         CHOSEN.with(|cell| cell.set(!chosen && !quick));

@@ -171,12 +171,7 @@ pub fn run(
     if outermost {
         local.draining.set(false);
     }
-    if left.is_empty() {
-        // Nothing was spent.
-        core.quiescence.notify(|| core.is_quiescent());
-    } else {
-        core.settle(local);
-    }
+    core.settle(local);
 }
 
 /// Gives back what was borrowed in vain, and counts the operation out again.
@@ -265,7 +260,9 @@ impl<'a> Loans<'a> {
         let reads = mode == Mode::Read;
         // What cannot be used is for the long way to explain. A repeat is taken to be busy.
         let memory = &*core.memory;
-        let (Some(place), true) = (self.held.get_mut(*count), engine == memory.id) else {
+        // Variables are alive in odd generations: even ones were never handed out, but for those that somebody has made up.
+        let may_be = engine == memory.id && generation % 2 == 1;
+        let (Some(place), true) = (self.held.get_mut(*count), may_be) else {
             *refusal = Borrowed::NotNow;
             return false;
         };
@@ -273,8 +270,8 @@ impl<'a> Loans<'a> {
             *refusal = Borrowed::NotNow;
             return false;
         };
-        // Acquire: after the loan, which brings the generation that the chain was opened with. A slot that nobody has is lent to nobody; and no handle has the
-        // generation of a variable that is gone.
+        // Acquire: after the loan, which brings the generation that the chain was opened with. Only after it, though then who pushes to a variable that is gone
+        // borrows that one for a moment to which the place belongs now: before it, it would tell no more, since the place can change hands until the loan.
         let is_same = || slot.chain.tag.generation.load(Acquire) == generation;
         let (loan, same) = match slot.chain.lend_at_home(!reads, alone) {
             Some(loan) => (loan, mutate!("lent-whosever-it-is-now": true, is_same())),

@@ -28,7 +28,8 @@ impl Waiters {
         Waiters { count: CachePadded::new(AtomicUsize::new(0)), threads: Lock::default() }
     }
 
-    /// Waits until `done`, or until the deadline; says which. `done` is called again and again, `rested` once if the thread has been parked.
+    /// Waits until `done`, or until the deadline; says which. `done` is called again and again, `rested` once if it took longer than
+    /// some looks, after which the thread may have been parked.
     pub fn wait(&self, deadline: Option<Instant>, mut done: impl FnMut() -> bool, rested: impl FnOnce()) -> bool {
         for _ in 0..LOOKS {
             if done() {

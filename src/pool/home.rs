@@ -26,9 +26,6 @@ pub const SLICE: usize = 16;
 /// The most magazines that one call gives to the reclaimer.
 const DEFERRALS: usize = 2;
 
-/// More threads than there can be.
-pub const NOT_COUNTED: usize = usize::MAX;
-
 /// One thread's pool. Which fields a thread may touch: `private` and the counters' stores, the owner; the rest, anyone.
 pub struct Home {
     /// Magazines that other threads have emptied of operations.
@@ -40,8 +37,9 @@ pub struct Home {
     occupied: AtomicBool,
     /// Tells homes of one engine apart.
     pub number: u32,
-    /// How many threads look at tails when the owner is the only one; [`NOT_COUNTED`] while it is none of them.
-    pub alone_among: Cell<usize>,
+    /// Whether the owner counts among those who look at tails; and whether it was alone among them when it looked last.
+    pub looks_at_tails: Cell<bool>,
+    pub was_alone: Cell<bool>,
     /// Operations pushed and completed by the owners of this home. Only the owner stores; `wait_for_all` sums.
     pub pushed: CachePadded<AtomicU64>,
     pub completed: CachePadded<AtomicU64>,
@@ -91,7 +89,8 @@ impl Home {
             safe: std::array::from_fn(|_| Stack::new()),
             private: UnsafeCell::new(std::array::from_fn(|class| Shelf::new(class as u8))),
             occupied: AtomicBool::new(true),
-            alone_among: Cell::new(NOT_COUNTED),
+            looks_at_tails: Cell::new(false),
+            was_alone: Cell::new(false),
             pushed: CachePadded::new(AtomicU64::new(0)),
             completed: CachePadded::new(AtomicU64::new(0)),
             called: AtomicU64::new(0),
@@ -102,12 +101,6 @@ impl Home {
             running: Running::new(),
             alone: AtomicBool::new(false),
         }
-    }
-
-    /// Whether the owner counts among those who look at tails. Only for the owner.
-    #[inline]
-    pub fn looks_at_tails(&self) -> bool {
-        self.alone_among.get() != NOT_COUNTED
     }
 
     /// Makes the calling thread the owner, if there is none.
@@ -232,7 +225,7 @@ impl Home {
             shelf.spent.push(std::mem::replace(&mut shelf.limbo, Magazine::new()));
         }
         if !shelf.spent.is_empty() {
-            if memory.has_no_looker_but(self.looks_at_tails()) {
+            if memory.has_no_looker_but(self.looks_at_tails.get()) {
                 // Nobody but the owner looks at tails, if he does, and the owner holds nothing.
                 shelf.ready.append(shelf.spent.take());
             } else {

@@ -1,7 +1,7 @@
 //! What one thread keeps for one engine: its home, its place in the reclaimer, blocks on their way to other homes, and what
 //! it is running.
 
-use super::home::{Home, NOT_COUNTED};
+use super::home::Home;
 use super::magazine::{self, Magazine};
 use super::memory::Memory;
 use super::reclaim::{Epoch, Reclaim};
@@ -24,6 +24,8 @@ pub struct Local {
     handle: UnsafeCell<<Epoch as Reclaim>::Handle>,
     /// Blocks on their way to other homes: those of the smallest class, and others.
     outgoing: UnsafeCell<[Outgoing; 2]>,
+    /// Whether there are any.
+    sends: Cell<bool>,
     /// How many operations of the engine this thread is inside of.
     pub depth: Cell<u32>,
     /// Operations that this thread has made ready and will run itself, oldest first.
@@ -105,6 +107,7 @@ impl Local {
             home: memory.settle(),
             handle: UnsafeCell::new(memory.register()),
             outgoing: UnsafeCell::new([const { Outgoing::none() }; 2]),
+            sends: Cell::new(false),
             depth: Cell::new(0),
             first: Cell::new(std::ptr::null_mut()),
             last: Cell::new(std::ptr::null_mut()),
@@ -139,7 +142,7 @@ impl Local {
     /// The calling thread is the only one, and is not pinned.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub unsafe fn forget_other_threads(&self) {
-        let lookers = usize::from(self.home().looks_at_tails());
+        let lookers = usize::from(self.home().looks_at_tails.get());
         // SAFETY: passed on. The caller is between pushes, so nothing refers to the old handle, which goes here.
         unsafe {
             self.memory.forget_other_threads(lookers);
@@ -153,32 +156,37 @@ impl Local {
     #[inline]
     pub fn alone(&self) -> Option<Moment<'_>> {
         let home = self.home();
+        // Newcomers wait for a moment: so none is begun while others are known to look.
+        if !home.was_alone.get() {
+            return self.alone_by_now();
+        }
         home.alone.store(true, Relaxed);
         let moment = Moment(home);
         mutate!("alone-without-a-fence": (), light());
-        if self.memory.has_lookers(home.alone_among.get()) {
+        if self.memory.has_one_looker() {
             return Some(moment);
         }
-        drop(moment);
-        if home.looks_at_tails() {
-            return None;
-        }
-        self.alone_for_the_first_time()
+        home.was_alone.set(false);
+        None
     }
 
-    /// As [`Local::alone`], for a thread that was not counted among those who look.
-    #[cold]
+    /// As [`Local::alone`], for a thread that was not alone the last time, or never asked before.
     #[inline(never)]
-    fn alone_for_the_first_time(&self) -> Option<Moment<'_>> {
+    fn alone_by_now(&self) -> Option<Moment<'_>> {
         self.look_at_tails();
-        self.alone()
+        if self.memory.has_one_looker() {
+            self.home().was_alone.set(true);
+            return self.alone();
+        }
+        mutate!("alone-without-a-fence": (), light());
+        None
     }
 
     #[inline]
     fn look_at_tails(&self) {
         let home = self.home();
-        if !home.looks_at_tails() {
-            home.alone_among.set(1);
+        if !home.looks_at_tails.get() {
+            home.looks_at_tails.set(true);
             self.memory.add_looker();
         }
     }
@@ -234,6 +242,7 @@ impl Local {
                 outgoing.most = SEND.min(magazine::size(class));
             }
             outgoing.magazine.push(block);
+            self.sends.set(true);
         }
     }
 
@@ -267,8 +276,10 @@ impl Local {
     pub fn flush(&self) {
         // SAFETY: the cell is this thread's.
         unsafe {
-            for outgoing in &mut *self.outgoing.get() {
-                outgoing.send(&self.memory);
+            if self.sends.replace(false) {
+                for outgoing in &mut *self.outgoing.get() {
+                    outgoing.send(&self.memory);
+                }
             }
             // The caller has ended operations: it is not in the middle of looking at tails. What it has borrowed is not spent.
             if self.home().is_untidy() {
@@ -360,8 +371,8 @@ impl Drop for Local {
     fn drop(&mut self) {
         self.flush();
         let home = self.home();
-        if home.looks_at_tails() {
-            home.alone_among.set(NOT_COUNTED);
+        home.was_alone.set(false);
+        if home.looks_at_tails.replace(false) {
             self.memory.remove_looker();
         }
         // SAFETY: nothing of this thread uses the home again.

@@ -124,11 +124,11 @@ impl Memory {
             <= mutate!("recycled-at-once": usize::MAX, usize::from(caller_is_counted))
     }
 
-    /// Whether so many threads look at tails: see [`Local::alone`](super::local::Local::alone).
+    /// Whether the caller, who is counted, is the only one who looks at tails: see [`Local::alone`](super::local::Local::alone).
     #[inline]
-    pub fn has_lookers(&self, count: usize) -> bool {
+    pub fn has_one_looker(&self) -> bool {
         // Acquire: as in `has_no_looker_but`.
-        mutate!("alone-whoever-looks": true, self.lookers.load(mutate!("alone-relaxed": Relaxed, Acquire)) == count)
+        mutate!("alone-whoever-looks": true, self.lookers.load(mutate!("alone-relaxed": Relaxed, Acquire)) <= 1)
     }
 
     /// Counts a thread among those who look at tails. If that makes two, the other one is waited for if it is alone in a moment: until it has lent itself the variables of an operation, or
