@@ -21,7 +21,7 @@ const LOCKS: &[(&str, &str, &str)] = &[
         "prune",
         "an operation has failed, after hundreds that nobody took; if the lock is taken it goes on without",
     ),
-    ("engine/failures.rs", "take_first", "a wait for everything takes the failures"),
+    ("engine/failures.rs", "take_first", "a wait for everything takes the failures, if there ever were any"),
     ("engine/waiters.rs", "announced", "a thread waits for everything that is in flight, or is about to park"),
     ("engine/waiters.rs", "forget", "a thread has waited"),
     ("engine/waiters.rs", "wake", "a thread waits, and what it waits for has come"),

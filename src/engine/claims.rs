@@ -137,10 +137,18 @@ impl Source for Lists<'_> {
 
     #[inline(never)]
     fn in_order<T>(self, go_on: impl FnOnce(&[Claim]) -> T) -> T {
-        let mut claims = Claims::new();
-        self.reads.iter().for_each(|variable| claims.add(*variable, Mode::Read));
-        self.writes.iter().for_each(|variable| claims.add(*variable, Mode::Write));
-        go_on(claims.ordered())
+        let only = |variable: Variable, mode| [Claim { variable, mode }];
+        match (self.reads, self.writes) {
+            // One variable is in order, and has no repeats.
+            ([], [variable]) => go_on(&only(*variable, Mode::Write)),
+            ([variable], []) => go_on(&only(*variable, Mode::Read)),
+            (reads, writes) => {
+                let mut claims = Claims::new();
+                reads.iter().for_each(|variable| claims.add(*variable, Mode::Read));
+                writes.iter().for_each(|variable| claims.add(*variable, Mode::Write));
+                go_on(claims.ordered())
+            }
+        }
     }
 }
 

@@ -400,7 +400,7 @@ impl Core {
         self.quiescence.notify(|| self.is_quiescent());
     }
 
-    /// For a thread that may have been parked, and that a worker has woken: leaves that one's core.
+    /// For a thread that has yielded its core, or may have been parked, and that a worker may have woken: leaves that one's core.
     #[cold]
     pub fn make_way(&self) {
         if let Some(group) = self.dispatch.group(Property::Normal) {

@@ -107,6 +107,10 @@ impl Failures {
 
     /// Takes all failures; returns the error of the operation that was pushed first.
     pub fn take_first(&self) -> Option<Error> {
+        // Relaxed: what the caller has waited for had noted its failures before it counted as completed.
+        if self.noted.load(Relaxed) == 0 {
+            return None;
+        }
         let mut aside = self.aside.lock();
         let mut failures: Vec<Box<Record>> = aside.drain().chain(self.take_all().drain()).collect();
         self.count.store(0, Relaxed);

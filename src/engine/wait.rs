@@ -195,6 +195,10 @@ fn listen(core: &Arc<Core>, bell: &Arc<Bell>, deadline: Option<Instant>) -> bool
     }
     for look in 0..LOOKS {
         if bell.is_rung() {
+            if look > LOOKS_AWAKE {
+                // It has yielded its core.
+                core.make_way();
+            }
             return true;
         }
         pause(look, LOOKS_AWAKE);
