@@ -7,7 +7,8 @@
 //! goes the long way in [`push`](super::push): then nothing has happened here.
 
 use super::claims::Source;
-use super::core::{Core, Found, Lends, FAILED, NESTED};
+use super::core::{Core, Lends, FAILED, NESTED};
+use super::found::Found;
 use super::inside::{enter, leave};
 use super::naive;
 use super::push::{Claim, Request};

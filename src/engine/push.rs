@@ -1,11 +1,12 @@
 //! Pushing: from a list of claims and a closure to an enlisted operation.
 
 use super::claims::Source;
-use super::core::{Core, Found, Lends, FORKING, NESTED, PROFILING, STOPPED};
+use super::core::{Core, Lends, FORKING, NESTED, PROFILING, STOPPED};
 use super::dispatch::Moment;
+use super::found::Found;
 use super::inline::{self, Borrowed, Loans};
 use super::inside::may_help;
-use super::settings::WhenFull;
+use super::room::make_room;
 use super::variable::Variable;
 use crate::device::{self, Context};
 use crate::error::{Error, ErrorKind};
@@ -184,7 +185,7 @@ fn try_push<F: Send + 'static>(
     }
     let counted = core.settings.bound > 0 && request.notes & NOTE_WAIT == 0;
     if counted {
-        make_room(core, local, request)?;
+        make_room(core, local, request.notes & NOTE_BEYOND != 0)?;
     }
     let pushed = loop {
         match enlist(core, local, request, claims, body, closure) {
@@ -371,58 +372,4 @@ pub fn stopped() -> Error {
 fn is_over_soon(core: &Core) -> bool {
     let state = core.state.load(Acquire);
     state & FORKING != 0 || state & STOPPED == 0
-}
-
-/// Counts the operation in, waiting for room if there is none.
-#[cold]
-fn make_room(core: &Arc<Core>, local: &Local, request: Request) -> Result<(), Error> {
-    let bound = core.settings.bound;
-    let enter = || {
-        let mut now = core.in_flight.load(Relaxed);
-        while now < bound {
-            if mutant("bound-checked-and-counted-in-two-steps") {
-                core.in_flight.fetch_add(1, AcqRel);
-                return true;
-            }
-            match core.in_flight.compare_exchange(now, now + 1, AcqRel, Relaxed) {
-                Ok(_) => return true,
-                Err(other) => now = other,
-            }
-        }
-        false
-    };
-    if enter() {
-        return Ok(());
-    }
-    if local.depth.get() > 0 || request.notes & NOTE_BEYOND != 0 {
-        // An operation that waited for room could wait for itself, and a destructor for what its thread does next.
-        core.in_flight.fetch_add(1, AcqRel);
-        return Ok(());
-    }
-    match core.settings.when_full {
-        WhenFull::WouldBlock => {
-            return Err(Error::new(
-                ErrorKind::EngineFull,
-                format!("{bound} operations are in flight, as many as the bound allows: wait, or raise it"),
-            ));
-        }
-        WhenFull::Help if may_help() => {
-            let mut entered = false;
-            while core.dispatch.help(core, &mut || {
-                entered = entered || enter();
-                !entered
-            }) && !entered
-            {
-                entered = enter();
-            }
-            core.settle(local);
-            if !entered {
-                core.room.wait(None, enter, || core.make_way());
-            }
-        }
-        WhenFull::Block | WhenFull::Help => {
-            core.room.wait(None, enter, || core.make_way());
-        }
-    }
-    Ok(())
 }

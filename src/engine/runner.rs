@@ -1,6 +1,7 @@
 //! A thread that runs a part of a graph: its operations, one after the other, with their failures and their events.
 
-use super::core::{is_skipped, Core, FAILED, SHUTDOWN};
+use super::core::{Core, FAILED, SHUTDOWN};
+use super::execute::is_skipped;
 use super::replay::{Body, Inner, Node, Replay, CALLED, ENDED, RETURNED};
 use crate::device::Context;
 use crate::graph::lanes::{Alone, Host};
