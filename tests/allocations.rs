@@ -10,157 +10,16 @@
 //! One test, since the counters are the process's.
 
 mod common;
+#[path = "allocations/counting.rs"]
+mod counting;
 #[path = "allocations/graphs.rs"]
 mod graphs;
 
 use common::*;
+use counting::*;
 use seriatim::{Completion, Context, Engine, IdlePolicy, Kind, Operator, Property, RunContext, Variable, WhenFull};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Barrier, OnceLock};
-
-// ---- Counting ----
-
-/// The threads of the engine, and whatever else the test did not start.
-const ENGINE: usize = 0;
-/// The threads that push.
-const PUSHERS: usize = 1;
-
-thread_local! {
-    static GROUP: Cell<usize> = const { Cell::new(ENGINE) };
-}
-
-static ALLOCATIONS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
-static FUTEX_CALLS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
-
-fn count(counters: &[AtomicUsize; 2]) {
-    let group = GROUP.try_with(Cell::get).unwrap_or(ENGINE);
-    counters[group].fetch_add(1, Relaxed);
-}
-
-struct Counting;
-
-// SAFETY: passes everything on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(&ALLOCATIONS);
-        // SAFETY: passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(&ALLOCATIONS);
-        // SAFETY: passed on.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(&ALLOCATIONS);
-        // SAFETY: passed on.
-        unsafe { System.realloc(block, layout, size) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: passed on.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-/// Stands in for the C library's function of this name, by which std and parking_lot call futexes on Linux. The linker binds their
-/// calls to this one, because it comes first.
-#[cfg(target_os = "linux")]
-#[no_mangle]
-extern "C" fn syscall(
-    number: libc::c_long,
-    a: usize,
-    b: usize,
-    c: usize,
-    d: usize,
-    e: usize,
-    f: usize,
-) -> libc::c_long {
-    type Real = extern "C" fn(libc::c_long, usize, usize, usize, usize, usize, usize) -> libc::c_long;
-    static REAL: AtomicUsize = AtomicUsize::new(0);
-    if number == libc::SYS_futex {
-        count(&FUTEX_CALLS);
-    }
-    let mut real = REAL.load(Relaxed);
-    if real == 0 {
-        // SAFETY: the name ends in a zero.
-        real = unsafe { libc::dlsym(libc::RTLD_NEXT, c"syscall".as_ptr()) }.expose_provenance();
-        assert!(real != 0, "the C library has the function");
-        REAL.store(real, Relaxed);
-    }
-    // SAFETY: it is the C library's function. It takes further arguments as a variadic function does, which for integers is the
-    // same here.
-    let real: Real = unsafe { std::mem::transmute(std::ptr::with_exposed_provenance::<()>(real)) };
-    real(number, a, b, c, d, e, f)
-}
-
-/// Costs so far, or of some work.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Costs {
-    /// Allocations of the threads that push.
-    pushers: usize,
-    /// Allocations of all others.
-    engine: usize,
-    locks: usize,
-    futex: usize,
-}
-
-impl Costs {
-    fn no_allocation(self) -> bool {
-        self.pushers + self.engine == 0
-    }
-
-    fn no_allocation_no_lock(self) -> bool {
-        self.no_allocation() && self.locks == 0
-    }
-
-    fn nothing(self) -> bool {
-        self.no_allocation_no_lock() && self.futex == 0
-    }
-}
-
-fn costs() -> Costs {
-    let load = |counters: &[AtomicUsize; 2], group: usize| counters[group].load(SeqCst);
-    Costs {
-        pushers: load(&ALLOCATIONS, PUSHERS),
-        engine: load(&ALLOCATIONS, ENGINE),
-        locks: seriatim::locks_taken(),
-        futex: load(&FUTEX_CALLS, PUSHERS) + load(&FUTEX_CALLS, ENGINE),
-    }
-}
-
-/// What `work` costs.
-fn cost(work: impl FnOnce()) -> Costs {
-    let before = costs();
-    work();
-    let after = costs();
-    Costs {
-        pushers: after.pushers - before.pushers,
-        engine: after.engine - before.engine,
-        locks: after.locks - before.locks,
-        futex: after.futex - before.futex,
-    }
-}
-
-/// What `work` costs when nothing is left to grow: with several workers it takes a while until each of their queues has held the most
-/// that it will ever hold. What an operation costs in itself shows every time.
-fn least_cost(is_enough: fn(Costs) -> bool, mut work: impl FnMut()) -> Costs {
-    let mut costs = cost(&mut work);
-    for _ in 0..5 {
-        if is_enough(costs) {
-            break;
-        }
-        costs = cost(&mut work);
-    }
-    costs
-}
 
 // ---- Operations ----
 
@@ -315,7 +174,7 @@ fn stages(idle: IdlePolicy) -> Vec<Stage> {
 #[test]
 fn an_operation_costs_no_allocation_no_lock_and_no_futex_call() {
     let _watchdog = Watchdog::new(500, "counting allocations");
-    GROUP.set(PUSHERS);
+    this_thread_pushes();
     let mut faults = Vec::new();
     for stage in stages(IdlePolicy::SpinThenPark) {
         shapes_cost_nothing(&stage, &mut faults);
@@ -444,7 +303,7 @@ fn several_pushers_cost_little(stage: Stage, faults: &mut Vec<String>) {
         for thread in 0..PUSHING {
             let (stage, start, before, after) = (&stage, &start, &before, &after);
             scope.spawn(move || {
-                GROUP.set(PUSHERS);
+                this_thread_pushes();
                 let work = |operations: usize| {
                     for number in 0..operations {
                         push(stage, number * PUSHING + thread);
