@@ -136,11 +136,15 @@ pub fn run(
     if let Err(fault) = outcome {
         mark(core, loans, fault, name, sequence);
     }
-    let steps = |held: &Held| !held.reads && !graph;
+    let step = |held: &Held| {
+        if !held.reads && !graph {
+            held.slot.step_version();
+        }
+    };
     let mut left = loans.held();
     if let Some(_moment) = local.alone() {
         while let [held, rest @ ..] = left {
-            if !held.loan.end_alone(&held.slot.chain, || steps(held).then(|| held.slot.step_version())) {
+            if !held.loan.end_alone(&held.slot.chain, || step(held)) {
                 break;
             }
             left = rest;
@@ -150,9 +154,7 @@ pub fn run(
     if !left.is_empty() {
         let mut found = Found::new(local);
         for held in left {
-            if steps(held) {
-                held.slot.step_version();
-            }
+            step(held);
             // SAFETY: borrowed above, and given back once.
             unsafe { held.loan.give_back(&mut found) };
         }
@@ -257,13 +259,11 @@ impl<'a> Loans<'a> {
         guard: &mut Option<Guard>,
         refusal: &mut Borrowed,
     ) -> bool {
-        let Claim { variable: Variable { engine, index, generation }, mode } = claim;
+        let Claim { variable: Variable { index, generation, .. }, mode } = claim;
         let reads = mode == Mode::Read;
         // What cannot be used is for the long way to explain. A repeat is taken to be busy.
         let memory = &*core.memory;
-        // Variables are alive in odd generations: even ones were never handed out, but for those that somebody has made up.
-        let may_be = engine == memory.id && generation % 2 == 1;
-        let (Some(place), true) = (self.held.get_mut(*count), may_be) else {
+        let (Some(place), true) = (self.held.get_mut(*count), claim.variable.may_be_of(memory.id)) else {
             *refusal = Borrowed::NotNow;
             return false;
         };

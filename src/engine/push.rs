@@ -43,8 +43,7 @@ pub struct Claim {
 /// The slot of a variable, if the variable is alive and this engine's.
 #[inline]
 pub fn resolve(core: &Core, variable: Variable) -> Result<&Slot, Error> {
-    // Variables are alive in odd generations: even ones were never handed out.
-    if variable.engine == core.memory.id && variable.generation % 2 == 1 {
+    if variable.may_be_of(core.memory.id) {
         if let Some(slot) = core.memory.table.get(variable.index) {
             // Acquire: pairs with the release of the birth, so that the chain is found open.
             if slot.chain.tag.generation.load(Acquire) == variable.generation {

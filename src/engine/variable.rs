@@ -48,6 +48,13 @@ impl Variable {
     pub fn from_raw((place, generation): (u64, u32)) -> Variable {
         Variable { engine: (place >> 32) as u32, index: place as u32, generation }
     }
+
+    /// Whether the handle may be that of a variable of this engine, as far as it tells itself: variables are alive in odd generations, and even ones
+    /// were never handed out.
+    #[inline(always)]
+    pub(crate) fn may_be_of(self, engine: u32) -> bool {
+        self.engine == engine && self.generation % 2 == 1
+    }
 }
 
 impl fmt::Debug for Variable {

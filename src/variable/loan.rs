@@ -133,7 +133,7 @@ impl Loan {
     /// Ends a loan by a plain store, if it is one of the chain's own access and nobody is linked behind it: says whether. `before` is called if so. Only for a caller
     /// who is alone.
     #[inline]
-    pub fn end_alone<T>(self, chain: &Chain, before: impl FnOnce() -> T) -> bool {
+    pub fn end_alone(self, chain: &Chain, before: impl FnOnce()) -> bool {
         let at_home = std::ptr::eq(self.access, &raw const chain.birth);
         let is_last = || chain.birth.state.load(Relaxed) == self.lent;
         let ends = at_home && mutate!("given-back-over-a-next": true, is_last());
