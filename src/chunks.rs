@@ -1,7 +1,8 @@
 //! A table that only grows and never moves what it holds: chunks, each twice as long as the one before, so that what is at a place is found by two shifts and a load.
 
+use crate::low::Low;
 use crate::sync::{lay_out, AtomicPtr, Ordering::*, MODELLED};
-use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
+use std::alloc::Layout;
 use std::ptr::null_mut;
 
 /// What lies in a chunk.
@@ -18,6 +19,8 @@ pub unsafe trait Vacant {
 
 /// The alignment of chunks, as far as the allocator knows: that of `malloc`.
 const ALIGN: usize = 16;
+
+const _: () = assert!(size_of::<Low>() <= ALIGN && align_of::<Low>() <= ALIGN);
 
 /// Places, numbered from 0: `FIRST` in the first chunk, and at most `COUNT` chunks.
 pub struct Chunks<T: Vacant, const FIRST: u32, const COUNT: usize> {
@@ -100,18 +103,14 @@ impl<T: Vacant, const FIRST: u32, const COUNT: usize> Chunks<T, FIRST, COUNT> {
 
     fn allocate(chunk: usize) -> *mut T {
         let layout = Self::layout(chunk);
-        // SAFETY: the layout is not empty.
-        let start = unsafe { alloc_zeroed(layout) };
-        if start.is_null() {
-            handle_alloc_error(layout);
-        }
-        // Past the start by `ALIGN` at least, to the alignment of a place, so that there is room for a pointer.
+        let low = Low::allocate(layout, true);
+        // Past the start by `ALIGN` at least, to the alignment of a place, so that there is room for where it came from.
         let align = align_of::<T>().max(ALIGN);
-        let gap = align - start.addr() % align;
+        let gap = align - low.start.addr() % align;
         // SAFETY: the layout has room for the gap, which is a multiple of `ALIGN`, more than 0, and the chunk behind it.
         unsafe {
-            let places = start.add(gap).cast::<T>();
-            places.cast::<*mut u8>().sub(1).write(start);
+            let places = low.start.add(gap).cast::<T>();
+            places.cast::<Low>().sub(1).write(low);
             if MODELLED {
                 (0..Self::length(chunk)).for_each(|offset| places.add(offset).write(T::vacant()));
             }
@@ -122,8 +121,8 @@ impl<T: Vacant, const FIRST: u32, const COUNT: usize> Chunks<T, FIRST, COUNT> {
     /// # Safety
     /// It comes from [`Chunks::allocate`], and nobody uses it again.
     unsafe fn free(places: *mut T, chunk: usize) {
-        // SAFETY: the pointer was left there, and belongs to an allocation with this layout.
-        unsafe { dealloc(places.cast::<*mut u8>().sub(1).read(), Self::layout(chunk)) }
+        // SAFETY: it was left there, and is of an allocation with this layout.
+        unsafe { places.cast::<Low>().sub(1).read().free(Self::layout(chunk)) }
     }
 }
 

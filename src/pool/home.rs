@@ -109,6 +109,12 @@ impl Home {
         mutate!("home-adopted-twice": true, !self.occupied.load(Relaxed) && self.occupied.compare_exchange(false, true, Acquire, Relaxed).is_ok())
     }
 
+    /// Whether nobody owns the home, and its last owner is no member of the reclaimer any more.
+    pub fn is_left(&self) -> bool {
+        // Acquire: pairs with `leave`.
+        !self.occupied.load(Acquire)
+    }
+
     /// Gives the home up.
     ///
     /// # Safety
@@ -132,6 +138,20 @@ impl Home {
             }
             // SAFETY: passed on.
             None => unsafe { self.refill(class, memory, handle) },
+        }
+    }
+
+    /// Makes sure that so many magazines of `class` are free, and their pages touched.
+    ///
+    /// # Safety
+    /// The caller is the owner.
+    #[cold]
+    pub unsafe fn fill(&self, class: u8, magazines: usize, memory: &Memory) {
+        // SAFETY: the owner alone touches the private part, and nothing below calls back into it.
+        let shelf = unsafe { self.shelf(class) };
+        while shelf.ready.blocks() < magazines * shelf.full {
+            let rack = memory.fetch(class);
+            shelf.ready.append(if rack.is_empty() { memory.new_slab(class) } else { rack });
         }
     }
 
@@ -180,8 +200,16 @@ impl Home {
     /// The stock has run dry: sort a slice of what has come back, then take what there is, or fetch some, or make some.
     #[cold]
     unsafe fn refill(&self, class: u8, memory: &Memory, handle: &<Epoch as Reclaim>::Handle) -> *mut Block {
-        // SAFETY: passed on.
-        unsafe { self.sort(class, memory, handle, true) };
+        // SAFETY: passed on. The caller is the owner; the references are not used across the calls of `sort`.
+        unsafe {
+            self.sort(class, memory, handle, true);
+            if self.shelf(class).ready.is_empty() {
+                self.shelf(class).ready = memory.fetch(class);
+            }
+            if self.shelf(class).ready.is_empty() && self.take_over(class, memory) {
+                self.sort(class, memory, handle, true);
+            }
+        }
         // SAFETY: the caller is the owner; nothing below calls back into this home's private part.
         let shelf = unsafe { self.shelf(class) };
         loop {
@@ -189,10 +217,32 @@ impl Home {
                 return block;
             }
             if shelf.ready.is_empty() {
-                shelf.ready = memory.fetch(class);
+                shelf.ready = memory.new_slab(class);
             }
             shelf.stock = shelf.ready.pop().unwrap_or(Magazine::new());
         }
+    }
+
+    /// Takes what has come back to another home, whose owner may not need it for long: all of it that is not sorted. Says whether there was any.
+    ///
+    /// # Safety
+    /// The caller is the owner.
+    unsafe fn take_over(&self, class: u8, memory: &Memory) -> bool {
+        // SAFETY: the caller is the owner; nothing below calls back into this home's private part.
+        let shelf = unsafe { self.shelf(class) };
+        if !shelf.arrived.is_empty() || !shelf.released.is_empty() {
+            return false;
+        }
+        let index = usize::from(class);
+        for home in memory.homes.iter() {
+            steps::count(1);
+            shelf.released = home.safe[index].take();
+            shelf.arrived = home.incoming[index].take();
+            if !shelf.arrived.is_empty() || !shelf.released.is_empty() {
+                return true;
+            }
+        }
+        false
     }
 
     /// Brings what has come back a step closer to being used again, by no more than a slice; what is too much goes to the depot.

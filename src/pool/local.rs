@@ -11,8 +11,10 @@ use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::sync::{thread_local, AtomicU64, Ordering::*};
 use std::cell::{Cell, RefCell, UnsafeCell};
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::ptr::null;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// A magazine for another home is sent when it holds this many blocks or is full, or when its collector has nothing else to do.
 const SEND: usize = 32;
@@ -21,7 +23,7 @@ const SEND: usize = 32;
 pub struct Local {
     home: *const Home,
     /// Its place in the reclaimer, which changes only in the child of a `fork`.
-    handle: UnsafeCell<<Epoch as Reclaim>::Handle>,
+    handle: UnsafeCell<ManuallyDrop<<Epoch as Reclaim>::Handle>>,
     /// Blocks on their way to other homes: those of the smallest class, and others.
     outgoing: UnsafeCell<[Outgoing; 2]>,
     /// Whether there are any.
@@ -31,10 +33,41 @@ pub struct Local {
     /// Operations that this thread has made ready and will run itself, oldest first.
     pub first: Cell<*mut Block>,
     pub last: Cell<*mut Block>,
-    /// Whether a loop further up the stack is running them.
+    /// Whether a loop further up the stack is running them, or will.
     pub draining: Cell<bool>,
-    /// Last, so that everything above is gone before the memory can be.
-    pub memory: Arc<Memory>,
+    /// Whether that loop has run its share, and asks other threads to take over.
+    pub asks: Cell<bool>,
+    pub memory: Bond,
+}
+
+/// How a thread knows the memory of an engine that it uses. It does not keep it: dropping the engine frees it, also while other threads
+/// still have a state. Whoever uses a state is inside a call that has the engine.
+pub struct Bond {
+    /// The memory's number, also when it is gone.
+    pub id: u32,
+    memory: *const Memory,
+    weak: Weak<Memory>,
+}
+
+impl Bond {
+    fn new(memory: &Arc<Memory>) -> Bond {
+        Bond { id: memory.id, memory: Arc::as_ptr(memory), weak: Arc::downgrade(memory) }
+    }
+
+    /// Whether the memory is gone, or going.
+    fn is_over(&self) -> bool {
+        self.weak.strong_count() == 0
+    }
+}
+
+impl Deref for Bond {
+    type Target = Memory;
+
+    #[inline(always)]
+    fn deref(&self) -> &Memory {
+        // SAFETY: used inside calls only that have the engine, or by the end of a state, which has upgraded `weak`.
+        unsafe { &*self.memory }
+    }
 }
 
 struct Outgoing {
@@ -63,7 +96,7 @@ impl Local {
         let (id, local) = LAST.with(Cell::get);
         if id == memory.id {
             // SAFETY: set below for this thread; entries are dropped at the end of the thread, or when their engine is
-            // closed, and then its id is never asked for again.
+            // gone, and then its id is never asked for again.
             return unsafe { &*local };
         }
         Local::find(memory)
@@ -71,16 +104,19 @@ impl Local {
 
     #[cold]
     fn find(memory: &Arc<Memory>) -> &Local {
+        // Engines that are gone: a good moment to forget them. Dropped when the list is free again, should that come back here.
+        let mut gone = Vec::new();
         let found = LOCALS.try_with(|locals| {
             let mut locals = locals.0.borrow_mut();
             if let Some(known) = locals.iter().find(|local| local.memory.id == memory.id) {
                 return &raw const **known;
             }
-            // A good moment to forget engines that are gone.
-            locals.retain(|local| !local.memory.closed.load(Acquire) || local.depth.get() > 0);
+            let (over, living) = locals.drain(..).partition(|local| local.memory.is_over());
+            (gone, *locals) = (over, living);
             locals.push(Box::new(Local::new(memory)));
             &raw const **locals.last().expect("pushed just now")
         });
+        drop(gone);
         // The thread may be ending and its states gone, while one of its destructors still uses the engine: that gets a state that
         // is kept elsewhere. `LAST` has no destructor.
         let local = found.unwrap_or_else(|_| stray::find(memory));
@@ -105,21 +141,22 @@ impl Local {
     pub fn new(memory: &Arc<Memory>) -> Local {
         Local {
             home: memory.settle(),
-            handle: UnsafeCell::new(memory.register()),
+            handle: UnsafeCell::new(ManuallyDrop::new(memory.register())),
             outgoing: UnsafeCell::new([const { Outgoing::none() }; 2]),
             sends: Cell::new(false),
             depth: Cell::new(0),
             first: Cell::new(std::ptr::null_mut()),
             last: Cell::new(std::ptr::null_mut()),
             draining: Cell::new(false),
-            memory: Arc::clone(memory),
+            asks: Cell::new(false),
+            memory: Bond::new(memory),
         }
     }
 
     /// The thread's home.
     #[inline]
     pub fn home(&self) -> &Home {
-        // SAFETY: homes live as long as the memory, which we hold.
+        // SAFETY: homes live as long as the memory: see [`Bond`].
         unsafe { &*self.home }
     }
 
@@ -147,7 +184,9 @@ impl Local {
         unsafe {
             self.memory.forget_other_threads(lookers);
             self.memory.even_out(self.home());
-            *self.handle.get() = self.memory.register();
+            let handle = &mut *self.handle.get();
+            ManuallyDrop::drop(handle);
+            *handle = ManuallyDrop::new(self.memory.register());
         }
     }
 
@@ -210,6 +249,12 @@ impl Local {
             Block::set_origin(block, home.number, class);
             block
         }
+    }
+
+    /// Makes sure that so many magazines of `class` are free for this thread.
+    pub fn fill(&self, class: u8, magazines: usize) {
+        // SAFETY: the home is ours.
+        unsafe { self.home().fill(class, magazines, &self.memory) }
     }
 
     /// Takes a spent block out of use.
@@ -369,19 +414,77 @@ impl Outgoing {
 
 impl Drop for Local {
     fn drop(&mut self) {
-        self.flush();
-        let home = self.home();
-        home.was_alone.set(false);
-        if home.looks_at_tails.replace(false) {
-            self.memory.remove_looker();
+        // If the memory is there, it stays until this is done.
+        let memory = self.memory.weak.upgrade();
+        if memory.is_some() {
+            self.flush();
+            let home = self.home();
+            home.was_alone.set(false);
+            if home.looks_at_tails.replace(false) {
+                self.memory.remove_looker();
+            }
         }
-        // SAFETY: nothing of this thread uses the home again.
-        unsafe { home.leave() };
+        // SAFETY: dropped once. It may run what was deferred, as any use of it may: `Memory::run_deferred` reckons with it, whether the memory
+        // is there or is going just now.
+        unsafe { ManuallyDrop::drop(self.handle.get_mut()) };
+        if memory.is_some() {
+            // SAFETY: nothing of this thread uses the home again.
+            unsafe { self.home().leave() };
+        }
     }
 }
 
 impl Drop for Locals {
     fn drop(&mut self) {
         Local::forget_last();
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    #[test]
+    fn memory_goes_while_threads_that_used_it_live_and_end() {
+        for round in 0..300 {
+            let memory = Arc::new(Memory::new().unwrap());
+            let known = Arc::downgrade(&memory);
+            // Some end while the memory goes, and some are there until it has gone; now and then all.
+            let stay = if round % 3 == 0 { 4 } else { 2 };
+            let (together, over) = (Barrier::new(5), Barrier::new(stay + 1));
+            std::thread::scope(|scope| {
+                for thread in 0..4 {
+                    let (own, together, over) = (Arc::clone(&memory), &together, &over);
+                    scope.spawn(move || {
+                        let local = Local::of(&own);
+                        // Enough for magazines on their way to the reclaimer, and in it.
+                        for _ in 0..3 {
+                            // SAFETY: used by nobody, and without accesses, so as good as spent.
+                            unsafe {
+                                let blocks: Vec<_> = (0..200).map(|_| local.allocate(0)).collect();
+                                blocks.into_iter().for_each(|block| {
+                                    block
+                                        .cast::<crate::variable::access::Node>()
+                                        .write(crate::variable::access::Node::new(0));
+                                    local.retire(block);
+                                });
+                                local.defer(|| ());
+                            }
+                        }
+                        drop(own);
+                        together.wait();
+                        if thread < stay {
+                            over.wait();
+                        }
+                    });
+                }
+                together.wait();
+                drop(memory);
+                // Only an end that is under way keeps it.
+                assert!(stay < 4 || known.strong_count() == 0);
+                over.wait();
+            });
+        }
     }
 }

@@ -1,23 +1,27 @@
 //! All the memory of one engine: slabs, homes, the depot between them, and the table of variables.
 //!
-//! It outlives the engine for as long as a thread that used the engine still has its home open.
+//! The engine keeps it: when the engine is dropped it goes, whatever threads have used it. Graphs and parameters that outlive the engine's last
+//! handle keep the engine.
 
 use super::home::{Home, SLICE};
 use super::homes::Homes;
 use super::magazine::{self, Magazine};
 use super::rack::Rack;
 use super::reclaim::{Epoch, Reclaim};
+use crate::error::{Error, ErrorKind};
 use crate::fences::heavy;
 use crate::lock;
+use crate::low::Low;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::{self, Block, CLASSES};
 use crate::steps;
 use crate::sync::{fence, lay_out, thread, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*, MODELLED};
 use crate::variable::table::Table;
 use crossbeam_utils::CachePadded;
-use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
+use std::alloc::Layout;
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// All the memory of one engine.
@@ -26,7 +30,7 @@ pub struct Memory {
     reclaim: UnsafeCell<Epoch>,
     /// Tells engines apart, also in the handles of their variables.
     pub id: u32,
-    /// Whether the engine is gone, and its threads may forget it.
+    /// Whether the engine has ended.
     pub closed: AtomicBool,
     /// Threads that look at tails: pushers and waiters.
     lookers: CachePadded<AtomicUsize>,
@@ -34,17 +38,19 @@ pub struct Memory {
     sequences: CachePadded<AtomicU64>,
     /// Every home there has ever been.
     pub homes: Homes,
+    /// All slabs, in the order in which they were made; and one of the last of them.
     slabs: AtomicPtr<Slab>,
+    newest: AtomicPtr<Slab>,
     depot: [object_pool::Pool<Rack>; CLASSES],
     pub table: Table,
 }
 
 /// One allocation, cut into blocks of one class.
 struct Slab {
-    blocks: *mut u8,
+    blocks: Low,
     class: u8,
     count: usize,
-    next: *mut Slab,
+    next: AtomicPtr<Slab>,
 }
 
 // SAFETY: the lists are append-only and atomic; what they hold is `Sync` or reached by its owner only.
@@ -56,21 +62,34 @@ unsafe impl Sync for Memory {}
 const LOOKS: u32 = 100;
 const NAP: Duration = Duration::from_micros(50);
 
+/// The number of the next engine. Each is given out once: by its number a thread finds its state for an engine, and a handle its engine.
 static IDS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
 
+fn draw_id(ids: &std::sync::atomic::AtomicU32) -> Result<u32, Error> {
+    ids.fetch_update(Relaxed, Relaxed, |id| id.checked_add(1)).map_err(|_| {
+        Error::new(
+            ErrorKind::EnginesExhausted,
+            "the process has made as many engines as there are numbers for them, four thousand million: make fewer, and use each for longer",
+        )
+    })
+}
+
 impl Memory {
-    pub fn new() -> Memory {
-        Memory {
+    /// # Errors
+    /// [`ErrorKind::EnginesExhausted`]
+    pub fn new() -> Result<Memory, Error> {
+        Ok(Memory {
             reclaim: UnsafeCell::new(Epoch::new()),
-            id: IDS.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            id: draw_id(&IDS)?,
             closed: AtomicBool::new(false),
             lookers: CachePadded::new(AtomicUsize::new(0)),
             sequences: CachePadded::new(AtomicU64::new(1)),
             homes: Homes::new(),
             slabs: AtomicPtr::new(null_mut()),
+            newest: AtomicPtr::new(null_mut()),
             depot: std::array::from_fn(|_| object_pool::Pool::from_vec(Vec::new())),
             table: Table::new(),
-        }
+        })
     }
 
     /// The home of a thread that is new to the engine: one whose owner is gone, or a fresh one.
@@ -191,11 +210,11 @@ impl Memory {
         start..start + RANGE
     }
 
-    /// A few magazines from the depot, or a new one.
+    /// A few magazines from the depot, if it has any.
     #[cold]
     pub fn fetch(&self, class: u8) -> Rack {
         lock::count();
-        let Some(rack) = self.depot[usize::from(class)].try_pull() else { return self.new_slab(class) };
+        let Some(rack) = self.depot[usize::from(class)].try_pull() else { return Rack::new() };
         let mut rest = rack.detach().1;
         let mut few = Rack::new();
         steps::count(SLICE);
@@ -213,42 +232,41 @@ impl Memory {
         self.depot[usize::from(class)].attach(rack);
     }
 
-    fn new_slab(&self, class: u8) -> Rack {
+    /// A magazine of new blocks.
+    #[cold]
+    pub fn new_slab(&self, class: u8) -> Rack {
         let count = magazine::size(class);
         steps::count(count);
         let layout = slab_layout(class, count);
-        // SAFETY: the layout is not empty.
-        let blocks = unsafe { alloc(layout) };
-        if blocks.is_null() {
-            handle_alloc_error(layout);
-        }
-        lay_out(blocks, layout.size(), block::size(class), "block");
+        let blocks = Low::allocate(layout, false);
+        lay_out(blocks.start, layout.size(), block::size(class), "block");
         let mut magazine = Magazine::new();
         for index in (0..count).rev() {
             // SAFETY: inside the fresh allocation, and nobody else's.
             unsafe {
-                let block = blocks.add(index * block::size(class)).cast::<Block>();
+                let block = blocks.start.add(index * block::size(class)).cast::<Block>();
                 Block::initialise(block, class);
                 magazine.push(block);
             }
         }
-        let slab = Box::into_raw(Box::new(Slab { blocks, class, count, next: self.slabs.load(Relaxed) }));
-        loop {
-            // SAFETY: ours until the exchange succeeds.
-            let next = unsafe { (*slab).next };
-            // Release: the blocks are initialised before a thread that draws the graph can find them.
-            match self.slabs.compare_exchange(next, slab, Release, Relaxed) {
-                Ok(_) => break,
-                // SAFETY: still ours.
-                Err(now) => unsafe { (*slab).next = now },
-            }
+        let slab = Box::into_raw(Box::new(Slab { blocks, class, count, next: AtomicPtr::new(null_mut()) }));
+        // At the end: a report that has no time for all of them looks at what was made first. Acquire: pairs with the releases below.
+        // SAFETY: slabs are written before they are published, and live as long as the memory.
+        let newest = unsafe { self.newest.load(Acquire).as_ref() };
+        let mut end = newest.map_or(&self.slabs, |newest| &newest.next);
+        // Release: the blocks are initialised before a thread that draws the graph can find them.
+        while let Err(next) = end.compare_exchange(null_mut(), slab, Release, Acquire) {
+            // SAFETY: as above.
+            end = unsafe { &(*next).next };
         }
+        // Of two threads the slower may set it back to its own: then the next one walks a step more.
+        self.newest.store(slab, Release);
         let mut rack = Rack::new();
         rack.push(magazine);
         rack
     }
 
-    /// Every block, whatever its state.
+    /// Every block, whatever its state, in the order in which they were made.
     pub fn blocks(&self) -> impl Iterator<Item = *mut Block> {
         let mut slab = self.slabs.load(Acquire);
         let mut index = 0;
@@ -257,13 +275,38 @@ impl Memory {
             let this = unsafe { slab.as_ref() }?;
             if index < this.count {
                 // SAFETY: inside the slab.
-                let block = unsafe { this.blocks.add(index * block::size(this.class)) };
+                let block = unsafe { this.blocks.start.add(index * block::size(this.class)) };
                 index += 1;
                 return Some(block.cast());
             }
-            slab = this.next;
+            slab = this.next.load(Acquire);
             index = 0;
         })
+    }
+}
+
+impl Memory {
+    /// Runs what was deferred, before the homes that it returns blocks to are gone. Nobody is pinned and nobody defers any more, but members may
+    /// be there: threads that sleep, and threads that end just now, which may be running what was deferred before.
+    fn run_deferred(&mut self) {
+        if self.homes.iter().all(Home::is_left) {
+            // No members: the end of the reclaimer runs everything.
+            drop(std::mem::replace(self.reclaim.get_mut(), Epoch::new()));
+            return;
+        }
+        let handle = self.register();
+        // Twice. What was deferred is taken out in order, so when the first call has been made all others were taken out before. Whoever took one
+        // out is pinned until it has returned; that began before the second call is deferred, which waits for it.
+        for _ in 0..2 {
+            let called = Arc::new(AtomicBool::new(false));
+            let call = Arc::clone(&called);
+            // SAFETY: nothing is made reusable.
+            unsafe { Epoch::defer(&Epoch::pin(&handle), move || call.store(true, Release)) };
+            while !called.load(Acquire) {
+                Epoch::pin(&handle).flush();
+                thread::yield_now();
+            }
+        }
     }
 }
 
@@ -274,17 +317,31 @@ fn slab_layout(class: u8, count: usize) -> Layout {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // Runs what was deferred, before the homes that it returns blocks to are gone. All members have left: each holds
-        // the memory.
-        drop(std::mem::replace(self.reclaim.get_mut(), Epoch::new()));
+        self.run_deferred();
         let mut slab = self.slabs.load(Acquire);
         while !slab.is_null() {
             // SAFETY: made by `new_slab` from a box and with this layout.
             unsafe {
                 let this = Box::from_raw(slab);
-                dealloc(this.blocks, slab_layout(this.class, this.count));
-                slab = this.next;
+                this.blocks.free(slab_layout(this.class, this.count));
+                // Acquire: the slab as its maker has published it.
+                slab = this.next.load(Acquire);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_engines_have_the_same_number() {
+        let ids = std::sync::atomic::AtomicU32::new(u32::MAX - 2);
+        assert_eq!(draw_id(&ids).unwrap(), u32::MAX - 2);
+        assert_eq!(draw_id(&ids).unwrap(), u32::MAX - 1);
+        for _ in 0..3 {
+            assert_eq!(draw_id(&ids).unwrap_err().kind(), ErrorKind::EnginesExhausted);
         }
     }
 }

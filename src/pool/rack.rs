@@ -124,12 +124,12 @@ mod tests {
 
     #[test]
     fn what_goes_into_racks_comes_out_once() {
-        let memory = Memory::new();
+        let memory = Memory::new().unwrap();
         let stack = Stack::new();
         let mut racks = [Rack::new(), Rack::new()];
         let mut known = HashSet::new();
         for number in 0..10 {
-            let mut magazine = memory.fetch(0).pop().expect("there is always one");
+            let mut magazine = memory.new_slab(0).pop().expect("there is always one");
             magazine.for_each(|block| assert!(known.insert(block)));
             // Of different lengths, and an empty one: that is as good as none.
             (0..number * 7).for_each(|_| {

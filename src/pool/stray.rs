@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn states_of_ending_threads_go_with_them() {
-        let memories: Vec<Arc<Memory>> = (0..3).map(|_| Arc::new(Memory::new())).collect();
+        let memories: Vec<Arc<Memory>> = (0..3).map(|_| Arc::new(Memory::new().unwrap())).collect();
         for _ in 0..10 {
             let own = memories.clone();
             let uses = move || {
