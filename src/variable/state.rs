@@ -50,6 +50,11 @@ impl State {
         std::ptr::with_exposed_provenance_mut(self.0 & !(FLAGS | RAN))
     }
 
+    /// Whether words have room for the addresses of accesses up to this one.
+    pub fn has_room_for(highest: usize) -> bool {
+        highest & RAN == 0
+    }
+
     /// Whether there will never be a next access.
     #[inline]
     pub fn is_void(self) -> bool {

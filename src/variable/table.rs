@@ -218,15 +218,20 @@ impl Table {
         // SAFETY: slots do not move, and this one is nobody else's.
         unsafe { Chain::open(&slot.chain) };
         let generation = &slot.chain.tag.generation;
-        let next = mutate!("generation-used-again": generation.load(Relaxed).wrapping_sub(1) | 1, generation.load(Relaxed).wrapping_add(1));
+        let next = mutate!("generation-used-again": generation.load(Relaxed).max(1) - 1 | 1, generation.load(Relaxed).wrapping_add(1));
         // Release: who finds the generation finds the chain open.
         generation.store(next, Release);
         next
     }
 
-    /// Notes that the slot's variable is gone, for [`Table::take_retired`].
+    /// Notes that the slot's variable is gone, for [`Table::take_retired`]. A slot whose generations are used up is not used again: in
+    /// the next one the first handles of all would be valid again.
     pub fn retire(&self, slot: &Slot) {
         slot.set_mark(None);
+        // Relaxed: the deletion that runs has stepped it in its push.
+        if slot.chain.tag.generation.load(Relaxed) == 0 {
+            return;
+        }
         let index = slot.chain.tag.index();
         let mut head = self.retired.load(Relaxed);
         loop {
