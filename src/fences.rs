@@ -4,6 +4,20 @@
 //! that; but who ends operations would pay for his at each of them. On Linux, [`heavy`] has the system make every running thread of the process pass a full
 //! fence (`membarrier`, Desnoyers 2010; the technique is that of user-space RCU), so that [`light`] only has to keep the compiler from changing the order. Where there is no
 //! such call, both are ordinary fences.
+//!
+//! # If the call is lost
+//!
+//! A filter for system calls that is installed later can refuse the call. Then everybody passes ordinary fences from that time on; but a thread that has not
+//! seen this yet may just pass a light one. So the thread that finds out does once, without the call, what the call did: a thread of ours visits every core that the
+//! process may use. Call *t* a thread that was between its write and its read when the state changed. The visitor runs on the core of *t* only when *t* has been
+//! switched out there; or *t* was switched out before, and moved, or did not run. A switch is a full fence (`schedule()` in the kernel's
+//! `memory-barriers.txt`, "implicit kernel memory barriers"). So when the visit is over, either what *t* has written is seen by the thread that found out, or *t* made that
+//! write after the switch; then it sees the new state, and passes an ordinary fence. This is the third way of Dice, Huang and Yang,
+//! *Asymmetric Dekker Synchronization* (2001). Their first, taking a page's rights away, fences no longer where the processor broadcasts that by itself (ARM; AMD's
+//! `INVLPGB`, which Linux uses from 6.14 on). A process that has put its threads into different sets of cores by threaded control groups must not lose the call.
+//!
+//! If the filter refuses to move a thread as well, there is nothing left that fences other threads: that is said on standard error, and 10 ms are
+//! waited, in which processors of today empty their store buffers many times over. A filter must allow one of the two calls.
 
 use crate::sync::{fence, Ordering::SeqCst};
 
@@ -33,7 +47,8 @@ pub fn prepare() {
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri, seriatim_simulation))))]
 mod asymmetric {
-    use std::sync::atomic::{AtomicU8, Ordering::*};
+    use crate::worker::affinity;
+    use std::sync::atomic::{fence, AtomicU8, Ordering::*};
     use std::time::Duration;
 
     const UNKNOWN: u8 = 0;
@@ -64,6 +79,20 @@ mod asymmetric {
         }
     }
 
+    /// Has a thread of ours run on every core that the process may use: see above. `false` if the system refuses.
+    #[cold]
+    fn visit_every_core() -> bool {
+        let visit = || {
+            // SAFETY: takes a number and changes nothing.
+            let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+            let visits = (0..usize::try_from(cores).unwrap_or(0)).map(affinity::visit);
+            // A core that the process may not use does not count, but it must be one at least.
+            visits.fold(None, |all, visited| visited.map_or(all, |visited| Some(all.unwrap_or(true) && visited)))
+        };
+        let visitor = std::thread::Builder::new().name("seriatim-fence".to_owned()).spawn(visit);
+        visitor.is_ok_and(|visitor| visitor.join().is_ok_and(|all| all == Some(true)))
+    }
+
     pub fn fence_everywhere() {
         // The child of a `fork` may have to register anew.
         let again =
@@ -73,10 +102,16 @@ mod asymmetric {
             ON if call(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) || again() => {}
             _ => {
                 // The process has lost the right to this call since (a filter that refuses it, and not one that kills for it), or the system its memory. From
-                // now on everybody passes fences of his own; and what those have written who have just passed a light one is long out of their
-                // processors when we go on.
+                // now on everybody passes fences of his own; the visit is for those who have just passed a light one.
                 let _ = STATE.compare_exchange(ON, LEAVING, SeqCst, Relaxed);
-                std::thread::sleep(Duration::from_millis(10));
+                fence(SeqCst);
+                if !visit_every_core() {
+                    eprintln!(
+                        "seriatim: a filter refuses membarrier and sched_setaffinity, which it did not when the first engine was made: \
+                         allow one of them, or install the filter before"
+                    );
+                    std::thread::sleep(Duration::from_millis(10));
+                }
                 STATE.store(OFF, SeqCst);
             }
         }
@@ -85,33 +120,51 @@ mod asymmetric {
     #[cfg(test)]
     mod tests {
         use super::super::*;
-        use std::sync::atomic::{AtomicU32, Ordering::*};
+        use super::visit_every_core;
+        use crate::spin::Spin;
+        use std::sync::atomic::{compiler_fence, fence, AtomicU32, Ordering::*};
+        use std::time::Duration;
 
-        /// One side writes and looks with a light fence between, the other with a heavy one: one of the two must see the other.
-        #[test]
-        fn of_two_who_write_and_look_one_sees_the_other() {
-            prepare();
-            const ROUNDS: u32 = 20_000;
+        /// Two sides write, pass a fence, and look: how often neither has seen the other.
+        fn blind(rounds: u32, fences: [fn(); 2]) -> usize {
             let (written, arrived) = ([AtomicU32::new(0), AtomicU32::new(0)], [AtomicU32::new(0), AtomicU32::new(0)]);
-            let side = |own: usize, pass: fn()| -> Vec<bool> {
+            let side = |own: usize| -> Vec<bool> {
                 let round = |round: u32| {
                     // Both start at once, as far as they can.
                     arrived[own].store(round, Release);
+                    // Without its core after a moment: the other may need it.
+                    let mut spin = Spin::new(Duration::from_micros(20), Duration::MAX);
                     while arrived[1 - own].load(Acquire) < round {
-                        std::hint::spin_loop();
+                        spin.pause();
                     }
                     written[own].store(round, Relaxed);
-                    pass();
+                    fences[own]();
                     written[1 - own].load(Relaxed) >= round
                 };
-                (1..=ROUNDS).map(round).collect()
+                (1..=rounds).map(round).collect()
             };
             let (seen, others) = std::thread::scope(|scope| {
-                let other = scope.spawn(|| side(1, light));
-                (side(0, heavy), other.join().expect("it does not panic"))
+                let other = scope.spawn(|| side(1));
+                (side(0), other.join().expect("it does not panic"))
             });
-            let blind = seen.iter().zip(&others).filter(|(one, other)| !**one && !**other).count();
-            assert_eq!(blind, 0, "both sides missed the other");
+            seen.iter().zip(&others).filter(|(one, other)| !**one && !**other).count()
+        }
+
+        #[test]
+        fn of_two_who_write_and_look_one_sees_the_other() {
+            prepare();
+            assert_eq!(blind(20_000, [heavy, light]), 0, "both sides missed the other");
+        }
+
+        /// Also if the visit stands in for the call, at the moment when that is lost.
+        #[test]
+        fn a_visit_of_every_core_is_a_fence_for_all() {
+            let visit = || {
+                fence(SeqCst);
+                assert!(visit_every_core(), "the system refuses");
+                fence(SeqCst);
+            };
+            assert_eq!(blind(300, [visit, || compiler_fence(SeqCst)]), 0, "both sides missed the other");
         }
     }
 }

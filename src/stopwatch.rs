@@ -19,6 +19,7 @@ pub struct Stopwatch {
 }
 
 /// A reading of a stopwatch.
+#[derive(Clone, Copy)]
 pub enum Start {
     Counter(u64),
     Clock(Instant),
@@ -120,8 +121,11 @@ mod counter {
 
     /// Whether the counter runs at one speed, on all cores, also while they sleep.
     pub fn is_even() -> bool {
+        #[allow(unused_unsafe)] // It is a safe function since Rust 1.94.
+        // SAFETY: every processor of this architecture has the instruction.
+        let leaf = |number| unsafe { __cpuid(number) };
         // The first leaf of those says which there are.
-        __cpuid(0x8000_0000).eax >= LEAF && __cpuid(LEAF).edx & EVEN != 0
+        leaf(0x8000_0000).eax >= LEAF && leaf(LEAF).edx & EVEN != 0
     }
 
     #[inline(always)]

@@ -10,22 +10,12 @@
 /// again and again before parking: to a model that is the same look.
 pub const MODELLED: bool = cfg!(any(loom, shuttle));
 
-/// How often to look before parking.
+/// How often to look before parking. To Miri, which takes a thousand times as long, each look would be one too many.
 pub const fn looks(count: u32) -> u32 {
-    if MODELLED {
+    if MODELLED || cfg!(miri) {
         0
     } else {
         count
-    }
-}
-
-/// What a thread does after look number `look`: spins, or, from `awake` on, yields its core.
-#[inline]
-pub fn pause(look: u32, awake: u32) {
-    if look < awake {
-        spin_loop();
-    } else {
-        thread::yield_now();
     }
 }
 

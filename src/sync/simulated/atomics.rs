@@ -96,6 +96,18 @@ macro_rules! arithmetic {
     ($name:ident, $value:ty, $($operation:ident)+) => {
         #[allow(dead_code)]
         impl $name {
+            #[track_caller]
+            #[inline]
+            pub fn fetch_update(
+                &self,
+                success: Ordering,
+                failure: Ordering,
+                update: impl FnMut($value) -> Option<$value>,
+            ) -> Result<$value, $value> {
+                self.charge(std::panic::Location::caller(), Kind::Locked);
+                self.0.fetch_update(success, failure, update)
+            }
+
             $(
                 #[track_caller]
                 #[inline]
@@ -104,6 +116,12 @@ macro_rules! arithmetic {
                     self.0.$operation(value, order)
                 }
             )+
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self::new(0)
+            }
         }
     };
 }

@@ -1,0 +1,124 @@
+//! Memory at addresses for which the words of the protocol have room ([`State`]): blocks and variables lie in it.
+//!
+//! On x86-64 those are the addresses below 2⁴⁸. Allocators stay below them by themselves, since Linux gives nothing above 2⁴⁷ to a program that does
+//! not ask for it; one that does ask, on a machine with five levels of page tables, is passed by. Asked once a slab and once a chunk.
+
+use crate::variable::state::State;
+use std::alloc::{alloc, alloc_zeroed, dealloc, handle_alloc_error, Layout};
+use std::ptr::null_mut;
+
+/// Memory of a layout, and where it came from.
+#[derive(Clone, Copy)]
+pub struct Low {
+    pub start: *mut u8,
+    /// Whether it came from the system, and not from the allocator.
+    mapped: bool,
+}
+
+impl Low {
+    /// Memory, all zeros if asked for. Ends the program if there is none, as any allocation does.
+    pub fn allocate(layout: Layout, zeroed: bool) -> Low {
+        Low::allocate_where(layout, zeroed, |start| State::has_room_for(start.addr() + layout.size() - 1))
+    }
+
+    fn allocate_where(layout: Layout, zeroed: bool, fits: impl Fn(*mut u8) -> bool) -> Low {
+        // SAFETY: blocks and variables have a size.
+        let start = unsafe {
+            if zeroed {
+                alloc_zeroed(layout)
+            } else {
+                alloc(layout)
+            }
+        };
+        if start.is_null() {
+            handle_alloc_error(layout);
+        }
+        if fits(start) {
+            return Low { start, mapped: false };
+        }
+        // SAFETY: from just there.
+        unsafe { dealloc(start, layout) };
+        let start = map(layout.size());
+        if start.is_null() || !fits(start) {
+            handle_alloc_error(layout);
+        }
+        Low { start, mapped: true }
+    }
+
+    /// Gives it back.
+    ///
+    /// # Safety
+    /// It comes from [`Low::allocate`] with this layout, and nobody uses it again.
+    pub unsafe fn free(self, layout: Layout) {
+        // SAFETY: passed on.
+        unsafe {
+            if self.mapped {
+                unmap(self.start, layout.size());
+            } else {
+                dealloc(self.start, layout);
+            }
+        }
+    }
+}
+
+/// Pages of the system, which are zero. Without a hint Linux puts them below 2⁴⁷. Null if there are none.
+#[cfg(unix)]
+fn map(size: usize) -> *mut u8 {
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping at a place of the system's choice.
+    let start = unsafe { libc::mmap(null_mut(), size, access, kind, -1, 0) };
+    if start == libc::MAP_FAILED {
+        null_mut()
+    } else {
+        start.cast()
+    }
+}
+
+/// # Safety
+/// From [`map`] with this size, and nobody uses it again.
+#[cfg(unix)]
+unsafe fn unmap(start: *mut u8, size: usize) {
+    // SAFETY: passed on.
+    unsafe { libc::munmap(start.cast(), size) };
+}
+
+#[cfg(not(unix))]
+fn map(_: usize) -> *mut u8 {
+    null_mut()
+}
+
+#[cfg(not(unix))]
+unsafe fn unmap(_: *mut u8, _: usize) {}
+
+#[cfg(all(test, unix, not(any(loom, shuttle, miri))))]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn what_lies_too_high_is_not_used() {
+        for zeroed in [false, true] {
+            let layout = Layout::from_size_align(100_000, 128).unwrap();
+            // As if the allocator had chosen a place that is too high.
+            let refused = Cell::new(null_mut());
+            let low = Low::allocate_where(layout, zeroed, |start| !refused.replace(start).is_null());
+            assert!(low.mapped && low.start.addr() % 4096 == 0 && State::has_room_for(low.start.addr()));
+            // SAFETY: allocated just now.
+            unsafe {
+                assert!((0..layout.size()).all(|offset| *low.start.add(offset) == 0));
+                low.start.write_bytes(1, layout.size());
+                low.free(layout);
+            }
+            let usual = Low::allocate(layout, zeroed);
+            assert!(!usual.mapped);
+            // SAFETY: as above.
+            unsafe { usual.free(layout) };
+        }
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn words_have_room_for_48_bits() {
+        assert!(State::has_room_for((1 << 48) - 1) && !State::has_room_for(1 << 48));
+    }
+}

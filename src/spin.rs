@@ -1,0 +1,116 @@
+//! How long a thread looks for something before it parks: by the clock, and not by rounds.
+//!
+//! A thread that looks again and again answers sooner than a thread that has to be woken. It first
+//! keeps its core. Then it yields its core between two looks, for the thread that it waits for may
+//! need that core. A yield has no bound: beside busy threads it takes until they have had their
+//! turn, some milliseconds each. So the clock is read after every yield, and a thread that has a
+//! deadline does not yield at all.
+
+use crate::sync::{spin_loop, thread, Instant, MODELLED};
+use std::time::Duration;
+
+/// Looks between two readings of the clock while the core is kept: a reading takes as long as some
+/// looks.
+const GLANCE: u32 = 32;
+
+/// The looks of a thread that is about to park.
+pub struct Spin {
+    /// How long it keeps its core, from the first reading of the clock.
+    awake: Duration,
+    /// How long it looks in all.
+    all: Duration,
+    looks: u32,
+    began: Option<Instant>,
+    yields: bool,
+    /// When the clock was read, from the first reading; and whether that was long after the reading before.
+    read: Duration,
+    stalled: bool,
+}
+
+/// Between two readings of the clock: the thread was without its core.
+const STALL: Duration = Duration::from_millis(1);
+/// The longest time for which a thread that got its core back late keeps it before it yields again: about a scheduler's slice.
+const KEEP: Duration = Duration::from_millis(4);
+
+impl Spin {
+    /// Looks for `all` of this time, and keeps the core for the first `awake` of it.
+    #[inline]
+    pub const fn new(awake: Duration, all: Duration) -> Spin {
+        Spin { awake, all, looks: 0, began: None, yields: false, read: Duration::ZERO, stalled: false }
+    }
+
+    /// As [`Spin::new`], without yielding: for a thread that has a deadline.
+    #[inline]
+    pub const fn awake(all: Duration) -> Spin {
+        Spin::new(all, all)
+    }
+
+    /// Passes the time until the next look. `false` when the time is up: then park. To a model
+    /// every look is the same, so there the time is up at once.
+    #[inline]
+    pub fn pause(&mut self) -> bool {
+        if MODELLED {
+            return false;
+        }
+        if self.yields {
+            thread::yield_now();
+        } else {
+            spin_loop();
+            self.looks += 1;
+            if self.looks % GLANCE != 0 {
+                return true;
+            }
+        }
+        self.look_at_the_clock()
+    }
+
+    /// Whether the thread has yielded its core: another thread may have run there.
+    pub fn has_yielded(&self) -> bool {
+        self.yields
+    }
+
+    /// Whether the thread was without its core for long before the last look at the clock. Told once.
+    #[inline]
+    pub fn has_stalled(&mut self) -> bool {
+        self.stalled && std::mem::take(&mut self.stalled)
+    }
+
+    #[cold]
+    fn look_at_the_clock(&mut self) -> bool {
+        let elapsed = self.began.get_or_insert_with(Instant::now).elapsed();
+        let gap = elapsed.saturating_sub(std::mem::replace(&mut self.read, elapsed));
+        self.stalled = gap >= STALL;
+        if self.stalled && self.yields {
+            // Busy threads have had the core. It looks as long as they ran: with a yield at every
+            // look it would almost never have the core when something comes.
+            self.awake = elapsed + gap.min(KEEP);
+        }
+        self.yields = elapsed >= self.awake;
+        elapsed < self.all
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle, seriatim_simulation))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_is_up_by_the_clock() {
+        let (awake, all) = (Duration::from_millis(2), Duration::from_millis(5));
+        let start = Instant::now();
+        let mut spin = Spin::new(awake, all);
+        while spin.pause() {
+            // Before its time it keeps the core; the clock here was read first.
+            assert!(!spin.has_yielded() || start.elapsed() >= awake);
+        }
+        assert!(start.elapsed() >= all && spin.has_yielded());
+    }
+
+    #[test]
+    fn a_thread_with_a_deadline_does_not_yield() {
+        let mut spin = Spin::awake(Duration::from_millis(2));
+        while spin.pause() {
+            assert!(!spin.has_yielded());
+        }
+    }
+}
