@@ -2,17 +2,24 @@
 
 use crate::engine::{Engine, Variable};
 use crate::error::{Error, ErrorKind};
+use crate::operation::current::{self, May};
 use crate::sync::{AtomicUsize, Ordering::*};
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// A value and the variable that stands for it.
 ///
-/// The engine keeps operations apart that declare the variable; `Data` checks that they did. Every borrow is counted in one
-/// atomic word, as a `RefCell` does without threads: a borrow that the declared reads and writes do not allow is an
-/// error, never a race and never a wait.
+/// The engine keeps operations apart that declare the variable; `Data` checks that they did. Inside an operation of its engine, each
+/// borrow is compared with what that operation has declared: a value that it has not declared, or has declared to read and changes,
+/// is an error of kind [`UndeclaredAccess`](ErrorKind::UndeclaredAccess) that names both. That costs some 40 instructions, more
+/// with many declared variables. An asynchronous operation is compared while its closure is called; what it does later, and
+/// what other threads do for an operation, counts as outside.
+///
+/// Besides, every borrow is counted in one atomic word, as a `RefCell` does without threads: two that do not go together are an error
+/// of kind [`BorrowConflict`](ErrorKind::BorrowConflict), never a race and never a wait, wherever they are made.
 ///
 /// ```
 /// use seriatim::{Data, Engine};
@@ -40,9 +47,10 @@ struct Inner<T> {
 
 const WRITER: usize = usize::MAX;
 
-// SAFETY: `borrows` gives out many shared borrows or one exclusive one. `T: Sync` for the shared ones on several threads,
-// `T: Send` because an exclusive borrow may move the value, and the last clone drops it.
-unsafe impl<T: Send + Sync> Sync for Inner<T> {}
+// SAFETY: `borrows` gives out many shared borrows or one exclusive one. `T: Send` because an exclusive borrow may move the value, and
+// the last clone drops it, on any thread. Shared ones on several threads ask for `T: Sync` where they are made, in `read`; an exclusive
+// one is shared only if `T` may be, by its marker.
+unsafe impl<T: Send> Sync for Inner<T> {}
 // SAFETY: the value goes along.
 unsafe impl<T: Send> Send for Inner<T> {}
 
@@ -74,10 +82,12 @@ impl<T> Data<T> {
         self.0.variable
     }
 
-    /// Borrows the value to read it.
+    /// Borrows the value to read it. Several threads may do so at once, so the value has to be `Sync`; one that is only ever
+    /// [written](Data::write), such as a `Cell`, need not be.
     ///
     /// # Errors
-    /// [`BorrowConflict`](ErrorKind::BorrowConflict) while it is borrowed to be changed.
+    /// [`BorrowConflict`](ErrorKind::BorrowConflict) while it is borrowed to be changed;
+    /// [`UndeclaredAccess`](ErrorKind::UndeclaredAccess) inside an operation that has not declared it.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -85,13 +95,17 @@ impl<T> Data<T> {
     /// assert_eq!(*x.read()?, 1);
     /// # Ok::<(), seriatim::Error>(())
     /// ```
-    pub fn read(&self) -> Result<Ref<'_, T>, Error> {
+    pub fn read(&self) -> Result<Ref<'_, T>, Error>
+    where
+        T: Sync,
+    {
+        self.check(false)?;
         let borrows = &self.0.borrows;
         let mut now = borrows.load(Relaxed);
         while now < WRITER - 1 {
             // Acquire: pairs with the release of the last writer.
             match borrows.compare_exchange_weak(now, now + 1, Acquire, Relaxed) {
-                Ok(_) => return Ok(Ref(&self.0)),
+                Ok(_) => return Ok(Ref(&self.0, PhantomData)),
                 Err(other) => now = other,
             }
         }
@@ -101,7 +115,8 @@ impl<T> Data<T> {
     /// Borrows the value to change it.
     ///
     /// # Errors
-    /// [`BorrowConflict`](ErrorKind::BorrowConflict) while it is borrowed otherwise.
+    /// [`BorrowConflict`](ErrorKind::BorrowConflict) while it is borrowed otherwise;
+    /// [`UndeclaredAccess`](ErrorKind::UndeclaredAccess) inside an operation that has not declared that it changes it.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -112,11 +127,37 @@ impl<T> Data<T> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn write(&self) -> Result<RefMut<'_, T>, Error> {
+        self.check(true)?;
         // Acquire: pairs with the releases of the last borrows.
         match self.0.borrows.compare_exchange(0, WRITER, Acquire, Relaxed) {
-            Ok(_) => Ok(RefMut(&self.0)),
+            Ok(_) => Ok(RefMut(&self.0, PhantomData)),
             Err(_) => Err(self.conflict("change", "in use")),
         }
+    }
+
+    /// Whether the operation that is being called on this thread, if one is, has declared that much.
+    #[inline]
+    fn check(&self, writes: bool) -> Result<(), Error> {
+        let Variable { engine, index, .. } = self.0.variable;
+        match current::may(engine, index) {
+            May::Change => Ok(()),
+            May::Read if !writes => Ok(()),
+            may => Err(self.undeclared(may)),
+        }
+    }
+
+    #[cold]
+    fn undeclared(&self, may: May) -> Error {
+        let variable = self.0.variable;
+        let name = current::name(variable.engine, variable.index);
+        let text = if may == May::Read {
+            format!("operation '{name}' changes {variable:?}, which it has declared to read: declare it with writes()")
+        } else {
+            format!(
+                "operation '{name}' uses {variable:?}, which it has not declared: declare it with reads() or writes()"
+            )
+        };
+        Error::new(ErrorKind::UndeclaredAccess, text)
     }
 
     #[cold]
@@ -158,7 +199,8 @@ impl<T> From<&Data<T>> for Variable {
 /// assert_eq!(*value, 7);
 /// # Ok::<(), seriatim::Error>(())
 /// ```
-pub struct Ref<'a, T>(&'a Inner<T>);
+#[must_use = "the borrow ends when this is dropped"]
+pub struct Ref<'a, T>(&'a Inner<T>, PhantomData<&'a T>);
 
 impl<T> Deref for Ref<'_, T> {
     type Target = T;
@@ -190,7 +232,8 @@ impl<T: fmt::Debug> fmt::Debug for Ref<'_, T> {
 /// *value += 1;
 /// # Ok::<(), seriatim::Error>(())
 /// ```
-pub struct RefMut<'a, T>(&'a Inner<T>);
+#[must_use = "the borrow ends when this is dropped"]
+pub struct RefMut<'a, T>(&'a Inner<T>, PhantomData<&'a mut T>);
 
 impl<T> Deref for RefMut<'_, T> {
     type Target = T;

@@ -42,9 +42,6 @@ pub const NOTE_PRIORITISED: u8 = 1 << 6;
 /// In a request: does not wait for room, since its push is part of a destructor.
 pub const NOTE_BEYOND: u8 = 1 << 7;
 
-/// Bits of a block's `link` that hold the start of an asynchronous operation, in nanoseconds: three days. The worker's number is above.
-const START_BITS: u32 = 48;
-
 /// Bits of a block's `origin` that hold its class. The home is above.
 const CLASS_BITS: u32 = 5;
 /// Bits of the node's room that hold the property and the device. The device's number is above.
@@ -79,11 +76,14 @@ pub struct Block {
 #[cfg_attr(any(loom, shuttle), repr(C, align(2048)))]
 struct Payload(MaybeUninit<[u8; if MODELLED { 2048 } else { 64 }]>);
 
-/// When an operation was pushed and when it became ready, in nanoseconds of the engine's clock.
+/// When an operation was pushed, became ready and was started, in nanoseconds of the engine's clock, and on which threads.
 #[derive(Clone, Copy)]
 pub struct Times {
     pub push: u64,
     pub ready: u64,
+    pub start: u64,
+    pub pushed_on: u32,
+    pub started_on: u32,
 }
 
 const _: () = assert!(std::mem::offset_of!(Block, node) == 0);
@@ -322,25 +322,49 @@ impl Block {
         unsafe { (*this).lifecycle.store(lifecycle, Ordering::Release) }
     }
 
-    /// Notes when and where an asynchronous operation started, for its end.
+    /// Notes on which worker an asynchronous operation started, for its end.
     ///
     /// # Safety
     /// `this` points to a running operation of ours.
-    pub unsafe fn keep_start(this: *mut Block, started: u64, worker: Option<usize>) {
-        let place = worker.map_or(0, |worker| worker as u64 + 1);
-        let packed = place << START_BITS | started & ((1 << START_BITS) - 1);
+    pub unsafe fn keep_worker(this: *mut Block, worker: Option<usize>) {
+        let place = worker.map_or(0, |worker| worker + 1);
         // SAFETY: ours; the link is not used while an operation runs.
-        unsafe { (*this).link = std::ptr::without_provenance_mut(packed as usize) };
+        unsafe { (*this).link = std::ptr::without_provenance_mut(place) };
     }
 
-    /// What [`Block::keep_start`] noted.
+    /// What [`Block::keep_worker`] noted.
     ///
     /// # Safety
     /// As there, and it was called.
-    pub unsafe fn kept_start(this: *mut Block) -> (u64, Option<usize>) {
+    pub unsafe fn kept_worker(this: *mut Block) -> Option<usize> {
         // SAFETY: ours.
-        let packed = unsafe { (*this).link.addr() } as u64;
-        let place = packed >> START_BITS;
-        (packed & ((1 << START_BITS) - 1), place.checked_sub(1).map(|worker| worker as usize))
+        unsafe { (*this).link.addr() }.checked_sub(1)
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worker_and_the_start_are_kept_however_long_the_engine_has_run() {
+        let mut memory = MaybeUninit::<[Block; 2]>::uninit();
+        let block: *mut Block = memory.as_mut_ptr().cast();
+        // SAFETY: the memory is ours, and as long as two blocks of the smallest class.
+        unsafe {
+            Block::initialise(block, 1);
+            (*block).node.count = 3;
+            (*block).notes = NOTE_PROFILED;
+            // Four days, and five centuries.
+            for start in [4 * 86_400_000_000_000, u64::MAX] {
+                let times = Times { push: 1, ready: 2, start, pushed_on: 3, started_on: 4 };
+                Block::times(block).write(times);
+                for worker in [None, Some(0), Some(70_000)] {
+                    Block::keep_worker(block, worker);
+                    assert_eq!(Block::kept_worker(block), worker);
+                }
+                assert_eq!((*Block::times(block)).start, start);
+            }
+        }
     }
 }

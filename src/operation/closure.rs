@@ -3,12 +3,25 @@
 use super::block::{CLOSURE_ALIGN, INLINE_CLOSURE};
 use super::completion::{call, Completion};
 use super::context::RunContext;
-use crate::error::Fault;
+use crate::error::{Fault, Source};
 use std::mem::{align_of, size_of, ManuallyDrop};
 use std::ops::{Deref, DerefMut};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-/// What a closure may return: nothing, or a `Result` whose error can be shown.
+/// What a closure may return: nothing, or a `Result` with any error that threads can share, a text included. Also nothing at all: a
+/// closure that only panics is accepted in every edition.
+///
+/// ```edition2024,no_run
+/// # let engine = seriatim::Engine::new()?;
+/// engine.op("of edition 2024").push(|_| panic!())?;
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+/// ```edition2021,no_run
+/// # #![deny(dependency_on_unit_never_type_fallback)]
+/// # let engine = seriatim::Engine::new()?;
+/// engine.op("of edition 2021").push(|_| panic!())?;
+/// # Ok::<(), seriatim::Error>(())
+/// ```
 ///
 /// ```
 /// let engine = seriatim::Engine::new()?;
@@ -18,30 +31,50 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 /// # Ok::<(), seriatim::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "an operation must return `()` or `Result<(), E>` with `E: Display`, not `{Self}`"
+    message = "an operation must return `()` or `Result<(), E>` with `E: Into<Box<dyn Error + Send + Sync>>`, not `{Self}`"
 )]
 pub trait IntoOutcome {
-    /// The error's text, if there is one.
+    /// The error, if there is one.
+    ///
+    /// # Errors
+    /// What the closure returned.
     ///
     /// ```
     /// use seriatim::IntoOutcome;
-    /// assert_eq!(().into_outcome(), Ok(()));
-    /// assert_eq!(Err::<(), _>("no").into_outcome(), Err("no".to_string()));
+    /// assert!(().into_outcome().is_ok());
+    /// assert_eq!(Err::<(), _>("no").into_outcome().unwrap_err().to_string(), "no");
     /// ```
-    fn into_outcome(self) -> Result<(), String>;
+    fn into_outcome(self) -> Result<(), Source>;
 }
 
 impl IntoOutcome for () {
     #[inline]
-    fn into_outcome(self) -> Result<(), String> {
+    fn into_outcome(self) -> Result<(), Source> {
         Ok(())
     }
 }
 
-impl<E: std::fmt::Display> IntoOutcome for Result<(), E> {
+impl<E: Into<Source>> IntoOutcome for Result<(), E> {
     #[inline]
-    fn into_outcome(self) -> Result<(), String> {
-        self.map_err(|error| error.to_string())
+    fn into_outcome(self) -> Result<(), Source> {
+        self.map_err(E::into)
+    }
+}
+
+/// Names `!`, which is what `|_| panic!()` returns from edition 2024 on, and cannot be written where a type stands.
+#[doc(hidden)]
+pub trait Returns {
+    /// What the function returns.
+    type Value;
+}
+
+impl<T> Returns for fn() -> T {
+    type Value = T;
+}
+
+impl IntoOutcome for <fn() -> ! as Returns>::Value {
+    fn into_outcome(self) -> Result<(), Source> {
+        self
     }
 }
 
@@ -50,8 +83,19 @@ pub struct Vtable {
     pub run: Run,
     /// Drops the closure without running it. Panics of its destructor are swallowed.
     pub discard: unsafe fn(*mut u8),
-    /// Whether the closures of this type take alike, as far as is known: not those of operators and of batches, which are of one type each.
-    pub alike: bool,
+    /// What their calls are taken to cost alike with.
+    pub cost: Cost,
+}
+
+/// By what an engine learns how long closures take.
+#[derive(Clone, Copy)]
+pub enum Cost {
+    /// The closures of this type take alike, as far as is known.
+    Type,
+    /// They have a key each, which this finds where one is stored.
+    Given(unsafe fn(*const u8) -> u64),
+    /// Nothing is known: those of operators, which are of one type, and asynchronous ones.
+    Unknown,
 }
 
 /// How to run a stored closure. Neither form unwinds.
@@ -161,8 +205,8 @@ where
     F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
     R: IntoOutcome,
 {
-    pub const VTABLE: &'static Vtable = &Vtable { run: Run::Sync(Self::run), discard: discard::<F>, alike: true };
-    const MIXED: &'static Vtable = &Vtable { alike: false, ..*Self::VTABLE };
+    pub const VTABLE: &'static Vtable = &Vtable { run: Run::Sync(Self::run), discard: discard::<F>, cost: Cost::Type };
+    const MIXED: &'static Vtable = &Vtable { cost: Cost::Unknown, ..*Self::VTABLE };
 
     unsafe fn run(storage: *mut u8, run: &RunContext<'_>) -> Result<(), Fault> {
         // SAFETY: the vtable belongs to the type that was stored.
@@ -171,11 +215,50 @@ where
     }
 }
 
+/// A synchronous closure with a key of the program's own, which says what it takes alike with.
+pub struct Keyed<F> {
+    pub key: u64,
+    pub closure: F,
+}
+
+impl<F> Keyed<F> {
+    /// The calls for it.
+    pub fn vtable<R>(&self) -> &'static Vtable
+    where
+        F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
+        R: IntoOutcome,
+    {
+        const { &Vtable { run: Run::Sync(Self::run::<R>), discard: discard::<Self>, cost: Cost::Given(Self::stored_key) } }
+    }
+
+    unsafe fn run<R>(storage: *mut u8, run: &RunContext<'_>) -> Result<(), Fault>
+    where
+        F: FnOnce(&RunContext<'_>) -> R,
+        R: IntoOutcome,
+    {
+        // SAFETY: the vtable belongs to the type that was stored.
+        let keyed: Self = unsafe { take(storage) };
+        catch(|| (keyed.closure)(run).into_outcome())
+    }
+
+    unsafe fn stored_key(storage: *const u8) -> u64 {
+        // SAFETY: as above; `store` has put it, or a box of it, there.
+        unsafe {
+            if const { is_inline::<Self>() } {
+                (*storage.cast::<Self>()).key
+            } else {
+                (*storage.cast::<Box<Self>>()).key
+            }
+        }
+    }
+}
+
 /// Calls a closure that may fail or unwind.
 #[inline]
-pub fn catch(call: impl FnOnce() -> Result<(), String>) -> Result<(), Fault> {
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(outcome) => outcome.map_err(Fault::failed),
+pub fn catch(call: impl FnOnce() -> Result<(), Source>) -> Result<(), Fault> {
+    // The error's `Display` is the user's, too.
+    match catch_unwind(AssertUnwindSafe(|| call().map_err(Fault::failed))) {
+        Ok(outcome) => outcome,
         Err(payload) => Err(Fault::panicked(payload)),
     }
 }
@@ -187,7 +270,8 @@ impl<G> AsyncBody<G>
 where
     G: FnOnce(&RunContext<'_>, Completion) + Send + 'static,
 {
-    pub const VTABLE: &'static Vtable = &Vtable { run: Run::Async(Self::run), discard: discard::<G>, alike: false };
+    pub const VTABLE: &'static Vtable =
+        &Vtable { run: Run::Async(Self::run), discard: discard::<G>, cost: Cost::Unknown };
 
     unsafe fn run(storage: *mut u8, run: &RunContext<'_>, completion: Completion) -> Result<(), Fault> {
         // SAFETY: the vtable belongs to the type that was stored. The closure is moved out before it is called, because
@@ -206,7 +290,7 @@ where
     SyncBody::<F, R>::VTABLE
 }
 
-/// As [`sync_vtable`], for closures of one type that do all kinds of things: those by which operators and batches are pushed.
+/// As [`sync_vtable`], for closures of one type that do all kinds of things: those by which operators are pushed.
 pub fn mixed_vtable<F, R>(_: &F) -> &'static Vtable
 where
     F: FnOnce(&RunContext<'_>) -> R + Send + 'static,

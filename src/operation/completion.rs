@@ -101,7 +101,8 @@ impl Completion {
         self.end(Ok(()));
     }
 
-    /// Ends the operation with an error, which marks the variables that it changes.
+    /// Ends the operation with an error, which marks the variables that it changes, and is the
+    /// [`source`](std::error::Error::source) of what waits return. A text is an error as well.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -110,8 +111,8 @@ impl Completion {
     /// assert!(engine.wait_for_var(x).unwrap_err().to_string().contains("no route"));
     /// # Ok::<(), seriatim::Error>(())
     /// ```
-    pub fn fail(mut self, error: impl fmt::Display) {
-        self.end(Err(Fault::failed(error.to_string())));
+    pub fn fail(mut self, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) {
+        self.end(Err(Fault::failed(error.into())));
     }
 
     fn end(&mut self, outcome: Result<(), Fault>) {
@@ -136,10 +137,8 @@ impl Drop for Completion {
             unsafe { (*call).orphan = Some(orphan) };
             return;
         }
-        self.end(Err(Fault {
-            kind: ErrorKind::CompletionDropped,
-            message: "its completion was dropped: call complete() or fail() on every path".to_owned(),
-        }));
+        let message = "its completion was dropped: call complete() or fail() on every path".to_owned();
+        self.end(Err(Fault::new(ErrorKind::CompletionDropped, message, None)));
     }
 }
 

@@ -4,6 +4,6 @@ pub mod block;
 pub mod closure;
 pub mod completion;
 pub mod context;
-pub mod members;
+pub mod current;
 pub mod name;
 pub mod property;

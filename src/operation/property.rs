@@ -14,6 +14,7 @@
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Property {
     /// Computes on the workers of its device.
     #[default]
