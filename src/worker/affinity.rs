@@ -1,10 +1,21 @@
 //! Pinning threads to cores.
 
 use core_affinity::CoreId;
-pub use place::{current, move_off};
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri, seriatim_simulation))))]
+pub use place::visit;
+pub use place::{current, is_pinned, move_off, own_id, pin_other};
 
 /// The library aborts the process on larger core numbers.
 const CORES: usize = 1024;
+
+/// What came of moving the calling thread.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Moved {
+    /// It may run where it might before; it was moved, or may run nowhere else.
+    Back,
+    /// The system did not give it back the cores that it might use before.
+    Stuck,
+}
 
 /// The cores that the calling thread may use, by number. Read it before anything is pinned: a pinned thread sees its own core
 /// only, and so do the threads that it starts.
@@ -20,6 +31,8 @@ pub fn pin(core: usize) -> bool {
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri, seriatim_simulation))))]
 mod place {
+    use super::Moved;
+    use libc::{cpu_set_t, CPU_CLR, CPU_EQUAL, CPU_SET, CPU_SETSIZE};
     use std::mem::{size_of, zeroed};
 
     /// The core that the calling thread runs on just now.
@@ -29,31 +42,102 @@ mod place {
         usize::try_from(unsafe { libc::sched_getcpu() }).ok()
     }
 
-    /// Has the system move the calling thread to a core that is not `taken`, if it may run on such a one. Afterwards it may run where it might before.
-    #[cold]
-    pub fn move_off(taken: impl Fn(usize) -> bool) {
-        // SAFETY: a set of cores is plain bits, of the size that the calls are told; a place in it is below `CPU_SETSIZE`.
+    /// The calling thread, as the system numbers it.
+    pub fn own_id() -> i32 {
+        // SAFETY: takes nothing and changes nothing.
+        unsafe { libc::syscall(libc::SYS_gettid) as i32 }
+    }
+
+    /// The cores that a thread may use; 0 is the calling one.
+    fn mask(thread: i32) -> Option<cpu_set_t> {
+        // SAFETY: a set of cores is plain bits, of the size that the call is told.
         unsafe {
-            let mut may: libc::cpu_set_t = zeroed();
-            if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut may) != 0 {
-                return;
-            }
-            let mut free = may;
-            (0..libc::CPU_SETSIZE as usize).filter(|core| taken(*core)).for_each(|core| libc::CPU_CLR(core, &mut free));
-            if libc::CPU_COUNT(&free) > 0
-                && libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const free) == 0
-            {
-                libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const may);
-            }
+            let mut set: cpu_set_t = zeroed();
+            (libc::sched_getaffinity(thread, size_of::<cpu_set_t>(), &raw mut set) == 0).then_some(set)
+        }
+    }
+
+    fn set_mask(thread: i32, set: &cpu_set_t) -> bool {
+        // SAFETY: as above.
+        unsafe { libc::sched_setaffinity(thread, size_of::<cpu_set_t>(), &raw const *set) == 0 }
+    }
+
+    fn only(core: usize) -> cpu_set_t {
+        // SAFETY: as above; the core is one of the settings', below `CPU_SETSIZE`.
+        unsafe {
+            let mut set: cpu_set_t = zeroed();
+            CPU_SET(core, &mut set);
+            set
+        }
+    }
+
+    fn are_equal(one: &cpu_set_t, other: &cpu_set_t) -> bool {
+        // SAFETY: reads two sets.
+        unsafe { CPU_EQUAL(one, other) }
+    }
+
+    /// Whether a thread of this process may run on this core and on no other.
+    pub fn is_pinned(thread: i32, core: usize) -> bool {
+        mask(thread).is_some_and(|now| are_equal(&now, &only(core)))
+    }
+
+    /// Pins a thread of this process. `false` if the system refuses.
+    pub fn pin_other(thread: i32, core: usize) -> bool {
+        set_mask(thread, &only(core))
+    }
+
+    /// Has the calling thread run on this core, and leaves it there. Whether it did; nothing if the process may not use the core.
+    pub fn visit(core: usize) -> Option<bool> {
+        if core >= CPU_SETSIZE as usize {
+            return Some(false);
+        }
+        if !set_mask(0, &only(core)) {
+            let outside = std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL);
+            return (!outside).then_some(false);
+        }
+        Some(current() == Some(core))
+    }
+
+    /// Has the system move the calling thread to a core that is not `taken`, if it may run on such a one. Afterwards it may run where it might before, unless
+    /// somebody has given it other cores meanwhile: then it keeps those.
+    #[cold]
+    pub fn move_off(taken: impl Fn(usize) -> bool) -> Moved {
+        let Some(may) = mask(0) else { return Moved::Back };
+        let mut free = may;
+        // SAFETY: the cores are below `CPU_SETSIZE`.
+        (0..CPU_SETSIZE as usize).filter(|core| taken(*core)).for_each(|core| unsafe { CPU_CLR(core, &mut free) });
+        // An empty set is refused.
+        if !set_mask(0, &free) {
+            return Moved::Back;
+        }
+        match mask(0) {
+            Some(now) if are_equal(&now, &free) && !set_mask(0, &may) => Moved::Stuck,
+            _ => Moved::Back,
         }
     }
 }
 
 #[cfg(not(all(target_os = "linux", not(any(loom, shuttle, miri, seriatim_simulation)))))]
 mod place {
+    use super::Moved;
+
     pub fn current() -> Option<usize> {
         None
     }
 
-    pub fn move_off(_: impl Fn(usize) -> bool) {}
+    pub fn own_id() -> i32 {
+        0
+    }
+
+    pub fn is_pinned(_: i32, _: usize) -> bool {
+        false
+    }
+
+    pub fn pin_other(_: i32, _: usize) -> bool {
+        false
+    }
+
+    pub fn move_off(_: impl Fn(usize) -> bool) -> Moved {
+        Moved::Back
+    }
 }

@@ -1,8 +1,9 @@
 //! A group of workers: where operations are put down, picked up and stolen, and when workers sleep and wake.
 
+use super::cores::Ids;
 use super::guests::Guest;
 use super::inbox::Met;
-use super::post::{Handles, Post};
+use super::post::Post;
 use super::seat::Seat;
 use super::{affinity, Host};
 use crate::error::{Error, ErrorKind};
@@ -25,6 +26,7 @@ use std::sync::Arc;
 /// # Ok::<(), seriatim::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub enum IdlePolicy {
     /// Look for work without end: the quickest answer, and a whole core each.
     Spin,
@@ -47,6 +49,8 @@ pub struct Plan {
     pub idle: IdlePolicy,
     /// The cores to pin to, one worker each, round and round, beginning behind that of the thread that starts them. Empty: not pinned.
     pub cores: Vec<usize>,
+    /// Whether a thread that waits is moved off a worker's core, instead of the worker.
+    pub move_callers: bool,
 }
 
 /// Where a ready operation is to run.
@@ -78,9 +82,10 @@ pub struct Group {
     pub(super) stop: AtomicBool,
     started: AtomicBool,
     threads: Lock<Vec<JoinHandle<()>>>,
-    /// Every thread that ever worked here, so that a late waker finds it.
-    pub(super) handles: Handles,
+    pub(super) ids: Ids,
     warnings: Lock<Vec<String>>,
+    /// Workers that have begun to look for work since the last start.
+    pub(super) ready: AtomicUsize,
 }
 
 thread_local! {
@@ -123,8 +128,9 @@ impl Group {
             stop: AtomicBool::new(false),
             started: AtomicBool::new(false),
             threads: Lock::default(),
-            handles: Lock::default(),
+            ids: Lock::new(vec![0; plan.workers]),
             warnings: Lock::default(),
+            ready: AtomicUsize::new(0),
             plan,
         }
     }
@@ -149,6 +155,11 @@ impl Group {
         self.started.load(Acquire)
     }
 
+    /// Whether each worker has come so far as to look for work.
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Acquire) >= self.workers.len()
+    }
+
     /// Brings the workers up, if they are not. All or none: a refusal is an error that leaves the group down.
     #[cold]
     pub fn start<H: Host>(self: &Arc<Self>, host: &Arc<H>) -> Result<(), Error> {
@@ -158,6 +169,7 @@ impl Group {
         }
         self.stop.store(false, Relaxed);
         self.lock_warnings().clear();
+        self.ready.store(0, Relaxed);
         // The thread that starts the workers is one that pushes: if there are more cores than workers, its own is left to it. The system would otherwise see
         // only after some milliseconds that two threads share a core beside one that is free.
         let cores = &self.plan.cores;

@@ -3,25 +3,28 @@
 //! A guest with nothing to run looks about like a worker, and sleeps like one: at a place of its own, where whoever lays out work finds it. Nothing is
 //! delivered there, so its inbox holds no more than the guest's state.
 
-use super::affinity;
 use super::group::Group;
 use super::inbox::Inbox;
+#[cfg(all(unix, not(any(loom, shuttle))))]
+use super::post::Post;
 use super::Host;
 use crate::fences::heavy;
 use crate::lock::Lock;
 use crate::mutants::mutate;
+use crate::spin::Spin;
 use crate::sync::thread::Thread;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 use crate::sync::MutexGuard;
-use crate::sync::{looks, pause, thread, AtomicBool, Ordering::*, MODELLED};
+use crate::sync::{thread, AtomicBool, Ordering::*, MODELLED};
 use std::ptr::null_mut;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How many threads can be guests of a group at once. More only wait.
 const SEATS: usize = if MODELLED { 1 } else { 16 };
-/// Rounds that a guest looks for work before it sleeps, and how many of them it does not yield its core.
-const LOOKS: u32 = looks(2000);
-const LOOKS_AWAKE: u32 = 1000;
+/// How long a guest looks for work before it sleeps, and how long of that it keeps its core.
+const LOOKS: Duration = Duration::from_micros(300);
+const LOOKS_AWAKE: Duration = Duration::from_micros(30);
 
 /// A place for a guest.
 pub struct Guest {
@@ -82,7 +85,8 @@ impl Group {
         // Who has more than it can run lays it out for us.
         self.idle.fetch_add(1, Relaxed);
         let mut seen = null_mut();
-        for look in 0.. {
+        let mut spin = Spin::new(LOOKS_AWAKE, LOOKS);
+        loop {
             if done() {
                 break;
             }
@@ -92,11 +96,10 @@ impl Group {
                 break;
             }
             seen = first;
-            if look >= LOOKS {
+            if !spin.pause() {
                 self.rest(guest, done);
                 break;
             }
-            pause(look, LOOKS_AWAKE);
         }
         self.idle.fetch_sub(1, Relaxed);
     }
@@ -126,23 +129,13 @@ impl Group {
         let _ = inbox.stop_looking();
     }
 
-    /// Leaves the core of a worker, if the system has put the calling thread there and it may run elsewhere: whom a worker wakes may wake up beside it. The system
-    /// moves neither soon, since the one that waits for the core is pinned and the other one runs.
-    #[inline]
-    pub fn make_way(&self) {
-        let taken = |core| self.workers.iter().any(|worker| worker.is_on(core));
-        if affinity::current().is_some_and(taken) {
-            affinity::move_off(taken);
-        }
-    }
-
     /// The locks of the seats, for a thread that forks.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub fn guest_locks(&self) -> impl Iterator<Item = MutexGuard<'_, Option<Thread>>> {
         self.guests.iter().map(|guest| guest.thread.lock())
     }
 
-    /// For the child of a `fork`, where no guest is.
+    /// For the child of a `fork`, where no guest is and nobody who wakes a worker.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub fn forget_guests(&self) {
         for guest in &self.guests {
@@ -151,6 +144,7 @@ impl Group {
                 guest.taken.store(false, Relaxed);
             }
         }
+        self.workers.iter().for_each(Post::forget_wakers);
         self.idle.store(0, Relaxed);
         self.sleeping.store(0, Relaxed);
     }

@@ -6,8 +6,10 @@
 //! guests meanwhile, and do the same.
 
 pub mod affinity;
+pub mod cores;
 pub mod group;
 mod guests;
+pub mod handoff;
 pub mod inbox;
 mod post;
 pub mod queue;

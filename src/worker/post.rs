@@ -1,17 +1,13 @@
 //! A worker's post: what others can reach of it.
 
-use super::affinity;
 use super::inbox::Inbox;
 use crate::lock::Lock;
 use crate::operation::block::Block;
 use crate::sync::thread::{self, Thread};
-use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
+use crate::sync::{fence, AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 use crossbeam_utils::CachePadded;
 use std::ptr::null_mut;
 use std::sync::Arc;
-
-/// Every thread that ever worked in a group: posts point to them, and late wakers may still do.
-pub type Handles = Lock<Vec<Arc<Thread>>>;
 
 pub struct Post {
     pub inbox: Inbox,
@@ -19,7 +15,12 @@ pub struct Post {
     pub surplus: CachePadded<AtomicPtr<Block>>,
     /// Something has come that should not wait for the next poll.
     urgent: CachePadded<AtomicBool>,
-    pub thread: AtomicPtr<Thread>,
+    /// The thread that is woken for this worker.
+    thread: AtomicPtr<Thread>,
+    /// That thread, and those before it that a late waker could still mean.
+    handles: Lock<Vec<Arc<Thread>>>,
+    /// Wakers that may have read `thread` and not used it yet.
+    waking: AtomicUsize,
     /// The core that the worker is, or will be, pinned to, counted from 1; 0 for none.
     core: AtomicUsize,
 }
@@ -31,24 +32,20 @@ impl Post {
             surplus: CachePadded::new(AtomicPtr::new(null_mut())),
             urgent: CachePadded::new(AtomicBool::new(false)),
             thread: AtomicPtr::new(null_mut()),
+            handles: Lock::default(),
+            waking: AtomicUsize::new(0),
             core: AtomicUsize::new(0),
         }
     }
 
-    /// Gives the worker a core. Before it starts.
+    /// Gives the worker a core: before it starts, or where it is moved.
     pub fn assign(&self, core: Option<usize>) {
         self.core.store(core.map_or(0, |core| core + 1), Relaxed);
     }
 
-    /// Pins the calling thread, which is this worker, to the core that it was given, if it was. The core, if the system refuses.
-    pub fn pin(&self) -> Result<(), usize> {
-        match self.core.load(Relaxed).checked_sub(1) {
-            Some(core) if !affinity::pin(core) => {
-                self.assign(None);
-                Err(core)
-            }
-            _ => Ok(()),
-        }
+    /// The core that the worker was given.
+    pub fn core(&self) -> Option<usize> {
+        self.core.load(Relaxed).checked_sub(1)
     }
 
     /// Whether the worker is pinned to this core.
@@ -58,10 +55,18 @@ impl Post {
     }
 
     /// Makes the calling thread the one that is woken for this worker. Before it can sleep.
-    pub fn register(&self, handles: &Handles) {
+    pub fn register(&self) {
         let handle = Arc::new(thread::current());
+        let mut handles = self.handles.lock();
+        // Release: who finds the thread finds its handle written.
         self.thread.store(Arc::as_ptr(&handle).cast_mut(), Release);
-        handles.lock().push(handle);
+        // Against the one in `unpark`: either we see the waker, or it sees this thread.
+        fence(SeqCst);
+        // Acquire: wakers that are not seen have done with the threads before this one.
+        if self.waking.load(Acquire) == 0 {
+            handles.clear();
+        }
+        handles.push(handle);
     }
 
     /// Says that what was just pushed should not wait for the next poll.
@@ -95,9 +100,21 @@ impl Post {
 
     #[cold]
     pub fn unpark(&self) {
-        // SAFETY: set before the worker can sleep, and kept until the group is dropped.
+        self.waking.fetch_add(1, Relaxed);
+        // Against the one in `register`.
+        fence(SeqCst);
+        // SAFETY: set before the worker can sleep. A handle is dropped only after another thread was set and no waker was counted, so
+        // the one that is read here stays until we are not counted any more.
         if let Some(thread) = unsafe { self.thread.load(Acquire).as_ref() } {
             thread.unpark();
         }
+        // Release: the handle is used before it can be dropped.
+        self.waking.fetch_sub(1, Release);
+    }
+
+    /// For the child of a `fork`, where no waker is.
+    #[cfg(all(unix, not(any(loom, shuttle))))]
+    pub fn forget_wakers(&self) {
+        self.waking.store(0, Relaxed);
     }
 }

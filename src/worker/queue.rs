@@ -45,6 +45,9 @@ impl Ord for Entry {
     }
 }
 
+/// Room that a queue keeps when it is empty, in operations: 400 kB in each of its parts.
+const ROOM: usize = 1 << 14;
+
 /// A private queue of ready operations. Does not own their memory.
 #[derive(Default)]
 pub struct Queue {
@@ -57,6 +60,13 @@ pub struct Queue {
 impl Queue {
     pub fn len(&self) -> usize {
         self.ring.len() + self.heap.len()
+    }
+
+    /// Gives back the room that only a long row needed. The queue is empty.
+    pub fn trim(&mut self) {
+        self.ring.shrink_to(ROOM);
+        self.heap.shrink_to(ROOM);
+        self.arrivals.shrink_to(ROOM);
     }
 
     /// Adds an operation.

@@ -1,5 +1,6 @@
 //! What the workers of a group do: run what they have, look for more, steal, sleep; and what a guest does that helps them.
 
+use super::cores::Stalls;
 use super::group::{Group, IdlePolicy, Where, WANTED};
 use super::post::Post;
 use super::queue::{Key, Queue, Row};
@@ -8,18 +9,21 @@ use super::Host;
 use crate::fences::heavy;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::{Block, NOTE_SHORT};
-use crate::sync::{spin_loop, thread, Ordering::*, MODELLED};
+use crate::spin::Spin;
+use crate::sync::{thread, Instant, Ordering::*, MODELLED};
 use std::ptr::null_mut;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A worker looks into its inbox after this many operations of its own, if nothing urgent comes.
 const POLL: u32 = 16;
-/// Rounds of looking for work, the first of them without yielding the core, before a worker parks.
-const LOOKS: u32 = 3000;
-const LOOKS_AWAKE: u32 = 2000;
+/// How long a worker looks for work before it parks, and how long of that it keeps its core.
+const LOOKS: Duration = Duration::from_micros(400);
+const LOOKS_AWAKE: Duration = Duration::from_micros(50);
 
-/// The most operations that a pusher runs for the workers: a bound on what a push can take.
+/// The most operations that a pusher runs for the workers, and how long it goes on with that: a bound on what a push can take.
 const CATCH_UP: usize = 32;
+const CATCH_UP_TIME: Duration = Duration::from_micros(20);
 
 /// The most operations that a worker lays out at a time: a bound on what stands between two of its operations, and on what a pusher that
 /// helps has to look through.
@@ -29,17 +33,18 @@ impl Group {
     /// The life of a worker.
     pub(super) fn work<H: Host>(&self, index: usize, host: &Arc<H>) {
         let own = &self.workers[index];
-        if let Err(core) = own.pin() {
-            self.lock_warnings().push(format!(
-                "worker {index} of '{}' could not be pinned to core {core}: it runs unpinned",
-                self.plan.name
-            ));
+        let _movable = self.pin_worker(index);
+        own.register();
+        if !MODELLED {
+            // Makes what the thread keeps for the engine.
+            host.idle();
+            self.ready.fetch_add(1, Release);
         }
-        own.register(&self.handles);
         // Where this worker's share comes from.
         let source = if self.plan.shared { &self.common } else { own };
         Seat::new(self).occupy(|seat| {
             let mut round = 0;
+            let mut stalls = Stalls::default();
             // The best of what this worker has laid out, as far as it knows.
             let mut laid_out: Option<Key> = None;
             loop {
@@ -67,7 +72,7 @@ impl Group {
                 }
                 let Some(block) = queue.pop() else {
                     drop(queue);
-                    if !self.look_for_work(index, seat, host) {
+                    if !self.look_for_work(index, seat, host, &mut stalls) {
                         return;
                     }
                     continue;
@@ -103,7 +108,7 @@ impl Group {
 
     /// Finds work for a worker that has none, sleeping if it must. `false`: the group stops, and there is none.
     #[cold]
-    fn look_for_work<H: Host>(&self, index: usize, seat: &Seat, host: &Arc<H>) -> bool {
+    fn look_for_work<H: Host>(&self, index: usize, seat: &Seat, host: &Arc<H>, stalls: &mut Stalls) -> bool {
         let own = &self.workers[index];
         host.idle();
         if !own.inbox.start_looking() {
@@ -111,7 +116,13 @@ impl Group {
         }
         self.idle.fetch_add(1, Relaxed);
         let mut seen = null_mut();
-        let mut looks = 0;
+        let patience = match self.plan.idle {
+            IdlePolicy::Spin => Duration::MAX,
+            IdlePolicy::SpinThenPark => LOOKS,
+            IdlePolicy::Park => Duration::ZERO,
+        };
+        let fresh = || Spin::new(LOOKS_AWAKE, patience);
+        let mut spin = fresh();
         let found = loop {
             let list = own.inbox.take();
             if !list.is_null() {
@@ -129,22 +140,12 @@ impl Group {
             if self.stop.load(Acquire) {
                 break false;
             }
-            looks += 1;
-            let patience = match self.plan.idle {
-                IdlePolicy::Spin => u32::MAX,
-                IdlePolicy::SpinThenPark if !MODELLED => LOOKS,
-                IdlePolicy::SpinThenPark | IdlePolicy::Park => 1,
-            };
-            if looks >= patience {
-                looks = 0;
+            if self.plan.idle == IdlePolicy::Park || !spin.pause() {
+                seat.queue.borrow_mut().trim();
                 self.sleep(own);
-            } else if looks > LOOKS_AWAKE {
-                thread::yield_now();
-                if self.plan.idle == IdlePolicy::Spin {
-                    looks = LOOKS_AWAKE;
-                }
-            } else {
-                spin_loop();
+                spin = fresh();
+            } else if self.plan.idle == IdlePolicy::Spin && spin.has_stalled() && stalls.are_many() {
+                self.warn_of_a_shared_core(index);
             }
         };
         if !own.inbox.stop_looking() && !mutant("what-came-meanwhile-is-ignored") {
@@ -231,7 +232,7 @@ impl Group {
     }
 
     /// Runs some of the short operations that a worker has laid out, and leaves the others there: no more than [`CATCH_UP`], and not what they
-    /// make ready. If nothing is laid out, asks for it, for the next time. Says whether it ran any.
+    /// make ready; nor another one after [`CATCH_UP_TIME`]. If nothing is laid out, asks for it, for the next time. Says whether it ran any.
     pub fn catch_up<H: Host>(&self, host: &Arc<H>) -> bool {
         let taken = self.workers.iter().map(|post| (post, post.take_surplus())).find(|(_, list)| !list.is_null());
         let Some((post, mut list)) = taken else {
@@ -263,9 +264,17 @@ impl Group {
                 },
             }
         }
-        for block in &short[..count] {
+        let started = (count > 1).then(Instant::now);
+        for (number, block) in short[..count].iter().enumerate() {
             // SAFETY: taken, so ours.
             unsafe { host.run(*block, None) };
+            let rest = &short[number + 1..count];
+            let is_late = started.is_some_and(|started| !MODELLED && started.elapsed() >= CATCH_UP_TIME);
+            if let ([first, ..], [.., last], true) = (rest, rest, is_late) {
+                // SAFETY: ours still, and linked as they were laid out. Urgent: it is not known what is among them.
+                unsafe { self.deliver(*first, *last, Where::Any, true) };
+                break;
+            }
         }
         count > 0
     }

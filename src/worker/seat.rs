@@ -17,7 +17,7 @@ pub struct Seat {
 
 thread_local! {
     static SEAT: Cell<*const Seat> = const { Cell::new(null()) };
-    /// The empty queue of the last seat, with the room that it has grown to: guests come and go.
+    /// The empty queue of the last seat, with the room that it has grown to, up to a limit: guests come and go.
     static SPARE: Cell<Option<Queue>> = const { Cell::new(None) };
 }
 
@@ -59,7 +59,8 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let queue = std::mem::take(self.queue.get_mut());
+        let mut queue = std::mem::take(self.queue.get_mut());
+        queue.trim();
         let _ = SPARE.try_with(|spare| spare.set(Some(queue)));
     }
 }
