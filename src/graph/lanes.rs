@@ -18,10 +18,12 @@
 use super::own::Own;
 use super::plan::{Plan, Segment};
 use crate::mutants::{mutant, mutate};
-use crate::sync::{looks, pause, AtomicU32, Ordering::*};
+use crate::spin::Spin;
+use crate::sync::{AtomicU32, Ordering::*, MODELLED};
 use crossbeam_utils::CachePadded;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::time::Duration;
 
 /// In an inbox: the lane has a runner, and nothing has come.
 const EMPTY: u32 = u32::MAX;
@@ -32,10 +34,10 @@ const ENDED: u32 = 1 << 30;
 /// The most segments of a plan; messages behind them are for lanes.
 pub const MOST_SEGMENTS: usize = 1 << 29;
 
-/// Rounds that a runner without anything to run waits for a message before it gives up the lane, some tens of microseconds; and how many of them it
-/// does not yield its core, which may be the one that the other runner needs.
-const LOOKS: u32 = looks(1200);
-const LOOKS_AWAKE: u32 = 1000;
+/// How long a runner without anything to run waits for a message before it gives up the lane, and how long of that it does not yield its
+/// core, which may be the one that the other runner needs.
+const LOOKS: Duration = Duration::from_micros(80);
+const LOOKS_AWAKE: Duration = Duration::from_micros(20);
 /// After how many of them it looks whether the thread has something better to do.
 const GLANCES: u32 = 64;
 
@@ -431,7 +433,11 @@ impl Lanes {
     #[cold]
     fn wait(&self, lane: u32, host: &mut impl Host) -> bool {
         let inbox = &self.lanes[lane as usize].inbox;
-        for look in 0..LOOKS {
+        let mut spin = Spin::new(LOOKS_AWAKE, LOOKS);
+        for look in 0_u32.. {
+            if MODELLED {
+                break;
+            }
             if inbox.load(Relaxed) != EMPTY {
                 return true;
             }
@@ -440,7 +446,9 @@ impl Lanes {
             if self.left.load(Relaxed) == 0 || look % GLANCES == 0 && !host.may_wait(others()) {
                 return false;
             }
-            pause(look, LOOKS_AWAKE);
+            if !spin.pause() {
+                break;
+            }
         }
         false
     }
