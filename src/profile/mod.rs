@@ -1,12 +1,17 @@
 //! Profiling: what each named operation did and when, as a trace, as a table, or as data.
 
+mod flows;
 pub mod recorder;
 mod table;
+mod thread;
 mod trace;
 
-pub use recorder::Event;
+pub use recorder::{Event, Use};
 pub use table::{Summary, Times};
+#[cfg(all(unix, not(any(loom, shuttle))))]
+pub use thread::forked;
 
+use std::collections::BTreeMap;
 use std::io;
 
 /// What an engine recorded: every named operation that was pushed while it was profiling.
@@ -23,13 +28,14 @@ use std::io;
 #[derive(Clone, Debug)]
 pub struct Profile {
     events: Vec<Event>,
+    threads: BTreeMap<u32, &'static str>,
     summaries: Vec<Summary>,
     lost: u64,
 }
 
 impl Profile {
-    pub(crate) fn new(events: Vec<Event>, lost: u64) -> Profile {
-        Profile { summaries: table::summarise(&events), events, lost }
+    pub(crate) fn new(events: Vec<Event>, threads: BTreeMap<u32, &'static str>, lost: u64) -> Profile {
+        Profile { summaries: table::summarise(&events), events, threads, lost }
     }
 
     /// The operations, in the order in which they ended. Times are nanoseconds since the engine was made.
@@ -43,6 +49,22 @@ impl Profile {
     /// ```
     pub fn events(&self) -> &[Event] {
         &self.events
+    }
+
+    /// The name of a thread that pushed, started or ended some of the operations, by the number that their events give;
+    /// "thread" if it has no name of its own.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// engine.start_profiling();
+    /// engine.op("work").push(|_| ())?;
+    /// engine.wait_for_all()?;
+    /// let profile = engine.profile();
+    /// assert!(profile.thread_name(profile.events()[0].pushed_on).is_some());
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn thread_name(&self, thread: u32) -> Option<&'static str> {
+        self.threads.get(&thread).copied()
     }
 
     /// How many operations were not recorded because the recorder was full (a million operations).
@@ -69,6 +91,25 @@ impl Profile {
         &self.summaries
     }
 
+    /// The same operations under the names that `rename` makes of theirs: for the statistics of groups, where each
+    /// operation has a name of its own.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// engine.start_profiling();
+    /// engine.op("gemm 3,1").push(|_| ())?;
+    /// engine.op("gemm 3,2").push(|_| ())?;
+    /// engine.wait_for_all()?;
+    /// let kinds = engine.profile().renamed(|name| name.split(' ').next().unwrap_or(name));
+    /// assert_eq!((kinds.summaries()[0].name, kinds.summaries()[0].count), ("gemm", 2));
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn renamed(&self, rename: impl Fn(&'static str) -> &'static str) -> Profile {
+        let mut events = self.events.clone();
+        events.iter_mut().for_each(|event| event.name = rename(event.name));
+        Profile::new(events, self.threads.clone(), self.lost)
+    }
+
     /// The statistics as a table for people, in microseconds.
     ///
     /// ```
@@ -80,8 +121,17 @@ impl Profile {
         table::render(&self.summaries, self.lost)
     }
 
-    /// Writes a trace in Chrome's JSON format, which Perfetto (<https://ui.perfetto.dev>) and `chrome://tracing` open: a row for each
-    /// thread, a slice for each operation, its queueing and waiting times among its arguments.
+    /// Writes a trace in Chrome's JSON format, which Perfetto (<https://ui.perfetto.dev>) and `chrome://tracing` open.
+    ///
+    /// The clock starts at the first push. There is a row for each thread, by the operating system's number, with a slice
+    /// for each operation that ran there and a tick for each push. An asynchronous operation has a row of its own, from its
+    /// start to its completion, and a tick on the threads on which these were. Arrows lead from the push of an operation
+    /// to where it ran, and from there to each operation that waited for it last. Arguments: device, priority, variables,
+    /// the time spent waiting for other operations and that spent waiting for a worker. Two counters: operations in
+    /// flight and operations ready. A replayed graph has arrows among its own operations, and as one operation among the
+    /// others.
+    ///
+    /// Takes time and memory in proportion to the number of events, about a kilobyte of text for each.
     ///
     /// # Errors
     /// Those of the writer.
@@ -93,6 +143,6 @@ impl Profile {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn write_chrome_trace(&self, writer: impl io::Write) -> io::Result<()> {
-        trace::write(&self.events, writer)
+        trace::write(&self.events, &self.threads, writer)
     }
 }

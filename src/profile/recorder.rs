@@ -1,16 +1,19 @@
 //! The recorder: a lock-free, append-only list of events that any thread adds to.
 
+use super::thread::Threads;
 use crate::device::Context;
-use crate::operation::block::Block;
-use crate::operation::name::Name;
+use crate::error::Stamp;
+use crate::operation::block::{Block, Times};
 use crate::operation::property::Property;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*, MODELLED};
-use std::cell::{Cell, UnsafeCell};
+use std::cell::UnsafeCell;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::time::Instant;
 
-/// Events of a chunk, and the most chunks: a million events of about 100 bytes.
+/// Events of a chunk, and the most chunks: a million events of less than 200 bytes.
 const CHUNK: usize = 4096;
 const CHUNKS: usize = if MODELLED { 1 } else { 256 };
 
@@ -21,25 +24,33 @@ const CHUNKS: usize = if MODELLED { 1 } else { 256 };
 /// engine.start_profiling();
 /// engine.op("work").push(|_| ())?;
 /// engine.wait_for_all()?;
-/// let event = engine.profile().events()[0];
+/// let profile = engine.profile();
+/// let event = &profile.events()[0];
 /// assert!(event.push <= event.ready && event.ready <= event.start && event.start <= event.end);
 /// # Ok::<(), seriatim::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Event {
     /// The operation's name.
     pub name: &'static str,
     /// What kind of work it is.
     pub property: Property,
+    /// Whether it ended when its completion said so, and not when its closure returned.
+    pub asynchronous: bool,
     /// Where it was to run.
     pub context: Context,
+    /// Its priority; 0 for an operation of a graph.
+    pub priority: i32,
     /// The worker's number, or `None` for a thread that is not the engine's.
     pub worker: Option<usize>,
-    /// The thread that ended it: a number of its own for each thread of the process.
-    pub thread: u32,
-    /// That thread's name.
-    pub thread_name: &'static str,
+    /// The thread that pushed it. All threads are named by the operating system's number on Linux (`gettid`), by a
+    /// number of their own elsewhere.
+    pub pushed_on: u32,
+    /// The thread that started it.
+    pub started_on: u32,
+    /// The thread that ended it: another one, perhaps, if the operation is asynchronous.
+    pub ended_on: u32,
     /// When it was pushed.
     pub push: u64,
     /// When nothing held it up any more.
@@ -48,52 +59,150 @@ pub struct Event {
     pub start: u64,
     /// When it ended.
     pub end: u64,
+    /// The replay that it was a part of.
+    pub(crate) replay: Option<Stamp>,
+    uses: Uses,
 }
 
 impl Event {
-    /// The event of an operation that ends now, and was ready when it started. The recorder sets its end.
-    pub fn new(
-        name: &'static str,
-        property: Property,
-        context: Context,
-        worker: Option<usize>,
-        push: u64,
-        start: u64,
+    /// The event of an operation of a graph, which was ready when it started. The recorder sets where and when it ends.
+    pub(crate) fn of_replay(
+        replay: (Stamp, u64),
+        (name, property, context): (&'static str, Property, Context),
+        asynchronous: bool,
+        (start, started_on, worker): (u64, u32, Option<usize>),
     ) -> Event {
-        let (thread, thread_name) = this_thread();
-        Event { name, property, context, worker, thread, thread_name, push, ready: start, start, end: start }
+        let (stamp, push) = replay;
+        Event {
+            name,
+            property,
+            asynchronous,
+            context,
+            priority: 0,
+            worker,
+            pushed_on: 0,
+            started_on,
+            ended_on: 0,
+            push,
+            ready: start,
+            start,
+            end: start,
+            replay: Some(stamp),
+            uses: Uses::NONE,
+        }
     }
 
-    /// As [`Event::new`], with the time at which it became ready.
+    /// The event of an operation that was pushed. The recorder sets where and when it ends.
     ///
     /// # Safety
-    /// The operation is ours.
-    pub unsafe fn of(block: *mut Block, started: u64, worker: Option<usize>) -> Event {
+    /// The operation is ours, was profiled and has started.
+    pub(crate) unsafe fn of(block: *mut Block, asynchronous: bool, worker: Option<usize>) -> Event {
         // SAFETY: ours.
         unsafe {
-            let (property, context, times) = (Block::property(block), Block::context(block), *Block::times(block));
-            let event = Event::new(Block::name(block), property, context, worker, times.push, started);
-            Event { ready: times.ready, ..event }
+            let times = *Block::times(block);
+            Event {
+                name: Block::name(block),
+                property: Block::property(block),
+                asynchronous,
+                context: Block::context(block),
+                priority: (*block).priority,
+                worker,
+                pushed_on: times.pushed_on,
+                started_on: times.started_on,
+                ended_on: 0,
+                push: times.push,
+                ready: times.ready,
+                start: times.start,
+                end: times.start,
+                replay: None,
+                uses: Uses::NONE,
+            }
+        }
+    }
+
+    /// The variables that it used, each once.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let x = engine.new_variable();
+    /// engine.start_profiling();
+    /// engine.op("step").writes([x]).push(|_| ())?;
+    /// engine.wait_for_all()?;
+    /// let profile = engine.profile();
+    /// let used = &profile.events()[0].uses()[0];
+    /// assert!(used.writes());
+    /// assert_eq!(format!("variable {used}"), format!("{x:?}"));
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn uses(&self) -> &[Use] {
+        match &self.uses {
+            Uses::Few(count, uses) => &uses[..usize::from(*count)],
+            Uses::Many(uses) => uses,
         }
     }
 }
 
-/// A number and a name for the calling thread.
-fn this_thread() -> (u32, &'static str) {
-    static THREADS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
-    thread_local! {
-        static THIS: Cell<Option<(u32, &'static str)>> = const { Cell::new(None) };
+/// A variable that an operation used. Shown as the numbers that `{:?}` gives the [`Variable`](crate::Variable).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Use {
+    index: u32,
+    /// How many variables had this place before; lowest bit: whether it was changed.
+    bits: u32,
+}
+
+impl Use {
+    /// `generation`: of the variable's place, odd while the variable is alive, or one more if this use deletes it.
+    pub(crate) fn new(index: u32, generation: u32, writes: bool) -> Use {
+        Use { index, bits: generation.wrapping_sub(1) & !1 | u32::from(writes) }
     }
-    THIS.try_with(|this| {
-        let known = this.get().unwrap_or_else(|| {
-            let number = THREADS.fetch_add(1, Relaxed);
-            let name = std::thread::current().name().unwrap_or("thread").to_owned();
-            (number, Name::from(name).as_str())
-        });
-        this.set(Some(known));
-        known
-    })
-    .unwrap_or((0, "ending thread"))
+
+    /// Whether the operation changed the variable, or only read it.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// for event in engine.profile().events() {
+    ///     println!("{} changed {} variables", event.name, event.uses().iter().filter(|used| used.writes()).count());
+    /// }
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn writes(&self) -> bool {
+        self.bits & 1 != 0
+    }
+
+    /// Tells variables apart, however they are used.
+    pub(super) fn variable(&self) -> (u32, u32) {
+        (self.index, self.bits >> 1)
+    }
+}
+
+impl fmt::Display for Use {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.index, self.bits >> 1)
+    }
+}
+
+/// Few variables in the event itself, more in a box.
+#[derive(Clone, Debug)]
+enum Uses {
+    Few(u8, [Use; Uses::FEW]),
+    Many(Box<[Use]>),
+}
+
+impl Uses {
+    const FEW: usize = 6;
+    const NONE: Uses = Uses::Few(0, [Use { index: 0, bits: 0 }; Uses::FEW]);
+
+    fn new(uses: impl ExactSizeIterator<Item = Use>) -> Uses {
+        if uses.len() > Uses::FEW {
+            return Uses::Many(uses.collect());
+        }
+        let (mut few, mut count) = ([Use { index: 0, bits: 0 }; Uses::FEW], 0);
+        for (place, used) in few.iter_mut().zip(uses) {
+            *place = used;
+            count += 1;
+        }
+        Uses::Few(count, few)
+    }
 }
 
 struct Place {
@@ -104,6 +213,7 @@ struct Place {
 /// Records events.
 pub struct Profiler {
     epoch: Instant,
+    threads: Threads,
     chunks: Box<[AtomicPtr<Place>]>,
     /// Places handed out, also those past the end.
     next: AtomicUsize,
@@ -119,6 +229,7 @@ impl Profiler {
     pub fn new() -> Profiler {
         Profiler {
             epoch: Instant::now(),
+            threads: Threads::new(),
             chunks: (0..CHUNKS).map(|_| AtomicPtr::new(null_mut())).collect(),
             next: AtomicUsize::new(0),
             lost: AtomicU32::new(0),
@@ -130,20 +241,25 @@ impl Profiler {
         self.epoch.elapsed().as_nanos() as u64
     }
 
-    /// The time, or 0 if nobody will ask for it.
-    #[inline]
-    pub fn time_if(&self, asked: bool) -> u64 {
-        if asked {
-            self.now()
-        } else {
-            0
-        }
+    /// The times of an operation that is being pushed by this thread.
+    #[cold]
+    pub fn pushing(&self) -> Times {
+        Times { push: self.now(), ready: 0, start: 0, pushed_on: self.threads.this(), started_on: 0 }
     }
 
-    /// Records an operation that ends now.
+    /// The time, for an operation that this thread starts, and the thread.
     #[cold]
-    pub fn record(&self, mut event: Event) {
+    pub fn starting(&self) -> (u64, u32) {
+        let thread = self.threads.this();
+        (self.now(), thread)
+    }
+
+    /// Records an operation that ends now, on this thread.
+    #[cold]
+    pub fn record(&self, mut event: Event, uses: impl ExactSizeIterator<Item = Use>) {
         event.end = self.now();
+        event.ended_on = self.threads.this();
+        event.uses = Uses::new(uses);
         let index = self.next.fetch_add(1, Relaxed);
         let Some(chunk) = self.chunks.get(index / CHUNK) else {
             self.next.store(CHUNK * CHUNKS, Relaxed);
@@ -176,13 +292,18 @@ impl Profiler {
                 unsafe {
                     let place = places.add(index);
                     if (*place).written.load(Acquire) {
-                        events.push((*(*place).event.get()).assume_init());
+                        events.push((*(*place).event.get()).assume_init_ref().clone());
                     }
                 }
             }
         }
         events.sort_by_key(|event| event.end);
         events
+    }
+
+    /// The names of the threads.
+    pub fn threads(&self) -> BTreeMap<u32, &'static str> {
+        self.threads.iter().collect()
     }
 
     /// How many did not fit.
@@ -213,7 +334,11 @@ impl Drop for Profiler {
             let places = chunk.load(Acquire);
             if !places.is_null() {
                 // SAFETY: made from such a box in `add_chunk`.
-                drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(places, CHUNK)) });
+                let mut places = unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(places, CHUNK)) };
+                for place in places.iter_mut().filter(|place| place.written.load(Acquire)) {
+                    // SAFETY: the mark says that it was written, and nobody else has it any more.
+                    unsafe { place.event.get_mut().assume_init_drop() };
+                }
             }
         }
     }

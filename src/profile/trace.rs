@@ -1,45 +1,178 @@
 //! Chrome's trace format.
+//!
+//! What the format asks: complete slices ("X") of a thread nest; an asynchronous slice ("b", "e") has an id; a flow
+//! ("s", "t", "f") has an id, and each of its ends is inside a slice of its thread. An operation that is not
+//! asynchronous is a slice. A push, and the start and the end of an asynchronous operation, are moments: as slices they
+//! take a nanosecond. A thread reads the clock before and after each of them, so they nest with all others.
 
 #![forbid(unsafe_code)]
 
+use super::flows::dependants;
 use super::recorder::Event;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Writes the events as complete slices ("X"), one row a thread.
-pub fn write(events: &[Event], writer: impl Write) -> io::Result<()> {
+/// What is written of an event. Of the same time and length, in this order: a slice is open before what is inside it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// All of an operation that is not asynchronous.
+    Slice,
+    Push,
+    Started,
+    Completed,
+    Begin,
+    End,
+    /// A flow begins at the push, or at the end of the operation.
+    FromPush,
+    FromEnd(u32),
+    /// The flow from the push passes through the operation to a dependant.
+    Through,
+    /// The flow of that number ends at the start of the operation.
+    Arrival(u32),
+    /// So many more, or fewer, in flight and ready.
+    Count(i8, i8),
+}
+
+/// One line of the trace: a time, the length of the slice, what it is, and of which event.
+type Line = (u64, Reverse<u64>, What, u32);
+
+/// Writes the events in the order of time.
+pub fn write(events: &[Event], threads: &BTreeMap<u32, &'static str>, writer: impl Write) -> io::Result<()> {
     let mut out = io::BufWriter::new(writer);
     let process = std::process::id();
     out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
     write!(out, "{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{process},\"args\":{{\"name\":\"seriatim\"}}}}")?;
-    let threads: BTreeMap<u32, &str> = events.iter().map(|event| (event.thread, event.thread_name)).collect();
     for (thread, name) in threads {
-        write!(
-            out,
-            ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{process},\"tid\":{thread},\"args\":{{\"name\":{}}}}}",
-            quoted(name)
-        )?;
+        let name = quoted(name);
+        write!(out, ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{process},\"tid\":{thread},")?;
+        write!(out, "\"args\":{{\"name\":{name}}}}}")?;
     }
-    for event in events {
-        // The format counts in microseconds, and takes fractions.
-        let micro = |nanoseconds: u64| format!("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000);
-        let span = |from: u64, to: u64| micro(to.saturating_sub(from));
-        write!(
-            out,
-            ",\n{{\"name\":{},\"cat\":\"{:?}\",\"ph\":\"X\",\"pid\":{process},\"tid\":{},\"ts\":{},\"dur\":{},\
-             \"args\":{{\"device\":\"{}\",\"waiting_us\":{},\"queueing_us\":{}}}}}",
-            quoted(event.name),
-            event.property,
-            event.thread,
-            micro(event.start),
-            span(event.start, event.end),
-            event.context,
-            span(event.push, event.ready),
-            span(event.ready, event.start),
-        )?;
+    let zero = events.iter().map(|event| event.push).min().unwrap_or(0);
+    let (mut in_flight, mut ready) = (0_i64, 0_i64);
+    let lines = lines(events);
+    for (place, &(time, Reverse(length), what, index)) in lines.iter().enumerate() {
+        let event = &events[index as usize];
+        let (name, micros) = (quoted(event.name), micros(time.saturating_sub(zero)));
+        if let What::Count(flying, readied) = what {
+            in_flight += i64::from(flying);
+            ready += i64::from(readied);
+            // Of several changes at one time the last is written.
+            if !matches!(lines.get(place + 1), Some((next, _, What::Count(..), _)) if *next == time) {
+                write!(out, ",\n{{\"name\":\"operations\",\"ph\":\"C\",\"pid\":{process},\"ts\":{micros},")?;
+                write!(out, "\"args\":{{\"in flight\":{in_flight},\"ready\":{ready}}}}}")?;
+            }
+            continue;
+        }
+        let phase = match what {
+            What::Slice | What::Push | What::Started | What::Completed => "X",
+            What::Begin => "b",
+            What::End => "e",
+            What::FromPush | What::FromEnd(_) => "s",
+            What::Through => "t",
+            What::Arrival(_) | What::Count(..) => "f",
+        };
+        let thread = match what {
+            What::Push | What::FromPush => event.pushed_on,
+            What::Completed | What::FromEnd(_) | What::End => event.ended_on,
+            _ => event.started_on,
+        };
+        write!(out, ",\n{{\"ph\":\"{phase}\",\"pid\":{process},\"tid\":{thread},\"ts\":{micros}")?;
+        match what {
+            What::Slice => {
+                let length = self::micros(length);
+                write!(out, ",\"name\":{name},\"cat\":\"{:?}\",\"dur\":{length}", event.property)?;
+                write_arguments(&mut out, event)?;
+            }
+            What::Push | What::Started | What::Completed => {
+                let verb = match what {
+                    What::Push => "push",
+                    What::Started => "start",
+                    _ => "complete",
+                };
+                write!(out, ",\"name\":\"{verb}\",\"cat\":\"moment\",\"dur\":0.001,\"args\":{{\"operation\":{name}}}")?;
+            }
+            What::Begin => {
+                write!(out, ",\"name\":{name},\"cat\":\"{:?}\",\"id\":{index}", event.property)?;
+                write_arguments(&mut out, event)?;
+            }
+            What::End => write!(out, ",\"name\":{name},\"cat\":\"{:?}\",\"id\":{index}", event.property)?,
+            What::FromPush | What::Through => write_flow(&mut out, index)?,
+            What::FromEnd(flow) | What::Arrival(flow) => write_flow(&mut out, flow)?,
+            What::Count(..) => {}
+        }
+        out.write_all(b"}")?;
     }
     out.write_all(b"\n]}\n")?;
     out.flush()
+}
+
+/// What is to be written, sorted.
+///
+/// The flow of an event's own number leads from its push to where it runs, and on to the first operation that waited for
+/// it. Arrows to other ones are flows of their own, with numbers above those of the events.
+fn lines(events: &[Event]) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::with_capacity(10 * events.len());
+    let mut next_flow = events.len() as u32;
+    for ((index, event), dependants) in (0..).zip(events).zip(dependants(events)) {
+        let mut add = |time: u64, length: u64, what: What| lines.push((time, Reverse(length), what, index));
+        let moment = |add: &mut dyn FnMut(u64, u64, What), time: u64, what: What| add(time, 1, what);
+        // A clock that has not moved makes no slice without length.
+        let length = (event.end - event.start).max(1);
+        if event.asynchronous {
+            add(event.start, 0, What::Begin);
+            add(event.end, 0, What::End);
+            moment(&mut add, event.start, What::Started);
+            moment(&mut add, event.end, What::Completed);
+        } else {
+            add(event.start, length, What::Slice);
+        }
+        let pushed = event.replay.is_none();
+        if pushed {
+            moment(&mut add, event.push, What::Push);
+            add(event.push, 0, What::FromPush);
+            add(event.push, 0, What::Count(1, 0));
+            add(event.ready, 0, What::Count(0, 1));
+            add(event.start, 0, What::Count(0, -1));
+            add(event.end, 0, What::Count(-1, 0));
+            let what = if dependants.is_empty() { What::Arrival(index) } else { What::Through };
+            add(event.start, 0, what);
+        }
+        for (place, &dependant) in dependants.iter().enumerate() {
+            let own = place == 0 && pushed;
+            let flow = if own { index } else { next_flow };
+            if !own {
+                next_flow += 1;
+                // The last nanosecond of the slice, or the moment of the completion.
+                let at = if event.asynchronous { event.end } else { event.start + length - 1 };
+                lines.push((at, Reverse(0), What::FromEnd(flow), index));
+            }
+            lines.push((events[dependant as usize].start, Reverse(0), What::Arrival(flow), dependant));
+        }
+    }
+    lines.sort_unstable();
+    lines
+}
+
+fn write_flow(out: &mut impl Write, flow: u32) -> io::Result<()> {
+    write!(out, ",\"name\":\"operation\",\"cat\":\"flow\",\"id\":{flow},\"bp\":\"e\"")
+}
+
+fn write_arguments(out: &mut impl Write, event: &Event) -> io::Result<()> {
+    let span = |from: u64, to: u64| micros(to.saturating_sub(from));
+    let used = |writes: bool| {
+        let used = event.uses().iter().filter(|used| used.writes() == writes);
+        used.map(|used| format!("\"{used}\"")).collect::<Vec<_>>().join(",")
+    };
+    let (waiting, queueing) = (span(event.push, event.ready), span(event.ready, event.start));
+    write!(out, ",\"args\":{{\"device\":\"{}\",\"priority\":{},", event.context, event.priority)?;
+    write!(out, "\"reads\":[{}],\"writes\":[{}],", used(false), used(true))?;
+    write!(out, "\"waiting_us\":{waiting},\"queueing_us\":{queueing}}}")
+}
+
+/// The format counts in microseconds, and takes fractions.
+fn micros(nanoseconds: u64) -> String {
+    format!("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000)
 }
 
 /// A JSON string.
