@@ -3,8 +3,10 @@
 #![forbid(unsafe_code)]
 
 use crate::mutants::mutate;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use std::any::Any;
 use std::fmt;
+use std::panic::{catch_unwind, AssertUnwindSafe, RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 /// What went wrong. More kinds may be added: match with a wildcard.
@@ -19,7 +21,8 @@ use std::sync::Arc;
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ErrorKind {
-    /// An operation returned an error, or its completion was told of one.
+    /// An operation returned an error that is not an [`Error`] of this crate, or its completion was told of such a one: it is the
+    /// [`source`](std::error::Error::source). An operation that returned an [`Error`] fails with the kind of that error.
     OperationFailed,
     /// An operation panicked; the message is the panic's.
     OperationPanicked,
@@ -47,13 +50,18 @@ pub enum ErrorKind {
     TimedOut,
     /// The engine is stopped, or was told of the shutdown.
     Stopped,
-    /// A [`Data`](crate::Data) value is in use in a way that its operation did not declare.
+    /// A [`Data`](crate::Data) value is borrowed already, in a way that does not go with this borrow.
     BorrowConflict,
+    /// An operation borrows a [`Data`](crate::Data) value that it has not declared, or changes one that it has declared to read.
+    UndeclaredAccess,
+    /// The process has made four thousand million engines, and has no numbers for more.
+    EnginesExhausted,
 }
 
 /// What went wrong, where, and what to do about it.
 ///
-/// Cheap to clone. An error that one operation causes is shared by all who learn of it.
+/// Cheap to clone. An error that one operation causes is shared by all that learn of it. What the operation's closure returned is
+/// kept as the [`source`](std::error::Error::source), and if that was an `Error` itself, its kind is the kind.
 ///
 /// ```
 /// let engine = seriatim::Engine::new()?;
@@ -63,6 +71,8 @@ pub enum ErrorKind {
 /// assert_eq!(error.kind(), seriatim::ErrorKind::OperationFailed);
 /// assert_eq!(error.operation(), Some("parse"));
 /// assert!(error.to_string().contains("invalid digit"));
+/// let source = std::error::Error::source(&error).unwrap();
+/// assert!(source.is::<std::num::ParseIntError>());
 /// # Ok::<(), seriatim::Error>(())
 /// ```
 #[derive(Clone)]
@@ -72,15 +82,45 @@ struct Inner {
     kind: ErrorKind,
     operation: Option<&'static str>,
     message: String,
+    source: Option<Source>,
+    /// The error that this one is, but for how many failures beside it were only counted.
+    with_more: Option<Error>,
 }
+
+/// What an operation returned as its error.
+pub type Source = Box<dyn std::error::Error + Send + Sync>;
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // The user's destructor, on whatever thread comes last: its panic has nobody to go to.
+        let source = self.source.take();
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(source))) {
+            drop_payload(payload);
+        }
+    }
+}
+
+// An error is not changed after it was made, so an unwinding call cannot leave it half changed.
+impl UnwindSafe for Error {}
+impl RefUnwindSafe for Error {}
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error(Arc::new(Inner { kind, operation: None, message: message.into() }))
+        Error(Arc::new(Inner { kind, operation: None, message: message.into(), source: None, with_more: None }))
     }
 
-    pub(crate) fn of_operation(kind: ErrorKind, operation: &'static str, message: String) -> Error {
-        Error(Arc::new(Inner { kind, operation: Some(operation), message }))
+    /// The error of the operation of that name.
+    pub(crate) fn of_operation(operation: &'static str, fault: Fault) -> Error {
+        let mut inner = fault.0;
+        inner.operation = Some(operation);
+        Error(Arc::from(inner))
+    }
+
+    /// The same error, which also tells of `more` failures that were only counted.
+    pub(crate) fn and_more(self, more: usize) -> Error {
+        let (kind, operation) = (self.0.kind, self.0.operation);
+        let message = format!("{self} (and {more} more failed, whose errors were not kept)");
+        Error(Arc::new(Inner { kind, operation, message, source: None, with_more: Some(self) }))
     }
 
     /// What went wrong, to match on.
@@ -106,12 +146,15 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let message = &self.0.message;
-        let Some(operation) = self.0.operation else {
+        let Inner { kind, operation, ref message, ref source, ref with_more } = *self.0;
+        let (Some(operation), None) = (operation, with_more) else {
             return f.write_str(message);
         };
-        match self.0.kind {
-            ErrorKind::OperationPanicked => write!(f, "operation '{operation}' panicked: {message}"),
+        match kind {
+            // Not if it returned the error of another operation, which did.
+            ErrorKind::OperationPanicked if source.is_none() => {
+                write!(f, "operation '{operation}' panicked: {message}")
+            }
             _ => write!(f, "operation '{operation}' failed: {message}"),
         }
     }
@@ -123,22 +166,37 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0.with_more {
+            Some(error) => error.source(),
+            None => self.0.source.as_deref().map(|source| source as _),
+        }
+    }
+}
 
-/// Why an operation failed, before it is known which one it was.
-#[derive(Debug)]
-pub struct Fault {
-    pub kind: ErrorKind,
-    pub message: String,
+/// Why an operation failed, before it is known which one it was. A word, so that an outcome is one, and is returned in a register.
+pub struct Fault(Box<Inner>);
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fault({:?}: {})", self.0.kind, self.0.message)
+    }
 }
 
 impl Fault {
-    pub fn failed(message: String) -> Fault {
-        Fault { kind: ErrorKind::OperationFailed, message }
+    pub fn new(kind: ErrorKind, message: String, source: Option<Source>) -> Fault {
+        Fault(Box::new(Inner { kind, operation: None, message, source, with_more: None }))
+    }
+
+    /// The fault of an operation that returned an error. Calls the error's `Display`, which may unwind.
+    pub fn failed(source: Source) -> Fault {
+        let kind = source.downcast_ref().map_or(ErrorKind::OperationFailed, Error::kind);
+        Fault::new(kind, source.to_string(), Some(source))
     }
 
     /// The fault of an operation that unwound with `payload`.
-    pub fn panicked(payload: Box<dyn std::any::Any + Send>) -> Fault {
+    pub fn panicked(payload: Box<dyn Any + Send>) -> Fault {
         let message = if let Some(text) = payload.downcast_ref::<&str>() {
             (*text).to_owned()
         } else if let Some(text) = payload.downcast_ref::<String>() {
@@ -146,11 +204,15 @@ impl Fault {
         } else {
             "(the panic carried no message)".to_owned()
         };
-        // A payload whose destructor panics must not take the worker with it.
-        if let Err(again) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload))) {
-            std::mem::forget(again);
-        }
-        Fault { kind: ErrorKind::OperationPanicked, message }
+        drop_payload(payload);
+        Fault::new(ErrorKind::OperationPanicked, message, None)
+    }
+}
+
+/// Drops what a panic carried. A destructor that panics must not take the worker with it.
+fn drop_payload(payload: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(again);
     }
 }
 
@@ -164,10 +226,33 @@ pub struct Failure {
     pub sequence: u64,
     /// The stamp of the wait that took it, 0 before.
     taken: AtomicU64,
+    /// If it is only counted: where, and how many waits had taken everything before.
+    counted: Option<(Arc<Beyond>, u64)>,
+}
+
+/// The failures of an engine that are only counted, since many came before them that nobody has taken.
+#[derive(Debug, Default)]
+pub struct Beyond {
+    /// Those that nobody has taken.
+    count: AtomicUsize,
+    /// Waits that have taken all of them.
+    sweeps: AtomicU64,
+}
+
+impl Beyond {
+    /// Takes all of them, and returns how many there were.
+    pub fn sweep(&self) -> usize {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        // First, so that one that comes meanwhile is counted again rather than forgotten. Release: as in `Failure::take`.
+        self.sweeps.fetch_add(1, Ordering::AcqRel);
+        self.count.swap(0, Ordering::Relaxed)
+    }
 }
 
 /// When and where something was pushed: comparable among the pushes of one home.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Stamp(u64);
 
 impl Stamp {
@@ -195,24 +280,46 @@ impl Stamp {
 
 impl Failure {
     pub fn new(error: Error, sequence: u64) -> Failure {
-        Failure { error, sequence, taken: AtomicU64::new(0) }
+        Failure { error, sequence, taken: AtomicU64::new(0), counted: None }
+    }
+
+    /// As [`Failure::new`], for one that only its variables know and that is counted.
+    pub fn beyond(error: Error, sequence: u64, beyond: &Arc<Beyond>) -> Failure {
+        let sweeps = beyond.sweeps.load(Ordering::Acquire);
+        beyond.count.fetch_add(1, Ordering::Relaxed);
+        Failure { counted: Some((Arc::clone(beyond), sweeps)), ..Failure::new(error, sequence) }
+    }
+
+    /// Whether a wait has taken it with all others that are only counted.
+    fn is_swept(&self) -> bool {
+        self.counted.as_ref().is_some_and(|(beyond, sweeps)| beyond.sweeps.load(Ordering::Acquire) != *sweeps)
     }
 
     /// Whether nobody has taken the error yet.
     pub fn is_live(&self) -> bool {
-        self.taken.load(Ordering::Acquire) == 0
+        self.taken.load(Ordering::Acquire) == 0 && !self.is_swept()
     }
 
     /// Whether an operation that was pushed at `stamp` is to be skipped because of it.
     pub fn concerns(&self, stamp: Stamp) -> bool {
-        let taken = self.taken.load(Ordering::Acquire);
-        taken == 0 || stamp.is_before(Stamp(taken))
+        match self.taken.load(Ordering::Acquire) {
+            0 => !self.is_swept(),
+            taken => stamp.is_before(Stamp(taken)),
+        }
     }
 
     /// Takes the error, for a wait that was pushed at `stamp`; only the first call gets it.
     pub fn take(&self, stamp: Stamp) -> Option<Error> {
+        if self.is_swept() {
+            return None;
+        }
         // AcqRel: the one who takes it clears it before anything that it does later.
         let first = self.taken.compare_exchange(0, stamp.0, Ordering::AcqRel, Ordering::Relaxed);
+        if let (Ok(_), Some((beyond, _))) = (first, &self.counted) {
+            // A sweep at the same time may have taken it out of the count.
+            let less = |count: usize| count.checked_sub(1);
+            let _ = beyond.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        }
         mutate!("failure-taken-twice": true, first.is_ok()).then(|| self.error.clone())
     }
 }
