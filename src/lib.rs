@@ -23,12 +23,18 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
+//! A thread that waits runs ready operations meanwhile, whichever they are. If it holds a lock that one of them takes, it
+//! waits for itself: hold none in a wait. [`Builder::waiters_help`] turns that off.
+//!
 //! Start with [`Engine`]; [`Settings`] lists what can be chosen; [`Data`] carries values between operations. The protocol behind
 //! it all is explained in `src/variable/README.md`.
 
-#![deny(missing_docs)]
-#![cfg_attr(any(loom, shuttle), allow(missing_docs, dead_code, clippy::declare_interior_mutable_const))]
-#![cfg_attr(seriatim_simulation, allow(missing_docs))]
+#![deny(missing_docs, missing_debug_implementations)]
+#![cfg_attr(
+    any(loom, shuttle),
+    allow(missing_docs, missing_debug_implementations, dead_code, clippy::declare_interior_mutable_const)
+)]
+#![cfg_attr(seriatim_simulation, allow(missing_docs, missing_debug_implementations))]
 
 // Imports point one way: engine → worker → pool → operation, variable → sync; and engine → graph → sync.
 mod chunks;
@@ -40,10 +46,12 @@ mod fences;
 mod graph;
 mod line;
 mod lock;
+mod low;
 mod mutants;
 mod operation;
 mod pool;
 mod profile;
+mod spin;
 mod steps;
 mod stopwatch;
 mod sync;
@@ -53,8 +61,8 @@ mod worker;
 pub use data::{Data, Ref, RefMut};
 pub use device::{Context, Device};
 pub use engine::{
-    Batch, Builder, Capture, CaptureBuilder, Engine, Graph, IdlePolicy, Kind, MemberBuilder, OperationBuilder,
-    Operator, Parameter, Settings, Variable, WhenFull,
+    Builder, Capture, CaptureBuilder, Engine, Graph, IdlePolicy, KeyedBuilder, Kind, OperationBuilder, Operator,
+    Parameter, Settings, Variable, WhenFull,
 };
 pub use error::{Error, ErrorKind};
 pub use operation::closure::IntoOutcome;
@@ -62,19 +70,25 @@ pub use operation::completion::Completion;
 pub use operation::context::RunContext;
 pub use operation::name::Name;
 pub use operation::property::Property;
-pub use profile::{Event, Profile, Summary, Times};
+pub use profile::{Event, Profile, Summary, Times, Use};
 
-/// How many locks this process's engines have taken so far: for tests of what is said about that.
+/// What the tests and the measurements of this repository look at. No part of the interface: it changes without notice.
 #[doc(hidden)]
-pub fn locks_taken() -> usize {
-    lock::taken()
-}
+pub mod testing {
+    /// How many locks this process's engines have taken so far.
+    pub fn locks_taken() -> usize {
+        crate::lock::taken()
+    }
 
-/// How many list nodes the calling thread has visited so far in order to recycle, to reclaim and to hand on: for tests of what is said
-/// about that.
-#[doc(hidden)]
-pub fn steps_taken() -> u64 {
-    steps::taken()
+    /// How many list nodes the calling thread has visited so far in order to recycle, to reclaim and to hand on.
+    pub fn steps_taken() -> u64 {
+        crate::steps::taken()
+    }
+
+    /// Replays of the graph are spread over all lanes after so many operations, whatever the clock says.
+    pub fn spreads_after(capture: &mut crate::Capture, operations: u32) {
+        capture.spreads_after(operations);
+    }
 }
 
 /// The machine that `perf/simulation/` measures on.
@@ -94,5 +108,5 @@ pub mod internals {
     pub use crate::pool::{home, local, magazine, memory, rack, reclaim};
     pub use crate::sync::thread;
     pub use crate::variable::{access, chain, home as homecoming, loan, state, table};
-    pub use crate::worker::{group, inbox, queue, Host};
+    pub use crate::worker::{group, handoff, inbox, queue, Host};
 }

@@ -9,7 +9,7 @@ use super::replay::{Body, Detached, Inner, Node, Place, Replay, Used, CALLED, LA
 use super::settings::Kind;
 use super::variable::Variable;
 use crate::device::{self, Context};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Source};
 use crate::graph::edges::{predecessors, renumbered, schedule, Use};
 use crate::graph::lanes::{Lanes, MOST_SEGMENTS};
 use crate::graph::partition::partition;
@@ -241,7 +241,7 @@ fn lane_block(place: &Place) -> UnsafeCell<Block> {
 }
 
 /// An operation that ends with its call.
-pub fn sync(closure: impl FnMut(&RunContext<'_>) -> Result<(), String> + Send + 'static) -> Body {
+pub fn sync(closure: impl FnMut(&RunContext<'_>) -> Result<(), Source> + Send + 'static) -> Body {
     Body::Sync(UnsafeCell::new(Quiet::new(Box::new(closure))))
 }
 
@@ -251,6 +251,6 @@ pub fn detached(closure: impl FnMut(&RunContext<'_>, Completion) + Send + 'stati
         call: UnsafeCell::new(Quiet::new(Box::new(closure))),
         stage: AtomicU8::new(CALLED),
         outcome: UnsafeCell::new(Ok(())),
-        started: Cell::new((0, None)),
+        started: Cell::new((0, 0, None)),
     }))
 }

@@ -15,9 +15,11 @@ use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::variable::access::Mode;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A graph being captured, in [`Engine::capture`]. What is pushed through it is recorded, and not run.
+/// A graph being captured, in [`Engine::capture`] or from [`Engine::begin_capture`]. What is pushed through it is recorded, and not run.
+/// Dropped before [`finish`](Capture::finish), it makes no graph.
 ///
 /// ```
 /// let engine = seriatim::Engine::new()?;
@@ -30,8 +32,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// graph.replay()?;
 /// # Ok::<(), seriatim::Error>(())
 /// ```
-pub struct Capture<'a> {
-    engine: &'a Engine,
+pub struct Capture {
+    engine: Engine,
     id: u64,
     name: Name,
     variable: Variable,
@@ -47,6 +49,23 @@ impl Engine {
     ///
     /// Time and memory proportional to the operations and their variables; about 150 bytes an operation beside its closure.
     ///
+    /// A graph that is replayed once and dropped is how several operations are pushed as a whole: they take their turn together, as one
+    /// operation with the variables of all (MXNet's `set_bulk_size`). The version of each variable steps once for each operation that
+    /// changes it, and a failure skips the operations that depend on it, not the rest. It takes longer than single pushes, some ten
+    /// times for a graph of a hundred operations: a graph has to be replayed often to make up for its capture.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let [x, y] = [engine.new_variable(), engine.new_variable()];
+    /// let record = |c: &mut seriatim::Capture| {
+    ///     c.op("load").writes([x]).push(|_| ())?;
+    ///     c.op("sum").reads([x]).writes([y]).push(|_| ())
+    /// };
+    /// engine.capture(record)?.0.replay()?; // nothing that another thread pushes comes between the two
+    /// engine.wait_for_var(y)?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// That of `record`; no graph is made then. [`EngineFull`](crate::ErrorKind::EngineFull) for more than a billion operations.
     ///
@@ -61,31 +80,60 @@ impl Engine {
     /// assert_eq!(engine.version(x)?, 100);
     /// # Ok::<(), seriatim::Error>(())
     /// ```
-    pub fn capture<T>(&self, record: impl FnOnce(&mut Capture<'_>) -> Result<T, Error>) -> Result<(Graph, T), Error> {
+    pub fn capture<T>(&self, record: impl FnOnce(&mut Capture) -> Result<T, Error>) -> Result<(Graph, T), Error> {
+        let mut capture = self.begin_capture();
+        let value = record(&mut capture)?;
+        Ok((capture.finish()?, value))
+    }
+
+    /// Begins the capture of a graph that [`Capture::finish`] makes, where [`capture`](Engine::capture) with its closure does not fit: if
+    /// the capture is kept in a structure, say. It keeps the engine alive.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let x = engine.new_variable();
+    /// let mut capture = engine.begin_capture();
+    /// capture.op("step").writes([x]).push(|_| ())?;
+    /// let graph = capture.finish()?;
+    /// graph.replay()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn begin_capture(&self) -> Capture {
         static GRAPHS: AtomicU64 = AtomicU64::new(1);
-        let mut capture = Capture {
-            engine: self,
+        Capture {
+            engine: self.clone(),
             id: GRAPHS.fetch_add(1, Relaxed),
             name: Name::from("graph"),
             variable: self.new_variable(),
             recording: Recording::default(),
             made: false,
             spreads_after: None,
-        };
-        let value = record(&mut capture)?;
-        let whole = Whole {
-            id: capture.id,
-            name: capture.name,
-            variable: capture.variable,
-            spreads_after: capture.spreads_after,
-        };
-        let graph = std::mem::take(&mut capture.recording).assemble(self.core(), whole)?;
-        capture.made = true;
-        Ok((graph, value))
+        }
     }
 }
 
-impl<'a> Capture<'a> {
+impl Capture {
+    /// Makes the graph of what was recorded.
+    ///
+    /// Time and memory proportional to the operations and their variables.
+    ///
+    /// # Errors
+    /// [`EngineFull`](crate::ErrorKind::EngineFull) for more than a billion operations.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let graph = engine.begin_capture().finish()?;
+    /// assert!(graph.is_empty());
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn finish(mut self) -> Result<Graph, Error> {
+        let (id, name, variable, spreads_after) = (self.id, self.name, self.variable, self.spreads_after);
+        let whole = Whole { id, name, variable, spreads_after };
+        let graph = std::mem::take(&mut self.recording).assemble(self.engine.core(), whole)?;
+        self.made = true;
+        Ok(graph)
+    }
+
     /// Starts an operation of the graph. As [`Engine::op`].
     ///
     /// ```
@@ -94,7 +142,7 @@ impl<'a> Capture<'a> {
     /// let (graph, ()) = engine.capture(|c| c.op("one").writes([x]).push(|_| ()))?;
     /// # Ok::<(), seriatim::Error>(())
     /// ```
-    pub fn op(&mut self, name: impl Into<Name>) -> CaptureBuilder<'_, 'a> {
+    pub fn op(&mut self, name: impl Into<Name>) -> CaptureBuilder<'_> {
         CaptureBuilder {
             name: name.into(),
             claims: Claims::new(),
@@ -147,13 +195,12 @@ impl<'a> Capture<'a> {
     }
 
     /// Replays are spread over all lanes after so many operations, whatever the clock says: for tests.
-    #[doc(hidden)]
-    pub fn spreads_after(&mut self, operations: u32) {
+    pub(crate) fn spreads_after(&mut self, operations: u32) {
         self.spreads_after = Some(operations);
     }
 }
 
-impl Drop for Capture<'_> {
+impl Drop for Capture {
     fn drop(&mut self) {
         if !self.made {
             // Nobody has seen it but parameters, which are refused from now on. A stopped engine keeps it until its end.
@@ -171,8 +218,8 @@ impl Drop for Capture<'_> {
 /// # Ok::<(), seriatim::Error>(())
 /// ```
 #[must_use = "an operation is not recorded until push() is called"]
-pub struct CaptureBuilder<'c, 'a> {
-    capture: &'c mut Capture<'a>,
+pub struct CaptureBuilder<'c> {
+    capture: &'c mut Capture,
     name: Name,
     claims: Claims,
     context: Context,
@@ -180,7 +227,7 @@ pub struct CaptureBuilder<'c, 'a> {
     priority: i32,
 }
 
-impl CaptureBuilder<'_, '_> {
+impl CaptureBuilder<'_> {
     /// Adds variables that the operation reads.
     ///
     /// ```
@@ -323,5 +370,17 @@ impl CaptureBuilder<'_, '_> {
         let (name, context, property, priority) = (self.name, self.context, self.property, self.priority);
         let Capture { engine, recording, .. } = self.capture;
         recording.record(engine.core(), Captured { body, name, context, property, priority }, claims)
+    }
+}
+
+impl fmt::Debug for Capture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Capture('{}')", self.name.as_str())
+    }
+}
+
+impl fmt::Debug for CaptureBuilder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CaptureBuilder('{}')", self.name.as_str())
     }
 }

@@ -4,6 +4,7 @@ use super::costs::Costs;
 use super::dispatch::Dispatch;
 use super::failures::Failures;
 use super::naive::Naive;
+use super::on_error::OnError;
 use super::per_device::PerDevice;
 use super::pooled::Pooled;
 use super::settings::{Kind, Settings};
@@ -11,7 +12,6 @@ use super::waiters::Waiters;
 use crate::error::Error;
 use crate::fences;
 use crate::lock::Lock;
-use crate::operation::members::Shelf;
 use crate::operation::property::Property;
 use crate::pool::local::Local;
 use crate::pool::memory::Memory;
@@ -31,12 +31,10 @@ pub const PROFILING: u32 = 1 << 2;
 pub const FORKING: u32 = 1 << 4;
 /// The child of a `fork` got the engine in the middle of something: it stays stopped.
 pub const ABANDONED: u32 = 1 << 5;
+/// A `fork` waits for what is in flight: operations of other engines still push here, as they may hold up what it waits for.
+pub const YIELDING: u32 = 1 << 6;
 /// Some operation has failed: from now on marks are looked at.
 pub const FAILED: u32 = 1 << 3;
-
-/// Operations that push operations that push … run inside each other down to this depth, to spare the stack. Deeper ones are
-/// queued: by the naive engine until the outermost has returned, by the others for a worker.
-pub const NESTED: u32 = 32;
 
 /// When an operation runs inside its push, on loans, if all its variables are idle.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,6 +55,8 @@ pub struct Core {
     /// Operations in flight, kept only if there is a bound.
     pub in_flight: CachePadded<AtomicUsize>,
     pub failures: Failures,
+    /// Who is told of those that are left at the end.
+    pub on_error: OnError,
     /// Those who wait until nothing is in flight.
     pub quiescence: Waiters,
     /// Those who wait for room under the bound.
@@ -68,20 +68,18 @@ pub struct Core {
     pub lends: Lends,
     /// What closures cost.
     pub costs: Arc<Costs>,
-    /// Memory for the closures of batches.
-    pub shelf: Arc<Shelf>,
 }
 
 impl Core {
-    pub fn new(settings: Settings) -> Core {
+    pub fn new(settings: Settings, on_error: OnError) -> Result<Core, Error> {
         fences::prepare();
         let dispatch: Box<dyn Dispatch> = match settings.kind {
-            Kind::Naive => Box::new(Naive),
+            Kind::Naive => Box::new(Naive::new()),
             Kind::Pooled => Box::new(Pooled::new(&settings)),
             Kind::PerDevice => Box::new(PerDevice::new(&settings)),
         };
-        Core {
-            memory: Arc::new(Memory::new()),
+        Ok(Core {
+            memory: Arc::new(Memory::new()?),
             lends: match settings.kind {
                 // A bound counts operations in flight, and what runs on loans never is.
                 _ if settings.bound > 0 || !settings.lend => Lends::Never,
@@ -90,17 +88,17 @@ impl Core {
                 _ => Lends::WhenShort,
             },
             costs: Arc::new(Costs::new(settings.inline_below)),
-            shelf: Arc::new(Shelf::new()),
             settings,
             dispatch,
             state: CachePadded::new(AtomicU32::new(0)),
             in_flight: CachePadded::new(AtomicUsize::new(0)),
             failures: Failures::new(),
+            on_error,
             quiescence: Waiters::new(),
             room: Waiters::new(),
             profiler: Profiler::new(),
             life: Lock::new(()),
-        }
+        })
     }
 
     /// The calling thread's state for this engine.
@@ -141,7 +139,7 @@ impl Core {
         self.quiescence.notify(|| self.is_quiescent());
     }
 
-    /// For a thread that has yielded its core, or may have been parked, and that a worker may have woken: leaves that one's core.
+    /// For a thread that has yielded its core, or may have been parked, and that a worker may have woken beside itself: parts the two.
     #[cold]
     pub fn make_way(&self) {
         if let Some(group) = self.dispatch.group(Property::Normal) {

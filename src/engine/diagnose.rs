@@ -11,6 +11,7 @@ use crate::variable::access::{Access, Mode, Node};
 use crate::variable::state::State;
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::time::{Duration, Instant};
 
 /// One operation in flight, as it was seen.
 struct Seen {
@@ -82,36 +83,104 @@ pub fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// A sentence on what is pending: what runs, and what waits behind it; on one variable, or on all.
-pub fn pending_report(core: &Core, variable: Option<Variable>) -> String {
+/// How many blocks a report looks at in any case, and how long it then goes on: it is the last thing that a wait does whose time is
+/// up.
+const LEAST_BLOCKS: usize = 256;
+const PATIENCE: Duration = Duration::from_micros(20);
+/// Blocks between two readings of the clock.
+const GLANCE: usize = 64;
+
+/// Operations of one kind: how many, and the first in push order.
+#[derive(Default)]
+struct Few {
+    count: usize,
+    first: Vec<(u64, &'static str)>,
+}
+
+impl Few {
     const NAMED: usize = 5;
-    let seen = look(core);
-    let concerns = |seen: &Seen| variable.is_none_or(|v| seen.uses.iter().any(|(index, ..)| *index == v.index));
-    let list = |running: bool, only: bool| {
-        let mut found: Vec<&Seen> =
-            seen.values().filter(|seen| seen.running == running && (!only || concerns(seen))).collect();
-        found.sort_by_key(|seen| seen.sequence);
-        let mut text: Vec<String> = found.iter().take(NAMED).map(|seen| title(seen)).collect();
-        if found.len() > NAMED {
-            text.push(format!("and {} more", found.len() - NAMED));
+
+    fn add(&mut self, sequence: u64, name: &'static str) {
+        self.count += 1;
+        let place = self.first.partition_point(|(other, _)| *other < sequence);
+        if place < Few::NAMED {
+            self.first.truncate(Few::NAMED - 1);
+            self.first.insert(place, (sequence, name));
+        }
+    }
+
+    fn list(&self) -> String {
+        let title = |(sequence, name): &(u64, &str)| format!("'{}' #{sequence}", shown(name));
+        let mut text: Vec<String> = self.first.iter().map(title).collect();
+        if self.count > self.first.len() {
+            text.push(format!("and {} more", self.count - self.first.len()));
         }
         text.join(", ")
-    };
-    let mut text = String::new();
-    let pending = list(false, true);
-    let _ = match (list(true, true), pending.as_str()) {
-        (running, "") if running.is_empty() => write!(text, "nothing is pending any more"),
-        (running, "") => write!(text, "running {running}"),
-        (running, pending) if running.is_empty() => {
-            let others = list(true, false);
+    }
+}
+
+/// A sentence on what is pending: what runs, and what waits behind it; on one variable, or on all. Looks at what runs inside pushes,
+/// then at blocks for a moment, and says so if there are more of them.
+pub fn pending_report(core: &Core, variable: Option<Variable>) -> String {
+    let local = core.local();
+    let _pin = local.pin();
+    fence(SeqCst);
+    let (mut running, mut others, mut pending) = (Few::default(), Few::default(), Few::default());
+    let concerns = |index: u32| variable.is_none_or(|variable| variable.index == index);
+    let start = Instant::now();
+    for seen in core.memory.homes.iter().filter_map(|home| home.running.look()) {
+        let own = variable.is_none() || seen.uses.iter().any(|(index, _)| concerns(*index));
+        if own { &mut running } else { &mut others }.add(seen.sequence, seen.name);
+    }
+    let (mut looked, mut all) = (0, true);
+    for block in core.memory.blocks() {
+        if looked >= LEAST_BLOCKS && looked % GLANCE == 0 && start.elapsed() >= PATIENCE {
+            all = false;
+            break;
+        }
+        looked += 1;
+        // SAFETY: as in `look`.
+        unsafe {
+            let lifecycle = (*block).lifecycle.load(Acquire);
+            if lifecycle != PENDING && lifecycle != RUNNING || (*block).notes & NOTE_WAIT != 0 {
+                continue;
+            }
+            let node: *mut Node = block.cast();
+            let own =
+                variable.is_none() || (0..(*node).count).any(|index| concerns((*Node::access(node, index)).variable));
+            match (lifecycle == RUNNING, own) {
+                (true, true) => &mut running,
+                (true, false) => &mut others,
+                (false, true) => &mut pending,
+                (false, false) => continue,
+            }
+            .add((*block).sequence, Block::name(block));
+        }
+    }
+    let mut text = match (running.list(), pending.list(), others.list()) {
+        (running, pending, _) if running.is_empty() && pending.is_empty() && all => {
+            "nothing is pending any more".to_owned()
+        }
+        (running, pending, others) if running.is_empty() && pending.is_empty() => {
             if others.is_empty() {
-                write!(text, "pending {pending}")
+                "what holds it up was not found".to_owned()
             } else {
-                write!(text, "pending {pending}, while {others} runs")
+                format!("{others} runs")
             }
         }
-        (running, pending) => write!(text, "running {running}; behind it {pending}"),
+        (running, pending, _) if pending.is_empty() => format!("running {running}"),
+        (running, pending, others) if running.is_empty() => {
+            if others.is_empty() {
+                format!("pending {pending}")
+            } else {
+                format!("pending {pending}, while {others} runs")
+            }
+        }
+        (running, pending, _) => format!("running {running}; behind it {pending}"),
     };
+    if !all {
+        let _ = write!(text, " (seen in the {looked} blocks that were made first: dump_dot() looks at all)");
+    }
     text
 }
 

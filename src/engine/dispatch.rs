@@ -52,6 +52,22 @@ pub trait Dispatch: Send + Sync {
         }
     }
 
+    /// Runs what the calling thread has made ready and queued, or hands it over. Called with `draining` set, which it clears.
+    fn drain(&self, _: &Arc<Core>, _: &Local) {}
+
+    /// For a thread that has just pushed an operation which has to wait: if the threads that run such operations ask for others to
+    /// take over, it runs a share.
+    fn pay(&self, _: &Arc<Core>, _: &Local) {}
+
+    /// Runs what the calling thread owes, before it waits for the engine.
+    fn before_waiting(&self, _: &Arc<Core>) {}
+
+    /// For the child of a `fork`, where nothing is in flight.
+    #[cfg(all(unix, not(any(loom, shuttle))))]
+    fn forget_other_threads(&self) {
+        self.groups().into_iter().for_each(Group::forget_guests);
+    }
+
     /// Runs ready operations on the calling thread while `go_on` says so; returns whether it ran any.
     fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool;
 

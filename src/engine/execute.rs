@@ -1,9 +1,11 @@
 //! Running and ending operations.
 
 use super::core::{Core, FAILED, SHUTDOWN};
+use super::costs::Key;
+use super::declared::{Copied, Enlisted};
 use super::dispatch::Moment;
 use super::found::Found;
-use super::inside::{enter, leave};
+use super::inside::{enter, leave, pay};
 use super::settings::Kind;
 use crate::error::{Error, Failure, Fault, Stamp};
 use crate::mutants::{mutant, mutate};
@@ -11,9 +13,10 @@ use crate::operation::block::*;
 use crate::operation::closure::Run;
 use crate::operation::completion::{Completion, Finish};
 use crate::operation::context::RunContext;
+use crate::operation::current::within;
 use crate::operation::property::Property;
 use crate::pool::local::Local;
-use crate::profile::recorder::Event;
+use crate::profile::recorder::{Event, Use};
 use crate::sync::Ordering::*;
 use crate::variable::access::{Mode, Node, Sink, CANCELLED};
 use crate::variable::chain;
@@ -32,6 +35,7 @@ impl Core {
             let body = &*(*block).body;
             if let Run::Part(call) = body.run {
                 call(Block::closure(block), worker);
+                pay();
                 return;
             }
             Block::enter(block, RUNNING);
@@ -42,7 +46,9 @@ impl Core {
             let cancelled = (*block).node.wait.load(Relaxed) & CANCELLED != 0;
             // A cancelled operation has no claim on its variables, and may not look at their marks.
             let inherited = if !cancelled && state & FAILED != 0 { self.inherited(block) } else { None };
-            let started = self.profiler.time_if(notes & NOTE_PROFILED != 0);
+            if notes & NOTE_PROFILED != 0 {
+                self.start_profile(block);
+            }
             let always = notes & (NOTE_WAIT | NOTE_DELETE | NOTE_GRAPH) != 0;
             let skip = cancelled || !always && is_skipped(property, inherited.is_some(), state);
             Block::touch(block, false);
@@ -52,7 +58,8 @@ impl Core {
                 enter(local);
                 (body.discard)(storage);
                 leave(local);
-                self.end(local, block, Ok(()), inherited, cancelled, started, worker);
+                self.end(local, block, Ok(()), inherited, cancelled, worker);
+                pay();
                 return;
             }
             let run = RunContext {
@@ -68,17 +75,29 @@ impl Core {
             match body.run {
                 Run::Sync(call) => {
                     // Waits, deletions and graphs are none of the user's usual work.
-                    let outcome =
-                        if always { call(storage, &run) } else { self.costs.measure(body, || call(storage, &run)) };
+                    let key = || Key::of(body, storage);
+                    let outcome = within(&Enlisted::new(self.memory.id, block), || {
+                        if always {
+                            call(storage, &run)
+                        } else {
+                            self.costs.measure(key, || call(storage, &run))
+                        }
+                    });
                     leave(local);
-                    self.end(local, block, outcome, inherited, false, started, worker);
+                    self.end(local, block, outcome, inherited, false, worker);
                 }
                 Run::Async(call) => {
-                    Block::keep_start(block, started, worker);
+                    Block::keep_worker(block, worker);
                     let (name, sequence) = (Block::name(block), (*block).sequence);
                     let engine: Arc<dyn Finish> = Arc::<Core>::clone(self);
                     mutate!("called-closures-not-counted": (), local.count_called());
-                    let outcome = call(storage, &run, Completion::new(engine, block));
+                    let completion = Completion::new(engine, block);
+                    let outcome = if notes & NOTE_GRAPH != 0 {
+                        // Each of its operations has declared its own.
+                        call(storage, &run, completion)
+                    } else {
+                        within(&Copied::of(self.memory.id, block), || call(storage, &run, completion))
+                    };
                     leave(local);
                     mutate!("called-closures-not-counted": (), local.count_returned());
                     // Whoever stops the engine waits for the return as well.
@@ -92,6 +111,7 @@ impl Core {
                 // Above.
                 Run::Part(_) => {}
             }
+            pay();
         }
     }
 
@@ -120,12 +140,10 @@ impl Core {
     /// Keeps a failure for whoever waits for everything.
     #[cold]
     pub fn record(&self, fault: Fault, name: &'static str, sequence: u64) -> Arc<Failure> {
-        let error = Error::of_operation(fault.kind, name, fault.message);
-        let failure = Arc::new(Failure::new(error, sequence));
+        let error = Error::of_operation(name, fault);
         // Before the operation is complete, so that whoever runs because of it sees the flag.
         mutate!("failures-never-looked-for": 0, self.state.fetch_or(FAILED, Release));
-        self.failures.record(Arc::clone(&failure));
-        failure
+        self.failures.record(error, sequence)
     }
 
     /// Ends an operation: marks, versions, its accesses, its counts; then what became ready is handed out.
@@ -138,7 +156,6 @@ impl Core {
         outcome: Result<(), Fault>,
         inherited: Option<Arc<Failure>>,
         cancelled: bool,
-        started: u64,
         worker: Option<usize>,
     ) {
         // SAFETY: the operation is ours until its accesses are complete.
@@ -168,7 +185,7 @@ impl Core {
                 }
             }
             if notes & NOTE_PROFILED != 0 {
-                self.profiler.record(Event::of(block, started, worker));
+                self.profile(block, worker);
             }
             Block::enter(block, FREE);
             let mut found = Found::new(local);
@@ -190,6 +207,34 @@ impl Core {
             if !found.first.is_null() {
                 self.hand_out(local, found.first, near);
             }
+        }
+    }
+
+    /// Notes that a profiled operation starts now, on this thread.
+    #[cold]
+    unsafe fn start_profile(&self, block: *mut Block) {
+        let (start, thread) = self.profiler.starting();
+        // SAFETY: the operation is ours, and was made with room for its times.
+        unsafe {
+            let times = Block::times(block);
+            ((*times).start, (*times).started_on) = (start, thread);
+        }
+    }
+
+    /// Records a profiled operation that ends now, on this thread.
+    #[cold]
+    unsafe fn profile(&self, block: *mut Block, worker: Option<usize>) {
+        // SAFETY: the operation is ours, and its accesses are alive.
+        unsafe {
+            let asynchronous = matches!((*(*block).body).run, Run::Async(_));
+            let uses = (0..(*block).node.count).map(|index| {
+                let access = Node::access(block.cast(), index);
+                let variable = (*access).variable;
+                // Relaxed: the operation came after the variable's birth.
+                let generation = self.slot(variable).chain.tag.generation.load(Relaxed);
+                Use::new(variable, generation, (*access).mode() != Mode::Read)
+            });
+            self.profiler.record(Event::of(block, asynchronous, worker), uses);
         }
     }
 
@@ -237,8 +282,8 @@ impl Finish for Core {
         // SAFETY: the operation runs, and this is its end.
         unsafe {
             let inherited = if self.state.load(Relaxed) & FAILED != 0 { self.inherited(block) } else { None };
-            let (started, worker) = Block::kept_start(block);
-            self.end(local, block, outcome, inherited, false, started, worker);
+            let worker = Block::kept_worker(block);
+            self.end(local, block, outcome, inherited, false, worker);
         }
         self.settle(local);
     }

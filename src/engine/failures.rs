@@ -1,6 +1,6 @@
 //! The failures that nobody has taken yet, for `wait_for_all`: a lock-free list.
 
-use crate::error::{Error, Failure, Stamp};
+use crate::error::{Beyond, Error, ErrorKind, Failure, Stamp};
 use crate::lock::Lock;
 use crate::mutants::mutate;
 use crate::steps;
@@ -8,9 +8,9 @@ use crate::sync::{AtomicPtr, AtomicUsize, Ordering::*};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// When there are this many records, and whenever their number has doubled since, those that were taken through a variable are looked for
-/// and dropped: a few by each failure that comes then.
-const PRUNE: usize = 256;
+/// The most failures that are kept until a wait takes them. Of those that come when there are so many, only their variables know; here they
+/// are counted. The docs of `Engine::wait_for_all` give this number.
+const MOST: usize = 1000;
 
 /// The most records that one failure looks at.
 const SLICE: usize = 8;
@@ -25,12 +25,12 @@ struct Record {
 /// A list of failures.
 pub struct Failures {
     head: AtomicPtr<Record>,
+    /// The records that there are, in both lists: at most [`MOST`].
     count: AtomicUsize,
     noted: AtomicUsize,
-    /// The number of records at which to prune.
-    limit: AtomicUsize,
-    /// Records that are yet to be looked at. Locked by whoever waits for everything, and by failures while there are hundreds of records.
+    /// Records that are yet to be looked at. Locked by whoever waits for everything, and by failures while there are as many as are kept.
     pub(super) aside: Lock<Aside>,
+    beyond: Arc<Beyond>,
 }
 
 /// Records that were taken out of view: the first of a list.
@@ -45,43 +45,45 @@ impl Failures {
             head: AtomicPtr::new(null_mut()),
             count: AtomicUsize::new(0),
             noted: AtomicUsize::new(0),
-            limit: AtomicUsize::new(PRUNE),
             aside: Lock::new(Aside(null_mut())),
+            beyond: Arc::default(),
         }
     }
 
-    /// Keeps a failure. Any number of threads may do so at once. Looks at no more than a few others, and waits for nobody.
-    pub fn record(&self, failure: Arc<Failure>) {
-        if self.count.fetch_add(1, Relaxed) >= self.limit.load(Relaxed) {
+    /// Makes a failure, and keeps it if there is room. Any number of threads may do so at once. Looks at no more than a few others, and waits
+    /// for nobody.
+    pub fn record(&self, error: Error, sequence: u64) -> Arc<Failure> {
+        if self.count.load(Relaxed) >= MOST {
             self.prune();
         }
         let number = self.noted.fetch_add(1, Relaxed);
-        self.push(Box::new(Record { failure, number, next: null_mut() }));
+        let one_more = |count| (count < MOST).then_some(count + 1);
+        if self.count.fetch_update(Relaxed, Relaxed, one_more).is_err() {
+            return Arc::new(Failure::beyond(error, sequence, &self.beyond));
+        }
+        let failure = Arc::new(Failure::new(error, sequence));
+        self.push(Box::new(Record { failure: Arc::clone(&failure), number, next: null_mut() }));
+        failure
     }
 
-    /// Looks at some records, and drops those that were taken, unless somebody else is doing so.
+    /// Looks at some records, and drops those that were taken through a variable, unless somebody else is doing so.
     #[cold]
     fn prune(&self) {
+        // Dropped after the lock: an error's destructor is the user's.
+        let mut gone = Aside(null_mut());
         let Some(mut aside) = self.aside.try_lock() else { return };
         if aside.is_empty() {
             *aside = self.take_all();
-            // Until all of these were looked at, every failure looks at a few: that is done before as many have come again.
-            self.limit.store(0, Relaxed);
         }
-        let mut dropped = 0;
         for _ in 0..mutate!("failures-pruned-without-a-limit": usize::MAX, SLICE) {
             let Some(record) = aside.pop() else { break };
             steps::count(1);
             if record.failure.is_live() {
                 self.push(record);
             } else {
-                dropped += 1;
+                self.count.fetch_sub(1, Relaxed);
+                gone.put(record);
             }
-        }
-        // The count is a guess where it races with other failures, and with a wait that takes everything.
-        self.count.store(self.count.load(Relaxed).saturating_sub(dropped), Relaxed);
-        if aside.is_empty() {
-            self.limit.store(PRUNE.max(2 * self.count.load(Relaxed)), Relaxed);
         }
     }
 
@@ -107,18 +109,34 @@ impl Failures {
 
     /// Takes all failures; returns the error of the operation that was pushed first.
     pub fn take_first(&self) -> Option<Error> {
+        let (errors, more) = self.take_all_live();
+        let first = errors.into_iter().next();
+        if more == 0 {
+            return first;
+        }
+        Some(first.map_or_else(|| only_counted(more), |first| first.and_more(more)))
+    }
+
+    /// Takes all failures that nobody has taken. Those that are kept, in the order in which their operations were pushed; and how many more there
+    /// were.
+    pub fn take_all_live(&self) -> (Vec<Error>, usize) {
         // Relaxed: what the caller has waited for had noted its failures before it counted as completed.
         if self.noted.load(Relaxed) == 0 {
-            return None;
+            return (Vec::new(), 0);
         }
-        let mut aside = self.aside.lock();
-        let mut failures: Vec<Box<Record>> = aside.drain().chain(self.take_all().drain()).collect();
-        self.count.store(0, Relaxed);
-        self.limit.store(PRUNE, Relaxed);
+        let mut failures: Vec<Box<Record>> = self.aside.lock().drain().chain(self.take_all().drain()).collect();
+        self.count.fetch_sub(failures.len(), Relaxed);
         failures.sort_by_key(|record| (record.failure.sequence, record.number));
-        // All are taken, the first is returned.
-        failures.iter().filter_map(|record| record.failure.take(Stamp::LAST)).reduce(|first, _| first)
+        let errors = failures.iter().filter_map(|record| record.failure.take(Stamp::LAST)).collect();
+        (errors, self.beyond.sweep())
     }
+}
+
+/// The error of a wait that finds none, but so many that were only counted.
+fn only_counted(count: usize) -> Error {
+    let text =
+        format!("{count} operations failed whose errors were not kept: wait for their variables, or wait more often");
+    Error::new(ErrorKind::OperationFailed, text)
 }
 
 impl Drop for Failures {
@@ -130,6 +148,11 @@ impl Drop for Failures {
 impl Aside {
     fn is_empty(&self) -> bool {
         self.0.is_null()
+    }
+
+    fn put(&mut self, mut record: Box<Record>) {
+        record.next = self.0;
+        self.0 = Box::into_raw(record);
     }
 
     fn pop(&mut self) -> Option<Box<Record>> {
@@ -156,18 +179,16 @@ impl Drop for Aside {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
+    use crate::error::Fault;
+
+    fn fail(failures: &Failures, n: u64) -> Arc<Failure> {
+        failures.record(Error::of_operation("op", Fault::failed(n.to_string().into())), n)
+    }
 
     #[test]
     fn the_first_live_failure_wins_and_all_are_cleared() {
         let failures = Failures::new();
-        let made: Vec<_> = [3, 1, 2]
-            .map(|n| {
-                let error = Error::of_operation(ErrorKind::OperationFailed, "op", n.to_string());
-                Arc::new(Failure::new(error, n))
-            })
-            .into();
-        made.iter().for_each(|failure| failures.record(Arc::clone(failure)));
+        let made = [3, 1, 2].map(|n| fail(&failures, n));
         made[1].take(Stamp::LAST);
         assert!(failures.take_first().unwrap().to_string().contains(": 2"));
         assert!(made.iter().all(|failure| !failure.is_live()));
@@ -177,12 +198,30 @@ mod tests {
     #[test]
     fn what_was_taken_elsewhere_does_not_pile_up() {
         let failures = Failures::new();
-        for n in 0..10 * PRUNE as u64 {
-            let error = Error::of_operation(ErrorKind::OperationFailed, "op", String::new());
-            let failure = Arc::new(Failure::new(error, n));
-            failure.take(Stamp::LAST);
-            failures.record(failure);
+        for n in 0..10 * MOST as u64 {
+            fail(&failures, n).take(Stamp::LAST);
         }
-        assert!(failures.take_all().drain().count() <= PRUNE + SLICE);
+        assert!(failures.take_all().drain().count() <= MOST);
+        assert_eq!(failures.beyond.sweep(), 0, "there was always room");
+    }
+
+    #[test]
+    fn beyond_the_most_they_are_counted_and_cleared_with_the_others() {
+        let failures = Failures::new();
+        for _ in 0..3 {
+            let made: Vec<Arc<Failure>> = (0..MOST as u64 + 500).map(|n| fail(&failures, n)).collect();
+            assert!(made.iter().all(|failure| failure.is_live()));
+            // Through their variables: one that is kept, and two that are counted.
+            assert!([0, MOST, MOST + 1].iter().all(|n| made[*n].take(Stamp::LAST).is_some()));
+            let first = failures.take_first().unwrap().to_string();
+            assert!(first.contains(": 1 (and 498 more failed"), "{first}");
+            assert!(made.iter().all(|failure| !failure.is_live() && failure.take(Stamp::LAST).is_none()));
+            assert!(failures.take_first().is_none());
+            assert_eq!(failures.count.load(Relaxed), 0);
+        }
+        // All that are kept were taken, and one that is not.
+        let made: Vec<Arc<Failure>> = (0..MOST as u64 + 2).map(|n| fail(&failures, n)).collect();
+        made[..=MOST].iter().for_each(|failure| drop(failure.take(Stamp::LAST)));
+        assert!(failures.take_first().unwrap().to_string().starts_with("1 operations failed"));
     }
 }

@@ -1,18 +1,21 @@
 //! `fork`: threads do not survive it, so the engines are stopped before it and started again in the parent and in the child.
 //!
-//! Pushes of other threads wait meanwhile. An engine that cannot be stopped, because the forking thread is inside one of its
-//! operations or owes it a completion, goes on in the parent, and in the child it refuses pushes.
+//! Pushes of other threads wait meanwhile, for no longer than the engine's `fork_patience`. An engine that cannot be stopped by then, because
+//! its operations take longer, or the forking thread is inside one of them or owes it a completion, goes on in the parent, and in the child it
+//! refuses pushes. All engines are asked at once, then waited for; until they have been, operations of one may still push to another.
 //!
 //! Other threads may be in the middle of anything else that does not push: drawing the graph, waiting, making variables, and what
 //! they leave behind must not hold up the child. A lock would be held for ever: every lock that they could hold is taken before the fork
 //! and released after it. A pin would be held for ever, and no look at a flag before the pin or after it rules out that a thread
 //! loses its core between the two just when the process forks: the child gets a reclaimer that does not know the old pins.
 
-use super::core::{Core, ABANDONED, FORKING, STOPPED};
-use super::life::{start_holding, stop_holding};
+use super::core::{Core, ABANDONED, FORKING, STOPPED, YIELDING};
+use super::life::{self, end_threads, start_holding};
 use super::waiters::Waiters;
-use crate::lock::{self, Lock};
+use crate::fences::heavy;
+use crate::lock;
 use crate::operation::name::{Names, NAMES};
+use crate::profile;
 use crate::sync::{thread, Ordering::*};
 use crate::worker::group::Group;
 use std::any::Any;
@@ -24,8 +27,8 @@ use std::time::{Duration, Instant};
 /// Every living engine.
 static ENGINES: Mutex<Vec<Weak<Core>>> = Mutex::new(Vec::new());
 
-/// How long a fork waits for what is in flight.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Between two looks whether another thread is done with a stop or a start.
+const NAP: Duration = Duration::from_micros(100);
 
 /// What a thread holds while it forks.
 struct Fork {
@@ -41,11 +44,13 @@ struct Held {
     /// Against stops and starts by other threads; not if the engine goes on.
     life: Option<MutexGuard<'static, ()>>,
     fate: Fate,
+    /// When it is not waited for any more.
+    deadline: Option<Instant>,
     core: Arc<Core>,
 }
 
 /// What becomes of an engine after the fork.
-#[derive(PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 enum Fate {
     /// It was stopped for the fork.
     Restarts,
@@ -74,12 +79,36 @@ pub fn register(core: &Arc<Core>) {
 
 extern "C" fn before() {
     let list = lock::of_static(&ENGINES);
-    let living: Vec<Arc<Core>> = list.iter().filter_map(Weak::upgrade).collect();
-    let mut engines: Vec<Held> = living.into_iter().map(Held::stop).collect();
+    let mut engines: Vec<Held> = list.iter().filter_map(Weak::upgrade).map(Held::new).collect();
+    // All at once: so the fork takes as long as the slowest of them, or its patience, and not as long as all together.
+    engines.iter_mut().for_each(Held::ask);
+    engines.iter_mut().filter(|held| held.life.is_none()).for_each(Held::insist);
+    let_pushes_through(&engines);
+    loop {
+        engines.iter_mut().for_each(Held::wait);
+        // Operations of one engine may have pushed to another one that had nothing to do before.
+        if engines.iter().filter(|held| held.life.is_some()).all(|held| held.core.is_quiescent()) {
+            break;
+        }
+    }
+    // Nothing more comes from operations of engines that go on.
+    engines.iter().filter(|held| held.life.is_some()).for_each(|held| {
+        held.core.state.fetch_and(!YIELDING, SeqCst);
+    });
+    let_pushes_through(&engines);
+    engines.iter_mut().for_each(Held::wait);
+    engines.iter().filter(|held| held.fate == Fate::Restarts).for_each(|held| end_threads(&held.core));
     // Only now: operations of one engine may wait for another that is stopped already, and need these locks for that.
     engines.iter_mut().for_each(Held::lock);
     let names = lock::of_static(&NAMES);
     FORK.set(Some(Fork { engines, names, list }));
+}
+
+/// Returns when every push that may have missed the change of its engine's state has finished enlisting.
+fn let_pushes_through(engines: &[Held]) {
+    // Against the one in `Local::alone`, for those who borrow without a pin.
+    heavy();
+    engines.iter().filter(|held| held.life.is_some()).for_each(|held| life::let_pushes_through(&held.core));
 }
 
 extern "C" fn after_in_parent() {
@@ -89,10 +118,12 @@ extern "C" fn after_in_parent() {
 }
 
 extern "C" fn after_in_child() {
+    profile::forked();
     let Some(Fork { mut engines, names, list }) = FORK.take() else { return };
     drop((names, list));
     for held in &mut engines {
         held.short.clear();
+        held.core.dispatch.groups().into_iter().for_each(Group::forget_workers);
         if held.fate == Fate::GoesOn {
             // Its threads are gone in the middle of something.
             held.core.state.fetch_or(STOPPED | ABANDONED, SeqCst);
@@ -106,23 +137,55 @@ extern "C" fn after_in_child() {
 }
 
 impl Held {
-    /// Stops an engine, if that can be done in time.
-    fn stop(core: Arc<Core>) -> Held {
-        let mut held = Held { short: Vec::new(), life: None, fate: Fate::GoesOn, core };
-        if held.core.is_inside() {
-            return held;
+    fn new(core: Arc<Core>) -> Held {
+        // None: without end.
+        let deadline = Instant::now().checked_add(core.settings.fork_patience);
+        Held { short: Vec::new(), life: None, fate: Fate::GoesOn, deadline, core }
+    }
+
+    /// Asks an engine to take no more pushes but those of operations, if that can be done at once.
+    fn ask(&mut self) {
+        if self.is_out_of_reach() {
+            return;
         }
-        // Another thread that is inside `stop` may wait for what this one owes.
-        let Some(life) = lock_in_time(&held.engine().life) else { return held };
-        let core = &held.core;
-        let was_stopped = core.state.fetch_or(FORKING, SeqCst) & STOPPED != 0;
-        if stop_holding(core, &life, Some(PATIENCE)) {
-            held.fate = if was_stopped { Fate::StaysStopped } else { Fate::Restarts };
-            held.life = Some(life);
-        } else {
-            core.state.fetch_and(!FORKING, SeqCst);
+        let Some(life) = self.engine().life.try_lock() else { return };
+        // With the lock it does not change whether the engine is stopped. If it is, it has no threads, and takes no pushes at all.
+        let (fate, flags) = match self.core.state.load(SeqCst) & STOPPED {
+            0 => (Fate::Restarts, STOPPED | FORKING | YIELDING),
+            _ => (Fate::StaysStopped, FORKING),
+        };
+        self.core.state.fetch_or(flags, SeqCst);
+        (self.fate, self.life) = (fate, Some(life));
+    }
+
+    /// Whether there is nothing to wait for: the calling thread is inside an operation of the engine, or the engine is one that an earlier fork
+    /// has cut off, and the lock may be that of a thread that is gone.
+    fn is_out_of_reach(&self) -> bool {
+        self.core.is_inside() || self.core.state.load(SeqCst) & ABANDONED != 0
+    }
+
+    /// As [`Held::ask`], and waits for another thread that stops or starts the engine. That one may wait for what this one owes.
+    fn insist(&mut self) {
+        while !self.is_out_of_reach() {
+            self.ask();
+            if self.life.is_some() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return;
+            }
+            thread::park_timeout(NAP);
         }
-        held
+    }
+
+    /// Waits until nothing is in flight. If that takes too long the engine goes on at once, and with it the pushes of other threads.
+    fn wait(&mut self) {
+        if self.life.is_none() || life::ends_by(&self.core, self.deadline) {
+            return;
+        }
+        let flags = match std::mem::replace(&mut self.fate, Fate::GoesOn) {
+            Fate::StaysStopped => FORKING | YIELDING,
+            _ => FORKING | YIELDING | STOPPED,
+        };
+        self.core.state.fetch_and(!flags, SeqCst);
+        self.life = None;
     }
 
     /// Takes the locks that other threads hold for moments. Whoever holds one waits for no other.
@@ -133,6 +196,7 @@ impl Held {
         self.short.push(Box::new(core.room.threads.lock()));
         for group in core.dispatch.groups() {
             self.short.push(Box::new(group.lock_warnings()));
+            self.short.push(Box::new(group.lock_ids()));
             self.short.extend(group.guest_locks().map(|guard| Box::new(guard) as Box<dyn Any>));
         }
     }
@@ -152,18 +216,7 @@ impl Held {
         if self.fate == Fate::Restarts && start_holding(&self.core, &life).is_err() {
             self.core.state.fetch_and(!STOPPED, SeqCst);
         }
-        self.core.state.fetch_and(!FORKING, SeqCst);
-    }
-}
-
-fn lock_in_time(lock: &'static Lock<()>) -> Option<MutexGuard<'static, ()>> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let guard = lock.try_lock();
-        if guard.is_some() || Instant::now() > deadline {
-            return guard;
-        }
-        thread::yield_now();
+        self.core.state.fetch_and(!(FORKING | YIELDING), SeqCst);
     }
 }
 
@@ -175,7 +228,7 @@ fn forget_other_threads(core: &Core) {
     };
     forget_all(&core.quiescence);
     forget_all(&core.room);
-    core.dispatch.groups().into_iter().for_each(Group::forget_guests);
+    core.dispatch.forget_other_threads();
     // Those who had counted themselves in, and would have pushed after the fork.
     core.in_flight.store(0, Relaxed);
     // SAFETY: the child of a fork has one thread. It is inside a call of `fork`, and user code never runs under a pin.

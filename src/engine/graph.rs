@@ -14,6 +14,7 @@ use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::variable::access::Mode;
 use std::fmt::{self, Write};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 /// Operations that were captured once, to be run many times: from [`Engine::capture`](crate::Engine::capture).
@@ -196,6 +197,10 @@ pub(super) fn delete_own_variable(
     let claim = Claim { variable, mode: Mode::Delete };
     let _ = push(core, request, &[claim][..], sync_vtable(&end), end);
 }
+
+// As an engine: the closures are called inside replays only, which catch their panics.
+impl UnwindSafe for Graph {}
+impl RefUnwindSafe for Graph {}
 
 impl fmt::Debug for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,16 +7,16 @@
 //! goes the long way in [`push`](super::push): then nothing has happened here.
 
 use super::claims::Source;
-use super::core::{Core, Lends, FAILED, NESTED};
+use super::core::{Core, Lends, FAILED};
 use super::found::Found;
-use super::inside::{enter, leave};
-use super::naive;
+use super::inside::{self, enter, leave};
 use super::push::{Claim, Request};
 use super::variable::Variable;
 use crate::error::{Fault, Stamp};
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::NOTE_GRAPH;
 use crate::operation::context::RunContext;
+use crate::operation::current::{within, Current, May};
 use crate::pool::local::Local;
 use crate::pool::reclaim::{Epoch, Reclaim};
 use crate::pool::running::MOST_USES;
@@ -37,6 +37,26 @@ struct Held<'a> {
     slot: &'a Slot,
     loan: Loan,
     reads: bool,
+}
+
+/// An operation that runs on loans.
+struct Lent<'a> {
+    loans: &'a Loans<'a>,
+    name: &'static str,
+}
+
+impl Current for Lent<'_> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn may(&self, engine: u32, index: u32) -> May {
+        if self.loans.local.memory.id != engine {
+            return May::NotSay;
+        }
+        let held = self.loans.held().iter().find(|held| held.slot.chain.tag.index() == index);
+        May::of(held.map(|held| !held.reads))
+    }
 }
 
 /// All of them.
@@ -61,7 +81,7 @@ pub enum Borrowed {
 #[inline]
 pub fn borrow<'a>(core: &'a Arc<Core>, claims: &impl Source, loans: &mut Loans<'a>) -> Borrowed {
     let local = loans.local;
-    if local.depth.get() >= NESTED {
+    if inside::is_deep() {
         return Borrowed::NotNow;
     }
     // Whoever stops the engine sets a flag, passes a heavy fence, and waits until as many operations are complete as were pushed. Either that one sees the
@@ -128,7 +148,7 @@ pub fn run(
         pushed: graph.then(|| (Stamp::new(local.home().number, sequence), 0)),
     };
     enter(local);
-    let outcome = call(&run);
+    let outcome = within(&Lent { loans, name }, || call(&run));
     leave(local);
     if visible {
         local.home().running.end();
@@ -167,7 +187,8 @@ pub fn run(
             core.hand_out(local, first, None);
         }
         if outermost && !local.first.get().is_null() {
-            naive::drain(core, local);
+            core.dispatch.drain(core, local);
+            inside::pay();
             return;
         }
     }
@@ -175,6 +196,7 @@ pub fn run(
         local.draining.set(false);
     }
     core.settle(local);
+    inside::pay();
 }
 
 /// Gives back what was borrowed in vain, and counts the operation out again.

@@ -1,14 +1,27 @@
-//! Whether a thread is inside an operation: of one engine, and of any.
+//! Whether a thread is inside an operation: of one engine, and of any; and what it owes when it is out of all of them.
 
 #![forbid(unsafe_code)]
 
+use super::core::Core;
 use crate::pool::local::Local;
 use crate::sync::thread_local;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+/// Operations that push operations that push … run inside each other down to this depth, to spare the stack: on one thread, of
+/// whatever engines. Deeper ones are queued: by a naive engine until the outermost has returned, by the others for a worker.
+pub const NESTED: u32 = 32;
+
+/// The thread owes something.
+const OWES: u32 = 1 << 31;
+/// It is running that.
+const PAYS: u32 = 1 << 30;
 
 thread_local! {
-    /// How many operations this thread is inside of, of whatever engines.
+    /// How many operations this thread is inside of, of whatever engines, and the flags above.
     static INSIDE: Cell<u32> = const { Cell::new(0) };
+    /// Naive engines whose queues this thread has still to run.
+    static OWED: RefCell<Vec<Arc<Core>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The calling thread enters user code of an operation.
@@ -24,8 +37,48 @@ pub fn leave(local: &Local) {
     let _ = INSIDE.try_with(|inside| inside.set(inside.get() - 1));
 }
 
+#[inline]
+fn inside() -> u32 {
+    INSIDE.try_with(Cell::get).unwrap_or(0)
+}
+
+/// Whether the calling thread is inside as many operations as may run inside each other.
+#[inline]
+pub fn is_deep() -> bool {
+    inside() & !(OWES | PAYS) >= NESTED
+}
+
 /// Whether the calling thread may run operations while it waits: not inside an operation of another engine, which would become part
 /// of what they wait for.
 pub fn may_help() -> bool {
-    INSIDE.try_with(Cell::get).unwrap_or(0) == 0
+    inside() & !(OWES | PAYS) == 0
+}
+
+/// Has [`pay`] run the calling thread's queue for an engine. `false`: the thread ends, and can owe nothing any more.
+#[cold]
+pub fn owe(core: &Arc<Core>) -> bool {
+    let owed = OWED.try_with(|owed| owed.borrow_mut().push(Arc::clone(core))).is_ok();
+    let _ = INSIDE.try_with(|inside| inside.set(inside.get() | if owed { OWES } else { 0 }));
+    owed
+}
+
+/// For a thread that has ended an operation: if it is inside of none now, it runs what it owes.
+#[inline]
+pub fn pay() {
+    if inside() == OWES {
+        pay_all();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn pay_all() {
+    while inside() & OWES != 0 {
+        let _ = INSIDE.try_with(|inside| inside.set(PAYS));
+        let owed = OWED.try_with(RefCell::take).unwrap_or_default();
+        for core in owed {
+            core.dispatch.drain(&core, core.local());
+        }
+    }
+    let _ = INSIDE.try_with(|inside| inside.set(inside.get() & !PAYS));
 }

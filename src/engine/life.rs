@@ -7,60 +7,70 @@ use super::core::{Core, ABANDONED, STOPPED};
 use super::wait;
 use crate::error::{Error, ErrorKind};
 use crate::fences::heavy;
-use crate::mutants::mutate;
+use crate::mutants::{mutant, mutate};
 use crate::pool::local::Local;
 use crate::sync::{thread, AtomicBool, MutexGuard, Ordering::*};
+use std::io::Write;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// Stops the engine; does nothing if it is stopped.
 pub fn stop(core: &Arc<Core>) -> Result<(), Error> {
     refuse_inside(core, "stop")?;
+    core.dispatch.before_waiting(core);
     // In a child of a fork the lock may be that of a thread that is gone.
     if core.state.load(Acquire) & ABANDONED == 0 {
         let life = core.life.lock();
         if core.state.load(Acquire) & STOPPED == 0 {
-            stop_holding(core, &life, None);
+            stop_holding(core, &life);
         }
     }
     Ok(())
 }
 
-/// Stops the engine, or leaves it as it was if what is in flight does not end in time; says which. If it is stopped already, this makes
-/// sure that nobody still waits by an operation of its own. `_life` shows that no other stop or start is under way.
-pub fn stop_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>, patience: Option<Duration>) -> bool {
-    let was_stopped = core.state.fetch_or(STOPPED, SeqCst) & STOPPED != 0;
+/// Stops an engine that runs. `_life` shows that no other stop or start is under way.
+fn stop_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>) {
+    core.state.fetch_or(STOPPED, SeqCst);
     // Against the one in `Local::alone`, for those who borrow without a pin.
     heavy();
     mutate!("pushes-not-let-through": (), let_pushes_through(core));
-    let deadline = patience.map(|patience| Instant::now() + patience);
+    wait::drain(core);
     // A closure whose operation was completed early may still push: it is let through as well.
-    if !wait::drain(core, patience)
-        || mutate!("closures-not-waited-for": false, !core.quiescence.wait(deadline, || core.is_deserted(), || ()))
-    {
-        if !was_stopped {
-            core.state.fetch_and(!STOPPED, SeqCst);
-        }
-        return false;
+    if !mutant("closures-not-waited-for") {
+        core.quiescence.wait(None, || core.is_deserted(), || ());
     }
-    if !was_stopped {
-        core.dispatch.stop();
-        core.say(|| "stopped".to_owned());
-    }
-    true
+    end_threads(core);
+}
+
+/// Ends the threads of an engine that is stopped and in which nothing is in flight.
+pub fn end_threads(core: &Core) {
+    core.dispatch.stop();
+    core.say(|| "stopped".to_owned());
+}
+
+/// Waits until nothing is in flight in an engine that takes no pushes, and no closure runs; `false` if the deadline comes first.
+#[cfg(all(unix, not(any(loom, shuttle))))]
+pub fn ends_by(core: &Core, deadline: Option<std::time::Instant>) -> bool {
+    core.quiescence.wait(deadline, || core.is_quiescent() && core.is_deserted(), || ())
 }
 
 /// Starts the engine again; does nothing if it runs.
 pub fn start(core: &Arc<Core>) -> Result<(), Error> {
     refuse_inside(core, "start")?;
     if core.state.load(Acquire) & ABANDONED != 0 {
-        return Err(Error::new(
-            ErrorKind::Stopped,
-            "the process was forked while the engine could not be stopped, and its threads are gone: make another",
-        ));
+        return Err(cut_off());
     }
     let life = core.life.lock();
     start_holding(core, &life)
+}
+
+/// What an engine says in the child of a `fork` that could not stop it.
+#[cold]
+pub fn cut_off() -> Error {
+    Error::new(
+        ErrorKind::Stopped,
+        "the process was forked while operations of this engine were in flight, and its threads are gone: make another engine in the \
+         child. For an engine that works in both, fork when nothing is in flight, or raise fork_patience",
+    )
 }
 
 /// As [`start`], for a caller that has taken the lock.
@@ -73,7 +83,7 @@ pub fn start_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>) -> Result<(),
     Ok(())
 }
 
-fn refuse_inside(core: &Core, what: &str) -> Result<(), Error> {
+pub fn refuse_inside(core: &Core, what: &str) -> Result<(), Error> {
     if !core.is_inside() {
         return Ok(());
     }
@@ -88,7 +98,7 @@ const ROUNDS: usize = 4;
 
 /// Returns when every push that may have missed a change of the engine's state has finished enlisting: those pushes were
 /// pinned, and the reclaimer says when all pins of that time are gone.
-fn let_pushes_through(core: &Arc<Core>) {
+pub fn let_pushes_through(core: &Arc<Core>) {
     let through = Arc::new(AtomicBool::new(false));
     let signal = Arc::clone(&through);
     let local = core.local();
@@ -108,6 +118,7 @@ fn let_pushes_through(core: &Arc<Core>) {
 /// thread of its own does it.
 pub fn close(core: &Arc<Core>) {
     if core.is_inside() {
+        warn_of_loss(core);
         let own = Arc::clone(core);
         let closer = thread::Builder::new().name("seriatim-close".to_owned());
         // Should the system refuse the thread, the workers run what is in flight and then wait for ever: nothing is lost but them.
@@ -115,7 +126,23 @@ pub fn close(core: &Arc<Core>) {
         return;
     }
     let _ = stop(core);
+    core.report_failures();
     core.memory.closed.store(true, Release);
     Local::end_stray(&core.memory);
     core.say(|| "closed".to_owned());
+}
+
+/// The last handle is dropped inside an operation: says so if more is in flight than the operations that this thread is inside of.
+fn warn_of_loss(core: &Core) {
+    let (completed, pushed) = core.memory.tally();
+    let inside = u64::from(core.local().depth.get());
+    if pushed.saturating_sub(completed) > inside {
+        // Not `eprintln`, which panics where standard error is closed.
+        let _ = writeln!(
+            std::io::stderr(),
+            "seriatim engine {}: its last handle was dropped inside one of its operations: what is in flight is lost if the process \
+             ends first; keep a handle outside, or wait for everything",
+            core.memory.id
+        );
+    }
 }

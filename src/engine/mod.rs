@@ -1,12 +1,12 @@
 //! The public face of the crate: engines, and how operations are pushed to them and waited for.
 
 mod assemble;
-mod batch;
 mod builder;
 mod capture;
 mod claims;
 mod core;
 mod costs;
+mod declared;
 mod diagnose;
 mod dispatch;
 mod execute;
@@ -19,12 +19,14 @@ mod inline;
 mod inside;
 mod life;
 mod naive;
+mod on_error;
 mod operation;
 mod operator;
 mod pace;
 mod parameter;
 mod per_device;
 mod pooled;
+mod prepare;
 mod push;
 mod pushing;
 mod replay;
@@ -36,21 +38,22 @@ mod wait;
 mod waiters;
 mod watching;
 
-pub use batch::{Batch, MemberBuilder};
 pub use builder::Builder;
 pub use capture::{Capture, CaptureBuilder};
 pub use graph::Graph;
-pub use operation::OperationBuilder;
+pub use operation::{KeyedBuilder, OperationBuilder};
 pub use operator::Operator;
 pub use parameter::Parameter;
 pub use settings::{IdlePolicy, Kind, Settings, WhenFull};
 pub use variable::Variable;
 
 use self::core::Core;
+use self::on_error::OnError;
 use crate::error::Error;
 use crate::variable::table::Table;
 use crate::worker::group::Group;
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 
 /// A dependency engine: push functions, say which variables each reads and which it changes, and it runs them in parallel so that
@@ -59,7 +62,8 @@ use std::sync::{Arc, OnceLock};
 /// A handle: clones are the same engine, and may be used from any number of threads at once. Pushes from several threads get one
 /// total order, the same on every variable. When the last clone is dropped, the engine runs what is in flight, then ends its
 /// threads. Dropped inside one of its own operations, where that would wait for itself, it does so on a thread of its own: a process that
-/// ends meanwhile loses what is in flight.
+/// ends meanwhile loses what is in flight, so a line on standard error says so if anything else is. Errors that nobody has waited for go to
+/// [`Builder::on_error`].
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -114,7 +118,8 @@ impl Engine {
         Builder::new()
     }
 
-    /// An engine with the settings of the environment: every [`Settings`] field names its variable.
+    /// An engine with the settings of the environment: every [`Settings`] field names its variable. [`Builder::from_env`] begins with
+    /// them and can override some.
     ///
     /// # Errors
     /// [`BadSetting`](crate::ErrorKind::BadSetting) for an unknown `SERIATIM_*` variable or value, with those that are valid.
@@ -124,7 +129,7 @@ impl Engine {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn from_env() -> Result<Engine, Error> {
-        Ok(Engine::with_settings(Settings::from_env()?))
+        Builder::from_env()?.build()
     }
 
     /// The engine of the process, made from the environment when it is first asked for. It is never dropped: call
@@ -144,12 +149,12 @@ impl Engine {
         GLOBAL.get_or_init(Engine::from_env).as_ref().map_err(Error::clone)
     }
 
-    pub(crate) fn with_settings(settings: Settings) -> Engine {
-        let core = Arc::new(Core::new(settings));
+    fn with_settings(settings: Settings, on_error: OnError) -> Result<Engine, Error> {
+        let core = Arc::new(Core::new(settings, on_error)?);
         #[cfg(all(unix, not(any(loom, shuttle))))]
         fork::register(&core);
         core.say(|| format!("made, {:?}", core.settings));
-        Engine(Arc::new(Handle(core)))
+        Ok(Engine(Arc::new(Handle(core))))
     }
 
     #[inline]
@@ -177,16 +182,19 @@ impl Engine {
         &self.core().settings
     }
 
-    /// What did not go as the settings asked, and was not worth an error: pins that the system refused.
+    /// What does not go as the settings asked, and was not worth an error: GPU workers that were asked for in a build without GPUs,
+    /// pins that the system refused. Empty if all is well.
     ///
     /// ```
-    /// for warning in seriatim::Engine::new()?.warnings() {
-    ///     eprintln!("{warning}");
-    /// }
+    /// let engine = seriatim::Engine::builder().pin(false).build()?;
+    /// assert!(engine.warnings().is_empty());
+    /// let engine = seriatim::Engine::builder().gpu_workers(2).build()?;
+    /// assert!(engine.warnings()[0].contains("without GPUs"));
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn warnings(&self) -> Vec<String> {
-        self.core().dispatch.groups().into_iter().flat_map(Group::warnings).collect()
+        let settings = self.settings().warnings();
+        settings.into_iter().chain(self.core().dispatch.groups().into_iter().flat_map(Group::warnings)).collect()
     }
 
     /// A new variable, at version 0. Lock-free; allocates only when there are more variables than ever before.
@@ -249,6 +257,11 @@ impl Engine {
         push::resolve(self.core(), variable).map(|slot| slot.version())
     }
 }
+
+// A panic leaves nothing of an engine half changed: those of closures are caught before they reach it, calls of the interface do
+// not unwind, and what several threads share changes by single atomic steps.
+impl UnwindSafe for Engine {}
+impl RefUnwindSafe for Engine {}
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,21 +4,22 @@
 
 use super::assemble::{detached, sync};
 use super::core::Core;
-use super::costs::Costs;
+use super::costs::{Costs, Key};
 use super::inline::{self, Borrowed, Loans};
 use super::push::{lends, push_behind, push_enlisted, resolve, Claim, Request};
 use super::replay::Body;
 use crate::device::Context;
-use crate::error::{Error, ErrorKind};
-use crate::operation::closure::{async_vtable, catch, mixed_vtable, sync_vtable, IntoOutcome, Vtable};
+use crate::error::{Error, ErrorKind, Source};
+use crate::operation::closure::{async_vtable, catch, mixed_vtable, sync_vtable, IntoOutcome};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
-type SyncCall = dyn Fn(&RunContext<'_>) -> Result<(), String> + Send + Sync;
+type SyncCall = dyn Fn(&RunContext<'_>) -> Result<(), Source> + Send + Sync;
 type AsyncCall = dyn Fn(&RunContext<'_>, Completion) + Send + Sync;
 
 /// A reusable operation. May be pushed again while it is in flight; its closure is dropped after the last use.
@@ -42,9 +43,9 @@ struct Inner {
     claims: Box<[Claim]>,
     request: Request,
     call: Call,
-    /// What its closures cost is learned by the type of the closure that the user gave: its calls stand for it.
+    /// What its closure costs is learned by the key that the user gave, or else by its type.
     costs: Arc<Costs>,
-    body: &'static Vtable,
+    key: Key,
 }
 
 enum Call {
@@ -53,36 +54,36 @@ enum Call {
 }
 
 impl Operator {
-    pub(crate) fn new_sync<H, R>(core: &Core, request: Request, claims: &[Claim], closure: H) -> Result<Operator, Error>
+    pub(crate) fn new_sync<H, R>(
+        core: &Core,
+        request: Request,
+        claims: &[Claim],
+        key: Option<Key>,
+        closure: H,
+    ) -> Result<Operator, Error>
     where
         H: Fn(&RunContext<'_>) -> R + Send + Sync + 'static,
         R: IntoOutcome,
     {
         let call = Box::new(move |run: &RunContext<'_>| closure(run).into_outcome());
-        let body = sync_vtable(&*call);
-        Operator::new(core, request, claims, Call::Sync(call), body)
+        let key = key.unwrap_or_else(|| Key::of_type(sync_vtable(&*call)));
+        Operator::new(core, request, claims, Call::Sync(call), key)
     }
 
     pub(crate) fn new_async<K>(core: &Core, request: Request, claims: &[Claim], closure: K) -> Result<Operator, Error>
     where
         K: Fn(&RunContext<'_>, Completion) + Send + Sync + 'static,
     {
-        let body = async_vtable(&closure);
-        Operator::new(core, request, claims, Call::Async(Box::new(closure)), body)
+        let key = Key::of_type(async_vtable(&closure));
+        Operator::new(core, request, claims, Call::Async(Box::new(closure)), key)
     }
 
-    fn new(
-        core: &Core,
-        request: Request,
-        claims: &[Claim],
-        call: Call,
-        body: &'static Vtable,
-    ) -> Result<Operator, Error> {
+    fn new(core: &Core, request: Request, claims: &[Claim], call: Call, key: Key) -> Result<Operator, Error> {
         for claim in claims {
             resolve(core, claim.variable)?;
         }
         let (engine, costs) = (core.memory.id, Arc::clone(&core.costs));
-        Ok(Operator(Arc::new(Inner { engine, claims: claims.into(), request, call, costs, body })))
+        Ok(Operator(Arc::new(Inner { engine, claims: claims.into(), request, call, costs, key })))
     }
 
     /// What a capture records of one more use.
@@ -128,11 +129,12 @@ impl Operator {
         match &inner.call {
             Call::Sync(call) => {
                 let mut behind = false;
-                if lends(core, &request, || inner.costs.are_short(inner.body)) {
+                if lends(core, &request, || inner.costs.are_short(|| Some(inner.key))) {
                     let mut loans = Loans::of(core.local());
                     match inline::borrow(core, &&inner.claims[..], &mut loans) {
                         Borrowed::All => {
-                            let call = |run: &RunContext<'_>| catch(|| inner.costs.measure(inner.body, || call(run)));
+                            let call =
+                                |run: &RunContext<'_>| catch(|| inner.costs.measure(|| Some(inner.key), || call(run)));
                             inline::run(core, &request, &loans, call);
                             return Ok(());
                         }
@@ -143,7 +145,7 @@ impl Operator {
                 // Each use holds the closure.
                 let held = Arc::clone(inner);
                 let call = move |run: &RunContext<'_>| match &held.call {
-                    Call::Sync(call) => held.costs.measure(held.body, || call(run)),
+                    Call::Sync(call) => held.costs.measure(|| Some(held.key), || call(run)),
                     Call::Async(_) => Ok(()),
                 };
                 let push = if behind { push_behind } else { push_enlisted };
@@ -161,6 +163,10 @@ impl Operator {
         }
     }
 }
+
+// As an engine: the closure is called inside operations only, which catch its panics.
+impl UnwindSafe for Operator {}
+impl RefUnwindSafe for Operator {}
 
 impl fmt::Debug for Operator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

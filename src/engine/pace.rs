@@ -257,6 +257,8 @@ mod tests {
         for _ in 0..10 {
             assert!(pace.begin());
             pace.over();
+            // A machine with other work takes the core away twice in a row.
+            pace.long = 0;
         }
         assert!(pace.learned < 1.1 * pace.expected);
     }

@@ -22,7 +22,8 @@ pub struct PerDevice {
 impl PerDevice {
     pub fn new(settings: &Settings) -> PerDevice {
         let group = |name, workers, cores| {
-            Arc::new(Group::new(Plan { name, workers, shared: false, idle: settings.idle, cores }))
+            let move_callers = settings.move_callers;
+            Arc::new(Group::new(Plan { name, workers, shared: false, idle: settings.idle, cores, move_callers }))
         };
         let cores = if settings.pin { settings.cores.clone() } else { Vec::new() };
         PerDevice {

@@ -24,6 +24,7 @@ impl Pooled {
                 shared: true,
                 idle: settings.idle,
                 cores: Vec::new(),
+                move_callers: false,
             })),
             copies: Arc::new(Group::new(Plan {
                 name: "seriatim-io",
@@ -31,6 +32,7 @@ impl Pooled {
                 shared: false,
                 idle: settings.idle,
                 cores: Vec::new(),
+                move_callers: false,
             })),
         }
     }

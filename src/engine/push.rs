@@ -1,11 +1,13 @@
 //! Pushing: from a list of claims and a closure to an enlisted operation.
 
 use super::claims::Source;
-use super::core::{Core, Lends, FORKING, NESTED, PROFILING, STOPPED};
+use super::core::{Core, Lends, ABANDONED, FORKING, PROFILING, STOPPED, YIELDING};
+use super::costs::Key;
 use super::dispatch::Moment;
 use super::found::Found;
 use super::inline::{self, Borrowed, Loans};
-use super::inside::may_help;
+use super::inside::{is_deep, may_help};
+use super::life;
 use super::room::make_room;
 use super::variable::Variable;
 use crate::device::{self, Context};
@@ -97,7 +99,9 @@ pub fn push<F: Send + 'static>(
     let Run::Sync(call) = body.run else {
         return claims.in_order(move |claims| push_enlisted(core, request, claims, body, closure));
     };
-    if const { !is_inline::<F>() } || !lends(core, &request, || core.costs.are_short(body)) {
+    // SAFETY: a closure that is stored inside a block is stored as it is: `closure` is a storage that holds it.
+    let key = || unsafe { Key::of(body, (&raw const closure).cast()) };
+    if const { !is_inline::<F>() } || !lends(core, &request, || core.costs.are_short(key)) {
         return claims.in_order(move |claims| push_enlisted(core, request, claims, body, closure));
     }
     let mut loans = Loans::of(core.local());
@@ -105,8 +109,11 @@ pub fn push<F: Send + 'static>(
         Borrowed::All => {
             let mut closure = ManuallyDrop::new(closure);
             inline::run(core, &request, &loans, |run| {
-                // SAFETY: `body` is the closure's own; its call takes the closure out, and does not unwind.
-                core.costs.measure(body, || unsafe { call((&raw mut closure).cast(), run) })
+                let storage: *mut u8 = (&raw mut closure).cast();
+                // SAFETY: `body` is the closure's own, and the closure is where it was.
+                let key = || unsafe { Key::of(body, storage) };
+                // SAFETY: as above; its call takes the closure out, and does not unwind.
+                core.costs.measure(key, || unsafe { call(storage, run) })
             });
             Ok(())
         }
@@ -188,9 +195,10 @@ fn try_push<F: Send + 'static>(
     }
     let pushed = loop {
         match enlist(core, local, request, claims, body, closure) {
-            // Nothing was taken from us yet. Stopped for a fork, or only just started again: once more. Only a fork stops waits.
+            // Nothing was taken from us yet. Stopped for a fork, or only just started again: once more. A wait looks itself how long it
+            // may go on.
             Err(error)
-                if error.kind() == ErrorKind::Stopped && (request.notes & NOTE_WAIT != 0 || is_over_soon(core)) =>
+                if error.kind() == ErrorKind::Stopped && request.notes & NOTE_WAIT == 0 && is_over_soon(core) =>
             {
                 thread::yield_now();
             }
@@ -210,6 +218,9 @@ fn try_push<F: Send + 'static>(
                     core.hand_out(local, found, None);
                     core.settle(local);
                 }
+            }
+            if enlisted == Enlisted::Waiting && request.notes & (NOTE_WAIT | NOTE_BEYOND) == 0 {
+                core.dispatch.pay(core, local);
             }
             if matches!(enlisted, Enlisted::Cancelled | Enlisted::CancelledWaiting) {
                 let gone = claims.iter().find(|claim| resolve(core, claim.variable).is_err());
@@ -236,7 +247,7 @@ unsafe fn start(core: &Arc<Core>, local: &Local, block: *mut Block, request: Req
             (*Block::times(block)).ready = (*Block::times(block)).push;
         }
         let short = (*block).notes & NOTE_SHORT != 0;
-        let inline = (short || request.property.runs_on_pusher()) && local.depth.get() < NESTED;
+        let inline = (short || request.property.runs_on_pusher()) && !is_deep();
         if request.notes & NOTE_WAIT != 0 || inline {
             // A wait uses nothing: the data stays where it is.
             core.execute(local, block, near.filter(|_| request.notes & NOTE_WAIT != 0));
@@ -308,7 +319,7 @@ fn enlist<F: Send + 'static>(
         (*block).sequence = local.next_sequence();
         if profiled {
             (*block).notes |= NOTE_PROFILED;
-            Block::times(block).write(Times { push: core.profiler.now(), ready: 0 });
+            Block::times(block).write(core.profiler.pushing());
         }
         Block::touch(block, true);
         if let Some(closure) = closure.take() {
@@ -354,11 +365,12 @@ fn check_stopped(local: &Local, request: Request, state: u32) -> Result<(), Erro
     // Operations that are still running while the engine drains may push what they need, and waits are part of draining. But one
     // that a thread is in the middle of when the process forks would be in flight for ever in the child. Inside an operation, of
     // whatever engine, none is: the fork waits for that.
-    let may_wait = state & FORKING == 0 || !may_help();
-    if local.depth.get() > 0 || request.notes & NOTE_WAIT != 0 && may_wait {
+    let inside = !may_help();
+    let may_wait = state & FORKING == 0 || inside;
+    if local.depth.get() > 0 || request.notes & NOTE_WAIT != 0 && may_wait || state & YIELDING != 0 && inside {
         return Ok(());
     }
-    Err(stopped())
+    Err(if state & ABANDONED != 0 { life::cut_off() } else { stopped() })
 }
 
 #[cold]

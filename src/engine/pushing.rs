@@ -1,8 +1,7 @@
-//! The engine's ways to push: the builder form, the long forms, operators, deletions and batches.
+//! The engine's ways to push: the builder form, the long forms, operators and deletions.
 
 #![forbid(unsafe_code)]
 
-use super::batch::Batch;
 use super::claims::Lists;
 use super::operation::OperationBuilder;
 use super::operator::Operator;
@@ -249,30 +248,5 @@ impl Engine {
         };
         let claim = Claim { variable, mode: Mode::Delete };
         push::push(self.core(), request, &[claim][..], sync_vtable(&closure), closure)
-    }
-
-    /// Collects small operations and merges them: see [`Batch`].
-    ///
-    /// Worst case: every [`bulk_size`](crate::Builder::bulk_size) members, as [`push_sync`](Engine::push_sync) with the variables of all of
-    /// them; an allocation a member.
-    ///
-    /// # Errors
-    /// Those of [`push_sync`](Engine::push_sync) for a merged operation, which is then not pushed; its members that were valid by
-    /// themselves are not lost for other reasons than [`EngineFull`](crate::ErrorKind::EngineFull),
-    /// [`Stopped`](crate::ErrorKind::Stopped) or a variable that another thread deleted meanwhile.
-    ///
-    /// ```
-    /// let engine = seriatim::Engine::new()?;
-    /// let x = engine.new_variable();
-    /// engine.batch(|b| {
-    ///     (0..100).try_for_each(|_| b.op("tiny").writes([x]).push(|_| ()))
-    /// })??;
-    /// # Ok::<(), seriatim::Error>(())
-    /// ```
-    pub fn batch<T>(&self, collect: impl FnOnce(&mut Batch<'_>) -> T) -> Result<T, Error> {
-        let mut batch = Batch::new(self);
-        let value = collect(&mut batch);
-        batch.finish()?;
-        Ok(value)
     }
 }

@@ -1,4 +1,4 @@
-//! Running a graph: what a replay does when its turn comes.
+//! CurrentNode a graph: what a replay does when its turn comes.
 //!
 //! A replay is one operation, which uses all variables of the graph, so nobody else does while it runs: between its own operations the plan keeps
 //! order, and marks and versions of variables may be touched as each of them would by itself. See [`lanes`](crate::graph::lanes).
@@ -8,16 +8,17 @@ use super::dispatch::Moment;
 use super::inside::{enter, leave};
 use super::pace::Pace;
 use super::push::Claim;
-use super::runner::Runner;
+use super::runner::{CurrentNode, Runner};
 use super::variable::Variable;
 use crate::device::Context;
-use crate::error::{Failure, Fault, Stamp};
+use crate::error::{Failure, Fault, Source, Stamp};
 use crate::graph::lanes::{Host, Lanes, Rest};
 use crate::mutants::mutant;
 use crate::operation::block::Block;
-use crate::operation::closure::{drop_quietly, Quiet, Run, Vtable};
+use crate::operation::closure::{drop_quietly, Cost, Quiet, Run, Vtable};
 use crate::operation::completion::{Completion, Finish};
 use crate::operation::context::RunContext;
+use crate::operation::current::within;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::pool::local::Local;
@@ -28,7 +29,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub type SyncCall = dyn FnMut(&RunContext<'_>) -> Result<(), String> + Send;
+pub type SyncCall = dyn FnMut(&RunContext<'_>) -> Result<(), Source> + Send;
 pub type AsyncCall = dyn FnMut(&RunContext<'_>, Completion) + Send;
 
 /// What an operation of a graph does.
@@ -45,8 +46,8 @@ pub struct Detached {
     pub stage: AtomicU8,
     /// How it ended. Written by its end, read by the lane's runner once both the call and the end are over.
     pub outcome: UnsafeCell<Result<(), Fault>>,
-    /// When it started, and on which worker. The lane's runners' only.
-    pub started: Cell<(u64, Option<usize>)>,
+    /// When it started, on which thread and on which worker: the first two only if it is profiled. The lane's runners' only.
+    pub started: Cell<(u64, u32, Option<usize>)>,
 }
 
 /// The stages of an asynchronous operation.
@@ -130,7 +131,7 @@ impl Replay {
 }
 
 /// The calls of a lane's block.
-pub static LANE: Vtable = Vtable { run: Run::Part(run_lane), discard: ignore, alike: false };
+pub static LANE: Vtable = Vtable { run: Run::Part(run_lane), discard: ignore, cost: Cost::Unknown };
 
 unsafe fn ignore(_: *mut u8) {}
 
@@ -169,10 +170,11 @@ fn let_go(local: &Local, graph: Arc<Inner>) {
 /// The caller is its runner.
 unsafe fn work(graph: &Arc<Inner>, lane: u32, worker: Option<usize>) -> Rest {
     let local = graph.core.local();
-    let mut runner = Runner::new(graph, local, graph.places[lane as usize].property, worker);
+    let running = CurrentNode::new(graph);
+    let mut runner = Runner::new(graph, local, &running, graph.places[lane as usize].property, worker);
     enter(local);
     // SAFETY: by the contract.
-    let rest = unsafe { graph.lanes.work(lane, &mut runner) };
+    let rest = within(&running, || unsafe { graph.lanes.work(lane, &mut runner) });
     leave(local);
     rest
 }
@@ -211,10 +213,13 @@ impl Inner {
         unsafe {
             let replay = &mut *self.replay.get();
             (replay.stamp, replay.pushed) = (stamp, pushed);
-            let mut runner = Runner::new(self, self.core.local(), Property::Normal, run.worker);
-            for segment in &self.lanes.plan().order {
-                runner.run(*segment);
-            }
+            let running = CurrentNode::new(self);
+            let mut runner = Runner::new(self, self.core.local(), &running, Property::Normal, run.worker);
+            within(&running, || {
+                for segment in &self.lanes.plan().order {
+                    runner.run(*segment);
+                }
+            });
             self.count_writes();
         }
     }
@@ -255,7 +260,7 @@ impl Inner {
         }
     }
 
-    fn uses(&self, node: &Node) -> impl Iterator<Item = (&Slot, bool)> {
+    pub fn uses(&self, node: &Node) -> impl Iterator<Item = (&Slot, bool)> {
         // SAFETY: slots live as long as the core's memory.
         self.uses[node.uses.start as usize..node.uses.end as usize]
             .iter()

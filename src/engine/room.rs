@@ -35,6 +35,10 @@ pub fn make_room(core: &Arc<Core>, local: &Local, beyond: bool) -> Result<(), Er
         core.in_flight.fetch_add(1, AcqRel);
         return Ok(());
     }
+    core.dispatch.before_waiting(core);
+    if enter() {
+        return Ok(());
+    }
     match core.settings.when_full {
         WhenFull::WouldBlock => {
             return Err(Error::new(

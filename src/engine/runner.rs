@@ -9,22 +9,52 @@ use crate::mutants::mutate;
 use crate::operation::closure::catch;
 use crate::operation::completion::{call, Completion, Finish};
 use crate::operation::context::RunContext;
+use crate::operation::current::{Current, May};
 use crate::operation::property::Property;
 use crate::pool::local::Local;
-use crate::profile::recorder::Event;
+use crate::profile::recorder::{Event, Use};
 use crate::sync::Ordering::*;
 use crate::worker::group::Group;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// Operations of a graph that a thread runs before it does what else it has to do, and before it looks whether something is urgent.
 const TURN: u32 = 256;
 const GLANCE: u32 = 16;
 
+/// The operation of a graph that a thread runs.
+pub struct CurrentNode<'a> {
+    graph: &'a Inner,
+    node: Cell<Option<&'a Node>>,
+}
+
+impl<'a> CurrentNode<'a> {
+    /// None yet.
+    pub fn new(graph: &'a Inner) -> CurrentNode<'a> {
+        CurrentNode { graph, node: Cell::new(None) }
+    }
+}
+
+impl Current for CurrentNode<'_> {
+    fn name(&self) -> &'static str {
+        self.node.get().map_or("", |node| node.name.as_str())
+    }
+
+    fn may(&self, engine: u32, index: u32) -> May {
+        if self.graph.core.memory.id != engine {
+            return May::NotSay;
+        }
+        let mut uses = self.node.get().into_iter().flat_map(|node| self.graph.uses(node));
+        May::of(uses.find(|(slot, _)| slot.chain.tag.index() == index).map(|(_, writes)| writes))
+    }
+}
+
 /// A thread that runs a part of a graph.
 pub struct Runner<'a> {
     graph: &'a Arc<Inner>,
     core: &'a Arc<Core>,
     local: &'a Local,
+    running: &'a CurrentNode<'a>,
     /// Of the workers that run this lane.
     property: Property,
     context: RunContext<'static>,
@@ -36,7 +66,13 @@ pub struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
-    pub fn new(graph: &'a Arc<Inner>, local: &'a Local, property: Property, worker: Option<usize>) -> Runner<'a> {
+    pub fn new(
+        graph: &'a Arc<Inner>,
+        local: &'a Local,
+        running: &'a CurrentNode<'a>,
+        property: Property,
+        worker: Option<usize>,
+    ) -> Runner<'a> {
         let context = RunContext {
             context: Context::cpu(0),
             name: "",
@@ -46,7 +82,7 @@ impl<'a> Runner<'a> {
             graph: graph.id,
             pushed: None,
         };
-        Runner { graph, core: &graph.core, local, property, context, glanced: 0, turn: 0, paced: 0 }
+        Runner { graph, core: &graph.core, local, running, property, context, glanced: 0, turn: 0, paced: 0 }
     }
 
     /// The replay under way.
@@ -63,7 +99,8 @@ impl<'a> Runner<'a> {
     /// # Safety
     /// Its turn has come, and the caller has its segment.
     #[inline]
-    unsafe fn run_node(&mut self, node: &Node) -> bool {
+    unsafe fn run_node(&mut self, node: &'a Node) -> bool {
+        self.running.node.set(Some(node));
         self.context.name = node.name.as_str();
         self.context.context = node.context;
         // Relaxed: a failure that concerns us was noted before we were told that what we wait for is done.
@@ -91,7 +128,7 @@ impl<'a> Runner<'a> {
         let (stamp, pushed) = (replay.stamp, replay.pushed);
         let inherited = if state & FAILED != 0 { graph.inherited(node, stamp) } else { None };
         let skip = is_skipped(node.property, inherited.is_some(), state);
-        let started = core.profiler.time_if(pushed != 0);
+        let (started, thread) = if pushed != 0 { core.profiler.starting() } else { (0, 0) };
         let context =
             RunContext { inherited: inherited.as_ref().map(|failure| (failure, stamp)), pushed: None, ..self.context };
         let outcome = match &node.body {
@@ -99,7 +136,7 @@ impl<'a> Runner<'a> {
             // SAFETY: the caller has the node to itself.
             Body::Sync(call) => catch(|| unsafe { (*call.get())(&context) }),
             Body::Async(detached) => {
-                detached.started.set((started, context.worker));
+                detached.started.set((started, thread, context.worker));
                 detached.stage.store(CALLED, Relaxed);
                 let engine: Arc<dyn Finish> = Arc::<Inner>::clone(graph);
                 self.local.count_called();
@@ -122,7 +159,7 @@ impl<'a> Runner<'a> {
                 return ended;
             }
         };
-        self.profile(node, started, context.worker);
+        self.profile(node, (started, thread, context.worker));
         graph.mark(node, outcome, inherited, stamp);
         true
     }
@@ -131,9 +168,10 @@ impl<'a> Runner<'a> {
 impl Host for Runner<'_> {
     #[inline]
     fn run(&mut self, segment: u32) -> bool {
-        let range = &self.graph.lanes.plan().segments[segment as usize].operations;
+        let graph = self.graph;
+        let range = &graph.lanes.plan().segments[segment as usize].operations;
         let mut ended = true;
-        for node in &self.graph.nodes[range.start as usize..range.end as usize] {
+        for node in &graph.nodes[range.start as usize..range.end as usize] {
             // SAFETY: the protocol of the lanes has given us the segment; an asynchronous operation is alone in its own.
             ended = unsafe { self.run_node(node) };
         }
@@ -214,22 +252,30 @@ impl Runner<'_> {
             let replay = self.replay();
             let Body::Async(detached) = &node.body else { return };
             let outcome = std::mem::replace(&mut *detached.outcome.get(), Ok(()));
-            let (started, worker) = detached.started.get();
+            let started = detached.started.get();
             let failed = self.core.state.load(Relaxed) & FAILED != 0;
             let inherited = if failed { graph.inherited(node, replay.stamp) } else { None };
             graph.mark(node, outcome, inherited, replay.stamp);
-            self.profile(node, started, worker);
+            self.profile(node, started);
         }
     }
 
     /// Records an operation that ends now, if the replay is profiled.
-    fn profile(&self, node: &Node, started: u64, worker: Option<usize>) {
+    fn profile(&self, node: &Node, started: (u64, u32, Option<usize>)) {
         // SAFETY: called for an operation of a segment that is ours.
-        let pushed = unsafe { self.replay() }.pushed;
+        let replay = unsafe { self.replay() };
         let name = node.name.as_str();
-        if pushed != 0 && !name.is_empty() {
-            self.core.profiler.record(Event::new(name, node.property, node.context, worker, pushed, started));
+        if replay.pushed == 0 || name.is_empty() {
+            return;
         }
+        let asynchronous = matches!(node.body, Body::Async(_));
+        let (what, replay) = ((name, node.property, node.context), (replay.stamp, replay.pushed));
+        let uses = self.graph.uses[node.uses.start as usize..node.uses.end as usize].iter().map(|used| {
+            // SAFETY: slots live as long as the engine's memory. Relaxed: the variable was born before the capture.
+            let tag = unsafe { &(*used.slot).chain.tag };
+            Use::new(tag.index.load(Relaxed), tag.generation.load(Relaxed), used.writes)
+        });
+        self.core.profiler.record(Event::of_replay(replay, what, asynchronous, started), uses);
     }
 
     /// The workers that run this lane, if any do.

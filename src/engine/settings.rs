@@ -5,6 +5,7 @@
 use crate::error::{Error, ErrorKind};
 use crate::worker::affinity;
 pub use crate::worker::group::IdlePolicy;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use std::time::Duration;
 /// # Ok::<(), seriatim::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub enum Kind {
     /// The pushing thread runs each operation at once; no threads. For tests, and quick in its own right.
     Naive,
@@ -40,6 +42,7 @@ pub enum Kind {
 /// # Ok::<(), seriatim::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub enum WhenFull {
     /// Wait until there is room.
     #[default]
@@ -66,22 +69,23 @@ pub struct Settings {
     pub cpu_workers: usize,
     /// Workers for prioritised operations (per-device engine). `SERIATIM_PRIORITY_WORKERS`; default 4.
     pub priority_workers: usize,
-    /// Workers for each GPU. `SERIATIM_GPU_WORKERS`; default 2. Kept for the device layer to come.
+    /// Workers for each GPU. `SERIATIM_GPU_WORKERS`; default 2. Kept for the device layer to come: asked for, they are a
+    /// [warning](crate::Engine::warnings).
     pub gpu_workers: usize,
-    /// Copy workers for each GPU. `SERIATIM_GPU_COPY_WORKERS`; default 1. Kept for the device layer to come.
+    /// Copy workers for each GPU. `SERIATIM_GPU_COPY_WORKERS`; default 1. As those.
     pub gpu_copy_workers: usize,
     /// Whether processor workers of the per-device engine are pinned. `SERIATIM_PIN`: `on` (default), `off`.
     pub pin: bool,
     /// The cores to pin to, round and round, beginning behind the one that the engine is first used from. `SERIATIM_CORES`, such as `0,2-5`; default: those of the calling thread.
     pub cores: Vec<usize>,
+    /// Whether a thread that waits is moved off a worker's core, instead of the worker. `SERIATIM_MOVE_CALLERS`: `on`, `off` (default).
+    pub move_callers: bool,
     /// What idle workers do. `SERIATIM_IDLE`: `spin`, `spin-then-park` (default), `park`.
     pub idle: IdlePolicy,
     /// Operations in flight at most; 0 (default): no bound. `SERIATIM_BOUND`.
     pub bound: usize,
     /// What a push does at the bound. `SERIATIM_WHEN_FULL`: `block` (default), `help`, `would-block`.
     pub when_full: WhenFull,
-    /// Operations that a batch merges into one at most. `SERIATIM_BULK_SIZE`; default 15.
-    pub bulk_size: usize,
     /// Whether a waiting thread runs ready operations. `SERIATIM_WAITERS_HELP`: `on` (default), `off`.
     pub waiters_help: bool,
     /// Operations whose closures have lately taken less than this run inside their push if nothing holds them up; zero (default): none do.
@@ -89,8 +93,13 @@ pub struct Settings {
     pub inline_below: Duration,
     /// Threads that one operation may use itself. `SERIATIM_NESTED_THREADS`; default 1.
     pub nested_threads: usize,
+    /// How long a `fork` waits for operations in flight. See [`Builder::fork_patience`](crate::Builder::fork_patience).
+    /// `SERIATIM_FORK_PATIENCE`, in milliseconds; default 100.
+    pub fork_patience: Duration,
     /// Whether the engine says on standard error what it starts and stops. `SERIATIM_INFO`: `on`, `off` (default).
     pub info: bool,
+    /// Whether workers for GPUs were asked for.
+    pub(crate) asks_for_gpus: bool,
     /// Whether what a push runs itself does so on loans. Only the models switch it off: what is enlisted is theirs to explore as well.
     pub(crate) lend: bool,
 }
@@ -109,14 +118,16 @@ impl Settings {
             gpu_copy_workers: 1,
             pin: true,
             cores,
+            move_callers: false,
+            fork_patience: Duration::from_millis(100),
             idle: IdlePolicy::default(),
             bound: 0,
             when_full: WhenFull::default(),
-            bulk_size: 15,
             waiters_help: true,
             inline_below: Duration::ZERO,
             nested_threads: 1,
             info: false,
+            asks_for_gpus: false,
             lend: true,
         }
     }
@@ -135,46 +146,68 @@ impl Settings {
                 return Err(bad(name, &value.to_string(), &format!("{least} to {MOST_WORKERS}")));
             }
         }
-        if self.bulk_size == 0 {
-            return Err(bad("bulk_size", "0", "1 or more"));
-        }
         if let Some(core) = self.cores.iter().find(|core| **core >= 1024) {
             return Err(bad("cores", &core.to_string(), "core numbers from 0 to 1023"));
         }
         Ok(())
     }
 
+    /// What the settings ask for and do not get.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let gpus = self.asks_for_gpus.then(|| {
+            format!(
+                "{} workers and {} copy workers for each GPU were asked for in a build without GPUs: there are none",
+                self.gpu_workers, self.gpu_copy_workers
+            )
+        });
+        let cores: BTreeSet<usize> = self.cores.iter().copied().collect();
+        let spins = self.kind == Kind::PerDevice && self.pin && self.idle == IdlePolicy::Spin;
+        // Cores that the settings name and others that callers may use.
+        let all: BTreeSet<usize> = cores.iter().copied().chain(affinity::cores()).collect();
+        let crowded = (spins && !cores.is_empty() && self.cpu_workers >= all.len()).then(|| {
+            format!(
+                "{} workers that spin are pinned to {} cores, which are all that the process may use: the threads that push and wait \
+                 have none of their own. Choose fewer cpu_workers, or IdlePolicy::SpinThenPark",
+                self.cpu_workers,
+                cores.len()
+            )
+        });
+        gpus.into_iter().chain(crowded).collect()
+    }
+
     /// Reads every `SERIATIM_*` variable.
     pub(crate) fn from_env() -> Result<Settings, Error> {
         let mut settings = Settings::new();
-        for (key, value) in std::env::vars_os() {
+        // In an order of their own, so that of several mistakes the same one is told each time.
+        let variables: BTreeMap<_, _> = std::env::vars_os().collect();
+        for (key, value) in variables {
             let Some(key) = key.to_str().filter(|key| key.starts_with(PREFIX)) else {
                 continue;
             };
             let value = value.to_string_lossy();
             settings.set(key, value.trim())?;
         }
-        settings.check()?;
         Ok(settings)
     }
 
     /// Changes one setting by the name of its environment variable.
     pub(crate) fn set(&mut self, key: &str, value: &str) -> Result<(), Error> {
         match key.strip_prefix(PREFIX).unwrap_or(key) {
-            "ENGINE" => self.kind = value.parse()?,
-            "CPU_WORKERS" => self.cpu_workers = count(key, value)?,
-            "PRIORITY_WORKERS" => self.priority_workers = count(key, value)?,
-            "GPU_WORKERS" => self.gpu_workers = count(key, value)?,
-            "GPU_COPY_WORKERS" => self.gpu_copy_workers = count(key, value)?,
+            "ENGINE" => self.kind = named(key, value)?,
+            "CPU_WORKERS" => self.cpu_workers = workers(key, value)?,
+            "PRIORITY_WORKERS" => self.priority_workers = workers(key, value)?,
+            "GPU_WORKERS" => (self.gpu_workers, self.asks_for_gpus) = (workers(key, value)?, true),
+            "GPU_COPY_WORKERS" => (self.gpu_copy_workers, self.asks_for_gpus) = (workers(key, value)?, true),
             "PIN" => self.pin = switch(key, value)?,
             "CORES" => self.cores = cores(key, value)?,
-            "IDLE" => self.idle = value.parse()?,
+            "MOVE_CALLERS" => self.move_callers = switch(key, value)?,
+            "IDLE" => self.idle = named(key, value)?,
             "BOUND" => self.bound = count(key, value)?,
-            "WHEN_FULL" => self.when_full = value.parse()?,
-            "BULK_SIZE" => self.bulk_size = count(key, value)?,
+            "WHEN_FULL" => self.when_full = named(key, value)?,
             "WAITERS_HELP" => self.waiters_help = switch(key, value)?,
             "INLINE_BELOW" => self.inline_below = Duration::from_nanos(count(key, value)? as u64),
-            "NESTED_THREADS" => self.nested_threads = count(key, value)?,
+            "NESTED_THREADS" => self.nested_threads = workers(key, value)?,
+            "FORK_PATIENCE" => self.fork_patience = Duration::from_millis(count(key, value)? as u64),
             "INFO" => self.info = switch(key, value)?,
             _ => {
                 let known: Vec<String> = KEYS.iter().map(|key| format!("{PREFIX}{key}")).collect();
@@ -189,7 +222,7 @@ impl Settings {
 }
 
 const PREFIX: &str = "SERIATIM_";
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "ENGINE",
     "CPU_WORKERS",
     "PRIORITY_WORKERS",
@@ -197,13 +230,14 @@ const KEYS: [&str; 15] = [
     "GPU_COPY_WORKERS",
     "PIN",
     "CORES",
+    "MOVE_CALLERS",
     "IDLE",
     "BOUND",
     "WHEN_FULL",
-    "BULK_SIZE",
     "WAITERS_HELP",
     "INLINE_BELOW",
     "NESTED_THREADS",
+    "FORK_PATIENCE",
     "INFO",
 ];
 
@@ -213,6 +247,15 @@ fn bad(name: &str, value: &str, valid: &str) -> Error {
 
 fn count(key: &str, value: &str) -> Result<usize, Error> {
     value.parse().map_err(|_| bad(key, value, "a whole number"))
+}
+
+fn workers(key: &str, value: &str) -> Result<usize, Error> {
+    let valid = || bad(key, value, &format!("a whole number, 1 to {MOST_WORKERS}"));
+    value.parse().ok().filter(|count| (1..=MOST_WORKERS).contains(count)).ok_or_else(valid)
+}
+
+fn named<T: FromStr<Err = Error>>(key: &str, value: &str) -> Result<T, Error> {
+    value.parse().map_err(|error: Error| Error::new(error.kind(), format!("{key}: {error}")))
 }
 
 fn switch(key: &str, value: &str) -> Result<bool, Error> {
@@ -267,7 +310,8 @@ mod tests {
 
     #[test]
     fn every_key_is_settable_and_errors_list_what_is_valid() {
-        let values = ["pooled", "2", "3", "1", "1", "off", "0,2-3", "park", "10", "help", "4", "off", "300", "2", "on"];
+        let values =
+            ["pooled", "2", "3", "1", "1", "off", "0,2-3", "on", "park", "10", "help", "off", "300", "2", "50", "on"];
         let mut settings = Settings::new();
         for (key, value) in KEYS.iter().zip(values) {
             settings.set(&format!("{PREFIX}{key}"), value).unwrap();
@@ -282,11 +326,13 @@ mod tests {
             ("SERIATIM_PIN", "on, off"),
             ("SERIATIM_CORES", "0,2-5"),
             ("SERIATIM_BOUND", "a whole number"),
+            ("SERIATIM_CPU_WORKERS", "1 to 1024"),
             ("SERIATIM_WORKERS", "SERIATIM_CPU_WORKERS"),
         ] {
             let error = settings.set(key, "nonsense").unwrap_err();
             assert_eq!(error.kind(), ErrorKind::BadSetting);
-            assert!(error.to_string().contains(valid), "{error}");
+            let text = error.to_string();
+            assert!(text.contains(valid) && text.contains(key), "{text}");
         }
         settings.cpu_workers = 0;
         assert!(settings.check().unwrap_err().to_string().contains("1 to 1024"));

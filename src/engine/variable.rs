@@ -62,3 +62,32 @@ impl fmt::Debug for Variable {
         write!(f, "variable {}.{}", self.index, self.generation / 2)
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use crate::{Context, Engine, ErrorKind, Kind};
+    use std::sync::atomic::Ordering::Relaxed;
+
+    #[test]
+    fn a_place_whose_generations_are_used_up_is_not_used_again() {
+        let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+        let delete = |variable| engine.delete_variable(|_| (), Context::cpu(0), variable).unwrap();
+        let first = engine.new_variable();
+        delete(first);
+        // As after two thousand million deletions: the next variable here is the last.
+        let slot = engine.core().memory.table.get(first.index).unwrap();
+        slot.chain.tag.generation.store(u32::MAX - 1, Relaxed);
+        let last = engine.new_variable();
+        assert_eq!((last.index, last.generation), (first.index, u32::MAX));
+        assert_eq!(engine.version(last).unwrap(), 0);
+        delete(last);
+        for _ in 0..200 {
+            let next = engine.new_variable();
+            assert_ne!(next.index, first.index);
+            delete(next);
+            for gone in [first, last] {
+                assert_eq!(engine.version(gone).unwrap_err().kind(), ErrorKind::VariableDeleted);
+            }
+        }
+    }
+}

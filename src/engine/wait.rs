@@ -1,8 +1,9 @@
 //! Waiting: for one variable, for everything, with and without a deadline.
 
-use super::core::{Core, FAILED, STOPPED};
+use super::core::{Core, ABANDONED, FAILED, STOPPED};
 use super::diagnose;
 use super::inside::may_help;
+use super::life;
 use super::push::{push, resolve, Claim, Request};
 use super::variable::Variable;
 use super::waiters::remaining;
@@ -14,17 +15,20 @@ use crate::operation::closure::sync_vtable;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
+use crate::spin::Spin;
 use crate::sync::thread::{self, Thread};
-use crate::sync::{looks, pause, spin_loop, thread_local, AtomicBool, AtomicPtr, Ordering::*, MODELLED};
+use crate::sync::{looks, spin_loop, thread_local, AtomicBool, AtomicPtr, Ordering::*, MODELLED};
 use crate::variable::access::Mode;
 use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Rounds that a waiter looks before it parks, and how many of them it does not yield the core.
-const LOOKS: u32 = looks(2000);
-const LOOKS_AWAKE: u32 = 1000;
+/// How long a waiter looks before it parks, and how long of that it keeps the core.
+const LOOKS: Duration = Duration::from_micros(300);
+const LOOKS_AWAKE: Duration = Duration::from_micros(20);
+/// How long a thread sleeps between two looks whether a `fork` is over.
+const NAP: Duration = Duration::from_micros(100);
 
 /// How often a waiter looks at the variable itself, or helps, before it lines up behind the writes: most waits are over by then, and have
 /// moved no cache line but that of the last access.
@@ -100,13 +104,18 @@ impl Drop for Bell {
 /// Waits until every write of `variable` that was pushed before is complete; then takes its error, if it is marked.
 pub fn for_variable(core: &Arc<Core>, variable: Variable, timeout: Option<Duration>) -> Result<(), Error> {
     refuse_inside(core)?;
-    if is_quiet(core, variable)? || timeout.is_none() && watch(core, variable)? {
+    if is_quiet(core, variable)? {
+        return Ok(());
+    }
+    if core.state.load(Relaxed) & ABANDONED != 0 {
+        return Err(life::cut_off());
+    }
+    core.dispatch.before_waiting(core);
+    if timeout.is_none() && watch(core, variable)? {
         return Ok(());
     }
     let deadline = deadline(timeout);
     let bell = Bell::take();
-    let ringer = Arc::clone(&bell);
-    let ring = move |run: &RunContext<'_>| ringer.ring(run.inherited);
     let request = Request {
         context: Context::cpu(0),
         property: Property::NoSkip,
@@ -115,13 +124,26 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, timeout: Option<Durati
         notes: NOTE_WAIT,
     };
     let claim = Claim { variable, mode: Mode::Read };
-    push(core, request, &[claim][..], sync_vtable(&ring), ring)?;
-    if !listen(core, &bell, deadline) {
+    let late = || {
         let pending = diagnose::pending_report(core, Some(variable));
-        return Err(Error::new(
+        Err(Error::new(
             ErrorKind::TimedOut,
             format!("{variable:?} is not free after {:?}: {pending}", timeout.unwrap_or_default()),
-        ));
+        ))
+    };
+    // A wait is refused only while another thread forks, which may take longer than the wait.
+    loop {
+        let ringer = Arc::clone(&bell);
+        let ring = move |run: &RunContext<'_>| ringer.ring(run.inherited);
+        match push(core, request, &[claim][..], sync_vtable(&ring), ring) {
+            Ok(()) => break,
+            Err(error) if error.kind() != ErrorKind::Stopped => return Err(error),
+            Err(_) if remaining(deadline) == Some(Duration::ZERO) => return late(),
+            Err(_) => thread::park_timeout(remaining(deadline).map_or(NAP, |left| left.min(NAP))),
+        }
+    }
+    if !listen(core, &bell, deadline) {
+        return late();
     }
     let failure = bell.take_failure();
     Bell::put_back(bell);
@@ -187,21 +209,27 @@ fn watch(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// Waits for the bell, running ready operations meanwhile if the settings allow it; `false` at the deadline.
+/// Waits for the bell, running ready operations meanwhile if the settings allow it; `false` at the deadline. A waiter that has a
+/// deadline neither helps nor yields: an operation and a yield take as long as they take.
 fn listen(core: &Arc<Core>, bell: &Arc<Bell>, deadline: Option<Instant>) -> bool {
     if deadline.is_none() && core.settings.waiters_help && may_help() {
         core.dispatch.serve(core, &mut || !bell.is_rung(), &mut || bell.is_rung());
         core.settle(core.local());
     }
-    for look in 0..LOOKS {
+    let mut spin = match remaining(deadline) {
+        Some(left) => Spin::awake(left.min(LOOKS_AWAKE)),
+        None => Spin::new(LOOKS_AWAKE, LOOKS),
+    };
+    while !MODELLED {
         if bell.is_rung() {
-            if look > LOOKS_AWAKE {
-                // It has yielded its core.
+            if spin.has_yielded() {
                 core.make_way();
             }
             return true;
         }
-        pause(look, LOOKS_AWAKE);
+        if !spin.pause() {
+            break;
+        }
     }
     while !bell.is_rung() {
         match remaining(deadline) {
@@ -217,7 +245,10 @@ fn listen(core: &Arc<Core>, bell: &Arc<Bell>, deadline: Option<Instant>) -> bool
 /// Waits until nothing is in flight; then takes all errors and returns the first.
 pub fn for_all(core: &Arc<Core>, timeout: Option<Duration>) -> Result<(), Error> {
     refuse_inside(core)?;
-    if !drain(core, timeout) {
+    if core.state.load(Relaxed) & ABANDONED == 0 {
+        core.dispatch.before_waiting(core);
+    }
+    if !all_done(core, timeout)? {
         let pending = diagnose::pending_report(core, None);
         return Err(Error::new(
             ErrorKind::TimedOut,
@@ -232,10 +263,18 @@ fn deadline(timeout: Option<Duration>) -> Option<Instant> {
     timeout.and_then(|timeout| Instant::now().checked_add(timeout))
 }
 
-/// Waits until nothing is in flight; `false` if the time was up first.
-pub fn drain(core: &Arc<Core>, timeout: Option<Duration>) -> bool {
+/// Waits until nothing is in flight.
+pub fn drain(core: &Arc<Core>) {
+    let _ = all_done(core, None);
+}
+
+/// Waits until nothing is in flight; `false` if the time was up first. Refused if nobody will ever do it.
+fn all_done(core: &Arc<Core>, timeout: Option<Duration>) -> Result<bool, Error> {
     if core.is_quiescent() {
-        return true;
+        return Ok(true);
+    }
+    if core.state.load(Relaxed) & ABANDONED != 0 {
+        return Err(life::cut_off());
     }
     if timeout.is_none() && core.settings.waiters_help && may_help() && core.state.load(Relaxed) & STOPPED == 0 {
         core.quiescence.announced(|| {
@@ -244,7 +283,7 @@ pub fn drain(core: &Arc<Core>, timeout: Option<Duration>) -> bool {
             core.settle(core.local());
         });
     }
-    core.quiescence.wait(deadline(timeout), || core.is_quiescent(), || core.make_way())
+    Ok(core.quiescence.wait(deadline(timeout), || core.is_quiescent(), || core.make_way()))
 }
 
 /// A wait inside an operation could wait for that very operation.

@@ -9,13 +9,14 @@
 use crate::fences::{heavy, light};
 use crate::lock::Lock;
 use crate::mutants::mutate;
+use crate::spin::Spin;
 use crate::sync::thread::{self, Thread, ThreadId};
-use crate::sync::{fence, looks, spin_loop, AtomicUsize, Ordering::*};
+use crate::sync::{fence, AtomicUsize, Ordering::*};
 use crossbeam_utils::CachePadded;
 use std::time::{Duration, Instant};
 
-/// Rounds that a waiter looks at its condition before it parks.
-const LOOKS: u32 = looks(500);
+/// How long a waiter looks at its condition before it parks.
+const LOOKS: Duration = Duration::from_micros(10);
 
 /// Threads waiting for one condition.
 pub struct Waiters {
@@ -31,11 +32,11 @@ impl Waiters {
     /// Waits until `done`, or until the deadline; says which. `done` is called again and again, `rested` once if it took longer than
     /// some looks, after which the thread may have been parked.
     pub fn wait(&self, deadline: Option<Instant>, mut done: impl FnMut() -> bool, rested: impl FnOnce()) -> bool {
-        for _ in 0..LOOKS {
+        let mut spin = Spin::awake(remaining(deadline).map_or(LOOKS, |left| left.min(LOOKS)));
+        while spin.pause() {
             if done() {
                 return true;
             }
-            spin_loop();
         }
         let in_time = self.announced(|| {
             // Against the one in `notify`.
@@ -128,8 +129,10 @@ mod tests {
                 // Until it sleeps, as far as one can tell; then at once, as far as they can.
                 thread::sleep(Duration::from_micros(50));
                 arrived[own].store(round, Release);
+                // Without its core after a moment: the other may need it.
+                let mut spin = Spin::new(LOOKS, Duration::MAX);
                 while arrived[1 - own].load(Acquire) < round {
-                    spin_loop();
+                    spin.pause();
                 }
                 ended[own].store(round, Release);
                 waiters.notify(|| both_ended(round));

@@ -3,15 +3,17 @@
 #![forbid(unsafe_code)]
 
 use super::core::{PROFILING, SHUTDOWN};
-use super::{diagnose, life, wait, Engine, Variable};
+use super::{diagnose, life, prepare, wait, Engine, Variable};
 use crate::error::Error;
 use crate::profile::Profile;
 use crate::sync::Ordering::*;
 use std::time::Duration;
 
 impl Engine {
-    /// Waits until the writes of `variable` that were pushed before are complete. Running reads do not hold it up. The calling thread
-    /// may run ready operations meanwhile ([`waiters_help`](crate::Builder::waiters_help)).
+    /// Waits until the writes of `variable` that were pushed before are complete. Running reads do not hold it up.
+    ///
+    /// The calling thread may run other ready operations meanwhile. **Hold no lock that an operation takes**: the thread may run
+    /// that operation and wait for itself for ever. See [`waiters_help`](crate::Builder::waiters_help), which turns that off.
     ///
     /// Worst case: a few loads if no write is pending. Otherwise it takes what the writes take, and, if it helps, the operation that it
     /// is in then and a step for each of those that it took and gives back.
@@ -33,12 +35,16 @@ impl Engine {
         wait::for_variable(self.core(), variable, None)
     }
 
-    /// As [`wait_for_var`](Engine::wait_for_var), but not longer than `timeout`, and without running operations itself. A wait that runs out
-    /// of time leaves about 200 bytes behind until the variable is free: it is not a way to poll a variable that stays busy.
+    /// As [`wait_for_var`](Engine::wait_for_var), but not longer than `timeout`, and without running operations itself. It is as late as
+    /// the timed wait of a condition variable, and up to 60 µs more. A wait that runs out of time leaves about 200 bytes behind until
+    /// the variable is free: it is not a way to poll a variable that stays busy.
+    ///
+    /// One exception, on the naive engine: the wait may have to finish the push of another thread that has lost its core in the middle of
+    /// it. If that operation is then ready, the wait runs it first.
     ///
     /// # Errors
-    /// Also [`TimedOut`](crate::ErrorKind::TimedOut), which names what is pending and behind what: that takes a look at every block of the
-    /// engine.
+    /// Also [`TimedOut`](crate::ErrorKind::TimedOut), which names what is pending and behind what. It looks for that in the oldest
+    /// blocks of the engine for about 20 µs, and says so if there are more; [`dump_dot`](Engine::dump_dot) looks at all.
     ///
     /// ```
     /// use std::time::Duration;
@@ -56,13 +62,16 @@ impl Engine {
         wait::for_variable(self.core(), variable, Some(timeout))
     }
 
-    /// Waits until every operation that was pushed before is complete. Pushes that go on meanwhile may hold it up.
+    /// Waits until every operation that was pushed before is complete. Pushes that go on meanwhile may hold it up. As in
+    /// [`wait_for_var`](Engine::wait_for_var), the calling thread may run operations meanwhile, so it should hold no lock that they take.
     ///
     /// Worst case: if nothing is in flight, a look at each thread that has used the engine, and all failures that nobody has taken are sorted.
     ///
     /// # Errors
     /// Of the errors that nobody has taken, that of the operation that was pushed first; all are cleared. Between the pushes of
     /// different threads, push order is known only roughly: numbers are dealt to threads 64 at a time.
+    /// The first 1,000 errors that nobody has taken are kept; what fails after them is counted, and the text of the error says how many there
+    /// were. They are cleared with the others.
     /// [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation).
     ///
     /// ```
@@ -76,10 +85,11 @@ impl Engine {
         wait::for_all(self.core(), None)
     }
 
-    /// As [`wait_for_all`](Engine::wait_for_all), but not longer than `timeout`, and without running operations itself.
+    /// As [`wait_for_all`](Engine::wait_for_all), but not longer than `timeout`, and without running operations itself. As late as
+    /// [`wait_for_var_timeout`](Engine::wait_for_var_timeout).
     ///
     /// # Errors
-    /// Also [`TimedOut`](crate::ErrorKind::TimedOut), which names what is pending.
+    /// Also [`TimedOut`](crate::ErrorKind::TimedOut), which names what is pending, as there.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -108,6 +118,31 @@ impl Engine {
     /// ```
     pub fn stop(&self) -> Result<(), Error> {
         life::stop(self.core())
+    }
+
+    /// Does now what a first push would do else: brings all threads up, waits until they look for work, and gives the calling thread
+    /// memory for 1,024 usual operations and 128 larger ones, with pages that have been touched.
+    ///
+    /// The calling thread's first push then takes about as long as a later one. Another thread that is to push calls it as well. A
+    /// worker that has gone to sleep meanwhile is woken by the push, which takes some microseconds more
+    /// ([`IdlePolicy::Spin`](crate::IdlePolicy::Spin) never sleeps); and what
+    /// [`inline_below`](crate::Builder::inline_below) has to learn of a closure is learned from its first calls. [`start`](Engine::start) is for an engine that was stopped; this
+    /// one does not start it.
+    ///
+    /// Worst case: the start of all threads.
+    ///
+    /// # Errors
+    /// [`ThreadRefused`](crate::ErrorKind::ThreadRefused), [`Stopped`](crate::ErrorKind::Stopped),
+    /// [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation).
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// engine.prepare()?;
+    /// engine.op("first").push(|_| ())?; // starts no thread, makes no memory
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn prepare(&self) -> Result<(), Error> {
+        prepare::prepare(self)
     }
 
     /// Starts a stopped engine. Starting twice is harmless.
@@ -182,7 +217,8 @@ impl Engine {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn profile(&self) -> Profile {
-        Profile::new(self.core().profiler.events(), self.core().profiler.lost())
+        let profiler = &self.core().profiler;
+        Profile::new(profiler.events(), profiler.threads(), profiler.lost())
     }
 
     /// The operations in flight as a Graphviz graph: filled ones run, an edge leads from an operation to the next one on a variable.

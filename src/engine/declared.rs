@@ -1,0 +1,112 @@
+//! What an operation that has a block has declared, for the check of its borrows.
+
+use crate::operation::block::Block;
+use crate::operation::current::{Current, May};
+use crate::sync::thread_local;
+use crate::variable::access::{Mode, Node};
+use std::cell::Cell;
+
+/// A synchronous operation: its block stays while its closure is called.
+pub struct Enlisted {
+    engine: u32,
+    block: *mut Block,
+}
+
+impl Enlisted {
+    /// # Safety
+    /// The block is an operation's of that engine, and is not reused while this is used.
+    pub unsafe fn new(engine: u32, block: *mut Block) -> Enlisted {
+        Enlisted { engine, block }
+    }
+}
+
+/// The variables of an operation, and whether it changes each.
+///
+/// # Safety
+/// The block is an operation's, and is not reused meanwhile.
+unsafe fn uses(block: *mut Block) -> impl Iterator<Item = (u32, bool)> {
+    // SAFETY: by the contract. What is read of an access is written by its push only.
+    unsafe {
+        (0..(*block).node.count).map(move |index| {
+            let access = Node::access(block.cast(), index);
+            ((*access).variable, (*access).mode() != Mode::Read)
+        })
+    }
+}
+
+impl Current for Enlisted {
+    fn name(&self) -> &'static str {
+        // SAFETY: by the contract of `new`.
+        unsafe { Block::name(self.block) }
+    }
+
+    fn may(&self, engine: u32, index: u32) -> May {
+        if self.engine != engine {
+            return May::NotSay;
+        }
+        // SAFETY: as above.
+        May::of(unsafe { uses(self.block) }.find(|(variable, _)| *variable == index).map(|(_, writes)| writes))
+    }
+}
+
+/// Variables up to this number are kept in place; more go to a list that the thread keeps for the next time.
+const INLINE: usize = 8;
+
+thread_local! {
+    static SPARE: Cell<Vec<(u32, bool)>> = const { Cell::new(Vec::new()) };
+}
+
+/// An asynchronous operation: its block may be another one's before its closure has returned.
+pub struct Copied {
+    engine: u32,
+    name: &'static str,
+    count: usize,
+    few: [(u32, bool); INLINE],
+    many: Vec<(u32, bool)>,
+}
+
+impl Copied {
+    /// # Safety
+    /// The block is an operation's of that engine, which has not ended.
+    pub unsafe fn of(engine: u32, block: *mut Block) -> Copied {
+        // SAFETY: by the contract.
+        let (name, uses) = unsafe { (Block::name(block), uses(block)) };
+        let (mut few, mut many, mut count) = ([(0, false); INLINE], Vec::new(), 0);
+        for of in uses {
+            if let Some(place) = few.get_mut(count) {
+                *place = of;
+            } else {
+                if count == INLINE {
+                    many = SPARE.try_with(Cell::take).unwrap_or_default();
+                    many.clear();
+                }
+                many.push(of);
+            }
+            count += 1;
+        }
+        Copied { engine, name, count, few, many }
+    }
+}
+
+impl Current for Copied {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn may(&self, engine: u32, index: u32) -> May {
+        if self.engine != engine {
+            return May::NotSay;
+        }
+        let few = &self.few[..self.count.min(INLINE)];
+        May::of(few.iter().chain(&self.many).find(|(variable, _)| *variable == index).map(|(_, writes)| *writes))
+    }
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        if self.count > INLINE {
+            let many = std::mem::take(&mut self.many);
+            let _ = SPARE.try_with(|spare| spare.set(many));
+        }
+    }
+}

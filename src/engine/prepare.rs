@@ -1,0 +1,53 @@
+//! Doing before the first push what it would do else.
+
+#![forbid(unsafe_code)]
+
+use super::graph::delete_own_variable;
+use super::life::refuse_inside;
+use super::push::{push, Claim, Request};
+use super::{wait, Engine};
+use crate::error::Error;
+use crate::operation::block::NOTE_BEYOND;
+use crate::operation::closure::sync_vtable;
+use crate::operation::context::RunContext;
+use crate::operation::name::Name;
+use crate::operation::property::Property;
+use crate::sync::thread;
+use crate::variable::access::Mode;
+use std::time::Duration;
+
+/// Magazines of each size that a thread is given: of 64, 32 and 16 blocks.
+const MAGAZINES: [usize; 3] = [16, 2, 4];
+/// Pushes that do nothing: as many as the stock that a thread begins with has blocks, and more.
+const PUSHES: usize = 128;
+/// Between two looks at whether the threads are up.
+const NAP: Duration = Duration::from_micros(20);
+
+/// Brings up all threads of the engine, and gives the calling one what it needs to push.
+pub fn prepare(engine: &Engine) -> Result<(), Error> {
+    let core = engine.core();
+    refuse_inside(core, "prepare")?;
+    for property in [Property::Normal, Property::CpuPrioritized, Property::CopyToGpu] {
+        let Some(group) = core.dispatch.group(property) else { continue };
+        if !group.is_started() {
+            core.start_group(group)?;
+        }
+        while group.is_started() && !group.is_ready() {
+            thread::park_timeout(NAP);
+        }
+    }
+    for (class, magazines) in MAGAZINES.into_iter().enumerate() {
+        core.local().fill(class as u8, magazines);
+    }
+    let variable = engine.new_variable();
+    let claim = [Claim { variable, mode: Mode::Write }];
+    for _ in 0..PUSHES {
+        // Not held up by a bound: at it, nobody is to wait for these.
+        let request = Request { notes: NOTE_BEYOND, ..Request::named(Name::default()) };
+        let nothing = |_: &RunContext<'_>| ();
+        push(core, request, &claim[..], sync_vtable(&nothing), nothing)?;
+    }
+    wait::for_variable(core, variable, None)?;
+    delete_own_variable(core, variable, |_| ());
+    Ok(())
+}
