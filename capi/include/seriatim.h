@@ -1,8 +1,15 @@
 // The C interface of seriatim, a dependency engine: push functions, say which variables each reads and which it changes,
 // and they run in parallel in a safe order.
 //
-// Every function may be called from any thread. Functions that can fail return a SeriatimStatus, 0 for success, and
+// Every function may be called from any thread, and takes its turn in the total order of all pushes: what one thread pushes
+// after another's push has returned comes after it. Functions that can fail return a SeriatimStatus, 0 for success, and
 // leave a text for seriatim_last_error(). No function unwinds, and no callback may: a C++ exception must not leave one.
+//
+// Errors that every function can return, if it has such arguments, are not repeated below:
+// SERIATIM_STATUS_NULL_POINTER for a pointer that must not be null; SERIATIM_STATUS_BAD_ARGUMENT for a number that is none
+// of its enumeration, or a list that does not fit into memory; SERIATIM_STATUS_INVALID_UTF8 for a text;
+// SERIATIM_STATUS_PANICKED for a fault of the library. A place for a result that is a pointer is NULL after an error.
+// Times are nanoseconds, sizes are numbers of elements, priorities are greater for what runs sooner.
 //
 // An argument given with a deleter is the engine's from the moment of the call, also if the call is refused: the deleter
 // runs exactly once, on some thread, when nothing can use the argument any more.
@@ -15,7 +22,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The version of this interface. It grows when a program compiled against an older header would no longer work.
+// The version of this header: the first number, which grows with changes that programs must
+// follow, once it is 1 or more.
+#define SERIATIM_VERSION_MAJOR 0
+
+// The second number, which grows with additions, and with changes that programs must follow while
+// the first is 0.
+#define SERIATIM_VERSION_MINOR 1
+
+// The third number, which grows with corrections.
+#define SERIATIM_VERSION_PATCH 0
+
+// All three in one that can be compared: 1,000,000 × major + 1,000 × minor + patch.
+#define SERIATIM_VERSION_NUMBER 1000
+
+// The version of this interface. It grows when a program compiled against an older header would no
+// longer work.
 #define SERIATIM_ABI_VERSION 1
 
 // What became of a call. More codes may be added: treat unknown ones as failures.
@@ -56,6 +78,10 @@ enum SeriatimStatus
     SERIATIM_STATUS_STOPPED = 14,
     // A value is in use in a way that its operation did not declare.
     SERIATIM_STATUS_BORROW_CONFLICT = 15,
+    // The process has made four thousand million engines, and has no numbers for more.
+    SERIATIM_STATUS_ENGINES_EXHAUSTED = 16,
+    // An operation uses a value that it has not declared. Only operations written in Rust can.
+    SERIATIM_STATUS_UNDECLARED_ACCESS = 17,
     // A failure that this version of the interface has no code for.
     SERIATIM_STATUS_OTHER = 99,
     // A pointer that must not be null is null.
@@ -129,28 +155,77 @@ typedef uint32_t SeriatimDevice;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// The settings of an engine to be made. Used by one thread at a time.
+typedef struct SeriatimBuilder SeriatimBuilder;
+
+// A graph that is being captured. What is pushed into it is recorded, and not run. Used by one
+// thread at a time. It keeps its engine alive.
+typedef struct SeriatimCapture SeriatimCapture;
+
 // Ends an asynchronous operation, once. Each function that takes one frees it.
 typedef struct SeriatimCompletion SeriatimCompletion;
 
 // An engine. Several handles may be the same engine: see `seriatim_engine_clone()`.
 typedef struct SeriatimEngine SeriatimEngine;
 
+// A captured graph. A replay is one operation of the engine: it uses all variables of the captured
+// operations, and takes its turn among other pushes as if they had all been pushed in a row at
+// that moment. A graph may outlive the other handles of its engine. When those are gone, its calls
+// fail with `SERIATIM_STATUS_STOPPED`.
+typedef struct SeriatimGraph SeriatimGraph;
+
 // A reusable operation. May be pushed again while earlier uses are in flight, and may outlive its engine.
 typedef struct SeriatimOperator SeriatimOperator;
+
+// A parameter of a graph, from `seriatim_capture_parameter()`. Its value is a pointer with a
+// deleter.
+typedef struct SeriatimParameter SeriatimParameter;
 
 // What an operation is told when it runs. Belongs to the thread that the function was called on, and is valid until it returns.
 typedef struct SeriatimRunContext SeriatimRunContext;
 
 // A setting: its name and its value, as an environment variable has them. The names are those of the environment variables, with
-// or without `SERIATIM_` in front: `ENGINE` (`naive`, `pooled`, `per-device`), `CPU_WORKERS`, `PRIORITY_WORKERS`, `GPU_WORKERS`,
-// `GPU_COPY_WORKERS`, `PIN` (`on`, `off`), `CORES` (such as `0,2-5`), `IDLE` (`spin`, `spin-then-park`, `park`), `BOUND`,
-// `WHEN_FULL` (`block`, `help`, `would-block`), `BULK_SIZE`, `WAITERS_HELP` (`on`, `off`), `NESTED_THREADS`, `INFO` (`on`, `off`).
+// or without `SERIATIM_` in front:
+//
+// - `ENGINE`: `per-device` (default), `pooled`, or `naive`, which runs each operation in its push and has no threads.
+// - `CPU_WORKERS`: threads for the processor, 1 to 1024; default: one less than there are cores, at least 1.
+// - `PRIORITY_WORKERS`: threads for prioritised operations, 1 to 1024; default 4.
+// - `GPU_WORKERS`, `GPU_COPY_WORKERS`: threads for each GPU, 1 to 1024; default 2 and 1. For the device layer to come: asked
+//   for, they are a warning.
+// - `PIN`: whether workers are pinned to cores, `on` (default) or `off`.
+// - `CORES`: the cores to pin to, such as `0,2-5`; default: those of the calling thread.
+// - `MOVE_CALLERS`: whether a thread that waits is moved off a pinned worker's core, instead of the worker, `on` or `off` (default).
+// - `MOVE_CALLERS`: whether a thread that has waited on a pinned worker's core is moved to another one, instead of the worker, `on`
+//   or `off` (default).
+// - `IDLE`: what idle workers do, `spin-then-park` (default), `spin` or `park`.
+// - `BOUND`: operations in flight at most; default 0, for no bound.
+// - `WHEN_FULL`: what a push does at the bound, `block` (default), `help` (runs ready operations meanwhile) or `would-block` (fails
+//   with `SERIATIM_STATUS_ENGINE_FULL`).
+// - `WAITERS_HELP`: whether a thread that waits without a limit runs ready operations meanwhile, `on` (default) or `off`. A thread
+//   that holds a lock which operations take must not wait then.
+// - `INLINE_BELOW`: nanoseconds; operations whose functions have lately taken less run inside their push if nothing holds them up.
+//   Default 0, for none; 300 is a good start for functions that do almost nothing. What is learned is kept for each function. Do not
+//   set it if a function may wait for something that a pushing thread does after the push: it would wait for ever. No effect with a
+//   bound.
+// - `NESTED_THREADS`: threads that one operation may use itself, 1 to 1024; default 1.
+// - `FORK_PATIENCE`: milliseconds that a `fork` of the process waits for operations in flight, default 100. If they take longer, the
+//   engine is of no use in the child, and says so.
+// - `FORK_PATIENCE`: milliseconds that a `fork` waits for operations in flight, so that the engine works in the child; default 100.
+// - `INFO`: whether the engine says on standard error what it starts and stops, `on` or `off` (default).
 typedef struct SeriatimSetting {
     // The name.
     const char *key;
     // The value.
     const char *value;
 } SeriatimSetting;
+
+// Is told of an error that nobody has waited for: what kind it is of, the name of the operation (null if it has none), and the
+// text. Both texts are valid until it returns. It must not unwind.
+typedef void (*SeriatimErrorHook)(void *argument, SeriatimStatus status, const char *operation, const char *text);
+
+// Deletes an argument, such as `free`. Called exactly once, also for a null argument, on the thread that used the argument last or
+// found it unusable. Must not unwind, and must not wait for the engine.
+typedef void (*SeriatimDeleter)(void *argument);
 
 // A token for anything that operations read or change. A plain value: copying it copies the handle, not the variable. It knows its
 // engine, and whether it was deleted, so that misuse is refused. All zeros are no variable of any engine.
@@ -175,10 +250,6 @@ typedef struct SeriatimContext {
 //
 // Called on a thread of the engine, or on one that pushes, waits or completes. Must not unwind.
 typedef int (*SeriatimFunction)(void *argument, const struct SeriatimRunContext *run);
-
-// Deletes an argument, such as `free`. Called exactly once, also for a null argument, on the thread that used the argument last or
-// found it unusable. Must not unwind, and must not wait for the engine.
-typedef void (*SeriatimDeleter)(void *argument);
 
 // An operation, but for its function. All zeros are an unnamed one without variables, on any worker of the processor.
 //
@@ -214,12 +285,93 @@ typedef void (*SeriatimAsyncFunction)(void *argument,
 extern "C" {
 #endif // __cplusplus
 
-// The version of the interface in the library that is loaded: to be compared with `SERIATIM_ABI_VERSION`, which is that of the
-// header the program was compiled with.
+// The version of the library that is loaded, such as "0.1.0". The text lives as long as the
+// program.
+const char *seriatim_version(void);
+
+// The version of the library that is loaded, as `SERIATIM_VERSION_NUMBER` has that of the header.
+// A library may be newer than the header, by its third number and, from 1.0.0 on, by its second.
+uint32_t seriatim_version_number(void);
+
+// The version of the interface in the library that is loaded: to be compared with
+// `SERIATIM_ABI_VERSION`, which is that of the header the program was compiled with.
 uint32_t seriatim_abi_version(void);
+
+// Begins with the defaults.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `out` may be written to.
+SeriatimStatus seriatim_builder_new(struct SeriatimBuilder **out);
+
+// Begins with the settings of the environment; what is set afterwards overrides them. An engine that is made without a builder,
+// by `seriatim_engine_new()`, does not look at the environment.
+//
+// # Errors
+// `SERIATIM_STATUS_BAD_SETTING` for an unknown variable that starts with `SERIATIM_`, or for a value that is not valid; the text
+// names both, and lists what is valid.
+//
+// # Safety
+// `out` may be written to.
+SeriatimStatus seriatim_builder_from_environment(struct SeriatimBuilder **out);
+
+// Changes `count` settings; the last one counts if a name comes twice. After an error none of them is changed.
+//
+// # Errors
+// `SERIATIM_STATUS_BAD_SETTING`; the text lists what is valid.
+//
+// # Safety
+// `builder` is a live handle, which no other thread uses at the same time. `settings` points to `count` settings, whose texts end
+// with a zero byte; it may be null if `count` is 0.
+SeriatimStatus seriatim_builder_set(struct SeriatimBuilder *builder,
+                                    const struct SeriatimSetting *settings,
+                                    size_t count);
+
+// Chooses who is told of an error that nobody waited for; without it a line on standard error is. A second call replaces the first.
+//
+// `hook` is called when the engine ends, which is when its last handle is deleted: once for each operation that failed and whose
+// error no wait has returned or passed over, in the order of the pushes, on the thread that deletes the handle. At most 16 errors
+// are told so; one more call then says how many there are besides. `seriatim_engine_stop()` calls nothing, as the errors can still
+// be waited for. `deleter` runs when the engine, its graphs and its parameters are gone.
+//
+// # Errors
+// Only those of every function. The deleter then runs before the call returns.
+//
+// # Safety
+// `builder` is a live handle, which no other thread uses at the same time. `hook` and `deleter` may be called with `argument` on any
+// thread.
+SeriatimStatus seriatim_builder_on_error(struct SeriatimBuilder *builder,
+                                         SeriatimErrorHook hook,
+                                         void *argument,
+                                         SeriatimDeleter deleter);
+
+// Makes the engine. Its threads start when they are first needed. The handle of the builder is gone afterwards, also if the call
+// fails.
+//
+// # Errors
+// `SERIATIM_STATUS_BAD_SETTING` if the settings do not go together; the text says which. `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
+//
+// # Safety
+// `builder` is a live handle, which is not used again. `out` may be written to.
+SeriatimStatus seriatim_builder_build(struct SeriatimBuilder *builder,
+                                      struct SeriatimEngine **out);
+
+// Deletes a builder without making an engine; a null pointer is fine.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `builder` is null or a live handle, which is not used again.
+SeriatimStatus seriatim_builder_delete(struct SeriatimBuilder *builder);
 
 // Makes an engine with `count` settings; the last one counts if a name comes twice, and those that are not named have their
 // defaults. `settings` may be null if `count` is 0. The engine's threads start when they are first needed.
+//
+// # Errors
+// `SERIATIM_STATUS_BAD_SETTING`; the text lists what is valid. `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
 //
 // # Safety
 // `settings` points to `count` settings, whose texts end with a zero byte. `out` may be written to.
@@ -229,6 +381,9 @@ SeriatimStatus seriatim_engine_new(const struct SeriatimSetting *settings,
 
 // Makes an engine with the settings of the environment. A variable that starts with `SERIATIM_` and is not a setting is refused.
 //
+// # Errors
+// `SERIATIM_STATUS_BAD_SETTING`; the text lists what is valid. `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
+//
 // # Safety
 // `out` may be written to.
 SeriatimStatus seriatim_engine_from_environment(struct SeriatimEngine **out);
@@ -236,11 +391,17 @@ SeriatimStatus seriatim_engine_from_environment(struct SeriatimEngine **out);
 // A handle to the engine of the process, which is made from the environment when it is first asked for, and which never ends: wait
 // for it before `main` returns, or what is in flight then is lost.
 //
+// # Errors
+// As `seriatim_engine_from_environment()`, each time it is called.
+//
 // # Safety
 // `out` may be written to.
 SeriatimStatus seriatim_engine_global(struct SeriatimEngine **out);
 
 // Another handle to the same engine, so that parts of a program can own it together.
+//
+// # Errors
+// Only those of every function.
 //
 // # Safety
 // `engine` is a live handle. `out` may be written to.
@@ -248,15 +409,35 @@ SeriatimStatus seriatim_engine_clone(const struct SeriatimEngine *engine, struct
 
 // Deletes a handle; a null pointer is fine. With the last one the engine ends: it runs what is in flight, asynchronous operations
 // included, then ends its threads, and only then does the call return. Inside one of the engine's own operations, where that would
-// wait for itself, the call returns at once and the engine ends by itself. Errors that nobody has waited for are lost.
+// wait for itself, the call returns at once and the engine ends by itself. Errors that nobody has waited for go to the hook of
+// `seriatim_builder_on_error()`, or to standard error.
+//
+// # Errors
+// Only those of every function.
 //
 // # Safety
 // `engine` is null or a live handle, which no call is using any more and which is not used again. An operation that deletes the
 // handle with which it was pushed may run inside that very push: give it a clone.
 SeriatimStatus seriatim_engine_delete(struct SeriatimEngine *engine);
 
+// Does now what a first push would do else: brings all threads up, waits until they look for work, and gives the calling thread
+// memory for 1,024 usual operations and 128 larger ones, with pages that have been touched. The thread's first push then takes about
+// as long as a later one. Another thread that is to push calls it as well. `seriatim_engine_start()` is for an engine that was
+// stopped; this one does not start it.
+//
+// # Errors
+// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_STOPPED`. `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the
+// same engine.
+//
+// # Safety
+// `engine` is a live handle.
+SeriatimStatus seriatim_engine_prepare(const struct SeriatimEngine *engine);
+
 // Runs what is in flight, then ends the threads. Pushes are refused until `seriatim_engine_start()`, but for those of operations
 // that still run. Stopping twice is harmless.
+//
+// # Errors
+// `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
 //
 // # Safety
 // `engine` is a live handle.
@@ -264,18 +445,41 @@ SeriatimStatus seriatim_engine_stop(const struct SeriatimEngine *engine);
 
 // Starts a stopped engine. Starting twice is harmless.
 //
+// # Errors
+// `SERIATIM_STATUS_THREAD_REFUSED`: the engine is then still stopped.
+// `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
+// `SERIATIM_STATUS_STOPPED` in the child of a `fork` that could not wait for the engine: make
+// another.
+//
 // # Safety
 // `engine` is a live handle.
 SeriatimStatus seriatim_engine_start(const struct SeriatimEngine *engine);
 
 // Says that the process is about to end: from now on operations complete without running, but for deletions. Deleters run as ever.
 //
+// # Errors
+// Only those of every function.
+//
 // # Safety
 // `engine` is a live handle.
 SeriatimStatus seriatim_engine_notify_shutdown(const struct SeriatimEngine *engine);
 
-// What did not go as the settings asked and was not worth an error, such as pins that the system refused: a line each, to be freed
-// with `seriatim_string_free()`.
+// The value of a setting that the engine has, as `SeriatimSetting` would set it, to be freed with `seriatim_string_free()`.
+//
+// # Errors
+// `SERIATIM_STATUS_BAD_SETTING` for an unknown name; the text lists those that are known.
+//
+// # Safety
+// `engine` is a live handle. `key` ends with a zero byte. `out` may be written to.
+SeriatimStatus seriatim_engine_setting(const struct SeriatimEngine *engine,
+                                       const char *key,
+                                       char **out);
+
+// What did not go as the settings asked and was not worth an error, such as pins that the system refused, or workers for GPUs that
+// this build does not have: a line each, in a text to be freed with `seriatim_string_free()`.
+//
+// # Errors
+// Only those of every function.
 //
 // # Safety
 // `engine` is a live handle. `out` may be written to.
@@ -291,11 +495,17 @@ const char *seriatim_status_text(int32_t status);
 
 // Makes a variable, at version 0.
 //
+// # Errors
+// Only those of every function.
+//
 // # Safety
 // `engine` is a live handle. `out` may be written to.
 SeriatimStatus seriatim_variable_new(const struct SeriatimEngine *engine, struct SeriatimVariable *out);
 
 // The number of operations completed that change the variable, failed and skipped ones included.
+//
+// # Errors
+// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`.
 //
 // # Safety
 // `engine` is a live handle. `out` may be written to.
@@ -305,6 +515,9 @@ SeriatimStatus seriatim_variable_version(const struct SeriatimEngine *engine,
 
 // Deletes a variable: `function` runs after its last use, even if the variable is marked by a failure, and every copy of the handle
 // is refused from now on. `function` may be null. If the deletion is refused, the variable lives on.
+//
+// # Errors
+// As `seriatim_push()`. The deleter then runs before the call returns.
 //
 // # Safety
 // `engine` is a live handle. `function` and `deleter` may be called with `argument` on any thread.
@@ -318,6 +531,13 @@ SeriatimStatus seriatim_variable_delete(const struct SeriatimEngine *engine,
 // Pushes an operation that ends when its function returns. `deleter` then runs before the operation ends, so a wait that returns
 // has seen both.
 //
+// # Errors
+// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
+// `SERIATIM_STATUS_UNKNOWN_DEVICE`, `SERIATIM_STATUS_DEVICE_UNAVAILABLE`,
+// `SERIATIM_STATUS_ENGINE_FULL` at the bound with `WHEN_FULL` set to `would-block`,
+// `SERIATIM_STATUS_STOPPED`, `SERIATIM_STATUS_THREAD_REFUSED`. Nothing is then pushed, and the
+// deleter runs before the call returns.
+//
 // # Safety
 // `engine` is a live handle. `operation` points to an operation whose pointers are as it describes them, and whose texts end with a
 // zero byte. `function` and `deleter` may be called with `argument` on any thread.
@@ -330,6 +550,9 @@ SeriatimStatus seriatim_push(const struct SeriatimEngine *engine,
 // Pushes an operation that ends when its completion says so. `deleter` runs when the function has returned and the operation is
 // about to end, whichever is later.
 //
+// # Errors
+// As `seriatim_push()`.
+//
 // # Safety
 // As for `seriatim_push()`.
 SeriatimStatus seriatim_push_async(const struct SeriatimEngine *engine,
@@ -340,6 +563,10 @@ SeriatimStatus seriatim_push_async(const struct SeriatimEngine *engine,
 
 // Makes a reusable operator. If it changes no variable, several of its uses may run at the same time, with the same argument.
 // `deleter` runs when the operator is deleted and its last use is over.
+//
+// # Errors
+// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`. The deleter then runs
+// before the call returns.
 //
 // # Safety
 // `engine` is a live handle. `operation` points to an operation whose pointers are as it describes them, and whose texts end with a
@@ -354,6 +581,9 @@ SeriatimStatus seriatim_operator_new(const struct SeriatimEngine *engine,
 
 // Makes a reusable operator whose uses end when their completions say so; otherwise as `seriatim_operator_new()`.
 //
+// # Errors
+// As `seriatim_operator_new()`.
+//
 // # Safety
 // As for `seriatim_operator_new()`.
 SeriatimStatus seriatim_operator_new_async(const struct SeriatimEngine *engine,
@@ -365,6 +595,9 @@ SeriatimStatus seriatim_operator_new_async(const struct SeriatimEngine *engine,
 
 // Pushes an operator once more, to the engine that made it.
 //
+// # Errors
+// As `seriatim_push()`, and `SERIATIM_STATUS_FOREIGN_OPERATOR`.
+//
 // # Safety
 // `engine` and `operator_` are live handles.
 SeriatimStatus seriatim_operator_push(const struct SeriatimEngine *engine,
@@ -374,11 +607,199 @@ SeriatimStatus seriatim_operator_push(const struct SeriatimEngine *engine,
 
 // Deletes an operator; a null pointer is fine. Uses in flight go on.
 //
+// # Errors
+// Only those of every function.
+//
 // # Safety
 // `operator_` is null or a live handle, which is not used again.
 SeriatimStatus seriatim_operator_delete(struct SeriatimOperator *operator_);
 
+// Begins the capture of a graph, which `seriatim_capture_end()` makes of what was pushed in
+// between. `name` is for profiles and for the texts of waits that run out of time; it may be null,
+// and the graph is then called "graph".
+//
+// Other pushes and other captures go on as ever, also to the same variables.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `engine` is a live handle. `name` is null or ends with a zero byte. `out` may be written to.
+SeriatimStatus seriatim_capture_begin(const struct SeriatimEngine *engine,
+                                      const char *name,
+                                      struct SeriatimCapture **out);
+
+// Records an operation. In each replay it ends when its function returns. The function is called
+// once for each replay, always with this argument, and never by two replays at once. `deleter`
+// runs when the graph is deleted and its last replay is over.
+//
+// # Errors
+// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
+// `SERIATIM_STATUS_UNKNOWN_DEVICE`, `SERIATIM_STATUS_DEVICE_UNAVAILABLE`. The deleter then runs
+// before the call returns, and the capture goes on without the operation.
+//
+// # Safety
+// `capture` is a live handle, which no other thread uses at the same time. `operation` points to
+// an operation whose pointers are as it describes them, and whose texts end with a zero byte.
+// `function` and `deleter` may be called with `argument` on any thread.
+SeriatimStatus seriatim_capture_push(struct SeriatimCapture *capture,
+                                     const struct SeriatimOperation *operation,
+                                     SeriatimFunction function,
+                                     void *argument,
+                                     SeriatimDeleter deleter);
+
+// Records an asynchronous operation. In each replay it ends when its completion was used and its
+// function has returned, whichever is later; each call gets a completion of its own. Otherwise as
+// `seriatim_capture_push()`.
+//
+// # Errors
+// As `seriatim_capture_push()`.
+//
+// # Safety
+// As for `seriatim_capture_push()`.
+SeriatimStatus seriatim_capture_push_async(struct SeriatimCapture *capture,
+                                           const struct SeriatimOperation *operation,
+                                           SeriatimAsyncFunction function,
+                                           void *argument,
+                                           SeriatimDeleter deleter);
+
+// Records a use of an operator of the capture's engine. The graph keeps the operator alive.
+//
+// # Errors
+// As `seriatim_capture_push()`, and `SERIATIM_STATUS_FOREIGN_OPERATOR`.
+//
+// # Safety
+// `capture` and `operator_` are live handles; no other thread uses the capture at the same time.
+SeriatimStatus seriatim_capture_push_operator(struct SeriatimCapture *capture,
+                                              const struct SeriatimOperator *operator_,
+                                              struct SeriatimContext context,
+                                              int32_t priority);
+
+// Makes a parameter of the graph: a value that its operations can read with
+// `seriatim_parameter_get()`, and that `seriatim_parameter_set()` replaces between replays.
+// `deleter` runs when the value is replaced or the handle of the parameter is deleted.
+//
+// # Errors
+// Only those of every function. The deleter then runs before the call returns.
+//
+// # Safety
+// `capture` is a live handle, which no other thread uses at the same time. `value` may be used and
+// deleted on any thread, and used by several at once. `out` may be written to.
+SeriatimStatus seriatim_capture_parameter(struct SeriatimCapture *capture,
+                                          void *value,
+                                          SeriatimDeleter deleter,
+                                          struct SeriatimParameter **out);
+
+// Ends the capture and makes the graph. Time and memory proportional to the operations and their
+// variables.
+//
+// # Errors
+// `SERIATIM_STATUS_ENGINE_FULL` for more than a billion operations. The handle of the capture is
+// gone all the same.
+//
+// # Safety
+// `capture` is a live handle, which is not used again. `out` may be written to.
+SeriatimStatus seriatim_capture_end(struct SeriatimCapture *capture, struct SeriatimGraph **out);
+
+// Gives a capture up; a null pointer is fine. What was recorded is deleted, and parameters are
+// refused from now on.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `capture` is null or a live handle, which is not used again.
+SeriatimStatus seriatim_capture_delete(struct SeriatimCapture *capture);
+
+// Pushes one replay, and does not wait for it: `seriatim_wait_for_variable()` does. Replays of one
+// graph follow each other, so it may be called again while one is under way. Lock-free, without
+// allocation; time proportional to the number of variables of the graph, and not of its
+// operations. On a naive engine the replay runs inside the call.
+//
+// Among ready operations of the engine, greater priorities run first. Those of the captured
+// operations count among themselves.
+//
+// The variables are free again, and their versions step, when all operations of the replay are
+// done. What fails inside marks what the failing operation changes, as for single pushes.
+//
+// # Errors
+// As `seriatim_push()`, for all variables of the graph: nothing of it is then run.
+//
+// # Safety
+// `graph` is a live handle.
+SeriatimStatus seriatim_graph_replay(const struct SeriatimGraph *graph, int32_t priority);
+
+// How many operations the graph has.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `graph` is a live handle. `out` may be written to.
+SeriatimStatus seriatim_graph_length(const struct SeriatimGraph *graph, size_t *out);
+
+// The graph for Graphviz, to be freed with `seriatim_string_free()`: a box for each operation, an
+// edge to each that waits for it, a frame around those that one thread runs.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `graph` is a live handle. `out` may be written to.
+SeriatimStatus seriatim_graph_dump_dot(const struct SeriatimGraph *graph, char **out);
+
+// Deletes a graph; a null pointer is fine. Replays in flight go on. The deleters of its arguments
+// run after the last of them, on the thread that leaves it last, which may be a moment after its
+// end.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `graph` is null or a live handle, which is not used again.
+SeriatimStatus seriatim_graph_delete(struct SeriatimGraph *graph);
+
+// The value, inside an operation of the parameter's graph: a comparison, no lock. It stays as it
+// is until the operation ends, also for an asynchronous one, whose completion may use it.
+//
+// # Errors
+// `SERIATIM_STATUS_BORROW_CONFLICT` anywhere but in an operation of the graph, because the value
+// could be replaced at any time.
+//
+// # Safety
+// `parameter` is a live handle. `run` was given to the function that is running on this thread.
+// `out` may be written to.
+SeriatimStatus seriatim_parameter_get(const struct SeriatimParameter *parameter,
+                                      const struct SeriatimRunContext *run,
+                                      void **out);
+
+// Replaces the value for replays that are pushed from now on. Those in flight see the old one,
+// whose deleter runs after the last of them. Does not wait: it pushes an operation, which
+// allocates nothing.
+//
+// # Errors
+// As `seriatim_push()`, and `SERIATIM_STATUS_VARIABLE_DELETED` once the graph is deleted. The new
+// value's deleter then runs before the call returns.
+//
+// # Safety
+// `parameter` is a live handle. `value` may be used and deleted on any thread, and used by several
+// at once.
+SeriatimStatus seriatim_parameter_set(const struct SeriatimParameter *parameter, void *value, SeriatimDeleter deleter);
+
+// Deletes a handle; a null pointer is fine. Operations of the graph must not use it any more:
+// delete it after the graph's last replay.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `parameter` is null or a live handle, which is not used again.
+SeriatimStatus seriatim_parameter_delete(struct SeriatimParameter *parameter);
+
 // Ends the operation well. The completion is freed.
+//
+// # Errors
+// `SERIATIM_STATUS_BAD_ARGUMENT` if the operation has ended already, because its function unwound.
 //
 // # Safety
 // `completion` was given to an asynchronous function, and is used for the first and last time.
@@ -386,6 +807,9 @@ SeriatimStatus seriatim_completion_complete(struct SeriatimCompletion *completio
 
 // Ends the operation with an error, which marks the variables that it changes. The completion is freed. `text` says what went
 // wrong; it may be null, and bytes that are not UTF-8 are replaced, so that the operation ends in any case.
+//
+// # Errors
+// As `seriatim_completion_complete()`.
 //
 // # Safety
 // `completion` was given to an asynchronous function, and is used for the first and last time. `text` is null or ends with a zero
@@ -395,6 +819,9 @@ SeriatimStatus seriatim_completion_fail(struct SeriatimCompletion *completion,
 
 // Gives up: the operation fails with `SERIATIM_STATUS_COMPLETION_DROPPED`, so that nothing waits for ever. For destructors and
 // paths that should not be taken. The completion is freed; a null pointer is fine.
+//
+// # Errors
+// As `seriatim_completion_complete()`.
 //
 // # Safety
 // `completion` was given to an asynchronous function, and is used for the first and last time.
@@ -428,6 +855,9 @@ size_t seriatim_run_context_nested_threads(const struct SeriatimRunContext *run)
 // if there are several. A null pointer takes it back; bytes that are not UTF-8 are replaced. Asynchronous operations say it with
 // `seriatim_completion_fail()` instead.
 //
+// # Errors
+// Only those of every function.
+//
 // # Safety
 // `run` was given to the function that is running on this thread. `text` is null or ends with a zero byte.
 SeriatimStatus seriatim_run_context_set_error(const struct SeriatimRunContext *run,
@@ -435,11 +865,17 @@ SeriatimStatus seriatim_run_context_set_error(const struct SeriatimRunContext *r
 
 // Starts recording named operations: those that are pushed from now on.
 //
+// # Errors
+// Only those of every function.
+//
 // # Safety
 // `engine` is a live handle.
 SeriatimStatus seriatim_profile_start(const struct SeriatimEngine *engine);
 
 // Stops recording. What was recorded is kept.
+//
+// # Errors
+// Only those of every function.
 //
 // # Safety
 // `engine` is a live handle.
@@ -447,11 +883,17 @@ SeriatimStatus seriatim_profile_stop(const struct SeriatimEngine *engine);
 
 // Writes what was recorded to a file, as a trace in Chrome's format, which Perfetto (<https://ui.perfetto.dev>) opens.
 //
+// # Errors
+// `SERIATIM_STATUS_INPUT_OUTPUT`; the text has the path and the system's reason.
+//
 // # Safety
 // `engine` is a live handle. `path` ends with a zero byte.
 SeriatimStatus seriatim_profile_write_trace(const struct SeriatimEngine *engine, const char *path);
 
 // The statistics of what was recorded as a table for people, to be freed with `seriatim_string_free()`.
+//
+// # Errors
+// Only those of every function.
 //
 // # Safety
 // `engine` is a live handle. `out` may be written to.
@@ -459,6 +901,9 @@ SeriatimStatus seriatim_profile_table(const struct SeriatimEngine *engine, char 
 
 // The operations in flight as a Graphviz graph, to be freed with `seriatim_string_free()`. A look at a moving engine, for people
 // and not for programs.
+//
+// # Errors
+// Only those of every function.
 //
 // # Safety
 // `engine` is a live handle. `out` may be written to.
@@ -470,6 +915,12 @@ SeriatimStatus seriatim_dump_dot(const struct SeriatimEngine *engine,
 //
 // Returns the failure that the variable is marked with, and clears it everywhere: a second wait succeeds.
 //
+// # Errors
+// `SERIATIM_STATUS_OPERATION_FAILED`, `SERIATIM_STATUS_OPERATION_PANICKED` or
+// `SERIATIM_STATUS_COMPLETION_DROPPED`: that of the operation.
+// `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
+// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`.
+//
 // # Safety
 // `engine` is a live handle.
 SeriatimStatus seriatim_wait_for_variable(const struct SeriatimEngine *engine,
@@ -477,6 +928,9 @@ SeriatimStatus seriatim_wait_for_variable(const struct SeriatimEngine *engine,
 
 // As `seriatim_wait_for_variable()`, but not longer than this many nanoseconds, and without running operations itself. The text of
 // `SERIATIM_STATUS_TIMED_OUT` names what is pending and behind what.
+//
+// # Errors
+// As `seriatim_wait_for_variable()`, and `SERIATIM_STATUS_TIMED_OUT`.
 //
 // # Safety
 // `engine` is a live handle.
@@ -488,17 +942,28 @@ SeriatimStatus seriatim_wait_for_variable_timeout(const struct SeriatimEngine *e
 //
 // Returns the error of the operation that failed first in push order, of those that nobody has taken; all are cleared.
 //
+// # Errors
+// `SERIATIM_STATUS_OPERATION_FAILED`, `SERIATIM_STATUS_OPERATION_PANICKED` or
+// `SERIATIM_STATUS_COMPLETION_DROPPED`: that of the operation.
+// `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
+//
 // # Safety
 // `engine` is a live handle.
 SeriatimStatus seriatim_wait_for_all(const struct SeriatimEngine *engine);
 
 // As `seriatim_wait_for_all()`, but not longer than this many nanoseconds, and without running operations itself.
 //
+// # Errors
+// As `seriatim_wait_for_all()`, and `SERIATIM_STATUS_TIMED_OUT`.
+//
 // # Safety
 // `engine` is a live handle.
 SeriatimStatus seriatim_wait_for_all_timeout(const struct SeriatimEngine *engine, uint64_t nanoseconds);
 
 // Frees a text that a function of this library has put into a `char **`. Does nothing with a null pointer.
+//
+// # Errors
+// Only those of every function.
 //
 // # Safety
 // `text` came from this library in that way, was not changed, and is not used again.

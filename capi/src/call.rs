@@ -47,6 +47,11 @@ impl Argument {
     pub unsafe fn new(pointer: *mut c_void, deleter: SeriatimDeleter) -> Argument {
         Argument { pointer, deleter }
     }
+
+    /// What C gave.
+    pub fn pointer(&self) -> *mut c_void {
+        self.pointer
+    }
 }
 
 impl Drop for Argument {
@@ -68,6 +73,11 @@ impl Call {
     pub fn new(function: SeriatimFunction, argument: Argument) -> Result<Call, Failure> {
         let function = function.ok_or_else(|| null("function"))?;
         Ok(Call { function, argument })
+    }
+
+    /// What its cost is learned by: all calls are of one type in Rust, whatever their functions do.
+    pub fn key(&self) -> u64 {
+        self.function as usize as u64
     }
 
     pub fn run(&self, run: &RunContext<'_>) -> Result<(), String> {

@@ -82,6 +82,9 @@ unsafe fn take_back(handle: *mut SeriatimCompletion) -> Result<Completion, Failu
 
 /// Ends the operation well. The completion is freed.
 ///
+/// # Errors
+/// `SERIATIM_STATUS_BAD_ARGUMENT` if the operation has ended already, because its function unwound.
+///
 /// # Safety
 /// `completion` was given to an asynchronous function, and is used for the first and last time.
 #[no_mangle]
@@ -95,6 +98,9 @@ pub unsafe extern "C" fn seriatim_completion_complete(completion: *mut SeriatimC
 
 /// Ends the operation with an error, which marks the variables that it changes. The completion is freed. `text` says what went
 /// wrong; it may be null, and bytes that are not UTF-8 are replaced, so that the operation ends in any case.
+///
+/// # Errors
+/// As `seriatim_completion_complete()`.
 ///
 /// # Safety
 /// `completion` was given to an asynchronous function, and is used for the first and last time. `text` is null or ends with a zero
@@ -114,6 +120,9 @@ pub unsafe extern "C" fn seriatim_completion_fail(
 
 /// Gives up: the operation fails with `SERIATIM_STATUS_COMPLETION_DROPPED`, so that nothing waits for ever. For destructors and
 /// paths that should not be taken. The completion is freed; a null pointer is fine.
+///
+/// # Errors
+/// As `seriatim_completion_complete()`.
 ///
 /// # Safety
 /// `completion` was given to an asynchronous function, and is used for the first and last time.

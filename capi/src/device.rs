@@ -49,7 +49,8 @@ impl From<Context> for SeriatimContext {
         let device = match context.device() {
             Device::Cpu => SeriatimDevice::Cpu,
             Device::CpuPinned => SeriatimDevice::CpuPinned,
-            Device::Gpu => SeriatimDevice::Gpu,
+            // Of those that this version knows, the last.
+            _ => SeriatimDevice::Gpu,
         };
         SeriatimContext { device: device as u32, id: context.id() }
     }

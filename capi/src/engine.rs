@@ -1,18 +1,42 @@
 //! Engines: made, stopped, started, deleted.
 
 use crate::error::{guard, Failure, SeriatimStatus};
-use crate::input::{borrow, list, produce_handle, reclaim, text};
+use crate::input::{bad, borrow, list, produce_handle, reclaim, text};
 use crate::text::give;
-use seriatim::Engine;
+use seriatim::{Builder, Engine, Settings};
 use std::ffi::c_char;
 
 /// An engine. Several handles may be the same engine: see `seriatim_engine_clone()`.
 pub struct SeriatimEngine(pub(crate) Engine);
 
 /// A setting: its name and its value, as an environment variable has them. The names are those of the environment variables, with
-/// or without `SERIATIM_` in front: `ENGINE` (`naive`, `pooled`, `per-device`), `CPU_WORKERS`, `PRIORITY_WORKERS`, `GPU_WORKERS`,
-/// `GPU_COPY_WORKERS`, `PIN` (`on`, `off`), `CORES` (such as `0,2-5`), `IDLE` (`spin`, `spin-then-park`, `park`), `BOUND`,
-/// `WHEN_FULL` (`block`, `help`, `would-block`), `BULK_SIZE`, `WAITERS_HELP` (`on`, `off`), `NESTED_THREADS`, `INFO` (`on`, `off`).
+/// or without `SERIATIM_` in front:
+///
+/// - `ENGINE`: `per-device` (default), `pooled`, or `naive`, which runs each operation in its push and has no threads.
+/// - `CPU_WORKERS`: threads for the processor, 1 to 1024; default: one less than there are cores, at least 1.
+/// - `PRIORITY_WORKERS`: threads for prioritised operations, 1 to 1024; default 4.
+/// - `GPU_WORKERS`, `GPU_COPY_WORKERS`: threads for each GPU, 1 to 1024; default 2 and 1. For the device layer to come: asked
+///   for, they are a warning.
+/// - `PIN`: whether workers are pinned to cores, `on` (default) or `off`.
+/// - `CORES`: the cores to pin to, such as `0,2-5`; default: those of the calling thread.
+/// - `MOVE_CALLERS`: whether a thread that waits is moved off a pinned worker's core, instead of the worker, `on` or `off` (default).
+/// - `MOVE_CALLERS`: whether a thread that has waited on a pinned worker's core is moved to another one, instead of the worker, `on`
+///   or `off` (default).
+/// - `IDLE`: what idle workers do, `spin-then-park` (default), `spin` or `park`.
+/// - `BOUND`: operations in flight at most; default 0, for no bound.
+/// - `WHEN_FULL`: what a push does at the bound, `block` (default), `help` (runs ready operations meanwhile) or `would-block` (fails
+///   with `SERIATIM_STATUS_ENGINE_FULL`).
+/// - `WAITERS_HELP`: whether a thread that waits without a limit runs ready operations meanwhile, `on` (default) or `off`. A thread
+///   that holds a lock which operations take must not wait then.
+/// - `INLINE_BELOW`: nanoseconds; operations whose functions have lately taken less run inside their push if nothing holds them up.
+///   Default 0, for none; 300 is a good start for functions that do almost nothing. What is learned is kept for each function. Do not
+///   set it if a function may wait for something that a pushing thread does after the push: it would wait for ever. No effect with a
+///   bound.
+/// - `NESTED_THREADS`: threads that one operation may use itself, 1 to 1024; default 1.
+/// - `FORK_PATIENCE`: milliseconds that a `fork` of the process waits for operations in flight, default 100. If they take longer, the
+///   engine is of no use in the child, and says so.
+/// - `FORK_PATIENCE`: milliseconds that a `fork` waits for operations in flight, so that the engine works in the child; default 100.
+/// - `INFO`: whether the engine says on standard error what it starts and stops, `on` or `off` (default).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct SeriatimSetting {
@@ -25,6 +49,9 @@ pub struct SeriatimSetting {
 /// Makes an engine with `count` settings; the last one counts if a name comes twice, and those that are not named have their
 /// defaults. `settings` may be null if `count` is 0. The engine's threads start when they are first needed.
 ///
+/// # Errors
+/// `SERIATIM_STATUS_BAD_SETTING`; the text lists what is valid. `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
+///
 /// # Safety
 /// `settings` points to `count` settings, whose texts end with a zero byte. `out` may be written to.
 #[no_mangle]
@@ -33,22 +60,35 @@ pub unsafe extern "C" fn seriatim_engine_new(
     count: usize,
     out: *mut *mut SeriatimEngine,
 ) -> SeriatimStatus {
-    let make = || {
-        let mut builder = Engine::builder();
-        // SAFETY: by the contract.
-        for setting in unsafe { list(settings, count, "settings") }? {
-            // SAFETY: by the contract.
-            let (key, value) =
-                unsafe { (text(setting.key, "the key of a setting")?, text(setting.value, "the value of a setting")?) };
-            builder = builder.set(key, value)?;
-        }
-        Ok(SeriatimEngine(builder.build()?))
-    };
+    // SAFETY: by the contract.
+    let make = || Ok(SeriatimEngine(unsafe { apply(Engine::builder(), settings, count) }?.build()?));
     // SAFETY: by the contract.
     guard(|| unsafe { produce_handle(out, make) })
 }
 
+/// A builder with these settings.
+///
+/// # Safety
+/// As for [`seriatim_engine_new`].
+pub(crate) unsafe fn apply(
+    mut builder: Builder,
+    settings: *const SeriatimSetting,
+    count: usize,
+) -> Result<Builder, Failure> {
+    // SAFETY: by the contract.
+    for setting in unsafe { list(settings, count, "settings") }? {
+        // SAFETY: by the contract.
+        let (key, value) =
+            unsafe { (text(setting.key, "the key of a setting")?, text(setting.value, "the value of a setting")?) };
+        builder = builder.set(key, value)?;
+    }
+    Ok(builder)
+}
+
 /// Makes an engine with the settings of the environment. A variable that starts with `SERIATIM_` and is not a setting is refused.
+///
+/// # Errors
+/// `SERIATIM_STATUS_BAD_SETTING`; the text lists what is valid. `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
 ///
 /// # Safety
 /// `out` may be written to.
@@ -61,6 +101,9 @@ pub unsafe extern "C" fn seriatim_engine_from_environment(out: *mut *mut Seriati
 /// A handle to the engine of the process, which is made from the environment when it is first asked for, and which never ends: wait
 /// for it before `main` returns, or what is in flight then is lost.
 ///
+/// # Errors
+/// As `seriatim_engine_from_environment()`, each time it is called.
+///
 /// # Safety
 /// `out` may be written to.
 #[no_mangle]
@@ -70,6 +113,9 @@ pub unsafe extern "C" fn seriatim_engine_global(out: *mut *mut SeriatimEngine) -
 }
 
 /// Another handle to the same engine, so that parts of a program can own it together.
+///
+/// # Errors
+/// Only those of every function.
 ///
 /// # Safety
 /// `engine` is a live handle. `out` may be written to.
@@ -84,7 +130,11 @@ pub unsafe extern "C" fn seriatim_engine_clone(
 
 /// Deletes a handle; a null pointer is fine. With the last one the engine ends: it runs what is in flight, asynchronous operations
 /// included, then ends its threads, and only then does the call return. Inside one of the engine's own operations, where that would
-/// wait for itself, the call returns at once and the engine ends by itself. Errors that nobody has waited for are lost.
+/// wait for itself, the call returns at once and the engine ends by itself. Errors that nobody has waited for go to the hook of
+/// `seriatim_builder_on_error()`, or to standard error.
+///
+/// # Errors
+/// Only those of every function.
 ///
 /// # Safety
 /// `engine` is null or a live handle, which no call is using any more and which is not used again. An operation that deletes the
@@ -98,8 +148,28 @@ pub unsafe extern "C" fn seriatim_engine_delete(engine: *mut SeriatimEngine) -> 
     })
 }
 
+/// Does now what a first push would do else: brings all threads up, waits until they look for work, and gives the calling thread
+/// memory for 1,024 usual operations and 128 larger ones, with pages that have been touched. The thread's first push then takes about
+/// as long as a later one. Another thread that is to push calls it as well. `seriatim_engine_start()` is for an engine that was
+/// stopped; this one does not start it.
+///
+/// # Errors
+/// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_STOPPED`. `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the
+/// same engine.
+///
+/// # Safety
+/// `engine` is a live handle.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_engine_prepare(engine: *const SeriatimEngine) -> SeriatimStatus {
+    // SAFETY: by the contract.
+    guard(|| unsafe { borrow(engine, "engine") }?.0.prepare().map_err(Failure::from))
+}
+
 /// Runs what is in flight, then ends the threads. Pushes are refused until `seriatim_engine_start()`, but for those of operations
 /// that still run. Stopping twice is harmless.
+///
+/// # Errors
+/// `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
 ///
 /// # Safety
 /// `engine` is a live handle.
@@ -111,6 +181,12 @@ pub unsafe extern "C" fn seriatim_engine_stop(engine: *const SeriatimEngine) -> 
 
 /// Starts a stopped engine. Starting twice is harmless.
 ///
+/// # Errors
+/// `SERIATIM_STATUS_THREAD_REFUSED`: the engine is then still stopped.
+/// `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
+/// `SERIATIM_STATUS_STOPPED` in the child of a `fork` that could not wait for the engine: make
+/// another.
+///
 /// # Safety
 /// `engine` is a live handle.
 #[no_mangle]
@@ -120,6 +196,9 @@ pub unsafe extern "C" fn seriatim_engine_start(engine: *const SeriatimEngine) ->
 }
 
 /// Says that the process is about to end: from now on operations complete without running, but for deletions. Deleters run as ever.
+///
+/// # Errors
+/// Only those of every function.
 ///
 /// # Safety
 /// `engine` is a live handle.
@@ -132,8 +211,59 @@ pub unsafe extern "C" fn seriatim_engine_notify_shutdown(engine: *const Seriatim
     })
 }
 
-/// What did not go as the settings asked and was not worth an error, such as pins that the system refused: a line each, to be freed
-/// with `seriatim_string_free()`.
+/// The value of a setting that the engine has, as `SeriatimSetting` would set it, to be freed with `seriatim_string_free()`.
+///
+/// # Errors
+/// `SERIATIM_STATUS_BAD_SETTING` for an unknown name; the text lists those that are known.
+///
+/// # Safety
+/// `engine` is a live handle. `key` ends with a zero byte. `out` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_engine_setting(
+    engine: *const SeriatimEngine,
+    key: *const c_char,
+    out: *mut *mut c_char,
+) -> SeriatimStatus {
+    let find = || {
+        // SAFETY: by the contract.
+        let (engine, key) = unsafe { (borrow(engine, "engine")?, text(key, "the key of a setting")?) };
+        value(engine.0.settings(), key).ok_or_else(|| match Engine::builder().set(key, "") {
+            Err(unknown) => unknown.into(),
+            Ok(_) => bad(format!("{key} cannot be read")),
+        })
+    };
+    // SAFETY: by the contract.
+    guard(|| unsafe { give(out, find) })
+}
+
+fn value(settings: &Settings, key: &str) -> Option<String> {
+    let switch = |on| if on { "on" } else { "off" }.to_owned();
+    Some(match key.strip_prefix("SERIATIM_").unwrap_or(key) {
+        "ENGINE" => settings.kind.to_string(),
+        "CPU_WORKERS" => settings.cpu_workers.to_string(),
+        "PRIORITY_WORKERS" => settings.priority_workers.to_string(),
+        "GPU_WORKERS" => settings.gpu_workers.to_string(),
+        "GPU_COPY_WORKERS" => settings.gpu_copy_workers.to_string(),
+        "PIN" => switch(settings.pin),
+        "CORES" => settings.cores.iter().map(usize::to_string).collect::<Vec<_>>().join(","),
+        "MOVE_CALLERS" => switch(settings.move_callers),
+        "IDLE" => settings.idle.to_string(),
+        "BOUND" => settings.bound.to_string(),
+        "WHEN_FULL" => settings.when_full.to_string(),
+        "WAITERS_HELP" => switch(settings.waiters_help),
+        "INLINE_BELOW" => settings.inline_below.as_nanos().to_string(),
+        "NESTED_THREADS" => settings.nested_threads.to_string(),
+        "FORK_PATIENCE" => settings.fork_patience.as_millis().to_string(),
+        "INFO" => switch(settings.info),
+        _ => return None,
+    })
+}
+
+/// What did not go as the settings asked and was not worth an error, such as pins that the system refused, or workers for GPUs that
+/// this build does not have: a line each, in a text to be freed with `seriatim_string_free()`.
+///
+/// # Errors
+/// Only those of every function.
 ///
 /// # Safety
 /// `engine` is a live handle. `out` may be written to.

@@ -42,6 +42,10 @@ pub enum SeriatimStatus {
     Stopped = 14,
     /// A value is in use in a way that its operation did not declare.
     BorrowConflict = 15,
+    /// The process has made four thousand million engines, and has no numbers for more.
+    EnginesExhausted = 16,
+    /// An operation uses a value that it has not declared. Only operations written in Rust can.
+    UndeclaredAccess = 17,
     /// A failure that this version of the interface has no code for.
     Other = 99,
     /// A pointer that must not be null is null.
@@ -57,7 +61,7 @@ pub enum SeriatimStatus {
 }
 
 impl SeriatimStatus {
-    fn of(kind: ErrorKind) -> SeriatimStatus {
+    pub(crate) fn of(kind: ErrorKind) -> SeriatimStatus {
         match kind {
             ErrorKind::OperationFailed => SeriatimStatus::OperationFailed,
             ErrorKind::OperationPanicked => SeriatimStatus::OperationPanicked,
@@ -74,6 +78,8 @@ impl SeriatimStatus {
             ErrorKind::TimedOut => SeriatimStatus::TimedOut,
             ErrorKind::Stopped => SeriatimStatus::Stopped,
             ErrorKind::BorrowConflict => SeriatimStatus::BorrowConflict,
+            ErrorKind::EnginesExhausted => SeriatimStatus::EnginesExhausted,
+            ErrorKind::UndeclaredAccess => SeriatimStatus::UndeclaredAccess,
             _ => SeriatimStatus::Other,
         }
     }
@@ -180,6 +186,8 @@ fn describe(status: i32) -> &'static CStr {
         13 => c"the time was up",
         14 => c"the engine is stopped",
         15 => c"a value is in use",
+        16 => c"there are no numbers for more engines",
+        17 => c"a value was not declared",
         99 => c"another failure",
         100 => c"a pointer is null",
         101 => c"an argument is outside its range",
@@ -224,12 +232,14 @@ mod tests {
             ErrorKind::TimedOut,
             ErrorKind::Stopped,
             ErrorKind::BorrowConflict,
+            ErrorKind::EnginesExhausted,
+            ErrorKind::UndeclaredAccess,
         ];
         for (index, kind) in kinds.into_iter().enumerate() {
             let status = SeriatimStatus::of(kind) as i32;
             assert_eq!(status, index as i32 + 1);
             assert_ne!(describe(status), describe(-1));
         }
-        assert_eq!(describe(16), describe(-1));
+        assert_eq!(describe(18), describe(-1));
     }
 }

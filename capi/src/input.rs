@@ -1,6 +1,7 @@
 //! Checks of what C hands over, before anything is made of it.
 
 use crate::error::{Failure, Outcome, SeriatimStatus};
+use seriatim::Name;
 use std::ffi::{c_char, CStr};
 
 #[cold]
@@ -20,6 +21,15 @@ pub fn bad(text: impl Into<String>) -> Failure {
 pub unsafe fn borrow<'a, T>(pointer: *const T, what: &str) -> Result<&'a T, Failure> {
     // SAFETY: by the contract.
     unsafe { pointer.as_ref() }.ok_or_else(|| null(what))
+}
+
+/// What a pointer points to, to be changed.
+///
+/// # Safety
+/// A pointer that is not null points to a live `T` that nobody else uses for as long as the reference is used.
+pub unsafe fn borrow_mut<'a, T>(pointer: *mut T, what: &str) -> Result<&'a mut T, Failure> {
+    // SAFETY: by the contract.
+    unsafe { pointer.as_mut() }.ok_or_else(|| null(what))
 }
 
 /// A list; a null pointer is fine for an empty one.
@@ -53,6 +63,18 @@ pub unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str, Fa
     text.to_str().map_err(|error| {
         Failure::new(SeriatimStatus::InvalidUtf8, format!("{what} '{}' is not UTF-8: {error}", text.to_string_lossy()))
     })
+}
+
+/// A name, which may be missing.
+///
+/// # Safety
+/// As for [`text`].
+pub unsafe fn optional_name(pointer: *const c_char, what: &str) -> Result<Option<Name>, Failure> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: by the contract.
+    Ok(Some(Name::from(unsafe { text(pointer, what) }?.to_owned())))
 }
 
 /// The text of an error. An error must not get lost because of how its text is written, so bytes that are not UTF-8 are replaced,
@@ -89,6 +111,18 @@ pub unsafe fn produce_handle<T>(out: *mut *mut T, make: impl FnOnce() -> Result<
         produce(out, || Ok(std::ptr::null_mut()))?;
         produce(out, || Ok(Box::into_raw(Box::new(make()?))))
     }
+}
+
+/// Takes a handle back from C that must be there.
+///
+/// # Safety
+/// As for [`reclaim`].
+pub unsafe fn taken<T>(handle: *mut T, what: &str) -> Result<Box<T>, Failure> {
+    if handle.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: by the contract.
+    Ok(unsafe { Box::from_raw(handle) })
 }
 
 /// Takes a handle back from C; a null pointer is nothing to take, as with `free`.

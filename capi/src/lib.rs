@@ -9,6 +9,9 @@
 #![deny(missing_docs)]
 
 // The header has things in this order.
+mod version;
+
+mod builder;
 mod engine;
 mod error;
 
@@ -16,6 +19,10 @@ mod variable;
 
 mod operation;
 mod operator;
+
+mod capture;
+mod graph;
+mod parameter;
 
 mod completion;
 mod run_context;
@@ -28,22 +35,34 @@ mod device;
 mod input;
 mod text;
 
+pub use builder::{
+    seriatim_builder_build, seriatim_builder_delete, seriatim_builder_from_environment, seriatim_builder_new,
+    seriatim_builder_on_error, seriatim_builder_set, SeriatimBuilder, SeriatimErrorHook,
+};
 pub use call::{SeriatimAsyncFunction, SeriatimDeleter, SeriatimFunction};
+pub use capture::{
+    seriatim_capture_begin, seriatim_capture_delete, seriatim_capture_end, seriatim_capture_parameter,
+    seriatim_capture_push, seriatim_capture_push_async, seriatim_capture_push_operator, SeriatimCapture,
+};
 pub use completion::{
     seriatim_completion_complete, seriatim_completion_drop, seriatim_completion_fail, SeriatimCompletion,
 };
 pub use device::{SeriatimContext, SeriatimDevice};
 pub use engine::{
     seriatim_engine_clone, seriatim_engine_delete, seriatim_engine_from_environment, seriatim_engine_global,
-    seriatim_engine_new, seriatim_engine_notify_shutdown, seriatim_engine_start, seriatim_engine_stop,
-    seriatim_engine_warnings, SeriatimEngine, SeriatimSetting,
+    seriatim_engine_new, seriatim_engine_notify_shutdown, seriatim_engine_prepare, seriatim_engine_setting,
+    seriatim_engine_start, seriatim_engine_stop, seriatim_engine_warnings, SeriatimEngine, SeriatimSetting,
 };
 pub use error::{seriatim_last_error, seriatim_status_text, SeriatimStatus};
+pub use graph::{
+    seriatim_graph_delete, seriatim_graph_dump_dot, seriatim_graph_length, seriatim_graph_replay, SeriatimGraph,
+};
 pub use operation::{seriatim_push, seriatim_push_async, SeriatimOperation, SeriatimProperty};
 pub use operator::{
     seriatim_operator_delete, seriatim_operator_new, seriatim_operator_new_async, seriatim_operator_push,
     SeriatimOperator,
 };
+pub use parameter::{seriatim_parameter_delete, seriatim_parameter_get, seriatim_parameter_set, SeriatimParameter};
 pub use profile::{
     seriatim_dump_dot, seriatim_profile_start, seriatim_profile_stop, seriatim_profile_table,
     seriatim_profile_write_trace,
@@ -54,17 +73,11 @@ pub use run_context::{
 };
 pub use text::seriatim_string_free;
 pub use variable::{seriatim_variable_delete, seriatim_variable_new, seriatim_variable_version, SeriatimVariable};
+pub use version::{
+    seriatim_abi_version, seriatim_version, seriatim_version_number, SERIATIM_ABI_VERSION, SERIATIM_VERSION_MAJOR,
+    SERIATIM_VERSION_MINOR, SERIATIM_VERSION_NUMBER, SERIATIM_VERSION_PATCH,
+};
 pub use wait::{
     seriatim_wait_for_all, seriatim_wait_for_all_timeout, seriatim_wait_for_variable,
     seriatim_wait_for_variable_timeout,
 };
-
-/// The version of this interface. It grows when a program compiled against an older header would no longer work.
-pub const SERIATIM_ABI_VERSION: u32 = 1;
-
-/// The version of the interface in the library that is loaded: to be compared with `SERIATIM_ABI_VERSION`, which is that of the
-/// header the program was compiled with.
-#[no_mangle]
-pub extern "C" fn seriatim_abi_version() -> u32 {
-    SERIATIM_ABI_VERSION
-}

@@ -4,9 +4,9 @@ use crate::call::{Argument, AsyncCall, Call, SeriatimAsyncFunction, SeriatimDele
 use crate::device::SeriatimContext;
 use crate::engine::SeriatimEngine;
 use crate::error::{guard, Failure, SeriatimStatus};
-use crate::input::{bad, borrow, list, text};
+use crate::input::{bad, borrow, list, optional_name};
 use crate::variable::SeriatimVariable;
-use seriatim::{Name, OperationBuilder, Property};
+use seriatim::{Capture, CaptureBuilder, Name, OperationBuilder, Property};
 use std::ffi::{c_char, c_void};
 use std::ptr::null;
 
@@ -80,35 +80,65 @@ fn property(number: u32) -> Result<Property, Failure> {
     })
 }
 
-/// The operation that C describes, but for its context and priority.
+/// What C describes, checked.
+pub struct Content<'a> {
+    name: Name,
+    reads: &'a [SeriatimVariable],
+    writes: &'a [SeriatimVariable],
+    property: Property,
+    context: SeriatimContext,
+    priority: i32,
+}
+
+/// Checks an operation.
 ///
 /// # Safety
-/// `engine` is null or a live handle; `operation` is null or points to an operation whose pointers are null or as it describes them.
-pub unsafe fn describe<'a>(
-    engine: *const SeriatimEngine,
-    operation: *const SeriatimOperation,
-) -> Result<(OperationBuilder<'a>, &'a SeriatimOperation), Failure> {
+/// `operation` is null or points to an operation whose pointers are null or as it describes them.
+pub unsafe fn content<'a>(operation: *const SeriatimOperation) -> Result<Content<'a>, Failure> {
     // SAFETY: by the contract.
-    let (engine, operation) = unsafe { (borrow(engine, "engine")?, borrow(operation, "operation")?) };
-    let name = if operation.name.is_null() {
-        Name::default()
-    } else {
-        // SAFETY: by the contract.
-        Name::from(unsafe { text(operation.name, "the name of an operation") }?.to_owned())
-    };
+    let operation = unsafe { borrow(operation, "operation") }?;
     // SAFETY: by the contract.
-    let (reads, writes) = unsafe {
+    let (name, reads, writes) = unsafe {
         (
+            optional_name(operation.name, "the name of an operation")?,
             list(operation.reads, operation.read_count, "the reads of an operation")?,
             list(operation.writes, operation.write_count, "the writes of an operation")?,
         )
     };
-    let property = property(operation.property)?;
-    Ok((engine.0.op(name).reads(reads.iter().copied()).writes(writes.iter().copied()).property(property), operation))
+    let (property, context, priority) = (property(operation.property)?, operation.context, operation.priority);
+    Ok(Content { name: name.unwrap_or_default(), reads, writes, property, context, priority })
+}
+
+impl<'a> Content<'a> {
+    /// An operation of the engine.
+    pub fn pushed<'e>(self, engine: &'e SeriatimEngine) -> Result<OperationBuilder<'e>, Failure> {
+        let (context, priority) = (self.context.resolve()?, self.priority);
+        Ok(self.reusable(engine).context(context).priority(priority))
+    }
+
+    /// An operation whose context and priority each use says.
+    pub fn reusable<'e>(self, engine: &'e SeriatimEngine) -> OperationBuilder<'e> {
+        let builder = engine.0.op(self.name).reads(self.reads.iter().copied()).writes(self.writes.iter().copied());
+        builder.property(self.property)
+    }
+
+    /// An operation of a graph.
+    pub fn captured(self, capture: &mut Capture) -> Result<CaptureBuilder<'_>, Failure> {
+        let context = self.context.resolve()?;
+        let builder = capture.op(self.name).reads(self.reads.iter().copied()).writes(self.writes.iter().copied());
+        Ok(builder.property(self.property).context(context).priority(self.priority))
+    }
 }
 
 /// Pushes an operation that ends when its function returns. `deleter` then runs before the operation ends, so a wait that returns
 /// has seen both.
+///
+/// # Errors
+/// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
+/// `SERIATIM_STATUS_UNKNOWN_DEVICE`, `SERIATIM_STATUS_DEVICE_UNAVAILABLE`,
+/// `SERIATIM_STATUS_ENGINE_FULL` at the bound with `WHEN_FULL` set to `would-block`,
+/// `SERIATIM_STATUS_STOPPED`, `SERIATIM_STATUS_THREAD_REFUSED`. Nothing is then pushed, and the
+/// deleter runs before the call returns.
 ///
 /// # Safety
 /// `engine` is a live handle. `operation` points to an operation whose pointers are as it describes them, and whose texts end with a
@@ -126,14 +156,16 @@ pub unsafe extern "C" fn seriatim_push(
     guard(move || {
         let call = Call::new(function, argument)?;
         // SAFETY: by the contract.
-        let (builder, operation) = unsafe { describe(engine, operation) }?;
-        let builder = builder.context(operation.context.resolve()?).priority(operation.priority);
-        builder.push(move |run| call.run(run)).map_err(Failure::from)
+        let (engine, content) = unsafe { (borrow(engine, "engine")?, content(operation)?) };
+        content.pushed(engine)?.cost_key(call.key()).push(move |run| call.run(run)).map_err(Failure::from)
     })
 }
 
 /// Pushes an operation that ends when its completion says so. `deleter` runs when the function has returned and the operation is
 /// about to end, whichever is later.
+///
+/// # Errors
+/// As `seriatim_push()`.
 ///
 /// # Safety
 /// As for `seriatim_push()`.
@@ -150,8 +182,7 @@ pub unsafe extern "C" fn seriatim_push_async(
     guard(move || {
         let call = AsyncCall::new(function, argument)?;
         // SAFETY: by the contract.
-        let (builder, operation) = unsafe { describe(engine, operation) }?;
-        let builder = builder.context(operation.context.resolve()?).priority(operation.priority);
-        builder.push_async(move |run, completion| call.run(run, completion)).map_err(Failure::from)
+        let (engine, content) = unsafe { (borrow(engine, "engine")?, content(operation)?) };
+        content.pushed(engine)?.push_async(move |run, completion| call.run(run, completion)).map_err(Failure::from)
     })
 }

@@ -5,15 +5,19 @@ use crate::device::SeriatimContext;
 use crate::engine::SeriatimEngine;
 use crate::error::{guard, Failure, SeriatimStatus};
 use crate::input::{borrow, produce_handle, reclaim};
-use crate::operation::{describe, SeriatimOperation};
+use crate::operation::{content, SeriatimOperation};
 use seriatim::Operator;
 use std::ffi::c_void;
 
 /// A reusable operation. May be pushed again while earlier uses are in flight, and may outlive its engine.
-pub struct SeriatimOperator(Operator);
+pub struct SeriatimOperator(pub(crate) Operator);
 
 /// Makes a reusable operator. If it changes no variable, several of its uses may run at the same time, with the same argument.
 /// `deleter` runs when the operator is deleted and its last use is over.
+///
+/// # Errors
+/// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`. The deleter then runs
+/// before the call returns.
 ///
 /// # Safety
 /// `engine` is a live handle. `operation` points to an operation whose pointers are as it describes them, and whose texts end with a
@@ -33,14 +37,18 @@ pub unsafe extern "C" fn seriatim_operator_new(
     let make = move || {
         let call = Call::new(function, argument)?;
         // SAFETY: by the contract.
-        let (builder, _) = unsafe { describe(engine, operation) }?;
-        Ok(SeriatimOperator(builder.operator(move |run| call.run(run))?))
+        let (engine, content) = unsafe { (borrow(engine, "engine")?, content(operation)?) };
+        let builder = content.reusable(engine);
+        Ok(SeriatimOperator(builder.cost_key(call.key()).operator(move |run| call.run(run))?))
     };
     // SAFETY: by the contract.
     guard(|| unsafe { produce_handle(out, make) })
 }
 
 /// Makes a reusable operator whose uses end when their completions say so; otherwise as `seriatim_operator_new()`.
+///
+/// # Errors
+/// As `seriatim_operator_new()`.
 ///
 /// # Safety
 /// As for `seriatim_operator_new()`.
@@ -58,7 +66,8 @@ pub unsafe extern "C" fn seriatim_operator_new_async(
     let make = move || {
         let call = AsyncCall::new(function, argument)?;
         // SAFETY: by the contract.
-        let (builder, _) = unsafe { describe(engine, operation) }?;
+        let (engine, content) = unsafe { (borrow(engine, "engine")?, content(operation)?) };
+        let builder = content.reusable(engine);
         Ok(SeriatimOperator(builder.async_operator(move |run, completion| call.run(run, completion))?))
     };
     // SAFETY: by the contract.
@@ -66,6 +75,9 @@ pub unsafe extern "C" fn seriatim_operator_new_async(
 }
 
 /// Pushes an operator once more, to the engine that made it.
+///
+/// # Errors
+/// As `seriatim_push()`, and `SERIATIM_STATUS_FOREIGN_OPERATOR`.
 ///
 /// # Safety
 /// `engine` and `operator_` are live handles.
@@ -84,6 +96,9 @@ pub unsafe extern "C" fn seriatim_operator_push(
 }
 
 /// Deletes an operator; a null pointer is fine. Uses in flight go on.
+///
+/// # Errors
+/// Only those of every function.
 ///
 /// # Safety
 /// `operator_` is null or a live handle, which is not used again.

@@ -9,6 +9,9 @@ use std::fs::File;
 
 /// Starts recording named operations: those that are pushed from now on.
 ///
+/// # Errors
+/// Only those of every function.
+///
 /// # Safety
 /// `engine` is a live handle.
 #[no_mangle]
@@ -22,6 +25,9 @@ pub unsafe extern "C" fn seriatim_profile_start(engine: *const SeriatimEngine) -
 
 /// Stops recording. What was recorded is kept.
 ///
+/// # Errors
+/// Only those of every function.
+///
 /// # Safety
 /// `engine` is a live handle.
 #[no_mangle]
@@ -34,6 +40,9 @@ pub unsafe extern "C" fn seriatim_profile_stop(engine: *const SeriatimEngine) ->
 }
 
 /// Writes what was recorded to a file, as a trace in Chrome's format, which Perfetto (<https://ui.perfetto.dev>) opens.
+///
+/// # Errors
+/// `SERIATIM_STATUS_INPUT_OUTPUT`; the text has the path and the system's reason.
 ///
 /// # Safety
 /// `engine` is a live handle. `path` ends with a zero byte.
@@ -54,6 +63,9 @@ pub unsafe extern "C" fn seriatim_profile_write_trace(
 
 /// The statistics of what was recorded as a table for people, to be freed with `seriatim_string_free()`.
 ///
+/// # Errors
+/// Only those of every function.
+///
 /// # Safety
 /// `engine` is a live handle. `out` may be written to.
 #[no_mangle]
@@ -67,6 +79,9 @@ pub unsafe extern "C" fn seriatim_profile_table(
 
 /// The operations in flight as a Graphviz graph, to be freed with `seriatim_string_free()`. A look at a moving engine, for people
 /// and not for programs.
+///
+/// # Errors
+/// Only those of every function.
 ///
 /// # Safety
 /// `engine` is a live handle. `out` may be written to.

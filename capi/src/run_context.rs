@@ -8,26 +8,20 @@ use std::cell::{OnceCell, RefCell};
 use std::ffi::{c_char, CString};
 
 /// What an operation is told when it runs. Belongs to the thread that the function was called on, and is valid until it returns.
-pub struct SeriatimRunContext {
-    context: SeriatimContext,
-    worker: i64,
-    nested_threads: usize,
-    name: &'static str,
+pub struct SeriatimRunContext<'a> {
+    run: &'a RunContext<'a>,
     /// The name as C reads it, made when C asks for it.
     c_name: OnceCell<CString>,
     error: RefCell<Option<String>>,
 }
 
-impl SeriatimRunContext {
-    pub(crate) fn new(run: &RunContext<'_>) -> SeriatimRunContext {
-        SeriatimRunContext {
-            context: run.context().into(),
-            worker: run.worker().and_then(|worker| i64::try_from(worker).ok()).unwrap_or(-1),
-            nested_threads: run.nested_threads(),
-            name: run.name(),
-            c_name: OnceCell::new(),
-            error: RefCell::new(None),
-        }
+impl<'a> SeriatimRunContext<'a> {
+    pub(crate) fn new(run: &'a RunContext<'a>) -> SeriatimRunContext<'a> {
+        SeriatimRunContext { run, c_name: OnceCell::new(), error: RefCell::new(None) }
+    }
+
+    pub(crate) fn run(&self) -> &'a RunContext<'a> {
+        self.run
     }
 
     pub(crate) fn into_error(self) -> Option<String> {
@@ -44,7 +38,7 @@ pub unsafe extern "C" fn seriatim_run_context_name(run: *const SeriatimRunContex
     guard_value(c"".as_ptr(), || {
         // SAFETY: by the contract.
         let run = unsafe { borrow(run, "run") }?;
-        Ok(run.c_name.get_or_init(|| c_text(run.name)).as_ptr())
+        Ok(run.c_name.get_or_init(|| c_text(run.run.name())).as_ptr())
     })
 }
 
@@ -55,7 +49,11 @@ pub unsafe extern "C" fn seriatim_run_context_name(run: *const SeriatimRunContex
 #[no_mangle]
 pub unsafe extern "C" fn seriatim_run_context_context(run: *const SeriatimRunContext) -> SeriatimContext {
     // SAFETY: by the contract.
-    guard_value(SeriatimContext::default(), || Ok(unsafe { borrow(run, "run") }?.context))
+    guard_value(SeriatimContext::default(), || Ok(unsafe { borrow(run, "run") }?.run.context().into()))
+}
+
+fn worker(run: &RunContext<'_>) -> i64 {
+    run.worker().and_then(|worker| i64::try_from(worker).ok()).unwrap_or(-1)
 }
 
 /// The number of the worker within its group, or -1 on a thread that is not the engine's.
@@ -65,7 +63,7 @@ pub unsafe extern "C" fn seriatim_run_context_context(run: *const SeriatimRunCon
 #[no_mangle]
 pub unsafe extern "C" fn seriatim_run_context_worker(run: *const SeriatimRunContext) -> i64 {
     // SAFETY: by the contract.
-    guard_value(-1, || Ok(unsafe { borrow(run, "run") }?.worker))
+    guard_value(-1, || Ok(worker(unsafe { borrow(run, "run") }?.run)))
 }
 
 /// How many threads the operation may use itself: the engine's setting `NESTED_THREADS`.
@@ -75,12 +73,15 @@ pub unsafe extern "C" fn seriatim_run_context_worker(run: *const SeriatimRunCont
 #[no_mangle]
 pub unsafe extern "C" fn seriatim_run_context_nested_threads(run: *const SeriatimRunContext) -> usize {
     // SAFETY: by the contract.
-    guard_value(1, || Ok(unsafe { borrow(run, "run") }?.nested_threads))
+    guard_value(1, || Ok(unsafe { borrow(run, "run") }?.run.nested_threads()))
 }
 
 /// Says why the operation is about to fail. The text counts if the function then returns something other than 0; the last one does
 /// if there are several. A null pointer takes it back; bytes that are not UTF-8 are replaced. Asynchronous operations say it with
 /// `seriatim_completion_fail()` instead.
+///
+/// # Errors
+/// Only those of every function.
 ///
 /// # Safety
 /// `run` was given to the function that is running on this thread. `text` is null or ends with a zero byte.

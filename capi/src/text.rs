@@ -18,6 +18,9 @@ pub unsafe fn give(out: *mut *mut c_char, make: impl FnOnce() -> Result<String, 
 
 /// Frees a text that a function of this library has put into a `char **`. Does nothing with a null pointer.
 ///
+/// # Errors
+/// Only those of every function.
+///
 /// # Safety
 /// `text` came from this library in that way, was not changed, and is not used again.
 #[no_mangle]

@@ -34,6 +34,9 @@ impl From<Variable> for SeriatimVariable {
 
 /// Makes a variable, at version 0.
 ///
+/// # Errors
+/// Only those of every function.
+///
 /// # Safety
 /// `engine` is a live handle. `out` may be written to.
 #[no_mangle]
@@ -46,6 +49,9 @@ pub unsafe extern "C" fn seriatim_variable_new(
 }
 
 /// The number of operations completed that change the variable, failed and skipped ones included.
+///
+/// # Errors
+/// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`.
 ///
 /// # Safety
 /// `engine` is a live handle. `out` may be written to.
@@ -61,6 +67,9 @@ pub unsafe extern "C" fn seriatim_variable_version(
 
 /// Deletes a variable: `function` runs after its last use, even if the variable is marked by a failure, and every copy of the handle
 /// is refused from now on. `function` may be null. If the deletion is refused, the variable lives on.
+///
+/// # Errors
+/// As `seriatim_push()`. The deleter then runs before the call returns.
 ///
 /// # Safety
 /// `engine` is a live handle. `function` and `deleter` may be called with `argument` on any thread.

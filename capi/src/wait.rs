@@ -11,6 +11,12 @@ use std::time::Duration;
 ///
 /// Returns the failure that the variable is marked with, and clears it everywhere: a second wait succeeds.
 ///
+/// # Errors
+/// `SERIATIM_STATUS_OPERATION_FAILED`, `SERIATIM_STATUS_OPERATION_PANICKED` or
+/// `SERIATIM_STATUS_COMPLETION_DROPPED`: that of the operation.
+/// `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
+/// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`.
+///
 /// # Safety
 /// `engine` is a live handle.
 #[no_mangle]
@@ -24,6 +30,9 @@ pub unsafe extern "C" fn seriatim_wait_for_variable(
 
 /// As `seriatim_wait_for_variable()`, but not longer than this many nanoseconds, and without running operations itself. The text of
 /// `SERIATIM_STATUS_TIMED_OUT` names what is pending and behind what.
+///
+/// # Errors
+/// As `seriatim_wait_for_variable()`, and `SERIATIM_STATUS_TIMED_OUT`.
 ///
 /// # Safety
 /// `engine` is a live handle.
@@ -45,6 +54,11 @@ pub unsafe extern "C" fn seriatim_wait_for_variable_timeout(
 ///
 /// Returns the error of the operation that failed first in push order, of those that nobody has taken; all are cleared.
 ///
+/// # Errors
+/// `SERIATIM_STATUS_OPERATION_FAILED`, `SERIATIM_STATUS_OPERATION_PANICKED` or
+/// `SERIATIM_STATUS_COMPLETION_DROPPED`: that of the operation.
+/// `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
+///
 /// # Safety
 /// `engine` is a live handle.
 #[no_mangle]
@@ -54,6 +68,9 @@ pub unsafe extern "C" fn seriatim_wait_for_all(engine: *const SeriatimEngine) ->
 }
 
 /// As `seriatim_wait_for_all()`, but not longer than this many nanoseconds, and without running operations itself.
+///
+/// # Errors
+/// As `seriatim_wait_for_all()`, and `SERIATIM_STATUS_TIMED_OUT`.
 ///
 /// # Safety
 /// `engine` is a live handle.

@@ -1,4 +1,4 @@
-//! The example in C compiles without a warning, links against both libraries, and finds everything as it should be.
+//! The examples in C compile without a warning, link against both libraries, and find everything as it should be.
 
 #![cfg(all(unix, not(miri)))]
 
@@ -41,13 +41,26 @@ fn libraries() -> PathBuf {
     above.to_owned()
 }
 
-fn compile(program: &Path, libraries: &[&str]) {
+/// The source of an example; that of the README is written where the compiler finds it.
+fn source(example: &str, program: &Path) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    if example != "readme" {
+        return root.join(format!("examples/{example}.c"));
+    }
+    let readme = std::fs::read_to_string(root.join("README.md")).expect("the README can be read");
+    let text = readme.split("```c\n").nth(1).and_then(|rest| rest.split("```").next()).expect("it has a program");
+    let path = program.with_extension("c");
+    std::fs::write(&path, text).expect("the program can be written");
+    path
+}
+
+fn compile(example: &str, program: &Path, libraries: &[&str]) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let output = Command::new("cc")
         .args(["-std=c11", "-pthread", "-Wall", "-Wextra", "-Werror", "-O1", "-g"])
         .arg("-I")
         .arg(root.join("include"))
-        .arg(root.join("examples/pipeline.c"))
+        .arg(source(example, program))
         .args(libraries)
         .arg("-o")
         .arg(program)
@@ -78,14 +91,22 @@ fn run(program: &Path) -> String {
     text
 }
 
-fn check(program: &str, libraries: &[&str]) {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(program);
-    compile(&program, libraries);
-    let text = run(&program);
+/// What each example says if all is well.
+const EXAMPLES: [(&str, &[&str]); 3] = [
+    ("readme", &[]),
     // The sum of 2 (b + i) over 64 blocks b of 256 elements i.
-    assert!(text.contains("total 5210112 after 64 blocks"), "{text}");
-    assert!(text.contains("order of priorities: 3 2 1"), "{text}");
-    assert!(text.contains("arguments, each deleted once"), "{text}");
+    ("pipeline", &["total 5210112 after 64 blocks", "order of priorities: 3 2 1", "arguments, each deleted once"]),
+    // What spreads is not lost. The highest temperature is that of the same steps in a plain loop.
+    ("replay", &["32 operations, replayed 1000 times: version 1000, heat 1000.000, at most 14.567"]),
+];
+
+fn check(linked: &str, libraries: &[&str]) {
+    for (example, expected) in EXAMPLES {
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{example}-{linked}"));
+        compile(example, &program, libraries);
+        let text = run(&program);
+        expected.iter().for_each(|expected| assert!(text.contains(expected), "{expected:?} is not in: {text}"));
+    }
 }
 
 #[test]
@@ -94,7 +115,7 @@ fn runs_with_the_shared_library() {
     let folder = folder.to_str().expect("a path in UTF-8");
     let search = format!("-L{folder}");
     let find = format!("-Wl,-rpath,{folder}");
-    check("pipeline-shared", &[&search, "-lseriatim_c", &find]);
+    check("shared", &[&search, "-lseriatim_c", &find]);
 }
 
 #[test]
@@ -102,5 +123,5 @@ fn runs_with_the_static_library() {
     let library = libraries().join(STATIC_NAME);
     let mut libraries = vec![library.to_str().expect("a path in UTF-8")];
     libraries.extend(SYSTEM_LIBRARIES);
-    check("pipeline-static", &libraries);
+    check("static", &libraries);
 }

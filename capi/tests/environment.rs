@@ -6,6 +6,7 @@ mod common;
 
 use common::*;
 use seriatim_c::*;
+use std::ffi::{c_int, c_void};
 use std::process::Command;
 use std::ptr::null_mut;
 
@@ -32,6 +33,13 @@ fn is_child(test: &str, variables: &[(&str, &str)]) -> bool {
     false
 }
 
+/// Fails unless it runs on a thread of the engine, which lets it use as many threads as the environment says.
+unsafe extern "C-unwind" fn is_on_a_worker(_: *mut c_void, run: *const SeriatimRunContext) -> c_int {
+    // SAFETY: the run context is this call's.
+    let (worker, threads) = unsafe { (seriatim_run_context_worker(run), seriatim_run_context_nested_threads(run)) };
+    c_int::from(worker < 0 || threads != 3)
+}
+
 #[test]
 fn the_environment_is_asked() {
     if !is_child("the_environment_is_asked", &[("SERIATIM_ENGINE", "naive"), ("SERIATIM_NESTED_THREADS", "3")]) {
@@ -46,6 +54,17 @@ fn the_environment_is_asked() {
         // The naive engine runs an operation inside its push.
         ok(engine.push(&SeriatimOperation::default(), Some(count_run), &probe));
         probe.expect(1, 1);
+
+        // A builder begins with the environment, and overrides it.
+        let mut builder = null_mut();
+        ok(seriatim_builder_from_environment(&mut builder));
+        let own = SeriatimSetting { key: c"ENGINE".as_ptr(), value: c"pooled".as_ptr() };
+        ok(seriatim_builder_set(builder, &own, 1));
+        let mut pooled = null_mut();
+        ok(seriatim_builder_build(builder, &mut pooled));
+        let pooled = Engine(pooled);
+        ok(seriatim_push(pooled.0, &SeriatimOperation::default(), Some(is_on_a_worker), null_mut(), None));
+        ok(seriatim_wait_for_all_timeout(pooled.0, 60_000_000_000));
 
         ok(seriatim_engine_global(&mut first));
         ok(seriatim_engine_global(&mut second));

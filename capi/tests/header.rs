@@ -50,6 +50,40 @@ fn every_exported_function_is_declared() {
     assert_eq!(exported, declared);
 }
 
+/// Every function that can fail says how.
+#[test]
+#[cfg_attr(miri, ignore = "reads the sources")]
+fn every_function_that_can_fail_says_how() {
+    let header = generated();
+    let (mut errors, mut silent, mut asked) = (false, Vec::new(), 0);
+    for line in header.lines() {
+        if line.starts_with("//") {
+            errors |= line == "// # Errors";
+            continue;
+        }
+        if line.starts_with("SeriatimStatus seriatim_") {
+            asked += 1;
+            if !errors {
+                silent.push(line.to_owned());
+            }
+        }
+        errors = false;
+    }
+    assert!(asked > 40 && silent.is_empty(), "of {asked} functions these do not say how they fail: {silent:#?}");
+}
+
+/// Every setting that the engine knows is in the header.
+#[test]
+#[cfg_attr(miri, ignore = "reads the sources")]
+fn every_setting_is_documented() {
+    let known = seriatim::Engine::builder().set("NONSENSE", "").unwrap_err().to_string();
+    let keys: Vec<&str> = known.split(['(', ' ', ',', ';']).filter_map(|word| word.strip_prefix("SERIATIM_")).collect();
+    assert!(keys.len() > 10, "{known}");
+    let header = generated();
+    let missing: Vec<&&str> = keys.iter().filter(|key| !header.contains(&format!("`{key}`"))).collect();
+    assert!(missing.is_empty(), "the header does not say what {missing:?} means");
+}
+
 /// The header stands alone, in C11 and in C++, if there is a compiler for it.
 #[test]
 #[cfg(unix)]

@@ -1,0 +1,194 @@
+//! Captures: operations that are recorded, to become a graph.
+
+use crate::call::{Argument, AsyncCall, Call, SeriatimAsyncFunction, SeriatimDeleter, SeriatimFunction};
+use crate::device::SeriatimContext;
+use crate::engine::SeriatimEngine;
+use crate::error::{guard, Failure, SeriatimStatus};
+use crate::graph::SeriatimGraph;
+use crate::input::{borrow, borrow_mut, optional_name, produce_handle, reclaim, taken};
+use crate::operation::{content, SeriatimOperation};
+use crate::operator::SeriatimOperator;
+use crate::parameter::SeriatimParameter;
+use seriatim::Capture;
+use std::ffi::{c_char, c_void};
+
+/// A graph that is being captured. What is pushed into it is recorded, and not run. Used by one
+/// thread at a time. It keeps its engine alive.
+pub struct SeriatimCapture(Capture);
+
+/// Begins the capture of a graph, which `seriatim_capture_end()` makes of what was pushed in
+/// between. `name` is for profiles and for the texts of waits that run out of time; it may be null,
+/// and the graph is then called "graph".
+///
+/// Other pushes and other captures go on as ever, also to the same variables.
+///
+/// # Errors
+/// Only those of every function.
+///
+/// # Safety
+/// `engine` is a live handle. `name` is null or ends with a zero byte. `out` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_capture_begin(
+    engine: *const SeriatimEngine,
+    name: *const c_char,
+    out: *mut *mut SeriatimCapture,
+) -> SeriatimStatus {
+    let make = || {
+        // SAFETY: by the contract.
+        let (engine, name) = unsafe { (borrow(engine, "engine")?, optional_name(name, "the name of a graph")?) };
+        let mut capture = engine.0.begin_capture();
+        if let Some(name) = name {
+            capture.name(name);
+        }
+        Ok(SeriatimCapture(capture))
+    };
+    // SAFETY: by the contract.
+    guard(|| unsafe { produce_handle(out, make) })
+}
+
+/// Records an operation. In each replay it ends when its function returns. The function is called
+/// once for each replay, always with this argument, and never by two replays at once. `deleter`
+/// runs when the graph is deleted and its last replay is over.
+///
+/// # Errors
+/// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
+/// `SERIATIM_STATUS_UNKNOWN_DEVICE`, `SERIATIM_STATUS_DEVICE_UNAVAILABLE`. The deleter then runs
+/// before the call returns, and the capture goes on without the operation.
+///
+/// # Safety
+/// `capture` is a live handle, which no other thread uses at the same time. `operation` points to
+/// an operation whose pointers are as it describes them, and whose texts end with a zero byte.
+/// `function` and `deleter` may be called with `argument` on any thread.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_capture_push(
+    capture: *mut SeriatimCapture,
+    operation: *const SeriatimOperation,
+    function: SeriatimFunction,
+    argument: *mut c_void,
+    deleter: SeriatimDeleter,
+) -> SeriatimStatus {
+    // SAFETY: by the contract.
+    let argument = unsafe { Argument::new(argument, deleter) };
+    guard(move || {
+        let call = Call::new(function, argument)?;
+        // SAFETY: by the contract.
+        let (capture, content) = unsafe { (borrow_mut(capture, "capture")?, content(operation)?) };
+        content.captured(&mut capture.0)?.push(move |run| call.run(run)).map_err(Failure::from)
+    })
+}
+
+/// Records an asynchronous operation. In each replay it ends when its completion was used and its
+/// function has returned, whichever is later; each call gets a completion of its own. Otherwise as
+/// `seriatim_capture_push()`.
+///
+/// # Errors
+/// As `seriatim_capture_push()`.
+///
+/// # Safety
+/// As for `seriatim_capture_push()`.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_capture_push_async(
+    capture: *mut SeriatimCapture,
+    operation: *const SeriatimOperation,
+    function: SeriatimAsyncFunction,
+    argument: *mut c_void,
+    deleter: SeriatimDeleter,
+) -> SeriatimStatus {
+    // SAFETY: by the contract.
+    let argument = unsafe { Argument::new(argument, deleter) };
+    guard(move || {
+        let call = AsyncCall::new(function, argument)?;
+        // SAFETY: by the contract.
+        let (capture, content) = unsafe { (borrow_mut(capture, "capture")?, content(operation)?) };
+        let recorded = move |run: &seriatim::RunContext<'_>, completion| call.run(run, completion);
+        content.captured(&mut capture.0)?.push_async(recorded).map_err(Failure::from)
+    })
+}
+
+/// Records a use of an operator of the capture's engine. The graph keeps the operator alive.
+///
+/// # Errors
+/// As `seriatim_capture_push()`, and `SERIATIM_STATUS_FOREIGN_OPERATOR`.
+///
+/// # Safety
+/// `capture` and `operator_` are live handles; no other thread uses the capture at the same time.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_capture_push_operator(
+    capture: *mut SeriatimCapture,
+    operator_: *const SeriatimOperator,
+    context: SeriatimContext,
+    priority: i32,
+) -> SeriatimStatus {
+    guard(|| {
+        // SAFETY: by the contract.
+        let (capture, operator) = unsafe { (borrow_mut(capture, "capture")?, borrow(operator_, "operator")?) };
+        capture.0.push(&operator.0, context.resolve()?, priority).map_err(Failure::from)
+    })
+}
+
+/// Makes a parameter of the graph: a value that its operations can read with
+/// `seriatim_parameter_get()`, and that `seriatim_parameter_set()` replaces between replays.
+/// `deleter` runs when the value is replaced or the handle of the parameter is deleted.
+///
+/// # Errors
+/// Only those of every function. The deleter then runs before the call returns.
+///
+/// # Safety
+/// `capture` is a live handle, which no other thread uses at the same time. `value` may be used and
+/// deleted on any thread, and used by several at once. `out` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_capture_parameter(
+    capture: *mut SeriatimCapture,
+    value: *mut c_void,
+    deleter: SeriatimDeleter,
+    out: *mut *mut SeriatimParameter,
+) -> SeriatimStatus {
+    // SAFETY: by the contract.
+    let value = unsafe { Argument::new(value, deleter) };
+    let make = move || {
+        // SAFETY: by the contract.
+        let capture = unsafe { borrow_mut(capture, "capture") }?;
+        Ok(SeriatimParameter(capture.0.parameter(value)))
+    };
+    // SAFETY: by the contract.
+    guard(|| unsafe { produce_handle(out, make) })
+}
+
+/// Ends the capture and makes the graph. Time and memory proportional to the operations and their
+/// variables.
+///
+/// # Errors
+/// `SERIATIM_STATUS_ENGINE_FULL` for more than a billion operations. The handle of the capture is
+/// gone all the same.
+///
+/// # Safety
+/// `capture` is a live handle, which is not used again. `out` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_capture_end(
+    capture: *mut SeriatimCapture,
+    out: *mut *mut SeriatimGraph,
+) -> SeriatimStatus {
+    guard(|| {
+        // SAFETY: by the contract.
+        let capture = unsafe { taken(capture, "capture") };
+        // SAFETY: by the contract.
+        unsafe { produce_handle(out, move || Ok(SeriatimGraph(capture?.0.finish()?))) }
+    })
+}
+
+/// Gives a capture up; a null pointer is fine. What was recorded is deleted, and parameters are
+/// refused from now on.
+///
+/// # Errors
+/// Only those of every function.
+///
+/// # Safety
+/// `capture` is null or a live handle, which is not used again.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_capture_delete(capture: *mut SeriatimCapture) -> SeriatimStatus {
+    guard(|| {
+        // SAFETY: by the contract.
+        unsafe { reclaim(capture) };
+        Ok(())
+    })
+}

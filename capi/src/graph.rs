@@ -1,0 +1,80 @@
+//! Graphs: captured once, replayed any number of times.
+
+use crate::error::{guard, Failure, SeriatimStatus};
+use crate::input::{borrow, produce, reclaim};
+use crate::text::give;
+use seriatim::Graph;
+use std::ffi::c_char;
+
+/// A captured graph. A replay is one operation of the engine: it uses all variables of the captured
+/// operations, and takes its turn among other pushes as if they had all been pushed in a row at
+/// that moment. A graph may outlive the other handles of its engine. When those are gone, its calls
+/// fail with `SERIATIM_STATUS_STOPPED`.
+pub struct SeriatimGraph(pub(crate) Graph);
+
+/// Pushes one replay, and does not wait for it: `seriatim_wait_for_variable()` does. Replays of one
+/// graph follow each other, so it may be called again while one is under way. Lock-free, without
+/// allocation; time proportional to the number of variables of the graph, and not of its
+/// operations. On a naive engine the replay runs inside the call.
+///
+/// Among ready operations of the engine, greater priorities run first. Those of the captured
+/// operations count among themselves.
+///
+/// The variables are free again, and their versions step, when all operations of the replay are
+/// done. What fails inside marks what the failing operation changes, as for single pushes.
+///
+/// # Errors
+/// As `seriatim_push()`, for all variables of the graph: nothing of it is then run.
+///
+/// # Safety
+/// `graph` is a live handle.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_graph_replay(graph: *const SeriatimGraph, priority: i32) -> SeriatimStatus {
+    // SAFETY: by the contract.
+    guard(|| unsafe { borrow(graph, "graph") }?.0.replay_with_priority(priority).map_err(Failure::from))
+}
+
+/// How many operations the graph has.
+///
+/// # Errors
+/// Only those of every function.
+///
+/// # Safety
+/// `graph` is a live handle. `out` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_graph_length(graph: *const SeriatimGraph, out: *mut usize) -> SeriatimStatus {
+    // SAFETY: by the contract.
+    guard(|| unsafe { produce(out, || Ok(borrow(graph, "graph")?.0.len())) })
+}
+
+/// The graph for Graphviz, to be freed with `seriatim_string_free()`: a box for each operation, an
+/// edge to each that waits for it, a frame around those that one thread runs.
+///
+/// # Errors
+/// Only those of every function.
+///
+/// # Safety
+/// `graph` is a live handle. `out` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_graph_dump_dot(graph: *const SeriatimGraph, out: *mut *mut c_char) -> SeriatimStatus {
+    // SAFETY: by the contract.
+    guard(|| unsafe { give(out, || Ok(borrow(graph, "graph")?.0.dump_dot())) })
+}
+
+/// Deletes a graph; a null pointer is fine. Replays in flight go on. The deleters of its arguments
+/// run after the last of them, on the thread that leaves it last, which may be a moment after its
+/// end.
+///
+/// # Errors
+/// Only those of every function.
+///
+/// # Safety
+/// `graph` is null or a live handle, which is not used again.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_graph_delete(graph: *mut SeriatimGraph) -> SeriatimStatus {
+    guard(|| {
+        // SAFETY: by the contract.
+        unsafe { reclaim(graph) };
+        Ok(())
+    })
+}

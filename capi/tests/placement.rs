@@ -1,0 +1,72 @@
+//! `INLINE_BELOW`: what is learned is kept for each function, though all pushes through C are of one type.
+
+mod common;
+
+use common::*;
+use seriatim_c::*;
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+static INSIDE: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(0)];
+
+unsafe fn count(run: *const SeriatimRunContext<'_>, which: usize) -> c_int {
+    // SAFETY: the run context is that of the caller. Workers have numbers, the pushing thread has none.
+    INSIDE[which].fetch_add(u32::from(unsafe { seriatim_run_context_worker(run) } < 0), SeqCst);
+    0
+}
+
+unsafe extern "C-unwind" fn short(_: *mut c_void, run: *const SeriatimRunContext<'_>) -> c_int {
+    // SAFETY: this call's.
+    unsafe { count(run, 0) }
+}
+
+unsafe extern "C-unwind" fn long(_: *mut c_void, run: *const SeriatimRunContext<'_>) -> c_int {
+    std::thread::sleep(std::time::Duration::from_millis(2));
+    // SAFETY: this call's.
+    unsafe { count(run, 1) }
+}
+
+#[test]
+fn short_functions_run_inside_their_push_and_long_ones_are_shipped() {
+    for as_operators in [false, true] {
+        let engine =
+            Engine::with(&[("CPU_WORKERS", "1"), ("PIN", "off"), ("WAITERS_HELP", "off"), ("INLINE_BELOW", "1000000")]);
+        let variables = [engine.variable(), engine.variable()];
+        let functions: [SeriatimFunction; 2] = [Some(short), Some(long)];
+        let operators = [0, 1].map(|which: usize| {
+            let mut operator = null_mut();
+            let operation = writing(&variables[which]);
+            // SAFETY: the functions do not use their arguments.
+            ok(unsafe {
+                seriatim_operator_new(engine.0, &operation, functions[which], null_mut(), None, &mut operator)
+            });
+            operator
+        });
+        // Short and long take turns.
+        let turns = || {
+            INSIDE.iter().for_each(|inside| inside.store(0, SeqCst));
+            for which in (0..50).flat_map(|_| [0, 1]) {
+                // SAFETY: handles live, and the functions do not use their arguments.
+                unsafe {
+                    ok(if as_operators {
+                        seriatim_operator_push(engine.0, operators[which], ANYWHERE, 0)
+                    } else {
+                        seriatim_push(engine.0, &writing(&variables[which]), functions[which], null_mut(), None)
+                    });
+                    ok(seriatim_wait_for_variable(engine.0, variables[which]));
+                }
+            }
+            INSIDE.each_ref().map(|inside| inside.load(SeqCst))
+        };
+        // Until the short one is known, however often this thread loses its core. The long one is shipped all along.
+        let known = (0..100).any(|_| {
+            let [short, long] = turns();
+            assert_eq!(long, 0, "long functions ran inside their pushes");
+            short >= 45
+        });
+        assert!(known, "short functions were shipped");
+        // SAFETY: live handles, not used again.
+        operators.into_iter().for_each(|operator| ok(unsafe { seriatim_operator_delete(operator) }));
+    }
+}
