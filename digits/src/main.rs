@@ -7,8 +7,8 @@
 //! same order, so that the two times can be compared and the two results must agree bit by bit.
 //!
 //! ```text
-//! cargo run --release --example digits
-//! cargo run --release --example digits -- --trace trace.json    # open it in https://ui.perfetto.dev
+//! cargo run --release -p digits
+//! cargo run --release -p digits -- --trace trace.json    # open it in https://ui.perfetto.dev
 //! ```
 //!
 //! | file | what is in it |
@@ -17,21 +17,25 @@
 //! | `data.rs` | reading the images |
 //! | `plan.rs` | the list of operations: what each reads, what it changes, how urgent it is |
 //! | `kernels.rs` | what an operation does to its tiles |
+//! | `tile.rs` | dense blocks of numbers, parts of them, products |
+//! | `triangle.rs` | Cholesky factors and triangular solves of one tile |
+//! | `lanes.rs` | loops for the processor's vector units, the exponential among them |
 //! | `job.rs` | running the plan: with the engine, as plain calls, and with empty bodies |
 //! | `check.rs` | is the answer right? |
 //! | `report.rs` | the figures, in words |
 //! | `progress.rs` | a bar on a terminal |
-
-#![forbid(unsafe_code)]
 
 mod args;
 mod check;
 mod data;
 mod job;
 mod kernels;
+mod lanes;
 mod plan;
 mod progress;
 mod report;
+mod tile;
+mod triangle;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -118,7 +122,9 @@ fn run() -> Result<(), Failure> {
     }
     let verdict = check::verdict(&job, &serial)?;
     report.warnings = engine.warnings();
-    print(&report.render(&verdict, &profile.table()))?;
+    // In the table one row for a kind of step; in the trace each operation has its own name.
+    let kinds = profile.renamed(|name| name.split(' ').next().unwrap_or(name));
+    print(&report.render(&verdict, &kinds.table()))?;
     verdict.check().map_err(Failure::Run)
 }
 

@@ -2,7 +2,8 @@
 
 use crate::data::TEST_ROWS;
 use crate::job::{Job, SerialTiles};
-use crate::kernels::{self, Tile};
+use crate::kernels;
+use crate::tile::Tile;
 
 /// How many test images the reference implementation reads right.
 pub const REFERENCE_RIGHT: usize = 286;
@@ -60,18 +61,15 @@ pub fn verdict(job: &Job, serial: &SerialTiles) -> Result<Verdict, seriatim::Err
 }
 
 fn same_bits(a: &Tile, b: &Tile) -> bool {
-    let bits = |tile: &Tile, column| -> Vec<u64> {
-        let values = tile.col_as_slice(column).iter();
-        values.map(|value| value.to_bits()).collect()
-    };
-    a.shape() == b.shape() && (0..a.ncols()).all(|column| bits(a, column) == bits(b, column))
+    let bits = |tile: &Tile| -> Vec<u64> { tile.values().iter().map(|value| value.to_bits()).collect() };
+    (a.rows(), a.columns()) == (b.rows(), b.columns()) && bits(a) == bits(b)
 }
 
 fn right(job: &Job) -> Result<usize, seriatim::Error> {
     let mut right = 0;
     for (test, block) in job.inputs.test.iter().enumerate() {
         let guesses = job.tile(job.plan.guesses(test))?;
-        let pairs = guesses.col_as_slice(0).iter().zip(&block.labels);
+        let pairs = guesses.column(0).iter().zip(&block.labels);
         right += pairs.filter(|(&guess, &label)| guess == f64::from(label)).count();
     }
     Ok(right)
@@ -91,12 +89,12 @@ fn residual(job: &Job) -> Result<f64, seriatim::Error> {
             }
             // A tile below the diagonal stands for its mirror image too.
             let weight = if row == column { 1.0 } else { 2.0 };
-            whole += weight * tile.squared_norm_l2();
+            whole += weight * tile.squared_norm();
             for step in 0..=column {
                 let (l, m) = (job.tile(plan.lower(row, step))?, job.tile(plan.lower(column, step))?);
                 kernels::gemm(&l, &m, &mut tile);
             }
-            left_over += weight * tile.squared_norm_l2();
+            left_over += weight * tile.squared_norm();
         }
     }
     Ok((left_over / whole).sqrt())

@@ -4,10 +4,14 @@
 //! plain calls one after another, or pushed to the engine, which works out from the reads and writes what may
 //! overlap.
 
+use std::fmt::Display;
 use std::ops::Deref;
 
+use seriatim::Name;
+
 use crate::data::Inputs;
-use crate::kernels::{self, Tile};
+use crate::kernels;
+use crate::tile::Tile;
 
 /// What one operation does. `row` and `column` place a tile in the lower triangle; `from` is the block it takes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +45,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// The name in profiles and error messages. POTRF, TRSM, SYRK and GEMM are what every linear-algebra library
+    /// The kind of step, in profiles. POTRF, TRSM, SYRK and GEMM are what every linear-algebra library
     /// calls these four: a Cholesky factor, a triangular solve, a symmetric and a general update.
     pub fn name(self) -> &'static str {
         match self {
@@ -64,14 +68,14 @@ impl Step {
     /// About how many microseconds the step takes with the default tile: the weights of the critical path.
     fn cost(self) -> i32 {
         match self {
-            Step::Kernel { .. } => 190,
-            Step::Cross { .. } => 160,
-            Step::Gemm => 40,
-            Step::Potrf | Step::Trsm | Step::Syrk => 30,
-            Step::Forward | Step::Backward => 7,
-            Step::ForwardUpdate | Step::BackwardUpdate => 5,
-            Step::Score { .. } => 3,
-            Step::Targets { .. } | Step::Classify => 1,
+            Step::Gemm | Step::Trsm => 43,
+            Step::Kernel { .. } => 38,
+            Step::Cross { .. } | Step::Syrk => 33,
+            Step::Potrf => 30,
+            Step::Forward | Step::Backward => 16,
+            Step::ForwardUpdate | Step::BackwardUpdate => 11,
+            Step::Score { .. } => 7,
+            Step::Targets { .. } | Step::Classify => 2,
         }
     }
 }
@@ -80,6 +84,9 @@ impl Step {
 #[derive(Debug)]
 pub struct Task {
     pub step: Step,
+    /// The name in traces and error messages: the kind of step, the tile it changes and, where several change the
+    /// same one, the block it takes from.
+    pub name: Name,
     /// The tiles it reads, in the order its step wants them.
     pub reads: Vec<usize>,
     /// The one tile it changes.
@@ -146,26 +153,31 @@ impl Plan {
     fn build(&mut self) {
         for column in 0..self.fit {
             for row in column..self.fit {
-                self.add(Step::Kernel { row, column }, &[], self.lower(row, column));
+                self.add(Step::Kernel { row, column }, format!("{row},{column}"), &[], self.lower(row, column));
             }
         }
         for row in 0..self.fit {
-            self.add(Step::Targets { row }, &[], self.weights(row));
+            self.add(Step::Targets { row }, row, &[], self.weights(row));
         }
     }
 
     /// The right-looking tiled Cholesky: each factored column is taken out of all that lies to its right.
     fn factorise(&mut self) {
         for step in 0..self.fit {
-            self.add(Step::Potrf, &[], self.lower(step, step));
+            self.add(Step::Potrf, format!("{step},{step}"), &[], self.lower(step, step));
             for row in step + 1..self.fit {
-                self.add(Step::Trsm, &[self.lower(step, step)], self.lower(row, step));
+                self.add(Step::Trsm, format!("{row},{step}"), &[self.lower(step, step)], self.lower(row, step));
             }
             for column in step + 1..self.fit {
-                self.add(Step::Syrk, &[self.lower(column, step)], self.lower(column, column));
+                self.add(
+                    Step::Syrk,
+                    format!("{column},{column} from {step}"),
+                    &[self.lower(column, step)],
+                    self.lower(column, column),
+                );
                 for row in column + 1..self.fit {
                     let reads = [self.lower(row, step), self.lower(column, step)];
-                    self.add(Step::Gemm, &reads, self.lower(row, column));
+                    self.add(Step::Gemm, format!("{row},{column} from {step}"), &reads, self.lower(row, column));
                 }
             }
         }
@@ -174,17 +186,17 @@ impl Plan {
     /// L Y = B from the top down, then Lᵀ X = Y from the bottom up.
     fn solve(&mut self) {
         for step in 0..self.fit {
-            self.add(Step::Forward, &[self.lower(step, step)], self.weights(step));
+            self.add(Step::Forward, step, &[self.lower(step, step)], self.weights(step));
             for row in step + 1..self.fit {
                 let reads = [self.lower(row, step), self.weights(step)];
-                self.add(Step::ForwardUpdate, &reads, self.weights(row));
+                self.add(Step::ForwardUpdate, format!("{row} from {step}"), &reads, self.weights(row));
             }
         }
         for step in (0..self.fit).rev() {
-            self.add(Step::Backward, &[self.lower(step, step)], self.weights(step));
+            self.add(Step::Backward, step, &[self.lower(step, step)], self.weights(step));
             for row in (0..step).rev() {
                 let reads = [self.lower(step, row), self.weights(step)];
-                self.add(Step::BackwardUpdate, &reads, self.weights(row));
+                self.add(Step::BackwardUpdate, format!("{row} from {step}"), &reads, self.weights(row));
             }
         }
     }
@@ -193,16 +205,19 @@ impl Plan {
     fn predict(&mut self) {
         for test in 0..self.test {
             for row in (0..self.fit).rev() {
-                self.add(Step::Cross { test, row }, &[], self.cross(test, row));
+                self.add(Step::Cross { test, row }, format!("{test},{row}"), &[], self.cross(test, row));
                 let reads = [self.cross(test, row), self.weights(row)];
-                self.add(Step::Score { first: row + 1 == self.fit }, &reads, self.scores(test));
+                let first = row + 1 == self.fit;
+                self.add(Step::Score { first }, format!("{test} from {row}"), &reads, self.scores(test));
             }
-            self.add(Step::Classify, &[self.scores(test)], self.guesses(test));
+            self.add(Step::Classify, test, &[self.scores(test)], self.guesses(test));
         }
     }
 
-    fn add(&mut self, step: Step, reads: &[usize], write: usize) {
-        self.tasks.push(Task { step, reads: reads.to_vec(), write, priority: 0 });
+    /// `tile` says in words which tile the step is about, as `write` does in numbers.
+    fn add(&mut self, step: Step, tile: impl Display, reads: &[usize], write: usize) {
+        let name = Name::from(format!("{} {tile}", step.name()));
+        self.tasks.push(Task { step, name, reads: reads.to_vec(), write, priority: 0 });
     }
 
     /// How many tiles of all sorts there are.
@@ -253,5 +268,19 @@ fn rank(tasks: &mut [Task], slots: usize) {
         }
         from_writer[task.write] = task.priority;
         from_readers[task.write] = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Plan;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_operation_has_a_name_of_its_own() {
+        let plan = Plan::new(12, 3);
+        let names: HashSet<&str> = plan.tasks.iter().map(|task| task.name.as_str()).collect();
+        assert_eq!(names.len(), plan.tasks.len());
+        assert!(names.contains("gemm 7,3 from 2") && names.contains("potrf 0,0"));
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use flate2::read::GzDecoder;
 
-use crate::kernels::Tile;
+use crate::tile::Tile;
 
 /// How many images the fit is made from: the first rows of the file.
 pub const FIT_ROWS: usize = 1500;
@@ -42,7 +42,7 @@ pub struct Inputs {
 /// One line that names the file, what is wrong with it and what to do.
 pub fn read(path: &Path, tile: usize) -> Result<Inputs, String> {
     let complain =
-        |what: String| format!("{}: {what}; give --data a copy of examples/digits/data/digits.csv.gz", path.display());
+        |what: String| format!("{}: {what}; give --data a copy of digits/data/digits.csv.gz", path.display());
     let file = File::open(path).map_err(|error| complain(format!("cannot open it ({error})")))?;
     let mut text = String::new();
     GzDecoder::new(file)
@@ -86,7 +86,8 @@ fn brief(field: &str) -> String {
 
 fn block(rows: &[[u8; PIXELS + 1]]) -> Block {
     let pixels = Tile::from_fn(rows.len(), PIXELS, |row, pixel| f64::from(rows[row][pixel]) / f64::from(WHITE));
-    let norms = (0..rows.len()).map(|row| pixels.row(row).squared_norm_l2()).collect();
+    let square = |row: usize| (0..PIXELS).map(|pixel| pixels[(row, pixel)].powi(2)).sum();
+    let norms = (0..rows.len()).map(square).collect();
     let labels = rows.iter().map(|row| row[PIXELS]).collect();
     Block { pixels, norms, labels }
 }

@@ -14,14 +14,14 @@ use crate::data::FIT_ROWS;
 pub const HELP: &str = "\
 Reads handwritten digits by Gaussian-kernel ridge regression, every tile of the linear algebra an operation.
 
-Usage: cargo run --release --example digits -- [OPTIONS]
+Usage: cargo run --release -p digits -- [OPTIONS]
 
   --engine NAME    naive, pooled or per-device [per-device]
   --workers N      worker threads; the naive engine has none [one for each core]
   --tile N         rows and columns of a tile, 16 to 1500 [125]
   --repeat N       timed runs of each kind, interleaved; the medians are shown [3]
   --trace PATH     write a Chrome trace of one run, which Perfetto opens
-  --data PATH      the images [examples/digits/data/digits.csv.gz]
+  --data PATH      the images [digits/data/digits.csv.gz]
   --help           this text
 
 Exit code: 0 when 286 of the 297 test images are read right, 1 when not or when a run fails, 2 for bad input.
@@ -57,7 +57,7 @@ impl Args {
             tile: 125,
             repeat: 3,
             trace: None,
-            data: PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/digits/data/digits.csv.gz")),
+            data: PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv.gz")),
         };
         let mut parser = lexopt::Parser::from_env();
         while let Some(argument) = parser.next().map_err(hint)? {

@@ -9,8 +9,8 @@ use crossbeam_utils::CachePadded;
 use seriatim::{Data, Engine, OperationBuilder};
 
 use crate::data::{Inputs, CLASSES};
-use crate::kernels::Tile;
 use crate::plan::{Plan, Task};
+use crate::tile::Tile;
 
 /// How long one run took.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,7 @@ impl Job {
     /// A task as an operation: its name, its tiles and its place on the critical path.
     fn operation<'a>(&self, engine: &'a Engine, task: &Task) -> OperationBuilder<'a> {
         engine
-            .op(task.step.name())
+            .op(task.name)
             .reads(task.reads.iter().map(|&slot| &self.tiles[slot]))
             .write(&self.tiles[task.write])
             .priority(task.priority)
@@ -88,7 +88,7 @@ impl Job {
         self.timed(|| {
             for task in &self.plan.tasks {
                 // Out of the list while it changes, so that the others can be lent; nothing is copied.
-                let mut out = std::mem::replace(&mut tiles[task.write], Tile::new());
+                let mut out = std::mem::take(&mut tiles[task.write]);
                 let outcome = self.measure(|| task.run(&self.inputs, |slot| Ok::<_, String>(&tiles[slot]), &mut out));
                 tiles[task.write] = out;
                 outcome?;
@@ -153,7 +153,7 @@ impl SerialTiles {
 
 /// A tile of zeros for every slot of the plan. Every run writes each of them anew before it reads it.
 fn blank_tiles(plan: &Plan, inputs: &Inputs) -> Vec<Tile> {
-    let mut tiles = vec![Tile::new(); plan.slots()];
+    let mut tiles = vec![Tile::default(); plan.slots()];
     for (row, rows) in inputs.fit.iter().map(|block| block.labels.len()).enumerate() {
         for (column, block) in inputs.fit[..=row].iter().enumerate() {
             tiles[plan.lower(row, column)] = Tile::zeros(rows, block.labels.len());
