@@ -67,7 +67,14 @@ impl Numbered {
 /// Workers that are up and asleep. How they come up is not explored; what comes after is.
 fn workers(workers: usize, shared: bool, count: usize, body: fn(&Numbered, usize)) -> (Arc<Group>, Arc<Numbered>) {
     loom::stop_exploring();
-    let group = Arc::new(Group::new(Plan { name: "", workers, shared, idle: IdlePolicy::Park, cores: Vec::new() }));
+    let group = Arc::new(Group::new(Plan {
+        name: "",
+        workers,
+        shared,
+        idle: IdlePolicy::Park,
+        cores: Vec::new(),
+        move_callers: false,
+    }));
     let host = Arc::new(Numbered {
         ran: (0..count).map(|_| Guarded::new()).collect(),
         blocks: Blocks::new(count),

@@ -17,8 +17,8 @@ use std::sync::Arc;
 #[test]
 fn two_threads_send_magazines_home_while_the_owner_takes() {
     explore("stack of magazines", 3, 100, || {
-        let memory = Memory::new();
-        let mut blocks = memory.fetch(0).pop().unwrap();
+        let memory = Memory::new().unwrap();
+        let mut blocks = memory.new_slab(0).pop().unwrap();
         let stack = Arc::new(Stack::new());
         let mut values = HashMap::new();
         let senders: Vec<_> = (0..2)
@@ -58,7 +58,7 @@ fn two_threads_send_magazines_home_while_the_owner_takes() {
 #[test]
 fn memory_is_reused_at_once_only_after_the_last_other_looker_has_left() {
     explore("a looker comes and leaves", 3, 30, || {
-        let memory = Arc::new(Memory::new());
+        let memory = Arc::new(Memory::new().unwrap());
         // A link that leads to a value until it is cut, as a tail leads to a block.
         let shared = Arc::new((AtomicUsize::new(0), UnsafeCell::new(0usize)));
         memory.add_looker();
@@ -83,7 +83,7 @@ fn memory_is_reused_at_once_only_after_the_last_other_looker_has_left() {
 #[test]
 fn a_block_that_is_looked_at_is_not_reused() {
     explore("a look against reuse", 2, 20, || {
-        let memory = Arc::new(Memory::new());
+        let memory = Arc::new(Memory::new().unwrap());
         let home = Local::new(&memory);
         drop(home.pin());
         // SAFETY: nothing was read from a tail, here and below.
@@ -117,7 +117,7 @@ fn a_block_that_is_looked_at_is_not_reused() {
 #[test]
 fn a_variable_comes_home_when_nobody_looks_any_more() {
     explore("a look against coming home", 2, 20, || {
-        let memory = Arc::new(Memory::new());
+        let memory = Arc::new(Memory::new().unwrap());
         let local = Local::new(&memory);
         drop(local.pin());
         let slot = memory.table.take();
@@ -167,7 +167,7 @@ fn a_variable_comes_home_when_nobody_looks_any_more() {
 /// A thread frees another one's blocks while that one runs dry and refills. `looking`: whether both look at tails, so that blocks go by way of
 /// the reclaimer.
 fn free_elsewhere_against_refill(looking: bool) {
-    let memory = Arc::new(Memory::new());
+    let memory = Arc::new(Memory::new().unwrap());
     let home = Local::new(&memory);
     // SAFETY: nothing was read from a tail, here and below.
     let first: Vec<usize> = (0..2).map(|_| unsafe { home.allocate(0) }.expose_provenance()).collect();
@@ -224,7 +224,7 @@ fn blocks_that_another_thread_frees_come_home_once() {
 #[test]
 fn a_home_has_one_owner_at_a_time() {
     explore("two threads settle and leave", 3, 200, || {
-        let memory = Arc::new(Memory::new());
+        let memory = Arc::new(Memory::new().unwrap());
         // A home without an owner, which both would like to adopt. What is private to its owner is the value.
         let known = std::ptr::from_ref(Local::new(&memory).home()).addr();
         let private = Guarded::new();

@@ -328,3 +328,23 @@ fn the_last_of_many_handles_ends_the_engine() {
         });
     }
 }
+
+/// No wait at the end: a pusher that has run its share leaves the rest only to a thread that will run it.
+#[test]
+fn what_pushers_hand_over_to_each_other_has_run_when_the_last_of_them_returns() {
+    schedules("pushers that take over from each other", 6, 2000, || {
+        let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+        let cells = Arc::new(cells(&engine, 2));
+        let (own, written) = (engine.clone(), Arc::clone(&cells));
+        threads(6, move |pusher| {
+            for step in 0..5 {
+                let cell = written[(pusher + step) % 2].clone();
+                let body = move |_: &RunContext<'_>| cell.write(1000 * pusher + step);
+                own.op("").writes([written[(pusher + step) % 2].variable]).push(body).unwrap();
+            }
+        });
+        let order = check_orders(&cells);
+        assert_eq!(order.len(), 30, "operations were lost");
+        order
+    });
+}

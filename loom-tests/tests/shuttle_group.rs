@@ -53,6 +53,7 @@ fn what_comes_while_a_worker_takes_something_else_is_not_forgotten() {
             shared: false,
             idle: IdlePolicy::Park,
             cores: Vec::new(),
+            move_callers: false,
         }));
         let host = Arc::new(Gate {
             blocks: Blocks::new(3),
