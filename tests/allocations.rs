@@ -81,7 +81,7 @@ impl Stage {
 type Push = fn(&Stage, usize);
 
 /// The shapes of operation that should cost nothing.
-const SHAPES: [(&str, Push); 17] = [
+const SHAPES: [(&str, Push); 16] = [
     ("no variable", |s, _| s.engine.op("op").push(|_| body()).unwrap()),
     ("1 variable", |s, i| s.engine.op("op").writes([s.variable(i)]).push(|_| body()).unwrap()),
     ("64 bytes", |s, i| s.engine.op("op").writes([s.variable(i)]).push(largest()).unwrap()),
@@ -117,13 +117,6 @@ const SHAPES: [(&str, Push); 17] = [
             completion.complete();
         };
         s.engine.op("op").writes([s.variable(i)]).push_async(start).unwrap();
-    }),
-    ("batch", |s, i| {
-        let collect = |b: &mut seriatim::Batch<'_>| {
-            (0..7).try_for_each(|n| b.op("member").writes([s.variable(i + n)]).push(|_| ()))?;
-            b.op("last").writes([s.variable(i)]).push(largest())
-        };
-        s.engine.batch(collect).unwrap().unwrap();
     }),
     ("operator", |s, _| s.engine.push(&s.step, Context::cpu(0), 0).unwrap()),
     ("asynchronous operator", |s, _| s.engine.push(&s.asynchronous, Context::cpu(0), 0).unwrap()),
@@ -164,7 +157,10 @@ fn warm_up(stage: &Stage, push: Push) {
 
 // ---- The test ----
 
-const OPERATIONS: usize = 100_000;
+/// How many operations a shape is counted over.
+fn operations() -> usize {
+    by_length(20_000, 100_000)
+}
 
 fn stages(idle: IdlePolicy) -> Vec<Stage> {
     let stages = [(Kind::Naive, 1), (Kind::Pooled, 1), (Kind::Pooled, 2), (Kind::PerDevice, 1), (Kind::PerDevice, 3)];
@@ -202,14 +198,14 @@ fn tell(stage: &str, what: &str, costs: Costs, operations: usize, expected: bool
 fn shapes_cost_nothing(stage: &Stage, faults: &mut Vec<String>) {
     for (shape, push) in SHAPES {
         warm_up(stage, push);
-        let costs = least_cost(Costs::no_allocation_no_lock, || push_all(stage, push, OPERATIONS, CHUNK));
-        tell(&stage.name(), shape, costs, OPERATIONS, costs.no_allocation_no_lock(), faults);
+        let costs = least_cost(Costs::no_allocation_no_lock, || push_all(stage, push, operations(), CHUNK));
+        tell(&stage.name(), shape, costs, operations(), costs.no_allocation_no_lock(), faults);
     }
 }
 
 /// Push and wait, again and again; also with a waiter that runs operations itself.
 fn waits_cost_nothing(stage: &Stage, faults: &mut Vec<String>) {
-    const ROUNDS: usize = 10_000;
+    let count = by_length(2_000, 10_000);
     let settings = stage.engine.settings();
     let helping = Engine::builder().kind(settings.kind).cpu_workers(settings.cpu_workers).build().unwrap();
     for (engine, what) in [(&stage.engine, "waits for a variable"), (&helping, "waits for a variable and helps")] {
@@ -222,8 +218,8 @@ fn waits_cost_nothing(stage: &Stage, faults: &mut Vec<String>) {
             }
         };
         rounds(2_000);
-        let costs = least_cost(Costs::no_allocation_no_lock, || rounds(ROUNDS));
-        tell(&stage.name(), what, costs, 2 * ROUNDS, costs.no_allocation_no_lock(), faults);
+        let costs = least_cost(Costs::no_allocation_no_lock, || rounds(count));
+        tell(&stage.name(), what, costs, 2 * count, costs.no_allocation_no_lock(), faults);
     }
     // Whoever waits for everything may enter a list, under a lock, but only if something is in flight. On the naive engine nothing is.
     let naive = settings.kind == Kind::Naive;
@@ -236,8 +232,8 @@ fn waits_cost_nothing(stage: &Stage, faults: &mut Vec<String>) {
             }
         };
         rounds(2_000);
-        let costs = least_cost(enough, || rounds(ROUNDS));
-        tell(&stage.name(), what, costs, ROUNDS, enough(costs), faults);
+        let costs = least_cost(enough, || rounds(count));
+        tell(&stage.name(), what, costs, count, enough(costs), faults);
     }
 }
 
@@ -252,10 +248,10 @@ fn large_closures_cost_one_allocation(stage: &Stage, faults: &mut Vec<String>) {
         s.engine.op("op").writes([s.variable(i)]).push(body).unwrap();
     };
     warm_up(stage, push);
-    let costs = cost(|| push_all(stage, push, OPERATIONS, CHUNK));
+    let costs = cost(|| push_all(stage, push, operations(), CHUNK));
     // A queue may grow once more meanwhile.
-    let expected = costs.pushers == OPERATIONS && costs.engine < 20 && costs.locks == 0;
-    tell(&stage.name(), "65 bytes", costs, OPERATIONS, expected, faults);
+    let expected = costs.pushers == operations() && costs.engine < 20 && costs.locks == 0;
+    tell(&stage.name(), "65 bytes", costs, operations(), expected, faults);
 }
 
 /// At a bound, a pusher that blocks parks (for which it enters a list, under a lock), and one that helps runs operations: neither
@@ -269,8 +265,8 @@ fn bounded_pushes_allocate_nothing(faults: &mut Vec<String>) {
             wait_until(until);
         };
         push(20_000);
-        let costs = least_cost(Costs::no_allocation, || push(OPERATIONS));
-        tell("bound 64", &when_full.to_string(), costs, OPERATIONS, costs.no_allocation(), faults);
+        let costs = least_cost(Costs::no_allocation, || push(operations()));
+        tell("bound 64", &when_full.to_string(), costs, operations(), costs.no_allocation(), faults);
     }
 }
 
@@ -278,9 +274,9 @@ fn bounded_pushes_allocate_nothing(faults: &mut Vec<String>) {
 fn no_thread_waits_for_a_lock(stage: &Stage, faults: &mut Vec<String>) {
     for (shape, push) in SHAPES {
         warm_up(stage, push);
-        let costs = least_cost(Costs::nothing, || push_all(stage, push, OPERATIONS / 4, CHUNK));
+        let costs = least_cost(Costs::nothing, || push_all(stage, push, operations() / 4, CHUNK));
         let what = format!("{shape}, spinning");
-        tell(&stage.name(), &what, costs, OPERATIONS / 4, costs.nothing(), faults);
+        tell(&stage.name(), &what, costs, operations() / 4, costs.nothing(), faults);
     }
     // The counter counts: a thread that parks until another wakes it.
     let parked = cost(|| {
@@ -295,7 +291,7 @@ fn no_thread_waits_for_a_lock(stage: &Stage, faults: &mut Vec<String>) {
 /// Several threads push at once: blocks are then reused by way of epochs, whose bookkeeping allocates for each batch of blocks.
 fn several_pushers_cost_little(stage: Stage, faults: &mut Vec<String>) {
     const PUSHING: usize = 3;
-    const EACH: usize = 40_000;
+    let each = by_length(10_000, 40_000);
     let push: Push = SHAPES[3].1;
     let start = Barrier::new(PUSHING);
     let (before, after) = (OnceLock::new(), OnceLock::new());
@@ -312,11 +308,11 @@ fn several_pushers_cost_little(stage: Stage, faults: &mut Vec<String>) {
                         }
                     }
                 };
-                work(EACH);
+                work(each);
                 start.wait();
                 before.get_or_init(costs);
                 start.wait();
-                work(EACH);
+                work(each);
                 start.wait();
                 after.get_or_init(costs);
             });
@@ -330,7 +326,7 @@ fn several_pushers_cost_little(stage: Stage, faults: &mut Vec<String>) {
         futex: after.futex - before.futex,
     };
     stage.engine.wait_for_all().unwrap();
-    let operations = PUSHING * EACH;
+    let operations = PUSHING * each;
     let expected = (costs.pushers + costs.engine) * 20 < operations && costs.locks * 20 < operations;
     tell(&stage.name(), "3 pushers", costs, operations, expected, faults);
 }

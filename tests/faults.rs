@@ -2,7 +2,8 @@
 //! threads that lose their core in the middle of anything, handles that go at the worst moment, forks under load, completions that
 //! nobody ends. What the engine promises must hold all the same: a typed error or a result, nothing lost, nothing left behind.
 //!
-//! `SERIATIM_FAULTS_PENDING=10000000` makes the long backlog of `faults/backlog.rs` ten million operations instead of one.
+//! `SERIATIM_FAULTS_PENDING=10000000` makes the long backlog of `faults/backlog.rs` ten million operations, instead of 200,000, or of the
+//! million of `LONG_TESTS=1`.
 
 #![cfg(target_os = "linux")]
 
@@ -19,6 +20,8 @@ mod crowds;
 mod descriptors;
 #[path = "faults/endings.rs"]
 mod endings;
+#[path = "faults/filters.rs"]
+mod filters;
 #[path = "faults/forks.rs"]
 mod forks;
 #[path = "faults/freezer.rs"]
@@ -47,6 +50,11 @@ fn a_child_process_does_its_task() {
         Some("last handle races") => endings::last_handle_races(),
         Some("fork under load") => forks::fork_under_load(),
         Some("fork refused") => forks::fork_with_refused_threads(),
+        Some("fences lost") => filters::fences_lost(),
+        Some("fork beside long operations") => forks::fork_beside_long_operations(),
+        Some("pushes beside a fork") => forks::pushes_beside_a_fork(),
+        Some("fork beside a busy engine") => forks::fork_beside_a_busy_engine(),
+        Some("fork beside crossing pushes") => forks::fork_beside_crossing_pushes(),
         Some("fork beside uses") => beside_forks::fork_beside_uses(),
         Some("fork beside pushers that found room") => beside_forks::fork_beside_counted_pushers(),
         Some("fork inside beside one that is alone") => beside_forks::fork_inside_beside_one_that_is_alone(),

@@ -1,9 +1,9 @@
-//! Every form of a push does what the others do: one call with all arguments, the builder, operators and batches.
+//! Every form of a push does what the others do: one call with all arguments, the builder and operators.
 
 mod common;
 
 use common::*;
-use seriatim::{Completion, Context, Data, Engine, Error, ErrorKind, Property, RunContext};
+use seriatim::{Completion, Context, Data, Engine, ErrorKind, Property, RunContext};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::Arc;
 
@@ -42,25 +42,6 @@ fn the_long_forms_push_what_the_builder_pushes() {
         engine.delete_operator(step);
         engine.delete_operator(tick);
         engine.wait_for_all().unwrap();
-    });
-}
-
-#[test]
-fn a_batch_merges_only_what_has_the_same_priority() {
-    with_every_builder(|builder| {
-        let engine = builder.bulk_size(10).build().unwrap();
-        let x = engine.new_variable();
-        let count = Arc::new(AtomicUsize::new(0));
-        let members = engine.batch(|batch| {
-            for priority in [0, 0, 3, 3, 3, 0] {
-                batch.op("member").priority(priority).writes([x]).push(counting(&count))?;
-            }
-            Ok::<(), Error>(())
-        });
-        members.unwrap().unwrap();
-        engine.wait_for_all().unwrap();
-        assert_eq!(count.load(SeqCst), 6);
-        assert_eq!(engine.version(x).unwrap(), 3, "each priority in its turn");
     });
 }
 

@@ -7,12 +7,18 @@ mod common;
 #[cfg(target_os = "linux")]
 #[path = "life/cores.rs"]
 mod cores;
+#[path = "life/deadlines.rs"]
+mod deadlines;
 #[path = "life/deletion.rs"]
 mod deletion;
 #[path = "life/ending.rs"]
 mod ending;
+#[path = "life/locks.rs"]
+mod locks;
 #[path = "life/looking.rs"]
 mod looking;
+#[path = "life/nesting.rs"]
+mod nesting;
 #[path = "life/newcomers.rs"]
 mod newcomers;
 #[path = "life/order.rs"]
@@ -34,6 +40,7 @@ fn a_child_process_does_its_task() {
         Some("last handle") => ending::last_handle_inside(),
         Some("last handle skipped") => ending::last_handle_in_a_skipped_closure(),
         Some("many engines") => ending::many_engines(),
+        Some("hundred engines") => nesting::hundred_engines(),
         Some("nested async") => sizes::nest_on_the_pusher(),
         _ => {}
     }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{hold, resident_memory};
+use common::{by_length, hold, resident_memory};
 use seriatim::{Engine, Kind, Variable};
 
 /// What one thread has too much of, others use: operations pushed by one thread after the other take the memory of one.
@@ -37,13 +37,12 @@ fn memory_comes_back() {
 }
 
 fn graphs_are_replayed_and_dropped_in_constant_memory() {
-    const REPLAYS: usize = 100_000;
-    const GRAPHS: usize = 3_000;
+    let (many_replays, many_graphs) = by_length((20_000, 1_000), (100_000, 3_000));
     let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(2).build().unwrap();
     let variables: Vec<Variable> = (0..8).map(|_| engine.new_variable()).collect();
     let capture = || {
         let captured = engine.capture(|c| {
-            c.spreads_after(2);
+            seriatim::testing::spreads_after(c, 2);
             for step in 0..64 {
                 let op = c.op("step").reads([variables[step * 3 % 8]]).writes([variables[step % 8]]);
                 op.push(|_| ())?;
@@ -72,16 +71,16 @@ fn graphs_are_replayed_and_dropped_in_constant_memory() {
             }
         }
     };
-    replay(REPLAYS / 10);
-    capture_and_drop(GRAPHS / 10);
+    replay(many_replays / 10);
+    capture_and_drop(many_graphs / 10);
     let before = resident_memory();
-    replay(REPLAYS);
-    capture_and_drop(GRAPHS);
+    replay(many_replays);
+    capture_and_drop(many_graphs);
     engine.wait_for_all().unwrap();
-    let replays = (REPLAYS + GRAPHS) / 10 * 11;
+    let replays = (many_replays + many_graphs) / 10 * 11;
     assert_eq!(engine.version(variables[0]).unwrap(), 8 * replays as u64);
     let grown = resident_memory().saturating_sub(before);
-    assert!(grown < 8 << 20, "{REPLAYS} replays and {GRAPHS} graphs left {grown} bytes");
+    assert!(grown < 8 << 20, "{many_replays} replays and {many_graphs} graphs left {grown} bytes");
 }
 
 fn wide_operations_come_back_in_constant_memory() {

@@ -6,7 +6,7 @@
 //! contents, versions, skips and errors.
 //!
 //! `SERIATIM_ORACLE_SEED=7` runs the program of one seed again and again; `SERIATIM_ORACLE_OPS=100000000` runs more operations
-//! than the million that are run otherwise; `SERIATIM_ORACLE_SECONDS=600` runs for that long instead, and says every ten seconds how
+//! than the 200,000 that are run otherwise, or than the million of `LONG_TESTS=1`; `SERIATIM_ORACLE_SECONDS=600` runs for that long instead, and says every ten seconds how
 //! far it is; `SERIATIM_ORACLE_FIRST_SEED=1000` starts there. `scripts/soak.sh` does all that for as long as one likes.
 //!
 //! `SERIATIM_ORACLE_TEETH` plants a bug, to show that it is found: with `claims`, one rare kind of operation is pushed with a read
@@ -74,7 +74,7 @@ impl Totals {
 fn run_seed(seed: u64, totals: &mut Totals) {
     let program = generate::random(seed);
     let engine = program.shape.engine();
-    for round in 0..3 {
+    for round in 0..if cfg!(miri) { 1 } else { 3 } {
         let outcome = run::execute(&engine, program.clone());
         if let Err(error) = check::check(&outcome) {
             let shape = &program.shape;

@@ -4,7 +4,8 @@
 mod common;
 
 use common::{eventually, hold, Watchdog};
-use seriatim::{steps_taken, Completion, Context, Engine, Kind, Variable};
+use seriatim::testing::steps_taken;
+use seriatim::{Completion, Context, Engine, Kind, Variable};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::{mpsc, Arc};
 

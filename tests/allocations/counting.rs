@@ -118,7 +118,7 @@ pub fn costs() -> Costs {
     Costs {
         pushers: load(&ALLOCATIONS, PUSHERS),
         engine: load(&ALLOCATIONS, ENGINE),
-        locks: seriatim::locks_taken(),
+        locks: seriatim::testing::locks_taken(),
         futex: load(&FUTEX_CALLS, PUSHERS) + load(&FUTEX_CALLS, ENGINE),
     }
 }

@@ -18,13 +18,13 @@ const STEPS: usize = 20;
 impl Graphs {
     pub fn new(engine: &Engine) -> Graphs {
         let variables: Vec<Variable> = (0..5).map(|_| engine.new_variable()).collect();
-        let last = |c: &mut Capture<'_>| c.op("last").reads(variables.iter().copied()).push(|_| body());
+        let last = |c: &mut Capture| c.op("last").reads(variables.iter().copied()).push(|_| body());
         let chain = engine.capture(|c| {
             (0..STEPS).try_for_each(|_| c.op("step").writes([variables[0]]).push(|_| ()))?;
             last(c)
         });
         let spread = engine.capture(|c| {
-            c.spreads_after(3);
+            seriatim::testing::spreads_after(c, 3);
             for step in 0..STEPS {
                 let op = c.op("step").writes([variables[step % 5]]).reads([variables[step * 3 % 5]]);
                 op.priority(step as i32 % 2).push(|_| ())?;

@@ -140,6 +140,18 @@ pub fn assert_failed(outcome: Result<(), Error>, message: &str) {
     assert_says(&outcome.expect_err(message), ErrorKind::OperationFailed, &[message]);
 }
 
+/// How much of something to do: `LONG_TESTS=1` asks for the long form, as CI does. Not named SERIATIM_…: see `TASK`.
+pub fn by_length<T>(usual: T, long: T) -> T {
+    // Asked once: an answer from the environment is an allocation, and some tests count those.
+    static LONG: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    let is_long = || std::env::var("LONG_TESTS").is_ok_and(|text| !text.is_empty() && text != "0");
+    if *LONG.get_or_init(is_long) {
+        long
+    } else {
+        usual
+    }
+}
+
 /// Tells a child process what to do. Not named SERIATIM_…: the engine refuses variables of that name that it does not know.
 pub const TASK: &str = "TEST_CHILD_TASK";
 

@@ -18,7 +18,7 @@ fn an_asynchronous_operation_fails_by_its_completion() {
         assert_eq!(versions(&engine, [x, y]), [1, 1]);
         // On another thread, later.
         let completion = hold(&engine, &[], &[x, y]);
-        std::thread::spawn(move || completion.fail(format_args!("after {} tries", 3))).join().unwrap();
+        std::thread::spawn(move || completion.fail(format!("after {} tries", 3))).join().unwrap();
         assert_failed(engine.wait_for_var(x), "after 3 tries");
         engine.wait_for_all().unwrap();
     });

@@ -17,7 +17,6 @@ fn settings_that_are_not_valid_are_refused_with_those_that_are() {
         (build().gpu_workers(0).build(), &most),
         (build().gpu_copy_workers(1025).build(), &most),
         (build().nested_threads(0).build(), &most),
-        (build().bulk_size(0).build(), &["1 or more"]),
         (build().cores([0, 1024]).build(), &["core numbers from 0 to 1023"]),
     ] {
         let error = error.unwrap_err();
@@ -37,7 +36,6 @@ fn settings_that_are_not_valid_are_refused_with_those_that_are() {
         ("GPU_WORKERS", "1.5", "a whole number"),
         ("GPU_COPY_WORKERS", "", "a whole number"),
         ("BOUND", "lots", "a whole number"),
-        ("BULK_SIZE", "0x10", "a whole number"),
         ("NESTED_THREADS", " ", "a whole number"),
         ("CORES", "3-1", "core numbers from 0 to 1023"),
         ("CORES", "0,,1", "core numbers from 0 to 1023"),

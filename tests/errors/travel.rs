@@ -248,3 +248,27 @@ fn failures_that_nobody_takes_stay_cheap() {
     engine.wait_for_all().unwrap_err();
     assert!(late < early * 10.0 + 20e-6, "{:.1} µs each at first, {:.1} µs later", early * 1e6, late * 1e6);
 }
+
+#[test]
+fn failures_beyond_those_that_are_kept_are_counted_and_cleared() {
+    const KEPT: usize = 1_000;
+    on_every_engine(|engine| {
+        let variables: Vec<Variable> = (0..KEPT + 500).map(|_| engine.new_variable()).collect();
+        for round in 0..2 {
+            variables.iter().for_each(|v| engine.op("fails").writes([*v]).push(|_| Err("no")).unwrap());
+            engine.op("last").writes([engine.new_variable()]).push(|_| ()).unwrap();
+            if round == 0 {
+                // Whether it is kept or counted, a failure is taken through its variable.
+                variables.iter().for_each(|v| engine.wait_for_var(*v).map_or((), |()| panic!("it has failed")));
+                engine.wait_for_all().unwrap();
+            } else {
+                let told = engine.wait_for_all().unwrap_err().to_string();
+                assert!(told.starts_with("operation 'fails' failed: no") && told.contains("(and 500 more"), "{told}");
+            }
+            let again = Arc::new(AtomicUsize::new(0));
+            variables.iter().for_each(|v| engine.op("works").writes([*v]).push(counting(&again)).unwrap());
+            engine.wait_for_all().unwrap();
+            assert_eq!(again.load(SeqCst), variables.len());
+        }
+    });
+}

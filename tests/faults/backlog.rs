@@ -7,7 +7,8 @@ use std::time::Instant;
 
 #[test]
 fn operations_behind_a_blocked_writer_cost_bounded_memory_which_is_used_again() {
-    let pending = std::env::var("SERIATIM_FAULTS_PENDING").unwrap_or_else(|_| "1000000".to_owned());
+    let pending =
+        std::env::var("SERIATIM_FAULTS_PENDING").unwrap_or_else(|_| by_length("200000", "1000000").to_owned());
     println!("{}", run_child_well(child("backlog").env("TEST_CHILD_PENDING", pending)));
 }
 

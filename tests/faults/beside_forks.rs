@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const FORKS: usize = 25;
+/// For engines that must work in the child, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What another thread does over and over.
 type Use = fn(&Engine);
@@ -47,7 +49,7 @@ fn a_fork_beside_a_thread_that_does_not_push_leaves_working_engines_on_both_side
 pub fn fork_beside_uses() {
     let kind: Kind = std::env::var("TEST_CHILD_KIND").unwrap().parse().unwrap();
     for (what, act) in USES {
-        let engine = Engine::builder().kind(kind).cpu_workers(1).build().unwrap();
+        let engine = Engine::builder().kind(kind).cpu_workers(1).fork_patience(PATIENCE).build().unwrap();
         let (done, acted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let other = std::thread::spawn({
             let (engine, done, acted) = (engine.clone(), Arc::clone(&done), Arc::clone(&acted));
@@ -99,7 +101,8 @@ fn what_other_threads_would_have_pushed_takes_no_room_in_the_child() {
 /// Pushers that have counted themselves in and then find that a fork is under way wait with their place taken.
 pub fn fork_beside_counted_pushers() {
     const BOUND: usize = 2;
-    let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).bound(BOUND).build().unwrap();
+    let engine =
+        Engine::builder().kind(Kind::PerDevice).cpu_workers(1).bound(BOUND).fork_patience(PATIENCE).build().unwrap();
     let done = Arc::new(AtomicBool::new(false));
     let pushers: Vec<_> = (0..4)
         .map(|_| {
@@ -138,7 +141,7 @@ pub fn fork_of_what_cannot_be_stopped() {
     fork_and(|| {
         let _watchdog = Watchdog::new(20, "the child of a fork in the middle of a stop");
         engine.stop().unwrap();
-        assert_says(&engine.start().unwrap_err(), seriatim::ErrorKind::Stopped, &["forked", "make another"]);
+        assert_says(&engine.start().unwrap_err(), seriatim::ErrorKind::Stopped, &["forked", "make another engine"]);
         engine.wait_for_all_timeout(Duration::from_millis(10)).unwrap_err();
         // The last handle that this process can drop.
         drop(engine.clone());

@@ -69,7 +69,7 @@ extern "C" fn handle(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
     // Only what a handler may do: atomics, and to sleep.
     let section = SECTION.try_with(|section| section.load(Relaxed)).unwrap_or(0);
     let allocates = ALLOCATES.try_with(|allocates| allocates.load(Relaxed)).unwrap_or(true);
-    let may_hold_lock = section != NO_LOCKS && section != seriatim::locks_taken() + 1;
+    let may_hold_lock = section != NO_LOCKS && section != seriatim::testing::locks_taken() + 1;
     if section == 0 || allocates || may_hold_lock {
         ANSWER.store(DECLINED, SeqCst);
         return;
@@ -127,7 +127,7 @@ pub fn this_thread(anywhere: bool) -> Target {
 
 /// Runs something that the calling thread may be frozen in the middle of, as long as it has taken no lock in there.
 pub fn section<T>(inner: impl FnOnce() -> T) -> T {
-    SECTION.with(|section| section.store(seriatim::locks_taken() + 1, Relaxed));
+    SECTION.with(|section| section.store(seriatim::testing::locks_taken() + 1, Relaxed));
     compiler_fence(SeqCst);
     let result = inner();
     compiler_fence(SeqCst);

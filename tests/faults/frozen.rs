@@ -12,9 +12,6 @@ use std::time::{Duration, Instant};
 const PUSHERS: usize = 3;
 /// Every other pusher must return from so many pushes while one is frozen.
 const PROGRESS: usize = 50;
-/// And no pusher makes more of them then: the naive engine runs what others push behind it on the thread that it is in, so that pushers without a limit can
-/// keep one of them inside a push for as long as they go on (three threads that did nothing else: two million operations in one push).
-const MOST: usize = 20 * PROGRESS;
 /// So many freezes at least.
 const LEAST: usize = 10;
 /// Operations in flight at which the pushers wait for the workers, while nobody is frozen.
@@ -40,31 +37,18 @@ fn freeze_pushers(
     let shared: Vec<Variable> = (0..4).map(|_| engine.new_variable()).collect();
     let (done, ran) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let returns: Arc<[AtomicUsize; PUSHERS]> = Arc::default();
-    let freeze_number = Arc::new(AtomicUsize::new(0));
     let (send, receive) = mpsc::channel();
     let pushers: Vec<_> = (0..PUSHERS)
         .map(|own| {
             let (engine, shared, push, send) = (engine.clone(), shared.clone(), push.clone(), send.clone());
             let (done, ran, returns) = (Arc::clone(&done), Arc::clone(&ran), Arc::clone(&returns));
-            let freeze_number = Arc::clone(&freeze_number);
             std::thread::spawn(move || {
                 send.send((own, this_thread(false))).unwrap();
                 let mut random = Random(own as u64);
-                // The last freeze that was seen, and how often this thread had returned then.
-                let mut seen = (0, 0);
                 while !done.load(Relaxed) {
                     let (read, write) = (random.pick(&shared), random.pick(&shared));
                     push(own, &|| engine.op("step").reads([read]).writes([write]).push(counting(&ran)).unwrap());
                     returns[own].fetch_add(1, SeqCst);
-                    let number = freeze_number.load(SeqCst);
-                    if number != seen.0 {
-                        seen = (number, returns[own].load(SeqCst));
-                    }
-                    let had_enough =
-                        || returns[own].load(SeqCst) > seen.1 + MOST && freeze_number.load(SeqCst) == number;
-                    while is_one_frozen() && had_enough() && !done.load(Relaxed) {
-                        std::thread::yield_now();
-                    }
                     let in_flight = || pushes(&returns).saturating_sub(ran.load(SeqCst));
                     while in_flight() > BACKLOG && !is_one_frozen() && !done.load(Relaxed) {
                         std::thread::yield_now();
@@ -91,7 +75,6 @@ fn freeze_pushers(
         let Some(frozen) = freeze(targets[victim].1) else {
             continue;
         };
-        freeze_number.fetch_add(1, SeqCst);
         freezes.places.insert(frozen.place);
         let before: Vec<usize> = returns.iter().map(|count| count.load(SeqCst)).collect();
         let since = Instant::now();

@@ -118,7 +118,7 @@ fn an_operation_whose_nested_push_is_refused_fails_with_that_error() {
     };
     engine.op("outer").writes([x]).push(outer).unwrap();
     let error = engine.wait_for_var(x).unwrap_err();
-    assert_says(&error, ErrorKind::OperationFailed, &["'outer'", "worker 2 of 4 of 'seriatim-prio'"]);
+    assert_says(&error, ErrorKind::ThreadRefused, &["'outer'", "worker 2 of 4 of 'seriatim-prio'"]);
     engine.op("urgent").writes([x]).property(Property::CpuPrioritized).push(|_| ()).unwrap();
     engine.wait_for_all().unwrap();
     assert_eq!(engine.version(x).unwrap(), 2);

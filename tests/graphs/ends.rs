@@ -138,7 +138,7 @@ fn replays_count_as_one_operation_under_a_bound() {
             let vars: [_; 5] = variables(&engine);
             let (graph, ()) = engine
                 .capture(|c| {
-                    c.spreads_after(1);
+                    seriatim::testing::spreads_after(c, 1);
                     vars.iter().try_for_each(|variable| c.op("step").writes([*variable]).push(counting(&ran)))
                 })
                 .unwrap();
@@ -183,12 +183,13 @@ fn a_process_forks_beside_replays() {
 
 pub fn fork_beside_replays() {
     let kind: Kind = std::env::var("TEST_CHILD_KIND").unwrap().parse().unwrap();
-    let engine = Engine::builder().kind(kind).cpu_workers(2).build().unwrap();
+    let patience = std::time::Duration::from_secs(30);
+    let engine = Engine::builder().kind(kind).cpu_workers(2).fork_patience(patience).build().unwrap();
     let [x, y] = variables(&engine);
     let (ran, pushed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (graph, ()) = engine
         .capture(|c| {
-            c.spreads_after(1);
+            seriatim::testing::spreads_after(c, 1);
             c.op("one").writes([x]).push(counting(&ran))?;
             c.op("copy").writes([y]).property(Property::CopyToGpu).push(|_| ())?;
             c.op("two").reads([x]).writes([y]).push(counting(&ran))
@@ -275,7 +276,7 @@ impl Drop for Bomb {
 fn destructors_of_captured_closures_may_panic() {
     let dropped = Arc::new(AtomicUsize::new(0));
     let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
-    let record = |c: &mut seriatim::Capture<'_>| {
+    let record = |c: &mut seriatim::Capture| {
         (0..3).try_for_each(|_| {
             let bomb = Bomb(Arc::clone(&dropped));
             c.op("holds a bomb").push(move |_| {

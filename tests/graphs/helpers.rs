@@ -13,9 +13,9 @@ pub struct Way(Option<u32>);
 impl Way {
     pub const ALL: [Way; 4] = [Way(None), Way(Some(0)), Way(Some(1)), Way(Some(3))];
 
-    pub fn choose(self, capture: &mut Capture<'_>) {
+    pub fn choose(self, capture: &mut Capture) {
         if let Some(operations) = self.0 {
-            capture.spreads_after(operations);
+            seriatim::testing::spreads_after(capture, operations);
         }
     }
 }

@@ -44,7 +44,7 @@ fn what_is_left_of_a_replay_can_be_all_on_other_lanes() {
         let data: Vec<Data<u64>> = (0..4).map(|_| Data::new(&engine, 0)).collect();
         let (graph, ()) = engine
             .capture(|c| {
-                c.spreads_after(after);
+                seriatim::testing::spreads_after(c, after);
                 for step in 0..12usize {
                     let (from, to) = (data[step * 7 % 4].clone(), data[(step + 1) * 3 % 4].clone());
                     let builder = c.op("step").context(Context::cpu(0)).reads([&from]).writes([&to]);
@@ -91,8 +91,8 @@ fn many_replays_with_operations_of_every_kind_all_end() {
             c.op("last").reads(variables.iter().copied()).push(counting(&ran))
         });
         let (graph, ()) = captured.unwrap();
-        const REPLAYS: usize = 2_000;
-        for number in 1..=REPLAYS {
+        let replays = by_length(500, 2_000);
+        for number in 1..=replays {
             graph.replay().unwrap();
             if number % 500 == 0 {
                 if let Err(error) = engine.wait_for_all_timeout(std::time::Duration::from_secs(30)) {
@@ -100,6 +100,6 @@ fn many_replays_with_operations_of_every_kind_all_end() {
                 }
             }
         }
-        assert_eq!(ran.load(SeqCst), REPLAYS);
+        assert_eq!(ran.load(SeqCst), replays);
     }
 }

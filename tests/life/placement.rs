@@ -38,6 +38,54 @@ fn a_closure_that_turns_long_is_shipped_also_where_it_could_not_borrow() {
     assert!(inline <= 30, "{inline} of 60 long operations ran inside their pushes");
 }
 
+#[test]
+fn closures_of_one_type_are_told_apart_by_their_keys() {
+    let _watchdog = Watchdog::new(60, "keys of costs");
+    let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).waiters_help(false);
+    let engine = engine.inline_below(Duration::from_millis(1)).build().unwrap();
+    for as_operators in [false, true] {
+        let ran: [Arc<AtomicUsize>; 2] = Default::default();
+        let variables = [engine.new_variable(), engine.new_variable()];
+        // One type for both, whether boxed or not.
+        let body = |which: usize| {
+            let ran = Arc::clone(&ran[which]);
+            move |run: &RunContext<'_>| {
+                ran.fetch_add(usize::from(run.worker().is_none()), SeqCst);
+                if which == 1 {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            }
+        };
+        let key = |which: usize| (usize::from(as_operators) * 2 + which) as u64;
+        let operator = |which: usize| {
+            engine.op("turn").writes([variables[which]]).cost_key(key(which)).operator(body(which)).unwrap()
+        };
+        let operators = [operator(0), operator(1)];
+        let push = |which: usize| {
+            if as_operators {
+                engine.push(&operators[which], Default::default(), 0).unwrap();
+            } else {
+                let call: Box<dyn FnOnce(&RunContext<'_>) + Send> = Box::new(body(which));
+                engine.op("turn").writes([variables[which]]).cost_key(key(which)).push(call).unwrap();
+            }
+            engine.wait_for_var(variables[which]).unwrap();
+        };
+        let turns = |count: usize| {
+            ran.iter().for_each(|ran| ran.store(0, SeqCst));
+            (0..count).for_each(|_| [0, 1].into_iter().for_each(push));
+            [0, 1].map(|which| ran[which].load(SeqCst))
+        };
+        // Until the short ones are known, however often this thread loses its core. The long ones are shipped all along.
+        loop {
+            let [short, long] = turns(50);
+            assert_eq!(long, 0, "long operations ran inside their pushes");
+            if short >= 45 {
+                break;
+            }
+        }
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn operations_go_to_the_worker_that_used_their_variable_last() {

@@ -73,7 +73,7 @@ fn capture(world: &Arc<World>, operators: &[Operator], index: usize) -> Held {
     let captured = world.engine.capture(|c| {
         c.name("a graph");
         if let Some(operations) = world.plan.program.graphs[index].spreads_after {
-            c.spreads_after(operations);
+            seriatim::testing::spreads_after(c, operations);
         }
         for (number, member) in members.iter().enumerate() {
             if let Some((operator, number)) = member.operator {

@@ -1,5 +1,6 @@
 //! How long the oracle runs, and what it says meanwhile: the part of `scripts/soak.sh` that is inside the process.
 
+use crate::common::by_length;
 use crate::Totals;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -28,7 +29,7 @@ impl Range {
         Range {
             only,
             first: only.or_else(|| number("SERIATIM_ORACLE_FIRST_SEED")).unwrap_or(0),
-            operations: number("SERIATIM_ORACLE_OPS").unwrap_or(1_000_000) as usize,
+            operations: number("SERIATIM_ORACLE_OPS").unwrap_or_else(|| by_length(200_000, 1_000_000)) as usize,
             time: number("SERIATIM_ORACLE_SECONDS").map(Duration::from_secs),
         }
     }

@@ -1,7 +1,7 @@
-//! Start and stop, readers and writers, waits, versions, errors and bulk.
+//! Start and stop, readers and writers, waits, versions, errors and bulks.
 
 use crate::common::*;
-use seriatim::{Batch, Context, Data, Error, ErrorKind, Kind, Property, Variable};
+use seriatim::{Capture, Context, ErrorKind, Kind, Property, Variable};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -231,31 +231,9 @@ fn several_waits_for_everything_in_a_row() {
     });
 }
 
+/// What the original merges by `set_bulk_size`, a graph that is captured and replayed once does here.
 #[test]
-fn a_bulk_of_ten_is_one_operation_and_a_hundred_and_four_are_eleven() {
-    with_every_builder(|builder| {
-        let engine = builder.bulk_size(10).build().unwrap();
-        let x = Data::new(&engine, 0u32);
-        let add = |b: &mut Batch<'_>, count: usize| -> Result<(), Error> {
-            (0..count).try_for_each(|_| {
-                let x2 = x.clone();
-                b.op("add").writes([&x]).push(move |_| {
-                    *x2.write()? += 1;
-                    Ok::<(), Error>(())
-                })
-            })
-        };
-        engine.batch(|b| add(b, 10)).unwrap().unwrap();
-        engine.wait_for_var(x.variable()).unwrap();
-        assert_eq!((*x.read().unwrap(), engine.version(x.variable()).unwrap()), (10, 1));
-        engine.batch(|b| add(b, 104)).unwrap().unwrap();
-        engine.wait_for_var(x.variable()).unwrap();
-        assert_eq!((*x.read().unwrap(), engine.version(x.variable()).unwrap()), (114, 12));
-    });
-}
-
-#[test]
-fn a_bulk_keeps_the_order_with_operations_around_it() {
+fn a_short_lived_graph_takes_its_turn_as_one_operation_and_steps_each_version() {
     on_every_engine(|engine| {
         let [x, y] = [engine.new_variable(), engine.new_variable()];
         let order = Arc::new(Mutex::new(Vec::new()));
@@ -264,38 +242,41 @@ fn a_bulk_keeps_the_order_with_operations_around_it() {
             move |_: &seriatim::RunContext<'_>| order.lock().unwrap().push(number)
         };
         engine.op("before").writes([x]).push(note(1)).unwrap();
-        engine
-            .batch(|b| {
-                b.op("in it").writes([x]).push(note(2)).unwrap();
-                b.op("in it").reads([x]).writes([y]).push(note(3)).unwrap();
-            })
-            .unwrap();
+        let record = |c: &mut Capture| {
+            c.op("in it").writes([x]).push(note(2))?;
+            c.op("in it").reads([x]).writes([y]).push(note(3))
+        };
+        engine.capture(record).unwrap().0.replay().unwrap();
         engine.op("behind").reads([x]).writes([y]).push(note(4)).unwrap();
         engine.wait_for_all().unwrap();
         assert_eq!(*order.lock().unwrap(), [1, 2, 3, 4]);
+        assert_eq!([x, y].map(|v| engine.version(v).unwrap()), [2, 2]);
     });
 }
 
 #[test]
-fn a_failure_in_a_bulk_skips_the_rest_and_marks_all_that_it_changes() {
+fn a_failure_in_a_short_lived_graph_skips_what_depends_on_it() {
     on_every_engine(|engine| {
         let [x, y, z] = [(); 3].map(|()| engine.new_variable());
         let ran = Arc::new(AtomicUsize::new(0));
-        engine
-            .batch(|b| {
-                for variable in [x, y, z] {
-                    let ran = Arc::clone(&ran);
-                    let fail_second = move |_: &seriatim::RunContext<'_>| match ran.fetch_add(1, SeqCst) {
-                        1 => Err("the second"),
-                        _ => Ok(()),
-                    };
-                    b.op("member").writes([variable]).push(fail_second).unwrap();
-                }
-            })
-            .unwrap();
-        assert_failed(engine.wait_for_var(x), "the second");
+        let record = |c: &mut Capture| {
+            for (writes, fails) in [([x, x], false), ([x, y], true), ([y, z], false)] {
+                let ran = Arc::clone(&ran);
+                c.op("member").writes(writes).push(move |_| {
+                    ran.fetch_add(1, SeqCst);
+                    if fails {
+                        Err("the second")
+                    } else {
+                        Ok(())
+                    }
+                })?;
+            }
+            Ok(())
+        };
+        engine.capture(record).unwrap().0.replay().unwrap();
+        assert_failed(engine.wait_for_var(z), "the second");
         assert_eq!(ran.load(SeqCst), 2);
-        assert_eq!([x, y, z].map(|v| engine.version(v).unwrap()), [1, 1, 1]);
-        [y, z].into_iter().for_each(|v| engine.wait_for_var(v).unwrap());
+        assert_eq!([x, y, z].map(|v| engine.version(v).unwrap()), [2, 2, 1]);
+        [x, y].into_iter().for_each(|v| engine.wait_for_var(v).unwrap());
     });
 }

@@ -32,7 +32,8 @@ fn a_fork_by_a_thread_that_owes_a_completion_does_not_hang() {
 /// A fork while operations are in flight, twice, and work on both sides.
 pub fn fork_with_work_in_flight() {
     let kind: Kind = std::env::var("TEST_CHILD_KIND").unwrap().parse().unwrap();
-    let engine = Engine::builder().kind(kind).cpu_workers(3).build().unwrap();
+    let engine =
+        Engine::builder().kind(kind).cpu_workers(3).fork_patience(std::time::Duration::from_secs(30)).build().unwrap();
     let x = Data::new(&engine, 0u64);
     let push = |count: u64| {
         for _ in 0..count {

@@ -17,7 +17,7 @@ pub fn capture(world: &'static World, random: &mut Random, operators: &[(Operato
     let spreads = random.pick(&[None, Some(0), Some(1), Some(4)]);
     let captured = world.engine.capture(|c| {
         if let Some(operations) = spreads {
-            c.spreads_after(operations);
+            seriatim::testing::spreads_after(c, operations);
         }
         let parameter = c.parameter(vec![1; 8]);
         for _ in 0..random.between(1, 12) {

@@ -97,11 +97,7 @@ pub fn work(world: &'static World, mut random: Random) -> Accepted {
             }
             15..35 => asynchronous(world, &mut random),
             35..45 => nested(world, &mut random),
-            45..50 if world.may_batch() => {
-                batch(world, &mut random, &mut done);
-                continue;
-            }
-            50..55 => {
+            45..52 => {
                 graph.replay(world, &mut random, &mut done);
                 if random.chance(20) {
                     // The old one may still be in flight.
@@ -109,7 +105,7 @@ pub fn work(world: &'static World, mut random: Random) -> Accepted {
                 }
                 continue;
             }
-            45..60 => {
+            52..60 => {
                 short_life(world, &mut random);
                 continue;
             }
@@ -160,19 +156,6 @@ fn nested(world: &'static World, random: &mut Random) -> (bool, Choice) {
         world.engine.op("inner").writes(variables(&writes)).push(move |_| touch(&[], &writes))
     });
     (accepted(world, pushed), choice)
-}
-
-fn batch(world: &'static World, random: &mut Random, done: &mut Accepted) {
-    let choices: Vec<Choice> = (0..random.between(1, 9)).map(|_| Choice::random(random)).collect();
-    let collected = world.engine.batch(|batch| {
-        choices.iter().try_for_each(|choice| {
-            let (reads, writes) = choice.slots(world);
-            let member = batch.op("member").reads(variables(&reads)).writes(variables(&writes));
-            member.push(move |_| touch(&reads, &writes))
-        })
-    });
-    collected.and_then(|members| members).expect("nothing refuses a batch here");
-    choices.iter().for_each(|choice| done.add(true, choice));
 }
 
 /// A variable of its own from birth to deletion, whose deleter frees the value.

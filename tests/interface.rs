@@ -1,0 +1,28 @@
+//! The interface says what is so: whom errors reach and what they keep, what settings are taken from, what a first push costs,
+//! and which variables an operation may touch.
+
+mod common;
+#[path = "interface/declared.rs"]
+mod declared;
+#[path = "interface/on_error.rs"]
+mod on_error;
+#[path = "interface/prepare.rs"]
+mod prepare;
+#[path = "interface/settings.rs"]
+mod settings;
+#[path = "interface/sources.rs"]
+mod sources;
+#[path = "interface/traits.rs"]
+mod traits;
+
+use common::task;
+
+/// Not a test of its own: carries out what the tests above ask of a child process.
+#[test]
+fn a_child_process_does_its_task() {
+    match task().as_deref() {
+        None => {}
+        Some(task) if on_error::carry_out(task) || settings::carry_out(task) || prepare::carry_out(task) => {}
+        Some(task) => panic!("no such task: {task}"),
+    }
+}

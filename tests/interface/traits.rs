@@ -1,0 +1,47 @@
+//! What the public types can be used for, by the traits that they have.
+
+use crate::common::*;
+use seriatim::*;
+use std::cell::Cell;
+use std::fmt::Debug;
+use std::panic::{catch_unwind, RefUnwindSafe, UnwindSafe};
+
+#[test]
+fn everything_can_be_sent_shared_and_shown() {
+    fn shared<T: Send + Sync + Debug>() {}
+    shared::<(Engine, Builder, Settings, Operator, Graph, Parameter<u8>, Variable, Data<u8>)>();
+    shared::<(Completion, Context, Device, Property, Name, Error, ErrorKind, Kind, IdlePolicy, WhenFull)>();
+    shared::<(Profile, Event, Summary, Times)>();
+    fn shown<T: Debug>() {}
+    shown::<(OperationBuilder<'_>, Capture, CaptureBuilder<'_>, RunContext<'_>, Ref<'_, u8>, RefMut<'_, u8>)>();
+    fn unwinds<T: UnwindSafe + RefUnwindSafe>() {}
+    unwinds::<(Engine, Builder, Operator, Graph, Variable, Error)>();
+}
+
+#[test]
+fn an_engine_goes_through_a_panic() {
+    on_every_engine(|engine| {
+        let x = engine.new_variable();
+        let unwound = catch_unwind(|| {
+            engine.op("step").writes([x]).push(|_| ()).unwrap();
+            std::panic::resume_unwind(Box::new("on purpose"));
+        });
+        assert!(unwound.is_err());
+        engine.wait_for_var(x).unwrap();
+        assert_eq!(engine.version(x).unwrap(), 1);
+    });
+}
+
+#[test]
+fn what_is_only_written_need_not_be_sync() {
+    on_every_engine(|engine| {
+        let count = Data::new(&engine, Cell::new(0));
+        for _ in 0..100 {
+            let own = count.clone();
+            let step = move |_: &RunContext<'_>| own.write().map(|cell| cell.set(cell.get() + 1));
+            engine.op("count").write(&count).push(step).unwrap();
+        }
+        engine.wait_for_var(count.variable()).unwrap();
+        assert_eq!(count.write().unwrap().get(), 100);
+    });
+}

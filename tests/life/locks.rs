@@ -1,0 +1,54 @@
+//! A lock that a waiting thread holds and an operation takes: what `waiters_help` warns of.
+
+use crate::common::*;
+use seriatim::{Engine, Kind};
+use std::sync::{Arc, Mutex, TryLockError};
+
+/// Holds a lock, pushes an operation that takes it, pushes another and waits for that one. Says whether the waiting thread has met
+/// its own lock: the operation only tries to take it then, so that the test ends.
+fn waits_with_a_lock(engine: &Engine) -> bool {
+    let lock = Arc::new(Mutex::new(()));
+    let x = engine.new_variable();
+    let waiter = std::thread::current().id();
+    let met = Arc::new(Mutex::new(false));
+    let held = lock.lock().unwrap();
+    let (own, found) = (Arc::clone(&lock), Arc::clone(&met));
+    let takes = move || {
+        if std::thread::current().id() == waiter {
+            *found.lock().unwrap() = matches!(own.try_lock(), Err(TryLockError::WouldBlock));
+        } else {
+            drop(own.lock().unwrap());
+        }
+    };
+    engine.op("takes the lock").push(move |_| takes()).unwrap();
+    engine.op("other").writes([x]).push(|_| ()).unwrap();
+    engine.wait_for_var(x).unwrap();
+    drop(held);
+    engine.wait_for_all().unwrap();
+    let met = *met.lock().unwrap();
+    met
+}
+
+#[test]
+fn a_helping_waiter_may_run_an_operation_that_takes_its_lock_and_another_does_not() {
+    let _watchdog = Watchdog::new(100, "a lock that is held in a wait");
+    for kind in [Kind::Pooled, Kind::PerDevice] {
+        let builder = Engine::builder().kind(kind).cpu_workers(2);
+        let quiet = builder.clone().waiters_help(false).build().unwrap();
+        assert!((0..200).all(|_| !waits_with_a_lock(&quiet)), "{kind}: a waiter that does not help ran something");
+        // Whether it comes to that is a matter of time: here the workers are in something else.
+        let helping = builder.build().unwrap();
+        let gates: Vec<Gate> = (0..2).map(|_| Gate::new()).collect();
+        for gate in &gates {
+            let stand = gate.clone();
+            helping.op("occupies a worker").push(move |_| stand.pass()).unwrap();
+        }
+        gates.iter().for_each(Gate::wait_for_someone);
+        let release = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            gates.iter().for_each(Gate::open);
+        });
+        assert!(waits_with_a_lock(&helping), "{kind}: the waiter did not run the first operation");
+        release.join().unwrap();
+    }
+}

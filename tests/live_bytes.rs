@@ -1,0 +1,172 @@
+//! Memory that goes back to the allocator, in bytes that are allocated and not freed. In a process of its own, and one test: others
+//! would be counted as well.
+
+mod common;
+
+use common::hold;
+use seriatim::{Context, Engine, Kind, Property};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::{mpsc, Barrier};
+
+struct Counting;
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: passes everything on to the system's allocator. What is zeroed or grown goes through `alloc` by the trait's own methods.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE.fetch_add(layout.size(), Relaxed);
+        // SAFETY: passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        LIVE.fetch_add(layout.size(), Relaxed);
+        // SAFETY: passed on. Not through `alloc`: pages that are zero already are not touched.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: passed on.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// The bytes by which `work` grows what is allocated.
+fn growth(work: impl FnOnce()) -> isize {
+    let before = LIVE.load(SeqCst);
+    work();
+    LIVE.load(SeqCst) as isize - before as isize
+}
+
+#[test]
+fn what_is_not_needed_is_freed() {
+    cycles_of_stop_and_start_leave_nothing();
+    failures_that_nobody_takes_are_bounded();
+    a_dropped_engine_leaves_nothing();
+    threads_that_take_turns_take_the_memory_of_one();
+}
+
+/// Each cycle starts threads, wakes them, and ends them.
+fn cycles_of_stop_and_start_leave_nothing() {
+    const CYCLES: usize = 300;
+    for kind in [Kind::Pooled, Kind::PerDevice] {
+        let engine = Engine::builder().kind(kind).cpu_workers(2).priority_workers(1).build().unwrap();
+        let cycles = |count: usize| {
+            for _ in 0..count {
+                engine.op("wakes a worker").push(|_| ()).unwrap();
+                engine.stop().unwrap();
+                engine.start().unwrap();
+            }
+        };
+        cycles(CYCLES);
+        let grown = growth(|| cycles(CYCLES));
+        assert!(grown < 30 * CYCLES as isize, "{kind}: {CYCLES} cycles left {grown} bytes");
+    }
+}
+
+/// Beyond the first 1,000 they are only counted.
+fn failures_that_nobody_takes_are_bounded() {
+    const FAILURES: usize = 20_000;
+    let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+    let kept = engine.new_variable();
+    let fail = |count: usize| {
+        for _ in 0..count {
+            let deleted = engine.new_variable();
+            let op = engine.op("fails").property(Property::NoSkip).writes([kept, deleted]);
+            op.push(|_| Err("nobody is told of this")).unwrap();
+            engine.delete_variable(|_| (), Context::cpu(0), deleted).unwrap();
+        }
+    };
+    fail(2_000);
+    let grown = growth(|| fail(FAILURES));
+    assert!(grown < FAILURES as isize, "{FAILURES} failures left {grown} bytes");
+    let told = engine.wait_for_all().unwrap_err().to_string();
+    assert!(told.contains("(and 21000 more failed"), "{told}");
+    assert!(engine.wait_for_all().is_ok() && engine.wait_for_var(kept).is_ok());
+}
+
+/// What remains in a thread that has used the engine is a stub: where its state was, until it uses another engine or ends.
+fn a_dropped_engine_leaves_nothing() {
+    const BACKLOG: usize = 100_000;
+    const STUBS: isize = 32 << 10;
+    let backlog = |engine: &Engine, length: usize| {
+        let x = engine.new_variable();
+        let first = hold(engine, &[], &[x]);
+        (0..length).for_each(|_| engine.op("waits").writes([x]).push(|_| ()).unwrap());
+        first.complete();
+        engine.wait_for_all().unwrap();
+    };
+    for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
+        let make = || Engine::builder().kind(kind).cpu_workers(2).build().unwrap();
+        let grown = growth(|| backlog(&make(), BACKLOG));
+        assert!(grown < STUBS, "{kind}: {grown} bytes are left of an engine that this thread has used");
+        // Others have used it as well, and sleep.
+        let (engines, received): (Vec<_>, Vec<_>) = (0..3).map(|_| mpsc::channel::<(Engine, usize)>()).unzip();
+        let (said, done) = mpsc::channel();
+        std::thread::scope(|scope| {
+            for received in received {
+                let said = said.clone();
+                scope.spawn(move || {
+                    received.iter().for_each(|(engine, length)| {
+                        backlog(&engine, length);
+                        drop(engine);
+                        said.send(()).unwrap();
+                    });
+                });
+            }
+            let round = |length: usize| {
+                let engine = make();
+                backlog(&engine, length);
+                for thread in &engines {
+                    thread.send((engine.clone(), length)).unwrap();
+                    done.recv().unwrap();
+                }
+            };
+            // Once for what the threads keep of whatever engine they used last.
+            round(100);
+            let grown = growth(|| round(BACKLOG));
+            assert!(grown < STUBS, "{kind}: {grown} bytes are left of an engine that sleeping threads have used");
+            drop(engines);
+        });
+    }
+}
+
+/// What has come back to a thread that sleeps is used by the others, and no queue keeps the room of a long row.
+fn threads_that_take_turns_take_the_memory_of_one() {
+    const BACKLOG: usize = 100_000;
+    for helps in [false, true] {
+        let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).waiters_help(helps).build().unwrap();
+        let take_turns = |threads: usize| {
+            let (said, done) = mpsc::channel();
+            let over = Barrier::new(threads + 1);
+            std::thread::scope(|scope| {
+                for _ in 0..threads {
+                    let (said, over, engine) = (said.clone(), &over, &engine);
+                    scope.spawn(move || {
+                        let x = engine.new_variable();
+                        let first = hold(engine, &[], &[x]);
+                        (0..BACKLOG).for_each(|_| engine.op("waits").reads([x]).push(|_| ()).unwrap());
+                        first.complete();
+                        engine.wait_for_all().unwrap();
+                        said.send(()).unwrap();
+                        over.wait();
+                    });
+                    done.recv().unwrap();
+                }
+                over.wait();
+            });
+        };
+        let first = growth(|| take_turns(1));
+        let grown = growth(|| take_turns(6));
+        println!("waiters help: {helps}; the first thread's backlog left {first} bytes, those of six more {grown}");
+        assert!(first >= (128 * BACKLOG) as isize, "the engine keeps the blocks");
+        // Of what a thread has spent itself it may keep some megabytes; without sharing it would be six times the first.
+        assert!(grown < 3 * first, "{grown} bytes more after a first backlog of {first}");
+    }
+}

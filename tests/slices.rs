@@ -1,0 +1,333 @@
+//! A call does its own work and a bounded slice of what others have left: pushes beside a thread that never pauses return in time.
+//!
+//! `SERIATIM_SLICES_PUSHES=1000000` makes each round as long as the goal says; the default is a twentieth of that.
+
+mod common;
+
+use common::{Gate, Random, Watchdog};
+use seriatim::{Engine, Kind, RunContext, Variable};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Operations of others that a call may run while another thread pushes beside it: `src/engine/README.md`, "Slices of running".
+const MOST: u64 = 64;
+/// How often a call may miss the other thread: that may come while this one has lost its core inside the operation that it runs.
+const EXCESS: u64 = 3;
+/// What a call may take beyond its own body, one foreign body, and what the machine itself takes away from a thread.
+const LATE: Duration = Duration::from_micros(100);
+/// How long the one long operation sleeps.
+const NAP: Duration = Duration::from_millis(5);
+/// A thread asks so often whether the system has taken its core away: a late call is not held against the engine then.
+const ASKS: u64 = 64;
+/// Calls that may wait for a lock whose owner has lost its core: a push whose stock is dry asks the depot.
+const WAITS: u64 = 10;
+/// Operations in flight beyond which the restless thread waits for the workers, which cannot make it pay.
+const BACKLOG: u64 = 200_000;
+/// Operations in flight that the naive engine may still have at the end: what comes while a thread is off its core.
+const LEFT: u64 = 100_000;
+
+thread_local! {
+    static CALL: Cell<Call> = const { Cell::new(Call::none()) };
+}
+
+/// What a thread has done in the push that it is in.
+#[derive(Clone, Copy)]
+struct Call {
+    /// The operation that it pushes: its thread and number.
+    own: (u64, u64),
+    foreign: u64,
+    /// The pushes of the other thread that had had to wait when this one had run [`MOST`] of its operations.
+    passed: u64,
+    /// How often it went on although the other one had since made so many more.
+    excess: u64,
+    /// Whether its own operation has run in it, and how long.
+    own_ran: bool,
+    own_time: Duration,
+    /// The longest foreign body.
+    longest: Duration,
+}
+
+impl Call {
+    const fn none() -> Call {
+        let (own_time, longest) = (Duration::ZERO, Duration::ZERO);
+        Call { own: (0, 0), foreign: 0, passed: 0, excess: 0, own_ran: false, own_time, longest }
+    }
+}
+
+/// What the two threads and their operations share.
+#[derive(Default)]
+struct Shared {
+    /// Pushes that have returned, of each thread.
+    returned: [AtomicU64; 2],
+    /// Those whose operation had to wait.
+    waited: [AtomicU64; 2],
+    ran: AtomicU64,
+    over: AtomicBool,
+}
+
+impl Shared {
+    fn backlog(&self) -> u64 {
+        let ran = self.ran.load(SeqCst);
+        self.returned.iter().map(|returned| returned.load(SeqCst)).sum::<u64>().saturating_sub(ran)
+    }
+
+    /// The body of an operation.
+    fn body(&self, own: (u64, u64), nap: bool) {
+        let begun = nap.then(Instant::now);
+        if nap {
+            std::thread::sleep(NAP);
+        }
+        self.ran.fetch_add(1, Relaxed);
+        let took = begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        let mut call = CALL.get();
+        if call.own.0 == 0 {
+            return; // A worker, or a wait.
+        }
+        if call.own == own {
+            (call.own_ran, call.own_time) = (true, took);
+        } else {
+            call.longest = call.longest.max(took);
+            call.foreign += 1;
+            let others = &self.waited[usize::from(call.own.0 == 1)];
+            if call.foreign == MOST {
+                call.passed = others.load(SeqCst);
+            } else if call.foreign > MOST && others.load(SeqCst) > call.passed + MOST {
+                call.passed = others.load(SeqCst);
+                call.excess += 1;
+            }
+        }
+        CALL.set(call);
+    }
+}
+
+/// One thread's pushes, and the worst of them.
+#[derive(Default, Debug)]
+struct Worst {
+    lateness: Duration,
+    /// Of calls that may have lost their core.
+    disturbed: Duration,
+    /// Late calls that may have waited for a lock.
+    waits: u64,
+    foreign: u64,
+    excess: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Switches {
+    taken: u64,
+    given: u64,
+}
+
+struct Pusher {
+    engine: Engine,
+    shared: Arc<Shared>,
+    variables: Vec<Variable>,
+    /// 1 or 2.
+    number: u64,
+    random: Random,
+    worst: Worst,
+    /// How often the system has taken the core away, when this thread asked last.
+    switches: Switches,
+}
+
+/// How often the system has taken the core from the calling thread, and how often that has given it away, to wait.
+#[cfg(target_os = "linux")]
+fn switches() -> Switches {
+    // SAFETY: `usage` is ours, and any bytes are one.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &mut usage), 0);
+        Switches { taken: usage.ru_nivcsw as u64, given: usage.ru_nvcsw as u64 }
+    }
+}
+
+/// Elsewhere every call may have lost its core.
+#[cfg(not(target_os = "linux"))]
+fn switches() -> Switches {
+    static ASKED: AtomicU64 = AtomicU64::new(0);
+    Switches { taken: ASKED.fetch_add(1, Relaxed), given: 0 }
+}
+
+impl Pusher {
+    fn push(&mut self, step: u64, nap: bool) {
+        let (one, other) = (self.random.pick(&self.variables), self.random.pick(&self.variables));
+        let own = (self.number, step);
+        CALL.set(Call { own, ..Call::none() });
+        let shared = Arc::clone(&self.shared);
+        let begun = Instant::now();
+        self.engine.op("").writes([one, other]).push(move |_: &RunContext<'_>| shared.body(own, nap)).unwrap();
+        let took = begun.elapsed();
+        let call = CALL.replace(Call::none());
+        let number = self.number as usize - 1;
+        self.shared.returned[number].fetch_add(1, SeqCst);
+        if !call.own_ran {
+            self.shared.waited[number].fetch_add(1, SeqCst);
+        }
+        let worst = &mut self.worst;
+        let lateness = took.saturating_sub(call.own_time + call.longest);
+        if lateness > LATE || step % ASKS == 0 {
+            let now = switches();
+            let before = std::mem::replace(&mut self.switches, now);
+            let waited = lateness > LATE && now.given > before.given;
+            let undisturbed = now.taken == before.taken && !waited;
+            worst.waits += u64::from(waited && now.taken == before.taken);
+            let place = if undisturbed { &mut worst.lateness } else { &mut worst.disturbed };
+            *place = lateness.max(*place);
+        } else {
+            worst.lateness = lateness.max(worst.lateness);
+        }
+        worst.foreign = worst.foreign.max(call.foreign);
+        worst.excess = worst.excess.max(call.excess);
+    }
+}
+
+/// The longest time between two readings of the clock by a thread that does nothing else: what the machine takes away.
+fn largest_gap(shared: &Shared) -> Duration {
+    let (mut gap, mut last) = (Duration::ZERO, Instant::now());
+    while !shared.over.load(Relaxed) {
+        let now = Instant::now();
+        gap = gap.max(now - last);
+        last = now;
+    }
+    gap
+}
+
+fn pushes() -> u64 {
+    std::env::var("SERIATIM_SLICES_PUSHES").map_or(50_000, |text| text.parse().expect("a number of pushes"))
+}
+
+fn beside_a_thread_that_never_pauses(kind: Kind, inline_below: Duration) {
+    let what = format!("{kind}, inline_below {inline_below:?}");
+    let pushes = pushes();
+    let _watchdog = Watchdog::new(60 + pushes / 2_000, what.clone());
+    let engine = Engine::builder().kind(kind).cpu_workers(1).inline_below(inline_below).build().unwrap();
+    let shared = Arc::new(Shared::default());
+    let variables: Vec<Variable> = (0..3).map(|_| engine.new_variable()).collect();
+    engine.op("first").push(|_| ()).unwrap();
+    engine.wait_for_all().unwrap();
+    let pusher = |number| Pusher {
+        engine: engine.clone(),
+        shared: Arc::clone(&shared),
+        variables: variables.clone(),
+        number,
+        random: Random(number),
+        worst: Worst::default(),
+        switches: Switches::default(),
+    };
+    let (mut restless, mut measured) = (pusher(1), pusher(2));
+    let restless = std::thread::spawn(move || {
+        let shared = Arc::clone(&restless.shared);
+        let mut step = 0;
+        while !shared.over.load(Relaxed) {
+            step += 1;
+            restless.push(step, false);
+            while kind != Kind::Naive && shared.backlog() > BACKLOG {
+                std::thread::yield_now();
+            }
+        }
+        restless.worst
+    });
+    let clock = std::thread::spawn({
+        let shared = Arc::clone(&shared);
+        move || largest_gap(&shared)
+    });
+    let mut most = 0;
+    for step in 1..=pushes {
+        measured.push(step, step == pushes / 10);
+        most = most.max(if step % 16 == 0 { shared.backlog() } else { 0 });
+    }
+    let left = shared.backlog();
+    shared.over.store(true, SeqCst);
+    let restless = restless.join().unwrap();
+    let gap = clock.join().unwrap();
+    engine.wait_for_all().unwrap();
+    let measured = measured.worst;
+    println!("{what}: gap {gap:?}, backlog {most}, at the end {left}, measured {measured:?}, restless {restless:?}");
+    assert_eq!(shared.backlog(), 0, "{what}: not all have run");
+    assert!(kind != Kind::Naive || left <= LEFT, "{what}: {left} operations are left, as many as {most} at some time");
+    for worst in [measured, restless] {
+        assert!(worst.excess <= EXCESS, "{what}: a call runs on although another thread pushes: {worst:?}");
+        assert!(worst.waits <= WAITS, "{what}: calls wait for others: {worst:?}");
+        assert!(worst.lateness <= LATE + gap, "{what}: {worst:?}, largest gap {gap:?}");
+    }
+}
+
+/// Long enough that a push which runs it all is told from one that hands over.
+const ROW: u64 = 5_000;
+
+/// However threads get their cores: a body that runs on the first thread waits until the other one has pushed behind it.
+#[test]
+fn a_push_hands_over_to_a_thread_that_pushes_behind_it() {
+    let _watchdog = Watchdog::new(100, "a push that hands over");
+    let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+    let x = engine.new_variable();
+    // Pushes of the other thread, and bodies that the first one has run.
+    let (pushes, bodies) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (gate, over) = (Gate::new(), Arc::new(AtomicBool::new(false)));
+    let first = std::thread::current().id();
+    let other = std::thread::spawn({
+        let (engine, gate, over) = (engine.clone(), gate.clone(), Arc::clone(&over));
+        let (pushes, bodies) = (Arc::clone(&pushes), Arc::clone(&bodies));
+        move || {
+            gate.wait_for_someone();
+            while !over.load(SeqCst) {
+                let (pushed, bodies, over) = (Arc::clone(&pushes), Arc::clone(&bodies), Arc::clone(&over));
+                let body = move |_: &RunContext<'_>| {
+                    if std::thread::current().id() == first {
+                        // Enough to fail: without an end the backlog would grow for as long as this goes on.
+                        if bodies.fetch_add(1, SeqCst) > 4 * MOST {
+                            over.store(true, SeqCst);
+                        }
+                        let before = pushed.load(SeqCst);
+                        while pushed.load(SeqCst) < before + 2 && !over.load(SeqCst) {
+                            std::thread::yield_now();
+                        }
+                    }
+                };
+                engine.op("behind").writes([x]).push(body).unwrap();
+                if pushes.fetch_add(1, SeqCst) + 1 == ROW {
+                    gate.open();
+                }
+            }
+        }
+    });
+    let stand = gate.clone();
+    engine.op("first").writes([x]).push(move |_| stand.pass()).unwrap();
+    let ran = bodies.load(SeqCst);
+    over.store(true, SeqCst);
+    other.join().unwrap();
+    assert_eq!(engine.version(x).unwrap(), pushes.load(SeqCst) + 1, "not all have run when nobody pushes any more");
+    println!("the push ran {ran} operations of the other thread");
+    assert!(ran <= 2 * MOST, "one push ran {ran} operations of another thread");
+}
+
+/// The other thread may fall silent, and nobody waits: then the first runs what is left.
+#[test]
+fn a_push_that_nobody_relieves_leaves_nothing_behind() {
+    let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+    let x = engine.new_variable();
+    let gate = Gate::new();
+    let other = std::thread::spawn({
+        let (engine, gate) = (engine.clone(), gate.clone());
+        move || {
+            gate.wait_for_someone();
+            (0..ROW).for_each(|_| engine.op("behind").writes([x]).push(|_| ()).unwrap());
+            gate.open();
+        }
+    });
+    let stand = gate.clone();
+    engine.op("first").writes([x]).push(move |_| stand.pass()).unwrap();
+    assert_eq!(engine.version(x).unwrap(), ROW + 1);
+    other.join().unwrap();
+}
+
+#[test]
+fn a_push_runs_a_bounded_slice_of_others_and_returns_in_time() {
+    for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
+        for inline_below in [Duration::ZERO, Duration::from_micros(10)] {
+            beside_a_thread_that_never_pauses(kind, inline_below);
+        }
+    }
+}
