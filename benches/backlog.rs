@@ -9,6 +9,7 @@ use std::sync::{mpsc, Arc};
 use std::time::{Duration, Instant};
 
 use seriatim::{Engine, Error};
+use seriatim_perf::arguments::Arguments;
 use seriatim_perf::machine::Mode;
 
 const VARIABLES: usize = 64;
@@ -43,7 +44,7 @@ fn backlog(engine: &Engine, operations: usize) -> Result<(Duration, Duration), E
 }
 
 fn main() -> Result<(), Error> {
-    let sizes: &[usize] = match Mode::from_arguments() {
+    let sizes: &[usize] = match Arguments::mode("backlog") {
         Mode::Full => &[100_000, 1_000_000, 10_000_000],
         Mode::Quick => &[100_000, 1_000_000],
         Mode::Test => &[10_000],

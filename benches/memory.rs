@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 
 use seriatim::{Context, Engine, Kind, Name, Property, Variable};
+use seriatim_perf::arguments::Arguments;
 use seriatim_perf::entrants::baseline;
 use seriatim_perf::entrants::{built_in, measure, Entrant};
 use seriatim_perf::machine::Mode;
@@ -43,7 +44,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 fn main() {
-    let (operations, pending) = match Mode::from_arguments() {
+    let (operations, pending) = match Arguments::mode("memory") {
         Mode::List => return,
         Mode::Test => (workloads::TEST_OPERATIONS, 1_000),
         Mode::Quick => (workloads::OPERATIONS / 10, 10_000),
@@ -80,10 +81,10 @@ fn counts(entrant: &Entrant, operations: usize) {
             measure(&mut *runner, program).expect("a right result");
         }
         program.reset();
-        let (allocations, locks) = (ALLOCATIONS.load(Ordering::Relaxed), seriatim::locks_taken());
+        let (allocations, locks) = (ALLOCATIONS.load(Ordering::Relaxed), seriatim::testing::locks_taken());
         runner.run();
         let allocations = ALLOCATIONS.load(Ordering::Relaxed) - allocations;
-        let locks = seriatim::locks_taken() - locks;
+        let locks = seriatim::testing::locks_taken() - locks;
         program.verify().expect("a right result");
         let each = |count: f64| count / program.sequence().len() as f64;
         match entrant.system {

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use seriatim::{Engine, Kind, RunContext, Variable};
+use seriatim_perf::arguments::Arguments;
 use seriatim_perf::machine::Mode;
 
 const SHORT: Duration = Duration::from_nanos(50);
@@ -90,7 +91,7 @@ fn median<T: Copy + PartialOrd>(mut values: Vec<T>) -> T {
 fn main() {
     // A phase of a smoke run may be over before the worker has had its core, if others use it as well: that tries again, each time for twice as long. What is
     // measured is not chosen.
-    let (short, long, repetitions, attempts) = match Mode::from_arguments() {
+    let (short, long, repetitions, attempts) = match Arguments::mode("placement") {
         Mode::List => return,
         Mode::Test => (2_000, 50, 1, 10),
         Mode::Quick => (20_000, 200, 3, 1),

@@ -2,7 +2,8 @@
 //!
 //! The same program pushed closure by closure, pushed as operators, and captured once and replayed; each run is waited for. First the
 //! brief stencil of 64 points and 50 steps and the other workloads at that size; then chains of 1 to 256 operations, to see from how many
-//! on it is worth it. Nanoseconds an operation, by criterion; every run's result is checked. Last what the capture itself costs.
+//! on it is worth it. Nanoseconds an operation, by criterion; every run's result is checked. Last what the capture itself costs, alone and with
+//! one replay: what a graph costs that lives no longer than that.
 
 use std::time::{Duration, Instant};
 
@@ -88,5 +89,43 @@ fn capture(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, workloads, lengths, capture);
+/// Operations pushed one by one, and the same captured, replayed once and dropped, so many at a time.
+fn short_lived(criterion: &mut Criterion) {
+    const OPERATIONS: usize = 7_680;
+    let mut group = criterion.benchmark_group("short-lived");
+    group.sampling_mode(SamplingMode::Flat).sample_size(10);
+    group.warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_millis(500));
+    group.throughput(Throughput::Elements(OPERATIONS as u64));
+    for kind in [Kind::Naive, Kind::PerDevice] {
+        let engine = Engine::builder().kind(kind).cpu_workers(1).build().expect("valid settings");
+        let variables: Vec<_> = (0..64).map(|_| engine.new_variable()).collect();
+        let uses = |n: usize| (variables[n % 64], variables[(n * 7 + 1) % 64]);
+        group.bench_function(BenchmarkId::new(kind.to_string(), "pushes"), |bencher| {
+            bencher.iter(|| {
+                for (from, to) in (0..OPERATIONS).map(uses) {
+                    engine.op("step").reads([from]).writes([to]).push(|_| ()).expect("valid variables");
+                }
+                engine.wait_for_all().expect("nothing fails");
+            });
+        });
+        for length in [15, 240] {
+            group.bench_function(BenchmarkId::new(kind.to_string(), format!("graphs of {length}")), |bencher| {
+                bencher.iter(|| {
+                    for first in (0..OPERATIONS).step_by(length) {
+                        let record = |c: &mut seriatim::Capture| {
+                            (first..first + length)
+                                .map(uses)
+                                .try_for_each(|(from, to)| c.op("step").reads([from]).writes([to]).push(|_| ()))
+                        };
+                        engine.capture(record).and_then(|(graph, ())| graph.replay()).expect("valid variables");
+                    }
+                    engine.wait_for_all().expect("nothing fails");
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, workloads, lengths, capture, short_lived);
 criterion_main!(benches);

@@ -6,10 +6,14 @@
 //! the whole process; and last, how many times longer each takes than the fastest of ours for that workload.
 //!
 //! `cargo bench --bench versus`; with `-- --quick` a tenth of the operations, three times; with `-- --test` only once
-//! over very few, to see that it works. `scripts/report.sh` does the same with peers that are not crates.
+//! over very few, to see that it works. `--save-baseline NAME` keeps the medians, and `--baseline NAME` shows the new ones
+//! as multiples of those. `scripts/report.sh` does the same with peers that are not crates.
 
+use std::collections::BTreeMap;
+use std::process::ExitCode;
 use std::time::Duration;
 
+use seriatim_perf::arguments::{keep, kept, kept_at, Arguments, Figures};
 use seriatim_perf::entrants::{built_in, measure, Entrant, Runner};
 use seriatim_perf::machine::{cache_line_hop, cores, processor_time, Mode, Quiet};
 use seriatim_perf::program::Program;
@@ -46,13 +50,27 @@ struct Disturbed {
     kept: usize,
 }
 
-fn main() {
-    let plan = match Mode::from_arguments() {
-        Mode::List => return,
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("versus: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), String> {
+    let arguments = Arguments::from_process("versus")?;
+    let plan = match arguments.mode {
+        Mode::List => return Ok(()),
         Mode::Test => Plan { operations: workloads::TEST_OPERATIONS, repetitions: 1, retries: 0 },
         Mode::Quick => Plan { operations: workloads::OPERATIONS / 10, repetitions: 3, retries: 3 },
         Mode::Full => Plan { operations: workloads::OPERATIONS, repetitions: 9, retries: 9 },
     };
+    let place = |name: &String| kept_at("versus", name);
+    // Before the measurement, so that a name without figures is known at once.
+    let baseline = arguments.baseline.as_ref().map(|name| kept(&place(name))).transpose()?;
     let entrants = built_in(&[1, 2]);
     let mut disturbed = Disturbed::default();
     let programs = workloads::all(plan.operations).into_iter();
@@ -85,6 +103,43 @@ fn main() {
     print_table("time, as a multiple of our fastest", &entrants, &columns, |cell, column| {
         format!("{:.1}", spread(&cell.time).1 / best(column))
     });
+    let medians = figures(&entrants, &columns);
+    if let (Some(before), Some(name)) = (&baseline, &arguments.baseline) {
+        println!();
+        print_against(&format!("time, as a multiple of '{name}'"), &entrants, &medians, before);
+    }
+    if let Some(name) = &arguments.save {
+        keep(&place(name), &medians)?;
+        println!("\nThe medians are kept as '{name}': {}", place(name).display());
+    }
+    Ok(())
+}
+
+/// The median time of each entrant in each workload that it can express.
+fn figures(entrants: &[Entrant], columns: &[Column]) -> Figures {
+    let medians = |column: &Column| {
+        let run = entrants.iter().zip(&column.cells).filter(|(_, cell)| !cell.time.is_empty());
+        run.map(|(entrant, cell)| (entrant.name.to_string(), spread(&cell.time).1)).collect()
+    };
+    columns.iter().map(|column| (column.workload.to_owned(), medians(column))).collect()
+}
+
+/// A table of the figures as multiples of earlier ones; a dash where there was none.
+fn print_against(title: &str, entrants: &[Entrant], now: &Figures, before: &Figures) {
+    print!("| {title} |");
+    now.keys().for_each(|workload| print!(" {workload} |"));
+    println!("\n|---|{}", "---:|".repeat(now.len()));
+    for entrant in entrants {
+        print!("| {} |", entrant.name);
+        for (workload, figures) in now {
+            let of = |figures: &BTreeMap<String, f64>| figures.get(&*entrant.name).copied();
+            match (of(figures), before.get(workload).and_then(of)) {
+                (Some(now), Some(before)) => print!(" {:.2} |", now / before),
+                _ => print!(" – |"),
+            }
+        }
+        println!();
+    }
 }
 
 /// Runs one workload on all entrants, `plan.repetitions` times.

@@ -198,28 +198,19 @@ macro_rules! count {
 
 count!(naive_dynamic, run_naive, Naive, Dynamic, waiters_help: true);
 count!(naive_operators, run_naive, Naive, Operators, waiters_help: true);
-count!(naive_batches, run_naive, Naive, Batches, waiters_help: true);
 count!(naive_graph, run_naive, Naive, Graph, waiters_help: true);
 count!(pooled_dynamic_whole, run_whole, Pooled, Dynamic, waiters_help: true);
 count!(per_device_dynamic_push, run_push, PerDevice, Dynamic, waiters_help: true);
 count!(per_device_dynamic_whole, run_whole, PerDevice, Dynamic, waiters_help: true);
 count!(per_device_operators_push, run_push, PerDevice, Operators, waiters_help: true);
 count!(per_device_operators_whole, run_whole, PerDevice, Operators, waiters_help: true);
-count!(per_device_batches_push, run_push, PerDevice, Batches, waiters_help: true);
-count!(per_device_batches_whole, run_whole, PerDevice, Batches, waiters_help: true);
 
-library_benchmark_group!(name = naive, benchmarks = [naive_dynamic, naive_operators, naive_batches, naive_graph]);
+library_benchmark_group!(name = naive, benchmarks = [naive_dynamic, naive_operators, naive_graph]);
 library_benchmark_group!(name = pooled, benchmarks = [pooled_dynamic_whole]);
 library_benchmark_group!(
     name = per_device,
-    benchmarks = [
-        per_device_dynamic_push,
-        per_device_dynamic_whole,
-        per_device_operators_push,
-        per_device_operators_whole,
-        per_device_batches_push,
-        per_device_batches_whole,
-    ]
+    benchmarks =
+        [per_device_dynamic_push, per_device_dynamic_whole, per_device_operators_push, per_device_operators_whole,]
 );
 
 #[cfg(target_arch = "x86_64")]
