@@ -2,6 +2,8 @@
 set -euo pipefail
 : "${PEERS_DIRECTORY:?run scripts/peers.sh}"
 name=$(basename "$0" .sh)
+# A rival is compiled as its users would for speed.
+fast=(-O3 -march=native)
 
 # skip REASON: leaves this peer out.
 skip() {
@@ -39,11 +41,4 @@ pypi() {
         rm "$wheel"
     done
     echo "$*" >"$unpacked/.complete"
-}
-
-# current SOURCE...: whether the peer's library is there already, and younger than all that it is made of.
-current() {
-    for source in "$@" perf/peers/peer.h perf/peers/common.sh "$0"; do
-        [ "$PEERS_DIRECTORY/$name.so" -nt "$source" ] || return 1
-    done
 }

@@ -147,7 +147,7 @@ struct Prepared {
     }
 };
 
-void *start(const char *mode, uint32_t workers, char *error, size_t room) {
+void *start(const char *mode, uint32_t threads, char *error, size_t room) {
     if (!load(error, room)) return nullptr;
     const bool naive = !std::strcmp(mode, "naive");
     const bool reuse = !std::strcmp(mode, "per-device operators");
@@ -155,7 +155,12 @@ void *start(const char *mode, uint32_t workers, char *error, size_t room) {
         std::snprintf(error, room, "no mode '%s'", mode);
         return nullptr;
     }
-    library.initializer->cpu_worker_nthreads = workers;
+    if (naive != (threads == 1)) {
+        std::snprintf(error, room, "MXNet's mode '%s' cannot have %u threads in all", mode, threads);
+        return nullptr;
+    }
+    /* The thread that pushes runs nothing, but in the naive engine, which has no workers. */
+    library.initializer->cpu_worker_nthreads = naive ? 1 : threads - 1;
     try {
         return new Prepared{naive ? library.naive() : library.per_device(), reuse, nullptr, {}, {}, {}, {}};
     } catch (const std::exception &failure) {
@@ -179,10 +184,10 @@ int prepare(void *opaque, const perf_program *program, char *, size_t) {
     return 0;
 }
 
-void run(void *opaque) {
+void push(void *opaque, uint64_t part, uint64_t parts) {
     const auto &prepared = *static_cast<Prepared *>(opaque);
     const auto *program = prepared.program;
-    for (uint64_t place = 0; place < program->length; ++place) {
+    for (uint64_t place = part; place < program->length; place += parts) {
         if (program->pace) program->pace(program->context, place);
         const uint32_t i = program->sequence[place];
         if (prepared.reuse) {
@@ -191,7 +196,15 @@ void run(void *opaque) {
             prepared.engine->PushAsync(Operation::make(execute, {program, i}), Context(), prepared.reads[i], prepared.writes[i]);
         }
     }
-    prepared.engine->WaitForAll();
+}
+
+void wait(void *opaque) {
+    static_cast<Prepared *>(opaque)->engine->WaitForAll();
+}
+
+void run(void *opaque) {
+    push(opaque, 0, 1);
+    wait(opaque);
 }
 
 void stop(void *opaque) {
@@ -201,7 +214,7 @@ void stop(void *opaque) {
     delete prepared;
 }
 
-const peer face = {SERIATIM_PEER_ABI, version, start, prepare, run, stop};
+const peer face = {SERIATIM_PEER_ABI, version, start, prepare, run, push, wait, stop};
 
 } // namespace
 

@@ -1,4 +1,4 @@
-// oneTBB, as a peer, in two modes.
+// oneTBB, as a peer, in three modes.
 //
 // "dynamic": its preview of dynamic task dependencies. A task is deferred, made a successor of tasks that were pushed before it, and
 // handed over. oneTBB knows tasks, not data: the pushing thread finds out which tasks precede another (order.hpp).
@@ -9,7 +9,9 @@
 // and waits. Its nodes keep the default policy: lightweight ones run their successors inside themselves, which no stack survives in a
 // chain of 200,000.
 //
-// The calling thread is one of the workers: it runs tasks while it waits.
+// In these the calling thread is one of the threads: it runs tasks while it waits.
+//
+// "shipped": as "dynamic", but the tasks go to an arena in which the calling thread has no place; it only pushes and waits.
 #define TBB_PREVIEW_TASK_GROUP_EXTENSIONS 1
 #include <tbb/flow_graph.h>
 #include <tbb/global_control.h>
@@ -31,7 +33,8 @@ namespace {
 
 class Dynamic {
   public:
-    explicit Dynamic(const perf_program &program) : program(program), order(program) {}
+    // Tasks are run in `arena`, or if there is none in that of the calling thread.
+    Dynamic(const perf_program &program, tbb::task_arena *arena) : program(program), arena(arena), order(program) {}
 
     void run() {
         for (uint64_t place = 0; place < program.length; place++) {
@@ -49,10 +52,15 @@ class Dynamic {
         tbb::task_handle task = group.defer([of, operation] { of->execute(of->context, operation); });
         order.before(operation, [&](tbb::task_completion_handle &earlier) { tbb::task_group::set_task_order(earlier, task); });
         order.add(operation, task);
-        group.run(std::move(task));
+        if (arena != nullptr) {
+            arena->enqueue(std::move(task));
+        } else {
+            group.run(std::move(task));
+        }
     }
 
     const perf_program &program;
+    tbb::task_arena *arena;
     tbb::task_group group;
     Order<tbb::task_completion_handle> order;
 };
@@ -94,29 +102,34 @@ class Graph {
 };
 
 struct Engine {
-    bool captures;
+    bool captures, ships;
     tbb::task_scheduler_handle scheduler;
     tbb::global_control limit; // For more threads than there are cores; an arena alone does not get them.
     tbb::task_arena arena;
     std::unique_ptr<Dynamic> dynamic;
     std::unique_ptr<Graph> graph;
 
-    Engine(bool captures, uint32_t workers)
-        : captures(captures), scheduler(tbb::attach{}), limit(tbb::global_control::max_allowed_parallelism, workers),
-          arena(static_cast<int>(workers)) {}
+    // When it ships, the calling thread is one of the threads and none of the arena's.
+    Engine(bool captures, bool ships, uint32_t threads)
+        : captures(captures), ships(ships), scheduler(tbb::attach{}), limit(tbb::global_control::max_allowed_parallelism, threads),
+          arena(static_cast<int>(ships ? threads - 1 : threads), ships ? 0 : 1) {}
 };
 
 const char *version() {
     return TBB_runtime_version();
 }
 
-void *start(const char *mode, uint32_t workers, char *error, size_t room) {
-    const bool captures = std::strcmp(mode, "graph") == 0;
-    if (!captures && std::strcmp(mode, "dynamic") != 0) {
+void *start(const char *mode, uint32_t threads, char *error, size_t room) {
+    const bool captures = std::strcmp(mode, "graph") == 0, ships = std::strcmp(mode, "shipped") == 0;
+    if (!captures && !ships && std::strcmp(mode, "dynamic") != 0) {
         std::snprintf(error, room, "oneTBB has no mode '%s'", mode);
         return nullptr;
     }
-    return new Engine(captures, workers);
+    if (ships && threads < 2) {
+        std::snprintf(error, room, "oneTBB cannot ship with %u thread", threads);
+        return nullptr;
+    }
+    return new Engine(captures, ships, threads);
 }
 
 int prepare(void *made, const perf_program *program, char *error, size_t room) {
@@ -127,12 +140,16 @@ int prepare(void *made, const perf_program *program, char *error, size_t room) {
     }
     engine.dynamic.reset();
     engine.graph.reset();
+    if (engine.ships) {
+        engine.dynamic = std::make_unique<Dynamic>(*program, &engine.arena);
+        return 0;
+    }
     // A graph belongs to the arena in which it is made.
     engine.arena.execute([&] {
         if (engine.captures) {
             engine.graph = std::make_unique<Graph>(*program);
         } else {
-            engine.dynamic = std::make_unique<Dynamic>(*program);
+            engine.dynamic = std::make_unique<Dynamic>(*program, nullptr);
         }
     });
     return 0;
@@ -140,6 +157,10 @@ int prepare(void *made, const perf_program *program, char *error, size_t room) {
 
 void run(void *made) {
     Engine &engine = *static_cast<Engine *>(made);
+    if (engine.ships) {
+        engine.dynamic->run();
+        return;
+    }
     engine.arena.execute([&] { engine.captures ? engine.graph->run() : engine.dynamic->run(); });
 }
 
@@ -154,6 +175,6 @@ void stop(void *made) {
 } // namespace
 
 extern "C" const peer *seriatim_peer() {
-    static const peer face = {SERIATIM_PEER_ABI, version, start, prepare, run, stop};
+    static const peer face = {SERIATIM_PEER_ABI, version, start, prepare, run, nullptr, nullptr, stop};
     return &face;
 }

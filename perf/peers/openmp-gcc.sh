@@ -1,7 +1,11 @@
-# libgomp, which comes with GCC. To be run by scripts/peers.sh.
+# libgomp, which comes with GCC: Debian's, or that of the compiler which OPENMP_GCC names. To be run by scripts/peers.sh.
 source perf/peers/common.sh
-debian gcc libc6-dev
-version=$(dpkg-query --show --showformat='${source:Upstream-Version}' libgomp1)
+if [ -n "${OPENMP_GCC:-}" ]; then
+    version=$("$OPENMP_GCC" -dumpfullversion) || skip "OPENMP_GCC=$OPENMP_GCC does not run"
+else
+    debian gcc libc6-dev
+    version=$(dpkg-query --show --showformat='${source:Upstream-Version}' libgomp1)
+fi
 # GCC 12 does not see the uses in a depend clause's iterator, so it must not warn of what only that uses.
-/usr/bin/gcc -std=gnu11 -O2 -Wall -Werror -Wno-unused-but-set-variable -fPIC -shared -fopenmp -I perf/peers \
+"${OPENMP_GCC:-/usr/bin/gcc}" -std=gnu11 "${fast[@]}" -Wall -Werror -Wno-unused-but-set-variable -fPIC -shared -fopenmp -I perf/peers \
     -DLIBRARY='"libgomp"' -DLIBRARY_VERSION="\"$version\"" perf/peers/openmp.c -o "$PEERS_DIRECTORY/$name.so"

@@ -1,8 +1,12 @@
-# libomp of LLVM 19. To be run by scripts/peers.sh.
+# libomp: Debian's of LLVM 19, or that of the compiler which OPENMP_CLANG names. To be run by scripts/peers.sh.
 #
 # Compiled with clang, a download of 50 MB: objects of GCC run on libomp too, but through a layer that translates GCC's calls.
 source perf/peers/common.sh
-debian clang-19 libomp-19-dev
-version=$(dpkg-query --show --showformat='${source:Upstream-Version}' libomp5-19)
-clang-19 -std=gnu11 -O2 -Wall -Werror -fPIC -shared -fopenmp -I perf/peers \
+if [ -n "${OPENMP_CLANG:-}" ]; then
+    version=$("$OPENMP_CLANG" -dumpversion) || skip "OPENMP_CLANG=$OPENMP_CLANG does not run"
+else
+    debian clang-19 libomp-19-dev
+    version=$(dpkg-query --show --showformat='${source:Upstream-Version}' libomp5-19)
+fi
+"${OPENMP_CLANG:-clang-19}" -std=gnu11 "${fast[@]}" -Wall -Werror -fPIC -shared -fopenmp -I perf/peers \
     -DLIBRARY='"libomp"' -DLIBRARY_VERSION="\"$version\"" perf/peers/openmp.c -o "$PEERS_DIRECTORY/$name.so"

@@ -22,7 +22,7 @@ struct variable {
 };
 
 struct engine {
-    int workers;
+    int threads;
     const struct perf_program *program;
     struct variable *variables;
 };
@@ -46,7 +46,7 @@ static void stop(void *made) {
     omp_pause_resource_all(omp_pause_hard);
 }
 
-static void *start(const char *mode, uint32_t workers, char *error, size_t room) {
+static void *start(const char *mode, uint32_t threads, char *error, size_t room) {
     if (*mode != 0) {
         snprintf(error, room, "OpenMP has no mode '%s'", mode);
         return NULL;
@@ -56,13 +56,13 @@ static void *start(const char *mode, uint32_t workers, char *error, size_t room)
         return NULL;
     }
     struct engine *engine = calloc(1, sizeof *engine);
-    engine->workers = (int)workers;
-    int threads = 0;
-#pragma omp parallel num_threads(engine->workers)
+    engine->threads = (int)threads;
+    int found = 0;
+#pragma omp parallel num_threads(engine->threads)
 #pragma omp single
-    threads = omp_get_num_threads();
-    if (threads != engine->workers) {
-        snprintf(error, room, "%d threads instead of %u", threads, workers);
+    found = omp_get_num_threads();
+    if (found != engine->threads) {
+        snprintf(error, room, "%d threads instead of %u", found, threads);
         stop(engine);
         return NULL;
     }
@@ -95,7 +95,7 @@ static void run(void *made) {
     struct engine *engine = made;
     const struct perf_program *program = engine->program;
     struct variable *variables = engine->variables;
-#pragma omp parallel num_threads(engine->workers)
+#pragma omp parallel num_threads(engine->threads)
 #pragma omp single
     {
         for (uint64_t place = 0; place < program->length; place++) {
@@ -109,6 +109,6 @@ static void run(void *made) {
 }
 
 const struct peer *seriatim_peer(void) {
-    static const struct peer peer = {SERIATIM_PEER_ABI, version, start, prepare, run, stop};
+    static const struct peer peer = {SERIATIM_PEER_ABI, version, start, prepare, run, NULL, NULL, stop};
     return &peer;
 }

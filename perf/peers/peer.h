@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define SERIATIM_PEER_ABI 1
+#define SERIATIM_PEER_ABI 2
 
 /* A program: `length` operations to push, in order, out of `distinct` different ones. */
 struct perf_program {
@@ -33,9 +33,9 @@ struct peer {
     uint32_t abi;                 /* SERIATIM_PEER_ABI */
     const char *(*version)(void); /* of the library that really runs, asked of itself where it can be asked; static memory */
 
-    /* Starts an engine with `workers` threads, as `mode` says (each peer has its own modes). NULL on failure, with a line in `error`. One
-     * engine lives at a time in a process. */
-    void *(*start)(const char *mode, uint32_t workers, char *error, size_t room);
+    /* Starts an engine that runs programs with `threads` threads in all, the one that pushes among them, as `mode` says (each peer has its
+     * own modes). NULL on failure, with a line in `error`. One engine lives at a time in a process. */
+    void *(*start)(const char *mode, uint32_t threads, char *error, size_t room);
 
     /* Makes what may be made before the clock runs: variables, and reusable operations or a graph where `mode` is about those. Replaces
      * what was prepared before. The program outlives it. 0 when done; 1, with a line in `error`, when this peer cannot express the program. */
@@ -43,6 +43,13 @@ struct peer {
 
     /* What is timed: pushes the whole program and waits until all of it is complete. */
     void (*run)(void *engine);
+
+    /* Pushes every `parts`-th operation of the prepared program, from number `part` on, and waits for nothing. Several threads do so at
+     * once, each with a part of its own. NULL where only one thread can push. */
+    void (*push)(void *engine, uint64_t part, uint64_t parts);
+
+    /* Waits for all that was pushed. NULL if `push` is. */
+    void (*wait)(void *engine);
 
     /* Ends the engine; its threads are gone afterwards, where the peer can do that. */
     void (*stop)(void *engine);

@@ -34,8 +34,13 @@ static const char *version(void) {
     return text;
 }
 
-static void *start(const char *mode, uint32_t workers, char *error, size_t room) {
+static void *start(const char *mode, uint32_t threads, char *error, size_t room) {
     (void)mode;
+    if (threads < 2) {
+        snprintf(error, room, "StarPU runs nothing on the thread that submits: it needs two");
+        return NULL;
+    }
+    uint32_t workers = threads - 1;
     struct prepared *prepared = calloc(1, sizeof *prepared);
     /* StarPU measures the machine once and keeps what it found in this folder; by default that is the user's home. */
     setenv("STARPU_HOME", STARPU_FILES, 1);
@@ -124,6 +129,6 @@ static void stop(void *opaque) {
     free(prepared);
 }
 
-static const struct peer face = {SERIATIM_PEER_ABI, version, start, prepare, run, stop};
+static const struct peer face = {SERIATIM_PEER_ABI, version, start, prepare, run, NULL, NULL, stop};
 
 __attribute__((visibility("default"))) const struct peer *seriatim_peer(void) { return &face; }

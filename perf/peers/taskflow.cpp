@@ -1,17 +1,22 @@
-// Taskflow, as a peer, in two modes.
+// Taskflow, as a peer, in four modes.
 //
 // "dynamic": dependent_async, a task that is created with the tasks before it. Taskflow knows tasks, not data: the pushing thread finds out
 // which tasks precede another (order.hpp).
 //
 // "graph": a Taskflow graph with a task for each place of the sequence, made by `prepare`; `run` runs it and waits.
 //
-// The workers are the executor's threads; the calling thread only pushes and waits.
+// "dynamic alone", "graph alone": the same on one thread. The executor's only worker pushes, and runs what it has pushed; the calling
+// thread sleeps meanwhile.
+//
+// Otherwise the calling thread pushes and waits, and is one of the threads that `start` is asked for: the executor has one worker fewer.
 #include <taskflow/taskflow.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "order.hpp"
@@ -25,20 +30,31 @@ class Dynamic {
 
     void run() {
         for (uint64_t place = 0; place < program.length; place++) {
-            if (program.pace != nullptr) {
-                program.pace(program.context, place);
-            }
-            push(program.sequence[place]);
+            pushed(place, [this, operation = program.sequence[place]] { program.execute(program.context, operation); });
         }
         executor.wait_for_all();
     }
 
+    // To be called by the only worker.
+    void run_alone() {
+        uint64_t ran = 0;
+        for (uint64_t place = 0; place < program.length; place++) {
+            pushed(place, [this, &ran, operation = program.sequence[place]] {
+                program.execute(program.context, operation);
+                ran++;
+            });
+        }
+        executor.corun_until([&] { return ran == program.length; });
+    }
+
   private:
-    void push(uint32_t operation) {
-        const perf_program *const of = &program;
+    template <typename Body> void pushed(uint64_t place, Body body) {
+        if (program.pace != nullptr) {
+            program.pace(program.context, place);
+        }
+        const uint32_t operation = program.sequence[place];
         before.clear();
         order.before(operation, [&](tf::AsyncTask &earlier) { before.push_back(earlier); });
-        const auto body = [of, operation] { of->execute(of->context, operation); };
         order.add(operation, executor.silent_dependent_async(body, before.begin(), before.end()));
     }
 
@@ -63,18 +79,30 @@ class Graph {
 
     void run() { executor.run(graph).wait(); }
 
+    // To be called by the only worker.
+    void run_alone() { executor.corun(graph); }
+
   private:
     tf::Executor &executor;
     tf::Taskflow graph;
 };
 
 struct Engine {
-    bool captures;
+    bool captures, alone;
     tf::Executor executor;
     std::unique_ptr<Dynamic> dynamic;
     std::unique_ptr<Graph> graph;
 
-    Engine(bool captures, uint32_t workers) : captures(captures), executor(workers) {}
+    Engine(bool captures, bool alone, uint32_t threads)
+        : captures(captures), alone(alone), executor(alone ? 1 : std::max<uint32_t>(threads, 2) - 1) {}
+
+    template <typename What> void run(What &what) {
+        if (alone) {
+            executor.async([&] { what.run_alone(); }).wait();
+        } else {
+            what.run();
+        }
+    }
 };
 
 const char *version() {
@@ -82,13 +110,22 @@ const char *version() {
     return tf::version();
 }
 
-void *start(const char *mode, uint32_t workers, char *error, size_t room) {
-    const bool captures = std::strcmp(mode, "graph") == 0;
-    if (!captures && std::strcmp(mode, "dynamic") != 0) {
+void *start(const char *mode, uint32_t threads, char *error, size_t room) {
+    std::string what = mode;
+    const std::string suffix = " alone";
+    const bool alone = what.size() > suffix.size() && what.compare(what.size() - suffix.size(), suffix.size(), suffix) == 0;
+    if (alone) {
+        what.resize(what.size() - suffix.size());
+    }
+    if (what != "graph" && what != "dynamic") {
         std::snprintf(error, room, "Taskflow has no mode '%s'", mode);
         return nullptr;
     }
-    return new Engine(captures, workers);
+    if (alone != (threads == 1)) {
+        std::snprintf(error, room, "Taskflow's mode '%s' cannot have %u threads in all", mode, threads);
+        return nullptr;
+    }
+    return new Engine(what == "graph", alone, threads);
 }
 
 int prepare(void *made, const perf_program *program, char *error, size_t room) {
@@ -108,7 +145,11 @@ int prepare(void *made, const perf_program *program, char *error, size_t room) {
 
 void run(void *made) {
     Engine &engine = *static_cast<Engine *>(made);
-    engine.captures ? engine.graph->run() : engine.dynamic->run();
+    if (engine.captures) {
+        engine.run(*engine.graph);
+    } else {
+        engine.run(*engine.dynamic);
+    }
 }
 
 void stop(void *made) {
@@ -118,6 +159,6 @@ void stop(void *made) {
 } // namespace
 
 extern "C" const peer *seriatim_peer() {
-    static const peer face = {SERIATIM_PEER_ABI, version, start, prepare, run, stop};
+    static const peer face = {SERIATIM_PEER_ABI, version, start, prepare, run, nullptr, nullptr, stop};
     return &face;
 }

@@ -1,11 +1,15 @@
-# Taskflow: headers, which Debian has since release 13. To be run by scripts/peers.sh.
+# Taskflow: headers. Those of TASKFLOW_INCLUDE, a folder with taskflow/taskflow.hpp, if it is set; otherwise Debian's newest. To be run
+# by scripts/peers.sh.
 #
-# They need nothing of that release, so on another one the package is only unpacked here, found by lists of packages of its own.
+# No registry that this uses has release 4; Debian's is 3.9. Its headers need nothing of a release of Debian, so the package is only
+# unpacked here, found by lists of packages of its own.
 source perf/peers/common.sh
 unpacked="$PEERS_DIRECTORY/$name"
-release=trixie
-how="put the headers of Debian's libtaskflow-cpp-dev ($release) into $unpacked/usr/include"
-if [ ! -f "$unpacked/usr/include/taskflow/taskflow.hpp" ]; then
+include=${TASKFLOW_INCLUDE:-$unpacked/usr/include}
+release=sid
+how="put the headers of Debian's libtaskflow-cpp-dev ($release) into $unpacked/usr/include, or set TASKFLOW_INCLUDE"
+if [ ! -f "$include/taskflow/taskflow.hpp" ]; then
+    [ -z "${TASKFLOW_INCLUDE:-}" ] || skip "there is no taskflow/taskflow.hpp in TASKFLOW_INCLUDE=$include"
     command -v apt-get >/dev/null || skip "$how"
     apart="$unpacked/apt"
     mkdir -p "$apart/lists/partial"
@@ -17,7 +21,7 @@ if [ ! -f "$unpacked/usr/include/taskflow/taskflow.hpp" ]; then
     dpkg-deb --extract "$apart"/libtaskflow-cpp-dev_*.deb "$unpacked"
     rm -r "$apart"
 fi
-current "$unpacked/usr/include/taskflow/taskflow.hpp" perf/peers/taskflow.cpp perf/peers/order.hpp && exit
 command -v g++ >/dev/null || debian g++
-g++ -std=c++17 -O2 -Wall -Wextra -Werror -fPIC -shared -pthread -I perf/peers -isystem "$unpacked/usr/include" \
+# Release 4 needs C++20.
+g++ -std=c++20 "${fast[@]}" -flto=auto -Wall -Wextra -Werror -fPIC -shared -pthread -I perf/peers -isystem "$include" \
     perf/peers/taskflow.cpp -o "$PEERS_DIRECTORY/$name.so"
