@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Instructions an operation, counted by callgrind (perf/benches/instructions.rs), against those that are committed in
+# Instructions an operation, counted by callgrind (benches/instructions.rs), against those that are committed in
 # perf/instructions.json.
 #
 #   perf/callgrind.sh                   counts, prints a table; fails if one has grown by more than 3 %
@@ -15,6 +15,7 @@
 # Exit status: 0 all is well; 1 something has grown, or went wrong; 2 wrong arguments; 3 skipped, because valgrind is not to be had or
 # the committed counts are of another architecture.
 set -euo pipefail
+source "$(dirname "$0")/../scripts/help.sh"
 cd "$(dirname "$0")/.."
 
 what=compare name=""
@@ -41,12 +42,12 @@ mkdir -p "${CARGO_TARGET_DIR:-target}"
 target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
 export CARGO_TERM_COLOR=never CARGO_INCREMENTAL=0 CARGO_TARGET_DIR=$target
 # Gungraun asks that both are of one version.
-version=$(sed -n 's/^gungraun = "=\(.*\)"/\1/p' perf/Cargo.toml)
+version=$(sed -n 's/^gungraun = "=\(.*\)"/\1/p' benches/Cargo.toml)
 export GUNGRAUN_RUNNER=$target/tools/bin/gungraun-runner
 "$GUNGRAUN_RUNNER" --version 2>/dev/null | grep -qF "$version" ||
     cargo install gungraun-runner --version "$version" --locked --root "$target/tools" || exit 1
 
-folder=$target/gungraun/seriatim-perf/instructions
+folder=$target/gungraun/seriatim-benches/instructions
 lengths=$target/gungraun/lengths
 
 # count FILTER CARGO-ARGUMENTS: counts what matches.
@@ -56,7 +57,7 @@ count() {
     mkdir -p "$target/gungraun"
     rm -rf "$folder"
     cargo run --quiet --release --package seriatim-perf --example steady -- --counted >"$lengths" || exit 1
-    if ! cargo bench --package seriatim-perf --bench instructions "$@" -- --save-summary=json --parallel "$filter" >"$log" 2>&1; then
+    if ! cargo bench --package seriatim-benches --bench instructions "$@" -- --save-summary=json --parallel "$filter" >"$log" 2>&1; then
         tail -n 60 "$log"
         echo "counting failed"
         exit 1

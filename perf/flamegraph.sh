@@ -4,14 +4,15 @@
 #   perf/flamegraph.sh WORKLOAD                     a throughput workload: chain, random, ... (perf/src/workloads.rs)
 #     --entrant NAME                                who runs it (default per-device-1): naive, 'per-device-1 operators', baseline-2, ...
 #     --seconds N                                   for how long (default 5)
-#   perf/flamegraph.sh --example NAME [-- ARGS]     any example of the workspace's main package, such as digits
+#   perf/flamegraph.sh --package NAME [-- ARGS]     a program of the workspace, such as digits
 #
 # Writes <target folder>/flamegraph/WORKLOAD/{all,<thread>}.svg and prints the share that each thread has of the samples.
-# Of an example, WORKLOAD is its name. Samples are of time on a processor: a thread that sleeps has none.
+# Of a program, WORKLOAD is its name. The thread is at the top, what it calls below. Samples are of time on a processor: a thread that sleeps has none.
 #
 # Needs `perf`, Python 3, addr2line (Debian: binutils) to show the functions that are inlined, and `inferno`, which is installed into the
 # target folder if it is missing.
 set -euo pipefail
+source "$(dirname "$0")/../scripts/help.sh"
 cd "$(dirname "$0")/.."
 
 fail() {
@@ -19,19 +20,19 @@ fail() {
     exit 2
 }
 
-entrant=per-device-1 seconds=5 workload="" example="" arguments=()
+entrant=per-device-1 seconds=5 workload="" package="" arguments=()
 while [ $# -gt 0 ]; do
     case "$1" in
         --entrant) entrant=${2:?--entrant needs a name} && shift 2 ;;
         --seconds) seconds=${2:?--seconds needs a number} && shift 2 ;;
-        --example) example=${2:?--example needs a name} && shift 2 ;;
+        --package) package=${2:?--package needs a name} && shift 2 ;;
         --) shift && arguments=("$@") && break ;;
-        -*) fail "no option $1; see the head of this file" ;;
+        -*) fail "no option $1; see --help" ;;
         *) [ -z "$workload" ] || fail "one workload at a time"; workload=$1 && shift ;;
     esac
 done
-[ -n "$workload$example" ] || fail "which workload? Or --example NAME; see the head of this file"
-[ -z "$workload" ] || [ -z "$example" ] || fail "a workload, or an example"
+[ -n "$workload$package" ] || fail "which workload? Or --package NAME; see --help"
+[ -z "$workload" ] || [ -z "$package" ] || fail "a workload, or a package"
 
 mkdir -p "${CARGO_TARGET_DIR:-target}"
 target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
@@ -43,17 +44,17 @@ command -v inferno-flamegraph >/dev/null || cargo install inferno --locked --roo
 # build everything anew.
 export CARGO_PROFILE_RELEASE_DEBUG=line-tables-only
 export RUSTFLAGS="${RUSTFLAGS:-} -C force-frame-pointers=yes"
-if [ -n "$example" ]; then
-    cargo build --release --example "$example" --target-dir "$target/flamegraph/build"
-    command=("$target/flamegraph/build/release/examples/$example" "${arguments[@]}")
-    title="$example ${arguments[*]}"
+if [ -n "$package" ]; then
+    cargo build --release --package "$package" --target-dir "$target/flamegraph/build"
+    command=("$target/flamegraph/build/release/$package" "${arguments[@]}")
+    title="$package ${arguments[*]}"
 else
     cargo build --release --package seriatim-perf --example steady --target-dir "$target/flamegraph/build"
     command=("$target/flamegraph/build/release/examples/steady" "$entrant" "$workload" "$seconds")
     title="$workload, $entrant"
 fi
 
-folder=$target/flamegraph/${workload:-$example}
+folder=$target/flamegraph/${workload:-$package}
 rm -rf "$folder"
 mkdir -p "$folder"
 # Not `perf record`: that falls back silently.
@@ -69,8 +70,10 @@ perf script --input "$folder/perf.data" --no-inline --fields comm,pid,tid,time,e
     python3 perf/inlined.py "${command[0]}" | inferno-collapse-perf >"$folder/all.folded"
 [ -s "$folder/all.folded" ] || fail "not one sample was taken: let it run for longer, see --seconds"
 
+# Upside down: a drawing that grows from below is higher than a screen where stacks are deep, and opens on its empty top.
 draw() {
-    inferno-flamegraph --title "$1" --countname samples --hash "$2" >"${2%.folded}.svg"
+    inferno-flamegraph --inverted --title "$1" --countname samples --hash "$2" >"${2%.folded}.svg"
+    python3 perf/first_screen.py "${2%.folded}.svg"
 }
 
 total=$(awk '{ sum += $NF } END { print sum }' "$folder/all.folded")

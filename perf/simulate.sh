@@ -8,6 +8,7 @@
 # Other options go to the program: --seed=NUMBER (who goes first of those that come at once), --socket=CORES (a socket has so many cores, and a trip
 # between two takes three times as long). With any, the page goes to standard output.
 set -euo pipefail
+source "$(dirname "$0")/../scripts/help.sh"
 cd "$(dirname "$0")/.."
 export RUSTFLAGS="${RUSTFLAGS:-} --cfg seriatim_simulation"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/simulation"

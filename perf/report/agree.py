@@ -8,12 +8,16 @@ says how much that is.
 from dataclasses import dataclass
 import sys
 
-from . import headline, load
+from . import compared, load
+from .numbers import show
 
 FIGURES = [
     ("throughput", ["workload"], "ns"),
+    ("length", ["workload", "body_ns"], "ns"),
     ("metg", ["pattern", "kernel", "width"], "metg_ns"),
     ("round-trip", ["pause_us"], load.at_rank(50.0)),
+    ("open-loop", ["offered_per_s"], load.at_rank(50.0)),
+    ("pushers", ["workload", "pushers"], "per_s"),
     ("push", [], load.at_rank(50.0)),
     ("jitter", ["background"], load.at_rank(50.0)),
 ]
@@ -50,27 +54,31 @@ def pairs(first, second):
     return found
 
 
+def rows(results):
+    """{(what, near or far): the pair of ours and the best rival}, by default settings."""
+    return {(row.what, where): each for row in compared.default_rows(results) for where, each in row.pairs.items()}
+
+
 def ratio_pairs(first, second):
-    """The ratios of the headline table: the same entrants in both runs."""
-    others = {(row.workload, row.threads): row for row in headline.rows(second)}
-    found = []
-    for row in headline.rows(first):
-        other = others.get((row.workload, row.threads))
-        if other and row.over_mxnet and other.over_mxnet and row.ours.entrant == other.ours.entrant:
-            found.append(Pair("ratio to MXNet", f"{row.workload} {row.threads}", row.over_mxnet, other.over_mxnet))
-        same = other and row.peer and other.peer and row.peer.entrant == other.peer.entrant
-        if same and row.ours.entrant == other.ours.entrant:
-            found.append(Pair("ratio to peer", f"{row.workload} {row.threads}", row.over_peer, other.over_peer))
-    return found
+    """The ratios by default settings: the same rival in both runs."""
+    others = rows(second)
+    return [
+        Pair("ratio to rival", " ".join(key), each.ahead, others[key].ahead)
+        for key, each in rows(first).items()
+        if key in others
+        and each.ahead
+        and others[key].ahead
+        and each.rival.entrant == others[key].rival.entrant
+    ]
 
 
 def turned(first, second):
-    """The rows of the headline table in which one run says faster and the other slower."""
-    others = {(row.workload, row.threads): row.outcome() for row in headline.rows(second)}
+    """The rows of that comparison in which one run says ahead and the other behind."""
+    others = rows(second)
     return [
-        f"{row.workload} {row.threads}"
-        for row in headline.rows(first)
-        if {row.outcome(), others.get((row.workload, row.threads))} == {"faster", "slower"}
+        " ".join(key)
+        for key, each in rows(first).items()
+        if key in others and {each.outcome(), others[key].outcome()} == {"ahead", "behind"}
     ]
 
 
@@ -89,10 +97,10 @@ def text(first, second):
     if apart:
         lines += ["", f"Apart, the farthest {min(WORST, len(apart))} of {len(apart)}:"]
     for pair in apart[:WORST]:
-        lines.append(f"  {pair.kind} {pair.name}: {headline.show(pair.first)} and {headline.show(pair.second)}")
-    rows = turned(first, second)
-    verdict = f"rows that say so: {', '.join(rows)}" if rows else "no row says so"
-    return "\n".join(lines + ["", f"Faster than the best peer in one run and slower in the other: {verdict}."])
+        lines.append(f"  {pair.kind} {pair.name}: {show(pair.first)} and {show(pair.second)}")
+    found = turned(first, second)
+    verdict = f"rows that say so: {', '.join(found)}" if found else "no row says so"
+    return "\n".join(lines + ["", f"Ahead of the best rival in one run and behind in the other: {verdict}."])
 
 
 def main(arguments):

@@ -6,41 +6,40 @@ from math import log2
 import random
 import sys
 
-from .load import PATTERNS, WORKLOADS
+from .load import PATTERNS, PUSHED, WORKLOADS
 
 REPETITIONS = 9
-HOP_NS = 62.0
+# Near cores, and far ones: the host gives one or the other.
+HOPS_NS = (28.0, 130.0)
 RANKS = [0, 10, 25, 50, 75, 90, 95, 98, 99, 99.5, 99.8, 99.9, 99.95, 99.99, 99.999, 100]
-# entrant, system, style, workers, threads, ns of an independent operation, of METG, of a round trip
+# entrant, system, style, workers, threads, ns of an independent operation, of METG, of a round trip, the pusher's share
 ENTRANTS = [
-    ("seriatim-naive", "seriatim", "dynamic", 1, 1, 28, None, 75),
-    ("seriatim-naive operators", "seriatim", "operators", 1, 1, 22, None, 60),
-    ("seriatim-pooled-1", "seriatim", "dynamic", 1, 2, 90, 1400, 260),
-    ("seriatim-pooled-2", "seriatim", "dynamic", 2, 3, 130, 1900, 300),
-    ("seriatim-per-device-1", "seriatim", "dynamic", 1, 2, 48, 950, 150),
-    ("seriatim-per-device-1 operators", "seriatim", "operators", 1, 2, 35, 800, 140),
-    ("seriatim-per-device-1 batches", "seriatim", "batches", 1, 2, 20, None, None),
-    ("seriatim-per-device-1 graph", "seriatim", "graph", 1, 2, 25, 520, None),
-    ("seriatim-per-device-2", "seriatim", "dynamic", 2, 3, 70, 1200, 190),
-    ("baseline-1", "baseline", "dynamic", 1, 1, 374, 7100, 48000),
-    ("baseline-2", "baseline", "dynamic", 2, 2, 500, 7900, 50000),
-    ("baseline-1 operators", "baseline", "operators", 1, 1, 250, None, None),
-    ("mxnet-naive", "mxnet", "dynamic", 1, 1, 260, 1200, 280),
-    ("mxnet-per-device-1", "mxnet", "dynamic", 1, 1, 1150, 9500, 47600),
-    ("mxnet-per-device-2", "mxnet", "dynamic", 2, 2, 1300, 11000, 4200),
-    ("mxnet-per-device-1 operators", "mxnet", "operators", 1, 1, 550, None, None),
-    ("libgomp-1", "libgomp", "dynamic", 1, 1, 110, 4000, 230),
-    ("libgomp-2", "libgomp", "dynamic", 2, 2, 157, 143000, 230),
-    ("libomp-1", "libomp", "dynamic", 1, 1, 51, 540, 80),
-    ("libomp-2", "libomp", "dynamic", 2, 2, 337, 12100, 180),
-    ("onetbb-dynamic-1", "onetbb", "dynamic", 1, 1, 210, 1300, 90),
-    ("onetbb-dynamic-2", "onetbb", "dynamic", 2, 2, 309, 3000, 120),
-    ("onetbb-flow-2 graph", "onetbb", "graph", 2, 2, 106, 1400, None),
-    ("starpu-1", "starpu", "dynamic", 1, 1, 3800, 28000, 20000),
-    ("starpu-2", "starpu", "dynamic", 2, 2, 4070, 30800, 23000),
-    ("rayon-2", "rayon", "dynamic", 2, 2, 506, None, 12000),
-    ("tokio-2", "tokio", "dynamic", 2, 2, 826, None, 20000),
-    ("shred-2 graph", "shred", "graph", 2, 2, 190, None, None),
+    ("serial", "serial", "dynamic", 1, 1, 3, None, None, 1.0),
+    ("seriatim-naive", "seriatim", "dynamic", 1, 1, 28, None, 75, 1.0),
+    ("seriatim-naive operators", "seriatim", "operators", 1, 1, 22, None, None, 1.0),
+    ("seriatim-naive graph", "seriatim", "graph", 1, 1, 12, None, None, 1.0),
+    ("seriatim-default", "seriatim", "dynamic", 1, 2, 90, 1400, 260, 0.31),
+    ("seriatim-default operators", "seriatim", "operators", 1, 2, 70, None, None, 0.3),
+    ("seriatim-default graph", "seriatim", "graph", 1, 2, 25, 520, None, 0.5),
+    ("seriatim-shipped-1", "seriatim", "dynamic", 1, 2, 120, 1500, 270, 0.0),
+    ("seriatim-inline-1", "seriatim", "dynamic", 1, 2, 30, None, 80, 1.0),
+    ("baseline-1", "baseline", "dynamic", 1, 2, 500, None, 50000, 0.0),
+    ("mxnet-naive", "mxnet", "dynamic", 1, 1, 260, None, 280, 1.0),
+    ("mxnet-per-device-2", "mxnet", "dynamic", 2, 2, 1300, 11000, 4200, 0.0),
+    ("libgomp-1", "libgomp", "dynamic", 1, 1, 110, None, None, 1.0),
+    ("libgomp-2", "libgomp", "dynamic", 2, 2, 157, None, 230, 0.4),
+    ("libomp-1", "libomp", "dynamic", 1, 1, 51, None, None, 1.0),
+    ("libomp-2", "libomp", "dynamic", 2, 2, 337, 12100, 180, 0.5),
+    ("onetbb-dynamic-1", "onetbb", "dynamic", 1, 1, 210, None, None, 1.0),
+    ("onetbb-dynamic-2", "onetbb", "dynamic", 2, 2, 160, 3000, 120, 0.2),
+    ("onetbb-shipped-2", "onetbb", "dynamic", 2, 2, 309, None, 900, 0.0),
+    ("onetbb-flow-1 graph", "onetbb", "graph", 1, 1, 140, None, None, 1.0),
+    ("onetbb-flow-2 graph", "onetbb", "graph", 2, 2, 106, 1400, None, 0.2),
+    ("taskflow-dynamic-1", "taskflow", "dynamic", 1, 1, 129, None, None, 0.0),
+    ("taskflow-dynamic-2", "taskflow", "dynamic", 2, 2, 240, 3600, 2000, 0.0),
+    ("taskflow-flow-2 graph", "taskflow", "graph", 2, 2, 74, 1100, None, 0.0),
+    ("starpu-2", "starpu", "dynamic", 2, 2, 4070, None, 23000, 0.0),
+    ("by-hand-2 graph", "by-hand", "graph", 2, 2, 20, 60, None, 0.5),
 ]
 FACTORS = {
     "independent": 1,
@@ -101,10 +100,11 @@ def curve(chance, metg_ns, cores=2, base_ns=150):
 def records_of(repetition, chance, hop):
     """All records of a repetition."""
     records = []
-    for entrant, system, style, workers, threads, ns, metg, trip in ENTRANTS:
+    for entrant, system, style, workers, threads, ns, metg, trip, share in ENTRANTS:
         who = {
             "repetition": repetition,
             "hop_ns": hop,
+            "hop_after_ns": hop * 1.05,
             "entrant": entrant,
             "system": system,
             "style": style,
@@ -117,22 +117,25 @@ def records_of(repetition, chance, hop):
             records.append({"kind": kind, **who, **fields})
 
         for workload in WORKLOADS:
-            if (system in ("rayon", "tokio")) != (workload == "unrelated") and (
-                system in ("rayon", "tokio") or threads == 3
-            ):
+            if system == "by-hand" or workload == "unrelated":
                 continue  # As in earnest: not every entrant has every workload.
             quadratic = 15 if system == "libgomp" and workload in ("fan", "stencil") else 1
-            time = ns * FACTORS[workload] * quadratic * chance.lognormvariate(0, 0.08)
-            add(
-                "throughput",
-                workload=workload,
-                operations=200_000,
-                ns=time,
-                cpu_ns=time * threads * chance.uniform(0.85, 0.99),
-            )
+            far = 1.6 if hop > 60 and threads > 1 else 1
+            time = ns * FACTORS[workload] * quadratic * far * chance.lognormvariate(0, 0.08)
+            cpu = time * threads * chance.uniform(0.85, 0.99)
+            add("throughput", workload=workload, operations=200_000, ns=time, cpu_ns=cpu, pusher_share=share)
+        if style == "dynamic" and ("default" in entrant or system in ("serial", "onetbb", "taskflow")):
+            for workload in ("independent", "random", "stencil"):
+                for body in (250, 1000, 10_000):
+                    time = (ns + body / min(threads, 1.8)) * chance.lognormvariate(0, 0.05)
+                    add("length", workload=workload, body_ns=body, ns=time, cpu_ns=2 * time, pusher_share=share)
+        if system in ("seriatim", "mxnet") and style == "dynamic":
+            for workload in PUSHED:
+                for pushers in (1, 2):
+                    add("pushers", workload=workload, pushers=pushers, per_s=1e9 / ns * pushers**0.5)
         if metg:
             for pattern in PATTERNS:
-                for width in (16, 2):
+                for width in (16,):
                     cost = metg * PATTERN_FACTORS[pattern] * (1.5 if width == 2 else 1) * chance.lognormvariate(0, 0.05)
                     reached = cost < 200_000 and not (pattern == "all_to_all" and system == "libgomp")
                     add(
@@ -141,7 +144,7 @@ def records_of(repetition, chance, hop):
                         kernel="compute",
                         width=width,
                         steps=1000,
-                        cores=min(2, threads + (system in ("mxnet", "baseline", "starpu"))),
+                        cores=min(2, threads),
                         peak=6.6e10,
                         curve=curve(chance, cost),
                         metg_ns=cost if reached else None,
@@ -151,25 +154,16 @@ def records_of(repetition, chance, hop):
             for pause in (0, 200):
                 add("round-trip", pause_us=pause, percentiles=percentiles(chance, trip * (1 if pause == 0 else 1.6)))
             add("push", percentiles=percentiles(chance, min(ns, 900), 0.5))
-            for background in ("none", "low-priority"):
-                add(
-                    "jitter",
-                    background=background,
-                    period_us=1000,
-                    percentiles=percentiles(chance, 800 + trip / 10, 1 if background == "none" else 4),
-                )
-            for load in (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2):
-                queueing = 1 / max(1 - load, 0.004) if load < 1 else 400 * load
+            for rate in (1_000, 10_000, 100_000, 1_000_000):
+                reached = min(1.0, 1e9 / ns / rate)
                 add(
                     "open-loop",
-                    load=load,
-                    offered_per_s=load * 4e5,
-                    achieved_per_s=min(load, 0.99) * 4e5,
-                    capacity_per_s=4e5,
-                    body_ns=2000,
-                    percentiles=percentiles(chance, (2000 + trip) * (1 + queueing * 0.3), 1 + 0.4 * queueing**0.5),
+                    offered_per_s=float(rate),
+                    achieved_per_s=reached * rate,
+                    body_ns=250,
+                    percentiles=percentiles(chance, (250 + trip) * (1 if reached == 1 else 400)),
                 )
-        if repetition == 0 and threads < 3:
+        if repetition == 0 and hop < 60:
             for workload in WORKLOADS[:3]:
                 none = system == "seriatim"
                 add(
@@ -179,6 +173,16 @@ def records_of(repetition, chance, hop):
                     deallocations=0 if none else 1.6,
                     locks=0 if none else 10.9,
                 )
+    for entrant, system, middle in [
+        ("a thread that sleeps to the moment", "floor", 55_000),
+        ("a thread that spins to the moment", "floor", 150),
+        ("seriatim-per-device", "seriatim", 900),
+    ]:
+        who = {"repetition": repetition, "hop_ns": hop, "hop_after_ns": hop, "entrant": entrant, "system": system}
+        for background in ("none", "low-priority"):
+            late = percentiles(chance, middle, 1 if background == "none" else 4, count=500)
+            more = {"style": "dynamic", "workers": 1, "threads": 2, "background": background, "period_us": 1000}
+            records.append({"kind": "jitter", **who, **more, "percentiles": late})
     return records
 
 
@@ -187,16 +191,19 @@ def results(seed=1, repetitions=REPETITIONS):
     records = [
         record
         for repetition in range(repetitions)
-        for record in records_of(repetition, chance, HOP_NS * chance.uniform(0.9, 1.1))
+        for hop in HOPS_NS
+        for record in records_of(repetition, chance, hop * chance.uniform(0.9, 1.1))
     ]
     return {
-        "format": 1,
+        "format": 2,
         "started": "2026-11-21T12:00:00Z",
         "seconds": 1234,
         "quick": False,
         "repetitions": repetitions,
         "discarded": 3,
         "kept_disturbed": 0,
+        "moved": 2,
+        "left_out": [{"entrant": "metg", "why": "libgomp-2, starpu-2"}],
         "machine": {
             "processor": "An example, not a machine",
             "cores": 2,

@@ -93,8 +93,8 @@ def method(count):
     else:
         between = f"range from the {ordinal(rank)} smallest to the {ordinal(rank)} largest value"
     return (
-        f"Every figure is the median of {count} repetitions; its interval is the {between}, which covers the true"
-        f" median with {percent:.1f} %, whatever the distribution."
+        f"Every figure is the median of its repetitions, at most {count}; of {count}, the interval is the {between}, which"
+        f" covers the true median with {percent:.1f} %, whatever the distribution."
     )
 
 

@@ -1,14 +1,18 @@
 """Reads results.json and groups its records, so that what is missing is missing and nothing fails."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 import gzip
 import json
 
 from .intervals import estimate
 
-FORMAT = 1
-KINDS = ["throughput", "metg", "round-trip", "push", "open-loop", "jitter", "counts"]
+FORMAT = 2
+KINDS = ["throughput", "length", "metg", "round-trip", "push", "open-loop", "jitter", "pushers", "counts"]
 WORKLOADS = ["independent", "shared-read", "chain", "fan", "random", "stencil", "brief", "unrelated"]
+PUSHED = ["disjoint", "read-mostly", "common"]
+# Cores between which a cache line takes less than this are near each other, others are far.
+NEAR_BELOW_NS = 60
+PLACES = ["near", "far"]
 PATTERNS = [
     "trivial",
     "no_comm",
@@ -28,7 +32,9 @@ NEEDED = {
     "metg": ["pattern", "kernel", "width", "cores", "curve"],
     "round-trip": ["pause_us", "percentiles"],
     "push": ["percentiles"],
-    "open-loop": ["load", "percentiles"],
+    "length": ["workload", "body_ns", "ns"],
+    "open-loop": ["offered_per_s", "achieved_per_s", "percentiles"],
+    "pushers": ["workload", "pushers", "per_s"],
     "jitter": ["background", "percentiles"],
     "counts": ["workload"],
 }
@@ -38,7 +44,13 @@ class Series:
     """One entrant's measurements of one thing: a record for each repetition."""
 
     def __init__(self, records):
-        self.records = {record.get("repetition", 0): record for record in records}
+        # A repetition has one record, or one for each pair of cores.
+        self.records = {}
+        for record in records:
+            repetition, turn = record.get("repetition", 0), 0
+            while (repetition, turn) in self.records:
+                turn += 1
+            self.records[repetition, turn] = record
         self.first = records[0]
         self.entrant = self.first["entrant"]
         self.system = self.first["system"]
@@ -59,6 +71,11 @@ class Series:
     def estimate(self, field):
         return estimate(self.values(field).values())
 
+    def where(self, wanted):
+        """The same with only the records that are wanted, or None."""
+        kept = [record for record in self.records.values() if wanted(record)]
+        return Series(kept) if kept else None
+
     def in_hops(self, field):
         read = field if callable(field) else lambda record: record.get(field)
 
@@ -67,6 +84,23 @@ class Series:
             return value / hop if value is not None and hop else None
 
         return self.estimate(hops)
+
+
+def place(record):
+    """near or far, by the hop that was measured before and after; `moved` if it was one before and the other after. None
+    if it was not measured."""
+    hops = [record[field] for field in ("hop_ns", "hop_after_ns") if record.get(field)]
+    if not hops:
+        return None
+    if max(hops) < NEAR_BELOW_NS:
+        return "near"
+    return "far" if min(hops) >= NEAR_BELOW_NS else "moved"
+
+
+def identity(record):
+    """What was measured of whom: the same in all repetitions."""
+    fields = ["kind", "entrant", "workload", "body_ns", "pattern", "kernel", "width", "pause_us", "offered_per_s"]
+    return tuple(record.get(field) for field in [*fields, "background", "pushers"])
 
 
 class Results:
@@ -81,6 +115,7 @@ class Results:
         self.records = defaultdict(list)
         self.unreadable = []
         self.indexes = {}
+        self.places = {}
         for record in content.get("records") or []:
             kind = record.get("kind")
             missing = [field for field in COMMON + NEEDED.get(kind, []) if record.get(field) is None]
@@ -91,11 +126,35 @@ class Results:
             else:
                 self.records[kind].append(record)
 
+    def on(self, where):
+        """Those that were measured on near cores, or on far ones."""
+        if where not in self.places:
+            records = [record for found in self.records.values() for record in found if place(record) == where]
+            counts = Counter(map(identity, records))
+            kept = [record for record in records if counts[identity(record)] >= self.least]
+            self.places[where] = Results({**self.content, "records": kept})
+        return self.places[where]
+
+    def measured_on(self):
+        """The places of which there are enough figures, and how many process runs each had, the moved ones too."""
+        counts = {name: 0 for name in [*PLACES, "moved"]}
+        for records in self.records.values():
+            for record in records:
+                if place(record) in counts:
+                    counts[place(record)] += 1
+        return [name for name in PLACES if counts[name]], counts
+
     @property
     def repetitions(self):
         """How many there really are, for the statement of the method."""
-        counts = [len(series.records) for series in self.series("throughput", "workload").values()]
-        return max(counts, default=self.content.get("repetitions", 0))
+        found = {record.get("repetition", 0) for records in self.records.values() for record in records}
+        return len(found) or self.content.get("repetitions", 0)
+
+    @property
+    def least(self):
+        """From how many repetitions on near or on far cores a figure is made: a host that moves the cores for one
+        repetition of nine makes none."""
+        return 3 if self.repetitions >= 9 else 1
 
     def series(self, kind, *fields):
         """{(field values..., entrant): Series} of a kind, in the order of the file."""
@@ -141,7 +200,8 @@ class Results:
                 lacking[without].append(entrant)
         for without, entrants in sorted(lacking.items()):
             sentences.append(f"No throughput of {', '.join(without)}: {', '.join(sorted(entrants))}.")
-        expected = self.repetitions
+        # One for each repetition, or on machines with near and far cores two.
+        expected = max((len(series.records) for series in self.series("throughput", "workload").values()), default=0)
         short = sorted(
             {
                 f"{series.entrant} ({len(series.records)})"
@@ -150,7 +210,7 @@ class Results:
             }
         )
         if short:
-            sentences.append(f"Fewer than {expected} repetitions of some workload: {', '.join(short)}.")
+            sentences.append(f"Fewer than {expected} runs of some workload: {', '.join(short)}.")
         return sentences + [f"Left out: {reason}." for reason in sorted(set(self.unreadable))]
 
 
@@ -159,6 +219,12 @@ def read(path):
     opened = gzip.open if str(path).endswith(".gz") else open
     with opened(path, "rt", encoding="utf-8") as file:
         return Results(json.load(file))
+
+
+def write(content, path):
+    """The content of such a file, gzipped; always the same bytes."""
+    with open(path, "wb") as file, gzip.GzipFile("", "wb", 9, file, 0) as packed:
+        packed.write(json.dumps(content, separators=(",", ":")).encode())
 
 
 def at_rank(rank):

@@ -1,77 +1,80 @@
-"""Tables as HTML and as CSV."""
+"""A table, as Markdown for the README and PERFORMANCE.md and as HTML for the page: the same cells in all of them."""
 
-import csv
+from dataclasses import dataclass, field
 from html import escape
 import re
 
-from . import choose
-from .headline import show
+
+@dataclass
+class Cell:
+    """Text, how it is to be seen (good, bad, ours or nothing), and what explains it."""
+
+    text: str
+    kind: str = ""
+    note: str = ""
 
 
-def table(headings, rows, texts=(0,)):
-    """An HTML table. A cell is text, (text, class), or (text, class, note, class of the note). The columns `texts` hold
-    text, the others numbers. Text is escaped here, and an interval at its end goes to a line of its own, so that wide
-    tables fit a page."""
+@dataclass
+class Table:
+    """What is compared: sentences before it, headings, rows of cells or text, sentences below it."""
 
-    def cell(content, column, tag="td"):
-        text, css, note, note_css = (
-            ((*content, "", "", "")[:4]) if isinstance(content, tuple) else (content, "", "", "")
-        )
-        number = "" if column in texts else "number"
-        text = escape(str(text))
-        if number:
-            text = re.sub(r"\s*(\[[^\]]*\])", r"<small>\1</small>", text)
-        if note:
-            text += f'<span class="note {note_css}">{escape(note)}</span>'
-        classes = " ".join(filter(None, [css, number]))
+    name: str
+    title: str
+    before: list
+    headings: list
+    rows: list
+    after: list = field(default_factory=list)
+    # Columns of text; the others hold numbers.
+    texts: tuple = (0,)
+
+
+def cell(content):
+    return content if isinstance(content, Cell) else Cell(str(content))
+
+
+def markdown(table):
+    """The table alone, with the sentences around it and without its title."""
+    escaped = lambda text: text.replace("|", "\\|")
+    lines = [*wrapped(table.before), *([""] if table.before else [])]
+    lines.append("| " + " | ".join(escaped(heading) for heading in table.headings) + " |")
+    lines.append("|" + "|".join("---" if column in table.texts else "---:" for column in range(len(table.headings))) + "|")
+    for row in table.rows:
+        texts = []
+        for content in map(cell, row):
+            text = escaped(content.text) + (f" ({escaped(content.note)})" if content.note else "")
+            texts.append(f"**{text}**" if content.kind == "bad" else text)
+        lines.append("| " + " | ".join(texts) + " |")
+    return "\n".join(lines + ([""] if table.after else []) + wrapped(table.after)) + "\n"
+
+
+def wrapped(sentences, width=100):
+    """The sentences as one paragraph, in lines of at most so many characters."""
+    lines = []
+    for word in " ".join(sentences).split():
+        if lines and len(lines[-1]) + 1 + len(word) <= width:
+            lines[-1] += " " + word
+        else:
+            lines.append(word)
+    return lines
+
+
+def html(table):
+    """The table with its sentences. All text is escaped here."""
+    code = lambda text: re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
+    paragraph = lambda sentences: f"<p>{code(' '.join(sentences))}</p>\n" if sentences else ""
+    return paragraph(table.before) + grid(table.headings, table.rows, table.texts) + paragraph(table.after)
+
+
+def grid(headings, rows, texts=(0,)):
+    def drawn(content, column, tag):
+        content = cell(content)
+        classes = " ".join(filter(None, [content.kind, "" if column in texts else "number"]))
+        note = f"<small>{escape(content.note)}</small>" if content.note else ""
         attribute = f' class="{classes}"' if classes else ""
-        return f"<{tag}{attribute}>{text}</{tag}>"
+        return f"<{tag}{attribute}>{escape(content.text)}{note}</{tag}>"
 
-    head = "".join(cell(heading, column, "th") for column, heading in enumerate(headings))
+    head = "".join(drawn(heading, column, "th") for column, heading in enumerate(headings))
     body = "\n".join(
-        "<tr>" + "".join(cell(content, column) for column, content in enumerate(row)) + "</tr>" for row in rows
+        "<tr>" + "".join(drawn(content, column, "td") for column, content in enumerate(row)) + "</tr>" for row in rows
     )
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>'
-
-
-def entrants_by(results, kind, field, columns, measure, **wanted):
-    """Rows of an entrant each, with a cell for each of the columns (values of `field`). `measure` makes text of a
-    Series."""
-    by_column = {column: results.of(kind, **{field: column}, **wanted) for column in columns}
-    entrants = {}
-    for found in by_column.values():
-        entrants.update(found)
-    rows = []
-    for series in sorted(entrants.values(), key=choose.order):
-        cells = [
-            measure(by_column[column][series.entrant]) if series.entrant in by_column[column] else "–"
-            for column in columns
-        ]
-        rows.append([(series.entrant, "ours" if series.ours else ""), *cells])
-    return rows
-
-
-def interval_text(series, field, scale=1.0):
-    measured = series.estimate(field)
-    return show(measured.scaled(scale)) if measured else "–"
-
-
-def flatten(record):
-    """Rows of a CSV file of one record: one, or one a point of its curve; percentiles become columns."""
-    flat = {}
-    for field, value in record.items():
-        if field == "percentiles":
-            flat.update(count=value.get("count"), mean=value.get("mean"))
-            flat.update({f"p{rank:g}": at for rank, at in value.get("points", [])})
-        elif field != "curve":
-            flat[field] = value
-    return [{**flat, **point} for point in record["curve"]] if "curve" in record else [flat]
-
-
-def write_csv(path, records):
-    rows = [row for record in records for row in flatten(record)]
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>\n'

@@ -52,13 +52,13 @@ pub fn run(entrant: &Entrant, names: &[&'static str], operations: usize) -> Resu
             measure(&mut *runner, program)?;
         }
         let (mut before, mut after) = ([0_u64; 3], [0_u64; 3]);
-        let ours_before = seriatim::locks_taken();
+        let ours_before = seriatim::testing::locks_taken();
         read(before.as_mut_ptr());
         program.reset();
         runner.run();
         read(after.as_mut_ptr());
         program.verify()?;
-        let ours = (seriatim::locks_taken() - ours_before) as f64;
+        let ours = (seriatim::testing::locks_taken() - ours_before) as f64;
         let operations = program.sequence().len();
         let each = |index: usize| (after[index] - before[index]) as f64 / operations as f64;
         let locks = match entrant.system {

@@ -20,7 +20,11 @@ impl Mode {
     /// From the command line, as criterion reads it: cargo passes `--bench` for `cargo bench`, so a run without it
     /// comes from `cargo test` and is a test.
     pub fn from_arguments() -> Mode {
-        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        Mode::of(&std::env::args().skip(1).collect::<Vec<_>>())
+    }
+
+    /// From these arguments.
+    pub(crate) fn of(arguments: &[String]) -> Mode {
         let given = |flag: &str| arguments.iter().any(|argument| argument == flag);
         if given("--list") {
             Mode::List
@@ -150,4 +154,113 @@ pub fn cache_line_hop() -> Duration {
         batches.sort();
         batches[batches.len() / 2]
     })
+}
+
+/// Cores whose hop is below this are near each other: two hyperthreads of one core, or cores that share a cache.
+pub const NEAR_BELOW: Duration = Duration::from_nanos(60);
+/// The most cores that are looked at to find a near and a far one.
+const MOST_LOOKED_AT: usize = 64;
+
+/// Two cores to run on, so that near and far ones can be told apart. None where the machine has no choice.
+pub type Pair = Option<[usize; 2]>;
+
+/// A pair of near cores and a pair of far ones, where this process may use more than two and both kinds are there;
+/// otherwise the pair of the shortest hop. One `None` where there are not more than two cores.
+pub fn pairs() -> Vec<Pair> {
+    let all = usable();
+    if all.len() <= 2 {
+        return vec![None];
+    }
+    let measured = all[1..].iter().take(MOST_LOOKED_AT).filter_map(|other| {
+        let pair = [all[0], *other];
+        use_only(&pair).ok()?;
+        Some((cache_line_hop(), pair))
+    });
+    let measured = measured.collect();
+    // Whatever was taken last: if that fails, the process stays on two cores, and the pair is taken again anyway.
+    let _ = use_only(&all);
+    nearest_and_farthest(measured)
+}
+
+/// The pair of the shortest hop, and that of the longest if one is near and the other far.
+fn nearest_and_farthest(mut hops: Vec<(Duration, [usize; 2])>) -> Vec<Pair> {
+    hops.sort();
+    match (hops.first(), hops.last()) {
+        (Some((near, first)), Some((far, last))) if *near < NEAR_BELOW && *far >= NEAR_BELOW => {
+            vec![Some(*first), Some(*last)]
+        }
+        (Some((_, first)), _) => vec![Some(*first)],
+        _ => vec![None],
+    }
+}
+
+/// The numbers of the cores that the calling thread may use; none where the system does not say.
+fn usable() -> Vec<usize> {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: an all-zero set is a valid value of that plain structure.
+        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the pointer is to a live set of that size.
+        if unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) } != 0 {
+            return Vec::new();
+        }
+        // SAFETY: the numbers are within the set.
+        (0..libc::CPU_SETSIZE as usize).filter(|core| unsafe { libc::CPU_ISSET(*core, &set) }).collect()
+    }
+    #[cfg(not(target_os = "linux"))]
+    Vec::new()
+}
+
+/// Restricts the calling thread, and what it starts from now on, to these cores.
+///
+/// # Errors
+/// If the system refuses, or cannot do that.
+pub fn use_only(cores: &[usize]) -> Result<(), String> {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: an all-zero set is a valid value of that plain structure.
+        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        for core in cores {
+            // SAFETY: the set is a live one; a number beyond it is ignored.
+            unsafe { libc::CPU_SET(*core, &mut set) };
+        }
+        // SAFETY: the pointer is to a live set of that size.
+        if unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) } == 0 {
+            return Ok(());
+        }
+        Err(std::io::Error::last_os_error().to_string())
+    }
+    #[cfg(not(target_os = "linux"))]
+    Err(format!("threads cannot be kept on cores {cores:?} here"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_near_and_a_far_pair_are_taken_where_both_are_there() {
+        let hops =
+            |all: &[(u64, usize)]| all.iter().map(|(ns, core)| (Duration::from_nanos(*ns), [0, *core])).collect();
+        assert_eq!(nearest_and_farthest(hops(&[(90, 1), (25, 2), (200, 3)])), [Some([0, 2]), Some([0, 3])]);
+        assert_eq!(nearest_and_farthest(hops(&[(59, 1), (25, 2)])), [Some([0, 2])]);
+        assert_eq!(nearest_and_farthest(hops(&[(90, 1), (60, 2)])), [Some([0, 2])]);
+        assert_eq!(nearest_and_farthest(Vec::new()), [None]);
+    }
+
+    #[test]
+    fn a_thread_runs_on_the_cores_that_it_is_given() {
+        // On a thread of its own: the others of this process keep theirs.
+        std::thread::spawn(|| {
+            let all = usable();
+            if all.is_empty() {
+                return; // The system does not say.
+            }
+            use_only(&all[..1]).expect("a core that this thread may use");
+            assert_eq!(usable(), all[..1]);
+            assert_eq!(cores(), 1);
+        })
+        .join()
+        .expect("no panic");
+    }
 }

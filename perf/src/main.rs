@@ -9,7 +9,7 @@ use seriatim_perf::entrants::{self, Entrant};
 use seriatim_perf::latency::{jitter, open_loop, round_trip};
 use seriatim_perf::metg::{self, kernel::Kernel, pattern::Pattern};
 use seriatim_perf::suite::{self, MEASUREMENTS};
-use seriatim_perf::{counts, throughput, workloads};
+use seriatim_perf::{counts, pushers, throughput, workloads};
 
 const HELP: &str = "\
 Measures seriatim and its peers.
@@ -18,9 +18,10 @@ Measures seriatim and its peers.
   seriatim-perf measure WHAT --entrant NAME...   one measurement, one JSON object a line
   seriatim-perf suite --output FILE              everything, interleaved, in one sitting
 
-WHAT is one of throughput, metg, round-trip, open-loop, jitter, counts. Its options:
+WHAT is one of throughput, lengths, metg, round-trip, open-loop, jitter, pushers, counts. Its options:
   --workload NAME      throughput, counts: only this workload; may be repeated
-  --operations N       throughput, counts: about how many (default 200000)
+  --operations N       throughput, counts: about how many (default 200000); pushers: how many (default 100000)
+  --per-us N           lengths: iterations of the compute kernel in a microsecond (default: measured)
   --pattern NAME       metg: only this pattern; may be repeated
   --kernel NAME        metg: compute (default), memory, imbalance or empty
   --width N            metg: points in a row (default 16)
@@ -30,9 +31,11 @@ WHAT is one of throughput, metg, round-trip, open-loop, jitter, counts. Its opti
 
 Options of suite:
   --quick              fewer and shorter repetitions
-  --repetitions N      how often everything is run (default 9, quick 3)
+  --repetitions N      how often everything is run (default 9, quick 2)
   --only WHAT          only this measurement; may be repeated
   --system NAME        only this system; may be repeated
+
+Where there are more than two cores, everything runs on two near ones and on two far ones in turn.
 ";
 
 fn main() -> ExitCode {
@@ -56,6 +59,7 @@ struct Options {
     width: Option<i64>,
     steps: Option<i64>,
     trips: Option<usize>,
+    per_us: Option<u32>,
     milliseconds: Option<u64>,
     output: Option<PathBuf>,
     quick: bool,
@@ -116,6 +120,7 @@ impl Options {
             "width" => self.width = Some(value.parse_with(positive)?),
             "steps" => self.steps = Some(value.parse_with(positive)?),
             "trips" => self.trips = Some(value.parse_with(positive)?),
+            "per-us" => self.per_us = Some(value.parse_with(positive)?),
             "milliseconds" => self.milliseconds = Some(value.parse_with(positive)?),
             "output" => self.output = Some(PathBuf::from(value)),
             "repetitions" => self.repetitions = Some(value.parse_with(positive)?),
@@ -129,7 +134,7 @@ impl Options {
     fn plan(&self) -> Result<suite::Plan, String> {
         Ok(suite::Plan {
             output: self.output.clone().ok_or("suite needs --output FILE")?,
-            repetitions: self.repetitions.unwrap_or(if self.quick { 3 } else { 9 }),
+            repetitions: self.repetitions.unwrap_or(if self.quick { 2 } else { 9 }),
             quick: self.quick,
             measurements: self.only.clone(),
             systems: self.systems.clone(),
@@ -192,6 +197,8 @@ fn measure(what: &str, options: &Options) -> Result<(), String> {
         let operations = options.operations.unwrap_or(workloads::OPERATIONS);
         match what.as_str() {
             "throughput" => throughput::run(&entrant, workloads, operations),
+            "lengths" => throughput::lengths(&entrant, options.per_us.unwrap_or_else(throughput::iterations_per_us)),
+            "pushers" => pushers::run(&entrant, options.operations.unwrap_or(pushers::OPERATIONS)),
             "counts" => counts::run(&entrant, workloads, operations),
             "round-trip" => {
                 let trips = options.trips.unwrap_or(20_000);

@@ -3,6 +3,7 @@
 //! Everything that is measured is one of these, and everything that runs one gets the same: the layout is that of
 //! `perf/peers/peer.h`, so that an engine written in C++ walks the same arrays and calls the same bodies as one in Rust.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 
 /// What the operations of a program do.
@@ -63,7 +64,20 @@ pub struct Access {
     pub writes: Vec<u32>,
 }
 
+thread_local! {
+    /// How many bodies this thread has run.
+    static RAN: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many bodies the calling thread has run, of any program. What a thread has run of one program is the difference
+/// between two calls: so is counted who runs the bodies, whatever the engine is. It costs a body one addition to a word
+/// of its thread.
+pub fn ran_here() -> u64 {
+    RAN.get()
+}
+
 extern "C" fn execute<B: Body>(context: *const c_void, operation: u32) {
+    RAN.set(RAN.get() + 1);
     // SAFETY: the layout holds this function beside a context that is the leaked `B` it was made with.
     unsafe { &*context.cast::<B>() }.execute(operation);
 }

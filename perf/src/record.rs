@@ -13,9 +13,9 @@ pub struct Who {
     pub system: &'static str,
     /// How operations reached it.
     pub style: Style,
-    /// Threads it was asked for.
+    /// The number in its name.
     pub workers: usize,
-    /// Threads that ran bodies.
+    /// Threads in all, the pushing one among them.
     pub threads: usize,
     /// The version that ran.
     pub version: String,
@@ -29,7 +29,7 @@ impl Who {
             system: entrant.system,
             style: entrant.style,
             workers: entrant.workers,
-            threads: entrant.threads(),
+            threads: entrant.threads,
             version,
         }
     }

@@ -1,7 +1,9 @@
 //! Everything in one sitting: for each repetition, every entrant in turn does every measurement, each in a process of its
 //! own, so that a slow minute of the machine hits all of them and no engine's threads disturb another's figure.
 //!
-//! A process during which others used more than a tenth of a core is run again.
+//! A process during which others used more than a tenth of a core is run again; so is one during which the two cores went
+//! from near to far or back, as a hypervisor may move them. What is measured, of whom, is chosen so that nine repetitions
+//! take about 20 minutes on two cores (`takes_part`); what that leaves out is written into the results.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,9 +15,11 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::entrants::{all, Entrant, Style};
+use crate::entrants::{all, default_workers, Entrant, Style};
 use crate::latency::jitter;
-use crate::machine::{cache_line_hop, cores, Quiet};
+use crate::machine::{cache_line_hop, pairs, use_only, Pair, Quiet, NEAR_BELOW};
+use crate::pushers;
+use crate::throughput::iterations_per_us;
 use crate::versions::Machine;
 use crate::workloads::OPERATIONS;
 
@@ -35,10 +39,23 @@ pub struct Plan {
 }
 
 /// What can be measured, in the order of a repetition.
-pub const MEASUREMENTS: [&str; 6] = ["throughput", "metg", "round-trip", "open-loop", "jitter", "counts"];
+pub const MEASUREMENTS: [&str; 8] =
+    ["throughput", "lengths", "metg", "round-trip", "open-loop", "jitter", "pushers", "counts"];
+
+/// What throughput the suite measures, and of what graphs the granularity.
+const WORKLOADS: [&str; 7] = ["independent", "shared-read", "chain", "fan", "random", "stencil", "brief"];
+const PATTERNS: [&str; 5] = ["stencil_1d", "nearest", "spread", "fft", "tree"];
+
+/// What of the measurements themselves is left out.
+const LEFT_OUT: [(&str, &str); 2] = [
+    ("throughput", "unrelated, a workload without dependencies"),
+    ("metg", "trivial, no_comm, dom, random_nearest, all_to_all; widths other than 16; kernels other than compute"),
+];
 
 /// How often a disturbed process is run again before its figures are taken as they are.
 const RETRIES: usize = 3;
+/// How often one whose cores were moved is. Where a host moves them all the time, more would be in vain.
+const RETRIES_MOVED: usize = 1;
 /// A process that takes longer has failed.
 const LONGEST: Duration = Duration::from_secs(300);
 
@@ -52,8 +69,16 @@ struct Results {
     repetitions: usize,
     discarded: usize,
     kept_disturbed: usize,
+    /// Processes that were run again because the cores were moved during them.
+    moved: usize,
     machine: Machine,
+    /// The pairs of cores that were used in turn; none where the machine has no choice.
+    pairs: Vec<[usize; 2]>,
+    /// Iterations of the compute kernel in a microsecond, from which the bodies of a given length are made.
+    iterations_per_us: u32,
     skipped: Vec<Skipped>,
+    /// What could have been measured, and was not, for want of time.
+    left_out: Vec<Skipped>,
     records: Vec<Value>,
 }
 
@@ -75,8 +100,6 @@ struct Job {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Often {
     Always,
-    /// In every second: sweeps take longest.
-    EverySecond,
     /// In the first: counts are the same every time.
     Once,
 }
@@ -88,39 +111,58 @@ enum Often {
 pub fn run(plan: &Plan) -> Result<(), String> {
     let (begun, clock) = (SystemTime::now(), Instant::now());
     let mut results = Results {
-        format: 1,
+        format: 2,
         started: date(begun),
         seconds: 0,
         quick: plan.quick,
         repetitions: plan.repetitions,
         discarded: 0,
         kept_disturbed: 0,
+        moved: 0,
         machine: Machine::here(),
+        pairs: Vec::new(),
+        iterations_per_us: iterations_per_us(),
         skipped: Vec::new(),
+        left_out: Vec::new(),
         records: Vec::new(),
     };
-    let jobs = jobs(plan, &mut results.skipped);
+    let pairs = pairs();
+    results.pairs = pairs.iter().copied().flatten().collect();
+    // Before the entrants are named: how many threads some have follows from the cores.
+    take(pairs[0])?;
+    let jobs = jobs(plan, &mut results);
+    for Skipped { entrant, why } in &results.left_out {
+        eprintln!("left out: {entrant}: {why}");
+    }
     let mut failures = Vec::new();
     for repetition in 0..plan.repetitions {
         for (number, job) in jobs.iter().enumerate() {
             let now = match job.often {
                 Often::Always => true,
-                Often::EverySecond => repetition % 2 == 0,
                 Often::Once => repetition == 0,
             };
             if !now {
                 continue;
             }
-            let (at, of, seconds) = (number + 1, jobs.len(), clock.elapsed().as_secs());
-            eprintln!("[{seconds:>5} s] {}/{} {at}/{of} {}", repetition + 1, plan.repetitions, job.arguments.join(" "));
-            if let Err(why) = perform(job, repetition, &mut results) {
-                eprintln!("FAILED: {}: {why}", job.entrant);
-                failures.push(format!("{}: {why}", job.entrant));
+            for pair in &pairs {
+                take(*pair)?;
+                let (at, of, seconds) = (number + 1, jobs.len(), clock.elapsed().as_secs());
+                let on = pair.map_or(String::new(), |cores| format!(" on {cores:?}"));
+                let what = job.arguments.join(" ");
+                eprintln!("[{seconds:>5} s] {}/{} {at}/{of}{on} {what}", repetition + 1, plan.repetitions);
+                if let Err(why) = perform(job, repetition, plan, &mut results) {
+                    eprintln!("FAILED: {}: {why}", job.entrant);
+                    failures.push(format!("{}: {why}", job.entrant));
+                }
             }
         }
         // After each repetition, so that a sitting that is broken off is not lost.
         results.seconds = clock.elapsed().as_secs();
         write(&plan.output, &results)?;
+        if repetition == 0 {
+            let minutes = (clock.elapsed().as_secs() * plan.repetitions as u64).div_ceil(60);
+            eprintln!("one of {} repetitions is done: all will take about {minutes} minutes", plan.repetitions);
+        }
     }
     match failures.first() {
         None => Ok(()),
@@ -128,142 +170,170 @@ pub fn run(plan: &Plan) -> Result<(), String> {
     }
 }
 
-/// Everything that a repetition runs; entrants that are not to be had are noted.
-fn jobs(plan: &Plan, skipped: &mut Vec<Skipped>) -> Vec<Job> {
+/// Keeps this process, and what it starts, on the two cores.
+fn take(pair: Pair) -> Result<(), String> {
+    pair.map_or(Ok(()), |cores| use_only(&cores))
+}
+
+/// Everything that a repetition runs; entrants that are not to be had, or are left out, are noted.
+fn jobs(plan: &Plan, results: &mut Results) -> Vec<Job> {
     let wanted = |name: &str, list: &[String]| list.is_empty() || list.iter().any(|item| item == name);
     let mut entrants = all(&worker_counts());
     entrants.retain(|entrant| wanted(entrant.system, &plan.systems));
     entrants.retain(|entrant| match entrant.check() {
         Ok(()) => true,
         Err(why) => {
-            skipped.push(Skipped { entrant: entrant.name.clone(), why });
+            results.skipped.push(Skipped { entrant: entrant.name.clone(), why });
             false
         }
     });
     let mut jobs = Vec::new();
+    results
+        .left_out
+        .extend(LEFT_OUT.map(|(what, why)| Skipped { entrant: String::from(what), why: String::from(why) }));
     for measurement in MEASUREMENTS.iter().filter(|measurement| wanted(measurement, &plan.measurements)) {
-        if *measurement == "jitter" && wanted("seriatim", &plan.systems) {
-            jobs.extend(jitter::names().map(|name| job("jitter", name, plan)));
+        if *measurement == "jitter" {
+            let names = jitter::names().filter(|_| wanted("seriatim", &plan.systems));
+            jobs.extend(names.map(|name| job("jitter", name, plan, results)));
             continue;
         }
-        let takes_part = entrants.iter().filter(|entrant| takes_part(entrant, measurement));
-        for entrant in takes_part {
-            let mut job = job(measurement, &entrant.name, plan);
+        let (taking_part, others): (Vec<_>, Vec<_>) =
+            entrants.iter().partition(|entrant| takes_part(entrant, measurement));
+        if !others.is_empty() {
+            let names: Vec<&str> = others.iter().map(|entrant| entrant.name.as_str()).collect();
+            results.left_out.push(Skipped { entrant: String::from(*measurement), why: names.join(", ") });
+        }
+        for entrant in taking_part {
+            let mut job = job(measurement, &entrant.name, plan, results);
             if *measurement == "counts" {
                 let preload = crate::entrants::foreign_directory().join("counts.so");
                 if !preload.exists() {
                     let why = String::from("counts.so is not built: run scripts/peers.sh");
-                    skipped.push(Skipped { entrant: entrant.name.clone(), why });
+                    results.skipped.push(Skipped { entrant: entrant.name.clone(), why });
                     continue;
                 }
                 job.preload = Some(preload);
             }
             jobs.push(job);
-            if *measurement == "metg" {
-                jobs.extend(more_granularity(entrant, plan));
-            }
         }
     }
     jobs
 }
 
-/// 1, 2, 4 and so on, all cores but one, and all.
+/// One worker, and as many as `Engine::new()` has.
 fn worker_counts() -> Vec<usize> {
-    let cores = cores();
-    let mut counts: Vec<usize> = (0..).map(|power| 1 << power).take_while(|count| *count < cores).collect();
-    counts.extend([cores.saturating_sub(1).max(1), cores]);
-    counts.sort_unstable();
+    let mut counts = vec![1, default_workers()];
     counts.dedup();
     counts
 }
 
+/// Who is measured how: the entrants of the tables, which compare as many threads on either side.
 fn takes_part(entrant: &Entrant, measurement: &str) -> bool {
-    let cores = cores();
-    // With so many workers, an engine and the pushing thread use all cores.
-    let (all_but_one, dynamic) = (cores.saturating_sub(1).max(1), entrant.style == Style::Dynamic);
-    match measurement {
-        "metg" => match (entrant.system, entrant.mode) {
-            ("rayon" | "tokio" | "shred", _) => false,
-            ("seriatim", "naive") => dynamic,
-            ("seriatim", "per-device" | "inline") => entrant.style != Style::Batches && entrant.workers >= all_but_one,
-            ("baseline" | "mxnet", _) => dynamic && entrant.workers == cores,
-            _ => entrant.workers == cores,
-        },
-        _ if entrant.system == "by-hand" => false,
-        "round-trip" => dynamic,
-        "open-loop" => {
-            let workers = if entrant.counts_caller() { cores } else { all_but_one };
-            dynamic && entrant.workers == workers && !matches!(entrant.system, "rayon" | "tokio")
-        }
+    let dynamic = entrant.style == Style::Dynamic;
+    // One thread, or as many as `Engine::new()` has with the one that pushes.
+    let (alone, together) = (entrant.threads == 1, entrant.threads == 1 + default_workers());
+    let ours = entrant.system == "seriatim";
+    let shown = match (entrant.system, entrant.mode) {
+        ("seriatim", mode) => matches!(mode, "naive" | "default" | "shipped") || mode == "inline" && dynamic,
+        ("baseline", _) => dynamic,
+        // They order nothing, take no single pushes, or are no engine.
+        ("rayon" | "tokio" | "shred" | "by-hand", _) => false,
+        ("mxnet", _) => dynamic,
         _ => true,
+    };
+    if !alone && !together {
+        return false;
+    }
+    match measurement {
+        "throughput" => shown,
+        "lengths" => {
+            let serial = entrant.system == "serial";
+            dynamic
+                && (serial || entrant.mode == "default" || entrant.mode == "naive" && ours || !ours && together)
+                && shown
+                && !matches!((entrant.system, entrant.mode), ("starpu" | "baseline", _) | (_, "shipped"))
+        }
+        "metg" => match (entrant.system, entrant.mode) {
+            ("by-hand", _) => together,
+            ("seriatim", "default") => entrant.style != Style::Operators,
+            ("seriatim", "shipped") | ("libomp" | "mxnet", _) => dynamic && together,
+            ("taskflow", _) | ("onetbb", "dynamic" | "flow") => together,
+            _ => false,
+        },
+        "round-trip" => shown && dynamic && (together || entrant.mode == "naive"),
+        "open-loop" => {
+            let ours_or_floor =
+                ours && matches!(entrant.mode, "naive" | "default" | "shipped") || entrant.system == "serial";
+            let rival =
+                !ours && together && !matches!((entrant.system, entrant.mode), ("onetbb", "shipped") | ("baseline", _));
+            shown && dynamic && (ours_or_floor || rival)
+        }
+        "pushers" => match (entrant.system, entrant.mode) {
+            ("seriatim", "naive" | "default" | "shipped") | ("baseline", _) => dynamic,
+            ("mxnet", _) => dynamic && together,
+            _ => false,
+        },
+        // A count is the same with any number of threads.
+        "counts" => shown && (ours && entrant.mode != "inline" || together) && entrant.system != "serial",
+        _ => false,
     }
 }
 
-fn job(measurement: &str, entrant: &str, plan: &Plan) -> Job {
+fn job(measurement: &str, entrant: &str, plan: &Plan, results: &Results) -> Job {
     let mut arguments: Vec<String> = ["measure", measurement, "--entrant", entrant].map(String::from).into();
     let mut add = |option: &str, full: usize, quick: usize| {
         let value = if plan.quick { quick } else { full };
         arguments.extend([String::from(option), value.to_string()]);
     };
     match measurement {
-        "throughput" => add("--operations", OPERATIONS, OPERATIONS / 4),
+        "throughput" => add("--operations", OPERATIONS, OPERATIONS / 8),
+        "lengths" => add("--per-us", results.iterations_per_us as usize, results.iterations_per_us as usize),
         "counts" => add("--operations", OPERATIONS / 10, OPERATIONS / 10),
-        "metg" => add("--steps", 1000, 250),
-        "round-trip" => add("--trips", 5_000, 2_000),
-        "open-loop" => add("--milliseconds", 150, 50),
-        "jitter" => add("--milliseconds", 1_000, 300),
+        "metg" => add("--steps", 1000, 100),
+        "round-trip" => add("--trips", 5_000, 1_000),
+        "open-loop" => add("--milliseconds", 250, 50),
+        "jitter" => add("--milliseconds", 400, 100),
+        "pushers" => add("--operations", pushers::OPERATIONS, pushers::OPERATIONS / 8),
         _ => {}
     }
-    let often = match measurement {
-        "counts" => Often::Once,
-        "metg" => Often::EverySecond,
-        _ => Often::Always,
+    let mut only = |option: &str, names: &[&str]| {
+        arguments.extend(names.iter().flat_map(|name| [String::from(option), String::from(*name)]));
     };
+    match measurement {
+        "throughput" | "counts" => only("--workload", &WORKLOADS),
+        "metg" => only("--pattern", &PATTERNS),
+        _ => {}
+    }
+    let often = if measurement == "counts" { Often::Once } else { Often::Always };
     Job { entrant: String::from(entrant), arguments, preload: None, often }
 }
 
-/// The narrow graphs, and the kernel that is bound by memory.
-fn more_granularity(entrant: &Entrant, plan: &Plan) -> Vec<Job> {
-    let with = |more: &[&str]| {
-        let mut job = job("metg", &entrant.name, plan);
-        job.arguments.extend(more.iter().copied().map(String::from));
-        job
-    };
-    let width = cores().to_string();
-    vec![
-        with(&[
-            "--width",
-            &width,
-            "--pattern",
-            "stencil_1d",
-            "--pattern",
-            "nearest",
-            "--pattern",
-            "fft",
-            "--pattern",
-            "tree",
-        ]),
-        with(&["--kernel", "memory", "--pattern", "stencil_1d"]),
-    ]
-}
-
 /// Runs a job, again while others disturb it, and keeps its records.
-fn perform(job: &Job, repetition: usize, results: &mut Results) -> Result<(), String> {
+fn perform(job: &Job, repetition: usize, plan: &Plan, results: &mut Results) -> Result<(), String> {
+    // A quick sitting is for seeing that everything works.
+    let (disturbed_again, moved_again) = if plan.quick { (0, 0) } else { (RETRIES, RETRIES_MOVED) };
     for attempt in 0..=RETRIES {
-        let hop = cache_line_hop();
+        let before = cache_line_hop();
         let quiet = Quiet::begin();
         let lines = child(job)?;
         // Counts do not depend on what else the machine does.
         let disturbed = quiet.disturbed() && job.often != Often::Once;
-        if disturbed && attempt < RETRIES {
+        let after = cache_line_hop();
+        let moved = (before < NEAR_BELOW) != (after < NEAR_BELOW) && job.often != Often::Once;
+        if disturbed && attempt < disturbed_again {
             results.discarded += 1;
+            continue;
+        }
+        if moved && attempt < moved_again {
+            results.moved += 1;
             continue;
         }
         results.kept_disturbed += usize::from(disturbed);
         for line in lines.lines() {
             let mut record: Value = serde_json::from_str(line).map_err(|error| format!("{error}: {line}"))?;
             record["repetition"] = repetition.into();
-            record["hop_ns"] = (hop.as_nanos() as f64).into();
+            record["hop_ns"] = (before.as_nanos() as f64).into();
+            record["hop_after_ns"] = (after.as_nanos() as f64).into();
             record["disturbed"] = disturbed.into();
             results.records.push(record);
         }
@@ -349,5 +419,22 @@ mod tests {
         assert_eq!(at(0), "1970-01-01T00:00:00Z");
         assert_eq!(at(951_782_400), "2000-02-29T00:00:00Z");
         assert_eq!(at(1_795_262_399), "2026-11-21T11:59:59Z");
+    }
+
+    /// A table compares as many threads on either side, so nobody else is measured.
+    #[test]
+    fn nobody_has_more_threads_than_ours() {
+        let entrants = all(&[1, 2, 3]);
+        let most = 1 + default_workers();
+        for measurement in MEASUREMENTS {
+            let taking_part: Vec<_> = entrants.iter().filter(|entrant| takes_part(entrant, measurement)).collect();
+            for entrant in &taking_part {
+                assert!([1, most].contains(&entrant.threads), "{measurement}: {}", entrant.name);
+            }
+            // Ours is in each of them (the periodic job has names of its own), and so is somebody else.
+            let ours = taking_part.iter().filter(|entrant| entrant.system == "seriatim").count();
+            let expected = measurement == "jitter" || ours > 0 && taking_part.len() > ours;
+            assert!(expected, "{measurement}: {ours} of {} are ours", taking_part.len());
+        }
     }
 }

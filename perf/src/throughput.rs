@@ -1,11 +1,13 @@
-//! How long a program of nearly empty operations takes, from the first push to the end of the wait.
+//! How long a program takes, from the first push to the end of the wait: one of nearly empty operations, and one of
+//! operations that take a while.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::entrants::{measure, Entrant, Runner};
+use crate::entrants::{measure, measure_run, Entrant, Runner};
 use crate::machine::processor_time;
+use crate::metg::kernel::Kernel;
 use crate::program::Program;
 use crate::record::{self, Who};
 use crate::workloads;
@@ -21,12 +23,32 @@ pub struct Throughput {
     pub ns: f64,
     /// Nanoseconds of processor time an operation, of the whole process.
     pub cpu_ns: f64,
+    /// The share of the bodies that ran on the thread which pushed them.
+    pub pusher_share: f64,
+}
+
+/// What an operation of a workload took whose bodies compute for a while.
+#[derive(Serialize, Debug)]
+pub struct Length {
+    /// How long a body was asked to be, in nanoseconds. A serial loop in the same sitting tells how long it was.
+    pub body_ns: u32,
+    /// As for empty bodies.
+    #[serde(flatten)]
+    pub measured: Throughput,
 }
 
 /// A program is made four times larger, up to its full size, while a run takes less than this: some peers are quadratic.
-const ENOUGH: Duration = Duration::from_millis(250);
+const ENOUGH: Duration = Duration::from_millis(120);
 /// The first run, of a program this much shorter, warms everything up.
 const FIRST_PART: usize = 16;
+
+/// The workloads whose bodies are made longer.
+pub const LENGTHENED: [&str; 3] = ["independent", "random", "stencil"];
+/// How long, in nanoseconds.
+pub const LENGTHS: [u32; 3] = [250, 1_000, 10_000];
+/// What the bodies of a run with longer bodies take in all, run one after another, and the most of them.
+const IN_ALL: Duration = Duration::from_millis(50);
+const MOST_LENGTHENED: usize = 100_000;
 
 /// Runs the named workloads once each, after shorter runs, and prints a record of each.
 ///
@@ -36,7 +58,7 @@ pub fn run(entrant: &Entrant, names: &[&'static str], operations: usize) -> Resu
     let mut runner = entrant.start()?;
     let who = Who::new(entrant, runner.version());
     for name in names {
-        match one(&mut *runner, name, operations) {
+        match one(&mut *runner, name, operations, 0) {
             Ok(measured) => record::print("throughput", &who, measured?),
             Err(Unable(why)) => eprintln!("{}: {name} left out: {why}", entrant.name),
         }
@@ -44,13 +66,49 @@ pub fn run(entrant: &Entrant, names: &[&'static str], operations: usize) -> Resu
     Ok(())
 }
 
+/// Runs the workloads of [`LENGTHENED`] with each of the [`LENGTHS`], and prints a record of each. `per_us` is how many
+/// iterations of the compute kernel take a microsecond.
+///
+/// # Errors
+/// As [`run`].
+pub fn lengths(entrant: &Entrant, per_us: u32) -> Result<(), String> {
+    let mut runner = entrant.start()?;
+    let who = Who::new(entrant, runner.version());
+    for name in LENGTHENED {
+        for body_ns in LENGTHS {
+            let iterations = (u64::from(per_us) * u64::from(body_ns) / 1000).max(1) as u32;
+            let operations = (IN_ALL.as_nanos() as usize / body_ns as usize).min(MOST_LENGTHENED);
+            match one(&mut *runner, name, operations, iterations) {
+                Ok(measured) => record::print("length", &who, Length { body_ns, measured: measured? }),
+                Err(Unable(why)) => eprintln!("{}: {name} left out: {why}", entrant.name),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How many iterations of the compute kernel take a microsecond on one core: the median of several measurements.
+pub fn iterations_per_us() -> u32 {
+    let during = Duration::from_millis(20);
+    let mut rates: Vec<f64> = (0..5).map(|_| Kernel::Compute.peak(1, during)).collect();
+    rates.sort_by(f64::total_cmp);
+    let an_iteration = Kernel::Compute.work(1) - Kernel::Compute.work(0);
+    (rates[rates.len() / 2] / an_iteration as f64 / 1e6) as u32
+}
+
 /// Why a runner does not take part.
 struct Unable(String);
 
-fn one(runner: &mut dyn Runner, name: &'static str, most: usize) -> Result<Result<Throughput, String>, Unable> {
+fn one(
+    runner: &mut dyn Runner,
+    name: &'static str,
+    most: usize,
+    iterations: u32,
+) -> Result<Result<Throughput, String>, Unable> {
     let mut part = most / FIRST_PART;
     loop {
-        let program = workloads::named(name, part).ok_or_else(|| Unable(String::from("no such workload")))?;
+        let program = workloads::lengthened(name, part, iterations);
+        let program = program.ok_or_else(|| Unable(String::from("no such workload")))?;
         runner.prepare(program).map_err(Unable)?;
         let took = match measure(runner, program) {
             Ok(took) => took,
@@ -69,13 +127,16 @@ fn one(runner: &mut dyn Runner, name: &'static str, most: usize) -> Result<Resul
 fn timed(runner: &mut dyn Runner, program: &Program, most: usize) -> Result<Throughput, String> {
     let before = processor_time();
     let length = program.sequence().len();
-    let (mut elapsed, mut operations) = (Duration::ZERO, 0);
+    let (mut elapsed, mut operations, mut by_pusher) = (Duration::ZERO, 0, 0);
     while operations == 0 || operations + length <= most && elapsed < ENOUGH {
-        elapsed += measure(runner, program)?;
+        let run = measure_run(runner, program)?;
+        elapsed += run.elapsed;
+        by_pusher += run.by_pusher;
         operations += length;
     }
     // This includes resetting and checking the cells, a few millionths of a second in all.
     let processor = processor_time() - before;
     let each = |time: Duration| time.as_nanos() as f64 / operations as f64;
-    Ok(Throughput { workload: program.name(), operations, ns: each(elapsed), cpu_ns: each(processor) })
+    let pusher_share = by_pusher as f64 / operations as f64;
+    Ok(Throughput { workload: program.name(), operations, ns: each(elapsed), cpu_ns: each(processor), pusher_share })
 }

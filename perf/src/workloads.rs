@@ -8,6 +8,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::metg::kernel::{Kernel, Scratch};
 use crate::program::{small, Access, Body, Program};
 
 /// About how many operations a workload has; the stencil has 192,000, the fan a whole number of rounds.
@@ -107,16 +108,41 @@ fn mix(operation: u32, before: u64, inputs: [u64; MOST_READS]) -> u64 {
         .wrapping_add(inputs[2].rotate_left(41))
 }
 
+/// The same bodies, each of which then computes for a while.
+struct Long {
+    hashing: Hashing,
+    iterations: u32,
+    scratch: Scratch,
+}
+
+impl Body for Long {
+    #[inline]
+    fn execute(&self, operation: u32) {
+        self.hashing.execute(operation);
+        Kernel::Compute.run(self.iterations, &self.scratch);
+    }
+
+    fn reset(&self) {
+        self.hashing.reset();
+    }
+
+    fn verify(&self) -> Result<(), String> {
+        self.hashing.verify()
+    }
+}
+
 /// Collects the distinct operations of a program.
 struct Builder {
     name: &'static str,
     variables: usize,
     accesses: Vec<Access>,
+    /// What a body computes besides, in iterations of the compute kernel.
+    iterations: u32,
 }
 
 impl Builder {
     fn new(name: &'static str, variables: usize) -> Builder {
-        Builder { name, variables, accesses: Vec::new() }
+        Builder { name, variables, accesses: Vec::new(), iterations: 0 }
     }
 
     /// Adds a distinct operation; the first is number 0.
@@ -128,7 +154,11 @@ impl Builder {
     /// Lays everything out. Operations are pushed in the order of `sequence`.
     fn build(self, sequence: impl Iterator<Item = usize>) -> &'static Program {
         let sequence: Vec<u32> = sequence.map(small).collect();
-        let body = Hashing::new(self.variables, &self.accesses, &sequence);
+        let hashing = Hashing::new(self.variables, &self.accesses, &sequence);
+        if self.iterations == 0 {
+            return Program::new(self.name, self.variables, &self.accesses, sequence, hashing);
+        }
+        let body = Long { hashing, iterations: self.iterations, scratch: Scratch::new(Kernel::Compute) };
         Program::new(self.name, self.variables, &self.accesses, sequence, body)
     }
 }
@@ -141,6 +171,18 @@ pub const NAMES: [&str; 8] = ["independent", "shared-read", "chain", "fan", "ran
 
 /// The workload of that name, with about `operations` operations; none if there is none.
 pub fn named(name: &str, operations: usize) -> Option<&'static Program> {
+    lengthened(name, operations, 0)
+}
+
+/// The same, whose bodies compute for so many iterations of the compute kernel besides.
+pub fn lengthened(name: &str, operations: usize, iterations: u32) -> Option<&'static Program> {
+    let (builder, sequence) = laid_out(name, operations)?;
+    Some(Builder { iterations, ..builder }.build(sequence))
+}
+
+type Sequence = Box<dyn Iterator<Item = usize>>;
+
+fn laid_out(name: &str, operations: usize) -> Option<(Builder, Sequence)> {
     let make = match name {
         "independent" => independent,
         "shared-read" => shared_read,
@@ -161,27 +203,27 @@ pub fn all(operations: usize) -> Vec<&'static Program> {
 }
 
 /// Operation *i* changes variable *i* mod 1024. Four different operations for each variable make their order count.
-fn independent(operations: usize) -> &'static Program {
+fn independent(operations: usize) -> (Builder, Sequence) {
     let distinct = 4 * INDEPENDENT_VARIABLES;
     let mut builder = Builder::new("independent", INDEPENDENT_VARIABLES);
     for operation in 0..distinct {
         builder.operation(&[], &[operation % INDEPENDENT_VARIABLES]);
     }
-    builder.build((0..operations).map(|i| i % distinct))
+    (builder, Box::new((0..operations).map(move |i| i % distinct)))
 }
 
 /// Every operation changes a variable of its own: what runtimes without dependencies can run too.
-fn unrelated(operations: usize) -> &'static Program {
+fn unrelated(operations: usize) -> (Builder, Sequence) {
     let operations = operations / UNRELATED_PART;
     let mut builder = Builder::new("unrelated", operations);
     for operation in 0..operations {
         builder.operation(&[], &[operation]);
     }
-    builder.build(0..operations)
+    (builder, Box::new(0..operations))
 }
 
 /// Like `independent`, and all read one more variable, which only the first operation changes.
-fn shared_read(operations: usize) -> &'static Program {
+fn shared_read(operations: usize) -> (Builder, Sequence) {
     let distinct = 4 * INDEPENDENT_VARIABLES;
     let shared = INDEPENDENT_VARIABLES;
     let mut builder = Builder::new("shared-read", INDEPENDENT_VARIABLES + 1);
@@ -189,27 +231,32 @@ fn shared_read(operations: usize) -> &'static Program {
         builder.operation(&[shared], &[operation % INDEPENDENT_VARIABLES]);
     }
     builder.operation(&[], &[shared]);
-    builder.build(std::iter::once(distinct).chain((0..operations).map(|i| i % distinct)))
+    (builder, Box::new(std::iter::once(distinct).chain((0..operations).map(move |i| i % distinct))))
 }
 
 /// All change one variable.
-fn chain(operations: usize) -> &'static Program {
+fn chain(operations: usize) -> (Builder, Sequence) {
     let distinct = 64;
     let mut builder = Builder::new("chain", 1);
     for _ in 0..distinct {
         builder.operation(&[], &[0]);
     }
-    builder.build((0..operations).map(|i| i % distinct))
+    (builder, Box::new((0..operations).map(move |i| i % distinct)))
 }
 
 /// One writer, then 16 readers of one variable, repeated.
-fn fan(operations: usize) -> &'static Program {
-    fan_out("fan", FAN_READERS, operations)
+fn fan(operations: usize) -> (Builder, Sequence) {
+    fans("fan", FAN_READERS, operations)
 }
 
 /// One writer, then so many readers of one variable, repeated. Reader *j* of every round keeps what it saw in the same
 /// cell: the writer between two rounds orders them.
 pub fn fan_out(name: &'static str, readers: usize, operations: usize) -> &'static Program {
+    let (builder, sequence) = fans(name, readers, operations);
+    builder.build(sequence)
+}
+
+fn fans(name: &'static str, readers: usize, operations: usize) -> (Builder, Sequence) {
     let (round, rounds) = (1 + readers, 4);
     let mut builder = Builder::new(name, 1);
     for _ in 0..rounds {
@@ -222,14 +269,14 @@ pub fn fan_out(name: &'static str, readers: usize, operations: usize) -> &'stati
         0 => i / round % rounds,
         reader => rounds + reader - 1,
     };
-    builder.build((0..operations.next_multiple_of(round)).map(place))
+    (builder, Box::new((0..operations.next_multiple_of(round)).map(place)))
 }
 
 /// 1000 variables; each operation reads two and changes a third.
-fn random(operations: usize) -> &'static Program {
+fn random(operations: usize) -> (Builder, Sequence) {
     let mut builder = Builder::new("random", RANDOM_VARIABLES);
     builder.accesses = random_accesses(operations);
-    builder.build(0..operations)
+    (builder, Box::new(0..operations))
 }
 
 /// Operations that each read two of [`RANDOM_VARIABLES`] and change a third, the same ones every time.
@@ -258,16 +305,16 @@ pub(crate) fn random_accesses(operations: usize) -> Vec<Access> {
 }
 
 /// 64 points; at step *t* point *i* reads *i−1, i, i+1* of parity *t−1* and changes *i* of parity *t*.
-fn stencil(operations: usize) -> &'static Program {
+fn stencil(operations: usize) -> (Builder, Sequence) {
     stencil_of("stencil", (STENCIL_STEPS * operations / OPERATIONS).max(2))
 }
 
 /// A stencil of 50 steps, to be run again and again: every run is waited for.
-fn brief(operations: usize) -> &'static Program {
+fn brief(operations: usize) -> (Builder, Sequence) {
     stencil_of("brief", BRIEF_STEPS.min(operations / STENCIL_POINTS).max(2))
 }
 
-fn stencil_of(name: &'static str, steps: usize) -> &'static Program {
+fn stencil_of(name: &'static str, steps: usize) -> (Builder, Sequence) {
     // Four steps of different operations, so that steps of one parity differ from each other.
     let distinct_steps = 4;
     let cell = |parity: usize, point: usize| (parity % 2) * STENCIL_POINTS + point;
@@ -279,5 +326,5 @@ fn stencil_of(name: &'static str, steps: usize) -> &'static Program {
             builder.operation(&reads, &[cell(step, point)]);
         }
     }
-    builder.build((0..steps * STENCIL_POINTS).map(move |i| i % (distinct_steps * STENCIL_POINTS)))
+    (builder, Box::new((0..steps * STENCIL_POINTS).map(move |i| i % (distinct_steps * STENCIL_POINTS))))
 }

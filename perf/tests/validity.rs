@@ -6,7 +6,7 @@ use seriatim_perf::metg::kernel::Kernel;
 use seriatim_perf::metg::pattern::{Graph, Pattern};
 use seriatim_perf::metg::Granular;
 use seriatim_perf::program::Program;
-use seriatim_perf::workloads;
+use seriatim_perf::{entrants, pushers, workloads};
 
 /// What is wrong with an engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,5 +145,98 @@ fn the_kernels_run_in_every_graph() {
         granular.set_iterations(8);
         assert_eq!(granular.work() == 0, kernel == Kernel::Empty);
         assert_eq!(content(Fault::None, granular.program), Some(true), "{}", kernel.name());
+    }
+}
+
+#[test]
+fn the_programs_of_several_pushers_find_what_is_lost_and_what_runs_twice() {
+    for name in pushers::NAMES {
+        for count in pushers::COUNTS {
+            let program = pushers::named(name, count, 10_000).expect("a workload of that name");
+            assert_eq!(content(Fault::None, program), Some(true), "{name}: the control");
+            // Of the reads nothing is left behind, so the fault has to meet an operation that changes something.
+            for wrong in [Fault::Lost, Fault::Twice, Fault::TwiceLate].into_iter().filter(|_| name != "read-mostly") {
+                assert_eq!(content(wrong, program), Some(false), "{name}: {wrong:?} was not found");
+            }
+        }
+    }
+}
+
+#[test]
+fn each_pusher_of_disjoint_has_variables_of_its_own() {
+    for count in pushers::COUNTS {
+        let program = pushers::named("disjoint", count, 10_000).expect("a workload");
+        let mut owner = vec![None; program.variables()];
+        for (place, operation) in program.sequence().iter().enumerate() {
+            for variable in program.writes(*operation) {
+                let pusher = place % count;
+                assert_eq!(*owner[*variable as usize].get_or_insert(pusher), pusher, "variable {variable}");
+            }
+        }
+    }
+}
+
+/// An operation that runs while another changes what it uses is noticed, whichever of the two comes first.
+#[test]
+fn bodies_that_overlap_are_found() {
+    let program = pushers::named("common", 2, 4_000_000).expect("a workload");
+    program.reset();
+    let barrier = std::sync::Barrier::new(2);
+    let body = |part: usize| {
+        barrier.wait();
+        program.sequence().iter().skip(part).step_by(2).for_each(|operation| program.execute(*operation));
+    };
+    // Without any engine between them, two threads must be seen to disturb each other. On one core they do so only when
+    // one of them is stopped within a body, so a run is long, and there are many.
+    for _ in 0..50 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| body(0));
+            scope.spawn(|| body(1));
+        });
+        if program.verify().is_err() {
+            return;
+        }
+        program.reset();
+    }
+    panic!("two threads without an engine were not found to overlap");
+}
+
+/// Who runs the bodies decides in which table a figure stands, so it is counted and not assumed.
+#[test]
+fn who_runs_the_bodies_is_counted() {
+    let share = |name: &str| {
+        let entrant = entrants::all(&[1]).into_iter().find(|entrant| entrant.name == name).expect("an entrant");
+        let mut runner = entrant.start().expect("an engine");
+        let program = workloads::named("random", workloads::TEST_OPERATIONS).expect("a workload");
+        runner.prepare(program).expect("a program for it");
+        let run = entrants::measure_run(&mut *runner, program).expect("a right result");
+        run.by_pusher as f64 / program.sequence().len() as f64
+    };
+    assert_eq!(share("serial"), 1.0);
+    assert_eq!(share("seriatim-naive"), 1.0);
+    assert_eq!(share("baseline-1"), 0.0);
+    assert_eq!(share("seriatim-shipped-1"), 0.0, "an engine that is set to ship ran bodies on the thread that pushed");
+}
+
+#[test]
+fn threads_are_counted_with_the_one_that_pushes() {
+    let threads = |name: &str| {
+        entrants::all(&[1, 3]).into_iter().find(|entrant| entrant.name == name).map(|entrant| entrant.threads)
+    };
+    for (name, expected) in [
+        ("serial", 1),
+        ("seriatim-naive", 1),
+        ("seriatim-shipped-1", 2),
+        ("seriatim-shipped-3", 4),
+        ("baseline-1", 2),
+        ("by-hand-3 graph", 3),
+        ("mxnet-naive", 1),
+        ("mxnet-per-device-2", 2),
+        ("taskflow-dynamic-1", 1),
+        ("taskflow-dynamic-4", 4),
+        ("onetbb-shipped-2", 2),
+        ("libomp-2", 2),
+    ] {
+        assert_eq!(threads(name), Some(expected), "{name}");
     }
 }

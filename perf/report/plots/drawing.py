@@ -11,6 +11,8 @@ import re
 
 import matplotlib
 
+from .. import choose
+
 matplotlib.use("svg")
 from matplotlib import pyplot  # noqa: E402: the backend has to be chosen first
 from matplotlib.lines import Line2D  # noqa: E402
@@ -27,9 +29,9 @@ SYSTEM_STYLES = {
     "libomp": ("#3f7f86", "#7cc0c6", "v"),
     "libgomp": ("#5e8460", "#9ac59c", "^"),
     "starpu": ("#a05a5e", "#dd989b", "X"),
-    "rayon": ("#84803c", "#c5c078", "<"),
-    "tokio": ("#5c5c9e", "#a3a3e0", ">"),
-    "shred": ("#77706a", "#b3aca6", "h"),
+    "taskflow": ("#84803c", "#c5c078", "<"),
+    "serial": ("#5c5c9e", "#a3a3e0", ">"),
+    "by-hand": ("#77706a", "#b3aca6", "h"),
 }
 OTHER_STYLE = ("#68686d", "#acacb1", "d")
 ON_DARK = {
@@ -91,26 +93,6 @@ def colour(system):
     return SYSTEM_STYLES.get(system, OTHER_STYLE)[0]
 
 
-def line_style(series):
-    """Keywords for a line of this entrant: ours thick and in the accent, a graph or operators dashed."""
-    dashes = {"dynamic": "-", "operators": "--", "batches": "-.", "graph": (0, (2.5, 1.2))}
-    shade, _, marker = SYSTEM_STYLES.get(series.system, OTHER_STYLE)
-    line = dashes.get(series.style, ":")
-    if series.ours and series.threads == 1:
-        shade, marker = ACCENT_LIGHT, "."
-    elif series.ours and "pooled" in series.entrant:
-        line, marker = (0, (1, 1)), "s"
-    return {
-        "color": shade,
-        "marker": marker,
-        "linestyle": line,
-        "linewidth": 1.6 if series.ours else 0.8,
-        "zorder": 4 if series.ours else 2,
-        "markersize": 3.4 if series.ours else 3.0,
-        "markeredgewidth": 0,
-    }
-
-
 def plain(value, _=None):
     """Tick labels: 0.5, 10, 2,000; never a power."""
     return f"{value:g}" if value < 1000 else f"{value:,.0f}"
@@ -156,16 +138,6 @@ def legend(figure, spare, handles, columns=5):
         lines = -(-len(handles) // columns) * max(label.count("\n") + 1 for label in labels)
         figure.set_figheight(figure.get_figheight() + 0.1 + 0.15 * lines)
         figure.legend(handles, labels, loc="outside lower center", ncols=columns, handlelength=2.4, columnspacing=1.6)
-
-
-def lines_legend(figure, spare, drawn, columns=5):
-    """A legend of the entrants that are drawn: {entrant: Series}."""
-    legend(
-        figure,
-        spare,
-        [Line2D([], [], label=entrant, **line_style(series)) for entrant, series in drawn.items()],
-        columns,
-    )
 
 
 def dot_panels(panels, rows, unit, columns):
@@ -218,7 +190,7 @@ def finish_dots(axis, index, columns, title, rows, seen, unit):
         axis.xaxis.set_major_locator(LogLocator(subs=(1, 3) if high / low < 60 else (1,), numticks=20))
     axis.set_title(title)
     axis.set_ylim(len(rows) - 0.4, -0.6)
-    axis.set_yticks(range(len(rows)), [series.entrant for series in rows])
+    axis.set_yticks(range(len(rows)), [choose.shown(series) for series in rows])
     axis.tick_params(axis="y", length=0)
     axis.spines["left"].set_visible(False)
     for place in range(0, len(rows), 2):

@@ -13,6 +13,11 @@ pub mod scaling;
 pub mod words;
 
 #[allow(dead_code)]
+#[path = "../../src/metg"]
+mod metg {
+    pub mod kernel;
+}
+#[allow(dead_code)]
 #[path = "../../src/program.rs"]
 mod program;
 #[allow(dead_code)]

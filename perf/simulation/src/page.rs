@@ -37,7 +37,7 @@ fn machines(base: &Parameters) -> [(&'static str, Parameters); 2] {
     ]
 }
 
-/// Measured medians, nanoseconds an operation, per-device engine with one worker (`perf/results/2026-11-21-2-cores-epyc-inline`), by the hop of the
+/// Measured medians, nanoseconds an operation, per-device engine with one worker (the sitting of 2026-11-21, in the history), by the hop of the
 /// repetition: 23 to 31 ns (four of six), 201 to 204 ns (two of six). And naive, where no line moves.
 const MEASURED: [(&str, f64, f64, f64); 7] = [
     ("independent", 110.0, 425.0, 34.6),

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use libloading::{Library, Symbol};
 
-use super::Runner;
+use super::{Runner, Shared};
 use crate::program::{small, Layout, Program};
 
-const ABI: u32 = 1;
+const ABI: u32 = 2;
 /// Room for a line that says what went wrong.
 const LINE: usize = 256;
 
@@ -20,6 +20,8 @@ struct Peer {
     start: extern "C" fn(*const c_char, u32, *mut c_char, usize) -> *mut c_void,
     prepare: extern "C" fn(*mut c_void, *const Layout, *mut c_char, usize) -> c_int,
     run: extern "C" fn(*mut c_void),
+    push: Option<extern "C" fn(*mut c_void, u64, u64)>,
+    wait: Option<extern "C" fn(*mut c_void)>,
     stop: extern "C" fn(*mut c_void),
 }
 
@@ -55,7 +57,7 @@ pub fn find(library: &str) -> Result<PathBuf, String> {
 }
 
 impl Foreign {
-    pub fn start(library: &str, mode: &str, workers: usize) -> Result<Foreign, String> {
+    pub fn start(library: &str, mode: &str, threads: usize) -> Result<Foreign, String> {
         let path = find(library)?;
         // SAFETY: the library was built by scripts/peers.sh from perf/peers; its initialisers are those of a peer, made to
         // be loaded by any program.
@@ -71,7 +73,7 @@ impl Foreign {
             return Err(format!("{library} is of another build: run scripts/peers.sh again"));
         }
         let mode = CString::new(mode).map_err(|error| error.to_string())?;
-        let (engine, line) = with_line(|line, room| (peer.start)(mode.as_ptr(), small(workers), line, room));
+        let (engine, line) = with_line(|line, room| (peer.start)(mode.as_ptr(), small(threads), line, room));
         if engine.is_null() {
             return Err(line);
         }
@@ -95,6 +97,25 @@ impl Runner for Foreign {
     fn version(&self) -> String {
         // SAFETY: a peer returns static text that ends in a zero.
         unsafe { CStr::from_ptr((self.peer.version)()) }.to_string_lossy().into_owned()
+    }
+
+    fn shared(&self) -> Option<&(dyn Shared + '_)> {
+        (self.peer.push.is_some() && self.peer.wait.is_some()).then_some(self)
+    }
+}
+
+// SAFETY: between two calls that need `&mut self`, only `push` and `wait` are called, which any thread may call at any time.
+unsafe impl Sync for Foreign {}
+
+impl Shared for Foreign {
+    fn push_part(&self, part: usize, parts: usize) {
+        let push = self.peer.push.expect("a peer that several threads push to");
+        push(self.engine, part as u64, parts as u64);
+    }
+
+    fn wait(&self) {
+        let wait = self.peer.wait.expect("a peer that several threads push to");
+        wait(self.engine);
     }
 }
 

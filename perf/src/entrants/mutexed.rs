@@ -2,7 +2,7 @@
 
 use super::accesses::{distinct, Accesses};
 use super::baseline::{Engine, Operator, Var};
-use super::{Runner, Style};
+use super::{Runner, Shared, Style};
 use crate::program::Program;
 
 /// A baseline engine, and what was prepared on it.
@@ -40,9 +40,23 @@ impl Runner for Mutexed {
     }
 
     fn run(&mut self) {
+        self.push_part(0, 1);
+        self.wait();
+    }
+
+    fn version(&self) -> String {
+        String::from("in-tree")
+    }
+    fn shared(&self) -> Option<&(dyn Shared + '_)> {
+        Some(self)
+    }
+}
+
+impl Shared for Mutexed {
+    fn push_part(&self, part: usize, parts: usize) {
         let Prepared { program, accesses, operators } = self.prepared.as_ref().expect("a prepared program");
         let program: &'static Program = program;
-        for (place, operation) in program.sequence().iter().copied().enumerate() {
+        for (place, operation) in program.sequence().iter().copied().enumerate().skip(part).step_by(parts) {
             program.pace(place);
             match self.style {
                 Style::Operators => self.engine.push_operator(&operators[operation as usize], 0),
@@ -52,10 +66,9 @@ impl Runner for Mutexed {
                 }
             }
         }
-        self.engine.wait_for_all();
     }
 
-    fn version(&self) -> String {
-        String::from("in-tree")
+    fn wait(&self) {
+        self.engine.wait_for_all();
     }
 }

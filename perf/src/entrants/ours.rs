@@ -5,7 +5,7 @@ use seriatim::{Context, Engine, Error, Graph, Kind, Name, Operator, Property, Va
 use std::time::Duration;
 
 use super::accesses::{distinct, Accesses};
-use super::{Runner, Style};
+use super::{Runner, Shared, Style};
 use crate::program::Program;
 
 /// An engine of ours, and what was prepared on it.
@@ -24,10 +24,36 @@ struct Prepared {
     graph: Option<Graph>,
 }
 
+/// How an engine of ours is set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Setting {
+    /// As `Engine::new()` sets it.
+    Default,
+    /// The per-device engine with everything off by which a body can run on the thread that pushed it.
+    Shipped,
+    /// The per-device engine, which runs short operations inside their pushes.
+    Inline,
+    /// An engine of that kind, otherwise as it is by default.
+    Kind(Kind),
+}
+
+/// What [`Setting::Inline`] takes to be a short operation.
+const INLINE_BELOW: Duration = Duration::from_nanos(300);
+
 impl Seriatim {
-    pub(super) fn start(kind: Kind, workers: usize, inline_below: Duration, style: Style) -> Result<Seriatim, String> {
-        let builder = Engine::builder().kind(kind).cpu_workers(workers).inline_below(inline_below);
-        let engine = builder.build().map_err(|error| error.to_string())?;
+    pub(super) fn start(setting: Setting, workers: usize, style: Style) -> Result<Seriatim, String> {
+        let builder = |kind| Engine::builder().kind(kind).cpu_workers(workers);
+        let engine = match setting {
+            Setting::Default => Engine::new(),
+            Setting::Shipped => builder(Kind::PerDevice).waiters_help(false).inline_below(Duration::ZERO).build(),
+            Setting::Inline => builder(Kind::PerDevice).inline_below(INLINE_BELOW).build(),
+            Setting::Kind(kind) => builder(kind).inline_below(Duration::ZERO).build(),
+        };
+        let engine = engine.map_err(|error| error.to_string())?;
+        let made = engine.settings().cpu_workers;
+        if setting == Setting::Default && made != workers {
+            return Err(format!("Engine::new() has {made} workers instead of {workers}"));
+        }
         Ok(Seriatim::on(engine, style))
     }
 
@@ -53,8 +79,7 @@ impl Seriatim {
         let prepared = self.prepared.as_ref().expect("a prepared program");
         match self.style {
             Style::Operators => prepared.push_operators(&self.engine),
-            Style::Batches => prepared.push_batches(&self.engine),
-            Style::Dynamic => prepared.push_closures(&self.engine),
+            Style::Dynamic => prepared.push_closures(&self.engine, prepared.places()),
             Style::Graph => prepared.graph.as_ref().map_or(Ok(()), Graph::replay),
         }
     }
@@ -91,11 +116,27 @@ impl Runner for Seriatim {
     fn version(&self) -> String {
         String::from(env!("CARGO_PKG_VERSION"))
     }
+
+    fn shared(&self) -> Option<&(dyn Shared + '_)> {
+        (self.style == Style::Dynamic).then_some(self)
+    }
+}
+
+impl Shared for Seriatim {
+    fn push_part(&self, part: usize, parts: usize) {
+        let prepared = self.prepared.as_ref().expect("a prepared program");
+        let places = prepared.places().skip(part).step_by(parts);
+        prepared.push_closures(&self.engine, places).expect("a program without failures");
+    }
+
+    fn wait(&self) {
+        self.engine.wait_for_all().expect("a program without failures");
+    }
 }
 
 /// Captures the whole program.
 fn capture(engine: &Engine, program: &'static Program, accesses: &Accesses<Variable>) -> Result<Graph, Error> {
-    let record = |capture: &mut seriatim::Capture<'_>| {
+    let record = |capture: &mut seriatim::Capture| {
         program.sequence().iter().copied().try_for_each(|operation| {
             let captured = capture.op("benchmark").reads(accesses.reads(operation).iter().copied());
             let captured = captured.writes(accesses.writes(operation).iter().copied());
@@ -106,10 +147,16 @@ fn capture(engine: &Engine, program: &'static Program, accesses: &Accesses<Varia
 }
 
 impl Prepared {
-    fn push_closures(&self, engine: &Engine) -> Result<(), Error> {
+    /// The operations to push, with their places.
+    fn places(&self) -> impl Iterator<Item = (usize, u32)> {
+        self.program.sequence().iter().copied().enumerate()
+    }
+
+    #[inline]
+    fn push_closures(&self, engine: &Engine, places: impl Iterator<Item = (usize, u32)>) -> Result<(), Error> {
         let (program, accesses) = (self.program, &self.accesses);
         let (name, context) = (Name::from("benchmark"), Context::default());
-        for (place, operation) in program.sequence().iter().copied().enumerate() {
+        for (place, operation) in places {
             program.pace(place);
             let body = move |_: &seriatim::RunContext<'_>| program.execute(operation);
             let (reads, writes) = (accesses.reads(operation), accesses.writes(operation));
@@ -124,18 +171,5 @@ impl Prepared {
             engine.push(&self.operators[*operation as usize], Context::default(), 0)?;
         }
         Ok(())
-    }
-
-    fn push_batches(&self, engine: &Engine) -> Result<(), Error> {
-        let (program, accesses) = (self.program, &self.accesses);
-        engine.batch(|batch| {
-            for (place, operation) in program.sequence().iter().copied().enumerate() {
-                program.pace(place);
-                let member = batch.op("benchmark").reads(accesses.reads(operation).iter().copied());
-                let member = member.writes(accesses.writes(operation).iter().copied());
-                member.push(move |_| program.execute(operation))?;
-            }
-            Ok(())
-        })?
     }
 }

@@ -3,11 +3,18 @@
 //! A thread pushes the job's operation every millisecond, with a high priority; its body notes how long after the
 //! scheduled moment it began. The load is another thread that keeps operations of about 20 µs in flight. There is one
 //! worker fewer than cores, so that the job's thread has a core for its own.
+//!
+//! Two floors stand beside the engines, without any: a thread that sleeps to each moment, as cyclictest does, and one that
+//! sleeps to shortly before it and then spins, as the job's thread does here. Their load is the same bodies, in a thread
+//! for each worker.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::Serialize;
 use seriatim::{Context, Kind, Name, Property, Variable};
 
@@ -111,10 +118,51 @@ impl Subject for Mutexed {
     }
 }
 
+type Work = Box<dyn FnOnce() + Send>;
+
+/// No engine: the job runs where it is pushed, and the load on threads of its own.
+struct Floor {
+    load: Mutex<Vec<Sender<Work>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Floor {
+    fn start(workers: usize) -> Floor {
+        let (mut load, mut threads) = (Vec::new(), Vec::new());
+        for _ in 0..workers {
+            let (sender, bodies) = channel::<Work>();
+            load.push(sender);
+            threads.push(std::thread::spawn(move || bodies.into_iter().for_each(|body| body())));
+        }
+        Floor { load: Mutex::new(load), threads: Mutex::new(threads) }
+    }
+}
+
+impl Subject for Floor {
+    fn push_job(&self, body: Box<dyn FnOnce() + Send>) {
+        body();
+    }
+
+    fn push_load(&self, body: Box<dyn FnOnce() + Send>, variable: usize) {
+        let load = self.load.lock();
+        load[variable % load.len()].send(body).expect("a thread that runs the load");
+    }
+
+    fn finish(&self) {
+        self.load.lock().clear();
+        self.threads.lock().drain(..).for_each(|thread| thread.join().expect("a load that does not panic"));
+    }
+}
+
 type Start = fn(usize) -> Result<Box<dyn Subject>, String>;
 
+/// The floor whose thread sleeps to the moment itself.
+const SLEEPER: &str = "a thread that sleeps to the moment";
+
 /// What is measured: a name, whose it is, and how to start it.
-const SUBJECTS: [(&str, &str, Start); 4] = [
+const SUBJECTS: [(&str, &str, Start); 6] = [
+    (SLEEPER, "floor", |workers| Ok(Box::new(Floor::start(workers)))),
+    ("a thread that spins to the moment", "floor", |workers| Ok(Box::new(Floor::start(workers)))),
     ("seriatim-per-device prioritized", "seriatim", |workers| {
         Ok(Box::new(Ours::start(Kind::PerDevice, workers, Property::CpuPrioritized)?))
     }),
@@ -140,13 +188,14 @@ pub fn run(name: &str, during: Duration) -> Result<(), String> {
     let workers = cores().saturating_sub(1).max(1);
     for background in ["none", "low-priority"] {
         let subject = start(workers)?;
-        let percentiles = measure(&*subject, background != "none", during)?;
+        let awake_before = if *name == SLEEPER { 0 } else { AWAKE_BEFORE };
+        let percentiles = measure(&*subject, background != "none", during, awake_before)?;
         let who = Who {
             entrant: String::from(*name),
             system,
             style: Style::Dynamic,
             workers,
-            threads: workers,
+            threads: workers + 1,
             version: String::from(env!("CARGO_PKG_VERSION")),
         };
         let period_us = PERIOD.as_micros() as u64;
@@ -155,13 +204,13 @@ pub fn run(name: &str, during: Duration) -> Result<(), String> {
     Ok(())
 }
 
-fn measure(subject: &dyn Subject, with_load: bool, during: Duration) -> Result<Percentiles, String> {
+fn measure(subject: &dyn Subject, with_load: bool, during: Duration, awake_before: u64) -> Result<Percentiles, String> {
     let stop = AtomicBool::new(false);
     let late = std::thread::scope(|scope| {
         if with_load {
             scope.spawn(|| keep_busy(subject, &stop));
         }
-        let late = job(subject, during);
+        let late = job(subject, during, awake_before);
         stop.store(true, Ordering::Relaxed);
         late
     });
@@ -176,15 +225,15 @@ fn measure(subject: &dyn Subject, with_load: bool, during: Duration) -> Result<P
     Ok(Percentiles::from(&histogram))
 }
 
-/// Pushes the job's operations, and returns where they write how late they were, once all are complete.
-fn job(subject: &dyn Subject, during: Duration) -> Arc<[AtomicU64]> {
+/// Pushes the job's operations, each by a thread that sleeps until so many nanoseconds before its moment, and returns where they write how late they were, once all are complete.
+fn job(subject: &dyn Subject, during: Duration, awake_before: u64) -> Arc<[AtomicU64]> {
     let count = (during.as_micros() / PERIOD.as_micros()) as usize;
     let late: Arc<[AtomicU64]> = (0..count).map(|_| AtomicU64::new(0)).collect();
     let period = PERIOD.as_nanos() as u64;
     let start = now() + 20 * period;
     for place in 0..count {
         let moment = start + place as u64 * period;
-        let spare = moment.saturating_sub(now() + AWAKE_BEFORE);
+        let spare = moment.saturating_sub(now() + awake_before);
         std::thread::sleep(Duration::from_nanos(spare));
         spin_until(moment);
         let late = Arc::clone(&late);

@@ -19,14 +19,10 @@ use crate::workloads::{random_accesses, Hashing, RANDOM_VARIABLES};
 /// What came out at one rate.
 #[derive(Serialize, Debug)]
 pub struct OpenLoop {
-    /// The rate, as a share of the capacity.
-    pub load: f64,
-    /// Operations offered a second, and complete a second.
+    /// Operations offered a second.
     pub offered_per_s: f64,
     /// Operations complete a second, from the first moment of the schedule to the end of the wait.
     pub achieved_per_s: f64,
-    /// What the engine manages when everything is pushed at once.
-    pub capacity_per_s: f64,
     /// What a body computes, in nanoseconds.
     pub body_ns: f64,
     /// From the scheduled moment to the end of the body, in nanoseconds.
@@ -40,17 +36,16 @@ pub struct Plan {
     pub during: Duration,
 }
 
-/// The rates, as shares of the capacity.
-pub const LOADS: [f64; 10] = [0.1, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2];
+/// The rates, in operations a second: the same for all entrants.
+pub const RATES: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
 
 /// Different operations, each reading two variables and changing a third.
 const DISTINCT: usize = 4096;
-/// Operations in a run that finds the capacity.
-const CLOSED: usize = 50_000;
-/// The most operations in a run.
-const MOST: usize = 1_000_000;
-/// Iterations of the compute kernel in a body: about a microsecond.
-const ITERATIONS: u32 = 512;
+/// Operations that warm everything up.
+const WARM_UP: usize = 20_000;
+/// Iterations of the compute kernel in a body: about a quarter of a microsecond, so that one thread could do with the
+/// highest rate.
+const ITERATIONS: u32 = 128;
 
 /// What can be changed between runs, and what comes out of one.
 struct Schedule {
@@ -129,49 +124,37 @@ fn program(count: usize, interval: u64) -> (&'static Program, Arc<Schedule>) {
     (Program::paced("open loop", RANDOM_VARIABLES, &accesses, sequence, body), schedule)
 }
 
-/// Finds the capacity, offers every load, and prints a record of each.
+/// Offers every rate, and prints a record of each.
 ///
 /// # Errors
 /// If the entrant cannot be started or computes something wrong.
 pub fn run(entrant: &Entrant, plan: Plan) -> Result<(), String> {
     let mut runner = entrant.start()?;
     let who = Who::new(entrant, runner.version());
-    let (closed, _) = program(CLOSED, 0);
-    if let Err(why) = runner.prepare(closed) {
+    let (at_once, _) = program(WARM_UP, 0);
+    if let Err(why) = runner.prepare(at_once) {
         eprintln!("{}: open loop left out: {why}", entrant.name);
         return Ok(());
     }
-    let rates: Result<Vec<f64>, String> = (0..4).map(|_| rate(&mut *runner, closed)).collect();
-    // The first run warms up; of the others the middle one counts.
-    let mut rates = rates?.split_off(1);
-    rates.sort_by(f64::total_cmp);
-    let capacity = rates[rates.len() / 2];
-    for load in LOADS {
-        record::print("open-loop", &who, offer(&mut *runner, load, capacity, plan)?);
+    (0..2).try_for_each(|_| measure(&mut *runner, at_once).map(drop))?;
+    for rate in RATES {
+        record::print("open-loop", &who, offer(&mut *runner, rate, plan)?);
     }
     Ok(())
 }
 
-/// Operations a second.
-fn rate(runner: &mut dyn Runner, program: &Program) -> Result<f64, String> {
-    Ok(program.sequence().len() as f64 / measure(runner, program)?.as_secs_f64())
-}
-
-fn offer(runner: &mut dyn Runner, load: f64, capacity: f64, plan: Plan) -> Result<OpenLoop, String> {
-    let offered = load * capacity;
-    let count = ((offered * plan.during.as_secs_f64()) as usize).clamp(DISTINCT.min(1000), MOST);
-    let (program, schedule) = program(count, (1e9 / offered) as u64);
+fn offer(runner: &mut dyn Runner, rate: u64, plan: Plan) -> Result<OpenLoop, String> {
+    let count = (rate as f64 * plan.during.as_secs_f64()) as usize;
+    let (program, schedule) = program(count.max(1), 1_000_000_000 / rate);
     runner.prepare(program)?;
-    let achieved_per_s = rate(runner, program)?;
+    let took = measure(runner, program)?;
     let mut histogram = histogram();
     for took in &schedule.took {
         histogram.saturating_record(u64::from(took.load(Ordering::Relaxed)));
     }
     Ok(OpenLoop {
-        load,
-        offered_per_s: offered,
-        achieved_per_s,
-        capacity_per_s: capacity,
+        offered_per_s: rate as f64,
+        achieved_per_s: program.sequence().len() as f64 / took.as_secs_f64(),
         body_ns: body_ns(),
         percentiles: Percentiles::from(&histogram),
     })

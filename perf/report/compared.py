@@ -1,0 +1,471 @@
+"""Ours beside the best of the others, in three tables that are never mixed: the caller runs everything, everything is
+shipped, and the default settings.
+
+A ratio is the rival's figure over ours where less is better, taken within a repetition: above 1 we are ahead. Near and
+far cores have columns of their own.
+"""
+
+from dataclasses import dataclass
+
+from . import choose
+from .intervals import ratio
+from .load import PATTERNS, PLACES, WORKLOADS, at_rank
+from .numbers import percent, significant
+from .tables import Cell, Table
+
+NEAR_AND_FAR = {"near": "near cores", "far": "far cores"}
+
+
+@dataclass
+class Pair:
+    """Ours and the best of the rivals at one thing, on near or on far cores."""
+
+    ours: object
+    rival: object
+    field: object = "ns"
+    scale: float = 1.0
+
+    @property
+    def ahead(self):
+        """The rival's figure over ours, or None."""
+        return ratio(self.rival.values(self.field), self.ours.values(self.field)) if self.rival else None
+
+    def outcome(self):
+        if not self.ahead:
+            return "no rival"
+        if not self.ahead.excludes(1):
+            return "no difference"
+        return "ahead" if self.ahead.median > 1 else "behind"
+
+    def cells(self):
+        """Ours, the rival's, and the ratio."""
+        ours, ahead = self.ours.estimate(self.field), self.ahead
+        kind = {"ahead": "good", "behind": "bad"}.get(self.outcome(), "")
+        return [
+            Cell(significant(ours.median * self.scale), "ours"),
+            figure(self.rival, self.field, self.scale, name=True),
+            Cell(f"{significant(ahead.median, 2)} ×", kind) if ahead else Cell("–"),
+        ]
+
+
+def figure(series, field="ns", scale=1.0, name=False):
+    measured = series.estimate(field) if series else None
+    if not measured:
+        return Cell("–")
+    return Cell(significant(measured.median * scale), note=choose.shown(series) if name else "")
+
+
+def pair(entrants, mine, rivals, field="ns", scale=1.0):
+    """Ours beside the best of the rivals; None if ours was not measured, or has no figure."""
+    if mine is None or not mine.estimate(field):
+        return None
+    return Pair(mine, choose.best(rivals, field), field, scale)
+
+
+@dataclass
+class Row:
+    """One thing that is compared. `pairs` is {near or far: Pair}."""
+
+    what: str
+    unit: str
+    pairs: dict
+    empty: bool = False
+
+    def worst(self):
+        """The least ratio of the row; what nobody else was measured at comes last."""
+        return min((each.ahead.median for each in self.pairs.values() if each.ahead), default=float("inf"))
+
+
+def rows_on(results, what, unit, find, empty=False):
+    """A row of what `find` gives for near and for far cores, if there is anything."""
+    pairs = {where: found for where in PLACES if (found := find(results.on(where)))}
+    return [Row(what, unit, pairs, empty)] if pairs else []
+
+
+# The default settings
+
+
+def default_rows(results):
+    """Everything that is measured with `Engine::new()`, and what others do with as many threads."""
+    rows = []
+    for workload in results.values_of("throughput", "workload", WORKLOADS):
+        rows += rows_on(results, f"{workload}, empty bodies", "ns", lambda on: throughput(on, workload), empty=True)
+    for workload, body in lengths(results):
+        rows += rows_on(results, f"{workload}, bodies of {length(body)}", "ns", lambda on: lengthened(on, workload, body))
+    for pattern in results.values_of("metg", "pattern", PATTERNS):
+        rows += rows_on(results, f"METG, {pattern}", "µs", lambda on: granularity(on, pattern))
+    for pause in results.values_of("round-trip", "pause_us"):
+        after = f" after {pause:g} µs of sleep" if pause else ""
+        rows += rows_on(results, f"round trip{after}, p50", "µs", lambda on: round_trip(on, pause))
+    return rows
+
+
+def throughput(results, workload, mode="default", style="dynamic"):
+    entrants = results.of("throughput", workload=workload)
+    mine = choose.ours(entrants, mode, style)
+    return mine and pair(entrants, mine, choose.rivals(entrants, mine.threads, style))
+
+
+def lengths(results):
+    """(workload, length) of the bodies that take a while."""
+    bodies = results.values_of("length", "body_ns")
+    return [(workload, body) for workload in results.values_of("length", "workload", WORKLOADS) for body in bodies]
+
+
+def length(body_ns):
+    return f"{body_ns} ns" if body_ns < 1000 else f"{body_ns / 1000:g} µs"
+
+
+def lengthened(results, workload, body):
+    entrants = results.of("length", workload=workload, body_ns=body)
+    mine = choose.ours(entrants, "default")
+    return mine and pair(entrants, mine, choose.rivals(entrants, mine.threads))
+
+
+def granularity(results, pattern, style="dynamic"):
+    entrants = results.of("metg", pattern=pattern)
+    mine = choose.ours(entrants, "default", style)
+    return mine and pair(entrants, mine, choose.rivals(entrants, mine.threads, style), "metg_ns", 0.001)
+
+
+def round_trip(results, pause):
+    entrants = results.of("round-trip", pause_us=pause)
+    mine = choose.ours(entrants, "default")
+    return mine and pair(entrants, mine, choose.rivals(entrants, mine.threads), at_rank(50), 0.001)
+
+
+def pusher_share(series):
+    found = series.estimate("pusher_share") if series else None
+    return found.median if found else None
+
+
+def score(rows):
+    """{outcome: how many}, over near and far cores."""
+    counts = {"ahead": 0, "no difference": 0, "behind": 0, "no rival": 0}
+    for row in rows:
+        for each in row.pairs.values():
+            counts[each.outcome()] += 1
+    return counts
+
+
+def placed(results, rows):
+    """The places that any row has, in order."""
+    return [where for where in PLACES if any(where in row.pairs for row in rows)]
+
+
+def headings(places):
+    return [text for where in places for text in (f"ours, {where}", f"best rival, {where}", "ratio")]
+
+
+def row_cells(row, places):
+    return [text for where in places for text in (row.pairs[where].cells() if where in row.pairs else ["–"] * 3)]
+
+
+def said_of(results):
+    """Which cores there were, a sentence or two."""
+    places, counts = results.measured_on()
+    total = sum(counts.values())
+    if not total:
+        return ["The way between the cores was not measured."]
+    parts = [f"{100 * counts[where] / total:.0f} % of the records are of {NEAR_AND_FAR[where]}" for where in places]
+    said = "Near cores pass a cache line in less than 60 ns, far ones take longer; measured before and after each process. "
+    said += " and ".join(parts) + "." if parts else "None was measured on cores that stayed near or far."
+    if counts["moved"]:
+        said += f" {100 * counts['moved'] / total:.0f} % are left out, because the host moved the cores meanwhile."
+    missing = [NEAR_AND_FAR[where] for where in PLACES if where not in places]
+    if parts and missing:
+        said += f" This sitting had no {missing[0]}."
+    if results.least > 1:
+        said += f" A figure needs {results.least} repetitions on such cores."
+    return [said]
+
+
+def default_table(results):
+    rows = sorted(default_rows(results), key=Row.worst)
+    if not rows:
+        return None
+    places = placed(results, rows)
+    body = []
+    for row in rows:
+        share = max((pusher_share(each.ours) or 0 for each in row.pairs.values()), default=0) if has_share(row) else None
+        body.append([f"{row.what} ({row.unit})", *row_cells(row, places), percent(share)])
+    first = next(iter(rows[0].pairs.values())).ours
+    return Table(
+        "default",
+        "Default settings",
+        [
+            f"`Engine::new()` and every rival with {first.threads} threads in all, the one that pushes counted.",
+            "Less is better; a ratio above 1 says how many times longer the best rival takes.",
+            "What we lose, or win by least, comes first.",
+            "The last column is the share of the bodies that ran on the thread which pushed them.",
+        ],
+        ["what (unit)", *headings(places), "on the pusher"],
+        body,
+        said_of(results),
+    )
+
+
+def has_share(row):
+    return any(pusher_share(each.ours) is not None for each in row.pairs.values())
+
+
+def sentence(results):
+    """Wins and losses in one breath, by default settings."""
+    rows = default_rows(results)
+    counts = score(rows)
+    compared = sum(counts.values()) - counts["no rival"]
+    if not compared:
+        return "No rival was measured beside us."
+    return (
+        f"With default settings, in {compared} comparisons with the best rival: ahead in {counts['ahead']}, behind in "
+        f"{counts['behind']}, no difference seen in {counts['no difference']}."
+    )
+
+
+def extremes(results, outcome):
+    """What we lose (`behind`), worst first, or win (`ahead`), best first: [(ratio, what, near or far, the rival)]."""
+    found = [
+        (each.ahead.median, row.what, where, choose.shown(each.rival))
+        for row in default_rows(results)
+        for where, each in row.pairs.items()
+        if each.outcome() == outcome
+    ]
+    return sorted(found, reverse=outcome == "ahead")
+
+
+# The caller runs everything
+
+
+def alone_table(results):
+    """One thread on every side. Where the cores lie makes no difference to it, so all figures are taken."""
+    rows = []
+    for workload in results.values_of("throughput", "workload", WORKLOADS):
+        entrants = results.of("throughput", workload=workload)
+        mine = choose.ours(entrants, "naive")
+        if not mine:
+            continue
+        rivals = choose.rivals(entrants, 1)
+        by_system = {series.system: series for series in rivals}
+        compared = pair(entrants, mine, rivals)
+        others = [figure(by_system.get(system)) for system in alone_systems(results)]
+        rows.append((compared, [workload, *compared.cells(), *others, figure(entrants.get("serial"))]))
+    if not rows:
+        return None
+    rows.sort(key=lambda row: row[0].ahead.median if row[0].ahead else float("inf"))
+    return Table(
+        "alone",
+        "The caller runs everything",
+        [
+            "One thread on every side: it pushes and it runs. Ours is the naive engine.",
+            "Taskflow's one worker pushes, and runs what it has pushed.",
+            "Nanoseconds an operation with an empty body; the last column is a loop without any engine.",
+        ],
+        ["workload", "ours", "best rival", "ratio", *map(choose.NAMES.get, alone_systems(results)), "serial loop"],
+        [cells for _, cells in rows],
+    )
+
+
+def alone_systems(results):
+    found = {
+        series.system
+        for workload in results.values_of("throughput", "workload", WORKLOADS)
+        for series in choose.rivals(results.of("throughput", workload=workload), 1)
+    }
+    return [system for system in choose.RIVALS if system in found]
+
+
+# Shipped
+
+
+def shipped_table(results):
+    """All bodies run on another thread than the one that pushes. Runs in which they did not are void."""
+    rows, void = [], {}
+    for workload in results.values_of("throughput", "workload", WORKLOADS):
+        pairs = {}
+        for where in PLACES:
+            entrants = results.on(where).of("throughput", workload=workload)
+            mine = choose.ours(choose.without_void(entrants), "shipped")
+            if mine is None:
+                continue
+            rivals = [series for series in choose.rivals(entrants, mine.threads)]
+            kept = choose.without_void({series.entrant: series for series in rivals})
+            for series in rivals:
+                lost = len(series.records) - (len(kept[series.entrant].records) if series.entrant in kept else 0)
+                if lost:
+                    before, of = void.get(series.entrant, (0, 0))
+                    void[series.entrant] = (before + lost, of + len(series.records))
+            pairs[where] = pair(entrants, mine, kept.values())
+        if pairs:
+            rows.append(Row(workload, "ns", pairs))
+    if not rows:
+        return None
+    rows.sort(key=Row.worst)
+    places = placed(results, rows)
+    body = []
+    for row in rows:
+        mxnet = []
+        for where in places:
+            entrants = choose.without_void(results.on(where).of("throughput", workload=row.what))
+            of_mxnet = [s for s in entrants.values() if s.system == "mxnet" and s.threads > 1 and s.style == "dynamic"]
+            mxnet.append(figure(choose.best(of_mxnet)))
+        body.append([row.what, *row_cells(row, places), *mxnet])
+    voided = ", ".join(f"{name} ({lost} of {of})" for name, (lost, of) in sorted(void.items()))
+    return Table(
+        "shipped",
+        "Everything is shipped",
+        [
+            "Ours with `waiters_help(false)` and without `inline_below`; the thread that pushes runs nothing.",
+            "Nanoseconds an operation with an empty body. Who ran each body is counted: a run in which more than 1 % of"
+            " the bodies ran on the thread that pushed them is void.",
+        ],
+        ["workload", *headings(places), *(f"MXNet, {where}" for where in places)],
+        body,
+        [f"Void: {voided}." if voided else "No run was void."],
+    )
+
+
+# One setting that is not the default
+
+
+def inline_table(results):
+    rows = []
+    for workload in results.values_of("throughput", "workload", WORKLOADS):
+        cells = [workload]
+        for where in PLACES:
+            mine = choose.ours(results.on(where).of("throughput", workload=workload), "inline")
+            if where in results.measured_on()[0]:
+                cells += [figure(mine), percent(pusher_share(mine))]
+        cells.append(figure(choose.ours(results.of("throughput", workload=workload), "naive")))
+        if any(cell not in ("–", workload) and getattr(cell, "text", "–") != "–" for cell in cells[1:-1]):
+            rows.append(cells)
+    if not rows:
+        return None
+    places = results.measured_on()[0]
+    return Table(
+        "inline",
+        "A setting: short operations run where they are pushed",
+        [
+            "With `inline_below(300 ns)` the engine learns which closures are short, and runs those inside their push.",
+            "So this is no figure of two threads: it is to be compared with the naive engine, and not with rivals.",
+        ],
+        ["workload", *(text for where in places for text in (f"ns, {where}", "on the pusher")), "naive engine"],
+        rows,
+    )
+
+
+# Bodies that take a while
+
+
+def lengths_table(results):
+    rows, places = [], results.measured_on()[0]
+    for workload, body in lengths(results):
+        cells = [f"{workload}, {length(body)}"]
+        for where in places:
+            entrants = results.on(where).of("length", workload=workload, body_ns=body)
+            found, serial = lengthened(results.on(where), workload, body), entrants.get("serial")
+            if found is None:
+                cells += ["–"] * 5
+                continue
+            over = ratio(found.ours.values("ns"), serial.values("ns")) if serial else None
+            cells += [figure(serial), *found.cells()]
+            cells.append(Cell(f"{significant(over.median, 2)} ×", "bad" if over.median > 1 else "good") if over else "–")
+        rows.append(cells)
+    if not rows:
+        return None
+    return Table(
+        "lengths",
+        "Bodies that take a while",
+        [
+            "Nanoseconds an operation whose body computes for so long, with default settings.",
+            "The serial loop runs the same bodies without any engine; ours over serial below 1 means that the second"
+            " thread pays.",
+        ],
+        [
+            "workload, body",
+            *(
+                text
+                for where in places
+                for text in (f"serial, {where}", f"ours, {where}", f"best rival, {where}", "ratio", "ours over serial")
+            ),
+        ],
+        rows,
+    )
+
+
+# Graphs that are made once and run again
+
+
+def replay_table(results):
+    rows, places = [], results.measured_on()[0]
+    for workload in results.values_of("throughput", "workload", WORKLOADS):
+        entrants = results.of("throughput", workload=workload)
+        mine = choose.ours(entrants, "naive", "graph")
+        alone = mine and pair(entrants, mine, choose.rivals(entrants, 1, "graph"))
+        cells = [workload, *(alone.cells() if alone else ["–"] * 3)]
+        pairs = {where: throughput(results.on(where), workload, style="graph") for where in places}
+        for where in places:
+            cells += pairs[where].cells() if pairs[where] else ["–"] * 3
+        if alone or any(pairs.values()):
+            rows.append(cells)
+    if not rows:
+        return None
+    return Table(
+        "replay",
+        "Captured once and replayed",
+        ["Nanoseconds an operation of a graph that is made once and run again, beside the rivals' graphs."],
+        ["workload", "ours, one thread", "best rival's graph, one", "ratio", *headings(places)],
+        rows,
+    )
+
+
+# Granularity
+
+
+def metg_table(results):
+    rows, places = [], results.measured_on()[0]
+    for pattern in results.values_of("metg", "pattern", PATTERNS):
+        cells = [pattern]
+        for where in places:
+            on = results.on(where)
+            for style in ("dynamic", "graph"):
+                found = granularity(on, pattern, style)
+                cells += found.cells() if found else unreached(on, pattern, style)
+            by_hand = [series for series in on.of("metg", pattern=pattern).values() if series.system == "by-hand"]
+            cells.append(figure(choose.best(by_hand, "metg_ns"), "metg_ns", 0.001))
+        rows.append(cells)
+    if not rows:
+        return None
+    return Table(
+        "metg",
+        "How short tasks may be",
+        [
+            "METG(50 %) of Task Bench: how long a task must be, in µs, for half of the peak of all cores to be reached.",
+            "Dynamic: each task is pushed. Graph: made once and run again. By hand: threads that spin on each other's"
+            " counters, without any runtime.",
+        ],
+        [
+            "pattern",
+            *(
+                text
+                for where in places
+                for text in (
+                    f"dynamic: ours, {where}",
+                    "best rival",
+                    "ratio",
+                    f"graph: ours, {where}",
+                    "best rival's graph",
+                    "ratio",
+                    "by hand",
+                )
+            ),
+        ],
+        rows,
+    )
+
+
+def unreached(results, pattern, style):
+    """Where ours has no METG: whether it was measured at all, and what the best rival has."""
+    entrants = results.of("metg", pattern=pattern)
+    mine = choose.ours(entrants, "default", style)
+    rivals = choose.rivals(entrants, mine.threads, style) if mine else []
+    return [Cell("not reached", "bad") if mine else "–", figure(choose.best(rivals, "metg_ns"), "metg_ns", 0.001, True), "–"]

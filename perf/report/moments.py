@@ -1,0 +1,224 @@
+"""Tables of single operations, and of several threads that push: round trips, an open loop, a periodic job, counts."""
+
+from . import choose
+from .compared import NEAR_AND_FAR, figure
+from .load import PLACES, PUSHED, WORKLOADS, at_rank
+from .numbers import significant
+from .tables import Cell, Table
+
+
+def named(series):
+    return Cell(choose.shown(series), "ours" if series.ours else "")
+
+
+def sorted_series(entrants):
+    return sorted(entrants.values(), key=choose.order)
+
+
+def percentile(series, rank):
+    """In µs. A percentile of so few values that none lies beyond it is not shown."""
+    if series is None or series.first["percentiles"].get("count", 0) * (1 - rank / 100) < 1:
+        return Cell("–")
+    return figure(series, at_rank(rank), 0.001)
+
+
+def round_trip_table(results):
+    places = results.measured_on()[0]
+    pauses = results.values_of("round-trip", "pause_us")
+    names = {}
+    for pause in pauses:
+        names.update(results.of("round-trip", pause_us=pause))
+    rows = []
+    for series in sorted_series(names):
+        cells = [named(series), series.threads]
+        for where in places:
+            for pause in pauses:
+                found = results.on(where).of("round-trip", pause_us=pause).get(series.entrant)
+                cells += [percentile(found, 50), percentile(found, 99)]
+        rows.append(cells)
+    if not rows:
+        return None
+    label = lambda pause: f"after {pause:g} µs" if pause else "at once"
+    return Table(
+        "round-trip",
+        "One operation, pushed and waited for",
+        ["On an idle engine, back to back (at once) and after a pause in which workers go to sleep. Microseconds."],
+        [
+            "who",
+            "threads",
+            *(
+                text
+                for where in places
+                for pause in pauses
+                for text in (f"{where}, {label(pause)}: p50", "p99")
+            ),
+        ],
+        rows,
+    )
+
+
+def rate(per_s):
+    return f"{per_s / 1e6:g} M/s" if per_s >= 1e6 else f"{per_s / 1e3:g} k/s"
+
+
+def open_loop_table(results):
+    rates = results.values_of("open-loop", "offered_per_s")
+    names = {}
+    for offered in rates:
+        names.update(results.of("open-loop", offered_per_s=offered))
+    rows = []
+    for series in sorted_series(names):
+        cells = [named(series), series.threads]
+        for offered in rates:
+            found = results.of("open-loop", offered_per_s=offered).get(series.entrant)
+            reached = found.estimate("achieved_per_s").median / offered if found else None
+            cells += [percentile(found, 50), percentile(found, 99)]
+            cells.append(
+                Cell(f"{100 * min(reached, 1):.0f} %", "bad" if reached < 0.9 else "") if reached else Cell("–")
+            )
+        rows.append(cells)
+    if not rows:
+        return None
+    return Table(
+        "open-loop",
+        "Operations that arrive at a fixed rate",
+        [
+            "The schedule waits for nobody: time runs from the moment at which an operation was due to the end of its"
+            " body of about a quarter of a microsecond, in µs.",
+            "The rates are the same for all. Reached: what was complete a second, of what was offered.",
+            "The serial loop is the floor. Near and far cores are not told apart here.",
+        ],
+        ["who", "threads", *(text for offered in rates for text in (f"{rate(offered)}: p50", "p99", "reached"))],
+        rows,
+    )
+
+
+def jitter_table(results):
+    backgrounds = results.values_of("jitter", "background", ["none"])
+    names = {}
+    for background in backgrounds:
+        names.update(results.of("jitter", background=background))
+    # The floors come first: everything else is to be read beside them.
+    rows = []
+    for series in sorted(names.values(), key=lambda series: (series.system != "floor", choose.order(series))):
+        name = series.entrant if series.system == "floor" else series.entrant.replace("seriatim-", "Seriatim, ")
+        cells = [Cell(name.replace("baseline", choose.NAMES["baseline"]), "ours" if series.ours else "")]
+        for background in backgrounds:
+            found = results.of("jitter", background=background).get(series.entrant)
+            cells += [percentile(found, 50), percentile(found, 99), figure(found, at_rank(100.0), 0.001)]
+        rows.append(cells)
+    if not rows:
+        return None
+    label = {"none": "alone"}
+    return Table(
+        "jitter",
+        "A job every millisecond",
+        [
+            "How late the job starts, in µs, alone and beside a load of lower priority.",
+            "The first rows are floors: threads that use no engine. One sleeps to each moment, as cyclictest does; the"
+            " other sleeps to shortly before it and spins, as the thread that pushes our job does.",
+        ],
+        [
+            "who",
+            *(
+                text
+                for background in backgrounds
+                for text in (f"{label.get(background, 'beside load')}: p50", "p99", "latest")
+            ),
+        ],
+        rows,
+    )
+
+
+def pushers_table(results):
+    places = results.measured_on()[0]
+    entrants = {}
+    for workload in results.values_of("pushers", "workload", PUSHED):
+        entrants.update(results.of("pushers", workload=workload))
+    entrants = sorted_series(entrants)
+    rows = []
+    for workload in results.values_of("pushers", "workload", PUSHED):
+        for count in results.values_of("pushers", "pushers"):
+            cells = [f"{workload}, {count} pusher{'s' if count > 1 else ''}"]
+            for where in places:
+                found = results.on(where).of("pushers", workload=workload, pushers=count)
+                cells += [figure(found.get(series.entrant), "per_s", 1e-6) for series in entrants]
+            rows.append(cells)
+    if not rows:
+        return None
+    workers = lambda series: f" + {series.threads - 1}" if series.threads > 1 else ""
+    return Table(
+        "pushers",
+        "Several threads that push",
+        [
+            "Million operations a second in all; more is better. Disjoint: each thread has 64 variables of its own."
+            " Read-mostly: each operation reads 8 of 64 shared variables, and one in 1,000 changes one. Common: all"
+            " change one variable.",
+            "+ 1: one worker beside the pushing threads. OpenMP, oneTBB and Taskflow take such pushes of one thread only.",
+        ],
+        ["workload", *(f"{choose.shown(series)}{workers(series)}, {where}" for where in places for series in entrants)],
+        rows,
+    )
+
+
+def counts_table(results):
+    workloads = results.values_of("counts", "workload", WORKLOADS)
+    entrants = {}
+    for workload in workloads:
+        entrants.update(results.of("counts", workload=workload))
+    rows = []
+    for series in sorted_series(entrants):
+        cells = [named(series)]
+        for workload in workloads:
+            found = results.of("counts", workload=workload).get(series.entrant)
+            both = [found.first.get(field) if found else None for field in ("allocations", "locks")]
+            cells.append(" / ".join("–" if value is None else significant(value, 2) for value in both))
+        rows.append(cells)
+    if not rows:
+        return None
+    return Table(
+        "counts",
+        "Allocations and locks",
+        ["An operation in steady state: allocations / locks. Counted once; locks that cannot be seen from outside: –."],
+        ["who", *workloads],
+        rows,
+    )
+
+
+def everybody(results, where):
+    """The time of every entrant at every workload, with intervals: nothing is left out of it."""
+    from .numbers import show
+
+    on = results.on(where)
+    workloads = on.values_of("throughput", "workload", WORKLOADS)
+    entrants = {}
+    for workload in workloads:
+        entrants.update(on.of("throughput", workload=workload))
+    rows = []
+    for series in sorted_series(entrants):
+        shares = [found.estimate("pusher_share") for workload in workloads if (found := on.of("throughput", workload=workload).get(series.entrant))]
+        shares = sorted(share.median for share in shares if share)
+        rows.append(
+            [
+                named(series),
+                series.threads,
+                *(
+                    show(found.estimate("ns")) if (found := on.of("throughput", workload=workload).get(series.entrant)) else "–"
+                    for workload in workloads
+                ),
+                f"{100 * shares[0]:.0f}–{100 * shares[-1]:.0f} %" if shares else "–",
+            ]
+        )
+    if not rows:
+        return None
+    return Table(
+        f"everybody-{where}",
+        f"Everybody on {NEAR_AND_FAR[where]}",
+        ["Nanoseconds an operation with an empty body: median and interval."],
+        ["who", "threads", *workloads, "on the pusher"],
+        rows,
+    )
+
+
+def everybody_tables(results):
+    return [table for where in PLACES if (table := everybody(results, where))]
