@@ -8,6 +8,7 @@
 # Exit status: 0 if at least COVERAGE_LEAST percent (90 if not set) of the lines are reached; 1 if not, or if a test fails; 3 if a tool
 # is missing and cannot be installed.
 set -euo pipefail
+source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 least=${COVERAGE_LEAST:-90}
 export CARGO_TERM_COLOR=never CARGO_INCREMENTAL=0

@@ -5,6 +5,7 @@
 # scripts/fuzz.sh --teeth [TARGET…] has the harness make a mistake instead (an operation does not declare what it reads), and fails
 # if the fuzzer does not notice within a minute or so.
 set -euo pipefail
+source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 
 teeth=

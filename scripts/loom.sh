@@ -7,6 +7,7 @@
 #
 # The lines `model …` are kept in target/models.txt, for the table of scripts/mutants.sh. The exit status is 0 if every model holds.
 set -euo pipefail
+source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 flags="${RUSTFLAGS:-}"
 target="${CARGO_TARGET_DIR:-target}"
@@ -22,7 +23,7 @@ explore() {
         cargo test --release --package loom-tests "${files[@]}" -- --nocapture --test-threads=1 | tee -a "$lines"
 }
 
-known=(protocol loans inbox pool group engine workers lanes epoch shuttle shuttle_group)
+known=(protocol loans inbox handoff pool group engine workers lanes epoch shuttle shuttle_group)
 : >"$lines"
 for file in "${@:-${known[@]}}"; do
     case "$file" in

@@ -16,8 +16,9 @@ CONFIGURATIONS = {
     "epoch": ("loom-epoch-mutants", "--cfg loom --cfg crossbeam_loom", MODELS),
     "shuttle": ("shuttle-mutants", "--cfg shuttle", MODELS),
     "shuttle_group": ("shuttle-mutants", "--cfg shuttle", MODELS),
-    # Not a model: it counts the steps of the code that ships.
-    "tail": ("counted-mutants", "", "--package seriatim --test tail"),
+    # Not models: they count the steps of the code that ships.
+    "tail": ("counted-mutants", "", "--package seriatim --test tail --test slices"),
+    "slices": ("counted-mutants", "", "--package seriatim --test tail --test slices"),
 }
 OTHERS = ("loom-mutants", "--cfg loom", MODELS)
 
@@ -34,11 +35,11 @@ def in_source():
     return set(re.findall(r'\bmut(?:ate!|ant)\("([^"]+)"', text))
 
 
-def build():
-    """Builds the models with the mutants in them; returns the program of each file."""
+def build(files):
+    """Builds the models of some files with the mutants in them; returns the program of each file."""
     target = os.environ.get("CARGO_TARGET_DIR", "target")
     programs = {}
-    for folder, cfg, which in {OTHERS, *CONFIGURATIONS.values()}:
+    for folder, cfg, which in sorted({CONFIGURATIONS.get(file, OTHERS) for file in files}):
         flags = f"{os.environ.get('RUSTFLAGS', '')} {cfg} --cfg seriatim_mutants"
         environment = dict(os.environ, RUSTFLAGS=flags, CARGO_TARGET_DIR=f"{target}/{folder}")
         command = ["cargo", "test", "--release", *which.split(), "--no-run"]
@@ -107,7 +108,7 @@ def main():
     unknown = set(sys.argv[1:]) - names
     if unknown or not chosen:
         sys.exit(f"no such mutant: {', '.join(sorted(unknown))}")
-    programs = build()
+    programs = build({file for _, _, file, _ in chosen})
     failures = 0
     killed = defaultdict(list)
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2)) as pool:

@@ -8,5 +8,6 @@
 # The exit status is 1 if a mutant survives, if one is in the source and not in the list or the other way round, or if a model fails
 # without one.
 set -euo pipefail
+source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 exec python3 scripts/mutants.py "$@"

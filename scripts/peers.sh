@@ -5,9 +5,18 @@
 #   scripts/peers.sh mxnet onetbb    only these
 #
 # Every peer is optional: one that cannot be had is skipped, with a line that says how to get it. Packages come from Debian and from PyPI.
-# As root, Debian's packages that are missing are installed; SERIATIM_PEERS_INSTALL=no only names them. The libraries lie in target/peers.
+# As root, Debian's packages that are missing are installed; SERIATIM_PEERS_INSTALL=no only names them. The libraries lie in
+# target/peers, or in SERIATIM_PEERS. Your own builds take the packages' place if these name them: TASKFLOW_INCLUDE,
+# ONETBB_ROOT, OPENMP_GCC, OPENMP_CLANG, MXNET_ROOT, STARPU_PACKAGE (PERFORMANCE.md says what each is).
 set -euo pipefail
+source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
+case ${1:-} in
+--help | -h)
+    sed -n '2,/^set -/{/^#/s/^# \{0,1\}//p}' scripts/peers.sh
+    exit
+    ;;
+esac
 known=(counts mxnet starpu openmp-gcc openmp-llvm onetbb taskflow)
 export PEERS_DIRECTORY="${SERIATIM_PEERS:-$PWD/target/peers}"
 mkdir -p "$PEERS_DIRECTORY"

@@ -6,12 +6,16 @@
 #     --quick   a subset for every change: under four minutes, builds included
 #     --teeth   only the planted mistakes
 #
+# ThreadSanitizer watches the standard library too where a nightly Rust with rust-src is at hand; elsewhere some of what it says of that
+# library is suppressed, with the reasons in scripts/sanitizers/tsan.supp, and it watches the stress only.
+#
 # Needs Linux, Rust stable from rustup and gcc; valgrind and llvm-symbolizer are installed by apt-get if they are missing and the
 # caller is root. Logs lie in the target folder, under sanitizers/logs.
 #
 # Exit status: 0 all clean, and every planted mistake reported; 1 an alarm, a failed test, or a planted mistake that nobody reported;
 # 2 wrong arguments; 3 otherwise clean, but a checker was skipped because a tool is missing.
 set -euo pipefail
+source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 
 quick=no teeth=no checkers=()
@@ -59,12 +63,21 @@ ensure() {
     return 1
 }
 
+# has_source: whether there is a nightly Rust with the source of its standard library, if need be after adding that.
+has_source() {
+    local sysroot
+    sysroot=$(RUSTUP_TOOLCHAIN=nightly rustc --print sysroot 2>/dev/null) || return 1
+    [ -e "$sysroot/lib/rustlib/src/rust/library/Cargo.lock" ] ||
+        timeout 120 rustup component add --toolchain nightly rust-src >/dev/null 2>&1
+}
+
 # ---- Running ----
 
 # The flags and options of a checker: sets and exports what cargo and the tool read.
 prepare() {
     export CARGO_TARGET_DIR=$work/$1
-    unset RUSTC_BOOTSTRAP ASAN_OPTIONS LSAN_OPTIONS TSAN_OPTIONS "${runner:?}"
+    unset RUSTC_BOOTSTRAP RUSTUP_TOOLCHAIN ASAN_OPTIONS LSAN_OPTIONS TSAN_OPTIONS "${runner:?}"
+    build_std=()
     export RUSTFLAGS=$given_flags
     case "$1" in
         asan)
@@ -75,10 +88,18 @@ prepare() {
             export LSAN_OPTIONS="suppressions=$package/lsan.supp print_suppressions=0"
             ;;
         tsan)
-            export RUSTC_BOOTSTRAP=1
-            # The standard library as it comes is not built with the sanitizer: the flag says that this is meant.
-            RUSTFLAGS+=" -Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg crossbeam_sanitize"
-            export TSAN_OPTIONS="exitcode=$alarm history_size=4 suppressions=$package/tsan.supp"
+            RUSTFLAGS+=" -Zsanitizer=thread --cfg crossbeam_sanitize"
+            export TSAN_OPTIONS="exitcode=$alarm history_size=4"
+            if has_source; then
+                # A standard library that is built with the sanitizer: nothing needs to be suppressed.
+                export RUSTUP_TOOLCHAIN=nightly CARGO_TARGET_DIR=$work/tsan-std
+                build_std=(-Zbuild-std)
+            else
+                # As it comes the standard library is not built with the sanitizer: the flag says that this is meant.
+                export RUSTC_BOOTSTRAP=1
+                RUSTFLAGS+=" -Cunsafe-allow-abi-mismatch=sanitizer"
+                TSAN_OPTIONS+=" suppressions=$package/tsan.supp"
+            fi
             ;;
         memcheck)
             # Fair scheduling: a thread that spins would otherwise keep the others from running. What is possibly lost is memory
@@ -97,7 +118,7 @@ run() {
     shift 3
     local log=$work/logs/$checker-$what.log
     say "$checker: $what"
-    timeout "$limit" cargo test --quiet --target "$host" "$@" >"$log" 2>&1 || status=$?
+    timeout "$limit" cargo test --quiet "${build_std[@]}" --target "$host" "$@" >"$log" 2>&1 || status=$?
     count=$(grep -cE 'ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|^==[0-9]+== [A-Z].*(definitely|indirectly) lost in|^==[0-9]+== (Invalid|Conditional|Use of uninit|Syscall)' "$log" || true)
     alarms=$((alarms + count))
     ran+="${ran:+, }$what"
@@ -116,7 +137,7 @@ run() {
 # plant CHECKER MISTAKE PATTERN: the checker must report the mistake, by a line like this.
 plant() {
     local log=$work/logs/$1-planted-$2.log status=0
-    SERIATIM_PLANT=$2 timeout 120 cargo test --quiet --manifest-path "$package/Cargo.toml" --target "$host" \
+    SERIATIM_PLANT=$2 timeout 120 cargo test --quiet "${build_std[@]}" --manifest-path "$package/Cargo.toml" --target "$host" \
         --test sanitizer_stress >"$log" 2>&1 || status=$?
     if [ "$status" != 0 ] && grep -qE "$3" "$log"; then
         say "$1: reports the planted mistake '$2'"
@@ -166,6 +187,12 @@ tsan() {
     for seed in $([ "$quick" = yes ] && echo 1 || echo 1 2 3); do
         SERIATIM_STRESS_SEED=$seed SERIATIM_STRESS_MS=20000 tests tsan "stress-$seed" 300 --test sanitizer_stress
     done
+    # The test harness, its channels and its locks are of the standard library.
+    [ ${#build_std[@]} -gt 0 ] || return 0
+    SERIATIM_ORACLE_OPS=$([ "$quick" = yes ] && echo 10000 || echo 200000) tests tsan oracle 900 --test oracle
+    [ "$quick" = no ] || return 0
+    tests tsan hazards 600 --test hazards -- --skip leave_nothing_behind
+    tests tsan life 600 --test life
 }
 
 memcheck() {
@@ -194,10 +221,10 @@ for checker in "${checkers[@]}"; do
     fi
     prepare "$checker"
     targets=(--test sanitizer_stress --test oracle)
-    [ "$checker" != tsan ] || targets=(--test sanitizer_stress)
+    [ "$checker" != tsan ] || [ ${#build_std[@]} -gt 0 ] || targets=(--test sanitizer_stress)
     [ "$checker" != asan ] || targets+=(--test errors)
     say "$checker: building"
-    cargo test --quiet --manifest-path "$package/Cargo.toml" --target "$host" --no-run "${targets[@]}" 2>&1 | tail -n 30
+    cargo test --quiet "${build_std[@]}" --manifest-path "$package/Cargo.toml" --target "$host" --no-run "${targets[@]}" 2>&1 | tail -n 30
     "$checker"
     rows+=("$checker|${ran:-nothing else}|$((SECONDS - begin)) s|$alarms|$planted")
 done

@@ -12,6 +12,7 @@
 # The machine changes under the programs: of every minute, the processes have all cores for half, one core together for a
 # quarter (threads then lose it in the middle of anything), and one core each for a quarter.
 set -euo pipefail
+source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 
 usage="usage: scripts/soak.sh MINUTES | --teeth"
