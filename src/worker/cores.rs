@@ -98,11 +98,15 @@ impl Group {
             }
             return;
         }
-        // Whoever moves one just now, or a worker that ends, is not waited for.
+        // Most often every core has its worker: then no lock is taken.
+        let free = || self.plan.cores.iter().copied().find(|core| *core != here && !taken(*core));
+        if free().is_none() {
+            return;
+        }
+        // A thread that moves a worker just now, or a worker that ends, is not waited for.
         let Some(ids) = self.ids.try_lock() else { return };
-        // Looked at under the lock: two threads could choose the same core, or move the same worker.
-        let free = self.plan.cores.iter().copied().find(|core| *core != here && !taken(*core));
-        let (post, id) = (&self.workers[index], ids[index]);
+        // Looked for again under the lock: two threads could choose the same core, or move the same worker.
+        let (post, id, free) = (&self.workers[index], ids[index], free());
         if id == 0 || !post.is_on(here) {
             return;
         }
