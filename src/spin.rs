@@ -21,7 +21,9 @@ pub struct Spin {
     all: Duration,
     looks: u32,
     began: Option<Instant>,
+    /// Whether it yields between two looks now, and whether it ever has.
     yields: bool,
+    yielded: bool,
     /// When the clock was read, from the first reading; and whether that was long after the reading before.
     read: Duration,
     stalled: bool,
@@ -36,7 +38,8 @@ impl Spin {
     /// Looks for `all` of this time, and keeps the core for the first `awake` of it.
     #[inline]
     pub const fn new(awake: Duration, all: Duration) -> Spin {
-        Spin { awake, all, looks: 0, began: None, yields: false, read: Duration::ZERO, stalled: false }
+        let (read, stalled) = (Duration::ZERO, false);
+        Spin { awake, all, looks: 0, began: None, yields: false, yielded: false, read, stalled }
     }
 
     /// As [`Spin::new`], without yielding: for a thread that has a deadline.
@@ -66,7 +69,7 @@ impl Spin {
 
     /// Whether the thread has yielded its core: another thread may have run there.
     pub fn has_yielded(&self) -> bool {
-        self.yields
+        self.yielded
     }
 
     /// Whether the thread was without its core for long before the last look at the clock. Told once.
@@ -86,6 +89,7 @@ impl Spin {
             self.awake = elapsed + gap.min(KEEP);
         }
         self.yields = elapsed >= self.awake;
+        self.yielded |= self.yields;
         elapsed < self.all
     }
 }
@@ -104,6 +108,17 @@ mod tests {
             assert!(!spin.has_yielded() || start.elapsed() >= awake);
         }
         assert!(start.elapsed() >= all && spin.has_yielded());
+    }
+
+    #[test]
+    fn who_keeps_the_core_again_after_a_stall_has_yielded_all_the_same() {
+        let mut spin = Spin::new(Duration::ZERO, Duration::from_secs(60));
+        while !spin.has_yielded() {
+            assert!(spin.pause());
+        }
+        std::thread::sleep(2 * STALL);
+        assert!(spin.pause() && spin.has_stalled());
+        assert!(!spin.yields && spin.has_yielded());
     }
 
     #[test]
