@@ -52,7 +52,7 @@ impl Sink for Found<'_> {
         self.last = block;
     }
 
-    #[inline]
+    #[inline(always)]
     fn spent(&mut self, node: *mut Node) {
         // SAFETY: every node of this engine is the start of a block from its pools.
         unsafe { self.local.retire(node.cast()) }

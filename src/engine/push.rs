@@ -170,20 +170,31 @@ pub fn push_enlisted<F: Send + 'static>(
     closure: F,
 ) -> Result<(), Error> {
     let mut closure = Some(closure);
-    let pushed = try_push(core, request, claims, body, &mut closure);
+    let mut store = |storage: *mut u8| {
+        if let Some(closure) = closure.take() {
+            // SAFETY: `push_stored` gives the storage of a closure of this size, and calls once.
+            unsafe { closure::store(storage, closure) }
+        }
+    };
+    let pushed = push_stored(core, &request, claims, body, const { stored_size::<F>() }, &mut store);
     if let (Err(_), Some(refused)) = (&pushed, closure) {
         closure::drop_quietly(refused);
     }
     pushed
 }
 
-#[inline]
-fn try_push<F: Send + 'static>(
+/// As [`push_enlisted`], for whatever type of closure: `store` puts it into its storage in the block, of `size` bytes.
+///
+/// One function for closures of all types. A copy for each would be 3 kB, and cold when the first closure of a type is pushed,
+/// whatever was pushed before.
+#[inline(never)]
+fn push_stored(
     core: &Arc<Core>,
-    request: Request,
+    request: &Request,
     claims: &[Claim],
     body: &'static Vtable,
-    closure: &mut Option<F>,
+    size: usize,
+    store: &mut dyn FnMut(*mut u8),
 ) -> Result<(), Error> {
     let local = core.local();
     if request.context != Context::cpu(0) {
@@ -194,7 +205,7 @@ fn try_push<F: Send + 'static>(
         make_room(core, local, request.notes & NOTE_BEYOND != 0)?;
     }
     let pushed = loop {
-        match enlist(core, local, request, claims, body, closure) {
+        match enlist(core, local, request, claims, body, size, store) {
             // Nothing was taken from us yet. Stopped for a fork, or only just started again: once more. A wait looks itself how long it
             // may go on.
             Err(error)
@@ -240,7 +251,7 @@ fn try_push<F: Send + 'static>(
 
 /// Runs or hands out an operation that was ready when it was pushed.
 #[inline]
-unsafe fn start(core: &Arc<Core>, local: &Local, block: *mut Block, request: Request, near: Option<usize>) {
+unsafe fn start(core: &Arc<Core>, local: &Local, block: *mut Block, request: &Request, near: Option<usize>) {
     // SAFETY: ready and ours.
     unsafe {
         if (*block).notes & NOTE_PROFILED != 0 {
@@ -271,13 +282,14 @@ struct Pushed {
 
 /// Fills a block and enlists it, under a pin: no user code runs here.
 #[inline]
-fn enlist<F: Send + 'static>(
+fn enlist(
     core: &Arc<Core>,
     local: &Local,
-    request: Request,
+    request: &Request,
     claims: &[Claim],
     body: &'static Vtable,
-    closure: &mut Option<F>,
+    size: usize,
+    store: &mut dyn FnMut(*mut u8),
 ) -> Result<Pushed, Error> {
     // Before the pin, so that a stopped engine finds nobody pinned; see `life`.
     refuse_if_stopped(core, local, request)?;
@@ -308,7 +320,7 @@ fn enlist<F: Send + 'static>(
     // claims were resolved above, sorted and without repeats.
     unsafe {
         let profiled = state & PROFILING != 0 && !request.name.as_str().is_empty();
-        let block = local.allocate(class_for(claims.len(), const { stored_size::<F>() }, profiled));
+        let block = local.allocate(class_for(claims.len(), size, profiled));
         let node: *mut Node = block.cast();
         node.write(Node::new(claims.len() as u32));
         Block::set_kind(block, request.property, request.context); // `device::resolve` has checked the range
@@ -322,9 +334,7 @@ fn enlist<F: Send + 'static>(
             Block::times(block).write(core.profiler.pushing());
         }
         Block::touch(block, true);
-        if let Some(closure) = closure.take() {
-            closure::store(Block::closure(block), closure);
-        }
+        store(Block::closure(block));
         for (index, claim) in claims.iter().enumerate() {
             let access = Access::new(claim.variable.index, index as u32, claim.mode);
             Node::access(node, index as u32).write(access);
@@ -344,7 +354,7 @@ fn enlist<F: Send + 'static>(
 /// Makes sure that the parts of a graph find someone to run them. Under the pin of the push, like the rest: a stop waits for it before
 /// it ends the threads.
 #[cold]
-fn admit_parts(core: &Arc<Core>, request: Request) -> Result<(), Error> {
+fn admit_parts(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
     let parts = [(NOTE_COPIES, Property::CopyFromGpu), (NOTE_PRIORITISED, Property::CpuPrioritized)];
     let mut needed = parts.iter().filter(|(note, _)| request.notes & note != 0);
     needed.try_for_each(|(_, property)| core.dispatch.admit(core, *property, request.context))
@@ -352,7 +362,7 @@ fn admit_parts(core: &Arc<Core>, request: Request) -> Result<(), Error> {
 
 /// The engine's flags, if it takes pushes.
 #[inline]
-fn refuse_if_stopped(core: &Core, local: &Local, request: Request) -> Result<u32, Error> {
+fn refuse_if_stopped(core: &Core, local: &Local, request: &Request) -> Result<u32, Error> {
     let state = core.state.load(Relaxed);
     if state & STOPPED != 0 {
         check_stopped(local, request, state)?;
@@ -361,7 +371,7 @@ fn refuse_if_stopped(core: &Core, local: &Local, request: Request) -> Result<u32
 }
 
 #[cold]
-fn check_stopped(local: &Local, request: Request, state: u32) -> Result<(), Error> {
+fn check_stopped(local: &Local, request: &Request, state: u32) -> Result<(), Error> {
     // Operations that are still running while the engine drains may push what they need, and waits are part of draining. But one
     // that a thread is in the middle of when the process forks would be in flight for ever in the child. Inside an operation, of
     // whatever engine, none is: the fork waits for that.

@@ -123,7 +123,9 @@ impl Engine {
     /// Does now what a first push would do else: brings all threads up, waits until they look for work, and gives the calling thread
     /// memory for 1,024 usual operations and 128 larger ones, with pages that have been touched.
     ///
-    /// The calling thread's first push then takes about as long as a later one. Another thread that is to push calls it as well. A
+    /// The calling thread's first push then does what a later one does, instruction by instruction: no thread is started, nothing is
+    /// allocated, no page is touched for the first time. It may still take some 100 ns more, for code that the processor has not run
+    /// lately: that of the push at this place in the program, and of the closure. Another thread that is to push calls it as well. A
     /// worker that has gone to sleep meanwhile is woken by the push, which takes some microseconds more
     /// ([`IdlePolicy::Spin`](crate::IdlePolicy::Spin) never sleeps); and what
     /// [`inline_below`](crate::Builder::inline_below) has to learn of a closure is learned from its first calls. [`start`](Engine::start) is for an engine that was stopped; this

@@ -12,6 +12,7 @@ use std::ptr::null_mut;
 ///
 /// # Safety
 /// The operation has run, the caller owns it, and it gives it up with this call. Versions are stepped before.
+#[inline(always)]
 pub unsafe fn complete<S: Sink>(node: *mut Node, worker: Option<usize>, sink: &mut S) {
     // SAFETY: the block cannot be spent before its last access is complete, and after the last one it is not touched.
     unsafe {
@@ -81,7 +82,7 @@ pub(super) unsafe fn send_readable<S: Sink>(access: *mut Access, own: &mut Own, 
 ///
 /// The order matters: first the message to the next access, then this access's own grant or end. While they are owed, this
 /// access's block cannot be recycled, nor the next one's, which cannot be spent before this one is.
-#[inline]
+#[inline(always)]
 unsafe fn propagate<S: Sink>(
     mut node: *mut Node,
     mut mode: Mode,
