@@ -12,6 +12,8 @@ mod prepare;
 mod settings;
 #[path = "interface/sources.rs"]
 mod sources;
+#[path = "interface/stepping.rs"]
+mod stepping;
 #[path = "interface/traits.rs"]
 mod traits;
 
