@@ -40,12 +40,12 @@ impl Current for Enlisted {
         unsafe { Block::name(self.block) }
     }
 
-    fn may(&self, engine: u32, index: u32) -> May {
+    fn may(&self, engine: u32, index: u32) -> Option<May> {
         if self.engine != engine {
-            return May::NotSay;
+            return None;
         }
         // SAFETY: as above.
-        May::of(unsafe { uses(self.block) }.find(|(variable, _)| *variable == index).map(|(_, writes)| writes))
+        Some(May::of(unsafe { uses(self.block) }.find(|(variable, _)| *variable == index).map(|(_, writes)| writes)))
     }
 }
 
@@ -93,12 +93,12 @@ impl Current for Copied {
         self.name
     }
 
-    fn may(&self, engine: u32, index: u32) -> May {
+    fn may(&self, engine: u32, index: u32) -> Option<May> {
         if self.engine != engine {
-            return May::NotSay;
+            return None;
         }
         let few = &self.few[..self.count.min(INLINE)];
-        May::of(few.iter().chain(&self.many).find(|(variable, _)| *variable == index).map(|(_, writes)| *writes))
+        Some(May::of(few.iter().chain(&self.many).find(|(variable, _)| *variable == index).map(|(_, writes)| *writes)))
     }
 }
 

@@ -7,7 +7,7 @@
 //! goes the long way in [`push`](super::push): then nothing has happened here.
 
 use super::claims::Source;
-use super::core::{Core, Lends, FAILED};
+use super::core::{Core, FAILED};
 use super::found::Found;
 use super::inside::{self, enter, leave};
 use super::push::{Claim, Request};
@@ -50,12 +50,12 @@ impl Current for Lent<'_> {
         self.name
     }
 
-    fn may(&self, engine: u32, index: u32) -> May {
+    fn may(&self, engine: u32, index: u32) -> Option<May> {
         if self.loans.local.memory.id != engine {
-            return May::NotSay;
+            return None;
         }
         let held = self.loans.held().iter().find(|held| held.slot.chain.tag.index() == index);
-        May::of(held.map(|held| !held.reads))
+        Some(May::of(held.map(|held| !held.reads)))
     }
 }
 
@@ -128,8 +128,8 @@ pub fn run(
     call: impl FnOnce(&RunContext<'_>) -> Result<(), Fault>,
 ) {
     let local = loans.local;
-    // The naive engine's queue of what becomes ready; the others have workers for that.
-    let outermost = core.lends == Lends::Always && !local.draining.replace(true);
+    // Of the naive engine's queue of what becomes ready. Others have workers for that.
+    let outermost = !local.draining.replace(true);
     let name = request.name.as_str();
     let graph = request.notes & NOTE_GRAPH != 0;
     let sequence = local.next_sequence();

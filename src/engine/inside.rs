@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::core::Core;
+use crate::operation::current::count;
 use crate::pool::local::Local;
 use crate::sync::thread_local;
 use std::cell::{Cell, RefCell};
@@ -13,13 +14,11 @@ use std::sync::Arc;
 pub const NESTED: u32 = 32;
 
 /// The thread owes something.
-const OWES: u32 = 1 << 31;
+const OWES: u32 = 1 << 30;
 /// It is running that.
-const PAYS: u32 = 1 << 30;
+const PAYS: u32 = 1 << 31;
 
 thread_local! {
-    /// How many operations this thread is inside of, of whatever engines, and the flags above.
-    static INSIDE: Cell<u32> = const { Cell::new(0) };
     /// Naive engines whose queues this thread has still to run.
     static OWED: RefCell<Vec<Arc<Core>>> = const { RefCell::new(Vec::new()) };
 }
@@ -28,44 +27,39 @@ thread_local! {
 #[inline]
 pub fn enter(local: &Local) {
     local.depth.set(local.depth.get() + 1);
-    let _ = INSIDE.try_with(|inside| inside.set(inside.get() + 1));
+    count(|inside| inside.set(inside.get() + 1));
 }
 
 #[inline]
 pub fn leave(local: &Local) {
     local.depth.set(local.depth.get() - 1);
-    let _ = INSIDE.try_with(|inside| inside.set(inside.get() - 1));
-}
-
-#[inline]
-fn inside() -> u32 {
-    INSIDE.try_with(Cell::get).unwrap_or(0)
+    count(|inside| inside.set(inside.get() - 1));
 }
 
 /// Whether the calling thread is inside as many operations as may run inside each other.
 #[inline]
 pub fn is_deep() -> bool {
-    inside() & !(OWES | PAYS) >= NESTED
+    count(Cell::get) & !(OWES | PAYS) >= NESTED
 }
 
 /// Whether the calling thread may run operations while it waits: not inside an operation of another engine, which would become part
 /// of what they wait for.
 pub fn may_help() -> bool {
-    inside() & !(OWES | PAYS) == 0
+    count(Cell::get) & !(OWES | PAYS) == 0
 }
 
 /// Has [`pay`] run the calling thread's queue for an engine. `false`: the thread ends, and can owe nothing any more.
 #[cold]
 pub fn owe(core: &Arc<Core>) -> bool {
     let owed = OWED.try_with(|owed| owed.borrow_mut().push(Arc::clone(core))).is_ok();
-    let _ = INSIDE.try_with(|inside| inside.set(inside.get() | if owed { OWES } else { 0 }));
+    count(|inside| inside.set(inside.get() | if owed { OWES } else { 0 }));
     owed
 }
 
 /// For a thread that has ended an operation: if it is inside of none now, it runs what it owes.
 #[inline]
 pub fn pay() {
-    if inside() == OWES {
+    if count(Cell::get) == OWES {
         pay_all();
     }
 }
@@ -73,12 +67,12 @@ pub fn pay() {
 #[cold]
 #[inline(never)]
 fn pay_all() {
-    while inside() & OWES != 0 {
-        let _ = INSIDE.try_with(|inside| inside.set(PAYS));
+    while count(Cell::get) & OWES != 0 {
+        count(|inside| inside.set(PAYS));
         let owed = OWED.try_with(RefCell::take).unwrap_or_default();
         for core in owed {
             core.dispatch.drain(&core, core.local());
         }
     }
-    let _ = INSIDE.try_with(|inside| inside.set(inside.get() & !PAYS));
+    count(|inside| inside.set(inside.get() & !PAYS));
 }

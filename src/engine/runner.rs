@@ -40,12 +40,12 @@ impl Current for CurrentNode<'_> {
         self.node.get().map_or("", |node| node.name.as_str())
     }
 
-    fn may(&self, engine: u32, index: u32) -> May {
+    fn may(&self, engine: u32, index: u32) -> Option<May> {
         if self.graph.core.memory.id != engine {
-            return May::NotSay;
+            return None;
         }
         let mut uses = self.node.get().into_iter().flat_map(|node| self.graph.uses(node));
-        May::of(uses.find(|(slot, _)| slot.chain.tag.index() == index).map(|(_, writes)| writes))
+        Some(May::of(uses.find(|(slot, _)| slot.chain.tag.index() == index).map(|(_, writes)| writes)))
     }
 }
 

@@ -7,15 +7,13 @@ use std::ptr::null;
 /// An operation whose closure is being called.
 pub trait Current {
     fn name(&self) -> &'static str;
-    /// What it may do to the variable of this index of this engine.
-    fn may(&self, engine: u32, index: u32) -> May;
+    /// What it may do to the variable of this index of this engine; `None` if it is another engine's operation.
+    fn may(&self, engine: u32, index: u32) -> Option<May>;
 }
 
 /// What an operation may do to a variable, by what it has declared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum May {
-    /// It is another engine's operation.
-    NotSay,
     Nothing,
     Read,
     Change,
@@ -40,47 +38,53 @@ struct Frame<'a> {
 }
 
 thread_local! {
-    static INNERMOST: Cell<*const Frame<'static>> = const { Cell::new(null()) };
+    /// How many operations the thread is inside of, with flags of `engine::inside`; and the
+    /// innermost of those that have declared something.
+    static STACK: (Cell<u32>, Cell<*const Frame<'static>>) = const { (Cell::new(0), Cell::new(null())) };
+}
+
+/// Looks at how many operations the thread is inside of. [`within`] leaves that alone.
+#[inline(always)]
+pub fn count<T>(look: impl FnOnce(&Cell<u32>) -> T) -> T {
+    STACK.with(|(inside, _)| look(inside))
 }
 
 /// Calls `call` inside of an operation. `call` does not unwind.
 #[inline(always)]
 pub fn within<R>(current: &dyn Current, call: impl FnOnce() -> R) -> R {
-    let outer = INNERMOST.with(Cell::get);
+    let outer = STACK.with(|(_, innermost)| innermost.get());
     let frame = Frame { current, outer };
-    INNERMOST.with(|innermost| innermost.set((&raw const frame).cast()));
+    STACK.with(|(_, innermost)| innermost.set((&raw const frame).cast()));
     let value = call();
-    INNERMOST.with(|innermost| innermost.set(outer));
+    STACK.with(|(_, innermost)| innermost.set(outer));
     value
+}
+
+/// What `find` says of the innermost operation of which it says something.
+#[inline]
+fn innermost<T>(find: impl Fn(&dyn Current) -> Option<T>) -> Option<T> {
+    let mut frame = STACK.with(|(_, innermost)| innermost.get());
+    // SAFETY: each frame lies on this thread's stack until its `within` has put back the one outside of it, which is after the
+    // call that leads here.
+    while let Some(this) = unsafe { frame.as_ref() } {
+        let found = find(this.current);
+        if found.is_some() {
+            return found;
+        }
+        frame = this.outer;
+    }
+    None
 }
 
 /// What the calling thread may do to a variable: outside all operations of its engine, anything; inside, what the innermost of them
 /// has declared.
 #[inline]
 pub fn may(engine: u32, index: u32) -> May {
-    let mut frame = INNERMOST.with(Cell::get);
-    // SAFETY: each frame lies on this thread's stack until its `within` has put back the one outside of it, which is after the
-    // call that leads here.
-    while let Some(this) = unsafe { frame.as_ref() } {
-        let may = this.current.may(engine, index);
-        if may != May::NotSay {
-            return may;
-        }
-        frame = this.outer;
-    }
-    May::Change
+    innermost(|current| current.may(engine, index)).unwrap_or(May::Change)
 }
 
 /// The name of the operation by which [`may`] says no.
 #[cold]
 pub fn name(engine: u32, index: u32) -> &'static str {
-    let mut frame = INNERMOST.with(Cell::get);
-    // SAFETY: as above.
-    while let Some(this) = unsafe { frame.as_ref() } {
-        if this.current.may(engine, index) != May::NotSay {
-            return this.current.name();
-        }
-        frame = this.outer;
-    }
-    ""
+    innermost(|current| current.may(engine, index).map(|_| current.name())).unwrap_or_default()
 }

@@ -1,6 +1,7 @@
 //! What one thread keeps for one engine: its home, its place in the reclaimer, blocks on their way to other homes, and what
 //! it is running.
 
+use super::bond::Bond;
 use super::home::Home;
 use super::magazine::{self, Magazine};
 use super::memory::Memory;
@@ -12,9 +13,8 @@ use crate::operation::block::Block;
 use crate::sync::{thread_local, AtomicU64, Ordering::*};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::mem::ManuallyDrop;
-use std::ops::Deref;
 use std::ptr::null;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 /// A magazine for another home is sent when it holds this many blocks or is full, or when its collector has nothing else to do.
 const SEND: usize = 32;
@@ -38,36 +38,6 @@ pub struct Local {
     /// Whether that loop has run its share, and asks other threads to take over.
     pub asks: Cell<bool>,
     pub memory: Bond,
-}
-
-/// How a thread knows the memory of an engine that it uses. It does not keep it: dropping the engine frees it, also while other threads
-/// still have a state. Whoever uses a state is inside a call that has the engine.
-pub struct Bond {
-    /// The memory's number, also when it is gone.
-    pub id: u32,
-    memory: *const Memory,
-    weak: Weak<Memory>,
-}
-
-impl Bond {
-    fn new(memory: &Arc<Memory>) -> Bond {
-        Bond { id: memory.id, memory: Arc::as_ptr(memory), weak: Arc::downgrade(memory) }
-    }
-
-    /// Whether the memory is gone, or going.
-    fn is_over(&self) -> bool {
-        self.weak.strong_count() == 0
-    }
-}
-
-impl Deref for Bond {
-    type Target = Memory;
-
-    #[inline(always)]
-    fn deref(&self) -> &Memory {
-        // SAFETY: used inside calls only that have the engine, or by the end of a state, which has upgraded `weak`.
-        unsafe { &*self.memory }
-    }
 }
 
 struct Outgoing {
@@ -319,18 +289,25 @@ impl Local {
     /// Sends home what was collected, and sorts a slice of what is too much: [`Home::tidy`]. For when there is nothing else to do.
     #[inline]
     pub fn flush(&self) {
+        if self.sends.get() {
+            self.send_all();
+        }
         // SAFETY: the cell is this thread's.
         unsafe {
-            if self.sends.replace(false) {
-                for outgoing in &mut *self.outgoing.get() {
-                    outgoing.send(&self.memory);
-                }
-            }
             // The caller has ended operations: it is not in the middle of looking at tails. What it has borrowed is not spent.
             if self.home().is_untidy() {
                 self.home().tidy(&self.memory, self.handle());
             }
         }
+    }
+
+    /// Sends home what was collected.
+    #[cold]
+    #[inline(never)]
+    fn send_all(&self) {
+        self.sends.set(false);
+        // SAFETY: the cell is this thread's.
+        unsafe { &mut *self.outgoing.get() }.iter_mut().for_each(|outgoing| outgoing.send(&self.memory));
     }
 
     /// The next number in push order.
@@ -415,7 +392,7 @@ impl Outgoing {
 impl Drop for Local {
     fn drop(&mut self) {
         // If the memory is there, it stays until this is done.
-        let memory = self.memory.weak.upgrade();
+        let memory = self.memory.upgrade();
         if memory.is_some() {
             self.flush();
             let home = self.home();
@@ -437,54 +414,5 @@ impl Drop for Local {
 impl Drop for Locals {
     fn drop(&mut self) {
         Local::forget_last();
-    }
-}
-
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::*;
-    use std::sync::Barrier;
-
-    #[test]
-    fn memory_goes_while_threads_that_used_it_live_and_end() {
-        for round in 0..300 {
-            let memory = Arc::new(Memory::new().unwrap());
-            let known = Arc::downgrade(&memory);
-            // Some end while the memory goes, and some are there until it has gone; now and then all.
-            let stay = if round % 3 == 0 { 4 } else { 2 };
-            let (together, over) = (Barrier::new(5), Barrier::new(stay + 1));
-            std::thread::scope(|scope| {
-                for thread in 0..4 {
-                    let (own, together, over) = (Arc::clone(&memory), &together, &over);
-                    scope.spawn(move || {
-                        let local = Local::of(&own);
-                        // Enough for magazines on their way to the reclaimer, and in it.
-                        for _ in 0..3 {
-                            // SAFETY: used by nobody, and without accesses, so as good as spent.
-                            unsafe {
-                                let blocks: Vec<_> = (0..200).map(|_| local.allocate(0)).collect();
-                                blocks.into_iter().for_each(|block| {
-                                    block
-                                        .cast::<crate::variable::access::Node>()
-                                        .write(crate::variable::access::Node::new(0));
-                                    local.retire(block);
-                                });
-                                local.defer(|| ());
-                            }
-                        }
-                        drop(own);
-                        together.wait();
-                        if thread < stay {
-                            over.wait();
-                        }
-                    });
-                }
-                together.wait();
-                drop(memory);
-                // Only an end that is under way keeps it.
-                assert!(stay < 4 || known.strong_count() == 0);
-                over.wait();
-            });
-        }
     }
 }

@@ -9,6 +9,7 @@
 //! No call walks more than a slice of what there is: many magazines change hands as a [`rack::Rack`], in one step, and what has to be
 //! looked at one by one is, a few dozen at a time, by the calls that come later. [`home`] has the bound.
 
+mod bond;
 pub mod home;
 pub mod homes;
 pub mod local;

@@ -47,8 +47,8 @@ impl Running {
         self.text.store(name.as_ptr().cast_mut(), Release);
         self.length.store(name.len(), Release);
         self.count.store(uses.len(), Release);
-        for (place, (index, reads)) in uses.enumerate() {
-            self.uses[place % MOST_USES].store(u64::from(index) << 1 | u64::from(reads), Release);
+        for (place, (index, reads)) in self.uses.iter().zip(uses) {
+            place.store(u64::from(index) << 1 | u64::from(reads), Release);
         }
         // Release: who sees the number sees the fields.
         self.sequence.store(sequence, Release);
