@@ -6,7 +6,7 @@ use crate::engine::SeriatimEngine;
 use crate::error::{guard, Failure, SeriatimStatus};
 use crate::graph::SeriatimGraph;
 use crate::input::{borrow, borrow_mut, optional_name, produce_handle, reclaim, taken};
-use crate::operation::{content, SeriatimOperation};
+use crate::operation::{described, SeriatimOperation};
 use crate::operator::SeriatimOperator;
 use crate::parameter::SeriatimParameter;
 use seriatim::Capture;
@@ -68,13 +68,12 @@ pub unsafe extern "C" fn seriatim_capture_push(
     deleter: SeriatimDeleter,
 ) -> SeriatimStatus {
     // SAFETY: by the contract.
-    let argument = unsafe { Argument::new(argument, deleter) };
-    guard(move || {
-        let call = Call::new(function, argument)?;
-        // SAFETY: by the contract.
-        let (capture, content) = unsafe { (borrow_mut(capture, "capture")?, content(operation)?) };
-        content.captured(&mut capture.0)?.push(move |run| call.run(run)).map_err(Failure::from)
-    })
+    unsafe {
+        let (capture, call) = (borrow_mut(capture, "capture"), Call::new(function, Argument::new(argument, deleter)));
+        described(capture, call, operation, |capture, call, content| {
+            content.captured(&mut capture.0)?.push(move |run| call.run(run)).map_err(Failure::from)
+        })
+    }
 }
 
 /// Records an asynchronous operation. In each replay it ends when its completion was used and its
@@ -95,14 +94,13 @@ pub unsafe extern "C" fn seriatim_capture_push_async(
     deleter: SeriatimDeleter,
 ) -> SeriatimStatus {
     // SAFETY: by the contract.
-    let argument = unsafe { Argument::new(argument, deleter) };
-    guard(move || {
-        let call = AsyncCall::new(function, argument)?;
-        // SAFETY: by the contract.
-        let (capture, content) = unsafe { (borrow_mut(capture, "capture")?, content(operation)?) };
-        let recorded = move |run: &seriatim::RunContext<'_>, completion| call.run(run, completion);
-        content.captured(&mut capture.0)?.push_async(recorded).map_err(Failure::from)
-    })
+    unsafe {
+        let call = AsyncCall::new(function, Argument::new(argument, deleter));
+        described(borrow_mut(capture, "capture"), call, operation, |capture, call, content| {
+            let recorded = move |run: &seriatim::RunContext<'_>, completion| call.run(run, completion);
+            content.captured(&mut capture.0)?.push_async(recorded).map_err(Failure::from)
+        })
+    }
 }
 
 /// Records a use of an operator of the capture's engine. The graph keeps the operator alive.

@@ -130,6 +130,24 @@ impl<'a> Content<'a> {
     }
 }
 
+/// Pushes or records an operation, if all that describes it can be used. On an error the deleter of
+/// the call has run when this returns.
+///
+/// # Safety
+/// As [`content`].
+pub unsafe fn described<H, C>(
+    handle: Result<H, Failure>,
+    call: Result<C, Failure>,
+    operation: *const SeriatimOperation,
+    push: impl FnOnce(H, C, Content<'_>) -> Result<(), Failure>,
+) -> SeriatimStatus {
+    guard(move || {
+        let (call, handle) = (call?, handle?);
+        // SAFETY: passed on.
+        push(handle, call, unsafe { content(operation) }?)
+    })
+}
+
 /// Pushes an operation that ends when its function returns. `deleter` then runs before the operation ends, so a wait that returns
 /// has seen both.
 ///
@@ -152,13 +170,12 @@ pub unsafe extern "C" fn seriatim_push(
     deleter: SeriatimDeleter,
 ) -> SeriatimStatus {
     // SAFETY: by the contract.
-    let argument = unsafe { Argument::new(argument, deleter) };
-    guard(move || {
-        let call = Call::new(function, argument)?;
-        // SAFETY: by the contract.
-        let (engine, content) = unsafe { (borrow(engine, "engine")?, content(operation)?) };
-        content.pushed(engine)?.cost_key(call.key()).push(move |run| call.run(run)).map_err(Failure::from)
-    })
+    unsafe {
+        let (engine, call) = (borrow(engine, "engine"), Call::new(function, Argument::new(argument, deleter)));
+        described(engine, call, operation, |engine, call, content| {
+            content.pushed(engine)?.cost_key(call.key()).push(move |run| call.run(run)).map_err(Failure::from)
+        })
+    }
 }
 
 /// Pushes an operation that ends when its completion says so. `deleter` runs when the function has returned and the operation is
@@ -178,11 +195,10 @@ pub unsafe extern "C" fn seriatim_push_async(
     deleter: SeriatimDeleter,
 ) -> SeriatimStatus {
     // SAFETY: by the contract.
-    let argument = unsafe { Argument::new(argument, deleter) };
-    guard(move || {
-        let call = AsyncCall::new(function, argument)?;
-        // SAFETY: by the contract.
-        let (engine, content) = unsafe { (borrow(engine, "engine")?, content(operation)?) };
-        content.pushed(engine)?.push_async(move |run, completion| call.run(run, completion)).map_err(Failure::from)
-    })
+    unsafe {
+        let (engine, call) = (borrow(engine, "engine"), AsyncCall::new(function, Argument::new(argument, deleter)));
+        described(engine, call, operation, |engine, call, content| {
+            content.pushed(engine)?.push_async(move |run, completion| call.run(run, completion)).map_err(Failure::from)
+        })
+    }
 }
