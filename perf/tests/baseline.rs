@@ -3,8 +3,11 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
 
 use seriatim_perf::entrants::baseline::{Engine, Order, Var};
+use seriatim_perf::entrants::{self, Runner};
+use seriatim_perf::program::{Access, Body, Program};
 
 /// A fixed-seed xorshift, so that a failure repeats.
 struct Random(u64);
@@ -218,4 +221,38 @@ fn random_programs_equal_their_serial_replay() {
         engine.wait_for_all();
         assert_eq!(values(&cells), values(&serial), "{workers} workers, {variables} variables");
     }
+}
+
+/// Bodies that do nothing.
+struct Nothing;
+
+impl Body for Nothing {
+    fn execute(&self, _: u32) {}
+
+    fn reset(&self) {}
+
+    fn verify(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Two pushes that enlist with the same variables at the same time come before each other: each on one of them.
+#[test]
+fn pushers_whose_operations_share_variables_do_not_make_them_wait_for_each_other() {
+    const OPERATIONS: usize = 400_000;
+    let (over, told) = channel();
+    std::thread::spawn(move || {
+        let accesses = [([0, 1], [2]), ([2, 1], [0]), ([0, 2], [1])]
+            .map(|(reads, writes)| Access { reads: reads.to_vec(), writes: writes.to_vec() });
+        let sequence = (0..OPERATIONS as u32).map(|place| place % 3).collect();
+        let program: &'static Program = Program::new("crossing", 3, &accesses, sequence, Nothing);
+        let entrant = entrants::all(&[1]).into_iter().find(|entrant| entrant.name == "baseline-1").expect("an entrant");
+        let mut runner: Box<dyn Runner> = entrant.start().expect("an engine");
+        runner.prepare(program).expect("a program for it");
+        let shared = runner.shared().expect("it takes pushes of several threads");
+        std::thread::scope(|scope| (0..2).for_each(|part| drop(scope.spawn(move || shared.push_part(part, 2)))));
+        shared.wait();
+        over.send(()).expect("the test waits");
+    });
+    told.recv_timeout(Duration::from_secs(120)).expect("operations of two pushers wait for each other");
 }

@@ -1,5 +1,7 @@
 //! The baseline: the original's design, with its mutexes.
 
+use parking_lot::Mutex;
+
 use super::accesses::{distinct, Accesses};
 use super::baseline::{Engine, Operator, Var};
 use super::{Runner, Shared, Style};
@@ -10,6 +12,8 @@ pub struct Mutexed {
     style: Style,
     prepared: Option<Prepared>,
     engine: Engine,
+    /// Whose turn it is, of several pushers: see [`Engine`].
+    turn: Mutex<()>,
 }
 
 struct Prepared {
@@ -20,7 +24,7 @@ struct Prepared {
 
 impl Mutexed {
     pub fn start(workers: usize, style: Style) -> Mutexed {
-        Mutexed { style, prepared: None, engine: Engine::new(workers) }
+        Mutexed { style, prepared: None, engine: Engine::new(workers), turn: Mutex::new(()) }
     }
 }
 
@@ -47,6 +51,7 @@ impl Runner for Mutexed {
     fn version(&self) -> String {
         String::from("in-tree")
     }
+
     fn shared(&self) -> Option<&(dyn Shared + '_)> {
         Some(self)
     }
@@ -58,6 +63,8 @@ impl Shared for Mutexed {
         let program: &'static Program = program;
         for (place, operation) in program.sequence().iter().copied().enumerate().skip(part).step_by(parts) {
             program.pace(place);
+            let variables = program.reads(operation).len() + program.writes(operation).len();
+            let _turn = (parts > 1 && variables > 1).then(|| self.turn.lock());
             match self.style {
                 Style::Operators => self.engine.push_operator(&operators[operation as usize], 0),
                 _ => {

@@ -23,6 +23,11 @@ unsafe impl Send for Operator {}
 unsafe impl Sync for Operator {}
 
 /// The engine, with its own workers. Dropping it runs what is left and joins them.
+///
+/// Any threads may push, but not two at once operations that use several variables each. A push
+/// enlists with one variable after the other, so each of two could come before the other somewhere,
+/// and both would wait for ever. That is the original's way too; its front ends push one at a time,
+/// under a lock of their own.
 pub struct Engine {
     identity: u64,
     shared: Arc<Shared>,

@@ -20,7 +20,7 @@
 //! two.
 //!
 //! # What differs
-//! No difference adds work. Most save some, so the opponent is rather faster than it was:
+//! For one pusher no difference adds work. Most save some, so the opponent is rather faster than it was:
 //!
 //! - Mutexes and condition variables are parking_lot's. Measured in the same sitting, the engine was up to 30 % faster
 //!   with them than with the standard library's, and nowhere slower with one worker.
@@ -30,6 +30,8 @@
 //!   A body that panics ends the process, as an unknown exception does there.
 //! - The queue of a device is a field, not an array looked up through a counted pointer.
 //! - Operations belong to their engine until it is dropped, so nothing counts the uses of a reusable one.
+//! - Of threads that push operations with several variables each has its turn, as under the lock of
+//!   the original's front ends. The entrant sees to that when there are several; one pays nothing.
 //! - Variables live as long as the process. The original's pool does not return its pages either.
 //! - Handles know their engine, and a push checks them: one comparison, on a line that the push locks anyway. It keeps
 //!   a handle in the wrong engine from being undefined behaviour.
