@@ -32,6 +32,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// graph.replay()?;
 /// # Ok::<(), seriatim::Error>(())
 /// ```
+#[must_use = "a capture makes no graph until finish() is called"]
 pub struct Capture {
     engine: Engine,
     id: u64,

@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 /// What a closure may return: nothing, or a `Result` with any error that threads can share, a text included. Also nothing at all: a
-/// closure that only panics is accepted in every edition.
+/// closure that only panics is accepted in every edition. Types of other crates cannot have this trait: give a `Result`.
 ///
 /// ```edition2024,no_run
 /// # let engine = seriatim::Engine::new()?;
@@ -33,7 +33,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 #[diagnostic::on_unimplemented(
     message = "an operation must return `()` or `Result<(), E>` with `E: Into<Box<dyn Error + Send + Sync>>`, not `{Self}`"
 )]
-pub trait IntoOutcome {
+pub trait IntoOutcome: Sealed {
     /// The error, if there is one.
     ///
     /// # Errors
@@ -46,6 +46,13 @@ pub trait IntoOutcome {
     /// ```
     fn into_outcome(self) -> Result<(), Source>;
 }
+
+/// Keeps [`IntoOutcome`] to the types below, so that it can grow.
+pub trait Sealed {}
+
+impl Sealed for () {}
+impl<E: Into<Source>> Sealed for Result<(), E> {}
+impl Sealed for <fn() -> ! as Returns>::Value {}
 
 impl IntoOutcome for () {
     #[inline]

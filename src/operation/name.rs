@@ -4,6 +4,7 @@
 
 use crate::lock;
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::Mutex;
 
 /// The texts that are interned.
@@ -23,7 +24,7 @@ pub static NAMES: Mutex<Names> = Mutex::new(None);
 /// assert_eq!(literal.as_str(), "axpy");
 /// assert_eq!(tile.as_str(), "gemm 3");
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Name(&'static str);
 
 impl Name {
@@ -48,6 +49,18 @@ impl Name {
 fn shortened(text: &str) -> u16 {
     let fits = (0..=u16::MAX).rev().find(|length| text.is_char_boundary(usize::from(*length)));
     fits.unwrap_or(0)
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.0)
+    }
+}
+
+impl AsRef<str> for Name {
+    fn as_ref(&self) -> &str {
+        self.0
+    }
 }
 
 impl From<&'static str> for Name {

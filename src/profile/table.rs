@@ -18,7 +18,7 @@ use std::fmt::Write;
 /// assert!(running.min <= running.p50 && running.p50 <= running.max);
 /// # Ok::<(), seriatim::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 #[non_exhaustive]
 pub struct Times {
     /// The sum.
@@ -47,7 +47,7 @@ pub struct Times {
 /// assert_eq!(engine.profile().summaries()[0].name, "work");
 /// # Ok::<(), seriatim::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Summary {
     /// The name.

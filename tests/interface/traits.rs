@@ -11,11 +11,36 @@ fn everything_can_be_sent_shared_and_shown() {
     fn shared<T: Send + Sync + Debug>() {}
     shared::<(Engine, Builder, Settings, Operator, Graph, Parameter<u8>, Variable, Data<u8>)>();
     shared::<(Completion, Context, Device, Property, Name, Error, ErrorKind, Kind, IdlePolicy, WhenFull)>();
-    shared::<(Profile, Event, Summary, Times)>();
+    shared::<(Profile, Event, Summary, Times, Use)>();
+    // Builders may be handed on, and closures are sent with them; what is borrowed of an operation stays.
+    fn sent<T: Send>() {}
+    sent::<(Capture, CaptureBuilder<'_>, OperationBuilder<'_>, KeyedBuilder<'_>)>();
     fn shown<T: Debug>() {}
-    shown::<(OperationBuilder<'_>, Capture, CaptureBuilder<'_>, RunContext<'_>, Ref<'_, u8>, RefMut<'_, u8>)>();
+    shown::<(
+        OperationBuilder<'_>,
+        KeyedBuilder<'_>,
+        Capture,
+        CaptureBuilder<'_>,
+        RunContext<'_>,
+        Ref<'_, u8>,
+        RefMut<'_, u8>,
+    )>();
     fn unwinds<T: UnwindSafe + RefUnwindSafe>() {}
     unwinds::<(Engine, Builder, Operator, Graph, Variable, Error)>();
+}
+
+#[test]
+fn values_can_be_compared_kept_and_written_as_their_kind_allows() {
+    fn value<T: Copy + Eq + std::hash::Hash + Debug>() {}
+    value::<(Variable, Context, Device, Property, Name, ErrorKind, Kind, IdlePolicy, WhenFull, Use)>();
+    fn figures<T: Clone + PartialEq + Debug>() {}
+    figures::<(Settings, Summary, Times)>();
+    fn handle<T: Clone>() {}
+    handle::<(Engine, Builder, Operator, Parameter<u8>, Data<u8>, Error, Profile, Event)>();
+    let mut names = [Name::from("scale"), Name::from(String::from("add"))];
+    names.sort();
+    assert_eq!(format!("{:>5}|{}", names[0], names[1]), "  add|scale");
+    assert_eq!(AsRef::<str>::as_ref(&names[0]), names[0].as_str());
 }
 
 #[test]
