@@ -55,7 +55,9 @@ unsafe impl<T: Send> Sync for Inner<T> {}
 unsafe impl<T: Send> Send for Inner<T> {}
 
 impl<T> Data<T> {
-    /// A value with a new variable of `engine`. The variable lives as long as the engine.
+    /// A value with a new variable of `engine`. The variable lives as long as the engine, also after the last clone of
+    /// this handle is gone. A program that makes values without end gives each variable back with
+    /// [`Engine::delete_variable`].
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;

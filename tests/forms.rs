@@ -63,3 +63,16 @@ fn data_is_shared_by_readers_and_lent_to_one_writer() {
     }
     assert_eq!(*value.read().unwrap(), 8);
 }
+
+#[test]
+fn the_variable_of_a_value_outlives_it_until_it_is_deleted() {
+    let engine = Engine::new().unwrap();
+    let value = Data::new(&engine, 7);
+    let variable = value.variable();
+    drop(value);
+    engine.op("after its value").writes([variable]).push(|_| ()).unwrap();
+    engine.wait_for_var(variable).unwrap();
+    assert_eq!(engine.version(variable).unwrap(), 1);
+    engine.delete_variable(|_| (), Context::cpu(0), variable).unwrap();
+    assert_says(&engine.version(variable).unwrap_err(), ErrorKind::VariableDeleted, &[]);
+}
