@@ -26,8 +26,28 @@
 //! A thread that waits runs ready operations meanwhile, whichever they are. If it holds a lock that one of them takes, it
 //! waits for itself: hold none in a wait. [`Builder::waiters_help`] turns that off.
 //!
-//! Start with [`Engine`]; [`Settings`] lists what can be chosen; [`Data`] carries values between operations. The protocol behind
-//! it all is explained in `src/variable/README.md`.
+//! | to | see |
+//! |---|---|
+//! | push functions, wait, stop | [`Engine`] |
+//! | choose workers, cores, idling, bounds | [`Engine::builder`], [`Settings`] for the defaults |
+//! | carry values between operations | [`Data`] |
+//! | push the same operation often | [`Operator`] |
+//! | replay many operations at once | [`Engine::capture`], [`Graph`], [`Parameter`] |
+//! | end an operation later, on another thread | [`OperationBuilder::push_async`], [`Completion`] |
+//! | learn why something failed | [`Error`], [`ErrorKind`], [`Builder::on_error`] |
+//! | learn where time goes | [`Engine::start_profiling`], [`Profile`], [`Engine::dump_dot`] |
+//!
+//! **Order.** Pushes from any number of threads have one total order, the same on every variable. Each operation runs
+//! once, or is skipped because one that it depends on failed.
+//!
+//! **Cost.** A push takes time in proportion to the number of its variables. It takes no lock, and in steady state it
+//! allocates nothing for closures of up to 64 bytes. `src/engine/README.md` in the source has the worst case of every
+//! call; `src/variable/README.md` has the protocol and its proof.
+//!
+//! **Latency.** Build with `--release`. Call [`Engine::prepare`] on each thread that pushes, then print
+//! [`Engine::warnings`]. [`Builder::pin`] says how many workers a machine has room for, [`IdlePolicy`] what a sleeping
+//! worker costs, and [`Builder::inline_below`] is for bodies shorter than the way to another core.
+//! `examples/latency.rs` measures a push and a wait.
 
 #![deny(missing_docs, missing_debug_implementations)]
 #![cfg_attr(
@@ -71,6 +91,16 @@ pub use operation::context::RunContext;
 pub use operation::name::Name;
 pub use operation::property::Property;
 pub use profile::{Event, Profile, Summary, Times, Use};
+
+/// The programs of the README and of `examples/`, which the tests of the documentation compile and run.
+#[cfg(doctest)]
+mod programs {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+
+    #[doc = concat!("```\n", include_str!("../examples/latency.rs"), "\n```")]
+    struct Latency;
+}
 
 /// What the tests and the measurements of this repository look at. No part of the interface: it changes without notice.
 #[doc(hidden)]

@@ -95,7 +95,11 @@ impl Drop for Handle {
 }
 
 impl Engine {
-    /// A per-device engine with default [`Settings`].
+    /// A per-device engine with default [`Settings`]. It does not look at the environment: [`from_env`](Engine::from_env)
+    /// and [`Builder::from_env`] do.
+    ///
+    /// Its threads start when they are first needed: the first push pays for that, unless
+    /// [`prepare`](Engine::prepare) was called.
     ///
     /// # Errors
     /// None with the defaults; the signature is that of every way to make an engine.
@@ -182,8 +186,11 @@ impl Engine {
         &self.core().settings
     }
 
-    /// What does not go as the settings asked, and was not worth an error: GPU workers that were asked for in a build without GPUs,
-    /// pins that the system refused. Empty if all is well.
+    /// What does not go as the settings asked, and was not worth an error: GPU workers that were asked for in a build
+    /// without GPUs, spinning workers that have no core of their own or leave none to the caller, pins that the system
+    /// refused. Empty if all is well.
+    ///
+    /// Pins are known once the threads are up: ask after [`prepare`](Engine::prepare), or after a first push.
     ///
     /// ```
     /// let engine = seriatim::Engine::builder().pin(false).build()?;

@@ -1,0 +1,135 @@
+//! The documents: what they point at is there, what they count is so, and their prose has lines that can be read.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const WIDTH: usize = 100;
+
+/// Documents that are written by hand.
+const DOCUMENTS: [&str; 8] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "PERFORMANCE.md",
+    "capi/README.md",
+    "src/engine/README.md",
+    "perf/README.md",
+];
+
+/// Folders whose files documents name as `folder/…`.
+const FOLDERS: [&str; 10] =
+    ["scripts/", "perf/", "benches/", "tests/", "src/", "loom-tests/", "capi/", "fuzz/", "digits/", "examples/"];
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn text(document: &str) -> String {
+    fs::read_to_string(repository().join(document)).unwrap_or_else(|error| panic!("{document}: {error}"))
+}
+
+/// The lines that are prose: no table, no code, nothing that a script makes.
+fn prose(text: &str) -> Vec<(usize, &str)> {
+    let (mut code, mut made, mut lines) = (false, false, Vec::new());
+    for (number, line) in text.lines().enumerate() {
+        code ^= line.trim_start().starts_with("```");
+        made = (made || line.starts_with("<!-- figures")) && !line.starts_with("<!-- end of figures");
+        if !code && !made && !line.starts_with('|') {
+            lines.push((number + 1, line));
+        }
+    }
+    lines
+}
+
+/// Lines of prose that are too long.
+fn long_lines(text: &str) -> Vec<usize> {
+    let is_long = |line: &str| line.chars().count() > WIDTH;
+    prose(text).into_iter().filter(|(_, line)| is_long(line)).map(|(number, _)| number).collect()
+}
+
+/// The anchor that a heading has on the sites that show Markdown.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().to_lowercase();
+    kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// Links that lead nowhere, of a text that lies in `folder`.
+fn dead_links(text: &str, folder: &Path) -> Vec<String> {
+    let outside_of_code: Vec<&str> = text.split("```").step_by(2).collect();
+    let mut dead = Vec::new();
+    for part in outside_of_code.iter().flat_map(|text| text.split("](").skip(1)) {
+        let target = part.split(')').next().unwrap_or_default();
+        if target.starts_with("http") {
+            continue;
+        }
+        let (path, fragment) = target.split_once('#').unwrap_or((target, ""));
+        let there = if path.is_empty() { None } else { Some(folder.join(path)) };
+        let is_there = there.as_ref().is_none_or(|path| path.exists());
+        let of_headings = match &there {
+            Some(path) if !fragment.is_empty() => fs::read_to_string(path).unwrap_or_default(),
+            _ => text.to_owned(),
+        };
+        let headings = of_headings.lines().filter(|line| line.starts_with('#'));
+        let found =
+            fragment.is_empty() || headings.map(|line| anchor(line.trim_start_matches('#'))).any(|a| a == fragment);
+        if !is_there || !found {
+            dead.push(target.to_owned());
+        }
+    }
+    dead
+}
+
+/// Names between backquotes that are of a file or folder of the repository, or of `folder`, and are not there.
+fn missing_files(text: &str, folder: &Path) -> Vec<String> {
+    let names = text.split("```").step_by(2).flat_map(|text| text.split('`').skip(1).step_by(2));
+    let named = names.filter_map(|name| name.split_whitespace().next());
+    let ours = named.filter(|name| FOLDERS.iter().any(|folder| name.starts_with(folder)) && !name.contains(['*', '<']));
+    ours.filter(|name| !repository().join(name).exists() && !folder.join(name).exists()).map(str::to_owned).collect()
+}
+
+#[test]
+fn links_and_names_of_files_lead_somewhere() {
+    for document in DOCUMENTS {
+        let (path, text): (PathBuf, String) = (repository().join(document), text(document));
+        let folder = path.parent().unwrap();
+        assert_eq!(dead_links(&text, folder), [""; 0], "{document}");
+        assert_eq!(missing_files(&text, folder), [""; 0], "{document}");
+    }
+}
+
+#[test]
+fn prose_has_lines_of_a_hundred_columns() {
+    for document in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "capi/README.md", "src/engine/README.md"] {
+        assert_eq!(long_lines(&text(document)), [0; 0], "{document}: lines of more than {WIDTH} columns");
+    }
+}
+
+#[test]
+fn what_is_counted_is_so() {
+    let mutants = text("loom-tests/mutants.txt");
+    let mutants = mutants.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).count();
+    let said = format!("builds {mutants} bugs into the source");
+    assert!(text("CONTRIBUTING.md").contains(&said), "CONTRIBUTING.md does not say '{said}'");
+
+    let rust = env!("CARGO_PKG_RUST_VERSION");
+    for document in ["README.md", "CONTRIBUTING.md"] {
+        assert!(text(document).contains(&format!("Rust {rust}")), "{document} does not name Rust {rust}");
+    }
+}
+
+#[test]
+fn the_checks_find_what_they_look_for() {
+    let wide = "x".repeat(WIDTH + 1);
+    let page = format!(
+        "# One, two\n{wide}\n|{wide}|\n```sh\n{wide}\n```\n<!-- figures -->\n{wide}\n<!-- end of figures -->\n"
+    );
+    assert_eq!(long_lines(&page), [2]);
+    let links =
+        "# One, two\n[a](#one-two) [b](#three) [c](README.md) [d](NO.md) [e](README.md#limits) [f](README.md#no)\n";
+    assert_eq!(dead_links(links, repository()), ["#three", "NO.md", "README.md#no"]);
+    assert_eq!(
+        missing_files("`src/lib.rs` `src/no.rs` `cargo test` `perf/no.sh A`", repository()),
+        ["src/no.rs", "perf/no.sh"]
+    );
+}
