@@ -140,8 +140,8 @@ impl<T> Data<T> {
     /// Whether the operation that is being called on this thread, if one is, has declared that much.
     #[inline]
     fn check(&self, writes: bool) -> Result<(), Error> {
-        let Variable { engine, index, .. } = self.0.variable;
-        match current::may(engine, index) {
+        let Variable { engine, index, generation } = self.0.variable;
+        match current::may(engine, index, generation) {
             May::Change => Ok(()),
             May::Read if !writes => Ok(()),
             may => Err(self.undeclared(may)),

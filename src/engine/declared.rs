@@ -2,21 +2,22 @@
 
 use crate::operation::block::Block;
 use crate::operation::current::{Current, May};
+use crate::pool::memory::Memory;
 use crate::sync::thread_local;
 use crate::variable::access::{Mode, Node};
 use std::cell::Cell;
 
 /// A synchronous operation: its block stays while its closure is called.
-pub struct Enlisted {
-    engine: u32,
+pub struct Enlisted<'a> {
+    memory: &'a Memory,
     block: *mut Block,
 }
 
-impl Enlisted {
+impl<'a> Enlisted<'a> {
     /// # Safety
     /// The block is an operation's of that engine, and is not reused while this is used.
-    pub unsafe fn new(engine: u32, block: *mut Block) -> Enlisted {
-        Enlisted { engine, block }
+    pub unsafe fn new(memory: &'a Memory, block: *mut Block) -> Enlisted<'a> {
+        Enlisted { memory, block }
     }
 }
 
@@ -34,18 +35,23 @@ unsafe fn uses(block: *mut Block) -> impl Iterator<Item = (u32, bool)> {
     }
 }
 
-impl Current for Enlisted {
+impl Current for Enlisted<'_> {
     fn name(&self) -> &'static str {
         // SAFETY: by the contract of `new`.
         unsafe { Block::name(self.block) }
     }
 
     fn may(&self, engine: u32, index: u32) -> Option<May> {
-        if self.engine != engine {
+        if self.memory.id != engine {
             return None;
         }
         // SAFETY: as above.
         Some(May::of(unsafe { uses(self.block) }.find(|(variable, _)| *variable == index).map(|(_, writes)| writes)))
+    }
+
+    fn generation(&self, index: u32) -> u32 {
+        // SAFETY: the operation has declared a variable of this index.
+        unsafe { self.memory.table.generation(index) }
     }
 }
 
@@ -57,18 +63,18 @@ thread_local! {
 }
 
 /// An asynchronous operation: its block may be another one's before its closure has returned.
-pub struct Copied {
-    engine: u32,
+pub struct Copied<'a> {
+    memory: &'a Memory,
     name: &'static str,
     count: usize,
     few: [(u32, bool); INLINE],
     many: Vec<(u32, bool)>,
 }
 
-impl Copied {
+impl<'a> Copied<'a> {
     /// # Safety
     /// The block is an operation's of that engine, which has not ended.
-    pub unsafe fn of(engine: u32, block: *mut Block) -> Copied {
+    pub unsafe fn of(memory: &'a Memory, block: *mut Block) -> Copied<'a> {
         // SAFETY: by the contract.
         let (name, uses) = unsafe { (Block::name(block), uses(block)) };
         let (mut few, mut many, mut count) = ([(0, false); INLINE], Vec::new(), 0);
@@ -84,25 +90,30 @@ impl Copied {
             }
             count += 1;
         }
-        Copied { engine, name, count, few, many }
+        Copied { memory, name, count, few, many }
     }
 }
 
-impl Current for Copied {
+impl Current for Copied<'_> {
     fn name(&self) -> &'static str {
         self.name
     }
 
     fn may(&self, engine: u32, index: u32) -> Option<May> {
-        if self.engine != engine {
+        if self.memory.id != engine {
             return None;
         }
         let few = &self.few[..self.count.min(INLINE)];
         Some(May::of(few.iter().chain(&self.many).find(|(variable, _)| *variable == index).map(|(_, writes)| *writes)))
     }
+
+    fn generation(&self, index: u32) -> u32 {
+        // SAFETY: the operation has declared a variable of this index.
+        unsafe { self.memory.table.generation(index) }
+    }
 }
 
-impl Drop for Copied {
+impl Drop for Copied<'_> {
     fn drop(&mut self) {
         if self.count > INLINE {
             let many = std::mem::take(&mut self.many);

@@ -76,7 +76,7 @@ impl Core {
                 Run::Sync(call) => {
                     // Waits, deletions and graphs are none of the user's usual work.
                     let key = || Key::of(body, storage);
-                    let outcome = within(&Enlisted::new(self.memory.id, block), || {
+                    let outcome = within(&Enlisted::new(&self.memory, block), || {
                         if always {
                             call(storage, &run)
                         } else {
@@ -96,7 +96,7 @@ impl Core {
                         // Each of its operations has declared its own.
                         call(storage, &run, completion)
                     } else {
-                        within(&Copied::of(self.memory.id, block), || call(storage, &run, completion))
+                        within(&Copied::of(&self.memory, block), || call(storage, &run, completion))
                     };
                     leave(local);
                     mutate!("called-closures-not-counted": (), local.count_returned());

@@ -57,6 +57,11 @@ impl Current for Lent<'_> {
         let held = self.loans.held().iter().find(|held| held.slot.chain.tag.index() == index);
         Some(May::of(held.map(|held| !held.reads)))
     }
+
+    fn generation(&self, index: u32) -> u32 {
+        // SAFETY: the operation has declared a variable of this index.
+        unsafe { self.loans.local.memory.table.generation(index) }
+    }
 }
 
 /// All of them.

@@ -47,6 +47,11 @@ impl Current for CurrentNode<'_> {
         let mut uses = self.node.get().into_iter().flat_map(|node| self.graph.uses(node));
         Some(May::of(uses.find(|(slot, _)| slot.chain.tag.index() == index).map(|(_, writes)| writes)))
     }
+
+    fn generation(&self, index: u32) -> u32 {
+        // SAFETY: the operation has declared a variable of this index.
+        unsafe { self.graph.core.memory.table.generation(index) }
+    }
 }
 
 /// A thread that runs a part of a graph.

@@ -9,6 +9,9 @@ pub trait Current {
     fn name(&self) -> &'static str;
     /// What it may do to the variable of this index of this engine; `None` if it is another engine's operation.
     fn may(&self, engine: u32, index: u32) -> Option<May>;
+    /// The generation that the place of a declared variable has now: the variable's, or one more once its deletion is pushed.
+    /// The place is not used again before the operation has ended.
+    fn generation(&self, index: u32) -> u32;
 }
 
 /// What an operation may do to a variable, by what it has declared.
@@ -77,10 +80,15 @@ fn innermost<T>(find: impl Fn(&dyn Current) -> Option<T>) -> Option<T> {
 }
 
 /// What the calling thread may do to a variable: outside all operations of its engine, anything; inside, what the innermost of them
-/// has declared.
+/// has declared. A deleted variable is not the one that has its place now.
 #[inline]
-pub fn may(engine: u32, index: u32) -> May {
-    innermost(|current| current.may(engine, index)).unwrap_or(May::Change)
+pub fn may(engine: u32, index: u32, generation: u32) -> May {
+    let of = |current: &dyn Current| {
+        let may = current.may(engine, index)?;
+        let other = || current.generation(index).wrapping_sub(generation) > 1;
+        Some(if may != May::Nothing && other() { May::Nothing } else { may })
+    };
+    innermost(of).unwrap_or(May::Change)
 }
 
 /// The name of the operation by which [`may`] says no.

@@ -175,6 +175,15 @@ impl Table {
         unsafe { self.slots.at(index) }
     }
 
+    /// The generation that the slot has now.
+    ///
+    /// # Safety
+    /// As [`Table::at`].
+    pub unsafe fn generation(&self, index: u32) -> u32 {
+        // SAFETY: passed on. Relaxed: who asks runs an operation on the slot's variable, and so came after its birth.
+        unsafe { self.at(index) }.chain.tag.generation.load(Relaxed)
+    }
+
     /// A slot for a new variable: a free one, or one that was never used.
     pub fn take(&self) -> &Slot {
         self.pop_free().unwrap_or_else(|| self.extend())

@@ -180,3 +180,54 @@ fn a_deletion_may_change_what_it_deletes() {
         engine.wait_for_all().unwrap();
     });
 }
+
+#[test]
+fn a_deleted_variable_is_not_the_one_that_has_its_place() {
+    on_every_engine(|engine| {
+        let gone = Data::new(&engine, 0);
+        let gone_index = gone.variable().into_raw().0;
+        engine.delete_variable(|_| (), Context::cpu(0), gone.variable()).unwrap();
+        engine.wait_for_all().unwrap();
+        // Places come back once nobody can look at them.
+        let mut places = std::iter::repeat_with(|| Data::new(&engine, 0)).take(1 << 20);
+        let after = places.find(|data| data.variable().into_raw().0 == gone_index).expect("the place is used again");
+        for round in 0..ROUNDS {
+            let found = Arc::new(Mutex::new(None));
+            let (values, own) = ([gone.clone(), after.clone()], Arc::clone(&found));
+            let look =
+                move || *own.lock().unwrap() = Some(values.map(|data| data.write().map(drop).map_err(|e| e.kind())));
+            let own = Mutex::new(look);
+            let op = engine.op("uses the place").writes([&after]);
+            match round % 2 {
+                0 => op.push(move |_: &RunContext<'_>| own.into_inner().unwrap()()).unwrap(),
+                _ => op
+                    .push_async(move |_: &RunContext<'_>, completion: Completion| {
+                        own.into_inner().unwrap()();
+                        completion.complete();
+                    })
+                    .unwrap(),
+            }
+            engine.wait_for_all().unwrap();
+            assert_eq!(found.lock().unwrap().take(), Some([Err(ErrorKind::UndeclaredAccess), Ok(())]));
+        }
+        let found = Arc::new(Mutex::new(None));
+        let (values, own) = ([gone.clone(), after.clone()], Arc::clone(&found));
+        let (graph, ()) = engine
+            .capture(|c| {
+                c.op("captured").write(&after).push(move |_| {
+                    *own.lock().unwrap() =
+                        Some(values.each_ref().map(|data| data.write().map(drop).map_err(|e| e.kind())));
+                })
+            })
+            .unwrap();
+        graph.replay().unwrap();
+        engine.wait_for_all().unwrap();
+        assert_eq!(found.lock().unwrap().take(), Some([Err(ErrorKind::UndeclaredAccess), Ok(())]));
+        // A deletion that is pushed does not end what was declared before it.
+        let (last, held) = (after.clone(), hold(&engine, &[], &[after.variable()]));
+        engine.op("last").writes([&after]).push(move |_: &RunContext<'_>| last.write().map(drop)).unwrap();
+        engine.delete_variable(|_| (), Context::cpu(0), after.variable()).unwrap();
+        held.complete();
+        engine.wait_for_all().unwrap();
+    });
+}
