@@ -194,7 +194,6 @@ typedef struct SeriatimRunContext SeriatimRunContext;
 //   for, they are a warning.
 // - `PIN`: whether workers are pinned to cores, `on` (default) or `off`.
 // - `CORES`: the cores to pin to, such as `0,2-5`; default: those of the calling thread.
-// - `MOVE_CALLERS`: whether a thread that waits is moved off a pinned worker's core, instead of the worker, `on` or `off` (default).
 // - `MOVE_CALLERS`: whether a thread that has waited on a pinned worker's core is moved to another one, instead of the worker, `on`
 //   or `off` (default).
 // - `IDLE`: what idle workers do, `spin-then-park` (default), `spin` or `park`.
@@ -210,7 +209,6 @@ typedef struct SeriatimRunContext SeriatimRunContext;
 // - `NESTED_THREADS`: threads that one operation may use itself, 1 to 1024; default 1.
 // - `FORK_PATIENCE`: milliseconds that a `fork` of the process waits for operations in flight, default 100. If they take longer, the
 //   engine is of no use in the child, and says so.
-// - `FORK_PATIENCE`: milliseconds that a `fork` waits for operations in flight, so that the engine works in the child; default 100.
 // - `INFO`: whether the engine says on standard error what it starts and stops, `on` or `off` (default).
 typedef struct SeriatimSetting {
     // The name.
