@@ -9,7 +9,7 @@
 //!
 //! A filter for system calls that is installed later can refuse the call. Then everybody passes ordinary fences from that time on; but a thread that has not
 //! seen this yet may just pass a light one. So the thread that finds out does once, without the call, what the call did: a thread of ours visits every core that the
-//! process may use. Call *t* a thread that was between its write and its read when the state changed. The visitor runs on the core of *t* only when *t* has been
+//! process may use, tried by number; on another one no thread of the process can be, and one that gets there meanwhile was switched out. Call *t* a thread that was between its write and its read when the state changed. The visitor runs on the core of *t* only when *t* has been
 //! switched out there; or *t* was switched out before, and moved, or did not run. A switch is a full fence (`schedule()` in the kernel's
 //! `memory-barriers.txt`, "implicit kernel memory barriers"). So when the visit is over, either what *t* has written is seen by the thread that found out, or *t* made that
 //! write after the switch; then it sees the new state, and passes an ordinary fence. This is the third way of Dice, Huang and Yang,
@@ -79,18 +79,24 @@ mod asymmetric {
         }
     }
 
-    /// Has a thread of ours run on every core that the process may use: see above. `false` if the system refuses.
+    /// Has a thread of ours run on every core that the process may use: see above. How many those are; none if the system refuses.
+    ///
+    /// All numbers are tried, and nobody is asked how many cores there are: the C library may answer with the cores of the calling
+    /// thread, which may be a pinned worker (glibc where `/sys` and `/proc` are hidden, musl always), and numbers may have gaps.
     #[cold]
-    fn visit_every_core() -> bool {
+    fn visit_every_core() -> Option<usize> {
         let visit = || {
-            // SAFETY: takes a number and changes nothing.
-            let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
-            let visits = (0..usize::try_from(cores).unwrap_or(0)).map(affinity::visit);
+            let visits = (0..affinity::numbers()?).map(affinity::visit);
             // A core that the process may not use does not count, but it must be one at least.
-            visits.fold(None, |all, visited| visited.map_or(all, |visited| Some(all.unwrap_or(true) && visited)))
+            let count = |all: usize, visited: Option<bool>| match visited {
+                Some(true) => Some(all + 1),
+                Some(false) => None,
+                None => Some(all),
+            };
+            visits.into_iter().try_fold(0, count).filter(|all| *all > 0)
         };
-        let visitor = std::thread::Builder::new().name("seriatim-fence".to_owned()).spawn(visit);
-        visitor.is_ok_and(|visitor| visitor.join().is_ok_and(|all| all == Some(true)))
+        let visitor = std::thread::Builder::new().name("seriatim-fence".to_owned()).spawn(visit).ok()?;
+        visitor.join().ok().flatten()
     }
 
     pub fn fence_everywhere() {
@@ -105,7 +111,7 @@ mod asymmetric {
                 // now on everybody passes fences of his own; the visit is for those who have just passed a light one.
                 let _ = STATE.compare_exchange(ON, LEAVING, SeqCst, Relaxed);
                 fence(SeqCst);
-                if !visit_every_core() {
+                if visit_every_core().is_none() {
                     eprintln!(
                         "seriatim: a filter refuses membarrier and sched_setaffinity, which it did not when the first engine was made: \
                          allow one of them, or install the filter before"
@@ -120,7 +126,7 @@ mod asymmetric {
     #[cfg(test)]
     mod tests {
         use super::super::*;
-        use super::visit_every_core;
+        use super::{affinity, visit_every_core};
         use crate::spin::Spin;
         use std::sync::atomic::{compiler_fence, fence, AtomicU32, Ordering::*};
         use std::time::Duration;
@@ -156,12 +162,23 @@ mod asymmetric {
             assert_eq!(blind(20_000, [heavy, light]), 0, "both sides missed the other");
         }
 
+        #[test]
+        fn a_visit_by_a_pinned_thread_reaches_the_cores_of_the_others() {
+            let cores = affinity::cores();
+            let by_a_pinned_one = || {
+                assert!(affinity::pin(cores[0]), "the system refuses");
+                visit_every_core()
+            };
+            let visited = std::thread::scope(|scope| scope.spawn(by_a_pinned_one).join().expect("it does not panic"));
+            assert!(visited >= Some(cores.len()), "{visited:?} of {cores:?}");
+        }
+
         /// Also if the visit stands in for the call, at the moment when that is lost.
         #[test]
         fn a_visit_of_every_core_is_a_fence_for_all() {
             let visit = || {
                 fence(SeqCst);
-                assert!(visit_every_core(), "the system refuses");
+                assert!(visit_every_core().is_some(), "the system refuses");
                 fence(SeqCst);
             };
             assert_eq!(blind(300, [visit, || compiler_fence(SeqCst)]), 0, "both sides missed the other");

@@ -1,9 +1,9 @@
 //! Pinning threads to cores.
 
 use core_affinity::CoreId;
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri, seriatim_simulation))))]
-pub use place::visit;
 pub use place::{current, is_pinned, move_off, own_id, pin_other};
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri, seriatim_simulation))))]
+pub use place::{numbers, visit};
 
 /// The library aborts the process on larger core numbers.
 const CORES: usize = 1024;
@@ -84,6 +84,12 @@ mod place {
     /// Pins a thread of this process. `false` if the system refuses.
     pub fn pin_other(thread: i32, core: usize) -> bool {
         set_mask(thread, &only(core))
+    }
+
+    /// How many numbers of cores there are to try; none if the system may have more than the calls here can name.
+    pub fn numbers() -> Option<usize> {
+        // With a set that is shorter than the system's the call fails.
+        mask(0).map(|_| CPU_SETSIZE as usize)
     }
 
     /// Has the calling thread run on this core, and leaves it there. Whether it did; nothing if the process may not use the core.
