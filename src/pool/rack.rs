@@ -153,4 +153,29 @@ mod tests {
         magazines.for_each(|magazine| magazine.for_each(|block| assert!(known.remove(&block))));
         assert!(known.is_empty() && pile.is_empty() && again.blocks() == 0);
     }
+
+    #[test]
+    fn magazines_that_are_appended_lose_nothing() {
+        let memory = Memory::new().unwrap();
+        let slab = || memory.new_slab(0).pop().expect("there is always one");
+        let mut all = Magazine::new();
+        let mut known = HashSet::new();
+        // Onto none, and then what was so appended onto others: the last of the first is the last of all.
+        for _ in 0..3 {
+            let magazine = slab();
+            magazine.for_each(|block| assert!(known.insert(block)));
+            let mut longer = Magazine::new();
+            longer.append(magazine);
+            longer.append(all);
+            // By way of a word, which knows the first block, the last and the number.
+            // SAFETY: packed just now.
+            all = unsafe { Magazine::unpack(longer.pack()) };
+        }
+        all.append(Magazine::new());
+        assert_eq!(all.len(), known.len());
+        while let Some(block) = all.pop() {
+            assert!(known.remove(&block), "a block came twice");
+        }
+        assert!(known.is_empty() && all.is_empty(), "{} blocks are lost", known.len());
+    }
 }

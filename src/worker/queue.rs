@@ -185,3 +185,40 @@ impl Entry {
         Entry { key, block }
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::pool::memory::Memory;
+
+    /// What is split off says how good the best of it is: a worker takes it back when it is its turn.
+    #[test]
+    fn a_row_knows_the_best_of_what_is_in_it() {
+        let memory = Memory::new().unwrap();
+        let mut blocks = memory.new_slab(0).pop().expect("there is always one");
+        for priorities in [[0; 6], [3, 0, 0, -2, 5, 0]] {
+            let mut queue = Queue::default();
+            let mut keys = Vec::new();
+            for (sequence, priority) in priorities.into_iter().enumerate() {
+                let block = blocks.pop().expect("there are more");
+                // SAFETY: free, and ours.
+                unsafe {
+                    ((*block).priority, (*block).sequence) = (priority, sequence as u64);
+                    queue.push(block);
+                }
+                keys.push((priority, Reverse(sequence as u64)));
+            }
+            keys.sort_unstable();
+            let row = queue.split_off(2, usize::MAX).expect("there are six");
+            assert_eq!(row.best, keys[3], "the best two stay");
+            let mut count = 0;
+            let mut block = row.first;
+            while !block.is_null() {
+                // SAFETY: ours.
+                block = unsafe { (*block).link };
+                count += 1;
+            }
+            assert_eq!((count, queue.len(), queue.best()), (4, 2, Some(keys[5])));
+        }
+    }
+}
