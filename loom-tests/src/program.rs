@@ -5,6 +5,7 @@ use loom::cell::UnsafeCell;
 use seriatim::internals::access::{Access, Mode, Node, Sink};
 use seriatim::internals::chain::{self, Chain, Enlisted};
 use seriatim::internals::loan::Loan;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -53,10 +54,29 @@ unsafe impl Send for Var {}
 struct Found<'a> {
     program: &'a Program,
     ready: Vec<*mut Node>,
+    /// Called once, where a push looks for the chain of its second access in order to enlist it.
+    stall: RefCell<Stall<'a>>,
+}
+
+/// How often the push will ask for that chain before, and what is called then.
+type Stall<'a> = Option<(usize, Box<dyn FnOnce() + 'a>)>;
+
+impl Found<'_> {
+    fn new(program: &Program) -> Found<'_> {
+        Found { program, ready: Vec::new(), stall: RefCell::new(None) }
+    }
 }
 
 impl Sink for Found<'_> {
     fn chain(&self, variable: u32) -> *const Chain {
+        let now = self.stall.borrow_mut().take_if(|(before, _)| {
+            let is_next = variable == 1 && *before == 0;
+            *before -= usize::from(variable == 1 && !is_next);
+            is_next
+        });
+        if let Some((_, stall)) = now {
+            stall();
+        }
         &raw const self.program.vars[variable as usize].chain
     }
 
@@ -119,7 +139,18 @@ impl Program {
 
     /// Pushes an operation, and runs what becomes ready on this thread.
     pub fn push(&self, op: usize) -> Enlisted {
-        let mut found = Found { program: self, ready: Vec::new() };
+        self.push_through(op, Found::new(self))
+    }
+
+    /// As [`Program::push`] of an operation on variables 0 and 1, and calls `meanwhile` when it is enlisted on the first of them only.
+    pub fn push_stalling(&self, op: usize, meanwhile: impl FnOnce()) -> Enlisted {
+        let found = Found::new(self);
+        // It asks for that chain once before, to fetch its line.
+        *found.stall.borrow_mut() = Some((1, Box::new(meanwhile)));
+        self.push_through(op, found)
+    }
+
+    fn push_through(&self, op: usize, mut found: Found<'_>) -> Enlisted {
         let node: *mut Node = self.blocks.pointer(op).cast();
         // SAFETY: each operation is pushed once, its accesses are in order, and blocks are never reused within an execution.
         let enlisted = unsafe {
@@ -156,7 +187,7 @@ impl Program {
     }
 
     fn on_a_loan_or_push(&self, op: usize, lend: impl FnOnce(&Chain, Mode, &mut Found<'_>) -> Option<Loan>) -> bool {
-        let mut found = Found { program: self, ready: Vec::new() };
+        let mut found = Found::new(self);
         let (var, mode) = self.ops[op][0];
         let loan = lend(&self.vars[var].chain, mode, &mut found);
         if let Some(loan) = loan {
@@ -179,7 +210,7 @@ impl Program {
 
     /// As [`Program::lend_or_push`], and calls `inside` while the variables are lent.
     pub fn lend_around(&self, op: usize, inside: impl FnOnce()) -> bool {
-        let mut found = Found { program: self, ready: Vec::new() };
+        let mut found = Found::new(self);
         let mut loans = Vec::new();
         for (var, mode) in &self.ops[op] {
             // SAFETY: blocks are never reused within an execution.

@@ -338,6 +338,30 @@ fn a_push_that_races_with_a_deletion_runs_before_it_or_is_refused() {
 }
 
 #[test]
+fn a_place_is_another_variable_s_only_when_its_chain_is_closed() {
+    explore("a deletion that another thread runs, against a birth", 2, 500, || {
+        let engine = naive();
+        let x = engine.new_variable();
+        let value = Guarded::new();
+        let held: Arc<loom::sync::Mutex<Option<Completion>>> = Arc::default();
+        let keep = held.clone();
+        engine.op("").writes([x]).push_async(move |_, completion| *keep.lock().unwrap() = Some(completion)).unwrap();
+        engine.delete_variable(|_| (), Context::cpu(0), x).unwrap();
+        // Runs the deletion, and does not look at tails: so nobody is waited for before the place is given away.
+        let first = held.lock().unwrap().take().expect("it has the variable to itself");
+        let other = spawn(move || first.complete());
+        let next = engine.new_variable();
+        push_step(&engine, next, &value);
+        engine.wait_for_all().unwrap();
+        other.join().unwrap();
+        // A chain that was closed meanwhile would refuse it.
+        push_step(&engine, next, &value);
+        engine.wait_for_all().unwrap();
+        assert_eq!((value.get(), engine.version(next).unwrap()), (2, 2));
+    });
+}
+
+#[test]
 fn blocks_are_used_again_while_another_thread_pushes() {
     explore("blocks used again", 1, 5000, || {
         let engine = naive();

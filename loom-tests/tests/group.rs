@@ -14,6 +14,8 @@ use std::sync::{Arc, OnceLock};
 /// Runs operations: each has a number and a value of its own.
 struct Numbered {
     ran: Vec<Guarded>,
+    /// What is written before an operation is submitted: whoever runs it sees it.
+    left: Vec<Guarded>,
     blocks: Blocks,
     /// What an operation does beside counting.
     body: fn(&Numbered, usize),
@@ -32,6 +34,7 @@ impl Host for Numbered {
     unsafe fn run(self: &Arc<Self>, block: *mut Block, worker: Option<usize>) {
         assert!(worker.is_none_or(|worker| worker < 2));
         let number = self.blocks.iter().position(|known| *known == block.addr()).expect("one of ours");
+        assert_eq!(self.left[number].get(), 1, "not as it was left");
         self.ran[number].step();
         (self.body)(self, number);
         if self.ended.fetch_add(1, AcqRel) + 1 == self.ran.len() {
@@ -48,6 +51,7 @@ impl Host for Numbered {
 impl Numbered {
     fn submit(&self, number: usize, preferred: Option<usize>) {
         let block = self.blocks.pointer(number);
+        self.left[number].set(1);
         // SAFETY: each operation is submitted once.
         unsafe { self.group.get().expect("set").submit(block, preferred.map_or(Where::Any, Where::Worker)) }
     }
@@ -77,6 +81,7 @@ fn workers(workers: usize, shared: bool, count: usize, body: fn(&Numbered, usize
     }));
     let host = Arc::new(Numbered {
         ran: (0..count).map(|_| Guarded::new()).collect(),
+        left: (0..count).map(|_| Guarded::new()).collect(),
         blocks: Blocks::new(count),
         body,
         group: OnceLock::from(group.clone()),
@@ -178,6 +183,33 @@ fn what_comes_to_a_worker_that_runs_something_is_run_by_a_guest() {
         });
         host.submit(1, Some(0));
         guest.join().unwrap();
+        loom::stop_exploring();
+        group.stop();
+        assert!(host.ran.iter().all(|value| value.get() == 1), "an operation was lost or ran twice");
+    });
+}
+
+#[test]
+fn what_a_worker_has_laid_out_is_as_it_was_for_a_pusher_that_nobody_wakes() {
+    explore("a pusher that takes what a worker has laid out", 1, 50, || {
+        // The first makes the others ready. The second ends only when the third has run, which is laid out by then.
+        let body = |host: &Numbered, number| match number {
+            0 => (1..3).for_each(|number| host.submit(number, None)),
+            1 => host.pass(),
+            _ => host.open(),
+        };
+        let (group, host) = workers(1, false, 3, body);
+        // SAFETY: not submitted yet.
+        unsafe { (*host.blocks.pointer(2)).notes = NOTE_SHORT };
+        // Asks, so that the worker lays out what it has.
+        group.catch_up(&host);
+        host.submit(0, Some(0));
+        while !group.catch_up(&host) {
+            loom::thread::yield_now();
+        }
+        while host.ended.load(Acquire) < 3 {
+            host.end.wait();
+        }
         loom::stop_exploring();
         group.stop();
         assert!(host.ran.iter().all(|value| value.get() == 1), "an operation was lost or ran twice");

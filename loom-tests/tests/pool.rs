@@ -9,7 +9,7 @@ use seriatim::internals::homecoming::Errand;
 use seriatim::internals::local::Local;
 use seriatim::internals::magazine::{Magazine, Stack};
 use seriatim::internals::memory::Memory;
-use seriatim::internals::table::Table;
+use seriatim::internals::table::{Slot, Table};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
@@ -242,5 +242,47 @@ fn a_home_has_one_owner_at_a_time() {
         owners.into_iter().for_each(|owner| owner.join().unwrap());
         assert!(private.get() > 0, "nobody adopted a home that was free");
         assert!(memory.homes.iter().count() <= 2, "more homes than owners at a time");
+    });
+}
+
+/// Makes a place free that was taken, as the deletion of its variable does when nobody looks.
+fn give_back(table: &Table, slot: &Slot) {
+    slot.chain.tag.generation.fetch_add(1, Relaxed);
+    table.retire(slot);
+    let retired = table.take_retired().expect("retired just now");
+    // SAFETY: taken just now, and nobody looks at variables.
+    unsafe { table.release(retired) };
+}
+
+#[test]
+fn a_place_is_taken_by_one_however_often_it_was_given_back() {
+    explore("places taken beside others that come back", 3, 200, || {
+        let table = Arc::new(Table::new());
+        let places: Vec<Guarded> = (0..3).map(|_| Guarded::new()).collect();
+        let known: Vec<&Slot> = places.iter().map(|_| table.take()).collect();
+        let take = |table: &Table, places: &[Guarded]| -> Option<u32> {
+            let slot = table.pop_free()?;
+            let index = slot.chain.tag.index();
+            // A race, if another has it or who had it is not done with it.
+            places[index as usize].step();
+            Some(index)
+        };
+        for slot in &known {
+            // SAFETY: all three are taken, and nobody looks at them.
+            unsafe { Table::open(slot) };
+        }
+        known.iter().for_each(|slot| give_back(&table, slot));
+        let (theirs, seen) = (table.clone(), places.clone());
+        let other = spawn(move || take(&theirs, &seen));
+        // The first comes back when the second is gone: the list then starts as it did, and goes on differently.
+        let first = take(&table, &places);
+        let second = take(&table, &places);
+        if let Some(slot) = first.and_then(|index| table.get(index)) {
+            give_back(&table, slot);
+        }
+        let mut held: Vec<u32> = second.into_iter().chain(other.join().unwrap()).collect();
+        held.extend(std::iter::from_fn(|| take(&table, &places)));
+        held.sort_unstable();
+        assert_eq!(held, [0, 1, 2], "a place was lost, or taken twice");
     });
 }

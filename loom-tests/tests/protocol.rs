@@ -113,6 +113,26 @@ fn crossed_operations_with_a_third_behind_them() {
 }
 
 #[test]
+fn two_help_a_pusher_that_stalls() {
+    explore("two helpers of one operation", 1, 500, || {
+        const BOTH: &[(usize, Mode)] = &[(0, Write), (1, Write)];
+        let program = Program::detaching(2, &[BOTH, &[(0, Write)], BOTH, &[(1, Write)]]);
+        let meanwhile = || {
+            let helpers = [2, 1].map(|op| {
+                let program = program.clone();
+                spawn(move || {
+                    let _ = program.push(op);
+                })
+            });
+            helpers.into_iter().for_each(|helper| helper.join().unwrap());
+        };
+        let _ = program.push_stalling(0, meanwhile);
+        let _ = program.push(3);
+        program.check();
+    });
+}
+
+#[test]
 fn three_pushers_of_one_write_each() {
     explore_once("three pushers", 1, 20000, || {
         let program = Program::new(1, &[&[(0, Write)], &[(0, Write)], &[(0, Read)]]);

@@ -191,8 +191,14 @@ impl Core {
             let mut found = Found::new(local);
             if notes & NOTE_DELETE != 0 {
                 let slot = self.slot((*Node::access(block.cast(), 0)).variable);
-                slot.chain.close(block.cast(), &mut found);
-                self.memory.table.retire(slot);
+                // Closed first: from the retirement on the chain may become that of another variable.
+                if mutant("retired-before-it-is-closed") {
+                    self.memory.table.retire(slot);
+                    slot.chain.close(block.cast(), &mut found);
+                } else {
+                    slot.chain.close(block.cast(), &mut found);
+                    self.memory.table.retire(slot);
+                }
             } else if count == 0 {
                 found.spent(block.cast());
             } else {

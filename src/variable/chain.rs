@@ -219,7 +219,7 @@ unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own,
             }
             // 2.
             if tail == access {
-                if !owner {
+                if !owner && !mutant("linked-by-another-not-noted") {
                     advance(node, index);
                 }
                 return Step::Done;
@@ -294,6 +294,10 @@ unsafe fn advance(node: *mut Node, index: u32) {
     // SAFETY: the caller holds the block. Release: what was linked up to here; Acquire: keeps the release sequence of
     // earlier helpers.
     unsafe {
+        if mutant("helped-by-a-store") {
+            return (*node).helped.store(index + 1, Release);
+        }
+        // An exchange and not a store: a helper that is late must not take back what others have noted since.
         let _ = (*node).helped.compare_exchange(index, index + 1, AcqRel, Relaxed);
     }
 }

@@ -123,6 +123,12 @@ pub struct Table {
     retired: AtomicU64,
 }
 
+/// The count of a free list's word, one further, in its half.
+#[inline]
+fn counted(head: u64) -> u64 {
+    (head >> 32).wrapping_add(mutate!("free-places-not-counted": 0, 1)) << 32
+}
+
 /// Slots of deleted variables, linked from the first to the last.
 #[derive(Clone, Copy)]
 pub struct Retired {
@@ -198,7 +204,7 @@ impl Table {
                 return None;
             }
             let slot = self.get(index)?;
-            let next = (head >> 32).wrapping_add(1) << 32 | u64::from(slot.ran.next.load(Relaxed));
+            let next = counted(head) | u64::from(slot.ran.next.load(Relaxed));
             // AcqRel: the slot comes to us as its last user left it. The count in the high half makes the exchange fail if the
             // slot was taken and given back since the load.
             match self.free.compare_exchange(head, next, AcqRel, Acquire) {
@@ -275,9 +281,9 @@ impl Table {
         let mut head = self.free.load(Relaxed);
         loop {
             last.ran.next.store(head as u32, Relaxed);
-            let new = (head >> 32).wrapping_add(1) << 32 | u64::from(retired.first);
+            let new = counted(head) | u64::from(retired.first);
             // Release: the slots as their deletions left them, and their links. Acquire: keeps what was released before us.
-            match self.free.compare_exchange(head, new, AcqRel, Relaxed) {
+            match self.free.compare_exchange(head, new, mutate!("places-freed-relaxed": Relaxed, AcqRel), Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
             }

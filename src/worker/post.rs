@@ -2,6 +2,7 @@
 
 use super::inbox::Inbox;
 use crate::lock::Lock;
+use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::sync::thread::{self, Thread};
 use crate::sync::{fence, AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
@@ -95,7 +96,7 @@ impl Post {
             return null_mut();
         }
         // Acquire: pairs with the release that laid it out.
-        self.surplus.swap(null_mut(), Acquire)
+        self.surplus.swap(null_mut(), mutate!("surplus-taken-relaxed": Relaxed, Acquire))
     }
 
     #[cold]

@@ -88,7 +88,8 @@ impl Group {
                         if let Some(row) = share(&mut queue, wanted) {
                             laid_out = Some(row.best);
                             // Release: the operations go to the thief as we see them. Acquire: a pusher may have put something back.
-                            let back = own.surplus.swap(row.first, AcqRel);
+                            let order = mutate!("surplus-laid-out-relaxed": Relaxed, AcqRel);
+                            let back = own.surplus.swap(row.first, order);
                             // SAFETY: taken, so ours.
                             unsafe { queue.add_list(back) };
                             if idle & WANTED != 0 {
