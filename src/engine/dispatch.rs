@@ -55,9 +55,16 @@ pub trait Dispatch: Send + Sync {
     /// Runs what the calling thread has made ready and queued, or hands it over. Called with `draining` set, which it clears.
     fn drain(&self, _: &Arc<Core>, _: &Local) {}
 
-    /// For a thread that has just pushed an operation which has to wait: if the threads that run such operations ask for others to
-    /// take over, it runs a share.
-    fn pay(&self, _: &Arc<Core>, _: &Local) {}
+    /// Whether a push that is about to enlist an operation will call [`Dispatch::take_over`] after that, before
+    /// anything of the user's is run.
+    fn will_take_over(&self, _: &Local) -> bool {
+        false
+    }
+
+    /// Runs a share of what other threads have left, if there is anything; says whether.
+    fn take_over(&self, _: &Arc<Core>, _: &Local) -> bool {
+        false
+    }
 
     /// Runs what the calling thread owes, before it waits for the engine.
     fn before_waiting(&self, _: &Arc<Core>) {}

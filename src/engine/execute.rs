@@ -250,6 +250,8 @@ impl Core {
     /// They are ready, and ours.
     #[inline]
     pub unsafe fn hand_out(self: &Arc<Self>, local: &Local, mut first: *mut Block, near: Option<usize>) {
+        // Where the caller runs what it makes ready, it runs one share of it all, and not one for each.
+        let gathers = self.settings.kind == Kind::Naive && !local.draining.replace(true);
         while !first.is_null() {
             // SAFETY: the list is ours; an operation is read before it is given away.
             unsafe {
@@ -266,6 +268,9 @@ impl Core {
                 }
                 first = next;
             }
+        }
+        if gathers {
+            self.dispatch.drain(self, local);
         }
     }
 }

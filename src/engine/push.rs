@@ -217,8 +217,12 @@ fn push_stored(
         }
     };
     match pushed {
-        Ok(Pushed { enlisted, block, found, near }) => {
-            // Only now, with the pin gone, may user code run.
+        Ok(Pushed { enlisted, block, found, near, will_look }) => {
+            // Only now, with the pin gone, may user code run. What others have left comes first: it must not
+            // wait for what this operation does.
+            if will_look {
+                core.dispatch.take_over(core, local);
+            }
             // SAFETY: on `Ready` and `Cancelled` the operation is ours; what was found is ready and ours.
             unsafe {
                 if matches!(enlisted, Enlisted::Ready | Enlisted::Cancelled) {
@@ -229,9 +233,6 @@ fn push_stored(
                     core.hand_out(local, found, None);
                     core.settle(local);
                 }
-            }
-            if enlisted == Enlisted::Waiting && request.notes & (NOTE_WAIT | NOTE_BEYOND) == 0 {
-                core.dispatch.pay(core, local);
             }
             if matches!(enlisted, Enlisted::Cancelled | Enlisted::CancelledWaiting) {
                 let gone = claims.iter().find(|claim| resolve(core, claim.variable).is_err());
@@ -278,6 +279,8 @@ struct Pushed {
     found: *mut Block,
     /// The worker that has used its variables last.
     near: Option<usize>,
+    /// Whether others may have left operations to this call.
+    will_look: bool,
 }
 
 /// Fills a block and enlists it, under a pin: no user code runs here.
@@ -316,6 +319,11 @@ fn enlist(
         // what they find on the chain.
         mutate!("handle-survives-its-deletion": (), claims.iter().try_for_each(|claim| kill(core, claim.variable))?);
     }
+    // From here on nothing is refused, and nothing waits.
+    let will_look = request.notes & (NOTE_WAIT | NOTE_BEYOND) == 0 && core.dispatch.will_take_over(local);
+    if will_look {
+        local.say_will_look(true);
+    }
     // SAFETY: nothing was read from a tail yet. The block is ours until it is enlisted; the class has room for the accesses; the
     // claims were resolved above, sorted and without repeats.
     unsafe {
@@ -346,8 +354,12 @@ fn enlist(
         if mutant("counted-after-enlisting") {
             local.count_pushed();
         }
+        if will_look {
+            // Before the pin ends: who forks waits for that, and no child takes a thread at its word that is gone.
+            local.say_will_look(false);
+        }
         drop(guard);
-        Ok(Pushed { enlisted, block, found: found.first, near: found.near })
+        Ok(Pushed { enlisted, block, found: found.first, near: found.near, will_look })
     }
 }
 

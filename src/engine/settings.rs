@@ -22,6 +22,11 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum Kind {
     /// The pushing thread runs each operation at once; no threads. For tests, and quick in its own right.
+    ///
+    /// A call also runs what its operation makes ready: 32 operations, or what fits into 20 µs. After that it
+    /// leaves the rest to another thread that is inside a push to busy variables, if there is one, and goes on
+    /// if there is none. So a push may run operations that other threads have pushed: hold no lock in it that
+    /// an operation takes.
     Naive,
     /// One shared queue for all workers, and one I/O worker.
     Pooled,

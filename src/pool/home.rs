@@ -55,6 +55,8 @@ pub struct Home {
     pub running: Running,
     /// Whether the owner may be in a moment alone: see [`Local::alone`](super::local::Local::alone).
     pub alone: AtomicBool,
+    /// Whether the owner will look for operations that others leave to it.
+    pub will_look: AtomicBool,
 }
 
 // SAFETY: the cells are touched by the owner only, of which `occupied` allows one at a time.
@@ -100,6 +102,7 @@ impl Home {
             untidy: Cell::new(0),
             running: Running::new(),
             alone: AtomicBool::new(false),
+            will_look: AtomicBool::new(false),
         }
     }
 

@@ -35,8 +35,6 @@ pub struct Local {
     pub last: Cell<*mut Block>,
     /// Whether a loop further up the stack is running them, or will.
     pub draining: Cell<bool>,
-    /// Whether that loop has run its share, and asks other threads to take over.
-    pub asks: Cell<bool>,
     pub memory: Bond,
 }
 
@@ -118,7 +116,6 @@ impl Local {
             first: Cell::new(std::ptr::null_mut()),
             last: Cell::new(std::ptr::null_mut()),
             draining: Cell::new(false),
-            asks: Cell::new(false),
             memory: Bond::new(memory),
         }
     }
@@ -308,6 +305,13 @@ impl Local {
         self.sends.set(false);
         // SAFETY: the cell is this thread's.
         unsafe { &mut *self.outgoing.get() }.iter_mut().for_each(|outgoing| outgoing.send(&self.memory));
+    }
+
+    /// Says that the thread will look for what others leave to it, or takes that back: it must look then. Only
+    /// a store: whoever looks passes a fence before.
+    #[inline]
+    pub fn say_will_look(&self, will_look: bool) {
+        self.home().will_look.store(will_look, Relaxed);
     }
 
     /// The next number in push order.

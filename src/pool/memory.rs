@@ -116,10 +116,13 @@ impl Memory {
         unsafe { *self.reclaim.get() = Epoch::new() };
     }
 
-    /// For the child of a `fork`: whoever was alone in the middle of something is gone, and not to be waited for.
+    /// For the child of a `fork`: whoever was in the middle of something is gone, not to be waited for, and will not look.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub fn forget_moments(&self) {
-        self.homes.iter().for_each(|home| home.alone.store(false, Relaxed));
+        for home in self.homes.iter() {
+            home.alone.store(false, Relaxed);
+            home.will_look.store(false, Relaxed);
+        }
     }
 
     /// Operations completed and pushed. If the two are equal, there was a moment during the call at which nothing was in
@@ -173,6 +176,11 @@ impl Memory {
                 }
             }
         }
+    }
+
+    /// Whether a thread says that it will look for operations that others leave.
+    pub fn will_somebody_look(&self) -> bool {
+        self.homes.iter().any(|home| home.will_look.load(Relaxed))
     }
 
     /// The thread has looked for the last time.
