@@ -12,9 +12,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Operations of others that a call may run while another thread pushes beside it: `src/engine/README.md`, "Slices of running".
-const MOST: u64 = 64;
-/// How often a call may miss the other thread: that may come while this one has lost its core inside the operation that it runs.
+const MOST: u64 = 128;
+/// How often a call may miss the other thread: that may come while this one runs its long operation, or has lost its core to another
+/// guest of the machine, which the system does not tell.
 const EXCESS: u64 = 3;
+/// So many rounds may be late, and one must not: a pause of the whole machine looks like a late call.
+const ROUNDS: u32 = 5;
 /// What a call may take beyond its own body, one foreign body, and what the machine itself takes away from a thread.
 const LATE: Duration = Duration::from_micros(100);
 /// How long the one long operation sleeps.
@@ -42,6 +45,8 @@ struct Call {
     passed: u64,
     /// How often it went on although the other one had since made so many more.
     excess: u64,
+    /// How often the system had taken the core away then.
+    taken: u64,
     /// Whether its own operation has run in it, and how long.
     own_ran: bool,
     own_time: Duration,
@@ -52,7 +57,7 @@ struct Call {
 impl Call {
     const fn none() -> Call {
         let (own_time, longest) = (Duration::ZERO, Duration::ZERO);
-        Call { own: (0, 0), foreign: 0, passed: 0, excess: 0, own_ran: false, own_time, longest }
+        Call { own: (0, 0), foreign: 0, passed: 0, excess: 0, taken: 0, own_ran: false, own_time, longest }
     }
 }
 
@@ -93,9 +98,12 @@ impl Shared {
             let others = &self.waited[usize::from(call.own.0 == 1)];
             if call.foreign == MOST {
                 call.passed = others.load(SeqCst);
+                call.taken = switches().taken;
             } else if call.foreign > MOST && others.load(SeqCst) > call.passed + MOST {
+                // The other thread may have come while this one had lost its core inside an operation.
+                let before = std::mem::replace(&mut call.taken, switches().taken);
+                call.excess += u64::from(call.taken == before);
                 call.passed = others.load(SeqCst);
-                call.excess += 1;
             }
         }
         CALL.set(call);
@@ -198,7 +206,8 @@ fn pushes() -> u64 {
     std::env::var("SERIATIM_SLICES_PUSHES").map_or(50_000, |text| text.parse().expect("a number of pushes"))
 }
 
-fn beside_a_thread_that_never_pauses(kind: Kind, inline_below: Duration) {
+/// One round; says what was late in it.
+fn beside_a_thread_that_never_pauses(kind: Kind, inline_below: Duration) -> Result<(), String> {
     let what = format!("{kind}, inline_below {inline_below:?}");
     let pushes = pushes();
     let _watchdog = Watchdog::new(60 + pushes / 2_000, what.clone());
@@ -247,11 +256,14 @@ fn beside_a_thread_that_never_pauses(kind: Kind, inline_below: Duration) {
     println!("{what}: gap {gap:?}, backlog {most}, at the end {left}, measured {measured:?}, restless {restless:?}");
     assert_eq!(shared.backlog(), 0, "{what}: not all have run");
     assert!(kind != Kind::Naive || left <= LEFT, "{what}: {left} operations are left, as many as {most} at some time");
-    for worst in [measured, restless] {
+    for worst in [&measured, &restless] {
         assert!(worst.excess <= EXCESS, "{what}: a call runs on although another thread pushes: {worst:?}");
-        assert!(worst.waits <= WAITS, "{what}: calls wait for others: {worst:?}");
-        assert!(worst.lateness <= LATE + gap, "{what}: {worst:?}, largest gap {gap:?}");
     }
+    let in_time = |worst: &Worst| worst.waits <= WAITS && worst.lateness <= LATE + gap;
+    if in_time(&measured) && in_time(&restless) {
+        return Ok(());
+    }
+    Err(format!("{what}: {measured:?}, {restless:?}, largest gap {gap:?}"))
 }
 
 /// Long enough that a push which runs it all is told from one that hands over.
@@ -327,7 +339,9 @@ fn a_push_that_nobody_relieves_leaves_nothing_behind() {
 fn a_push_runs_a_bounded_slice_of_others_and_returns_in_time() {
     for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
         for inline_below in [Duration::ZERO, Duration::from_micros(10)] {
-            beside_a_thread_that_never_pauses(kind, inline_below);
+            let mut rounds = (0..ROUNDS).map(|_| beside_a_thread_that_never_pauses(kind, inline_below));
+            let late: Vec<String> = rounds.by_ref().map_while(Result::err).collect();
+            assert!(late.len() < ROUNDS as usize, "every round was late: {late:#?}");
         }
     }
 }
