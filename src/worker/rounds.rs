@@ -29,6 +29,10 @@ const CATCH_UP_TIME: Duration = Duration::from_micros(20);
 /// helps has to look through.
 const SHARED: usize = 512;
 
+/// Operations of a row after which a guest gives back what they have left. The row may be long, and what
+/// its thread has spent itself nobody else can use.
+const SETTLES: u32 = 64;
+
 impl Group {
     /// The life of a worker.
     pub(super) fn work<H: Host>(&self, index: usize, host: &Arc<H>) {
@@ -295,6 +299,7 @@ impl Group {
         Seat::new(self).occupy(|seat| {
             // SAFETY: stolen, so ours.
             unsafe { seat.queue.borrow_mut().add_list(first) };
+            let mut ran = 0_u32;
             while go_on() {
                 let mut queue = seat.queue.borrow_mut();
                 let Some(block) = queue.pop() else { break };
@@ -307,6 +312,10 @@ impl Group {
                         self.give_back(row);
                     }
                     host.run(block, None);
+                }
+                ran += 1;
+                if ran % SETTLES == 0 {
+                    host.idle();
                 }
             }
             let rest = seat.queue.borrow_mut().split_off(0, usize::MAX);
