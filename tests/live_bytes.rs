@@ -143,9 +143,11 @@ fn threads_that_take_turns_take_the_memory_of_one() {
     for helps in [false, true] {
         // Of what a thread has spent itself it may keep some megabytes. How much it spends depends on who
         // gets the cores. Without sharing it would be six times the first each time.
-        let attempts = (0..4).map(|_| turns(helps));
-        let shares = attempts.map(|(first, grown)| grown < 3 * first).any(|shares| shares);
-        assert!(shares, "waiters help: {helps}: more than three times the memory of a first backlog");
+        let shares = |(first, grown): (isize, isize)| grown < 3 * first;
+        assert!(
+            (0..4).any(|_| shares(turns(helps))),
+            "waiters help: {helps}: more than three times the memory of a first backlog"
+        );
     }
 }
 

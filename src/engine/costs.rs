@@ -219,14 +219,18 @@ mod tests {
 
     #[test]
     fn each_key_is_learned_by_itself() {
-        let costs = Costs::new(Duration::from_millis(20));
-        let [short, long] = [1, 2].map(|key| move || Some(Key::given(key)));
-        for _ in 0..4 * EVERY {
-            costs.measure(short, || ());
-            costs.measure(long, || std::thread::sleep(Duration::from_millis(20)));
-        }
-        assert!(costs.are_short(short));
-        assert!(!costs.are_short(long));
+        // A busy machine makes a short call long now and then: more often than twice in a row it does not.
+        let learns = || {
+            let costs = Costs::new(Duration::from_millis(20));
+            let [short, long] = [1, 2].map(|key| move || Some(Key::given(key)));
+            for _ in 0..4 * EVERY {
+                costs.measure(short, || ());
+                costs.measure(long, || std::thread::sleep(Duration::from_millis(20)));
+            }
+            assert!(!costs.are_short(long));
+            costs.are_short(short)
+        };
+        assert!((0..5).any(|_| learns()));
     }
 
     #[test]

@@ -237,10 +237,14 @@ fn many_operations_fail_at_once_on_many_workers() {
 fn failures_that_nobody_takes_stay_cheap() {
     // A program that fails in a loop and never waits should get slow no more than any other.
     let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+    // The least of twenty times: other processes may take the core in most of them.
     let fail_many = |count: usize| {
-        let start = std::time::Instant::now();
-        (0..count).for_each(|_| engine.op("fails").push(|_| Err("again")).unwrap());
-        start.elapsed().as_secs_f64() / count as f64
+        let times = (0..20).map(|_| {
+            let start = std::time::Instant::now();
+            (0..count / 20).for_each(|_| engine.op("fails").push(|_| Err("again")).unwrap());
+            start.elapsed().as_secs_f64() / (count / 20) as f64
+        });
+        times.fold(f64::INFINITY, f64::min)
     };
     let early = fail_many(2_000);
     fail_many(16_000);
