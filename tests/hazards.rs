@@ -2,7 +2,8 @@
 
 use seriatim::{Context, Engine, ErrorKind, Kind, Property, RunContext, Variable};
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{mpsc, Arc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -221,5 +222,68 @@ fn what_was_pushed_before_a_wait_does_not_run_on_the_failure_that_the_wait_took(
             assert!(!ran.load(SeqCst), "{kind}: the read is behind the failure, and before the wait");
             engine.delete_variable(|_| (), Context::cpu(0), x).unwrap();
         }
+    }
+}
+
+#[test]
+fn after_a_wait_for_everything_no_variable_is_pending() {
+    for kind in KINDS {
+        in_time("waiting", move || {
+            let engine = Engine::builder().kind(kind).cpu_workers(1).waiters_help(false).build().unwrap();
+            let x = engine.new_variable();
+            let begin = Instant::now();
+            for round in 0..20_000 {
+                if begin.elapsed() > Duration::from_secs(2) {
+                    break; // On a busy core each round may take milliseconds.
+                }
+                engine.op("write").writes([x]).push(|_| ()).unwrap();
+                engine.wait_for_all().unwrap();
+                engine
+                    .wait_for_var_timeout(x, Duration::ZERO)
+                    .unwrap_or_else(|error| panic!("{kind}, round {round}: {error}"));
+            }
+        });
+    }
+}
+
+#[test]
+fn of_two_deletions_one_is_refused_and_the_place_is_given_away_once() {
+    const ROUNDS: usize = 20_000;
+    for kind in KINDS {
+        in_time("deletions", move || {
+            let engine = Engine::builder().kind(kind).cpu_workers(1).build().unwrap();
+            // The variables of a round, and the number of the round that a thread may begin.
+            let variables: Vec<Variable> = (0..ROUNDS).map(|_| engine.new_variable()).collect();
+            let arrived = [AtomicUsize::new(0), AtomicUsize::new(0)];
+            let (deleted, last, begin) = (AtomicUsize::new(0), AtomicUsize::new(ROUNDS), Instant::now());
+            let delete_all = |own: usize| {
+                for (round, x) in variables.iter().enumerate() {
+                    // On a busy core each round may take milliseconds. The first thread says which is the last, before it begins that.
+                    if own == 0 && begin.elapsed() > Duration::from_secs(2) {
+                        last.fetch_min(round + 1, SeqCst);
+                    }
+                    arrived[own].store(round + 1, SeqCst);
+                    while arrived[1 - own].load(SeqCst) <= round {
+                        thread::yield_now();
+                    }
+                    if round >= last.load(SeqCst) {
+                        return;
+                    }
+                    match engine.delete_variable(|_| (), Context::cpu(0), *x) {
+                        Ok(()) => _ = deleted.fetch_add(1, SeqCst),
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::VariableDeleted),
+                    }
+                }
+            };
+            thread::scope(|scope| {
+                scope.spawn(|| delete_all(0));
+                delete_all(1);
+            });
+            engine.wait_for_all().unwrap();
+            assert_eq!(deleted.load(SeqCst), last.load(SeqCst), "{kind}");
+            // Twice as many as there were: each place is given out once.
+            let again: HashSet<String> = (0..2 * ROUNDS).map(|_| format!("{:?}", engine.new_variable())).collect();
+            assert_eq!(again.len(), 2 * ROUNDS, "{kind}: a place belongs to two variables");
+        });
     }
 }

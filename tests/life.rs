@@ -13,6 +13,8 @@ mod deadlines;
 mod deletion;
 #[path = "life/ending.rs"]
 mod ending;
+#[path = "life/guests.rs"]
+mod guests;
 #[path = "life/locks.rs"]
 mod locks;
 #[path = "life/looking.rs"]

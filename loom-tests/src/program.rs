@@ -44,6 +44,7 @@ pub struct Program {
     spent: Vec<AtomicUsize>,
     lent: Vec<AtomicUsize>,
     detaching: bool,
+    reusing: bool,
 }
 
 // SAFETY: the values are guarded by the protocol, which is what the models check.
@@ -88,6 +89,10 @@ impl Sink for Found<'_> {
         let op = self.program.number(node);
         let before = self.program.spent[op].fetch_add(1, Ordering::Relaxed);
         assert_eq!(before, 0, "the block of operation {op} was spent twice");
+        if self.program.reusing {
+            // SAFETY: spent, and no thread pushes any more, so nobody looks.
+            unsafe { self.program.use_again(node) };
+        }
         if self.program.detaching {
             // SAFETY: spent just now, and chains live as long as the program.
             unsafe { chain::detach(node, |variable| self.chain(variable)) };
@@ -103,16 +108,22 @@ impl Sink for Found<'_> {
 impl Program {
     /// `vars` variables, and for each operation the variables that it uses, in ascending order.
     pub fn new(vars: usize, ops: &[&[(usize, Mode)]]) -> Arc<Program> {
-        Program::make(vars, ops, false)
+        Program::make(vars, ops, false, false)
     }
 
     /// As [`Program::new`], and every block is detached as soon as it is spent, as it is before it goes to the reclaimer. No tail may lead to
     /// it then.
     pub fn detaching(vars: usize, ops: &[&[(usize, Mode)]]) -> Arc<Program> {
-        Program::make(vars, ops, true)
+        Program::make(vars, ops, true, false)
     }
 
-    fn make(vars: usize, ops: &[&[(usize, Mode)]], detaching: bool) -> Arc<Program> {
+    /// As [`Program::new`], and every block is filled anew as soon as it is spent: what comes to it late, or is not ordered before that,
+    /// fails the model. For operations that are all [enlisted](Program::enlist) before one is run.
+    pub fn reusing(vars: usize, ops: &[&[(usize, Mode)]]) -> Arc<Program> {
+        Program::make(vars, ops, false, true)
+    }
+
+    fn make(vars: usize, ops: &[&[(usize, Mode)]], detaching: bool, reusing: bool) -> Arc<Program> {
         let counters = || ops.iter().map(|_| AtomicUsize::new(0)).collect();
         let program = Arc::new(Program {
             vars: (0..vars)
@@ -125,6 +136,7 @@ impl Program {
             spent: counters(),
             lent: counters(),
             detaching,
+            reusing,
         });
         for var in &program.vars {
             // SAFETY: the program does not move, and no other thread knows it yet.
@@ -150,16 +162,40 @@ impl Program {
         self.push_through(op, found)
     }
 
-    fn push_through(&self, op: usize, mut found: Found<'_>) -> Enlisted {
-        let node: *mut Node = self.blocks.pointer(op).cast();
-        // SAFETY: each operation is pushed once, its accesses are in order, and blocks are never reused within an execution.
-        let enlisted = unsafe {
-            node.write(Node::new(self.ops[op].len() as u32));
-            for (index, (var, mode)) in self.ops[op].iter().enumerate() {
-                Node::access(node, index as u32).write(Access::new(*var as u32, index as u32, *mode));
+    /// Enlists an operation without running anything. Says whether it is ready: then somebody is to [run](Program::run) it.
+    pub fn enlist(&self, op: usize) -> bool {
+        let mut found = Found::new(self);
+        let enlisted = self.fill_and_enlist(op, &mut found);
+        assert!(found.ready.is_empty(), "a push has made something else ready");
+        enlisted == Enlisted::Ready
+    }
+
+    /// Runs an operation that is ready, and what it makes ready, on this thread.
+    pub fn run(&self, op: usize) {
+        let mut found = Found::new(self);
+        found.ready.push(self.blocks.pointer(op).cast());
+        self.run_ready(found);
+    }
+
+    /// Fills a spent block with the operation that it had, as if that were another one that waits.
+    ///
+    /// # Safety
+    /// No thread looks at tails.
+    unsafe fn use_again(&self, node: *mut Node) {
+        let op = self.number(node);
+        // SAFETY: by the contract nobody else uses the block: loom checks that of each word.
+        unsafe {
+            (*node).wait.with_mut(|wait| *wait = 1);
+            (*node).unspent.with_mut(|unspent| *unspent = 100);
+            for index in 0..self.ops[op].len() {
+                (*Node::access(node, index as u32)).state.with_mut(|state| *state = 0);
             }
-            chain::enlist(node, &mut found)
-        };
+        }
+    }
+
+    fn push_through(&self, op: usize, mut found: Found<'_>) -> Enlisted {
+        let enlisted = self.fill_and_enlist(op, &mut found);
+        let node: *mut Node = self.blocks.pointer(op).cast();
         match enlisted {
             Enlisted::Ready => found.ready.push(node),
             Enlisted::Cancelled => {
@@ -171,6 +207,18 @@ impl Program {
         }
         self.run_ready(found);
         enlisted
+    }
+
+    fn fill_and_enlist(&self, op: usize, found: &mut Found<'_>) -> Enlisted {
+        let node: *mut Node = self.blocks.pointer(op).cast();
+        // SAFETY: each operation is pushed once, its accesses are in order, and blocks are not reused while anybody pushes.
+        unsafe {
+            node.write(Node::new(self.ops[op].len() as u32));
+            for (index, (var, mode)) in self.ops[op].iter().enumerate() {
+                Node::access(node, index as u32).write(Access::new(*var as u32, index as u32, *mode));
+            }
+            chain::enlist(node, found)
+        }
     }
 
     /// Runs an operation on one variable on a loan for which the variable comes home, if it is idle; pushes it otherwise. Says whether it ran on the loan.

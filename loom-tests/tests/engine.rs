@@ -249,6 +249,17 @@ fn waiting_for_everything_is_not_early() {
 }
 
 #[test]
+fn after_a_wait_for_everything_no_variable_is_pending() {
+    explore("wait for everything against an end", 3, 30, || {
+        let engine = naive();
+        let x = engine.new_variable();
+        engine.op("").writes([x]).push_async(elsewhere(|completion| completion.complete())).unwrap();
+        engine.wait_for_all().unwrap();
+        assert!(engine.wait_for_var_timeout(x, std::time::Duration::ZERO).is_ok(), "it is pending");
+    });
+}
+
+#[test]
 fn an_operation_is_counted_before_another_thread_can_end_it() {
     explore("wait for everything against the end of a push", 2, 1000, || {
         let engine = naive();

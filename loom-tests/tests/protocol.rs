@@ -132,6 +132,32 @@ fn two_help_a_pusher_that_stalls() {
     });
 }
 
+/// All operations are enlisted; then two threads run the first two, and each what it makes ready.
+fn two_runners_reuse(name: &str, vars: usize, ops: &'static [&[(usize, Mode)]]) {
+    explore(name, 3, 10, move || {
+        let program = Program::reusing(vars, ops);
+        for op in 0..ops.len() {
+            assert_eq!(program.enlist(op), op < 2, "operation {op}");
+        }
+        let other = program.clone();
+        let runner = spawn(move || other.run(1));
+        program.run(0);
+        runner.join().unwrap();
+        program.check();
+    });
+}
+
+#[test]
+fn blocks_are_used_again_as_soon_as_they_are_spent() {
+    // The third may be granted its first variable by one thread and its second by the other. That one may run it, the
+    // fourth, and the fifth, before the first has told the fourth that it may read.
+    let reads: &[&[_]] = &[&[(0, Write)], &[(1, Write)], &[(0, Read), (1, Read)], &[(0, Read)], &[(0, Write)]];
+    two_runners_reuse("blocks used again, two writes behind which is a read", 2, reads);
+    // One access of the second is spent by who completes it, the other by who completes the first.
+    let ends: &[&[_]] = &[&[(0, Read)], &[(0, Read), (1, Read)], &[(0, Write)], &[(1, Write)]];
+    two_runners_reuse("blocks used again, two reads that end together", 2, ends);
+}
+
 #[test]
 fn three_pushers_of_one_write_each() {
     explore_once("three pushers", 1, 20000, || {

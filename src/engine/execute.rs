@@ -189,6 +189,9 @@ impl Core {
             }
             Block::enter(block, FREE);
             let mut found = Found::new(local);
+            if mutant("counted-before-its-end") {
+                local.count_completed();
+            }
             if notes & NOTE_DELETE != 0 {
                 let slot = self.slot((*Node::access(block.cast(), 0)).variable);
                 // Closed first: from the retirement on the chain may become that of another variable.
@@ -209,7 +212,9 @@ impl Core {
                 self.in_flight.fetch_sub(1, AcqRel);
                 mutate!("room-not-announced": (), self.room.notify(|| true));
             }
-            local.count_completed();
+            if !mutant("counted-before-its-end") {
+                local.count_completed();
+            }
             if !found.first.is_null() {
                 self.hand_out(local, found.first, near);
             }

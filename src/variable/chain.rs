@@ -280,7 +280,8 @@ unsafe fn link<S: Sink>(node: *mut Node, index: u32, owner: bool, own: &mut Own,
             } else if flags != 0 {
                 send(access, flags, own, sink);
             }
-            // The predecessor is spent only after its message: until then it still has a duty, and its block a use.
+            // The other order would do as well: nobody but us has this message for `access`, so until it is sent
+            // the access is not granted, and its block stays. The predecessor's is not touched after this.
             if state.has(WRITABLE | COMPLETE) && !mutant("predecessor-not-spent") {
                 spend(tail_node, sink);
             }

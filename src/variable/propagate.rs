@@ -4,7 +4,7 @@
 
 use super::access::{Access, Mode, Node, Sink, CANCELLED};
 use super::state::{Change, State, COMPLETE, READABLE, WRITABLE};
-use crate::mutants::mutate;
+use crate::mutants::{mutant, mutate};
 use crate::sync::Ordering::*;
 use std::ptr::null_mut;
 
@@ -95,6 +95,10 @@ unsafe fn propagate<S: Sink>(
         let change = Change::of(mode, old, new);
         let next = new.next();
         let mut onward = None;
+        if mutant("granted-before-the-message") && change.granted {
+            // SAFETY: as below.
+            unsafe { grant(node, own, sink) };
+        }
         if change.send != 0 {
             // SAFETY: `next` has not had the message that we owe it, so it cannot be spent; its mode and node are read
             // before the atomic or, after which it may be another thread's. AcqRel: passes on what we have seen.
@@ -107,7 +111,7 @@ unsafe fn propagate<S: Sink>(
         }
         // SAFETY: a grant or an end that is owed keeps the block of `node`.
         unsafe {
-            if change.granted {
+            if change.granted && !mutant("granted-before-the-message") {
                 grant(node, own, sink);
             }
             if change.spent {
@@ -146,7 +150,8 @@ pub(super) unsafe fn spend<S: Sink>(node: *mut Node, sink: &mut S) {
     // SAFETY: the end is owed, so the block is alive. AcqRel: everything that was done to the block happens before its reuse.
     unsafe {
         if (*node).count == 1
-            || (*node).unspent.fetch_sub(1, AcqRel) == mutate!("spent-with-its-first-access": (*node).count, 1)
+            || (*node).unspent.fetch_sub(1, mutate!("spent-relaxed": Relaxed, AcqRel))
+                == mutate!("spent-with-its-first-access": (*node).count, 1)
         {
             sink.spent(node);
         }

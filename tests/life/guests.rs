@@ -1,0 +1,41 @@
+//! Waiting threads that help: of several that sleep, one that is woken and leaves passes that on.
+
+use crate::common::*;
+use seriatim::Engine;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longer than a waiter looks for work before it sleeps.
+const ASLEEP: Duration = Duration::from_millis(10);
+
+/// The only worker is busy until the end, so what is ready is for the waiters. The first one is over when it is woken.
+#[test]
+fn a_waiter_that_leaves_wakes_another_one_for_what_is_ready() {
+    let _watchdog = Watchdog::new(200, "waiters that leave");
+    let engine = Engine::builder().cpu_workers(1).build().unwrap();
+    let busy = Gate::new();
+    let stand = busy.clone();
+    engine.op("long").push(move |_| stand.pass()).unwrap();
+    busy.wait_for_someone();
+    for round in 1..=20 {
+        let [x, y] = [engine.new_variable(), engine.new_variable()];
+        let [first, second] = [x, y].map(|variable| hold(&engine, &[], &[variable]));
+        let waits_for = |variable| {
+            let engine = engine.clone();
+            let waiter = std::thread::spawn(move || engine.wait_for_var(variable).unwrap());
+            std::thread::sleep(ASLEEP);
+            waiter
+        };
+        let (leaves, stays) = (waits_for(x), waits_for(y));
+        let ran = Arc::new(AtomicUsize::new(0));
+        first.complete();
+        engine.op("ready").push(counting(&ran)).unwrap();
+        eventually(&format!("round {round}: a waiter runs what is ready"), || ran.load(SeqCst) == 1);
+        second.complete();
+        leaves.join().unwrap();
+        stays.join().unwrap();
+    }
+    busy.open();
+    engine.wait_for_all().unwrap();
+}
