@@ -42,13 +42,19 @@ pub fn cholesky(mut a: PartMut<'_>) -> Result<(), String> {
     Ok(())
 }
 
+/// The quarters of a lower half that are not zero: the upper triangle, what is below it, and the lower triangle.
+fn quarters<'a>(l: Part<'a>, middle: usize) -> (Part<'a>, Part<'a>, Part<'a>) {
+    let (top, bottom) = l.split_rows(middle);
+    let (corner, _) = top.split_columns(middle);
+    let (below, rest) = bottom.split_columns(middle);
+    (corner, below, rest)
+}
+
 /// A becomes A L⁻ᵀ, of the lower half of `l`.
 pub fn divide(l: Part<'_>, mut a: PartMut<'_>) {
     let size = a.columns();
     if size > SMALL {
-        let (top, bottom) = l.split_rows(half(size));
-        let (corner, _) = top.split_columns(half(size));
-        let (below, rest) = bottom.split_columns(half(size));
+        let (corner, below, rest) = quarters(l, half(size));
         let (mut left, mut right) = a.split_columns(half(size));
         divide(corner, left.again());
         product(-1.0, left.read(), below.transposed(), 1.0, right.again());
@@ -84,9 +90,7 @@ pub fn subtract_square(l: Part<'_>, a: PartMut<'_>) {
 pub fn solve(l: Part<'_>, mut y: PartMut<'_>) {
     let size = y.rows();
     if size > SMALL {
-        let (top, bottom) = l.split_rows(half(size));
-        let (corner, _) = top.split_columns(half(size));
-        let (below, rest) = bottom.split_columns(half(size));
+        let (corner, below, rest) = quarters(l, half(size));
         let (mut upper, mut lower) = y.split_rows(half(size));
         solve(corner, upper.again());
         product(-1.0, below, upper.read(), 1.0, lower.again());
@@ -108,9 +112,7 @@ pub fn solve(l: Part<'_>, mut y: PartMut<'_>) {
 pub fn solve_transposed(l: Part<'_>, mut y: PartMut<'_>) {
     let size = y.rows();
     if size > SMALL {
-        let (top, bottom) = l.split_rows(half(size));
-        let (corner, _) = top.split_columns(half(size));
-        let (below, rest) = bottom.split_columns(half(size));
+        let (corner, below, rest) = quarters(l, half(size));
         let (mut upper, mut lower) = y.split_rows(half(size));
         solve_transposed(rest, lower.again());
         product(-1.0, below.transposed(), lower.read(), 1.0, upper.again());
