@@ -1,0 +1,301 @@
+//! The logs of a group: one for each pair of pusher and worker.
+//!
+//! A log has one writer, so each pusher has a [`Journal`]: a log for each worker. A journal is added at a
+//! pusher's first push and stays for as long as the group. Workers, thieves and guests go through
+//! all journals: an operation must not wait because of who pushed it.
+
+use crate::mutants::{mutant, mutate};
+use crate::sync::{AtomicPtr, Ordering::*};
+use crate::tickets::log::Log;
+use crate::tickets::word::Word;
+use std::ptr::{self, null_mut};
+
+/// What one pusher has logged for the workers of a group.
+pub struct Journal {
+    /// One for each worker.
+    logs: Box<[Log]>,
+    /// The journal that was added before this one. Stored before others can see this one.
+    next: AtomicPtr<Journal>,
+}
+
+impl Journal {
+    /// The log of a worker.
+    #[inline]
+    pub fn log(&self, worker: usize) -> &Log {
+        &self.logs[worker]
+    }
+
+    /// The logs, by worker.
+    pub fn logs(&self) -> &[Log] {
+        &self.logs
+    }
+
+    /// The worker that has least left of what this journal has logged for it. For the journal's pusher.
+    #[inline]
+    pub fn least(&self) -> usize {
+        if self.logs.len() == 1 {
+            return 0;
+        }
+        let left = |log: &Log| log.pushed() - log.come();
+        let workers = self.logs.iter().enumerate();
+        workers.min_by_key(|(_, log)| left(log)).map_or(0, |(worker, _)| worker)
+    }
+
+    #[inline]
+    fn next(&self) -> Option<&Journal> {
+        // Relaxed: stored before the journal was linked, and never again.
+        // SAFETY: journals stay for as long as the list, which is borrowed if one of them is.
+        unsafe { self.next.load(Relaxed).as_ref() }
+    }
+}
+
+/// A list of journals to which anybody adds. Journals are freed with the list.
+pub struct Journals {
+    /// The newest journal.
+    first: AtomicPtr<Journal>,
+    /// The logs of a journal.
+    workers: usize,
+}
+
+impl Journals {
+    /// No journals yet, for so many workers.
+    pub fn new(workers: usize) -> Journals {
+        Journals { first: AtomicPtr::new(null_mut()), workers }
+    }
+
+    /// Adds a journal, for a pusher that has none.
+    #[cold]
+    pub fn add(&self) -> &Journal {
+        let logs = (0..self.workers).map(|_| Log::new()).collect();
+        let journal = Box::into_raw(Box::new(Journal { logs, next: AtomicPtr::new(null_mut()) }));
+        // Relaxed: the journals before it come with the exchanges that linked them, of which each is
+        // part of the release sequences before it.
+        let mut first = self.first.load(Relaxed);
+        loop {
+            // SAFETY: ours alone until the exchange; it stays afterwards.
+            let fresh = unsafe { &*journal };
+            fresh.next.store(first, Relaxed);
+            // Release: who finds the journal finds its logs.
+            let order = mutate!("journal-linked-relaxed": Relaxed, Release);
+            if mutant("journal-linked-by-a-store") {
+                self.first.store(journal, Release);
+                return fresh;
+            }
+            match self.first.compare_exchange(first, journal, order, Relaxed) {
+                Ok(_) => return fresh,
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    /// The newest journal; `None` if nobody has pushed.
+    #[inline]
+    pub fn first(&self) -> Option<&Journal> {
+        // SAFETY: journals stay for as long as the list.
+        unsafe { self.newest().as_ref() }
+    }
+
+    #[inline]
+    fn newest(&self) -> *mut Journal {
+        // Acquire: the journal's logs, and the journals before it.
+        self.first.load(mutate!("journal-found-relaxed": Relaxed, Acquire))
+    }
+
+    /// The journal behind one of this list. Behind the oldest comes the newest: who goes round finds
+    /// journals that were added meanwhile.
+    #[inline]
+    pub fn behind<'a>(&'a self, journal: &'a Journal) -> &'a Journal {
+        // Relaxed: as in `next`.
+        let next = journal.next.load(Relaxed);
+        let next = if next.is_null() { self.newest() } else { next };
+        // SAFETY: journals stay for as long as the list, which is not empty: it has `journal`.
+        unsafe { &*next }
+    }
+
+    /// All journals that were added before the call, the newest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Journal> {
+        std::iter::successors(self.first(), |journal| journal.next())
+    }
+
+    /// Whether a worker finds an entry that it has not come to.
+    ///
+    /// For the worker itself.
+    pub fn has_next(&self, worker: usize) -> bool {
+        self.iter().any(|journal| journal.log(worker).has_next())
+    }
+
+    /// An operation that anybody could take; [`Word::NONE`] if there is none.
+    pub fn find(&self) -> Word {
+        let journals = if mutant("journals-not-all-looked-at-before-sleep") { 1 } else { usize::MAX };
+        let operations = self.iter().take(journals).flat_map(Journal::logs).map(Log::find);
+        operations.into_iter().find(|operation| *operation != Word::NONE).unwrap_or(Word::NONE)
+    }
+}
+
+impl Drop for Journals {
+    fn drop(&mut self) {
+        // Relaxed: dropped by the last who has the list.
+        let mut next = self.first.load(Relaxed);
+        while !next.is_null() {
+            // SAFETY: nobody uses the list any more, and each journal is in it once.
+            let journal = unsafe { Box::from_raw(next) };
+            next = journal.next.load(Relaxed);
+        }
+    }
+}
+
+/// Where a thief stands among the logs, and what lay there when it looked last.
+pub struct Watch<'a> {
+    logs: &'a Journals,
+    /// The worker that it looks at first in each journal: others begin at others.
+    begin: usize,
+    journal: Option<&'a Journal>,
+    /// Workers of the journal behind `begin`.
+    step: usize,
+    operation: Word,
+    looks: u32,
+}
+
+impl<'a> Watch<'a> {
+    /// Of a thief that takes from this worker rather than from others.
+    pub fn new(logs: &'a Journals, begin: usize) -> Watch<'a> {
+        Watch { logs, begin, journal: None, step: 0, operation: Word::NONE, looks: 0 }
+    }
+
+    /// Looks at `most` logs at most, and at each log once; the next look goes on from there.
+    ///
+    /// Gives the first operation that has lain there for so many looks, or [`Word::NONE`]. If an
+    /// operation has gone meanwhile and another one lies there, the worker comes for them: the next
+    /// look begins at the next log.
+    pub fn look(&mut self, most: usize, looks: u32) -> Word {
+        let Some(start) = self.journal.or_else(|| self.logs.first()) else { return Word::NONE };
+        let (mut journal, begin) = (start, self.step);
+        for _ in 0..most {
+            let operation = journal.log((self.begin + self.step) % journal.logs.len()).find();
+            let watched = std::mem::replace(&mut self.operation, operation);
+            if operation == Word::NONE {
+                journal = self.go_on(journal);
+                if ptr::eq(journal, start) && self.step == begin {
+                    break;
+                }
+                continue;
+            }
+            self.journal = Some(journal);
+            self.looks = if operation == watched { self.looks + 1 } else { 1 };
+            if self.looks >= looks {
+                self.operation = Word::NONE;
+                return operation;
+            }
+            if operation != watched && watched != Word::NONE {
+                self.operation = Word::NONE;
+                self.go_on(journal);
+            }
+            break;
+        }
+        Word::NONE
+    }
+
+    /// Goes to the next log; gives the journal that it is in.
+    fn go_on(&mut self, journal: &'a Journal) -> &'a Journal {
+        self.step += 1;
+        let mut next = journal;
+        if self.step == journal.logs.len() {
+            self.step = 0;
+            if !mutant("thieves-look-at-one-journal") {
+                next = self.logs.behind(journal);
+            }
+        }
+        self.journal = Some(next);
+        next
+    }
+}
+
+#[cfg(all(test, target_pointer_width = "64", not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::operation::block::Block;
+    use crate::sync::AtomicU64;
+    use crate::tickets::word::PUSHED;
+    use std::array::from_fn;
+    use std::collections::HashSet;
+
+    /// Blocks whose words say "pushed".
+    struct Pushed(Vec<Aligned>);
+
+    #[repr(align(128))]
+    struct Aligned([AtomicU64; 32]);
+
+    impl Pushed {
+        fn new(count: usize) -> Pushed {
+            let new = |_| Aligned(from_fn(|_| AtomicU64::new(0)));
+            let pushed = Pushed((0..count).map(new).collect());
+            for number in 0..count {
+                let word = Block::word(pushed.block(number));
+                // SAFETY: the word lies in the block's first bytes.
+                unsafe { (*word).store(Word::fresh(1, PUSHED).0, Relaxed) };
+            }
+            pushed
+        }
+
+        fn block(&self, number: usize) -> *mut Block {
+            ptr::from_ref(&self.0[number].0).cast_mut().cast()
+        }
+
+        fn word(&self, number: usize) -> Word {
+            Word::refers(self.block(number), 1)
+        }
+
+        fn end(&self, number: usize) {
+            // SAFETY: as in `new`.
+            unsafe { (*Block::word(self.block(number))).store(0, Relaxed) };
+        }
+    }
+
+    #[test]
+    fn rows_that_many_add_are_all_found_and_once() {
+        let logs = Journals::new(1);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..8).for_each(|_| assert_eq!(logs.add().logs().len(), 1)));
+            }
+        });
+        let journals: HashSet<_> = logs.iter().map(ptr::from_ref).collect();
+        assert_eq!((journals.len(), logs.iter().count()), (32, 32));
+        let first = logs.first().unwrap();
+        let round = std::iter::successors(Some(first), |journal| Some(logs.behind(journal))).take(33);
+        let passed: HashSet<_> = round.skip(1).map(ptr::from_ref).collect();
+        assert!(passed == journals, "a round leaves some out");
+    }
+
+    #[test]
+    fn a_pusher_takes_the_worker_that_has_least_left() {
+        let (logs, pushed) = (Journals::new(3), Pushed::new(4));
+        let journal = logs.add();
+        for number in 0..4 {
+            assert_eq!(journal.least(), number % 3);
+            // SAFETY: nobody else pushes.
+            unsafe { journal.log(number % 3).push(pushed.word(number)) };
+        }
+        // SAFETY: nobody else is the worker.
+        unsafe { journal.log(2).take_next() };
+        assert_eq!(journal.least(), 2);
+    }
+
+    #[test]
+    fn a_thief_leaves_a_log_whose_worker_comes() {
+        let (logs, pushed) = (Journals::new(1), Pushed::new(3));
+        let [stuck, moving] = [logs.add(), logs.add()];
+        let mut watch = Watch::new(&logs, 0);
+        assert_eq!(watch.look(8, 2), Word::NONE);
+        for (journal, number) in [(stuck, 0), (moving, 1), (moving, 2)] {
+            // SAFETY: nobody else pushes.
+            unsafe { journal.log(0).push(pushed.word(number)) };
+        }
+        assert_eq!(watch.look(8, 3), Word::NONE, "the first look, at the newer journal");
+        pushed.end(1);
+        assert_eq!(watch.look(8, 3), Word::NONE, "another operation lies there");
+        assert_eq!(watch.look(8, 3), Word::NONE, "the first look at the other journal");
+        assert_eq!(watch.look(8, 3), Word::NONE);
+        assert_eq!(watch.look(8, 3), pushed.word(0));
+    }
+}

@@ -1,0 +1,23 @@
+//! Tickets: dependencies are counts. Behind a private setting, beside the chains of
+//! [`crate::variable`].
+//!
+//! A push writes into an operation how far each of its variables must have come: so many writes,
+//! and so many reads, which are its *tickets*. Who takes the operation out of a [`log`] tests the
+//! tickets ([`run`]); if one has not come, it parks the operation on what that one waits for. Who
+//! ends an operation counts it on its variables, and gets back what has parked.
+//!
+//! A thread owns the variables that it alone pushes to, and counts their uses by plain loads and
+//! stores; it looks at no other operation ([`owner`]). Those that several threads push to are common:
+//! each operation is linked behind the one before it, and its tickets follow from that one's
+//! ([`common`]). An operation may use both.
+//!
+//! After *Tickets* of bakeries (Lamport 1974) and of MCS's ticket lock, one for each variable.
+
+pub mod common;
+pub mod journals;
+pub mod links;
+pub mod log;
+pub mod owner;
+pub mod ring;
+pub mod run;
+pub mod word;

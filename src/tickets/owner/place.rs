@@ -1,0 +1,173 @@
+//! A pusher's place for a variable: how many uses were pushed, and the last write, as two states.
+
+#![forbid(unsafe_code)]
+
+use super::number::Number;
+use crate::mutants::{mutant, mutate};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use crate::tickets::run::{Start, Ticket};
+use crate::tickets::word::Word;
+use crate::variable::access::Mode;
+use std::ptr::null_mut;
+
+/// A variable as it was when a push had used it.
+#[repr(C)]
+struct State {
+    /// The push, or the pusher's last one when the variable became its own. [`Number::NONE`]:
+    /// nothing.
+    number: AtomicU64,
+    /// Writes and reads pushed, as [`Ticket::packed`].
+    ticket: AtomicU64,
+    /// The last write.
+    last: AtomicU64,
+}
+
+/// The older state is the one that a push writes, so that the other holds if the push does not come
+/// to pass. Only the pusher writes. Others read, and know by a decision which of the two they may
+/// rely on: everything is relaxed but for the numbers of a deleted variable.
+#[repr(C, align(64))]
+pub(super) struct Place {
+    states: [State; 2],
+    /// Whose it is: variables that are deleted leave their place to others. For the pusher.
+    generation: AtomicU32,
+    /// [`Peers::whole`](super::Peers::whole). For the pusher.
+    whole: AtomicPtr<()>,
+}
+
+impl State {
+    fn new() -> State {
+        State { number: AtomicU64::new(Number::NONE.0), ticket: AtomicU64::new(0), last: AtomicU64::new(0) }
+    }
+
+    #[inline(always)]
+    fn set(&self, number: Number, ticket: Ticket, last: Word) {
+        self.number.store(number.0, Relaxed);
+        self.ticket.store(ticket.packed() as u64, Relaxed);
+        self.last.store(last.0, Relaxed);
+    }
+
+    #[inline(always)]
+    fn get(&self) -> (Ticket, Word) {
+        (Ticket::of(self.ticket.load(Relaxed) as usize), Word(self.last.load(Relaxed)))
+    }
+}
+
+impl Place {
+    pub fn new() -> Place {
+        Place { states: [State::new(), State::new()], generation: AtomicU32::new(0), whole: AtomicPtr::new(null_mut()) }
+    }
+
+    /// The newer state with its number, and the older one.
+    #[inline(always)]
+    fn by_age(&self) -> (Number, &State, &State) {
+        let first = Number(self.states[0].number.load(Relaxed));
+        let second = Number(self.states[1].number.load(Relaxed));
+        let newer = usize::from(second > first);
+        (
+            if newer == 0 { first } else { second },
+            &self.states[newer],
+            &self.states[mutate!("one-place": newer, newer ^ 1)],
+        )
+    }
+
+    /// For the pusher: whether it owns the variable, of which it has a state since `start`.
+    #[inline(always)]
+    pub fn is_owned(&self, start: Number, generation: u32) -> bool {
+        self.by_age().0 >= start && self.generation.load(Relaxed) == generation
+    }
+
+    /// For the pusher: the ticket of one more use by push `number`, and the write before it, if it
+    /// owns the variable.
+    #[inline(always)]
+    pub fn count(
+        &self,
+        (start, number): (Number, Number),
+        generation: u32,
+        mode: Mode,
+        this: Word,
+    ) -> Option<(Ticket, Word)> {
+        let (newest, now, next) = self.by_age();
+        // Of this push: it names the variable once more.
+        let is_repeat = newest >= number;
+        let is_over = newest < start && !mutant("states-of-earlier-eras-count");
+        if is_over || is_repeat || self.generation.load(Relaxed) != generation {
+            return None;
+        }
+        let (ticket, last) = now.get();
+        let Ticket { writes, reads } = ticket;
+        match mode {
+            Mode::Read => next.set(number, Ticket { writes, reads: reads.wrapping_add(1) }, last),
+            Mode::Write | Mode::Delete => next.set(number, Ticket { writes: writes.wrapping_add(1), reads }, this),
+        }
+        Some((ticket, last))
+    }
+
+    /// For anybody: how many writes of the variable the pusher knew of when it did something that
+    /// the caller has heard of, or more.
+    ///
+    /// A state may be found half written, with a number that is newer than what it counts: so what
+    /// both count is looked at. The counts only grow.
+    pub fn most_writes(&self) -> u32 {
+        let [first, second] = self.states.each_ref().map(|state| state.get().0.writes);
+        if first.wrapping_sub(second) as i32 > 0 {
+            first
+        } else {
+            second
+        }
+    }
+
+    /// For the pusher, which owns the variable: [`Peers::whole`](super::Peers::whole).
+    #[inline(always)]
+    pub fn whole(&self) -> *const () {
+        self.whole.load(Relaxed)
+    }
+
+    /// For the pusher: how many writes of the variable it knows of.
+    pub fn writes(&self) -> u32 {
+        self.by_age().1.get().0.writes
+    }
+
+    /// For the pusher, which is about to become the owner: what it begins with, as of its push
+    /// `number`.
+    pub fn begin(&self, number: Number, generation: u32, start: Start, whole: *const ()) {
+        if self.generation.load(Relaxed) != generation {
+            // What is here is of another variable, which nobody uses. It may be as new as what is
+            // written now.
+            self.forget();
+            self.generation.store(generation, Relaxed);
+            self.whole.store(whole.cast_mut(), Relaxed);
+        }
+        self.by_age().2.set(number, start.ticket, start.last);
+    }
+
+    /// For the pusher: writes to it, and changes nothing.
+    pub fn touch(&self) {
+        self.generation.store(self.generation.load(Relaxed), Relaxed);
+    }
+
+    /// For the pusher: takes back what it has written as of this number.
+    pub fn void(&self, number: Number) {
+        for state in &self.states {
+            if state.number.load(Relaxed) == number.0 {
+                state.number.store(Number::NONE.0, Relaxed);
+            }
+        }
+    }
+
+    /// For the pusher: nobody uses the variable any more.
+    pub fn forget(&self) {
+        // Release: who finds nothing finds that the variable was deleted.
+        self.states.iter().for_each(|state| state.number.store(Number::NONE.0, Release));
+    }
+
+    /// For anybody: the newest state that is not newer than `number`.
+    pub fn until(&self, number: Number) -> Option<Start> {
+        // Acquire: pairs with `forget`.
+        let numbered = self.states.each_ref().map(|state| (Number(state.number.load(Acquire)), state));
+        let counts =
+            |found: &(Number, &State)| found.0 != Number::NONE && (found.0 <= number || mutant("newest-state-taken"));
+        let (_, newest) = numbered.into_iter().filter(counts).max_by_key(|found| found.0)?;
+        let (ticket, last) = newest.get();
+        Some(Start { ticket, last })
+    }
+}

@@ -1,0 +1,254 @@
+//! What a pusher does with variables that it owns: plain loads and stores.
+
+use super::number::{Number, PUSHER_BITS};
+use super::place::Place;
+use crate::chunks::{Chunks, Vacant};
+use crate::fences::light;
+use crate::mutants::{mutant, mutate};
+use crate::operation::block::Block;
+use crate::sync::{AtomicU64, Ordering::*, MODELLED};
+use crate::tickets::run::Variables;
+use crate::tickets::word::Word;
+use crate::variable::access::{Access, Mode, Node};
+use std::cell::Cell;
+
+/// Places of the first chunk, and the most chunks: as in the table of variables.
+const FIRST: u32 = if MODELLED { 2 } else { 64 };
+const CHUNKS: usize = 26;
+
+/// An operation with common variables.
+pub(super) const LINKED: u64 = 1;
+
+/// Everything about one pusher. Of the numbers, its own thread writes all but `limit` and
+/// `decided`.
+pub struct Record {
+    /// The push that was committed last, or is about to be: the era may end before.
+    pub(super) commit: AtomicU64,
+    /// A push that has this number or a larger one looks further. Within the era: its last, or,
+    /// when somebody has closed it, its first.
+    pub(super) limit: AtomicU64,
+    /// Which push is the era's last. [`Number::before`] the era: undecided.
+    pub(super) decided: AtomicU64,
+    /// The operations of the last two pushes, in place of their stages [`LINKED`] or 0.
+    pub(super) operations: [AtomicU64; 2],
+    /// The start of the era, [`Number::NEVER`] when it has ended. The pusher's.
+    pub(super) start: Cell<Number>,
+    /// Which pusher it is.
+    pub(super) index: u32,
+    pub(super) places: Chunks<Place, FIRST, CHUNKS>,
+}
+
+// SAFETY: zeros are the atomics of `Place::new`; it needs no destructor.
+unsafe impl Vacant for Place {
+    const NAME: &'static str = "place";
+
+    fn vacant() -> Place {
+        Place::new()
+    }
+}
+
+// SAFETY: `start` is used through `Pusher` alone, of which there is one at a time; the rest is
+// atomic.
+unsafe impl Sync for Record {}
+
+/// The pusher itself: the one thread at a time that pushes with a record.
+pub struct Pusher<'a> {
+    pub(super) record: &'a Record,
+}
+
+/// A push under way. Nothing has happened until it is committed; if it is dropped, nothing will
+/// have.
+pub struct Push<'a> {
+    record: &'a Record,
+    number: Number,
+    start: Number,
+    block: *mut Block,
+    this: Word,
+    /// Accesses that are linked, and behind which others are claimed.
+    linked: u32,
+    claimed: u32,
+}
+
+impl Record {
+    /// Of pusher `index`, which owns nothing.
+    pub fn new(index: u32) -> Record {
+        assert!(index < 1 << PUSHER_BITS, "more pushers than a variable can name");
+        let word = |number: Number| AtomicU64::new(number.0);
+        Record {
+            commit: word(Number::start(1)),
+            limit: word(Number::limit(1)),
+            decided: word(Number::before(1)),
+            operations: [AtomicU64::new(0), AtomicU64::new(0)],
+            start: Cell::new(Number::start(1)),
+            index,
+            places: Chunks::new(),
+        }
+    }
+
+    /// The pusher of this record.
+    ///
+    /// # Safety
+    /// One at a time, each ordered after the one before.
+    #[inline]
+    pub unsafe fn pusher(&self) -> Pusher<'_> {
+        Pusher { record: self }
+    }
+}
+
+impl<'a> Pusher<'a> {
+    /// Begins to push the operation `this`, whose first `linked` accesses are of common variables.
+    ///
+    /// # Safety
+    /// `this` refers to `block`, a fresh operation of the caller's with room for its accesses;
+    /// nobody else knows it. It has [`Links`](crate::tickets::links::Links) for the first ones.
+    #[inline]
+    pub unsafe fn push(&mut self, block: *mut Block, this: Word, linked: u32) -> Push<'_> {
+        let record = self.record;
+        let number = Number(record.commit.load(Relaxed)).next();
+        Push { record, number, start: record.start.get(), block, this, linked, claimed: 0 }
+    }
+
+    /// Whether every write of a variable that was pushed has ended, if the pusher owns it.
+    pub fn is_quiet(&self, variable: u32, generation: u32, variables: &impl Variables) -> Option<bool> {
+        let record = self.record;
+        let place = record.places.get(variable)?;
+        let start = record.start.get();
+        // If the era is closed, another may have pushed. Relaxed: if we know of that push, then we
+        // know that the era is closed.
+        let is_open = start.0 < record.limit.load(Relaxed) || mutant("quiet-in-a-closed-era");
+        let owned = is_open && place.is_owned(start, generation);
+        owned.then(|| variables.progress(variable).has_written(place.writes()))
+    }
+
+    /// Whether the pusher owns the variable.
+    #[inline]
+    pub fn owns(&self, variable: u32, generation: u32) -> bool {
+        let place = self.record.places.get(variable);
+        place.is_some_and(|place| place.is_owned(self.record.start.get(), generation))
+    }
+
+    /// Makes a place for each variable up to this number, and touches its memory.
+    pub fn prepare(&self, variable: u32) {
+        const PAGE: usize = 4096;
+        for index in (0..=variable).step_by(PAGE / size_of::<Place>()) {
+            if let Some(place) = self.record.places.get_or_add(index) {
+                place.touch();
+            }
+        }
+    }
+
+    /// Nobody uses the variable after the push before this call, which deletes it.
+    pub fn forget(&mut self, variable: u32) {
+        if let Some(place) = self.record.places.get(variable) {
+            if !mutant("deleted-and-not-forgotten") {
+                place.forget();
+            }
+        }
+    }
+}
+
+impl Push<'_> {
+    /// Gives the next access of the operation its ticket, and counts it, if the pusher owns the
+    /// variable. If not, [acquire](Pusher::acquire) it, and start over.
+    ///
+    /// A variable is claimed once in a push.
+    #[inline]
+    pub fn claim(&mut self, variable: u32, generation: u32, mode: Mode) -> bool {
+        let Some(place) = self.record.places.get(variable) else { return false };
+        let counted = place.count((self.start, self.number), generation, mode, self.this);
+        let Some((ticket, before)) = counted else { return false };
+        let index = mutate!("claimed-over-the-links": 0, self.linked) + self.claimed;
+        // SAFETY: the block is ours, and has room, by the contract of `push`.
+        unsafe {
+            Node::access(self.block.cast(), index).write(Access::ticketed(variable, index, mode, ticket.packed()));
+            Block::before(self.block, index).write(AtomicU64::new(before.0));
+        }
+        self.claimed += 1;
+        true
+    }
+
+    /// Commits the push: the operation has its tickets, and the caller finishes it: common
+    /// variables first, if there are any, then a log. `false`: nothing has happened. Start over:
+    /// what was owned may be common.
+    ///
+    /// Not for a push that has claimed nothing, which has nothing to commit: drop it.
+    ///
+    /// The operation is written, its word included: others may finish it from now on. The caller
+    /// finishes it before it begins another push.
+    #[inline]
+    #[must_use]
+    pub fn commit(self) -> bool {
+        debug_assert!(self.claimed > 0, "nothing is owned");
+        let noted = if self.linked > 0 && !mutant("links-not-noted") { self.this.at(LINKED) } else { self.this };
+        let committed = self.record.commit(self.number, noted);
+        if committed {
+            std::mem::forget(self);
+        }
+        committed
+    }
+}
+
+impl Record {
+    /// Commits a push; says whether it has happened. `noted`: its operation, as `operations` says.
+    #[inline]
+    pub(super) fn commit(&self, number: Number, noted: Word) -> bool {
+        // Release: who finds a later one than he looks for finds that the era is over.
+        let order = mutate!("operation-noted-relaxed": Relaxed, Release);
+        self.operations[number.parity()].store(noted.0, order);
+        // Release: who decides for this push finds its places and its operation.
+        self.commit.store(number.0, mutate!("committed-relaxed": Relaxed, Release));
+        // Against the heavy one in `end_of`: either we see that the era is closed, or who closes it
+        // sees the push.
+        mutate!("commit-without-a-fence": (), light());
+        number.0 < self.limit.load(Relaxed) || self.decide(number)
+    }
+
+    /// The era ends with this push or the one before.
+    #[cold]
+    fn decide(&self, number: Number) -> bool {
+        let undecided = Number::before(number.era()).0;
+        // Release: as the store of `commit`. Acquire: what was decided before.
+        let decided = match self.decided.compare_exchange(undecided, number.0, AcqRel, Acquire) {
+            Ok(_) => number,
+            Err(other) => Number(other),
+        };
+        // Acknowledged by the next `acquire`, which any claim leads to: what was pushed until then
+        // is finished, or void.
+        self.start.set(Number::NEVER);
+        let committed = mutate!("closed-taken-for-failed": false, decided >= number);
+        if !committed && mutant("acknowledged-before-it-is-void") {
+            self.open();
+        }
+        committed
+    }
+}
+
+impl Drop for Push<'_> {
+    /// Takes back what was counted.
+    fn drop(&mut self) {
+        for index in self.linked..self.linked + self.claimed {
+            // SAFETY: written by `claim`; the block is ours.
+            let variable = unsafe { (*Node::access(self.block.cast(), index)).variable };
+            if let Some(place) = self.record.places.get(variable) {
+                place.void(self.number);
+            }
+        }
+    }
+}
+
+impl Record {
+    /// Begins an era, if one is left, after the one that has ended: its end was decided, and all
+    /// that it has not committed is void.
+    pub(super) fn open(&self) -> bool {
+        // Relaxed: it was decided by us or seen by us, and only we go on from there.
+        let Some(era) = Number(self.decided.load(Relaxed)).next_era() else { return false };
+        let [before, start, limit] = [Number::before(era), Number::start(era), Number::limit(era)];
+        // Release: who finds that the era before is over finds its places as it has left them.
+        self.decided.store(before.0, mutate!("acknowledged-relaxed": Relaxed, Release));
+        // Relaxed: nobody asks for it who has not found a variable that is owned in the new era.
+        self.commit.store(start.0, Relaxed);
+        self.limit.store(limit.0, Relaxed);
+        self.start.set(start);
+        true
+    }
+}

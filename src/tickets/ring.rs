@@ -1,0 +1,77 @@
+//! The ring of blocks that pushes use again and again: a block is free when its word says so, and
+//! nobody brings it back.
+//!
+//! A push looks at one block, which it has asked for eight pushes before; it does not touch what a
+//! worker is at. If the ring is full, blocks come from the pool for a while.
+
+use super::word::{Word, FREE};
+use crate::line::{fetch_to_write, LINE};
+use crate::operation::block::Block;
+use crate::sync::{Ordering::*, MODELLED};
+
+/// Blocks of a ring: as many as fit into the caches next to a core.
+const MOST: usize = if MODELLED { 2 } else { 2048 };
+/// So many pushes ahead a block is asked for.
+const AHEAD: usize = 8;
+/// A ring that has so many blocks in use next to each other is full, and is left alone for so many
+/// pushes.
+const FULL: usize = 4;
+const REST: u32 = 256;
+
+/// The size class of the blocks: 256 bytes.
+pub const CLASS: u8 = if MODELLED { 0 } else { 1 };
+
+#[derive(Default)]
+pub struct Ring {
+    /// Each block, with the tag of its last use: so a push need not read it.
+    blocks: Vec<(*mut Block, u64)>,
+    at: usize,
+    rests: u32,
+}
+
+/// What [`Ring::next`] has found.
+pub enum Next {
+    /// A free block, and the tag of its next use.
+    Block(*mut Block, u64),
+    /// None, but the ring may be given one more.
+    Grow,
+    /// None: use the pool.
+    Full,
+}
+
+impl Ring {
+    #[inline]
+    pub fn next(&mut self, lines: usize) -> Next {
+        if self.rests > 0 {
+            self.rests -= 1;
+            return Next::Full;
+        }
+        for _ in 0..FULL.min(self.blocks.len()) {
+            let length = self.blocks.len();
+            let ahead = self.at + AHEAD;
+            let ahead = self.blocks[if ahead < length { ahead } else { ahead % length }].0;
+            (0..lines).for_each(|line| fetch_to_write(ahead.cast::<u8>().wrapping_add(line * LINE)));
+            let (block, tag) = &mut self.blocks[self.at];
+            self.at = if self.at + 1 < length { self.at + 1 } else { 0 };
+            // SAFETY: blocks of the ring stay blocks. Acquire: what was done to it is done.
+            let word = Word(unsafe { (*Block::word(*block)).load(Acquire) });
+            if word.stage() == FREE {
+                *tag = tag.wrapping_add(1);
+                return Next::Block(*block, *tag);
+            }
+        }
+        if self.blocks.len() < MOST {
+            return Next::Grow;
+        }
+        self.rests = REST;
+        Next::Full
+    }
+
+    /// Adds a block, which is used at once; says with which tag.
+    pub fn add(&mut self, block: *mut Block) -> u64 {
+        // SAFETY: ours.
+        let tag = Word(unsafe { (*Block::word(block)).load(Relaxed) }).tag().wrapping_add(1);
+        self.blocks.push((block, tag));
+        tag
+    }
+}

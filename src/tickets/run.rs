@@ -1,0 +1,345 @@
+//! The run side: whether an operation's tickets have come, parking where they have not, and ending.
+//!
+//! Nothing here waits. A look that comes too early parks the operation on what it lacks, and gives
+//! it up with that: who ends the other one gets it back.
+
+use super::links::Links;
+use super::word::{Word, FREE, PUSHED, TAKEN};
+use crate::mutants::{mutant, mutate};
+use crate::operation::block::Block;
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
+use crate::variable::access::{Mode, Node};
+use std::ptr::null_mut;
+
+/// How far a variable has come: written by those who run operations only.
+pub struct Progress {
+    /// Writes ended, modulo 2³². Stored by the write that has the variable.
+    writes: AtomicU32,
+    /// What `waiter` waits for.
+    needed: AtomicU32,
+    /// Reads ended, from bit 1 on; bit 0: a write waits for reads.
+    reads: AtomicU64,
+    /// That write.
+    waiter: AtomicPtr<Block>,
+}
+
+const WAITED_FOR: u64 = 1;
+const ONE_READ: u64 = 2;
+
+/// The reads that have ended, modulo 2³².
+fn ended(reads: u64) -> u32 {
+    (reads >> 1) as u32
+}
+
+impl Progress {
+    /// Of a variable that nobody has used.
+    pub fn new() -> Progress {
+        Progress {
+            writes: AtomicU32::new(0),
+            needed: AtomicU32::new(0),
+            reads: AtomicU64::new(0),
+            waiter: AtomicPtr::new(null_mut()),
+        }
+    }
+
+    /// Writes and reads that have ended. Acquire: with what they have done.
+    #[inline]
+    pub fn counts(&self) -> (u32, u32) {
+        (self.writes.load(Acquire), ended(self.reads.load(Acquire)))
+    }
+
+    /// Whether so many writes have ended.
+    #[inline]
+    pub fn has_written(&self, writes: u32) -> bool {
+        // Acquire: pairs with the release of `end`.
+        self.writes.load(mutate!("tickets-tested-relaxed": Relaxed, Acquire)) == writes
+    }
+}
+
+/// Where the variables are.
+pub trait Variables {
+    /// How far the variable of this number has come.
+    fn progress(&self, variable: u32) -> &Progress;
+
+    /// Counts a write that has run on the variable of this number, with so many before it.
+    #[inline]
+    fn count_write(&self, variable: u32, before: u32) {
+        self.progress(variable).count_write(before);
+    }
+}
+
+/// What an operation needs of one variable: the writes and the reads that were pushed before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ticket {
+    pub writes: u32,
+    pub reads: u32,
+}
+
+impl Ticket {
+    /// As one number.
+    #[inline]
+    pub fn packed(self) -> usize {
+        (u64::from(self.writes) | u64::from(self.reads) << 32) as usize
+    }
+
+    /// What [`Ticket::packed`] gave.
+    #[inline]
+    pub fn of(packed: usize) -> Ticket {
+        Ticket { writes: packed as u32, reads: (packed as u64 >> 32) as u32 }
+    }
+}
+
+/// Where counting goes on with a variable: what its next use gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Start {
+    /// Writes and reads pushed so far.
+    pub ticket: Ticket,
+    /// The last write.
+    pub last: Word,
+}
+
+/// Takes an operation out of a log, for the caller alone; `None` if somebody else has, or if it has
+/// ended.
+#[inline]
+pub fn take(operation: Word) -> Option<*mut Block> {
+    let block = operation.block();
+    // SAFETY: blocks of a ticketed engine stay blocks for as long as the engine is there: an old
+    // reference finds another tag.
+    let word = unsafe { &*Block::word(block) };
+    let mut now = Word(word.load(Relaxed));
+    // More than one try: somebody may park on it meanwhile.
+    while now.has_tag_of(operation) && now.stage() == PUSHED {
+        // Relaxed: the entry of the log has brought what the push wrote. What has parked comes with
+        // the exchange that frees the word, from the exchanges that parked it, past this one.
+        match word.compare_exchange(now.0, now.at(TAKEN).0, Relaxed, Relaxed) {
+            Ok(_) => return Some(block),
+            Err(_) if mutant("one-try-to-take") => return None,
+            Err(other) => now = Word(other),
+        }
+    }
+    None
+}
+
+/// Whether somebody could still take it out of its log.
+#[inline]
+pub fn is_untaken(operation: Word) -> bool {
+    // SAFETY: as in `take`.
+    let now = Word(unsafe { (*Block::word(operation.block())).load(Relaxed) });
+    now.has_tag_of(operation) && now.stage() == PUSHED
+}
+
+/// Tests an operation's tickets. `true`: all have come, and the caller runs it. `false`: it is
+/// parked, and not the caller's any more.
+///
+/// # Safety
+/// The operation is the caller's: taken, or given back by an end.
+#[inline]
+pub unsafe fn settle(block: *mut Block, variables: &impl Variables) -> bool {
+    let node: *mut Node = block.cast();
+    // SAFETY: ours until it is parked; nothing of it is touched after that.
+    unsafe {
+        let count = (*node).count;
+        // What has come stays, so each ticket is tested until it has come, and not again.
+        let mut index = (*node).unspent.load(Relaxed);
+        while index < count {
+            let access = Node::access(node, index);
+            let ticket = Ticket::of((*access).state.load(Relaxed));
+            let progress = variables.progress((*access).variable);
+            if !progress.has_written(ticket.writes) {
+                if is_void(block, index) {
+                    index += 1;
+                    continue;
+                }
+                (*node).unspent.store(index, Relaxed);
+                // Relaxed: stored before the operation could be taken.
+                if park_behind(block, Word((*Block::before(block, index)).load(Relaxed))) {
+                    return false;
+                }
+                // It has ended, and had counted before: so the ticket has come.
+                let counted = !MODELLED || progress.has_written(ticket.writes);
+                assert!(counted, "an operation has ended too early: it is not counted");
+            }
+            // Acquire: what the reads have done, whose additions are one release sequence.
+            let reads = progress.reads.load(Acquire);
+            if (*access).mode() != Mode::Read && ended(reads) != ticket.reads && !is_void(block, index) {
+                (*node).unspent.store(index, Relaxed);
+                if wait_for_reads(block, progress, ticket.reads, reads) {
+                    return false;
+                }
+            }
+            index += 1;
+        }
+        true
+    }
+}
+
+/// Whether the variable of an access was deleted before the access had a ticket: there is nothing to
+/// wait for.
+#[cold]
+unsafe fn is_void(block: *mut Block, index: u32) -> bool {
+    // SAFETY: ours; a voided operation has links.
+    unsafe { (*block).node.is_voided() && !mutant("a-void-waits") && Links::are_void(block, index) }
+}
+
+/// Parks on the operation before, unless that has ended; says whether it has parked.
+#[cold]
+unsafe fn park_behind(block: *mut Block, before: Word) -> bool {
+    assert!(!MODELLED || before != Word::NONE, "an operation was taken too early: it has no ticket");
+    // SAFETY: blocks stay blocks. `block` is ours until the exchange.
+    unsafe {
+        let word = &*Block::word(before.block());
+        // Acquire (both): who finds that it has ended finds what it has counted.
+        let mut now = Word(word.load(Acquire));
+        loop {
+            let same = now.has_tag_of(before) || mutant("parked-on-whatever-is-there");
+            if !same || now.stage() == FREE {
+                return false;
+            }
+            (*block).link = now.block();
+            // Release: the operation goes to the thread that ends that one as we leave it.
+            let order = mutate!("parked-relaxed": Relaxed, AcqRel);
+            match word.compare_exchange(now.0, now.parked(block).0, order, Acquire) {
+                Ok(_) => return true,
+                Err(other) => now = Word(other),
+            }
+        }
+    }
+}
+
+/// Leaves a write to the last of the reads before it, unless they have ended; says whether it has.
+///
+/// One word for the count and for the flag that somebody waits: no fence, and nothing to take back.
+/// Only one write can be here, since the next one waits for this one.
+#[cold]
+unsafe fn wait_for_reads(block: *mut Block, progress: &Progress, needed: u32, mut reads: u64) -> bool {
+    progress.needed.store(needed, Relaxed);
+    progress.waiter.store(block, Relaxed);
+    loop {
+        if ended(reads) == needed {
+            return false;
+        }
+        // Release: the operation goes to the thread that reads last, with the two words above.
+        let order = mutate!("waits-for-reads-relaxed": Relaxed, AcqRel);
+        match progress.reads.compare_exchange(reads, reads | WAITED_FOR, order, Acquire) {
+            Ok(_) => return true,
+            Err(now) => reads = now,
+        }
+    }
+}
+
+/// Ends an operation: counts it on its variables, and calls `ready` with each operation that has
+/// waited for it alone.
+///
+/// # Safety
+/// The operation has run, and is the caller's, who gives it up: the block may be used again when this returns.
+#[inline]
+pub unsafe fn end(block: *mut Block, variables: &impl Variables, mut ready: impl FnMut(*mut Block)) {
+    // SAFETY: ours until the last exchange; what comes back is ours.
+    unsafe {
+        if mutant("freed-before-it-is-counted") {
+            give_back(block, variables, &mut ready);
+        }
+        for index in 0..(*block).node.count {
+            count(block, index, variables, &mut ready);
+        }
+        if !mutant("freed-before-it-is-counted") {
+            give_back(block, variables, &mut ready);
+        }
+    }
+}
+
+/// As [`end`], of an operation that was [voided](Node::is_voided) and has not run: the variables that
+/// were deleted may have become others, and are left alone.
+///
+/// # Safety
+/// As [`end`].
+#[cfg_attr(not(any(loom, shuttle)), allow(dead_code))]
+#[cold]
+pub unsafe fn end_voided(block: *mut Block, variables: &impl Variables, mut ready: impl FnMut(*mut Block)) {
+    // SAFETY: as in `end`.
+    unsafe {
+        for index in 0..(*block).node.count {
+            if mutant("a-void-is-counted") || !Links::are_void(block, index) {
+                count(block, index, variables, &mut ready);
+            }
+        }
+        give_back(block, variables, &mut ready);
+    }
+}
+
+/// Counts one access of an operation that ends.
+#[inline]
+unsafe fn count(block: *mut Block, index: u32, variables: &impl Variables, ready: &mut impl FnMut(*mut Block)) {
+    // SAFETY: as in `end`.
+    unsafe {
+        let access = Node::access(block.cast(), index);
+        let variable = (*access).variable;
+        if (*access).mode() != Mode::Read {
+            variables.count_write(variable, Ticket::of((*access).state.load(Relaxed)).writes);
+        } else {
+            count_read(variables.progress(variable), variables, ready);
+        }
+    }
+}
+
+impl Progress {
+    /// Counts a write that had so many before it, and has run: it has the variable to itself.
+    #[inline]
+    pub fn count_write(&self, before: u32) {
+        // Release: what the operation did.
+        let order = mutate!("write-counted-relaxed": Relaxed, Release);
+        self.writes.store(before.wrapping_add(1), order);
+    }
+
+    /// Whether all that was pushed before such an access has ended.
+    #[inline]
+    pub fn has_come(&self, ticket: Ticket, mode: Mode) -> bool {
+        // Acquire: what the reads have done, whose additions are one release sequence.
+        self.has_written(ticket.writes) && (mode == Mode::Read || ended(self.reads.load(Acquire)) == ticket.reads)
+    }
+}
+
+/// Counts a read that has run; if that was the last before a write that waits, that may be ready.
+///
+/// # Safety
+/// It was pushed as a read, and is counted once.
+#[inline]
+pub unsafe fn count_read(progress: &Progress, variables: &impl Variables, ready: &mut impl FnMut(*mut Block)) {
+    // Release: what the operation did is done. Acquire: the write that waits, and what the other
+    // reads did.
+    let order = mutate!("read-counted-relaxed": Relaxed, AcqRel);
+    let reads = progress.reads.fetch_add(ONE_READ, order) + ONE_READ;
+    if reads & WAITED_FOR != 0 && ended(reads) == progress.needed.load(Relaxed) {
+        let waiter = progress.waiter.load(Relaxed);
+        // A store: every read before that write has ended, and those after it wait for it.
+        progress.reads.store(reads & !WAITED_FOR, Relaxed);
+        // SAFETY: it was left to the thread that reads last, which is us.
+        if unsafe { settle(waiter, variables) } {
+            ready(waiter);
+        }
+    }
+}
+
+/// Frees the word, and settles what has parked there.
+///
+/// # Safety
+/// The operation has been counted, and is the caller's, who gives it up.
+#[inline]
+pub unsafe fn give_back(block: *mut Block, variables: &impl Variables, ready: &mut impl FnMut(*mut Block)) {
+    // SAFETY: as in `end`.
+    unsafe {
+        let word = &*Block::word(block);
+        let free = Word::fresh(Word(word.load(Relaxed)).tag(), FREE);
+        // Release: who finds it free finds what was counted. Acquire: what has parked, as it was
+        // left.
+        let mut parked = Word(word.swap(free.0, mutate!("freed-relaxed": Relaxed, AcqRel))).block();
+        while !parked.is_null() {
+            // Read first: settling may give it away.
+            let next = (*parked).link;
+            if settle(parked, variables) {
+                ready(parked);
+            }
+            parked = next;
+        }
+    }
+}

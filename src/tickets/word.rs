@@ -1,0 +1,105 @@
+//! The word of an operation: its stage, what has parked on it, and a tag that tells one use of its
+//! block from the next.
+//!
+//! Two bits of stage, 40 of the first parked block's address (blocks lie on multiples of 128 below
+//! 2⁴⁷), 22 of tag. A [`Word`] without parked blocks but with an address is also how others refer
+//! to an operation.
+
+#![forbid(unsafe_code)]
+
+use crate::operation::block::Block;
+
+/// The operation of this tag has ended, or was never pushed. That of a block that was never used.
+pub const FREE: u64 = 1;
+/// In a log: who takes it runs it.
+pub const PUSHED: u64 = 2;
+/// Somebody has it.
+pub const TAKEN: u64 = 3;
+
+const STAGE: u64 = 3;
+const PLACE: u64 = ((1 << 40) - 1) << 2;
+const TAG_SHIFT: u32 = 42;
+/// An address is a multiple of 128; a place begins at bit 2.
+const PLACE_SHIFT: u32 = 5;
+
+/// A snapshot of an operation's word, or a reference to an operation: its tag and its block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Word(pub u64);
+
+impl Word {
+    /// No operation.
+    pub const NONE: Word = Word(0);
+
+    /// The reference to the operation of this tag in `block`.
+    #[inline]
+    pub fn refers(block: *mut Block, tag: u64) -> Word {
+        Word(place(block) | tag << TAG_SHIFT)
+    }
+
+    /// The block that it refers to, or the first that has parked; null if there is none.
+    #[inline]
+    pub fn block(self) -> *mut Block {
+        std::ptr::with_exposed_provenance_mut(((self.0 & PLACE) << PLACE_SHIFT) as usize)
+    }
+
+    /// Which use of the block it is about.
+    #[inline]
+    pub fn tag(self) -> u64 {
+        self.0 >> TAG_SHIFT
+    }
+
+    /// Free, pushed or taken.
+    #[inline]
+    pub fn stage(self) -> u64 {
+        self.0 & STAGE
+    }
+
+    /// Whether both are about the same use of one block.
+    #[inline]
+    pub fn has_tag_of(self, other: Word) -> bool {
+        self.tag() == other.tag()
+    }
+
+    /// The word of an operation of this tag, at this stage, on which nothing has parked.
+    #[inline]
+    pub fn fresh(tag: u64, stage: u64) -> Word {
+        Word(tag << TAG_SHIFT | stage)
+    }
+
+    /// With `block` as the first that has parked.
+    #[inline]
+    pub fn parked(self, block: *mut Block) -> Word {
+        Word(self.0 & !PLACE | place(block))
+    }
+
+    /// At another stage.
+    #[inline]
+    pub fn at(self, stage: u64) -> Word {
+        Word(self.0 & !STAGE | stage)
+    }
+}
+
+#[inline]
+fn place(block: *mut Block) -> u64 {
+    (block.expose_provenance() as u64) >> PLACE_SHIFT & PLACE
+}
+
+#[cfg(all(test, target_pointer_width = "64", not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_tags_and_stages_do_not_meet() {
+        for address in [128, 1 << 20, (1 << 47) - 128] {
+            let block: *mut Block = std::ptr::without_provenance_mut(address);
+            for tag in [0, 1, (1 << 22) - 1] {
+                let word = Word::refers(block, tag);
+                assert_eq!((word.block().addr(), word.tag(), word.stage()), (address, tag, 0));
+                let word = Word::fresh(tag, PUSHED).parked(block).at(TAKEN);
+                assert_eq!((word.block().addr(), word.tag(), word.stage()), (address, tag, TAKEN));
+            }
+        }
+        assert!(Word::NONE.block().is_null());
+        assert_eq!(Word::fresh((1 << 22) + 7, FREE).tag(), 7, "tags start again");
+    }
+}
