@@ -15,9 +15,13 @@ use crate::mutants::{mutant, mutate};
 use crate::operation::block::{Block, CLASSES};
 use crate::steps;
 use crate::sync::{AtomicBool, AtomicU64, Ordering::*};
+use crate::tickets::journals::Journal;
+use crate::tickets::owner::Record;
+use crate::tickets::ring::Ring;
 use crate::variable::chain;
 use crossbeam_utils::CachePadded;
 use std::cell::{Cell, UnsafeCell};
+use std::ptr::null;
 
 /// A home keeps this many full magazines of a class before it gives what it has to the depot.
 const KEEP: usize = 256;
@@ -57,6 +61,12 @@ pub struct Home {
     pub alone: AtomicBool,
     /// Whether the owner will look for operations that others leave to it.
     pub will_look: AtomicBool,
+    /// In an engine with tickets, once the owner has pushed: which variables it owns, blocks that it uses again and again, and where it logs.
+    pub record: Cell<*const Record>,
+    pub ring: UnsafeCell<Ring>,
+    pub journal: Cell<*const Journal>,
+    /// Whether the owner may be filling a block of its ring. Only the owner stores.
+    pub fills: AtomicBool,
 }
 
 // SAFETY: the cells are touched by the owner only, of which `occupied` allows one at a time.
@@ -103,6 +113,10 @@ impl Home {
             running: Running::new(),
             alone: AtomicBool::new(false),
             will_look: AtomicBool::new(false),
+            record: Cell::new(null()),
+            ring: UnsafeCell::default(),
+            journal: Cell::new(null()),
+            fills: AtomicBool::new(false),
         }
     }
 

@@ -4,10 +4,10 @@
 //! handle keep the engine.
 
 use super::home::{Home, SLICE};
-use super::homes::Homes;
 use super::magazine::{self, Magazine};
 use super::rack::Rack;
 use super::reclaim::{Epoch, Reclaim};
+use super::roll::Roll;
 use crate::error::{Error, ErrorKind};
 use crate::fences::heavy;
 use crate::lock;
@@ -16,6 +16,7 @@ use crate::mutants::{mutant, mutate};
 use crate::operation::block::{self, Block, CLASSES};
 use crate::steps;
 use crate::sync::{fence, lay_out, thread, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*, MODELLED};
+use crate::tickets::owner::Record;
 use crate::variable::table::Table;
 use crossbeam_utils::CachePadded;
 use std::alloc::Layout;
@@ -37,7 +38,9 @@ pub struct Memory {
     /// Where the next range of sequence numbers starts.
     sequences: CachePadded<AtomicU64>,
     /// Every home there has ever been.
-    pub homes: Homes,
+    pub homes: Roll<Home>,
+    /// And the record of every pusher.
+    pub records: Roll<Record>,
     /// All slabs, in the order in which they were made; and one of the last of them.
     slabs: AtomicPtr<Slab>,
     newest: AtomicPtr<Slab>,
@@ -84,7 +87,8 @@ impl Memory {
             closed: AtomicBool::new(false),
             lookers: CachePadded::new(AtomicUsize::new(0)),
             sequences: CachePadded::new(AtomicU64::new(1)),
-            homes: Homes::new(),
+            homes: Roll::new(),
+            records: Roll::new(),
             slabs: AtomicPtr::new(null_mut()),
             newest: AtomicPtr::new(null_mut()),
             depot: std::array::from_fn(|_| object_pool::Pool::from_vec(Vec::new())),

@@ -11,11 +11,12 @@
 
 mod bond;
 pub mod home;
-pub mod homes;
 pub mod local;
 pub mod magazine;
 pub mod memory;
+pub mod pusher;
 pub mod rack;
 pub mod reclaim;
+pub mod roll;
 pub mod running;
 mod stray;

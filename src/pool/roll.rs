@@ -1,6 +1,6 @@
-//! All homes of an engine, by their numbers: a table that only grows, and never moves what it holds.
+//! Everything of one kind that an engine keeps for its threads, by numbers: homes, and the records of pushers. It only grows, and
+//! never moves what it holds.
 
-use super::home::Home;
 use crate::chunks::{Chunks, Vacant};
 use crate::operation::block::MOST_HOMES;
 use crate::sync::{AtomicPtr, AtomicU32, Ordering::*, MODELLED};
@@ -12,62 +12,62 @@ const CHUNKS: usize = if MODELLED { 5 } else { 23 };
 
 const _: () = assert!((FIRST as u64) << CHUNKS <= MOST_HOMES as u64);
 
-/// Homes, numbered from 0 in the order in which they came.
-pub struct Homes {
-    places: Chunks<Place, FIRST, CHUNKS>,
+/// Members, numbered from 0 in the order in which they came.
+pub struct Roll<T> {
+    places: Chunks<Place<T>, FIRST, CHUNKS>,
     /// Numbers given out.
     count: AtomicU32,
 }
 
-/// Where a home is found; null until it is there.
-struct Place(AtomicPtr<Home>);
+/// Where a member is found; null until it is there.
+struct Place<T>(AtomicPtr<T>);
 
-// SAFETY: zeros are a null pointer; the table frees homes itself.
-unsafe impl Vacant for Place {
+// SAFETY: zeros are a null pointer; the table frees its members itself.
+unsafe impl<T> Vacant for Place<T> {
     const NAME: &'static str = "home";
 
-    fn vacant() -> Place {
+    fn vacant() -> Place<T> {
         Place(AtomicPtr::new(null_mut()))
     }
 }
 
-impl Homes {
-    pub fn new() -> Homes {
-        Homes { places: Chunks::new(), count: AtomicU32::new(0) }
+impl<T> Roll<T> {
+    pub fn new() -> Roll<T> {
+        Roll { places: Chunks::new(), count: AtomicU32::new(0) }
     }
 
-    /// Adds a home, which is told its number.
-    pub fn add(&self, home: impl FnOnce(u32) -> Home) -> &Home {
+    /// Adds a member, which is told its number.
+    pub fn add(&self, member: impl FnOnce(u32) -> T) -> &T {
         let number = self.count.fetch_add(1, Relaxed);
         let place = self.places.get_or_add(number).expect("there are fewer threads than places");
-        let home = Box::into_raw(Box::new(home(number)));
-        // Release: the home is written before it can be found.
-        place.0.store(home, Release);
-        // SAFETY: homes stay where they are for as long as the table.
-        unsafe { &*home }
+        let member = Box::into_raw(Box::new(member(number)));
+        // Release: it is written before it can be found.
+        place.0.store(member, Release);
+        // SAFETY: members stay where they are for as long as the table.
+        unsafe { &*member }
     }
 
-    /// The home of a number, if it is there already.
+    /// The member of a number, if it is there already.
     #[inline]
-    pub fn get(&self, number: u32) -> Option<&Home> {
-        // SAFETY: homes live as long as the table. Acquire: the home as it was written.
+    pub fn get(&self, number: u32) -> Option<&T> {
+        // SAFETY: members live as long as the table. Acquire: as it was written.
         unsafe { self.places.get(number)?.0.load(Acquire).as_ref() }
     }
 
-    /// All homes. One that is just being added may be missing.
-    pub fn iter(&self) -> impl Iterator<Item = &Home> {
-        // Relaxed: whoever has heard of something that the owner of a home did comes after the count of that home.
+    /// All of them. One that is just being added may be missing.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        // Relaxed: whoever has heard of something that the owner of a member did comes after the count of that member.
         (0..self.count.load(Relaxed)).filter_map(|number| self.get(number))
     }
 }
 
-impl Drop for Homes {
+impl<T> Drop for Roll<T> {
     fn drop(&mut self) {
         for number in 0..self.count.load(Acquire) {
-            let home = self.places.get(number).map_or(null_mut(), |place| place.0.load(Acquire));
-            if !home.is_null() {
+            let member = self.places.get(number).map_or(null_mut(), |place| place.0.load(Acquire));
+            if !member.is_null() {
                 // SAFETY: from a box, by `add`.
-                drop(unsafe { Box::from_raw(home) });
+                drop(unsafe { Box::from_raw(member) });
             }
         }
     }
@@ -76,11 +76,12 @@ impl Drop for Homes {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::pool::home::Home;
     use std::collections::HashSet;
 
     #[test]
     fn homes_that_many_threads_add_are_found_by_their_numbers() {
-        let homes = Homes::new();
+        let homes = Roll::new();
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
