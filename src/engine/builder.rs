@@ -245,6 +245,13 @@ impl Builder {
         self
     }
 
+    /// Operations are ordered by tickets instead of chains.
+    pub(crate) fn with_tickets(mut self) -> Builder {
+        // Two counts lie in one word.
+        self.settings.tickets = cfg!(target_pointer_width = "64");
+        self
+    }
+
     /// Operations are enlisted even where a loan would do: for models of the one and of the other.
     #[cfg(any(loom, shuttle))]
     #[doc(hidden)]

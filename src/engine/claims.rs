@@ -92,6 +92,9 @@ pub trait Source {
     /// Calls `take` for each claim, as they were named, repeats included, until one is not taken; says whether all were.
     fn all(&self, take: impl FnMut(Claim) -> bool) -> bool;
 
+    /// How many there are, with repeats.
+    fn count(&self) -> usize;
+
     /// Hands on the claims by variable and without repeats.
     fn in_order<T>(self, go_on: impl FnOnce(&[Claim]) -> T) -> T;
 }
@@ -101,6 +104,11 @@ impl Source for Claims {
     fn all(&self, take: impl FnMut(Claim) -> bool) -> bool {
         let claims = if self.len <= INLINE { &self.inline[..self.len] } else { &self.spilled[..] };
         claims.iter().copied().all(take)
+    }
+
+    #[inline]
+    fn count(&self) -> usize {
+        self.len
     }
 
     #[inline]
@@ -114,6 +122,11 @@ impl Source for &[Claim] {
     #[inline]
     fn all(&self, take: impl FnMut(Claim) -> bool) -> bool {
         self.iter().copied().all(take)
+    }
+
+    #[inline]
+    fn count(&self) -> usize {
+        self.len()
     }
 
     #[inline]
@@ -133,6 +146,11 @@ impl Source for Lists<'_> {
     fn all(&self, mut take: impl FnMut(Claim) -> bool) -> bool {
         self.reads.iter().all(|variable| take(Claim { variable: *variable, mode: Mode::Read }))
             && self.writes.iter().all(|variable| take(Claim { variable: *variable, mode: Mode::Write }))
+    }
+
+    #[inline]
+    fn count(&self) -> usize {
+        self.reads.len() + self.writes.len()
     }
 
     #[inline(never)]

@@ -8,6 +8,7 @@ use super::on_error::OnError;
 use super::per_device::PerDevice;
 use super::pooled::Pooled;
 use super::settings::{Kind, Settings};
+use super::ticketed::Tickets;
 use super::waiters::Waiters;
 use crate::error::Error;
 use crate::fences;
@@ -33,6 +34,8 @@ pub const FORKING: u32 = 1 << 4;
 pub const ABANDONED: u32 = 1 << 5;
 /// A `fork` waits for what is in flight: operations of other engines still push here, as they may hold up what it waits for.
 pub const YIELDING: u32 = 1 << 6;
+/// Above this: how many threads look at what is pending. In an engine with tickets no block of a ring is used again meanwhile.
+pub const LOOKERS: u32 = 1 << 8;
 /// Some operation has failed: from now on marks are looked at.
 pub const FAILED: u32 = 1 << 3;
 
@@ -68,6 +71,8 @@ pub struct Core {
     pub lends: Lends,
     /// What closures cost.
     pub costs: Arc<Costs>,
+    /// What orders operations, if chains do not.
+    pub tickets: Option<Tickets>,
 }
 
 impl Core {
@@ -88,6 +93,7 @@ impl Core {
                 _ => Lends::WhenShort,
             },
             costs: Arc::new(Costs::new(settings.inline_below)),
+            tickets: settings.tickets.then(|| Tickets::new(&*dispatch)),
             settings,
             dispatch,
             state: CachePadded::new(AtomicU32::new(0)),

@@ -1,12 +1,17 @@
 //! What is pending, and behind what: for errors of waits that ran out of time, and as a graph.
 //!
 //! A look at a running engine: operations come and go meanwhile. The looker is pinned and counted among those who look at tails,
-//! so no block that it finds in use is given to another operation while it reads.
+//! so no block that it finds in use is given to another operation while it reads. Blocks of rings, which are used again without that,
+//! are not while somebody looks ([`Look`]).
 
-use super::core::Core;
+use super::core::{Core, LOOKERS};
 use super::variable::Variable;
+use crate::fences::heavy;
 use crate::operation::block::{Block, NOTE_WAIT, PENDING, RUNNING};
-use crate::sync::{fence, Ordering::*};
+use crate::pool::home::Home;
+use crate::pool::reclaim::{Epoch, Reclaim};
+use crate::sync::{fence, thread, Ordering::*, MODELLED};
+use crate::tickets::run::Ticket;
 use crate::variable::access::{Access, Mode, Node};
 use crate::variable::state::State;
 use std::collections::HashMap;
@@ -22,37 +27,106 @@ struct Seen {
     uses: Vec<(u32, Mode, usize)>,
 }
 
-/// Looks at every block that is in use, and at what runs without one. Keyed by the block's address.
-fn look(core: &Core) -> HashMap<usize, Seen> {
-    let local = core.local();
-    let _pin = local.pin();
-    fence(SeqCst);
-    let mut seen = HashMap::new();
-    for block in core.memory.blocks() {
-        // SAFETY: blocks of slabs live as long as the memory. Acquire on `lifecycle`: a block in use has its header written, and it
-        // is not reused while we are pinned.
+/// How often a thread is asked whether it still fills a block of its ring. One that has lost its core there is left out.
+const ASKS: u32 = if MODELLED { 2 } else { 1000 };
+
+/// A look at what is pending. Pushes that begin meanwhile take no block of a ring.
+struct Look<'a> {
+    core: &'a Core,
+    /// The homes whose rings nobody fills any more.
+    still: Vec<bool>,
+    /// Keeps the other blocks.
+    _pin: <Epoch as Reclaim>::Guard,
+}
+
+impl<'a> Look<'a> {
+    fn begin(core: &'a Core) -> Look<'a> {
+        let mut look = Look { core, still: Vec::new(), _pin: core.local().pin() };
+        fence(SeqCst);
+        if core.tickets.is_some() {
+            core.state.fetch_add(LOOKERS, SeqCst);
+            // Against the light one of a push: it sees that somebody looks, or is seen to fill a block.
+            heavy();
+            // Acquire: the block that was filled last.
+            let is_still = |home: &Home| {
+                (0..ASKS).any(|_| {
+                    let fills = home.fills.load(Acquire);
+                    if fills {
+                        thread::yield_now();
+                    }
+                    !fills
+                })
+            };
+            for home in core.memory.homes.iter() {
+                let number = home.number as usize;
+                look.still.resize(look.still.len().max(number + 1), false);
+                look.still[number] = is_still(home);
+            }
+        }
+        look
+    }
+
+    /// Whether a block has an operation, which it then keeps; and whether that runs.
+    ///
+    /// # Safety
+    /// It is a block of the engine.
+    unsafe fn is_running(&self, block: *mut Block) -> Option<bool> {
+        // SAFETY: blocks of slabs live as long as the memory. Acquire: a block in use has its header written. A block of a ring has
+        // the home that it was laid into the ring for, for good.
         unsafe {
             let lifecycle = (*block).lifecycle.load(Acquire);
-            if lifecycle != PENDING && lifecycle != RUNNING || (*block).notes & NOTE_WAIT != 0 {
-                continue;
-            }
+            let is_in_use = lifecycle == PENDING || lifecycle == RUNNING;
+            let stays = || !(*block).node.is_ringed() || self.still.get(Block::home(block) as usize) == Some(&true);
+            (is_in_use && stays() && (*block).notes & NOTE_WAIT == 0).then_some(lifecycle == RUNNING)
+        }
+    }
+}
+
+impl Drop for Look<'_> {
+    fn drop(&mut self) {
+        if self.core.tickets.is_some() {
+            // Release: what was read was read before.
+            self.core.state.fetch_sub(LOOKERS, Release);
+        }
+    }
+}
+
+/// Looks at every block that is in use, and at what runs without one. Keyed by the block's address.
+fn look(core: &Core) -> HashMap<usize, Seen> {
+    let look = Look::begin(core);
+    let mut seen = HashMap::new();
+    let mut tickets: HashMap<u32, Vec<(Ticket, bool, usize)>> = HashMap::new();
+    for block in core.memory.blocks() {
+        // SAFETY: a block of the engine, which keeps its operation if it has one.
+        unsafe {
+            let Some(running) = look.is_running(block) else { continue };
             let node: *mut Node = block.cast();
             let uses = (0..(*node).count).map(|index| {
                 let access = Node::access(node, index);
-                let next = State((*access).state.load(Acquire)).next();
+                let state = (*access).state.load(Acquire);
+                if core.tickets.is_some() {
+                    let writes = (*access).mode() != Mode::Read;
+                    let behind = tickets.entry((*access).variable).or_default();
+                    behind.push((Ticket::of(state), writes, block.addr()));
+                    return ((*access).variable, (*access).mode(), 0);
+                }
+                let next = State(state).next();
                 let next_node = if next.is_null() { std::ptr::null_mut() } else { Access::node(next) };
                 ((*access).variable, (*access).mode(), next_node.addr())
             });
             let block: *mut Block = block;
             seen.insert(
                 block.addr(),
-                Seen {
-                    name: Block::name(block),
-                    sequence: (*block).sequence,
-                    running: lifecycle == RUNNING,
-                    uses: uses.collect(),
-                },
+                Seen { name: Block::name(block), sequence: (*block).sequence, running, uses: uses.collect() },
             );
+        }
+    }
+    for (variable, mut order) in tickets {
+        // Reads that come after the same write have their own numbers of reads, which the write behind them counts.
+        order.sort_unstable_by_key(|(ticket, writes, _)| (ticket.writes, ticket.reads, *writes));
+        for pair in order.windows(2) {
+            let uses = seen.get_mut(&pair[0].2).into_iter().flat_map(|seen| &mut seen.uses);
+            uses.filter(|(index, _, _)| *index == variable).for_each(|(_, _, next)| *next = pair[1].2);
         }
     }
     // What runs inside a push has no block. Nobody is linked behind it but behind the access that it borrows.
@@ -122,9 +196,7 @@ impl Few {
 /// A sentence on what is pending: what runs, and what waits behind it; on one variable, or on all. Looks at what runs inside pushes,
 /// then at blocks for a moment, and says so if there are more of them.
 pub fn pending_report(core: &Core, variable: Option<Variable>) -> String {
-    let local = core.local();
-    let _pin = local.pin();
-    fence(SeqCst);
+    let look = Look::begin(core);
     let (mut running, mut others, mut pending) = (Few::default(), Few::default(), Few::default());
     let concerns = |index: u32| variable.is_none_or(|variable| variable.index == index);
     let start = Instant::now();
@@ -141,14 +213,11 @@ pub fn pending_report(core: &Core, variable: Option<Variable>) -> String {
         looked += 1;
         // SAFETY: as in `look`.
         unsafe {
-            let lifecycle = (*block).lifecycle.load(Acquire);
-            if lifecycle != PENDING && lifecycle != RUNNING || (*block).notes & NOTE_WAIT != 0 {
-                continue;
-            }
+            let Some(runs) = look.is_running(block) else { continue };
             let node: *mut Node = block.cast();
             let own =
                 variable.is_none() || (0..(*node).count).any(|index| concerns((*Node::access(node, index)).variable));
-            match (lifecycle == RUNNING, own) {
+            match (runs, own) {
                 (true, true) => &mut running,
                 (true, false) => &mut others,
                 (false, true) => &mut pending,

@@ -18,6 +18,7 @@ use crate::operation::property::Property;
 use crate::pool::local::Local;
 use crate::profile::recorder::{Event, Use};
 use crate::sync::Ordering::*;
+use crate::tickets::run;
 use crate::variable::access::{Mode, Node, Sink, CANCELLED};
 use crate::variable::chain;
 use crate::variable::table::Slot;
@@ -29,12 +30,29 @@ impl Core {
     ///
     /// # Safety
     /// The operation is ready, and ours.
+    #[inline]
     pub unsafe fn execute(self: &Arc<Self>, local: &Local, block: *mut Block, worker: Option<usize>) {
+        // SAFETY: passed on.
+        unsafe {
+            match self.tickets {
+                None => self.execute_as::<false>(local, block, worker),
+                Some(_) => self.execute_as::<true>(local, block, worker),
+            }
+        }
+    }
+
+    /// As [`Core::execute`], in an engine with tickets or in one with chains.
+    unsafe fn execute_as<const TICKETED: bool>(
+        self: &Arc<Self>,
+        local: &Local,
+        block: *mut Block,
+        worker: Option<usize>,
+    ) {
         // SAFETY: the operation is ours until it ends. After the call of an asynchronous closure the block is not touched.
         unsafe {
             let body = &*(*block).body;
             if let Run::Part(call) = body.run {
-                call(Block::closure(block), worker);
+                call(Block::closure(block, Layout::Chained), worker);
                 pay();
                 return;
             }
@@ -43,7 +61,10 @@ impl Core {
             let notes = (*block).notes;
             let property = Block::property(block);
             // Relaxed: the grants that made the operation ready were acquired, and the flag was set before them.
-            let cancelled = (*block).node.wait.load(Relaxed) & CANCELLED != 0;
+            let cancelled = match TICKETED {
+                true => (*block).node.is_voided(),
+                false => (*block).node.wait.load(Relaxed) & CANCELLED != 0,
+            };
             // A cancelled operation has no claim on its variables, and may not look at their marks.
             let inherited = if !cancelled && state & FAILED != 0 { self.inherited(block) } else { None };
             if notes & NOTE_PROFILED != 0 {
@@ -52,13 +73,13 @@ impl Core {
             let always = notes & (NOTE_WAIT | NOTE_DELETE | NOTE_GRAPH) != 0;
             let skip = cancelled || !always && is_skipped(property, inherited.is_some(), state);
             Block::touch(block, false);
-            let storage = Block::closure(block);
+            let storage = Block::closure(block, if TICKETED { Block::layout(block) } else { Layout::Chained });
             if skip {
                 // The closure's destructor is user code as well.
                 enter(local);
                 (body.discard)(storage);
                 leave(local);
-                self.end(local, block, Ok(()), inherited, cancelled, worker);
+                self.end::<TICKETED>(local, block, Ok(()), inherited, cancelled, worker);
                 pay();
                 return;
             }
@@ -84,7 +105,7 @@ impl Core {
                         }
                     });
                     leave(local);
-                    self.end(local, block, outcome, inherited, false, worker);
+                    self.end::<TICKETED>(local, block, outcome, inherited, false, worker);
                 }
                 Run::Async(call) => {
                     Block::keep_worker(block, worker);
@@ -126,14 +147,18 @@ impl Core {
     }
 
     /// The failure that an operation finds on its variables: the first in the order of the variables.
+    #[cold]
+    #[inline(never)]
     unsafe fn inherited(&self, block: *mut Block) -> Option<Arc<Failure>> {
         // SAFETY: the operation runs, so its accesses are alive and its marks hold still.
         unsafe {
             let stamp = stamp(block);
-            (0..(*block).node.count).find_map(|index| {
-                let access = Node::access(block.cast(), index);
-                self.slot((*access).variable).failure_for(stamp)
-            })
+            // Accesses need not be in order: of several failures that of the first variable counts.
+            let found = (0..(*block).node.count).filter_map(|index| {
+                let variable = (*Node::access(block.cast(), index)).variable;
+                Some((variable, self.slot(variable).failure_for(stamp)?))
+            });
+            found.min_by_key(|(variable, _)| *variable).map(|(_, failure)| failure)
         }
     }
 
@@ -149,7 +174,7 @@ impl Core {
     /// Ends an operation: marks, versions, its accesses, its counts; then what became ready is handed out.
     #[allow(clippy::too_many_arguments)]
     #[inline]
-    unsafe fn end(
+    pub unsafe fn end<const TICKETED: bool>(
         self: &Arc<Self>,
         local: &Local,
         block: *mut Block,
@@ -192,7 +217,11 @@ impl Core {
             if mutant("counted-before-its-end") {
                 local.count_completed();
             }
-            if notes & NOTE_DELETE != 0 {
+            if TICKETED {
+                let deleted = (notes & NOTE_DELETE != 0).then(|| self.slot((*Node::access(block.cast(), 0)).variable));
+                self.end_ticketed(block, &self.memory.table, &mut found);
+                deleted.into_iter().for_each(|slot| self.memory.table.retire(slot));
+            } else if notes & NOTE_DELETE != 0 {
                 let slot = self.slot((*Node::access(block.cast(), 0)).variable);
                 // Closed first: from the retirement on the chain may become that of another variable.
                 if mutant("retired-before-it-is-closed") {
@@ -229,6 +258,10 @@ impl Core {
         unsafe {
             let times = Block::times(block);
             ((*times).start, (*times).started_on) = (start, thread);
+            // Out of a log: nobody has seen when it became ready.
+            if (*times).ready == 0 {
+                (*times).ready = start;
+            }
         }
     }
 
@@ -284,7 +317,17 @@ impl Host for Core {
     #[inline]
     unsafe fn run(self: &Arc<Self>, block: *mut Block, worker: Option<usize>) {
         // SAFETY: passed on.
-        unsafe { self.execute(self.local(), block, worker) }
+        unsafe {
+            if !(self.tickets.is_some() && self.run_plain(block, worker)) {
+                self.execute(self.local(), block, worker)
+            }
+        }
+    }
+
+    #[inline]
+    unsafe fn settle(&self, block: *mut Block) -> bool {
+        // SAFETY: passed on.
+        unsafe { run::settle(block, &self.memory.table) }
     }
 
     fn idle(&self) {
@@ -299,7 +342,10 @@ impl Finish for Core {
         unsafe {
             let inherited = if self.state.load(Relaxed) & FAILED != 0 { self.inherited(block) } else { None };
             let worker = Block::kept_worker(block);
-            self.end(local, block, outcome, inherited, false, worker);
+            match self.tickets {
+                None => self.end::<false>(local, block, outcome, inherited, false, worker),
+                Some(_) => self.end::<true>(local, block, outcome, inherited, false, worker),
+            }
         }
         self.settle(local);
     }

@@ -9,7 +9,7 @@
 //! and released after it. A pin would be held for ever, and no look at a flag before the pin or after it rules out that a thread
 //! loses its core between the two just when the process forks: the child gets a reclaimer that does not know the old pins.
 
-use super::core::{Core, ABANDONED, FORKING, STOPPED, YIELDING};
+use super::core::{Core, ABANDONED, FORKING, LOOKERS, STOPPED, YIELDING};
 use super::life::{self, end_threads, start_holding};
 use super::waiters::Waiters;
 use crate::fences::heavy;
@@ -106,7 +106,7 @@ extern "C" fn before() {
 
 /// Returns when every push that may have missed the change of its engine's state has finished enlisting.
 fn let_pushes_through(engines: &[Held]) {
-    // Against the one in `Local::alone`, for those who borrow without a pin.
+    // Against the light ones of those who push without a pin.
     heavy();
     engines.iter().filter(|held| held.life.is_some()).for_each(|held| life::let_pushes_through(&held.core));
 }
@@ -229,6 +229,8 @@ fn forget_other_threads(core: &Core) {
     forget_all(&core.quiescence);
     forget_all(&core.room);
     core.dispatch.forget_other_threads();
+    // Those who were looking at what is pending.
+    core.state.fetch_and(LOOKERS - 1, SeqCst);
     // Those who had counted themselves in, and would have pushed after the fork.
     core.in_flight.store(0, Relaxed);
     // SAFETY: the child of a fork has one thread. It is inside a call of `fork`, and user code never runs under a pin.

@@ -14,7 +14,7 @@ use super::push::{Claim, Request};
 use super::variable::Variable;
 use crate::error::{Fault, Stamp};
 use crate::mutants::{mutant, mutate};
-use crate::operation::block::NOTE_GRAPH;
+use crate::operation::block::{Block, NOTE_GRAPH};
 use crate::operation::context::RunContext;
 use crate::operation::current::{within, Current, May};
 use crate::pool::local::Local;
@@ -33,41 +33,52 @@ type Guard = <Epoch as Reclaim>::Guard;
 
 /// A variable that an operation has borrowed while it is being pushed.
 #[derive(Clone, Copy)]
-struct Held<'a> {
+struct Borrowing<'a> {
     slot: &'a Slot,
     loan: Loan,
     reads: bool,
 }
 
-/// An operation that runs on loans.
-struct Lent<'a> {
-    loans: &'a Loans<'a>,
+/// The variables that an operation has while it runs inside its push.
+pub trait Held {
+    /// The state of the thread that runs it.
+    fn local(&self) -> &Local;
+    /// Each variable, and whether it is only read.
+    fn uses(&self) -> impl ExactSizeIterator<Item = (&Slot, bool)>;
+    /// Gives the variables back; writes step their versions if `steps`. Returns what has become
+    /// ready, in a list. Once.
+    fn give_back(&self, core: &Core, steps: bool) -> *mut Block;
+}
+
+/// An operation that runs inside its push.
+struct Inside<'a, H: Held> {
+    held: &'a H,
     name: &'static str,
 }
 
-impl Current for Lent<'_> {
+impl<H: Held> Current for Inside<'_, H> {
     fn name(&self) -> &'static str {
         self.name
     }
 
     fn may(&self, engine: u32, index: u32) -> Option<May> {
-        if self.loans.local.memory.id != engine {
+        if self.held.local().memory.id != engine {
             return None;
         }
-        let held = self.loans.held().iter().find(|held| held.slot.chain.tag.index() == index);
-        Some(May::of(held.map(|held| !held.reads)))
+        let found = self.held.uses().find(|(slot, _)| slot.chain.tag.index() == index);
+        Some(May::of(found.map(|(_, reads)| !reads)))
     }
 
     fn generation(&self, index: u32) -> u32 {
         // SAFETY: the operation has declared a variable of this index.
-        unsafe { self.loans.local.memory.table.generation(index) }
+        unsafe { self.held.local().memory.table.generation(index) }
     }
 }
 
 /// All of them.
 pub struct Loans<'a> {
     local: &'a Local,
-    held: [MaybeUninit<Held<'a>>; MOST_USES],
+    held: [MaybeUninit<Borrowing<'a>>; MOST_USES],
     count: usize,
 }
 
@@ -124,15 +135,15 @@ pub fn borrow<'a>(core: &'a Arc<Core>, claims: &impl Source, loans: &mut Loans<'
     Borrowed::All
 }
 
-/// Runs the operation for which `loans` were borrowed just now. `call` does not unwind.
+/// Runs an operation that has its variables, and gives them back. `call` does not unwind.
 #[inline]
 pub fn run(
     core: &Arc<Core>,
     request: &Request,
-    loans: &Loans<'_>,
+    held: &impl Held,
     call: impl FnOnce(&RunContext<'_>) -> Result<(), Fault>,
 ) {
-    let local = loans.local;
+    let local = held.local();
     // Of the naive engine's queue of what becomes ready. Others have workers for that.
     let outermost = !local.draining.replace(true);
     let name = request.name.as_str();
@@ -140,7 +151,7 @@ pub fn run(
     let sequence = local.next_sequence();
     let visible = !MODELLED && local.depth.get() == 0;
     if visible {
-        let uses = loans.held().iter().map(|held| (held.slot.chain.tag.index(), held.reads));
+        let uses = held.uses().map(|(slot, reads)| (slot.chain.tag.index(), reads));
         local.home().running.begin(sequence, name, uses);
     }
     let run = RunContext {
@@ -153,39 +164,19 @@ pub fn run(
         pushed: graph.then(|| (Stamp::new(local.home().number, sequence), 0)),
     };
     enter(local);
-    let outcome = within(&Lent { loans, name }, || call(&run));
+    let outcome = within(&Inside { held, name }, || call(&run));
     leave(local);
     if visible {
         local.home().running.end();
     }
     if let Err(fault) = outcome {
-        mark(core, loans, fault, name, sequence);
+        mark(core, held, fault, name, sequence);
     }
-    let step = |held: &Held| {
-        if !held.reads && !graph {
-            held.slot.step_version();
-        }
-    };
-    let mut left = loans.held();
-    if let Some(_moment) = local.alone() {
-        while let [held, rest @ ..] = left {
-            if !held.loan.end_alone(&held.slot.chain, || step(held)) {
-                break;
-            }
-            left = rest;
-        }
+    if mutant("loan-counted-before-its-end") {
+        local.count_completed();
     }
-    let mut first = null_mut();
-    if !left.is_empty() {
-        let mut found = Found::new(local);
-        for held in left {
-            step(held);
-            // SAFETY: borrowed above, and given back once.
-            unsafe { held.loan.give_back(&mut found) };
-        }
-        first = found.first;
-    }
-    local.count_completed();
+    let first = held.give_back(core, !graph);
+    mutate!("loan-counted-before-its-end": (), local.count_completed());
     // SAFETY: ready, and ours.
     unsafe {
         if !first.is_null() {
@@ -225,10 +216,10 @@ fn abandon(core: &Arc<Core>, local: &Local, loans: &Loans<'_>, guard: Option<Gua
 /// Marks what a failed operation changes.
 #[cold]
 #[inline(never)]
-fn mark(core: &Core, loans: &Loans<'_>, fault: Fault, name: &'static str, sequence: u64) {
+fn mark(core: &Core, held: &impl Held, fault: Fault, name: &'static str, sequence: u64) {
     let failure = core.record(fault, name, sequence);
-    for held in loans.held().iter().filter(|held| !held.reads) {
-        held.slot.set_mark(Some(Arc::clone(&failure)));
+    for (slot, _) in held.uses().filter(|(_, reads)| !reads) {
+        slot.set_mark(Some(Arc::clone(&failure)));
     }
 }
 
@@ -242,7 +233,9 @@ fn lend_away(
     mode: Mode,
     guard: &mut Option<Guard>,
 ) -> Option<Loan> {
-    guard.get_or_insert_with(|| local.pin());
+    if !mutant("borrowed-without-a-pin") {
+        guard.get_or_insert_with(|| local.pin());
+    }
     // From the pin on, the chain of a variable that lives does not become that of another.
     if slot.chain.tag.generation.load(Acquire) != generation {
         return None;
@@ -266,6 +259,46 @@ fn lend_away(
                 loan
             }
         }
+    }
+}
+
+impl Held for Loans<'_> {
+    #[inline]
+    fn local(&self) -> &Local {
+        self.local
+    }
+
+    #[inline]
+    fn uses(&self) -> impl ExactSizeIterator<Item = (&Slot, bool)> {
+        self.held().iter().map(|held| (held.slot, held.reads))
+    }
+
+    #[inline]
+    fn give_back(&self, _: &Core, steps: bool) -> *mut Block {
+        let step = |held: &Borrowing| {
+            if !held.reads && steps {
+                held.slot.step_version();
+            }
+        };
+        let mut left = self.held();
+        if let Some(_moment) = self.local.alone() {
+            while let [held, rest @ ..] = left {
+                if !held.loan.end_alone(&held.slot.chain, || step(held)) {
+                    break;
+                }
+                left = rest;
+            }
+        }
+        if left.is_empty() {
+            return null_mut();
+        }
+        let mut found = Found::new(self.local);
+        for held in left {
+            step(held);
+            // SAFETY: borrowed, and given back once.
+            unsafe { held.loan.give_back(&mut found) };
+        }
+        found.first
     }
 }
 
@@ -308,7 +341,7 @@ impl<'a> Loans<'a> {
                 None => return false,
             },
         };
-        place.write(Held { slot, loan, reads });
+        place.write(Borrowing { slot, loan, reads });
         *count += 1;
         if !same {
             *refusal = Borrowed::NotNow;
@@ -317,7 +350,7 @@ impl<'a> Loans<'a> {
     }
 
     #[inline]
-    fn held(&self) -> &[Held<'a>] {
+    fn held(&self) -> &[Borrowing<'a>] {
         // SAFETY: `borrow` has written the first `count`, which are no more than there are.
         unsafe { std::slice::from_raw_parts(self.held.as_ptr().cast(), self.count) }
     }

@@ -30,7 +30,7 @@ pub fn stop(core: &Arc<Core>) -> Result<(), Error> {
 /// Stops an engine that runs. `_life` shows that no other stop or start is under way.
 fn stop_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>) {
     core.state.fetch_or(STOPPED, SeqCst);
-    // Against the one in `Local::alone`, for those who borrow without a pin.
+    // Against the light ones of those who push without a pin.
     heavy();
     mutate!("pushes-not-let-through": (), let_pushes_through(core));
     wait::drain(core);

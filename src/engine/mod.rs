@@ -1,6 +1,8 @@
 //! The public face of the crate: engines, and how operations are pushed to them and waited for.
 
+mod acquire;
 mod assemble;
+mod at_once;
 mod builder;
 mod capture;
 mod claims;
@@ -9,6 +11,7 @@ mod costs;
 mod declared;
 mod diagnose;
 mod dispatch;
+mod enlist;
 mod execute;
 mod failures;
 #[cfg(all(unix, not(any(loom, shuttle))))]
@@ -18,6 +21,7 @@ mod graph;
 mod inline;
 mod inside;
 mod life;
+mod logged;
 mod naive;
 mod on_error;
 mod operation;
@@ -33,10 +37,12 @@ mod replay;
 mod room;
 mod runner;
 mod settings;
+mod ticketed;
 mod variable;
 mod wait;
 mod waiters;
 mod watching;
+mod world;
 
 pub use builder::Builder;
 pub use capture::{Capture, CaptureBuilder};
@@ -224,7 +230,7 @@ impl Engine {
             engine: memory.id,
             index: slot.chain.tag.index(),
             // SAFETY: slots become free only when nobody looks at them any more.
-            generation: unsafe { Table::open(slot) },
+            generation: unsafe { table.open(slot) },
         }
     }
 

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::assemble::{detached, sync};
+use super::at_once;
 use super::core::Core;
 use super::costs::{Costs, Key};
 use super::inline::{self, Borrowed, Loans};
@@ -105,12 +106,18 @@ impl Operator {
         Ok((inner.request.name, inner.request.property, &inner.claims, body))
     }
 
+    #[inline]
     fn check(&self, core: &Core) -> Result<(), Error> {
-        let inner = &self.0;
-        if inner.engine == core.memory.id {
+        if self.0.engine == core.memory.id {
             return Ok(());
         }
-        Err(Error::new(
+        Err(self.foreign(core))
+    }
+
+    #[cold]
+    fn foreign(&self, core: &Core) -> Error {
+        let inner = &self.0;
+        Error::new(
             ErrorKind::ForeignOperator,
             format!(
                 "operator '{}' belongs to engine {}, not to engine {}: push it to the engine that made it",
@@ -118,7 +125,36 @@ impl Operator {
                 inner.engine,
                 core.memory.id
             ),
-        ))
+        )
+    }
+
+    /// Pushes one more use of a synchronous closure, which does not run inside the push.
+    #[inline(never)]
+    fn push_held(&self, core: &Arc<Core>, request: Request, behind: bool) -> Result<(), Error> {
+        // Each use holds the closure.
+        let held = Arc::clone(&self.0);
+        let call = move |run: &RunContext<'_>| match &held.call {
+            Call::Sync(call) => held.costs.measure(|| Some(held.key), || call(run)),
+            Call::Async(_) => Ok(()),
+        };
+        let push = if behind { push_behind } else { push_enlisted };
+        push(core, request, &self.0.claims, mixed_vtable(&call), call)
+    }
+
+    /// As [`Operator::push`], of a synchronous closure in an engine with tickets.
+    #[inline(never)]
+    fn push_ticketed(&self, core: &Arc<Core>, request: Request, call: &SyncCall) -> Result<(), Error> {
+        let inner = &self.0;
+        let mut behind = false;
+        if lends(core, &request, || inner.costs.are_short(|| Some(inner.key))) {
+            let call = |run: &RunContext<'_>| catch(|| inner.costs.measure(|| Some(inner.key), || call(run)));
+            match at_once::run(core, &request, &&inner.claims[..], call) {
+                Borrowed::All => return Ok(()),
+                Borrowed::Busy => behind = true,
+                Borrowed::NotNow => {}
+            }
+        }
+        self.push_held(core, request, behind)
     }
 
     /// Pushes one more use.
@@ -128,6 +164,9 @@ impl Operator {
         let request = Request { context, priority, ..inner.request };
         match &inner.call {
             Call::Sync(call) => {
+                if core.tickets.is_some() {
+                    return self.push_ticketed(core, request, call);
+                }
                 let mut behind = false;
                 if lends(core, &request, || inner.costs.are_short(|| Some(inner.key))) {
                     let mut loans = Loans::of(core.local());
@@ -142,14 +181,7 @@ impl Operator {
                         Borrowed::NotNow => {}
                     }
                 }
-                // Each use holds the closure.
-                let held = Arc::clone(inner);
-                let call = move |run: &RunContext<'_>| match &held.call {
-                    Call::Sync(call) => held.costs.measure(|| Some(held.key), || call(run)),
-                    Call::Async(_) => Ok(()),
-                };
-                let push = if behind { push_behind } else { push_enlisted };
-                push(core, request, &inner.claims, mixed_vtable(&call), call)
+                self.push_held(core, request, behind)
             }
             Call::Async(_) => {
                 let held = Arc::clone(inner);

@@ -21,15 +21,23 @@ pub struct PerDevice {
 
 impl PerDevice {
     pub fn new(settings: &Settings) -> PerDevice {
-        let group = |name, workers, cores| {
+        let group = |name, workers, logged, cores| {
             let move_callers = settings.move_callers;
-            Arc::new(Group::new(Plan { name, workers, shared: false, idle: settings.idle, cores, move_callers }))
+            Arc::new(Group::new(Plan {
+                name,
+                workers,
+                logged,
+                shared: false,
+                idle: settings.idle,
+                cores,
+                move_callers,
+            }))
         };
         let cores = if settings.pin { settings.cores.clone() } else { Vec::new() };
         PerDevice {
-            workers: group("seriatim-cpu", settings.cpu_workers, cores),
-            prioritised: group("seriatim-prio", settings.priority_workers, Vec::new()),
-            copies: group("seriatim-io", 1, Vec::new()),
+            workers: group("seriatim-cpu", settings.cpu_workers, settings.tickets, cores),
+            prioritised: group("seriatim-prio", settings.priority_workers, false, Vec::new()),
+            copies: group("seriatim-io", 1, false, Vec::new()),
         }
     }
 

@@ -21,6 +21,7 @@ impl Pooled {
             workers: Arc::new(Group::new(Plan {
                 name: "seriatim-pool",
                 workers: settings.cpu_workers,
+                logged: settings.tickets,
                 shared: true,
                 idle: settings.idle,
                 cores: Vec::new(),
@@ -29,6 +30,7 @@ impl Pooled {
             copies: Arc::new(Group::new(Plan {
                 name: "seriatim-io",
                 workers: 1,
+                logged: false,
                 shared: false,
                 idle: settings.idle,
                 cores: Vec::new(),

@@ -41,9 +41,13 @@ pub fn prepare(engine: &Engine) -> Result<(), Error> {
     }
     let variable = engine.new_variable();
     let claim = [Claim { variable, mode: Mode::Write }];
+    if core.tickets.is_some() {
+        core.local().pusher().prepare(variable.index);
+    }
     for _ in 0..PUSHES {
-        // Not held up by a bound: at it, nobody is to wait for these.
-        let request = Request { notes: NOTE_BEYOND, ..Request::named(Name::default()) };
+        // Not held up by a bound: at it, nobody is to wait for these. Else they go where all pushes go.
+        let notes = if core.settings.bound > 0 { NOTE_BEYOND } else { 0 };
+        let request = Request { notes, ..Request::named(Name::default()) };
         let nothing = |_: &RunContext<'_>| ();
         push(core, request, &claim[..], sync_vtable(&nothing), nothing)?;
     }

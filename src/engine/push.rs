@@ -1,20 +1,25 @@
 //! Pushing: from a list of claims and a closure to an enlisted operation.
 
+use super::at_once;
 use super::claims::Source;
 use super::core::{Core, Lends, ABANDONED, FORKING, PROFILING, STOPPED, YIELDING};
 use super::costs::Key;
 use super::dispatch::Moment;
+use super::enlist;
 use super::found::Found;
 use super::inline::{self, Borrowed, Loans};
 use super::inside::{is_deep, may_help};
 use super::life;
+use super::logged;
 use super::room::make_room;
+use super::ticketed::Tickets;
 use super::variable::Variable;
 use crate::device::{self, Context};
 use crate::error::{Error, ErrorKind};
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::*;
-use crate::operation::closure::{self, is_inline, stored_size, Run, Vtable};
+use crate::operation::closure::{self, is_inline, stored_size, CallStored, Run, Vtable};
+use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::pool::local::Local;
@@ -57,7 +62,7 @@ pub fn resolve(core: &Core, variable: Variable) -> Result<&Slot, Error> {
 }
 
 /// Ends the generation of a variable; only one deletion succeeds.
-fn kill(core: &Core, variable: Variable) -> Result<(), Error> {
+pub fn kill(core: &Core, variable: Variable) -> Result<(), Error> {
     let generation = &resolve(core, variable)?.chain.tag.generation;
     let dead = variable.generation.wrapping_add(1);
     match generation.compare_exchange(variable.generation, dead, AcqRel, Relaxed) {
@@ -81,7 +86,7 @@ fn unusable(core: &Core, variable: Variable) -> Error {
     }
 }
 
-fn deleted(variable: Variable) -> Error {
+pub fn deleted(variable: Variable) -> Error {
     Error::new(ErrorKind::VariableDeleted, format!("{variable:?} was deleted: push its last use before the deletion"))
 }
 
@@ -99,6 +104,21 @@ pub fn push<F: Send + 'static>(
     let Run::Sync(call) = body.run else {
         return claims.in_order(move |claims| push_enlisted(core, request, claims, body, closure));
     };
+    if const { is_inline::<F>() } {
+        if let Some(tickets) = &core.tickets {
+            let mut closure = ManuallyDrop::new(closure);
+            // SAFETY: it is the closure's own body; if it was not pushed it is still here.
+            let tried =
+                unsafe { push_ticketed::<F>(core, tickets, &request, &claims, (body, call), &raw mut *closure) };
+            let push = match tried {
+                Tried::Pushed => return Ok(()),
+                Tried::Behind => push_behind,
+                Tried::NotPushed => push_enlisted,
+            };
+            let closure = ManuallyDrop::into_inner(closure);
+            return claims.in_order(move |claims| push(core, request, claims, body, closure));
+        }
+    }
     // SAFETY: a closure that is stored inside a block is stored as it is: `closure` is a storage that holds it.
     let key = || unsafe { Key::of(body, (&raw const closure).cast()) };
     if const { !is_inline::<F>() } || !lends(core, &request, || core.costs.are_short(key)) {
@@ -119,6 +139,48 @@ pub fn push<F: Send + 'static>(
         }
         Borrowed::Busy => claims.in_order(move |claims| push_behind(core, request, claims, body, closure)),
         Borrowed::NotNow => claims.in_order(move |claims| push_enlisted(core, request, claims, body, closure)),
+    }
+}
+
+/// What has come of a quick push.
+enum Tried {
+    Pushed,
+    /// It goes the long way, after others that the thread would have run here too.
+    Behind,
+    /// It goes the long way.
+    NotPushed,
+}
+
+/// As [`push`], in an engine with tickets and the quick way: runs the operation at once, or puts it
+/// into a log.
+///
+/// # Safety
+/// `storage` holds a closure of `body` that fits into a block. It is gone if the operation was pushed.
+#[inline]
+unsafe fn push_ticketed<F>(
+    core: &Arc<Core>,
+    tickets: &Tickets,
+    request: &Request,
+    claims: &impl Source,
+    (body, call): (&'static Vtable, CallStored),
+    storage: *mut F,
+) -> Tried {
+    // SAFETY: a closure that is stored inside a block is stored as it is.
+    let key = || unsafe { Key::of(body, storage.cast()) };
+    if lends(core, request, || core.costs.are_short(key)) {
+        // SAFETY: as above; its call takes the closure out, and does not unwind.
+        let run = |run: &RunContext<'_>| core.costs.measure(key, || unsafe { call(storage.cast(), run) });
+        return match at_once::run(core, request, claims, run) {
+            Borrowed::All => Tried::Pushed,
+            Borrowed::Busy => Tried::Behind,
+            Borrowed::NotNow => Tried::NotPushed,
+        };
+    }
+    // SAFETY: it is given the storage of a closure of this size; then the closure is there and not here.
+    let store = |to: *mut u8| unsafe { to.cast::<F>().copy_from_nonoverlapping(storage, 1) };
+    match logged::push(core, tickets, request, claims, body, const { stored_size::<F>() }, store) {
+        true => Tried::Pushed,
+        false => Tried::NotPushed,
     }
 }
 
@@ -176,7 +238,11 @@ pub fn push_enlisted<F: Send + 'static>(
             unsafe { closure::store(storage, closure) }
         }
     };
-    let pushed = push_stored(core, &request, claims, body, const { stored_size::<F>() }, &mut store);
+    let size = const { stored_size::<F>() };
+    let pushed = match &core.tickets {
+        None => push_stored::<false>(core, &request, claims, body, size, &mut store),
+        Some(_) => push_stored::<true>(core, &request, claims, body, size, &mut store),
+    };
     if let (Err(_), Some(refused)) = (&pushed, closure) {
         closure::drop_quietly(refused);
     }
@@ -188,7 +254,7 @@ pub fn push_enlisted<F: Send + 'static>(
 /// One function for closures of all types. A copy for each would be 3 kB, and cold when the first closure of a type is pushed,
 /// whatever was pushed before.
 #[inline(never)]
-fn push_stored(
+fn push_stored<const TICKETED: bool>(
     core: &Arc<Core>,
     request: &Request,
     claims: &[Claim],
@@ -205,7 +271,12 @@ fn push_stored(
         make_room(core, local, request.notes & NOTE_BEYOND != 0)?;
     }
     let pushed = loop {
-        match enlist(core, local, request, claims, body, size, store) {
+        let pushed = if TICKETED {
+            enlist::enlist(core, local, request, claims, body, size, store)
+        } else {
+            enlist_in_chains(core, local, request, claims, body, size, store)
+        };
+        match pushed {
             // Nothing was taken from us yet. Stopped for a fork, or only just started again: once more. A wait looks itself how long it
             // may go on.
             Err(error)
@@ -251,7 +322,7 @@ fn push_stored(
 }
 
 /// Runs or hands out an operation that was ready when it was pushed.
-#[inline]
+#[inline(always)]
 unsafe fn start(core: &Arc<Core>, local: &Local, block: *mut Block, request: &Request, near: Option<usize>) {
     // SAFETY: ready and ours.
     unsafe {
@@ -272,20 +343,20 @@ unsafe fn start(core: &Arc<Core>, local: &Local, block: *mut Block, request: &Re
 }
 
 /// An operation that was enlisted.
-struct Pushed {
-    enlisted: Enlisted,
-    block: *mut Block,
+pub struct Pushed {
+    pub enlisted: Enlisted,
+    pub block: *mut Block,
     /// What became ready on the way, in a list.
-    found: *mut Block,
+    pub found: *mut Block,
     /// The worker that has used its variables last.
-    near: Option<usize>,
+    pub near: Option<usize>,
     /// Whether others may have left operations to this call.
-    will_look: bool,
+    pub will_look: bool,
 }
 
 /// Fills a block and enlists it, under a pin: no user code runs here.
 #[inline]
-fn enlist(
+fn enlist_in_chains(
     core: &Arc<Core>,
     local: &Local,
     request: &Request,
@@ -308,12 +379,7 @@ fn enlist(
             format!("an operation cannot use {} variables: {MOST_ACCESSES} at most", claims.len()),
         ));
     }
-    if request.notes & NOTE_WAIT == 0 {
-        core.dispatch.admit(core, request.property, request.context)?;
-        if request.notes & (NOTE_COPIES | NOTE_PRIORITISED) != 0 {
-            admit_parts(core, request)?;
-        }
-    }
+    admit(core, request)?;
     if request.notes & NOTE_DELETE != 0 {
         // The handle dies before the deletion is enlisted: pushes that come later are refused by it, those that are under way by
         // what they find on the chain.
@@ -328,7 +394,7 @@ fn enlist(
     // claims were resolved above, sorted and without repeats.
     unsafe {
         let profiled = state & PROFILING != 0 && !request.name.as_str().is_empty();
-        let block = local.allocate(class_for(claims.len(), size, profiled));
+        let block = local.allocate(class_for(claims.len(), size, profiled, Layout::Chained));
         let node: *mut Node = block.cast();
         node.write(Node::new(claims.len() as u32));
         Block::set_kind(block, request.property, request.context); // `device::resolve` has checked the range
@@ -342,7 +408,7 @@ fn enlist(
             Block::times(block).write(core.profiler.pushing());
         }
         Block::touch(block, true);
-        store(Block::closure(block));
+        store(Block::closure(block, Layout::Chained));
         for (index, claim) in claims.iter().enumerate() {
             let access = Access::new(claim.variable.index, index as u32, claim.mode);
             Node::access(node, index as u32).write(access);
@@ -363,6 +429,18 @@ fn enlist(
     }
 }
 
+/// Makes sure that an operation finds someone to run it, and what it is made of too.
+pub fn admit(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
+    if request.notes & NOTE_WAIT != 0 {
+        return Ok(());
+    }
+    core.dispatch.admit(core, request.property, request.context)?;
+    if request.notes & (NOTE_COPIES | NOTE_PRIORITISED) != 0 {
+        admit_parts(core, request)?;
+    }
+    Ok(())
+}
+
 /// Makes sure that the parts of a graph find someone to run them. Under the pin of the push, like the rest: a stop waits for it before
 /// it ends the threads.
 #[cold]
@@ -374,7 +452,7 @@ fn admit_parts(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
 
 /// The engine's flags, if it takes pushes.
 #[inline]
-fn refuse_if_stopped(core: &Core, local: &Local, request: &Request) -> Result<u32, Error> {
+pub fn refuse_if_stopped(core: &Core, local: &Local, request: &Request) -> Result<u32, Error> {
     let state = core.state.load(Relaxed);
     if state & STOPPED != 0 {
         check_stopped(local, request, state)?;

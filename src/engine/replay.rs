@@ -14,7 +14,7 @@ use crate::device::Context;
 use crate::error::{Failure, Fault, Source, Stamp};
 use crate::graph::lanes::{Host, Lanes, Rest};
 use crate::mutants::mutant;
-use crate::operation::block::Block;
+use crate::operation::block::{Block, Layout};
 use crate::operation::closure::{drop_quietly, Cost, Quiet, Run, Vtable};
 use crate::operation::completion::{Completion, Finish};
 use crate::operation::context::RunContext;
@@ -243,7 +243,9 @@ impl Inner {
             let replay = &*self.replay.get();
             (*block).priority = replay.priority;
             (*block).sequence = replay.stamp.sequence();
-            Block::closure(block).cast::<(*const Inner, u32)>().write((Arc::into_raw(Arc::clone(self)), lane));
+            Block::closure(block, Layout::Chained)
+                .cast::<(*const Inner, u32)>()
+                .write((Arc::into_raw(Arc::clone(self)), lane));
         }
         block
     }

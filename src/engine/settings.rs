@@ -107,6 +107,8 @@ pub struct Settings {
     pub(crate) asks_for_gpus: bool,
     /// Whether what a push runs itself does so on loans. Only the models switch it off: what is enlisted is theirs to explore as well.
     pub(crate) lend: bool,
+    /// Whether operations are ordered by tickets instead of chains. Not public: it is being tried.
+    pub(crate) tickets: bool,
 }
 
 const MOST_WORKERS: usize = 1024;
@@ -134,6 +136,7 @@ impl Settings {
             info: false,
             asks_for_gpus: false,
             lend: true,
+            tickets: cfg!(all(seriatim_tickets, target_pointer_width = "64")),
         }
     }
 

@@ -91,7 +91,7 @@ impl Waiters {
     #[inline(never)]
     fn wake(&self, worth: impl FnOnce() -> bool) {
         // Against those who do the same: of two who end the last two operations at once, one must see that both have.
-        fence(SeqCst);
+        mutate!("enders-without-a-fence": (), fence(SeqCst));
         if worth() {
             self.threads.lock().iter().for_each(Thread::unpark);
         }
@@ -101,52 +101,4 @@ impl Waiters {
 /// The time left until the deadline; `None` without one.
 pub fn remaining(deadline: Option<Instant>) -> Option<Duration> {
     deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
-}
-
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::*;
-    use crate::fences;
-    use std::sync::atomic::{AtomicBool, AtomicU32};
-
-    /// With a model's fences on both sides nobody would miss anybody: real threads have to try.
-    #[test]
-    fn of_two_that_end_together_one_wakes_the_waiter() {
-        const ROUNDS: u32 = 3000;
-        fences::prepare();
-        let waiters = Waiters::new();
-        let pair = || [CachePadded::new(AtomicU32::new(0)), CachePadded::new(AtomicU32::new(0))];
-        let (ended, arrived, given_up) = (pair(), pair(), AtomicBool::new(false));
-        let both_ended = |round| ended.iter().all(|ended| ended.load(Acquire) >= round);
-        let end = |own: usize| {
-            for round in 1..=ROUNDS {
-                while waiters.count.load(Acquire) == 0 || ended[1 - own].load(Acquire) + 1 < round {
-                    if given_up.load(Relaxed) {
-                        return;
-                    }
-                    thread::yield_now();
-                }
-                // Until it sleeps, as far as one can tell; then at once, as far as they can.
-                thread::sleep(Duration::from_micros(50));
-                arrived[own].store(round, Release);
-                // Without its core after a moment: the other may need it.
-                let mut spin = Spin::new(LOOKS, Duration::MAX);
-                while arrived[1 - own].load(Acquire) < round {
-                    spin.pause();
-                }
-                ended[own].store(round, Release);
-                waiters.notify(|| both_ended(round));
-            }
-        };
-        std::thread::scope(|scope| {
-            scope.spawn(|| end(0));
-            scope.spawn(|| end(1));
-            for round in 1..=ROUNDS {
-                let deadline = Instant::now() + Duration::from_secs(20);
-                waiters.wait(Some(deadline), || both_ended(round), || ());
-                given_up.store(Instant::now() >= deadline, Relaxed);
-                assert!(!given_up.load(Relaxed), "nobody woke the waiter in round {round}");
-            }
-        });
-    }
 }

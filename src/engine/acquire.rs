@@ -1,0 +1,64 @@
+//! Making variables the calling thread's own before it pushes to them: when it first uses them, or when another thread has had them.
+
+use super::claims::Source;
+use super::core::Core;
+use super::found::Found;
+use super::push::{resolve, Claim};
+use super::world::{Ends, World};
+use crate::pool::local::Local;
+use crate::tickets::owner::Acquired;
+use crate::tickets::word::Word;
+use std::sync::Arc;
+
+/// Whether the variable is one that several threads push to, and nobody owns.
+#[inline]
+pub fn is_common(core: &Core, variable: u32) -> bool {
+    core.memory.table.common(variable).is_some_and(|common| common.is_open())
+}
+
+/// Makes a variable the thread's own, unless it is common or has become so. As
+/// [`Pusher::acquire`](crate::tickets::owner::Pusher::acquire), but for those that it owns already, and for records that are used up.
+pub fn acquire(local: &Local, claim: &Claim, failed: bool, world: &World<'_, '_>) -> Acquired {
+    let (variable, generation) = (claim.variable.index, claim.variable.generation);
+    if is_common(world.core, variable) {
+        return Acquired::Common;
+    }
+    loop {
+        let mut pusher = local.pusher();
+        if pusher.owns(variable, generation) {
+            return Acquired::Owned;
+        }
+        match pusher.acquire(variable, generation, failed, world) {
+            Acquired::UsedUp => _ = local.new_record(),
+            other => return other,
+        }
+    }
+}
+
+/// Makes all variables of a push the thread's own, if that can be done; says whether, and whether it is of use to try the push again.
+#[cold]
+#[inline(never)]
+pub fn acquire_all(core: &Arc<Core>, claims: &impl Source) -> bool {
+    if !claims.all(|claim| !is_common(core, claim.variable.index)) {
+        return false;
+    }
+    let local = core.local();
+    let mut found = Found::new(local);
+    let guard = local.pin();
+    let world = World::new(Ends::new(core, local, Word::NONE, &mut found), false);
+    let mut changed = false;
+    let owns_all = claims.all(|claim| {
+        if resolve(core, claim.variable).is_err() {
+            return false;
+        }
+        changed |= !local.pusher().owns(claim.variable.index, claim.variable.generation);
+        acquire(local, &claim, false, &world) == Acquired::Owned
+    });
+    drop(guard);
+    if !found.first.is_null() {
+        // SAFETY: ready, and ours.
+        unsafe { core.hand_out(local, found.first, None) };
+        core.settle(local);
+    }
+    owns_all && changed
+}

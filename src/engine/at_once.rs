@@ -1,0 +1,234 @@
+//! Running an operation inside its push, on tickets: without a block for it, and without a log.
+//!
+//! If its tickets have come and its thread is to run it anyway, it runs from the stack. It is
+//! counted on its variables *before* its body, which may push to them. If nobody has been given a
+//! ticket when it ends, nobody can have parked on it, and its word need not be freed.
+
+use super::acquire::acquire_all;
+use super::claims::Source;
+use super::core::{Core, FAILED};
+use super::found::Found;
+use super::inline::{self, Borrowed, Held};
+use super::inside::is_deep;
+use super::push::Request;
+use crate::error::Fault;
+use crate::fences::light;
+use crate::mutants::mutate;
+use crate::operation::block::Block;
+use crate::operation::context::RunContext;
+use crate::pool::local::Local;
+use crate::pool::running::MOST_USES;
+use crate::sync::Ordering::*;
+use crate::tickets::owner::Committed;
+use crate::tickets::run::{count_read, give_back};
+use crate::tickets::word::{Word, TAKEN};
+use crate::variable::access::{Mode, Sink};
+use crate::variable::table::Slot;
+use std::mem::MaybeUninit;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// One variable of an operation that runs inside its push.
+#[derive(Clone, Copy)]
+struct Use<'a> {
+    slot: &'a Slot,
+    mode: Mode,
+    /// Writes that were pushed before.
+    writes: u32,
+}
+
+/// All of them.
+struct Uses<'a> {
+    local: &'a Local,
+    uses: [MaybeUninit<Use<'a>>; MOST_USES],
+    count: usize,
+    /// What others park on, if the operation writes; else null.
+    block: *mut Block,
+    committed: Option<Committed>,
+}
+
+/// Runs an operation that is being pushed, if all its tickets have come. Else nothing has happened.
+#[inline]
+pub fn run(
+    core: &Arc<Core>,
+    request: &Request,
+    claims: &impl Source,
+    call: impl FnOnce(&RunContext<'_>) -> Result<(), Fault>,
+) -> Borrowed {
+    let local = core.local();
+    if is_deep() {
+        return Borrowed::NotNow;
+    }
+    // Before the flags are looked at: who stops the engine waits for it, or it sees the flag.
+    local.count_pushed();
+    // Against the heavy one of who stops the engine.
+    light();
+    let mut held = Uses {
+        local,
+        uses: [const { MaybeUninit::uninit() }; MOST_USES],
+        count: 0,
+        block: null_mut(),
+        committed: None,
+    };
+    let mut had = Borrowed::NotNow;
+    if core.state.load(Relaxed) & !FAILED == 0 {
+        had = held.claim_all(core, claims);
+    }
+    if !matches!(had, Borrowed::All) {
+        had = held.try_again(core, claims, had);
+    }
+    if !matches!(had, Borrowed::All) {
+        local.count_completed();
+        core.settle(local);
+        return had;
+    }
+    inline::run(core, request, &held, call);
+    Borrowed::All
+}
+
+impl<'a> Uses<'a> {
+    #[inline]
+    fn uses(&self) -> &[Use<'a>] {
+        // SAFETY: `claim_all` has written the first `count`, which are no more than there are.
+        unsafe { std::slice::from_raw_parts(self.uses.as_ptr().cast(), self.count) }
+    }
+
+    /// As [`Uses::claim_all`], after that has failed: if it can make the variables the thread's own.
+    #[cold]
+    #[inline(never)]
+    fn try_again(&mut self, core: &'a Arc<Core>, claims: &impl Source, had: Borrowed) -> Borrowed {
+        let may = matches!(had, Borrowed::NotNow) && core.state.load(Relaxed) & !FAILED == 0;
+        if may && acquire_all(core, claims) {
+            self.claim_all(core, claims)
+        } else {
+            had
+        }
+    }
+
+    /// Counts the operation on its variables if all tickets have come; else on none.
+    fn claim_all(&mut self, core: &'a Core, claims: &impl Source) -> Borrowed {
+        let memory = &*core.memory;
+        let (mut had, mut count, mut this) = (Borrowed::Busy, 0, Word::NONE);
+        let push = self.local.pusher().push_at_once();
+        let mut all = claims.all(
+            #[inline(always)]
+            |claim| {
+                let (variable, mode) = (claim.variable, claim.mode);
+                // What cannot be used is for the long way to explain. A repeat is taken to be busy.
+                let Some(place) = self.uses.get_mut(count).filter(|_| variable.engine == memory.id) else {
+                    had = Borrowed::NotNow;
+                    return false;
+                };
+                if mode != Mode::Read && this == Word::NONE {
+                    // SAFETY: nothing was read from a tail.
+                    (self.block, this) = unsafe { borrow_block(self.local) };
+                }
+                let find = |whole: *const ()| {
+                    // SAFETY: a slot of the table, which stays for as long as the engine.
+                    let slot: &'a Slot = unsafe { &*whole.cast() };
+                    (slot, slot.progress())
+                };
+                let claimed = push.claim((variable.index, variable.generation), mode, this, find);
+                let Some((ticket, slot)) = claimed else {
+                    if !self.local.pusher().owns(variable.index, variable.generation) {
+                        had = Borrowed::NotNow;
+                    }
+                    return false;
+                };
+                place.write(Use { slot, mode, writes: ticket.writes });
+                count += 1;
+                true
+            },
+        );
+        self.count = count;
+        // Relaxed: a failure on one of the variables was noted in the state before its ticket came. So
+        // not before the tickets are looked at.
+        let failed = mutate!("at-once-in-spite-of-a-failure": false, core.state.load(Relaxed) & FAILED != 0);
+        if failed && self.uses().iter().any(|used| used.slot.is_marked()) {
+            (all, had) = (false, Borrowed::NotNow);
+        }
+        if all {
+            // Of no variables there is nothing to commit.
+            self.committed = if count > 0 { push.commit(this) } else { None };
+            if count == 0 || self.committed.is_some() {
+                return Borrowed::All;
+            }
+            had = Borrowed::NotNow;
+        }
+        self.uses().iter().for_each(|used| push.take_back(used.slot.chain.tag.index()));
+        self.return_block();
+        // Another try may fail before it borrows one.
+        self.block = null_mut();
+        had
+    }
+
+    #[inline]
+    fn return_block(&self) {
+        if !self.block.is_null() {
+            // SAFETY: nobody parks there any more: nobody was given the reference, or the word is free.
+            unsafe { self.local.return_block(self.block) };
+        }
+    }
+}
+
+impl Held for Uses<'_> {
+    #[inline]
+    fn local(&self) -> &Local {
+        self.local
+    }
+
+    #[inline]
+    fn uses(&self) -> impl ExactSizeIterator<Item = (&Slot, bool)> {
+        self.uses().iter().map(|used| (used.slot, used.mode == Mode::Read))
+    }
+
+    #[inline]
+    fn give_back(&self, core: &Core, steps: bool) -> *mut Block {
+        let mut found = Found::new(self.local);
+        for used in self.uses() {
+            let progress = used.slot.progress();
+            if used.mode == Mode::Read {
+                // SAFETY: it was counted when it was pushed.
+                unsafe { count_read(progress, &core.memory.table, &mut |ready| found.ready(ready.cast())) };
+                continue;
+            }
+            if steps {
+                used.slot.step_version();
+            }
+            progress.count_write(used.writes);
+        }
+        let unseen = |committed| mutate!("left-though-seen": true, self.local.pusher().is_last(committed));
+        if !self.block.is_null() && !self.committed.is_some_and(unseen) {
+            self.free(core, &mut found);
+        }
+        self.return_block();
+        found.first
+    }
+}
+
+impl Uses<'_> {
+    /// Frees the word, on which others may have parked.
+    #[cold]
+    #[inline(never)]
+    fn free(&self, core: &Core, found: &mut Found<'_>) {
+        // SAFETY: counted, and ours; what comes back is ready.
+        unsafe { give_back(self.block, &core.memory.table, &mut |ready| found.ready(ready.cast())) };
+    }
+}
+
+/// A block of which an operation uses the word alone, and the reference to that operation.
+///
+/// # Safety
+/// As [`Local::borrow_block`].
+#[inline]
+unsafe fn borrow_block(local: &Local) -> (*mut Block, Word) {
+    // SAFETY: passed on. The block is ours.
+    unsafe {
+        let block = local.borrow_block();
+        let word = &*Block::word(block);
+        let tag = Word(word.load(Relaxed)).tag().wrapping_add(1);
+        // Release: as for what is enlisted, though there is nothing else to find.
+        word.store(Word::fresh(tag, TAKEN).0, Release);
+        (block, Word::refers(block, tag))
+    }
+}

@@ -1,0 +1,222 @@
+//! Pushing the long way in an engine with tickets: any operation, on variables that the thread owns, takes from another, or shares with
+//! others.
+
+use super::acquire::acquire;
+use super::core::{Core, PROFILING};
+use super::found::Found;
+use super::inside::{enter, leave};
+use super::push::{admit, deleted, kill, refuse_if_stopped, resolve, Claim, Pushed, Request};
+use super::world::{Ends, World};
+use crate::error::{Error, ErrorKind};
+use crate::mutants::mutate;
+use crate::operation::block::*;
+use crate::operation::closure::Vtable;
+use crate::pool::local::Local;
+use crate::sync::Ordering::*;
+use crate::tickets::common::{self, Commons};
+use crate::tickets::links::Links;
+use crate::tickets::owner::Acquired;
+use crate::tickets::word::{self, Word};
+use crate::variable::access::{Access, Node};
+use crate::variable::chain::Enlisted;
+use std::sync::Arc;
+
+/// The most accesses that an operation with links can have: 8 million.
+const MOST: usize = (MOST_ACCESSES - 2) / 2;
+
+/// Fills a block, and gives its operation its tickets, under a pin: no user code runs here.
+#[inline]
+pub fn enlist(
+    core: &Arc<Core>,
+    local: &Local,
+    request: &Request,
+    claims: &[Claim],
+    body: &'static Vtable,
+    size: usize,
+    store: &mut dyn FnMut(*mut u8),
+) -> Result<Pushed, Error> {
+    // Before the pin, so that a stopped engine finds nobody pinned; see `life`.
+    refuse_if_stopped(core, local, request)?;
+    let guard = local.pin();
+    // And after it: whoever stops the engine sets the flag, then waits until all earlier pins are gone.
+    let state = mutate!("stop-not-looked-for-under-the-pin": core.state.load(Relaxed), refuse_if_stopped(core, local, request)?);
+    for claim in claims {
+        resolve(core, claim.variable)?;
+    }
+    if claims.len() > MOST {
+        return Err(Error::new(
+            ErrorKind::EngineFull,
+            format!("an operation cannot use {} variables: {MOST} at most", claims.len()),
+        ));
+    }
+    admit(core, request)?;
+    let deletes = request.notes & NOTE_DELETE != 0;
+    if deletes {
+        // The handle dies before the deletion is pushed: pushes that come later are refused by it, those that are under way by
+        // what they find when they ask for the variable.
+        mutate!("handle-survives-its-deletion": (), claims.iter().try_for_each(|claim| kill(core, claim.variable))?);
+    }
+    // From here on nothing waits, and nothing is refused but for a variable that is deleted meanwhile.
+    let will_look = request.notes & (NOTE_WAIT | NOTE_BEYOND) == 0 && core.dispatch.will_take_over(local);
+    if will_look {
+        local.say_will_look(true);
+    }
+    let profiled = state & PROFILING != 0 && !request.name.as_str().is_empty();
+    // SAFETY: nothing was read from a tail yet. The block is ours until it is committed or linked; the class has room for all.
+    let (enlisted, block, found) = unsafe {
+        let block = local.allocate(class_for(claims.len(), size, profiled, Layout::Linked));
+        let tag = Word((*Block::word(block)).load(Relaxed)).tag().wrapping_add(1);
+        Node::renew(block.cast(), claims.len() as u32, false);
+        (*block).node.set_linked();
+        Block::set_kind(block, request.property, request.context); // `device::resolve` has checked the range
+        Block::set_name(block, request.name);
+        (*block).notes = request.notes;
+        (*block).priority = request.priority;
+        (*block).body = body;
+        (*block).sequence = local.next_sequence();
+        if profiled {
+            (*block).notes |= NOTE_PROFILED;
+            Block::times(block).write(core.profiler.pushing());
+        }
+        Block::touch(block, true);
+        store(Block::closure(block, Layout::Linked));
+        Block::enter(block, ASSEMBLED);
+        mutate!("counted-after-enlisting": (), local.count_pushed());
+        let mut found = Found::new(local);
+        let ends = Ends::new(core, local, Word::refers(block, tag), &mut found);
+        let linking = Linking { local, claims, block, tag };
+        let enlisted = linking.enlist(ends, deletes);
+        if crate::mutants::mutant("counted-after-enlisting") {
+            local.count_pushed();
+        }
+        (enlisted, block, found.first)
+    };
+    if will_look {
+        // Before the pin ends: who forks waits for that, and no child takes a thread at its word that is gone.
+        local.say_will_look(false);
+    }
+    drop(guard);
+    match enlisted {
+        Ok(enlisted) => Ok(Pushed { enlisted, block, found, near: None, will_look }),
+        Err(variable) => {
+            // SAFETY: the operation was given to nobody. What was found is ready, and ours.
+            unsafe {
+                // The closure's destructor is user code.
+                enter(local);
+                (body.discard)(Block::closure(block, Layout::Linked));
+                leave(local);
+                Block::enter(block, FREE);
+                // Nobody has it, but it may have been announced.
+                let now = Word((*Block::word(block)).load(Relaxed));
+                (*Block::word(block)).store(now.at(word::FREE).0, Release);
+                local.retire(block);
+                local.count_completed();
+                if !found.is_null() {
+                    core.hand_out(local, found, None);
+                }
+            }
+            core.settle(local);
+            if will_look {
+                core.dispatch.take_over(core, local);
+            }
+            Err(deleted(variable))
+        }
+    }
+}
+
+/// A push under way, of an operation all of which is written but its accesses.
+struct Linking<'a> {
+    local: &'a Local,
+    claims: &'a [Claim],
+    block: *mut Block,
+    tag: u64,
+}
+
+impl Linking<'_> {
+    /// Gives the operation its tickets: those of variables that the thread owns all at once, by a commit; then it is linked on the
+    /// others. An error names the variable that was deleted meanwhile; then nothing has happened.
+    ///
+    /// # Safety
+    /// The caller is pinned, and has looked after that whether the variables live.
+    unsafe fn enlist(&self, ends: Ends<'_, '_>, deletes: bool) -> Result<Enlisted, super::Variable> {
+        let this = Word::refers(self.block, self.tag);
+        let world = World::new(ends, deletes);
+        let mut failed = false;
+        // Each further round follows upon what another thread has done.
+        // SAFETY: passed on.
+        let linked = unsafe {
+            loop {
+                let linked = self.sort_out(&world, failed)?;
+                if let Some(committed) = self.commit(linked) {
+                    if committed {
+                        break linked;
+                    }
+                    failed = true;
+                }
+            }
+        };
+        // SAFETY: the pin keeps the block, though others may have run the operation.
+        unsafe { Block::leave_assembly(self.block) };
+        if deletes {
+            // Nobody names them again.
+            self.claims.iter().for_each(|claim| self.local.pusher().forget(claim.variable.index));
+        }
+        let mut ends = world.into_ends();
+        // SAFETY: announced and committed; the pin is the caller's.
+        unsafe {
+            if linked > 0 {
+                common::enlist(self.block, &mut ends);
+            } else {
+                ends.logged(this);
+            }
+            Ok(match ((*self.block).node.is_voided(), ends.own_is_ready) {
+                (true, true) => Enlisted::Cancelled,
+                (true, false) => Enlisted::CancelledWaiting,
+                (false, true) => Enlisted::Ready,
+                (false, false) => Enlisted::Waiting,
+            })
+        }
+    }
+
+    /// Makes each variable the thread's own, unless it is common; writes the accesses to those that are, and says how many there are.
+    unsafe fn sort_out(&self, world: &World<'_, '_>, failed: bool) -> Result<u32, super::Variable> {
+        let mut linked = 0;
+        for claim in self.claims {
+            match acquire(self.local, claim, failed, world) {
+                Acquired::Common => {
+                    let access = Access::new(claim.variable.index, linked, claim.mode);
+                    // SAFETY: ours, with room.
+                    unsafe { Node::access(self.block.cast(), linked).write(access) };
+                    linked += 1;
+                }
+                Acquired::Gone => return Err(claim.variable),
+                Acquired::Owned | Acquired::UsedUp => {}
+            }
+        }
+        Ok(linked)
+    }
+
+    /// Claims the other variables, and commits that. None: one of them was taken from the thread before.
+    unsafe fn commit(&self, linked: u32) -> Option<bool> {
+        let block = self.block;
+        // SAFETY: ours until it is committed, with room.
+        unsafe {
+            Links::renew(block, linked);
+            let mut pusher = self.local.pusher();
+            let mut push = pusher.push(block, Word::refers(block, self.tag), linked);
+            let mut passed = 0;
+            for Claim { variable, mode } in self.claims {
+                if passed < linked && (*Node::access(block.cast(), passed)).variable == variable.index {
+                    passed += 1;
+                } else if !push.claim(variable.index, variable.generation, *mode) {
+                    return None;
+                }
+            }
+            common::announce(block, self.tag);
+            if linked as usize == self.claims.len() {
+                return Some(true);
+            }
+            Some(push.commit())
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Pushing an operation that any worker may run: into the log of one, looking at no other
+//! operation.
+
+use super::acquire::acquire_all;
+use super::claims::Source;
+use super::core::{Core, FAILED};
+use super::push::Request;
+use super::ticketed::{log, Tickets};
+use crate::device::Context;
+use crate::fences::light;
+use crate::operation::block::{self, class_for, Block, Layout, PENDING};
+use crate::operation::closure::Vtable;
+use crate::operation::property::Property;
+use crate::pool::local::Local;
+use crate::sync::Ordering::*;
+use crate::tickets::owner::Push;
+use crate::tickets::ring;
+use crate::tickets::word::{Word, FREE, PUSHED};
+use std::sync::Arc;
+
+/// Pushes an operation, if nothing is out of the ordinary; says whether. If not, nothing has
+/// happened, and it goes the long way.
+///
+/// `store` puts the closure into its storage in the block, of `size` bytes.
+#[inline]
+pub fn push(
+    core: &Arc<Core>,
+    tickets: &Tickets,
+    request: &Request,
+    claims: &impl Source,
+    body: &'static Vtable,
+    size: usize,
+    store: impl FnOnce(*mut u8),
+) -> bool {
+    let plain =
+        request.notes == 0 && request.priority == 0 && matches!(request.property, Property::Normal | Property::NoSkip);
+    let Some(group) = tickets.workers.as_ref().filter(|_| plain && request.context == Context::cpu(0)) else {
+        return false;
+    };
+    let count = claims.count();
+    let class = class_for(count, size, false, Layout::Ticketed);
+    if class > ring::CLASS || core.settings.bound > 0 || !group.is_started() {
+        return false;
+    }
+    let local = core.local();
+    // Before the flags are looked at: who stops the engine waits for it, or it sees the flag. So does
+    // who looks at what is pending.
+    local.count_pushed();
+    let _filling = Filling::begin(local);
+    // Against the heavy one of who stops the engine, or looks.
+    light();
+    // Acquire: who has looked at what was pending has read it all.
+    if core.state.load(Acquire) & !FAILED != 0 {
+        return abandon(core, local);
+    }
+    // SAFETY: the block is ours until it is committed; the class has room for all.
+    unsafe {
+        let (block, tag) = local.allocate_ticketed(count as u32, class);
+        let this = Word::refers(block, tag);
+        let mut pusher = local.pusher();
+        let mut push = pusher.push(block, this, 0);
+        if !claim_all(core, &mut push, claims) {
+            drop(push);
+            // Nothing of it was pushed, so that the thread may look at tails, and the block stays.
+            if !acquire_all(core, claims) {
+                return give_back(core, local, block, tag);
+            }
+            push = pusher.push(block, this, 0);
+            if !claim_all(core, &mut push, claims) {
+                drop(push);
+                return give_back(core, local, block, tag);
+            }
+        }
+        Block::set_kind(block, request.property, request.context);
+        Block::set_name(block, request.name);
+        (*block).notes = 0;
+        (*block).priority = 0;
+        (*block).body = body;
+        (*block).sequence = local.next_sequence();
+        store(Block::closure(block, Layout::Ticketed));
+        Block::enter(block, PENDING);
+        // Release: who takes it finds the rest.
+        (*Block::word(block)).store(Word::fresh(tag, PUSHED).0, Release);
+        if count > 0 && !push.commit() {
+            return give_back(core, local, block, tag);
+        }
+        log(group, local, this);
+    }
+    true
+}
+
+/// The thread may be filling a block of its ring.
+struct Filling<'a>(&'a Local);
+
+impl<'a> Filling<'a> {
+    #[inline]
+    fn begin(local: &'a Local) -> Filling<'a> {
+        local.home().fills.store(true, Relaxed);
+        Filling(local)
+    }
+}
+
+impl Drop for Filling<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: who sees it finds the block as it was filled.
+        self.0.home().fills.store(false, Release);
+    }
+}
+
+/// Gives each access its ticket.
+#[inline(always)]
+fn claim_all(core: &Core, push: &mut Push<'_>, claims: &impl Source) -> bool {
+    claims.all(
+        #[inline(always)]
+        |claim| {
+            let variable = claim.variable;
+            variable.engine == core.memory.id && push.claim(variable.index, variable.generation, claim.mode)
+        },
+    )
+}
+
+/// Gives back the block of an operation that is not pushed. Its closure is not there: nobody calls or drops it.
+#[cold]
+#[inline(never)]
+unsafe fn give_back(core: &Core, local: &Local, block: *mut Block, tag: u64) -> bool {
+    // SAFETY: ours still.
+    unsafe {
+        Block::enter(block, block::FREE);
+        if (*block).node.is_ringed() {
+            // Release: for the next round of the ring. Nothing was counted: nobody asks.
+            (*Block::word(block)).store(Word::fresh(tag, FREE).0, Release);
+        } else {
+            local.retire(block);
+        }
+    }
+    abandon(core, local)
+}
+
+/// Counts out an operation that is not pushed.
+#[cold]
+#[inline(never)]
+fn abandon(core: &Core, local: &Local) -> bool {
+    local.count_completed();
+    core.settle(local);
+    false
+}

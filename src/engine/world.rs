@@ -1,0 +1,143 @@
+//! What a push finds in an engine with tickets: the variables, the other pushers, and where
+//! operations go that have got their tickets.
+
+use super::core::Core;
+use super::found::Found;
+use super::ticketed::log;
+use crate::operation::block::Block;
+use crate::pool::local::Local;
+use crate::sync::Ordering::*;
+use crate::tickets::common::{self, Common, Commons};
+use crate::tickets::owner::{Owner, Peers, Record};
+use crate::tickets::run::{is_untaken, settle, take, Progress, Start, Variables};
+use crate::tickets::word::Word;
+use crate::variable::access::Sink;
+use std::cell::RefCell;
+
+/// The variables and the other pushers, for a thread that is pinned.
+pub struct World<'a, 'f> {
+    pub core: &'a Core,
+    /// Whether the caller deletes the variables that it asks for, whose handles are dead by then.
+    deletes: bool,
+    ends: RefCell<Ends<'a, 'f>>,
+}
+
+/// Where operations go that are complete with tickets.
+pub struct Ends<'a, 'f> {
+    core: &'a Core,
+    local: &'a Local,
+    /// The operation that the caller pushes.
+    own: Word,
+    /// Whether all its tickets have come. It is the caller's to run then.
+    pub own_is_ready: bool,
+    /// Others' that are, and blocks that are spent.
+    pub found: &'a mut Found<'f>,
+}
+
+impl<'a, 'f> World<'a, 'f> {
+    pub fn new(ends: Ends<'a, 'f>, deletes: bool) -> World<'a, 'f> {
+        World { core: ends.core, deletes, ends: RefCell::new(ends) }
+    }
+
+    pub fn into_ends(self) -> Ends<'a, 'f> {
+        self.ends.into_inner()
+    }
+}
+
+impl<'a, 'f> Ends<'a, 'f> {
+    /// `own`: the operation that the caller pushes, if it does.
+    pub fn new(core: &'a Core, local: &'a Local, own: Word, found: &'a mut Found<'f>) -> Ends<'a, 'f> {
+        Ends { core, local, own, own_is_ready: false, found }
+    }
+}
+
+impl Variables for World<'_, '_> {
+    #[inline]
+    fn progress(&self, variable: u32) -> &Progress {
+        self.core.memory.table.progress(variable)
+    }
+}
+
+impl Peers for World<'_, '_> {
+    /// Its slot.
+    fn whole(&self, variable: u32) -> *const () {
+        // SAFETY: the push has resolved the variable.
+        std::ptr::from_ref(unsafe { self.core.memory.table.at(variable) }).cast()
+    }
+
+    fn owner(&self, variable: u32) -> &Owner {
+        // SAFETY: the push has resolved the variable.
+        unsafe { self.core.memory.table.at(variable) }.owner()
+    }
+
+    fn lives(&self, variable: u32, generation: u32) -> bool {
+        // SAFETY: as above.
+        let slot = unsafe { self.core.memory.table.at(variable) };
+        let dead = generation.wrapping_add(u32::from(self.deletes));
+        // Acquire: pairs with the exchange that ends a generation.
+        slot.chain.tag.generation.load(Acquire) == dead
+    }
+
+    fn record(&self, pusher: u32) -> &Record {
+        // A variable names pushers that are there.
+        self.core.memory.records.get(pusher).expect("a pusher's record is made before it owns anything")
+    }
+
+    fn finish(&self, operation: Word, linked: bool) {
+        if operation == Word::NONE {
+            // It has run inside its push, and has only read.
+            return;
+        }
+        let mut ends = self.ends.borrow_mut();
+        // SAFETY: blocks stay blocks, and one with links is not used again while we are pinned.
+        unsafe {
+            if linked {
+                common::help(operation, &mut *ends);
+            } else {
+                ends.logged(operation);
+            }
+        }
+    }
+
+    fn begin_common(&self, variable: u32, start: Start) {
+        self.core.memory.table.add_common(variable).open(start);
+    }
+}
+
+impl Commons for Ends<'_, '_> {
+    fn common(&self, variable: u32) -> &Common {
+        self.core.memory.table.add_common(variable)
+    }
+
+    fn logged(&mut self, operation: Word) {
+        if !is_untaken(operation) {
+            return;
+        }
+        let tickets = self.core.tickets.as_ref();
+        let block = operation.block();
+        // SAFETY: blocks with links stay as they are while we are pinned; those of rings always go into
+        // logs. What is taken is ours.
+        unsafe {
+            let workers = tickets.and_then(|tickets| {
+                if !(*block).node.is_linked() {
+                    return tickets.workers.as_ref();
+                }
+                let (property, context) = (Block::property(block), Block::context(block));
+                tickets.workers_for(property, (*block).notes, (*block).priority, context)
+            });
+            if let Some(workers) = workers {
+                log(workers, self.local, operation);
+            } else if take(operation).is_some() && settle(block, &self.core.memory.table) {
+                if operation == self.own {
+                    self.own_is_ready = true;
+                } else {
+                    self.found.ready(block.cast());
+                }
+            }
+        }
+    }
+
+    fn spent(&mut self, block: *mut Block) {
+        self.found.spent(block.cast());
+    }
+}
