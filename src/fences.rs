@@ -25,7 +25,7 @@ use crate::sync::{fence, Ordering::SeqCst};
 #[inline(always)]
 pub fn light() {
     if asymmetric::is_on() {
-        std::sync::atomic::compiler_fence(SeqCst);
+        asymmetric::light();
     } else {
         fence(SeqCst);
     }
@@ -64,6 +64,11 @@ mod asymmetric {
     #[inline(always)]
     pub fn is_on() -> bool {
         STATE.load(Relaxed) == ON
+    }
+
+    #[inline(always)]
+    pub fn light() {
+        std::sync::atomic::compiler_fence(SeqCst);
     }
 
     fn call(command: libc::c_int) -> bool {
@@ -186,12 +191,20 @@ mod asymmetric {
     }
 }
 
-#[cfg(not(all(target_os = "linux", not(any(loom, shuttle, miri, seriatim_simulation)))))]
+#[cfg(loom)]
+#[path = "sync/loom_fences.rs"]
+mod asymmetric;
+#[cfg(loom)]
+pub use asymmetric::begin as begin_model;
+
+#[cfg(not(any(loom, all(target_os = "linux", not(any(shuttle, miri, seriatim_simulation))))))]
 mod asymmetric {
     #[inline(always)]
     pub fn is_on() -> bool {
         false
     }
+
+    pub fn light() {}
 
     pub fn prepare() {}
 

@@ -75,6 +75,7 @@ mod spin;
 mod steps;
 mod stopwatch;
 mod sync;
+mod tickets;
 mod variable;
 mod worker;
 
@@ -115,6 +116,11 @@ pub mod testing {
         crate::steps::taken()
     }
 
+    /// Engines of this builder order operations by tickets instead of chains.
+    pub fn with_tickets(builder: crate::Builder) -> crate::Builder {
+        builder.with_tickets()
+    }
+
     /// Replays of the graph are spread over all lanes after so many operations, whatever the clock says.
     pub fn spreads_after(capture: &mut crate::Capture, operations: u32) {
         capture.spreads_after(operations);
@@ -133,10 +139,15 @@ pub mod simulated {
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]
 pub mod internals {
+    #[cfg(loom)]
+    pub use crate::fences::begin_model;
     pub use crate::graph::{edges, lanes, partition, plan};
     pub use crate::operation::block;
     pub use crate::pool::{home, local, magazine, memory, rack, reclaim};
     pub use crate::sync::thread;
+    pub mod tickets {
+        pub use crate::tickets::{common, journals, links, log, owner, ring, run, word};
+    }
     pub use crate::variable::{access, chain, home as homecoming, loan, state, table};
     pub use crate::worker::{group, handoff, inbox, queue, Host};
 }

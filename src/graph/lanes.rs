@@ -229,10 +229,10 @@ impl Lanes {
                 // Acquire: what the messages are about.
                 let mut message = inbox.swap(EMPTY, mutate!("messages-taken-relaxed": Relaxed, Acquire));
                 while message != EMPTY {
-                    // A segment that is run may be sent again.
+                    // The message may end the replay, and the next one send the same segment again.
                     let next = self.link(message).load(Relaxed);
                     self.receive(lane, own, message, host);
-                    message = next;
+                    message = mutate!("link-read-after-its-message": self.link(message).load(Relaxed), next);
                 }
             }
             if own.alone.is_some() {

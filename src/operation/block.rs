@@ -9,7 +9,8 @@ use super::name::Name;
 use super::property::Property;
 use crate::device::{Context, Device, DEVICES};
 use crate::line::{fetch_to_write, LINE};
-use crate::sync::{touch, AtomicU8, Ordering, MODELLED};
+use crate::sync::{touch, AtomicU64, AtomicU8, Ordering, MODELLED};
+use crate::tickets::links::Links;
 use crate::variable::access::{Access, Node, ACCESSES_OFFSET};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
@@ -25,6 +26,8 @@ pub const FREE: u8 = 0;
 pub const PENDING: u8 = 1;
 /// Running, or waiting for its asynchronous completion.
 pub const RUNNING: u8 = 2;
+/// All of it is written but its accesses, which may be written again.
+pub const ASSEMBLED: u8 = 3;
 
 /// A wait: runs on the thread that finds it ready, whatever that is, and is not skipped.
 pub const NOTE_WAIT: u8 = 1;
@@ -53,7 +56,10 @@ const DEVICE_BITS: u32 = 2;
 pub struct Block {
     /// What the variable protocol uses. In the room that it leaves: property and context.
     pub node: Node,
-    /// `FREE`, `PENDING` or `RUNNING`: for diagnosis only.
+    /// Elsewhere it lies in the node: [`Block::word`].
+    #[cfg(any(loom, shuttle))]
+    word: AtomicU64,
+    /// `FREE`, `ASSEMBLED`, `PENDING` or `RUNNING`: for diagnosis only.
     pub lifecycle: AtomicU8,
     pub notes: u8,
     /// The length of the name.
@@ -87,6 +93,8 @@ pub struct Times {
 }
 
 const _: () = assert!(std::mem::offset_of!(Block, node) == 0);
+#[cfg(not(any(loom, shuttle)))]
+const _: () = assert!(std::mem::offset_of!(Node, wait) == 0 && std::mem::offset_of!(Node, helped) == 4);
 const _: () = assert!(std::mem::offset_of!(Block, payload) == ACCESSES_OFFSET);
 const _: () = assert!(std::mem::size_of::<Access>() % CLOSURE_ALIGN == 0 && ACCESSES_OFFSET % CLOSURE_ALIGN == 0);
 const _: () = assert!(std::mem::size_of::<Times>() % CLOSURE_ALIGN == 0);
@@ -111,16 +119,34 @@ pub const fn size(class: u8) -> usize {
     std::mem::size_of::<Block>() << class
 }
 
+/// What lies between an operation's accesses and its times or closure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Layout {
+    /// Nothing: it is in chains.
+    Chained,
+    /// For each access the write before it: [`Block::before`].
+    Ticketed,
+    /// That, and its [`Links`].
+    Linked,
+}
+
 /// Where the times of an operation with so many accesses are, or, if it has none, the closure.
-const fn behind(accesses: usize) -> usize {
-    ACCESSES_OFFSET + accesses * std::mem::size_of::<Access>()
+const fn behind(accesses: usize, layout: Layout) -> usize {
+    let words = (accesses * std::mem::size_of::<AtomicU64>()).next_multiple_of(CLOSURE_ALIGN);
+    let more = match layout {
+        Layout::Chained => 0,
+        Layout::Ticketed => words,
+        // As many successors as there are accesses, though some may not be linked.
+        Layout::Linked => words + std::mem::size_of::<Links>() + words,
+    };
+    ACCESSES_OFFSET + accesses * std::mem::size_of::<Access>() + more
 }
 
 /// The smallest class whose blocks hold `accesses` accesses, which are at most [`MOST_ACCESSES`], a closure of so many bytes, and times if need be.
-#[inline]
-pub fn class_for(accesses: usize, closure: usize, timed: bool) -> u8 {
+#[inline(always)]
+pub fn class_for(accesses: usize, closure: usize, timed: bool, layout: Layout) -> u8 {
     let times = if timed { std::mem::size_of::<Times>() } else { 0 };
-    let needed = behind(accesses) + times + closure;
+    let needed = behind(accesses, layout) + times + closure;
     let mut class = 0;
     while size(class) < needed {
         class += 1;
@@ -148,7 +174,9 @@ impl Block {
         // SAFETY: exclusive and large enough by the contract. The payload stays uninitialised.
         unsafe {
             this.write(Block {
-                node: Node::new(0),
+                node: Node::unused(),
+                #[cfg(any(loom, shuttle))]
+                word: AtomicU64::new(crate::tickets::word::FREE),
                 lifecycle: AtomicU8::new(FREE),
                 notes: 0,
                 name_length: 0,
@@ -278,20 +306,71 @@ impl Block {
     /// `this` points to an operation with [`NOTE_PROFILED`], whose block was made for that.
     pub unsafe fn times(this: *mut Block) -> *mut Times {
         // SAFETY: a place inside the block; no reference is made.
-        unsafe { this.cast::<u8>().add(behind((*this).node.count as usize)).cast() }
+        unsafe { this.cast::<u8>().add(behind((*this).node.count as usize, Block::layout(this))).cast() }
     }
 
-    /// Where the closure is stored.
+    /// What lies before the times or the closure of an operation.
+    ///
+    /// # Safety
+    /// `this` points to an operation whose node is written.
+    #[inline(always)]
+    pub unsafe fn layout(this: *mut Block) -> Layout {
+        // SAFETY: an operation.
+        let node = unsafe { &(*this).node };
+        match (node.is_linked(), node.is_ticketed()) {
+            (true, _) => Layout::Linked,
+            (_, true) => Layout::Ticketed,
+            _ => Layout::Chained,
+        }
+    }
+
+    /// Where the closure of an operation of this layout is stored.
     ///
     /// # Safety
     /// `this` points to an operation: the count of its accesses and its notes are written.
-    #[inline]
-    pub unsafe fn closure(this: *mut Block) -> *mut u8 {
+    #[inline(always)]
+    pub unsafe fn closure(this: *mut Block, layout: Layout) -> *mut u8 {
         // SAFETY: a place inside the block; no reference is made.
         unsafe {
             let times = if (*this).notes & NOTE_PROFILED != 0 { std::mem::size_of::<Times>() } else { 0 };
-            this.cast::<u8>().add(behind((*this).node.count as usize) + times)
+            this.cast::<u8>().add(behind((*this).node.count as usize, layout) + times)
         }
+    }
+
+    /// The word of a ticketed operation, in place of two counters that only chains use.
+    #[inline(always)]
+    pub fn word(this: *mut Block) -> *const AtomicU64 {
+        #[cfg(any(loom, shuttle))]
+        // SAFETY: a place inside the block; no reference is made.
+        return unsafe { &raw const (*this).word };
+        #[cfg(not(any(loom, shuttle)))]
+        this.cast::<AtomicU64>().cast_const()
+    }
+
+    /// Where the reference of the write is kept that a ticketed operation comes after on the
+    /// variable of access `index`: a [`Word`](crate::tickets::word::Word).
+    ///
+    /// # Safety
+    /// `this` points to a ticketed operation with more accesses than `index`.
+    #[inline]
+    pub unsafe fn before(this: *mut Block, index: u32) -> *mut AtomicU64 {
+        // SAFETY: a place inside the block; no reference is made.
+        unsafe {
+            this.cast::<u8>()
+                .add(behind((*this).node.count as usize, Layout::Chained))
+                .cast::<AtomicU64>()
+                .add(index as usize)
+        }
+    }
+
+    /// Where the [`Links`](crate::tickets::links::Links) of an operation on common variables are.
+    ///
+    /// # Safety
+    /// `this` points to such an operation, the count of whose accesses is written.
+    #[inline]
+    pub unsafe fn links(this: *mut Block) -> *mut u8 {
+        // SAFETY: a place inside the block; no reference is made.
+        unsafe { this.cast::<u8>().add(behind((*this).node.count as usize, Layout::Ticketed)) }
     }
 
     /// Tells a simulated machine that all of an operation is used, up to the closure's first bytes.
@@ -302,7 +381,7 @@ impl Block {
     #[cfg_attr(seriatim_simulation, track_caller)]
     pub unsafe fn touch(this: *mut Block, writes: bool) {
         // SAFETY: by the contract.
-        unsafe { touch(this, behind((*this).node.count as usize) + CLOSURE_ALIGN, writes) }
+        unsafe { touch(this, behind((*this).node.count as usize, Layout::Ticketed) + CLOSURE_ALIGN, writes) }
     }
 
     /// Asks for the lines that running the operation writes, and that a push does: the header with its counters, the first accesses and the closure.
@@ -320,6 +399,16 @@ impl Block {
     pub unsafe fn enter(this: *mut Block, lifecycle: u8) {
         // SAFETY: the block is ours. Release: a thread that reads PENDING also reads the header that was written before.
         unsafe { (*this).lifecycle.store(lifecycle, Ordering::Release) }
+    }
+
+    /// Notes that an assembled operation is pending, unless it is further by now.
+    ///
+    /// # Safety
+    /// `this` points to a block that is held, whose operation was pushed.
+    pub unsafe fn leave_assembly(this: *mut Block) {
+        // SAFETY: held. Release: as in `enter`.
+        let lifecycle = unsafe { &(*this).lifecycle };
+        let _ = lifecycle.compare_exchange(ASSEMBLED, PENDING, Ordering::Release, Ordering::Relaxed);
     }
 
     /// Notes on which worker an asynchronous operation started, for its end.

@@ -105,11 +105,14 @@ pub enum Cost {
     Unknown,
 }
 
+/// Calls a synchronous closure in its storage, which it takes out, or drops if the call unwinds; it does not unwind itself.
+pub type CallStored = unsafe fn(*mut u8, &RunContext<'_>) -> Result<(), Fault>;
+
 /// How to run a stored closure. Neither form unwinds.
 #[derive(Clone, Copy)]
 pub enum Run {
     /// The operation ends when the call returns.
-    Sync(unsafe fn(*mut u8, &RunContext<'_>) -> Result<(), Fault>),
+    Sync(CallStored),
     /// The operation ends when its completion says so; an error here means that the call itself unwound. By then the
     /// block may be another operation's.
     Async(unsafe fn(*mut u8, &RunContext<'_>, Completion) -> Result<(), Fault>),

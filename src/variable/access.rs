@@ -42,6 +42,12 @@ impl Access {
         Access { state: AtomicUsize::new(0), variable, place: distance | mode as u32 }
     }
 
+    /// As [`Access::new`], with a ticket in place of flags.
+    #[inline]
+    pub fn ticketed(variable: u32, index: u32, mode: Mode, ticket: usize) -> Access {
+        Access { state: AtomicUsize::new(ticket), ..Access::new(variable, index, mode) }
+    }
+
     /// An access of no operation.
     pub fn of_chain() -> Access {
         Access { state: AtomicUsize::new(0), variable: 0, place: 0 }
@@ -97,6 +103,15 @@ pub struct Node {
     pub room: u16,
 }
 
+/// In [`Node::pushed`]: the operation has tickets, and is in no chain.
+const TICKETED: u8 = 2;
+/// As that, in a block of a [ring](crate::tickets::ring).
+const RINGED: u8 = 3;
+/// As that, and is linked on common variables ([`common`](crate::tickets::common)).
+const LINKED: u8 = 4;
+/// As that, but a variable was deleted meanwhile: the operation completes without running.
+const VOIDED: u8 = 5;
+
 impl Node {
     /// A node that waits for `count` accesses and for its pusher.
     pub fn new(count: u32) -> Node {
@@ -108,6 +123,64 @@ impl Node {
             pushed: AtomicU8::new(0),
             room: 0,
         }
+    }
+
+    /// Of a block that was never used. Where both lie in one word, `wait` and `helped` say that it is
+    /// [`FREE`](crate::tickets::word::FREE).
+    pub fn unused() -> Node {
+        let (wait, helped) = if cfg!(target_endian = "little") { (1, 0) } else { (0, 1) };
+        let (wait, helped) = (AtomicU32::new(wait), AtomicU32::new(helped));
+        Node { wait, helped, unspent: AtomicU32::new(0), count: 0, pushed: AtomicU8::new(0), room: 0 }
+    }
+
+    /// Makes the node that of a fresh ticketed operation. It leaves the first two counters alone, in place of which the
+    /// operation has its word: others may still look at that.
+    ///
+    /// # Safety
+    /// `node` lies in a block of ours.
+    #[inline]
+    pub unsafe fn renew(node: *mut Node, count: u32, ringed: bool) {
+        // SAFETY: ours.
+        unsafe {
+            (&raw mut (*node).count).write(count);
+            (*node).unspent.store(0, Ordering::Relaxed);
+            (*node).pushed.store(if ringed { RINGED } else { TICKETED }, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the operation has tickets.
+    #[inline]
+    pub fn is_ticketed(&self) -> bool {
+        self.pushed.load(Ordering::Relaxed) >= TICKETED
+    }
+
+    /// Makes it that of a fresh operation on common variables, after [`Node::renew`].
+    #[inline]
+    pub fn set_linked(&self) {
+        self.pushed.store(LINKED, Ordering::Relaxed);
+    }
+
+    /// Notes that a common variable of the operation was deleted.
+    pub fn set_voided(&self) {
+        self.pushed.store(VOIDED, Ordering::Relaxed);
+    }
+
+    /// Whether [`Node::set_voided`] was called: final once the operation is in a log.
+    #[inline]
+    pub fn is_voided(&self) -> bool {
+        self.pushed.load(Ordering::Relaxed) == VOIDED
+    }
+
+    /// Whether the operation has [`Links`](crate::tickets::links::Links).
+    #[inline]
+    pub fn is_linked(&self) -> bool {
+        self.pushed.load(Ordering::Relaxed) >= LINKED
+    }
+
+    /// Whether the block is one of a ring.
+    #[inline]
+    pub fn is_ringed(&self) -> bool {
+        self.pushed.load(Ordering::Relaxed) == RINGED
     }
 
     /// How many accesses are known to be enlisted. What is linked already may be more.

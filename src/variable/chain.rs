@@ -329,6 +329,9 @@ unsafe fn void<S: Sink>(access: *mut Access, node: *mut Node, own: &mut Own, sin
 pub unsafe fn detach(node: *mut Node, chain: impl Fn(u32) -> *const Chain) {
     // SAFETY: a spent block has a successor behind each access, or was never linked there (void), or closed its chain.
     unsafe {
+        if (*node).is_ticketed() {
+            return; // It was in no chain.
+        }
         for index in 0..(*node).count {
             let access = Node::access(node, index);
             let next = State((*access).state.load(Acquire)).next();

@@ -7,6 +7,9 @@ use crate::error::{Failure, Stamp};
 use crate::mutants::mutate;
 use crate::steps;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
+use crate::tickets::common::Common;
+use crate::tickets::owner::Owner;
+use crate::tickets::run::{Progress, Variables};
 use std::alloc::{handle_alloc_error, Layout};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -34,6 +37,9 @@ struct Ran {
     mark: AtomicPtr<Failure>,
     /// The next slot of the free or the retired list.
     next: AtomicU32,
+    /// In an engine with tickets, how far it has come, and who pushes to it.
+    progress: Progress,
+    owner: Owner,
 }
 
 #[cfg(not(any(loom, shuttle)))]
@@ -45,8 +51,25 @@ impl Slot {
         Slot {
             chain: Chain::closed(),
             home: Home::new(),
-            ran: Ran { version: AtomicU64::new(0), mark: AtomicPtr::new(null_mut()), next: AtomicU32::new(0) },
+            ran: Ran {
+                version: AtomicU64::new(0),
+                mark: AtomicPtr::new(null_mut()),
+                next: AtomicU32::new(0),
+                progress: Progress::new(),
+                owner: Owner::default(),
+            },
         }
+    }
+
+    /// How far it has come, in an engine with tickets.
+    #[inline]
+    pub fn progress(&self) -> &Progress {
+        &self.ran.progress
+    }
+
+    /// Which pusher owns it, in an engine with tickets.
+    pub fn owner(&self) -> &Owner {
+        &self.ran.owner
     }
 
     /// The number of writes completed.
@@ -114,6 +137,8 @@ impl Slot {
 /// The slots of one engine.
 pub struct Table {
     slots: Chunks<Slot, FIRST, CHUNKS>,
+    /// In an engine with tickets, what variables need that several threads push to.
+    commons: Chunks<Common, FIRST, CHUNKS>,
     /// Slots ever handed out.
     used: AtomicU32,
     /// Slots free for reuse: index in the low half, a count that rules out ABA in the high half.
@@ -127,6 +152,32 @@ pub struct Table {
 #[inline]
 fn counted(head: u64) -> u64 {
     (head >> 32).wrapping_add(mutate!("free-places-not-counted": 0, 1)) << 32
+}
+
+impl Variables for Table {
+    #[inline]
+    fn progress(&self, variable: u32) -> &Progress {
+        // SAFETY: the push of every operation of this engine has resolved its variables.
+        unsafe { self.at(variable) }.progress()
+    }
+}
+
+/// The variables, of which a write steps the version with its end.
+pub struct Stepping<'a>(pub &'a Table);
+
+impl Variables for Stepping<'_> {
+    #[inline]
+    fn progress(&self, variable: u32) -> &Progress {
+        self.0.progress(variable)
+    }
+
+    #[inline]
+    fn count_write(&self, variable: u32, before: u32) {
+        // SAFETY: as there.
+        let slot = unsafe { self.0.at(variable) };
+        slot.step_version();
+        slot.progress().count_write(before);
+    }
 }
 
 /// Slots of deleted variables, linked from the first to the last.
@@ -146,6 +197,15 @@ impl Retired {
     }
 }
 
+// SAFETY: zeros are a variable that is not common; it needs no destructor.
+unsafe impl Vacant for Common {
+    const NAME: &'static str = "common";
+
+    fn vacant() -> Common {
+        Common::default()
+    }
+}
+
 // SAFETY: a slot of zeros is one whose chain is closed, with an index of 0, without version and mark; the table drops marks itself.
 unsafe impl Vacant for Slot {
     const NAME: &'static str = "variable";
@@ -159,6 +219,7 @@ impl Table {
     pub fn new() -> Table {
         Table {
             slots: Chunks::new(),
+            commons: Chunks::new(),
             used: AtomicU32::new(0),
             free: AtomicU64::new(u64::from(NONE)),
             retired: AtomicU64::new(u64::from(NONE)),
@@ -179,6 +240,18 @@ impl Table {
     pub unsafe fn at(&self, index: u32) -> &Slot {
         // SAFETY: passed on.
         unsafe { self.slots.at(index) }
+    }
+
+    /// What a variable needs that several threads push to; none if there is none such near it.
+    #[inline]
+    pub fn common(&self, index: u32) -> Option<&Common> {
+        self.commons.get(index)
+    }
+
+    /// The same, which is made if need be.
+    pub fn add_common(&self, index: u32) -> &Common {
+        // No more of them than of slots.
+        self.commons.get_or_add(index).unwrap_or_else(|| handle_alloc_error(Layout::new::<Common>()))
     }
 
     /// The generation that the slot has now.
@@ -228,8 +301,13 @@ impl Table {
     ///
     /// # Safety
     /// The slot comes from [`Table::take`] and no thread looks at it.
-    pub unsafe fn open(slot: &Slot) -> u32 {
+    pub unsafe fn open(&self, slot: &Slot) -> u32 {
         slot.ran.version.store(0, Relaxed);
+        slot.owner().renew();
+        if let Some(common) = self.common(slot.chain.tag.index()) {
+            // SAFETY: its deletion has closed it, and all threads are gone that were pinned then.
+            unsafe { common.renew() };
+        }
         // SAFETY: slots do not move, and this one is nobody else's.
         unsafe { Chain::open(&slot.chain) };
         let generation = &slot.chain.tag.generation;
@@ -319,7 +397,7 @@ mod tests {
         let open_one = |_| {
             let slot = table.take();
             // SAFETY: taken just now, and there is one thread.
-            (slot.chain.tag.index(), unsafe { Table::open(slot) })
+            (slot.chain.tag.index(), unsafe { table.open(slot) })
         };
         let open = |count: usize| -> Vec<(u32, u32)> { (0..count).map(open_one).collect() };
         let first = open(5);

@@ -13,6 +13,8 @@ use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{fence, lay_out, thread_local, AtomicBool, AtomicUsize, MutexGuard, Ordering::*, MODELLED};
+use crate::tickets::journals::{Journal, Journals};
+use crate::tickets::word::Word;
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -44,6 +46,8 @@ const BURST: usize = 8;
 pub struct Plan {
     pub name: &'static str,
     pub workers: usize,
+    /// Whether workers have logs.
+    pub logged: bool,
     /// One inbox for all workers, first come first served.
     pub shared: bool,
     pub idle: IdlePolicy,
@@ -71,6 +75,8 @@ pub(super) const WANTED: usize = 1 << 31;
 pub struct Group {
     pub(super) plan: Plan,
     pub(super) workers: Box<[Post]>,
+    /// What was pushed for each of them by each pusher. None if the plan says so.
+    pub(super) journals: Journals,
     /// Places for threads that wait and help meanwhile.
     pub(super) guests: Box<[Guest]>,
     /// The inbox of all, if the plan says so: a place without a worker.
@@ -120,6 +126,7 @@ impl Group {
         let workers: Box<[Post]> = (0..plan.workers).map(|_| Post::new()).collect();
         lay_out(workers.as_ptr(), std::mem::size_of_val(&*workers), std::mem::size_of::<Post>(), "post");
         Group {
+            journals: Journals::new(plan.workers),
             workers,
             guests: Group::seats(),
             common: Post::new(),
@@ -245,6 +252,41 @@ impl Group {
         unsafe {
             let urgent = (*block).priority != 0;
             self.deliver(block, block, Where::Worker(place), urgent);
+        }
+    }
+
+    /// Whether workers have logs.
+    #[inline]
+    pub fn is_logged(&self) -> bool {
+        self.plan.logged
+    }
+
+    /// Adds a journal, for a pusher that has none. It stays for as long as the group.
+    #[cold]
+    pub fn add_journal(&self) -> &Journal {
+        assert!(self.plan.logged, "nobody looks at the logs of this group");
+        self.journals.add()
+    }
+
+    /// Puts an operation into the log of a worker, and wakes who sleeps.
+    ///
+    /// # Safety
+    /// The journal is one of this group, and one thread at a time logs into it. The operation's word
+    /// says "pushed".
+    #[inline]
+    pub unsafe fn log(&self, journal: &Journal, worker: usize, operation: Word) {
+        // SAFETY: passed on.
+        unsafe { journal.log(worker).push(operation) };
+        // Against the one in `sleep`: either we see the sleeper, or it sees the entry, and the journal
+        // if that is new: it was linked before.
+        mutate!("logged-without-a-fence": (), light());
+        let inbox = &self.workers[worker].inbox;
+        if inbox.is_asleep() {
+            if inbox.wake() {
+                self.workers[worker].unpark();
+            }
+        } else if self.sleeping.load(Relaxed) > 0 {
+            self.wake_one();
         }
     }
 

@@ -4,6 +4,9 @@
 //! any thread pushes, and a private [`queue::Queue`] ordered by priority and push order. A worker with more than it
 //! can run lays the rest out for others to steal; one with nothing to do spins, then parks. Threads that wait for something are
 //! guests meanwhile, and do the same.
+//!
+//! Where operations have tickets, pushers write into [logs](crate::tickets::journals) instead: one for each pair of pusher and worker. A worker goes through
+//! its logs round and round, and others take out of them what it does not come to.
 
 pub mod affinity;
 pub mod cores;
@@ -26,6 +29,12 @@ pub trait Host: Send + Sync + 'static {
     /// # Safety
     /// The operation is ready, and the caller owns it.
     unsafe fn run(self: &Arc<Self>, block: *mut Block, worker: Option<usize>);
+
+    /// Tests the tickets of an operation that was taken out of a log: `true` if it is ready. If not, it comes back from elsewhere.
+    ///
+    /// # Safety
+    /// The caller has taken it.
+    unsafe fn settle(&self, block: *mut Block) -> bool;
 
     /// Called by a worker that has nothing to run, before it looks around and sleeps.
     fn idle(&self);

@@ -119,3 +119,25 @@ impl Post {
         self.waking.store(0, Relaxed);
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// A waker that has read whom to wake may lose its core then, and the group may be stopped and
+    /// started again meanwhile.
+    #[test]
+    fn a_handle_stays_while_a_waker_may_still_use_it() {
+        let post = Post::new();
+        let restart = || std::thread::scope(|scope| scope.spawn(|| post.register()).join().unwrap());
+        restart();
+        post.waking.store(1, Relaxed);
+        let read = post.thread.load(Acquire).cast_const();
+        restart();
+        restart();
+        assert!(post.handles.lock().iter().any(|handle| Arc::as_ptr(handle) == read), "it is freed under the waker");
+        post.waking.store(0, Relaxed);
+        restart();
+        assert_eq!(post.handles.lock().len(), 1, "and goes when the waker has");
+    }
+}

@@ -62,6 +62,12 @@ impl Queue {
         self.ring.len() + self.heap.len()
     }
 
+    /// Whether there is an operation of the default priority or a higher one.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        !self.ring.is_empty() || self.heap.peek().is_some_and(|best| best.key.0 >= 0)
+    }
+
     /// Gives back the room that only a long row needed. The queue is empty.
     pub fn trim(&mut self) {
         self.ring.shrink_to(ROOM);
@@ -190,6 +196,28 @@ impl Entry {
 mod tests {
     use super::*;
     use crate::pool::memory::Memory;
+
+    /// However they came: what is stolen or given back can be older than what lies there.
+    #[test]
+    fn among_equals_the_one_that_was_pushed_first_goes_first() {
+        let memory = Memory::new().unwrap();
+        let mut blocks = memory.new_slab(0).pop().expect("there is always one");
+        for priority in [0, 1, -1] {
+            let mut queue = Queue::default();
+            for sequence in [5, 3, 6, 1, 4] {
+                let block = blocks.pop().expect("there are more");
+                // SAFETY: free, and ours.
+                unsafe {
+                    ((*block).priority, (*block).sequence) = (priority, sequence);
+                    queue.push(block);
+                }
+            }
+            // SAFETY: ours.
+            let popped: Vec<u64> =
+                std::iter::from_fn(|| queue.pop()).map(|block| unsafe { (*block).sequence }).collect();
+            assert_eq!(popped, [1, 3, 4, 5, 6], "priority {priority}");
+        }
+    }
 
     /// What is split off says how good the best of it is: a worker takes it back when it is its turn.
     #[test]

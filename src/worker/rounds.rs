@@ -10,13 +10,27 @@ use crate::fences::heavy;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::{Block, NOTE_SHORT};
 use crate::spin::Spin;
-use crate::sync::{thread, Instant, Ordering::*, MODELLED};
-use std::ptr::null_mut;
+use crate::sync::{looks, spin_loop, thread, Instant, Ordering::*, MODELLED};
+use crate::tickets::journals::{Journal, Watch};
+use crate::tickets::log::Log;
+use crate::tickets::run::take;
+use crate::tickets::word::Word;
+use std::ptr::{self, null_mut};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A worker looks into its inbox after this many operations of its own, if nothing urgent comes.
 const POLL: u32 = 16;
+/// After so many operations that were made ready a worker takes one out of its log.
+const LOOKS_AT_QUEUE: u32 = 256;
+/// After so many operations of one pusher a worker looks at what the next one has logged.
+const IN_A_ROW: u32 = if MODELLED { 2 } else { 16 };
+/// So often a worker whose logs are empty looks again before it looks elsewhere.
+const LOOKS_AT_LOG: u32 = looks(8);
+/// So many looks an entry of a log must have stood before a worker takes it that is another one's.
+const STOOD: u32 = if MODELLED { 1 } else { 64 };
+/// The most logs that a thief looks at before it looks elsewhere: there is one for each pusher and worker.
+const LOGS: usize = if MODELLED { 2 } else { 64 };
 /// How long a worker looks for work before it parks, and how long of that it keeps its core.
 const LOOKS: Duration = Duration::from_micros(400);
 const LOOKS_AWAKE: Duration = Duration::from_micros(50);
@@ -48,9 +62,12 @@ impl Group {
         let source = if self.plan.shared { &self.common } else { own };
         Seat::new(self).occupy(|seat| {
             let mut round = 0;
+            let mut from_queue = 0_u32;
             let mut stalls = Stalls::default();
             // The best of what this worker has laid out, as far as it knows.
             let mut laid_out: Option<Key> = None;
+            // What it takes out of next.
+            let mut journal = None;
             loop {
                 round += 1;
                 let mut queue = seat.queue.borrow_mut();
@@ -73,6 +90,16 @@ impl Group {
                     laid_out = None;
                     // SAFETY: as above.
                     unsafe { queue.add_list(own.take_surplus()) };
+                }
+                if self.plan.logged {
+                    let most = due_of_log(queue.best(), &mut from_queue);
+                    if most > 0 {
+                        drop(queue);
+                        if self.run_logged(index, seat, host, most, &mut journal) {
+                            continue;
+                        }
+                        queue = seat.queue.borrow_mut();
+                    }
                 }
                 let Some(block) = queue.pop() else {
                     drop(queue);
@@ -111,6 +138,79 @@ impl Group {
         });
     }
 
+    /// Runs some operations out of one of the worker's logs, until it has something else to run, and goes on to the next journal; says whether
+    /// there were any. It has looked at all journals if not.
+    #[inline]
+    fn run_logged<'a, H: Host>(
+        &'a self,
+        index: usize,
+        seat: &Seat,
+        host: &Arc<H>,
+        most: u32,
+        journal: &mut Option<&'a Journal>,
+    ) -> bool {
+        let Some(start) = journal.or_else(|| self.journals.first()) else { return false };
+        let (mut now, mut looks) = (start, 0);
+        loop {
+            if self.run_log(now.log(index), index, seat, host, most) {
+                *journal = Some(if mutant("one-journal-forever") { now } else { self.journals.behind(now) });
+                return true;
+            }
+            now = self.journals.behind(now);
+            if ptr::eq(now, start) {
+                looks += 1;
+                if looks > LOOKS_AT_LOG || seat.queue.borrow().len() > 0 {
+                    return false;
+                }
+                spin_loop();
+            }
+        }
+    }
+
+    /// Runs some operations out of one of the worker's logs, until it has something to run that is no less urgent; says whether there were any.
+    ///
+    /// A call for each run of operations costs less than a loop whose variables are in memory, as they are where it is inlined.
+    #[inline(never)]
+    fn run_log<H: Host>(&self, log: &Log, index: usize, seat: &Seat, host: &Arc<H>, most: u32) -> bool {
+        let own = &self.workers[index];
+        let mut any = false;
+        for _ in 0..most {
+            // SAFETY: this is the worker. What it has taken it settles, and runs if it is ready.
+            let Some(block) = (unsafe { log.take_next() }) else { break };
+            any = true;
+            // SAFETY: as above.
+            unsafe {
+                if host.settle(block) {
+                    host.run(block, Some(index));
+                }
+            }
+            if seat.queue.borrow().is_due() || own.awaits_hurry() || self.plan.shared && self.common.awaits_hurry() {
+                break;
+            }
+        }
+        any
+    }
+
+    /// Takes an operation out of any log that the thief comes to, for a thread that has nothing else; null if there is none. It is ready.
+    fn steal_logged<H: Host>(&self, host: &Arc<H>, watch: &mut Watch<'_>, most: usize, stood: u32) -> *mut Block {
+        for _ in 0..POLL {
+            let operation = watch.look(most, stood);
+            if operation == Word::NONE {
+                break;
+            }
+            if let Some(block) = take(operation) {
+                // SAFETY: taken, so ours.
+                unsafe {
+                    if host.settle(block) {
+                        (*block).link = null_mut();
+                        return block;
+                    }
+                }
+            }
+        }
+        null_mut()
+    }
+
     /// Finds work for a worker that has none, sleeping if it must. `false`: the group stops, and there is none.
     #[cold]
     fn look_for_work<H: Host>(&self, index: usize, seat: &Seat, host: &Arc<H>, stalls: &mut Stalls) -> bool {
@@ -121,6 +221,7 @@ impl Group {
         }
         self.idle.fetch_add(1, Relaxed);
         let mut seen = null_mut();
+        let mut watch = Watch::new(&self.journals, index + 1);
         let patience = match self.plan.idle {
             IdlePolicy::Spin => Duration::MAX,
             IdlePolicy::SpinThenPark => LOOKS,
@@ -136,7 +237,14 @@ impl Group {
                 self.idle.fetch_sub(1, Relaxed);
                 return true;
             }
-            let loot = self.steal(index, &mut seen);
+            // What has come to this worker is found by the loop around.
+            if self.journals.has_next(index) {
+                break true;
+            }
+            let mut loot = self.steal(index, &mut seen);
+            if loot.is_null() {
+                loot = self.steal_logged(host, &mut watch, LOGS, STOOD);
+            }
             if !loot.is_null() {
                 // SAFETY: stolen, so ours.
                 unsafe { seat.queue.borrow_mut().add_list(loot) };
@@ -200,7 +308,11 @@ impl Group {
                 surplus
             }
         };
-        self.workers.iter().map(first).find(|first| !first.is_null()).unwrap_or(null_mut())
+        let waiting = self.workers.iter().map(first).find(|first| !first.is_null()).unwrap_or(null_mut());
+        if waiting.is_null() {
+            return self.journals.find().block();
+        }
+        waiting
     }
 
     /// Takes what another worker laid out, or what lies in an inbox whose owner does not come for it.
@@ -287,7 +399,10 @@ impl Group {
     /// Lets the calling thread run operations of this group while `go_on` says so; returns whether it ran any. What it has
     /// taken and not run goes back.
     pub fn help<H: Host>(&self, host: &Arc<H>, go_on: impl FnMut() -> bool) -> bool {
-        let first = self.steal_any();
+        let mut first = self.steal_any();
+        if first.is_null() {
+            first = self.steal_logged(host, &mut Watch::new(&self.journals, 0), usize::MAX, 0);
+        }
         if !first.is_null() {
             self.run_list(host, first, go_on);
         }
@@ -344,6 +459,19 @@ impl Group {
             }
         }
         list
+    }
+}
+
+/// How many operations a worker runs out of a log before the best that it has in its queue, of which it has run so many.
+fn due_of_log(best: Option<Key>, from_queue: &mut u32) -> u32 {
+    match best {
+        Some(key) if key.0 > 0 => 0,
+        // What was made ready is older than what is in the log as often as not.
+        Some(key) if key.0 == 0 => {
+            *from_queue += 1;
+            u32::from(*from_queue % LOOKS_AT_QUEUE == 0)
+        }
+        _ => IN_A_ROW,
     }
 }
 
