@@ -7,19 +7,27 @@
 
 mod blocks;
 mod guarded;
+pub mod mixed;
+mod places;
+pub mod pushers;
 
 pub use blocks::Blocks;
 pub use guarded::Guarded;
+pub use places::Places;
 
+#[cfg(loom)]
+mod owners;
 #[cfg(loom)]
 mod program;
 #[cfg(loom)]
 mod runner;
 
 #[cfg(loom)]
+pub use owners::{Model, Step, Uses};
+#[cfg(loom)]
 pub use program::{Program, Trace, Var};
 #[cfg(loom)]
-pub use runner::{explore, explore_once, spawn};
+pub use runner::{explore, explore_light_fences, explore_once, spawn};
 
 #[cfg(shuttle)]
 mod schedules;

@@ -15,16 +15,22 @@ static THEIRS_FIRST: AtomicBool = AtomicBool::new(false);
 /// conflict, and of each word it remembers the last access only: a load hides an earlier load of another thread from the exchange that
 /// comes after it. From the other end the same pair is an exchange and a load after it, which it sees.
 pub fn explore(name: &str, preemptions: usize, floor: usize, model: impl Fn() + Sync + Send + 'static) {
-    explore_from(&[false, true], name, preemptions, floor, model);
+    explore_from(&[false, true], false, name, preemptions, floor, model);
 }
 
 /// As [`explore`], but from one end only: for models that take minutes.
 pub fn explore_once(name: &str, preemptions: usize, floor: usize, model: impl Fn() + Sync + Send + 'static) {
-    explore_from(&[false], name, preemptions, floor, model);
+    explore_from(&[false], false, name, preemptions, floor, model);
+}
+
+/// As [`explore`], where two light fences do not see each other: as it is where `membarrier` makes them free.
+pub fn explore_light_fences(name: &str, preemptions: usize, floor: usize, model: impl Fn() + Sync + Send + 'static) {
+    explore_from(&[false, true], true, name, preemptions, floor, model);
 }
 
 fn explore_from(
     ends: &'static [bool],
+    asymmetric: bool,
     name: &str,
     preemptions: usize,
     floor: usize,
@@ -38,10 +44,11 @@ fn explore_from(
         THEIRS_FIRST.store(*theirs_first, Ordering::Relaxed);
         let (count, model) = (Arc::clone(&executions), Arc::clone(&model));
         let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(preemptions);
+        builder.preemption_bound = Some(std::env::var("BOUND").map_or(preemptions, |b| b.parse().unwrap()));
         builder.max_branches = 20_000;
         builder.check(move || {
             count.fetch_add(1, Ordering::Relaxed);
+            seriatim::internals::begin_model(asymmetric);
             model();
         });
     }

@@ -5,7 +5,7 @@
 
 #![cfg(loom)]
 
-use loom_tests::{explore, spawn, Guarded};
+use loom_tests::{explore, explore_light_fences, spawn, Guarded};
 use seriatim::{Completion, Context, Engine, ErrorKind, Kind, Operator, RunContext, Variable};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
@@ -256,6 +256,17 @@ fn after_a_wait_for_everything_no_variable_is_pending() {
         engine.op("").writes([x]).push_async(elsewhere(|completion| completion.complete())).unwrap();
         engine.wait_for_all().unwrap();
         assert!(engine.wait_for_var_timeout(x, std::time::Duration::ZERO).is_ok(), "it is pending");
+    });
+}
+
+#[test]
+fn of_two_that_end_what_is_in_flight_one_wakes_who_waits() {
+    explore_light_fences("wait for everything against two ends", 1, 30, || {
+        let engine = Engine::builder().kind(Kind::Naive).without_loans().waiters_help(false).build().unwrap();
+        for _ in 0..2 {
+            engine.op("").push_async(elsewhere(|completion| completion.complete())).unwrap();
+        }
+        engine.wait_for_all().unwrap();
     });
 }
 

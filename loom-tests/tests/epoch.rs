@@ -127,3 +127,37 @@ fn a_loan_without_a_pin_is_not_of_another_variable() {
         engine.wait_for_all().unwrap();
     });
 }
+
+/// An operation that is enlisted, and ends at once.
+fn push_enlisted(engine: &Engine, variable: Variable) {
+    engine.op("").writes([variable]).push_async(|_, completion| completion.complete()).unwrap();
+}
+
+#[test]
+fn a_variable_that_is_away_is_borrowed_before_its_block_is_used_again() {
+    explore("a loan of what lies in a block against its reuse", 1, 500, || {
+        loom::stop_exploring();
+        let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+        let [x, y, z] = [(); 3].map(|()| engine.new_variable());
+        let value = Guarded::new();
+        let (theirs, cell) = (engine.clone(), value.clone());
+        let ((leaves, has_left), (go, went)) = (channel(), channel());
+        let other = spawn(move || {
+            push_enlisted(&theirs, x);
+            leaves.send(()).unwrap();
+            went.recv().unwrap();
+            // The block of the first is spent by the second. The reclaimer is asked by the third and the last, which
+            // gets that block if nobody looks.
+            [x, y, y, z].into_iter().for_each(|variable| push_enlisted(&theirs, variable));
+            push_step(&theirs, x, &cell)
+        });
+        has_left.recv().unwrap();
+        go.send(()).unwrap();
+        loom::explore();
+        assert_eq!(push_step(&engine, x, &value), 1);
+        loom::stop_exploring();
+        assert_eq!(other.join().unwrap(), 1);
+        engine.wait_for_all().unwrap();
+        assert_eq!(value.get(), 2);
+    });
+}

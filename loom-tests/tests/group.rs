@@ -4,10 +4,13 @@
 
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use loom::sync::Notify;
-use loom_tests::{explore, Blocks, Guarded};
+use loom_tests::{explore, spawn, Blocks, Guarded, Places};
+use seriatim::internals::access::Node;
 use seriatim::internals::block::{Block, NOTE_SHORT};
 use seriatim::internals::group::{Group, IdlePolicy, Plan, Where};
 use seriatim::internals::thread::{self, Thread};
+use seriatim::internals::tickets::journals::Journal;
+use seriatim::internals::tickets::word::PUSHED;
 use seriatim::internals::Host;
 use std::sync::{Arc, OnceLock};
 
@@ -45,6 +48,10 @@ impl Host for Numbered {
         }
     }
 
+    unsafe fn settle(&self, _: *mut Block) -> bool {
+        true
+    }
+
     fn idle(&self) {}
 }
 
@@ -54,6 +61,22 @@ impl Numbered {
         self.left[number].set(1);
         // SAFETY: each operation is submitted once.
         unsafe { self.group.get().expect("set").submit(block, preferred.map_or(Where::Any, Where::Worker)) }
+    }
+
+    fn add_journal(&self) -> &Journal {
+        self.group.get().expect("set").add_journal()
+    }
+
+    /// Puts an operation into the log of a journal for a worker. One thread at a time for each journal.
+    fn log(&self, journal: &Journal, number: usize, worker: usize) {
+        let block = self.blocks.pointer(number);
+        self.left[number].set(1);
+        // SAFETY: each operation is logged once, and has no uses.
+        unsafe {
+            Node::renew(block.cast(), 0, true);
+            let operation = Places::new().enlist(block, 1, PUSHED);
+            self.group.get().expect("set").log(journal, worker, operation);
+        }
     }
 
     fn open(&self) {
@@ -70,11 +93,23 @@ impl Numbered {
 
 /// Workers that are up and asleep. How they come up is not explored; what comes after is.
 fn workers(workers: usize, shared: bool, count: usize, body: fn(&Numbered, usize)) -> (Arc<Group>, Arc<Numbered>) {
+    workers_with(false, workers, shared, count, body)
+}
+
+/// As [`workers`], with logs or without.
+fn workers_with(
+    logged: bool,
+    workers: usize,
+    shared: bool,
+    count: usize,
+    body: fn(&Numbered, usize),
+) -> (Arc<Group>, Arc<Numbered>) {
     loom::stop_exploring();
     let group = Arc::new(Group::new(Plan {
         name: "",
         workers,
         shared,
+        logged,
         idle: IdlePolicy::Park,
         cores: Vec::new(),
         move_callers: false,
@@ -101,8 +136,13 @@ fn workers(workers: usize, shared: bool, count: usize, body: fn(&Numbered, usize
 }
 
 /// `push` is explored with two workers, then everything must have run once.
-fn two_workers(shared: bool, count: usize, body: fn(&Numbered, usize), push: impl FnOnce(&Numbered)) {
-    let (group, host) = workers(2, shared, count, body);
+fn two_workers(shared: bool, count: usize, body: fn(&Numbered, usize), push: impl FnOnce(&Arc<Numbered>)) {
+    run_all(workers(2, shared, count, body), push);
+}
+
+/// `push` is explored with these workers, then everything must have run once.
+fn run_all((group, host): (Arc<Group>, Arc<Numbered>), push: impl FnOnce(&Arc<Numbered>)) {
+    let count = host.ran.len();
     push(&host);
     while host.ended.load(Acquire) < count {
         host.end.wait();
@@ -243,4 +283,90 @@ fn a_pusher_that_catches_up_runs_what_is_laid_out_and_puts_back_what_is_not_shor
         assert!(host.ran.iter().all(|value| value.get() == 1), "an operation was lost or ran twice");
     };
     explore("a pusher that catches up", 1, 2000, move || catch_up(3));
+}
+
+#[test]
+fn nobody_sleeps_beside_a_log_with_something_in_it() {
+    explore("a log beside a worker that falls asleep", 2, 100, || {
+        let workers = workers_with(true, 1, false, 2, |_, _| ());
+        run_all(workers, |host| {
+            let journal = host.add_journal();
+            (0..2).for_each(|number| host.log(journal, number, 0));
+        });
+    });
+}
+
+#[test]
+fn two_pushers_wake_a_worker_that_sleeps() {
+    explore("two pushers, each with a journal of its own", 1, 2000, || {
+        let (group, host) = workers_with(true, 1, false, 2, |_, _| ());
+        let theirs = host.clone();
+        let other = spawn(move || theirs.log(theirs.add_journal(), 1, 0));
+        run_all((group, host), |host| {
+            host.log(host.add_journal(), 0, 0);
+            other.join().unwrap();
+        });
+    });
+}
+
+#[test]
+fn nobody_sleeps_beside_a_row_with_something_in_it() {
+    explore("the older of two journals beside a worker that falls asleep", 2, 100, || {
+        run_all(workers_with(true, 1, false, 2, |_, _| ()), |host| {
+            let [older, newer] = [host.add_journal(), host.add_journal()];
+            host.log(newer, 0, 0);
+            host.log(older, 1, 0);
+        });
+    });
+    explore("a journal that is added while a worker falls asleep", 2, 100, || {
+        run_all(workers_with(true, 1, false, 2, |_, _| ()), |host| {
+            (0..2).for_each(|number| host.log(host.add_journal(), number, 0));
+        });
+    });
+}
+
+#[test]
+fn a_thief_finds_what_any_pusher_has_logged() {
+    explore("taking from the older of two journals", 1, 100, || {
+        // The first, which ends only when the second has run, lets the second be logged. The only
+        // worker is then at the first.
+        let body = |host: &Numbered, number| {
+            if number == 0 {
+                host.begun.store(true, Release);
+                host.beginning.notify();
+                host.pass();
+            } else {
+                host.open();
+            }
+        };
+        run_all(workers_with(true, 1, false, 2, body), |host| {
+            let [older, newer] = [host.add_journal(), host.add_journal()];
+            host.log(newer, 0, 0);
+            while !host.begun.load(Acquire) {
+                host.beginning.wait();
+            }
+            host.log(older, 1, 0);
+            let helper = host.group.get().expect("set");
+            assert!(helper.help(host, || true), "an operation is lost to who would take it");
+        });
+    });
+}
+
+#[test]
+fn a_pusher_that_has_logged_much_does_not_hold_up_another() {
+    explore("a journal with much in it beside one with little", 1, 50, || {
+        // The first ends when all have been logged. The fifth is the last of the full journal, the last
+        // is that of the other pusher.
+        let body = |host: &Numbered, number| match number {
+            0 => host.pass(),
+            4 => assert_eq!(host.ran[5].get(), 1, "the pusher of one operation is held up"),
+            _ => {}
+        };
+        run_all(workers_with(true, 1, false, 6, body), |host| {
+            let full = host.add_journal();
+            (0..5).for_each(|number| host.log(full, number, 0));
+            host.log(host.add_journal(), 5, 0);
+            host.open();
+        });
+    });
 }

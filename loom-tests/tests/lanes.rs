@@ -208,6 +208,19 @@ fn a_replay_follows_another_at_once() {
 }
 
 #[test]
+fn a_message_that_ends_a_replay_is_sent_again_by_the_next() {
+    // The second operation ends on a thread of its own, and with it the replay. Before that thread
+    // has done with the message, the next replay sends the lane its start and then the same segment.
+    const OPS: &[Op] = &[(0, &[], &[0]), (1, &[0], &[1]), (1, &[], &[2])];
+    explore("lanes, a message is sent again", 2, 100, || {
+        let graph = Graph::new(OPS, 2, None, Some(1));
+        graph.one_thread.store(true, Relaxed);
+        graph.replays.store(2, Relaxed);
+        graph.replay(2);
+    });
+}
+
+#[test]
 fn counters_are_set_back_for_the_next_replay() {
     // Two segments of the other lane, because the first is awaited by an operation that does not wait for the second.
     const OPS: &[Op] = &[(1, &[], &[1]), (0, &[1], &[0]), (1, &[], &[2]), (0, &[1, 2, 0], &[3])];

@@ -3,12 +3,14 @@
 
 #![cfg(loom)]
 
+use loom::sync::mpsc::channel;
 use loom_tests::{explore, explore_once, spawn, Guarded, Program, Trace};
 use seriatim::internals::access::Mode::{self, Delete, Read, Write};
 use seriatim::internals::chain::Enlisted;
 use seriatim::{Engine, ErrorKind, Kind, RunContext};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
+use std::time::Duration;
 
 type Ops = &'static [&'static [(usize, Mode)]];
 
@@ -207,6 +209,28 @@ fn a_wait_returns_after_the_loan_of_another_thread() {
         other.join().unwrap();
         assert_eq!(value.get(), 1);
     });
+}
+
+#[test]
+fn after_a_wait_for_everything_no_variable_is_lent() {
+    for writes in [true, false] {
+        explore(&format!("wait for everything beside a loan, writes: {writes}"), 2, 1000, move || {
+            let engine = naive();
+            let x = engine.new_variable();
+            let theirs = engine.clone();
+            let (say, runs) = channel();
+            let other = spawn(move || {
+                let op = theirs.op("");
+                let op = if writes { op.writes([x]) } else { op.reads([x]) };
+                op.push(move |_| say.send(()).unwrap()).unwrap();
+            });
+            runs.recv().unwrap();
+            engine.wait_for_all().unwrap();
+            assert_eq!(engine.version(x).unwrap(), u64::from(writes), "what it has changed is not counted");
+            assert!(engine.wait_for_var_timeout(x, Duration::ZERO).is_ok(), "it is lent");
+            other.join().unwrap();
+        });
+    }
 }
 
 #[test]

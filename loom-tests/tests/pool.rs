@@ -123,7 +123,7 @@ fn a_variable_comes_home_when_nobody_looks_any_more() {
         let slot = memory.table.take();
         let index = slot.chain.tag.index();
         // SAFETY: taken just now.
-        let generation = unsafe { Table::open(slot) };
+        let generation = unsafe { memory.table.open(slot) };
         // Whether the tail has left the variable's own access; and whether the other thread is looking at that. As above.
         let (gone, looking) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let (theirs, seen, looks) = (memory.clone(), gone.clone(), looking.clone());
@@ -269,7 +269,7 @@ fn a_place_is_taken_by_one_however_often_it_was_given_back() {
         };
         for slot in &known {
             // SAFETY: all three are taken, and nobody looks at them.
-            unsafe { Table::open(slot) };
+            unsafe { table.open(slot) };
         }
         known.iter().for_each(|slot| give_back(&table, slot));
         let (theirs, seen) = (table.clone(), places.clone());

@@ -2,9 +2,11 @@
 
 #![cfg(shuttle)]
 
-use loom_tests::{schedules, Blocks};
+use loom_tests::{schedules, Blocks, Places};
+use seriatim::internals::access::Node;
 use seriatim::internals::block::Block;
 use seriatim::internals::group::{Group, IdlePolicy, Plan, Where};
+use seriatim::internals::tickets::word::PUSHED;
 use seriatim::internals::Host;
 use shuttle::sync::{Condvar, Mutex};
 use std::sync::{Arc, Mutex as Plain, OnceLock};
@@ -41,44 +43,82 @@ impl Host for Gate {
         self.end.notify_all();
     }
 
+    unsafe fn settle(&self, _: *mut Block) -> bool {
+        true
+    }
+
     fn idle(&self) {}
+}
+/// A group of two workers and its host, which `push` gives the operations; in which order they ran, and where.
+fn two_workers(logged: bool, push: impl FnOnce(&Arc<Gate>)) -> Vec<usize> {
+    let group = Arc::new(Group::new(Plan {
+        name: "",
+        workers: 2,
+        shared: false,
+        logged,
+        idle: IdlePolicy::Park,
+        cores: Vec::new(),
+        move_callers: false,
+    }));
+    let host = Arc::new(Gate {
+        blocks: Blocks::new(3),
+        group: OnceLock::from(group.clone()),
+        open: Mutex::new(false),
+        opened: Condvar::new(),
+        ended: Mutex::new(0),
+        end: Condvar::new(),
+        order: Plain::default(),
+    });
+    group.start(&host).unwrap();
+    push(&host);
+    let mut ended = host.ended.lock().unwrap();
+    while *ended < 3 {
+        ended = host.end.wait(ended).unwrap();
+    }
+    drop(ended);
+    group.stop();
+    let order = host.order.lock().unwrap().clone();
+    let mut ran: Vec<usize> = order.iter().map(|entry| entry / 10).collect();
+    ran.sort_unstable();
+    assert_eq!(ran, [0, 1, 2], "an operation was lost or ran twice");
+    order
 }
 
 #[test]
 fn what_comes_while_a_worker_takes_something_else_is_not_forgotten() {
     schedules("an operation that comes to a worker which is stealing", 3, 60_000, || {
-        let group = Arc::new(Group::new(Plan {
-            name: "",
-            workers: 2,
-            shared: false,
-            idle: IdlePolicy::Park,
-            cores: Vec::new(),
-            move_callers: false,
-        }));
-        let host = Arc::new(Gate {
-            blocks: Blocks::new(3),
-            group: OnceLock::from(group.clone()),
-            open: Mutex::new(false),
-            opened: Condvar::new(),
-            ended: Mutex::new(0),
-            end: Condvar::new(),
-            order: Plain::default(),
-        });
-        group.start(&host).unwrap();
-        for (number, worker) in [(0, 0), (1, 1), (2, 0)] {
-            // SAFETY: each operation is submitted once.
-            unsafe { host.group.get().expect("set").submit(host.blocks.pointer(number), Where::Worker(worker)) };
+        two_workers(false, |host| {
+            for (number, worker) in [(0, 0), (1, 1), (2, 0)] {
+                // SAFETY: each operation is submitted once.
+                unsafe { host.group.get().expect("set").submit(host.blocks.pointer(number), Where::Worker(worker)) };
+            }
+        })
+    });
+}
+
+/// Logs operations for the first worker, in a journal of the caller's own.
+fn log(host: &Gate, numbers: std::ops::Range<usize>) {
+    let group = host.group.get().expect("set");
+    let journal = group.add_journal();
+    for number in numbers {
+        let block = host.blocks.pointer(number);
+        // SAFETY: each operation is logged once, and has no uses; nobody else has the journal.
+        unsafe {
+            Node::renew(block.cast(), 0, true);
+            let operation = Places::new().enlist(block, 1, PUSHED);
+            group.log(journal, 0, operation);
         }
-        let mut ended = host.ended.lock().unwrap();
-        while *ended < 3 {
-            ended = host.end.wait(ended).unwrap();
-        }
-        drop(ended);
-        group.stop();
-        let order = host.order.lock().unwrap().clone();
-        let mut ran: Vec<usize> = order.iter().map(|entry| entry / 10).collect();
-        ran.sort_unstable();
-        assert_eq!(ran, [0, 1, 2], "an operation was lost or ran twice");
-        order
+    }
+}
+
+#[test]
+fn what_any_pusher_has_logged_is_stolen() {
+    schedules("two pushers that log for a worker which runs something", 4, 30_000, || {
+        two_workers(true, |host| {
+            let theirs = host.clone();
+            let other = shuttle::thread::spawn(move || log(&theirs, 0..2));
+            log(host, 2..3);
+            other.join().unwrap();
+        })
     });
 }

@@ -1,0 +1,269 @@
+//! Tickets: operations that several threads take, test, park and end; blocks that are used again
+//! meanwhile; logs.
+
+#![cfg(loom)]
+
+use loom::sync::atomic::Ordering::Relaxed;
+use loom_tests::{explore, spawn, Blocks, Guarded, Places};
+use seriatim::internals::access::Mode::{self, Read, Write};
+use seriatim::internals::access::{Access, Node};
+use seriatim::internals::block::Block;
+use seriatim::internals::tickets::log::Log;
+use seriatim::internals::tickets::run::{end, settle, take, Progress, Variables};
+use seriatim::internals::tickets::word::{Word, PUSHED};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::Arc;
+
+type Uses = &'static [(usize, Mode)];
+
+/// A program of operations on a few variables, and what its runs have done.
+struct Program {
+    uses: &'static [Uses],
+    variables: Vec<(Progress, Guarded)>,
+    blocks: Blocks,
+    /// For each operation and use, the writes before it.
+    before: Vec<Vec<usize>>,
+    /// How often each operation has run: loom's own would be one more thing to explore.
+    ran: Vec<AtomicUsize>,
+}
+
+impl Variables for Program {
+    fn progress(&self, variable: u32) -> &Progress {
+        &self.variables[variable as usize].0
+    }
+}
+
+impl Program {
+    fn new(variables: usize, blocks: usize, uses: &'static [Uses]) -> Arc<Program> {
+        let mut written = vec![0; variables];
+        let mut before = Vec::new();
+        for uses in uses {
+            before.push(uses.iter().map(|(variable, _)| written[*variable]).collect());
+            uses.iter().filter(|(_, mode)| *mode == Write).for_each(|(variable, _)| written[*variable] += 1);
+        }
+        Arc::new(Program {
+            uses,
+            variables: (0..variables).map(|_| (Progress::new(), Guarded::new())).collect(),
+            blocks: Blocks::new(blocks),
+            before,
+            ran: uses.iter().map(|_| AtomicUsize::new(0)).collect(),
+        })
+    }
+
+    /// Pushes an operation in this block, which is free.
+    fn push(&self, places: &mut Places, number: usize, block: usize) -> Word {
+        let block = self.blocks.pointer(block);
+        let uses = self.uses[number];
+        // SAFETY: the block is ours, and has room for so few uses.
+        unsafe {
+            Node::renew(block.cast(), uses.len() as u32, true);
+            let tag = Word((*Block::word(block)).load(Relaxed)).tag() + 1;
+            (*block).sequence = number as u64;
+            for (index, (variable, mode)) in (0..).zip(uses) {
+                Node::access(block.cast(), index).write(Access::new(*variable as u32, index, *mode));
+            }
+            places.enlist(block, tag, PUSHED)
+        }
+    }
+
+    /// Takes an operation; runs it if it is ready, and all that its end makes ready.
+    fn try_to_run(&self, operation: Word) {
+        if let Some(block) = take(operation) {
+            self.run_taken(block);
+        }
+    }
+
+    fn run_taken(&self, block: *mut Block) {
+        // SAFETY: taken, so ours.
+        let mut ready = if unsafe { settle(block, self) } { vec![block] } else { Vec::new() };
+        while let Some(block) = ready.pop() {
+            // SAFETY: ready, and ours.
+            unsafe {
+                let number = (*block).sequence as usize;
+                for ((variable, mode), before) in self.uses[number].iter().zip(&self.before[number]) {
+                    let value = &self.variables[*variable].1;
+                    assert_eq!(value.get(), *before, "an operation ran too early");
+                    if *mode == Write {
+                        value.step();
+                    }
+                }
+                assert_eq!(self.ran[number].fetch_add(1, SeqCst), 0, "an operation ran twice");
+                end(block, self, |block| ready.push(block));
+            }
+        }
+    }
+
+    fn check(&self) {
+        assert!(self.ran.iter().all(|ran| ran.load(SeqCst) == 1), "an operation is lost");
+    }
+}
+
+/// All operations are pushed; then two threads take them: one the `mine`, the other the `others`,
+/// each in its order.
+fn taken_by_two(name: &str, variables: usize, uses: &'static [Uses], mine: &'static [usize], others: &'static [usize]) {
+    explore(&format!("tickets, {name}"), 3, 50, move || {
+        let program = Program::new(variables, uses.len(), uses);
+        let mut places = Places::new();
+        let operations: Vec<Word> = (0..uses.len()).map(|number| program.push(&mut places, number, number)).collect();
+        let (theirs, words) = (program.clone(), operations.clone());
+        let other = spawn(move || others.iter().for_each(|number| theirs.try_to_run(words[*number])));
+        mine.iter().for_each(|number| program.try_to_run(operations[*number]));
+        other.join().unwrap();
+        program.check();
+    });
+}
+
+const CHAIN: &[Uses] = &[&[(0, Write)], &[(0, Write)], &[(0, Write)]];
+const READ_WRITE: &[Uses] = &[&[(0, Read)], &[(0, Write)], &[(0, Read)], &[(0, Write)]];
+const READS: &[Uses] = &[&[(0, Read)], &[(0, Read)], &[(0, Write)], &[(0, Read)], &[(0, Write)]];
+const TWO: &[Uses] = &[&[(0, Write)], &[(0, Read), (1, Write)], &[(0, Read)], &[(0, Write), (1, Read)], &[(1, Write)]];
+
+#[test]
+fn writes_run_in_order() {
+    taken_by_two("a chain", 1, CHAIN, &[0, 2], &[1]);
+    taken_by_two("a chain from behind", 1, CHAIN, &[2, 0], &[1]);
+}
+
+#[test]
+fn a_write_waits_for_the_reads_before_it() {
+    taken_by_two("reads and writes", 1, READ_WRITE, &[0, 3, 2], &[1]);
+    taken_by_two("two reads and a write", 1, READS, &[0, 4, 2], &[1, 3]);
+}
+
+#[test]
+fn what_uses_two_variables_waits_for_both() {
+    taken_by_two("two variables", 2, TWO, &[0, 2, 4], &[1, 3]);
+}
+
+/// Who parks an operation has seen the end of one write, who ends the other that of the other.
+#[test]
+fn what_was_tested_before_is_seen_by_who_gets_an_operation_back() {
+    explore("tickets, three threads", 2, 100, || {
+        let program = Program::new(2, 3, &[&[(0, Write)], &[(1, Write)], &[(0, Read), (1, Write)]]);
+        let mut places = Places::new();
+        let operations: Vec<Word> = (0..3).map(|number| program.push(&mut places, number, number)).collect();
+        let others: Vec<_> = (1..3)
+            .map(|number| {
+                let (program, operation) = (program.clone(), operations[number]);
+                spawn(move || program.try_to_run(operation))
+            })
+            .collect();
+        program.try_to_run(operations[0]);
+        others.into_iter().for_each(|other| other.join().unwrap());
+        program.check();
+    });
+}
+
+/// The pusher has no log: everybody tries everything.
+#[test]
+fn an_operation_is_taken_once_and_not_lost_while_others_park_on_it() {
+    explore("tickets, all try all", 2, 500, || {
+        let program = Program::new(1, 3, CHAIN);
+        let mut places = Places::new();
+        let operations: Vec<Word> = (0..3).map(|number| program.push(&mut places, number, number)).collect();
+        let (theirs, words) = (program.clone(), operations.clone());
+        let other = spawn(move || words.iter().rev().for_each(|word| theirs.try_to_run(*word)));
+        operations.iter().for_each(|word| program.try_to_run(*word));
+        other.join().unwrap();
+        program.check();
+    });
+}
+
+/// The block of the first write is used again while the read behind that one may still want to park
+/// there.
+#[test]
+fn nobody_parks_on_another_use_of_a_block() {
+    explore("tickets, a block used again", 3, 100, || {
+        let program = Program::new(1, 2, &[&[(0, Write)], &[(0, Read)], &[(0, Write)]]);
+        let mut places = Places::new();
+        let write = program.push(&mut places, 0, 0);
+        let read = program.push(&mut places, 1, 1);
+        let theirs = program.clone();
+        let other = spawn(move || theirs.try_to_run(read));
+        program.try_to_run(write);
+        let write = program.push(&mut places, 2, 0);
+        program.try_to_run(write);
+        other.join().unwrap();
+        program.check();
+    });
+}
+
+/// One pushes into a log, its worker takes, and a third takes what the worker has not come to.
+#[test]
+fn a_log_gives_each_operation_to_one_of_those_who_look() {
+    const UNRELATED: &[Uses] = &[&[(0, Write)], &[(1, Write)], &[(2, Write)]];
+    explore("a log, its worker and a thief", 2, 500, || {
+        let program = Program::new(3, 3, UNRELATED);
+        let log = Arc::new(Log::new());
+        let worker = {
+            let (program, log) = (program.clone(), log.clone());
+            spawn(move || {
+                // SAFETY: this is the worker.
+                while let Some(block) = unsafe { log.take_next() } {
+                    program.run_taken(block);
+                }
+            })
+        };
+        let thief = {
+            let (program, log) = (program.clone(), log.clone());
+            spawn(move || program.steal(&log))
+        };
+        let mut places = Places::new();
+        for number in 0..3 {
+            let operation = program.push(&mut places, number, number);
+            // SAFETY: nobody else pushes.
+            unsafe { log.push(operation) };
+        }
+        worker.join().unwrap();
+        thief.join().unwrap();
+        // What came after they had looked.
+        while log.find() != Word::NONE {
+            program.steal(&log);
+        }
+        program.check();
+    });
+}
+
+impl Program {
+    fn steal(&self, log: &Log) {
+        let operation = log.find();
+        if operation != Word::NONE {
+            self.try_to_run(operation);
+        }
+    }
+}
+
+/// A worker that goes through its log hands segments back, which the pusher uses again.
+#[test]
+fn segments_are_used_again() {
+    explore("a log whose segments go round", 2, 100, || {
+        let uses: &[Uses] =
+            &[&[(0, Write)], &[(0, Write)], &[(0, Write)], &[(0, Write)], &[(0, Write)], &[(0, Write)], &[(0, Write)]];
+        let program = Program::new(1, 7, uses);
+        let log = Arc::new(Log::new());
+        let mut places = Places::new();
+        let mut push = |numbers: std::ops::Range<usize>| {
+            for number in numbers {
+                let operation = program.push(&mut places, number, number);
+                // SAFETY: nobody else pushes.
+                unsafe { log.push(operation) };
+            }
+        };
+        push(0..4);
+        let other = {
+            let (program, log) = (program.clone(), log.clone());
+            spawn(move || {
+                // SAFETY: this is the worker.
+                while let Some(block) = unsafe { log.take_next() } {
+                    program.run_taken(block);
+                }
+            })
+        };
+        push(4..7);
+        other.join().unwrap();
+        while log.find() != Word::NONE {
+            program.steal(&log);
+        }
+        program.check();
+    });
+}
