@@ -53,6 +53,7 @@ fn a_child_process_does_its_task() {
         Some("fences lost") => filters::fences_lost(),
         Some("fork beside long operations") => forks::fork_beside_long_operations(),
         Some("pushes beside a fork") => forks::pushes_beside_a_fork(),
+        Some("fork beside closures that go on") => forks::fork_beside_closures_that_go_on(),
         Some("fork beside a busy engine") => forks::fork_beside_a_busy_engine(),
         Some("fork beside crossing pushes") => forks::fork_beside_crossing_pushes(),
         Some("fork beside uses") => beside_forks::fork_beside_uses(),

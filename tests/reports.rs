@@ -147,3 +147,41 @@ fn everything_shows_itself() {
     assert_eq!(error.kind(), ErrorKind::DeviceUnavailable);
     assert_eq!(format!("{error:?}"), format!("Error(DeviceUnavailable: {error})"));
 }
+
+/// While threads push without a pause, each drawing has what stays pending, with its name and what it waits for.
+#[test]
+fn a_drawing_beside_pushes_has_all_that_stays_pending() {
+    let pushes = by_length(20_000, 200_000);
+    for tickets in [false, true] {
+        let builder = Engine::builder().kind(Kind::PerDevice).cpu_workers(1);
+        let builder = if tickets { seriatim::testing::with_tickets(builder) } else { builder };
+        let engine = builder.build().unwrap();
+        let x = engine.new_variable();
+        let (send, receive) = std::sync::mpsc::channel();
+        let hold = move |_: &RunContext<'_>, completion: Completion| send.send(completion).unwrap();
+        engine.op("held").writes([x]).push_async(hold).unwrap();
+        (0..3).for_each(|_| engine.op("behind").writes([x]).push(|_| ()).unwrap());
+        let held = receive.recv().unwrap();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let pushing = scope.spawn(|| {
+                let y = engine.new_variable();
+                for _ in 0..pushes {
+                    engine.op("passing").writes([y]).push(|_| ()).unwrap();
+                }
+                engine.wait_for_var(y).unwrap();
+                done.store(true, std::sync::atomic::Ordering::Release);
+            });
+            let mut drawings = 0;
+            while !done.load(std::sync::atomic::Ordering::Acquire) || drawings < 5 {
+                let drawn = engine.dump_dot();
+                let count = |name: &str| drawn.matches(name).count();
+                assert_eq!((count("held"), count("behind")), (1, 3), "tickets: {tickets}\n{drawn}");
+                drawings += 1;
+            }
+            pushing.join().unwrap();
+        });
+        held.complete();
+        engine.wait_for_all().unwrap();
+    }
+}

@@ -13,7 +13,8 @@ const FORBIDDEN: [&str; 12] =
     ["cargo", "rustup", "rustc", "gcc", "cc", "g++", "apt-get", "pip", "pip3", "curl", "perf", "valgrind"];
 
 const PATIENCE: Duration = Duration::from_secs(60);
-const SCREEN: usize = 40;
+const SCREEN: usize = 24;
+const WIDTH: usize = 100;
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -64,6 +65,9 @@ fn help(script: &Path, forbidding: &Path) -> Result<(), String> {
     if !answer.status.success() || !error.is_empty() {
         return Err(format!("{}: {error}", answer.status));
     }
+    if let Some(wide) = text.lines().find(|line| line.chars().count() > WIDTH) {
+        return Err(format!("wider than a screen: {wide}"));
+    }
     match text.lines().count() {
         0..=1 => Err("hardly a word".to_owned()),
         lines if lines > SCREEN => Err(format!("{lines} lines, where a screen has {SCREEN}")),
@@ -96,6 +100,7 @@ fn the_check_finds_scripts_that_do_more_or_say_nothing() {
         ("refuses.sh", "echo usage >&2\nexit 2\n", "usage"),
         ("silent.sh", "exit 0\n", "hardly a word"),
         ("talks.sh", "seq 100\n", "100 lines"),
+        ("wide.sh", "echo a\nprintf '%0101d\\n' 0\n", "wider than a screen: 0"),
     ];
     for (name, text, expected) in cases {
         let folder = forbidding(name);

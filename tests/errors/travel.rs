@@ -3,6 +3,7 @@
 use crate::common::*;
 use crate::helpers::*;
 use seriatim::{Context, Engine, Kind, Property, RunContext, Variable};
+use std::error::Error;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::Arc;
@@ -266,7 +267,10 @@ fn failures_beyond_those_that_are_kept_are_counted_and_cleared() {
                 variables.iter().for_each(|v| engine.wait_for_var(*v).map_or((), |()| panic!("it has failed")));
                 engine.wait_for_all().unwrap();
             } else {
-                let told = engine.wait_for_all().unwrap_err().to_string();
+                let error = engine.wait_for_all().unwrap_err();
+                let source = error.source().expect("the first error's, which was kept");
+                assert_eq!((source.to_string().as_str(), error.operation()), ("no", Some("fails")));
+                let told = error.to_string();
                 assert!(told.starts_with("operation 'fails' failed: no") && told.contains("(and 500 more"), "{told}");
             }
             let again = Arc::new(AtomicUsize::new(0));

@@ -104,6 +104,46 @@ pub fn fork_with_refused_threads() {
 }
 
 #[test]
+fn a_fork_waits_for_closures_that_go_on_after_their_completion() {
+    for kind in ["pooled", "per-device"] {
+        run_child_well(child("fork beside closures that go on").env("TEST_CHILD_KIND", kind));
+    }
+}
+
+/// What such a closure pushes starts threads if there are none, and the fork that ends them waits for the closure.
+pub fn fork_beside_closures_that_go_on() {
+    let _watchdog = Watchdog::new(30, "a fork beside a closure that pushes");
+    let kind: Kind = std::env::var("TEST_CHILD_KIND").unwrap().parse().unwrap();
+    let engine =
+        Engine::builder().kind(kind).cpu_workers(1).waiters_help(false).fork_patience(PATIENCE).build().unwrap();
+    let x = engine.new_variable();
+    let (ran, returns) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    for _ in 0..3 {
+        returns.store(false, SeqCst);
+        let (inner, own, done) = (engine.clone(), Arc::clone(&ran), Arc::clone(&returns));
+        let goes_on = move |_: &seriatim::RunContext<'_>, completion: seriatim::Completion| {
+            completion.complete();
+            std::thread::sleep(Duration::from_millis(100));
+            inner.op("inner").writes([x]).push(counting(&own)).unwrap();
+            done.store(true, SeqCst);
+        };
+        engine.op("goes on").writes([x]).push_async(goes_on).unwrap();
+        engine.wait_for_all().unwrap();
+        let before = engine.version(x).unwrap();
+        fork_and(|| {
+            assert!(returns.load(SeqCst), "the process forked in the middle of the closure");
+            assert_eq!(engine.version(x).unwrap(), before + 1, "what the closure has pushed has run");
+            engine.op("child").writes([x]).push(counting(&ran)).unwrap();
+            engine.wait_for_var_timeout(x, Duration::from_secs(30)).unwrap();
+            engine.stop().unwrap();
+        });
+        assert!(returns.load(SeqCst));
+        engine.wait_for_all().unwrap();
+    }
+    assert_eq!(ran.load(SeqCst), 3);
+}
+
+#[test]
 fn a_fork_beside_long_operations_takes_its_patience_once() {
     run_child_well(&mut child("fork beside long operations"));
 }

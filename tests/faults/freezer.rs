@@ -44,6 +44,12 @@ unsafe impl GlobalAlloc for Marked {
         marked(|| unsafe { System.alloc(layout) })
     }
 
+    // Else what is large would be filled with zeros, page by page.
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: passed on.
+        marked(|| unsafe { System.alloc_zeroed(layout) })
+    }
+
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         // SAFETY: passed on.
         marked(|| unsafe { System.dealloc(place, layout) });
