@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
-# Runs tests on other architectures: 64-bit Arm (aarch64), under qemu, and 32-bit x86 (i686), which an x86-64 system runs itself.
+# Runs tests on other architectures: 64-bit Arm (aarch64), under qemu, and 32-bit x86 (i686), which
+# an x86-64 system runs itself.
 #
 #   scripts/architectures.sh                     both, all that can run there
 #   scripts/architectures.sh --quick [NAME ...]  builds all, and runs some: for every change
 #   scripts/architectures.sh aarch64             one of them
 #
-# What this sees is code that only those have: sizes of pointers and of cache lines, atomics that are made otherwise, fences instead of
-# `membarrier`, a clock instead of a counter. qemu orders memory as the machine below it does, so it says nothing about orderings.
+# What this sees is code that only those have: sizes of pointers and of cache lines, atomics that
+# are made otherwise, fences instead of `membarrier`, a clock instead of a counter. qemu orders
+# memory as the machine below it does, so it says nothing about orderings.
 #
-# Takes Rust from rustup or from Debian (scripts/with-rust.sh); linkers and qemu are installed by apt-get if the caller is root.
+# Takes Rust from rustup or from Debian (scripts/with-rust.sh); linkers and qemu are installed by
+# apt-get if the caller is root.
 #
-# Exit status: 0 if all holds; 1 if not; 2 wrong arguments; 3 otherwise well, but an architecture was skipped for want of a tool.
+# Exit status: 0 if all holds; 1 if not; 2 wrong arguments; 3 otherwise well, but an architecture
+# was skipped for want of a tool.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

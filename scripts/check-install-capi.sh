@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Installs the C interface into a temporary prefix, and builds and runs the examples there as a user would: by pkg-config and by
-# CMake, with the shared library and with the archive. CMake is taken from PyPI if it is missing.
+# Installs the C interface into a temporary prefix, and builds and runs the examples there as a user
+# would: by pkg-config and by CMake, with the shared library and with the archive. CMake is taken
+# from PyPI if it is missing.
 #
 #   scripts/check-install-capi.sh
 #
-# Exit status: 0 all is well; 1 something is wrong; 3 all is well, but a tool is not to be had here, which is said.
+# Exit status: 0 all is well; 1 something is wrong; 3 all is well, but a tool is not to be had here,
+# which is said.
 set -euo pipefail
 case "${1:-}" in
     "") ;;

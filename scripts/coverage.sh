@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Runs the tests of the library and of the C interface with coverage counters, and prints which part of the lines of src/ they reach,
-# by file, worst first. Arguments go to `cargo llvm-cov`, for example: scripts/coverage.sh --test errors
+# Runs the tests of the library and of the C interface with coverage counters, and prints which part
+# of the lines of src/ they reach, by file, worst first. Arguments go to `cargo llvm-cov`, for
+# example: scripts/coverage.sh --test errors
 #
-# Takes about ten minutes on two cores, mostly for building. Needs Rust stable from rustup; cargo-llvm-cov is installed with cargo if
-# it is missing, and the tools that read the counters with rustup or, where that cannot be, with apt-get.
+# Takes about ten minutes on two cores, mostly for building. Needs Rust stable from rustup;
+# cargo-llvm-cov is installed with cargo if it is missing, and the tools that read the counters with
+# rustup or, where that cannot be, with apt-get.
 #
-# Exit status: 0 if at least COVERAGE_LEAST percent (90 if not set) of the lines are reached; 1 if not, or if a test fails; 3 if a tool
-# is missing and cannot be installed.
+# Exit status: 0 if at least COVERAGE_LEAST percent (90 if not set) of the lines are reached; 1 if
+# not, or if a test fails; 3 if a tool is missing and cannot be installed.
 set -euo pipefail
 source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."

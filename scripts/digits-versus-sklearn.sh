@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# The digits program beside scikit-learn (`rbf_kernel`, SciPy's `cho_factor` and `cho_solve`): the same images, the
-# same sums in float64, the same answer, on one core and on two. Prints medians and extremes in milliseconds, and the
-# ratio of the two in each round.
+# The digits program beside scikit-learn (`rbf_kernel`, SciPy's `cho_factor` and `cho_solve`): the
+# same images, the same sums in float64, the same answer, on one core and on two. Prints medians and
+# extremes in milliseconds, and the ratio of the two in each round.
 #
-#   scripts/digits-versus-sklearn.sh [ROUNDS]     rounds of one run each, taken in turns (default 15)
+#   scripts/digits-versus-sklearn.sh [ROUNDS]   rounds of one run each, in turns (default 15)
 #
-# Both are timed after a warm-up, without starting and reading the images. All of a run's threads share its cores:
-# N threads of OpenBLAS, or N workers and the thread that pushes. OpenBLAS chooses its own code for the processor:
-# OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE are unset.
+# Both are timed after a warm-up, without starting and reading the images. All of a run's threads
+# share its cores: N threads of OpenBLAS, or N workers and the thread that pushes. OpenBLAS chooses
+# its own code for the processor: OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE are unset.
 #
-# Needs Linux, python3 with venv and, the first time, PyPI: the pinned versions go to <target folder>/sklearn-venv.
-# Exit status: 0 if both read 286 of 297 images right; 1 if not, or if a run fails; 2 wrong arguments; 3 if
-# scikit-learn is not to be had.
+# Needs Linux, python3 with venv and, the first time, PyPI: the pinned versions go to <target
+# folder>/sklearn-venv. Exit status: 0 if both read 286 of 297 images right; 1 if not, or if a run
+# fails; 2 wrong arguments; 3 if scikit-learn is not to be had.
 set -euo pipefail
 source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."

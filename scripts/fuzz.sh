@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Fuzzes the library: scripts/fuzz.sh [SECONDS_PER_TARGET] [TARGET…]. Targets are `oracle` and `c_interface`, see fuzz/; without
-# any, both run. Prints one line a target, and fails if one finds something.
+# Fuzzes the library: scripts/fuzz.sh [SECONDS_PER_TARGET] [TARGET…]. Targets are `oracle` and
+# `c_interface`, see fuzz/; without any, both run. Prints one line a target, and fails if one finds
+# something.
 #
-# scripts/fuzz.sh --teeth [TARGET…] has the harness make a mistake instead (an operation does not declare what it reads), and fails
-# if the fuzzer does not notice within a minute or so.
+# scripts/fuzz.sh --teeth [TARGET…] has the harness make a mistake instead (an operation does not
+# declare what it reads), and fails if the fuzzer does not notice within a minute or so.
 set -euo pipefail
 source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
@@ -22,9 +23,9 @@ targets=("$@")
 ((${#targets[@]})) || targets=(oracle c_interface)
 
 command -v cargo-fuzz >/dev/null || cargo install cargo-fuzz --locked
-# The sanitizer and the coverage are unstable options of the compiler, which a stable one takes in this way.
+# Unstable options of the compiler, the sanitizer and the coverage: a stable one takes them so.
 export RUSTC_BOOTSTRAP=1
-# Has the reclaimer of memory collect early and often, so that the sanitizer sees uses that come too late.
+# The reclaimer collects early and often, so that the sanitizer sees uses that come too late.
 export RUSTFLAGS="${RUSTFLAGS:-} --cfg crossbeam_sanitize"
 # Which engine is broken is told by the settings of the programs, not by those of the environment.
 unset "${!SERIATIM_@}"

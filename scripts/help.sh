@@ -1,5 +1,5 @@
-# To be sourced by scripts, first of all: with --help or -h among the arguments (before a --) prints the comment at the
-# script's head, and exits.
+# To be sourced by scripts, first of all: with --help or -h among the arguments (before a --) prints
+# the comment at the script's head, and exits.
 for argument in "$@"; do
     case "$argument" in
         --) break ;;

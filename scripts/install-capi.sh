@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the C interface and installs it: header, shared library with a versioned name, archive, pkg-config files, CMake package.
+# Builds the C interface and installs it: header, shared library with a versioned name, archive,
+# pkg-config files, CMake package.
 #
 #   scripts/install-capi.sh --prefix DIR [--libdir lib] [--destdir DIR]
 #
@@ -7,9 +8,10 @@
 #   --libdir NAME  the folder for libraries in the prefix; default: lib
 #   --destdir DIR  puts everything under DIR, for packages that are moved to the prefix later
 #
-# What is installed may be moved as a whole: its files find each other. Needs cargo, a C compiler and binutils, on a system with ELF
-# libraries. (cargo-c does much of this. It has no CMake package, and it contains cargo, whose several hundred crates take longer to
-# build than this script has lines.)
+# What is installed may be moved as a whole: its files find each other. Needs cargo, a C compiler
+# and binutils, on a system with ELF libraries. (cargo-c does much of this. It has no CMake package,
+# and it contains cargo, whose several hundred crates take longer to build than this script has
+# lines.)
 set -euo pipefail
 
 usage() {

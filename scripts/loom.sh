@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# Explores the models of loom-tests/: three or four threads exhaustively within a bound of preemptions (loom), those that rest on the
-# epochs once more with crossbeam's own steps among them, and whole engines with 8 to 16 threads under random schedules (shuttle).
+# Explores the models of loom-tests/: three or four threads exhaustively within a bound of
+# preemptions (loom), those that rest on the epochs once more with crossbeam's own steps among them,
+# and whole engines with 8 to 16 threads under random schedules (shuttle).
 #
-#   scripts/loom.sh            all of them: some five minutes on a quiet machine
-#   scripts/loom.sh protocol   the models of one file of loom-tests/tests
+#   scripts/loom.sh                   all of them: some ten minutes on a quiet machine
+#   scripts/loom.sh --of-the-engine   without protocols behind a private setting
+#   scripts/loom.sh protocol          the models of one file of loom-tests/tests
 #
-# The lines `model …` are kept in target/models.txt, for the table of scripts/mutants.sh. The exit status is 0 if every model holds.
+# The lines `model …` are kept in target/models.txt, for the table of scripts/mutants.sh. The exit
+# status is 0 if every model holds.
 set -euo pipefail
 source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
@@ -23,9 +26,14 @@ explore() {
         cargo test --release --package loom-tests "${files[@]}" -- --nocapture --test-threads=1 | tee -a "$lines"
 }
 
-known=(protocol loans inbox handoff pool group engine workers lanes epoch shuttle shuttle_group)
+known=(protocol loans inbox handoff pool group tickets at_once engine workers lanes epoch shuttle shuttle_group)
+ahead=(owner common mixed shuttle_common shuttle_mixed)
+case "${1:-}" in
+"") set -- "${known[@]}" "${ahead[@]}" ;;
+--of-the-engine) set -- "${known[@]}" ;;
+esac
 : >"$lines"
-for file in "${@:-${known[@]}}"; do
+for file in "$@"; do
     case "$file" in
     epoch) explore loom-epoch "--cfg loom --cfg crossbeam_loom" epoch ;;
     shuttle*) explore shuttle "--cfg shuttle" "$file" ;;

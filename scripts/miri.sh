@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
-# Runs tests of the library under Miri, which finds undefined behaviour: uses of memory that Rust's rules of aliasing forbid (Tree
-# Borrows), data races, and uses after the end. It runs another interleaving, and lets loads see other old values, for each seed.
+# Runs tests of the library under Miri, which finds undefined behaviour: uses of memory that Rust's
+# rules of aliasing forbid (Tree Borrows), data races, and uses after the end. It runs another
+# interleaving, and lets loads see other old values, for each seed.
 #
 #   scripts/miri.sh                    the unit tests, and the oracle with 92 seeds: hours
 #   scripts/miri.sh 2                  with so many seeds
 #   SERIATIM_MIRI_FIRST_SEED=40 scripts/miri.sh 2
-#   scripts/miri.sh --teeth            only the mistakes of tests/sanitizer_stress/plant.rs: each must be reported
+#   scripts/miri.sh --teeth            only the mistakes of tests/sanitizer_stress/plant.rs:
+#                                      each must be reported
 #
-# Tree Borrows and not Stacked Borrows, which fails inside crossbeam-epoch. Needs a nightly Rust with miri and rust-src; rustup adds
-# those if it can.
+# Tree Borrows and not Stacked Borrows, which fails inside crossbeam-epoch. Needs a nightly Rust
+# with miri and rust-src; rustup adds those if it can.
 #
-# Exit status: 0 clean, and every planted mistake reported; 1 not; 2 wrong arguments; 3 if Miri is not to be had.
+# Exit status: 0 clean, and every planted mistake reported; 1 not; 2 wrong arguments; 3 if Miri is
+# not to be had.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

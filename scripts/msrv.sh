@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# The oldest Rust that the library promises to build with (rust-version in Cargo.toml): builds the library, the C interface and their
-# tests with just that, as Cargo.lock says, and runs them.
+# The oldest Rust that the library promises to build with (rust-version in Cargo.toml): builds the
+# library, the C interface and their tests with just that, as Cargo.lock says, and runs them.
 #
 #   scripts/msrv.sh            all their tests
 #   scripts/msrv.sh --quick    builds all, and runs some: for every change
 #
-# Takes that Rust from rustup or from Debian (scripts/with-rust.sh). The benches, the models and what measures ask for more.
+# Takes that Rust from rustup or from Debian (scripts/with-rust.sh). The benches, the models and
+# what measures ask for more.
 #
 # Exit status: 0 if all holds; 1 if not; 3 if that Rust is not to be had.
 set -euo pipefail

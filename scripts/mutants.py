@@ -11,11 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 # A model that finds a mutant does so in seconds; one that hangs has found nothing.
 PATIENCE = 120
+# Without a mutant a model is explored to its end, which may take a slow machine minutes.
+PATIENCE_WITHOUT = 900
 MODELS = "--package loom-tests"
 CONFIGURATIONS = {
     "epoch": ("loom-epoch-mutants", "--cfg loom --cfg crossbeam_loom", MODELS),
     "shuttle": ("shuttle-mutants", "--cfg shuttle", MODELS),
     "shuttle_group": ("shuttle-mutants", "--cfg shuttle", MODELS),
+    "shuttle_common": ("shuttle-mutants", "--cfg shuttle", MODELS),
+    "shuttle_mixed": ("shuttle-mutants", "--cfg shuttle", MODELS),
     # Not models: they count the steps of the code that ships.
     "tail": ("counted-mutants", "", "--package seriatim --test tail --test slices"),
     "slices": ("counted-mutants", "", "--package seriatim --test tail --test slices"),
@@ -59,7 +63,8 @@ def run(program, model, mutant):
     begin = time.time()
     try:
         done = subprocess.run(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE, text=True, errors="replace"
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE if mutant else PATIENCE_WITHOUT,
+            text=True, errors="replace",
         )
     except subprocess.TimeoutExpired:
         return "hung", time.time() - begin, ""
@@ -77,15 +82,21 @@ def run(program, model, mutant):
     return "failed", seconds, (f"execution {execution[0]}: " if execution else "") + (reason[0] if reason else "it fails")
 
 
+def explored():
+    """What scripts/loom.sh wrote down, if it has run: with a line for each model that it began."""
+    path = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "models.txt"
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
 def table_of_models(killed):
     """Every model that was explored last, with what it found."""
-    path = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "models.txt"
-    if not path.exists():
+    lines = explored()
+    if not lines:
         print("(no table of models: scripts/loom.sh has not run)")
         return
     print(f"\n{'model':<86} {'executions':>10} {'bound':<14} {'seconds':>7}  mutants")
     file, test, shown = "", "", set()
-    for line in path.read_text(errors="replace").splitlines():
+    for line in lines.splitlines():
         test = (re.match(r"test (\w+) \.\.\.", line) or [None, test])[1]
         model = re.search(r"model (.*): (\d+) (executions|schedules)(?:, (at most \d+) preemptions| of (\d+ threads))?.*, ([\d.]+) s", line)
         if not model:
@@ -104,8 +115,16 @@ def main():
     wrong = sorted(names ^ in_source())
     if wrong:
         sys.exit(f"in the source and not in loom-tests/mutants.txt, or the other way round: {', '.join(wrong)}")
-    chosen = [mutant for mutant in mutants if not sys.argv[1:] or mutant[0] in sys.argv[1:]]
-    unknown = set(sys.argv[1:]) - names
+    arguments = sys.argv[1:]
+    known = set()
+    if arguments[:1] == ["--slice"]:
+        # Who takes a slice has just explored the models, and would have stopped if one had not held.
+        known = set(re.findall(r"^test (\w+) \.\.\.", explored(), re.M))
+        which, slices = map(int, arguments[1].split("/"))
+        arguments = [name for name, *_ in mutants[which % slices :: slices]]
+        print(f"slice {which % slices} of {slices}: {len(mutants) - len(arguments)} mutants are left out", flush=True)
+    chosen = [mutant for mutant in mutants if not arguments or mutant[0] in arguments]
+    unknown = set(arguments) - names
     if unknown or not chosen:
         sys.exit(f"no such mutant: {', '.join(sorted(unknown))}")
     programs = build({file for _, _, file, _ in chosen})
@@ -113,7 +132,7 @@ def main():
     killed = defaultdict(list)
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2)) as pool:
         # Without a mutant, each model holds: what fails with one fails because of it.
-        models = sorted({(file, model) for _, _, file, model in chosen})
+        models = sorted({(file, model) for _, _, file, model in chosen if model not in known})
         for (file, model), (outcome, seconds, _) in zip(models, pool.map(lambda m: run(programs[m[0]], m[1], ""), models)):
             if outcome != "held":
                 failures += 1

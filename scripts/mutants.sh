@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Shows that the models find bugs: runs every mutant of loom-tests/mutants.txt under the model that is to find it, and prints what was
-# found and how fast; then, if scripts/loom.sh has run before, the table of all models with the mutants that each one finds.
+# Shows that the models find bugs: runs every mutant of loom-tests/mutants.txt under the model that
+# is to find it, and prints what was found and how fast; then, if scripts/loom.sh has run before,
+# the table of all models with the mutants that each one finds.
 #
-#   scripts/mutants.sh                    all of them: some two minutes
+#   scripts/mutants.sh                    all of them: some ten minutes
+#   scripts/mutants.sh --slice 1/3        each third one, from the second on; models that
+#                                         scripts/loom.sh has explored are not explored again
 #   scripts/mutants.sh recycled-at-once   some of them
 #
-# The exit status is 1 if a mutant survives, if one is in the source and not in the list or the other way round, or if a model fails
-# without one.
+# The exit status is 1 if a mutant survives, if one is in the source and not in the list or the
+# other way round, or if a model fails without one.
 set -euo pipefail
 source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."

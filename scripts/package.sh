@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Whether what would be published holds by itself: packs the crate, unpacks it outside of the repository, builds it and its tests by its
-# own lock file and runs them, and counts what a program that uses it has to lock.
+# Whether what would be published holds by itself: packs the crate, unpacks it outside of the
+# repository, builds it and its tests by its own lock file and runs them, and counts what a program
+# that uses it has to lock.
 #
 #   scripts/package.sh             all of that: half a minute on two cores
-#   scripts/package.sh --doc       the examples of its documentation too, which the repository's tests have run as well
+#   scripts/package.sh --doc       the examples of its documentation too, which the
+#                                  repository's tests have run as well
 #   scripts/package.sh --quick     packs it and counts: some seconds
 #
 # Exit status: 0 if all holds; 1 if not.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-# So many packages may be in the lock file of a program that uses nothing else, itself among them; 18 are built on Linux.
+# So many packages may be in the lock file of a program that uses nothing else, itself among them;
+# 18 are built on Linux.
 most=26
 
 case "${1:-}" in

@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# Builds the peers that the comparison measures beside us, each as a shared library with the face of perf/peers/peer.h.
+# Builds the peers that the comparison measures beside us, each as a shared library with the face of
+# perf/peers/peer.h.
 #
 #   scripts/peers.sh                 all that can be had here
 #   scripts/peers.sh mxnet onetbb    only these
 #
-# Every peer is optional: one that cannot be had is skipped, with a line that says how to get it. Packages come from Debian and from PyPI.
-# As root, Debian's packages that are missing are installed; SERIATIM_PEERS_INSTALL=no only names them. The libraries lie in
-# target/peers, or in SERIATIM_PEERS. Your own builds take the packages' place if these name them: TASKFLOW_INCLUDE,
-# ONETBB_ROOT, OPENMP_GCC, OPENMP_CLANG, MXNET_ROOT, STARPU_PACKAGE (PERFORMANCE.md says what each is).
+# Every peer is optional: one that cannot be had is skipped, with a line that says how to get it.
+# Packages come from Debian and from PyPI. As root, Debian's packages that are missing are
+# installed; SERIATIM_PEERS_INSTALL=no only names them. The libraries lie in target/peers, or in
+# SERIATIM_PEERS. Your own builds take the packages' place if these name them: TASKFLOW_INCLUDE,
+# ONETBB_ROOT, OPENMP_GCC, OPENMP_CLANG, MXNET_ROOT, STARPU_PACKAGE (PERFORMANCE.md says what each
+# is).
 set -euo pipefail
 source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."

@@ -1,21 +1,23 @@
 #!/usr/bin/env bash
-# Measures everything beside every rival that can be had here, and makes the report: target/report/index.html.
+# Measures everything beside every rival that can be had here, and makes the report:
+# target/report/index.html.
 #
-#   scripts/report.sh                  builds, measures (about 20 minutes on two quiet cores) and reports
+#   scripts/report.sh                  builds, measures (20 minutes on two quiet cores), reports
 #   scripts/report.sh --quick          a short measurement; arguments go to `seriatim-perf suite`
-#   scripts/report.sh --from FILE      only reports, from the results.json (or .json.gz) of an earlier run
-#   scripts/report.sh --publish FILE   makes FILE's report that of the tree (perf/results/report), and writes its
-#                                      figures into README.md and PERFORMANCE.md
+#   scripts/report.sh --from FILE      only reports, from an earlier run's results.json (or .gz)
+#   scripts/report.sh --publish FILE   makes FILE's report that of the tree (perf/results/report),
+#                                      and writes its figures into README.md and PERFORMANCE.md
+#   scripts/report.sh --join A B OUT   makes one file of two sittings, on near and on far cores
 #   scripts/report.sh --check          whether these two say what the tree's report says
 #   scripts/report.sh --agree A B      whether two runs say the same, figure by figure
 #   scripts/report.sh --help           this
 #
 # Beside the page lie results.json.gz, which has every record, and summary.md, which has the tables.
-# Needs python3 with venv and, the first time, PyPI for matplotlib. A rival that cannot be had is left out, and the page
-# says so. To measure your own builds of rivals, see PERFORMANCE.md.
+# Needs python3 with venv and, the first time, PyPI for matplotlib. A rival that cannot be had is
+# left out, and the page says so. To measure your own builds of rivals, see PERFORMANCE.md.
 #
-# Exit status: 0 if the report is made; 1 if measuring or the report fails; 3 if matplotlib is not to be had, so that there
-# is no page. What was measured stays in target/report/results.json.
+# Exit status: 0 if the report is made; 1 if measuring or the report fails; 3 if matplotlib is not
+# to be had, so that there is no page. What was measured stays in target/report/results.json.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 usage() {
@@ -31,6 +33,10 @@ case ${1:-} in
 --help | -h)
     usage
     exit
+    ;;
+--join)
+    [ $# = 4 ] || wrong "--join needs two files, and one to write"
+    exec python3 -c 'import sys; from report import load; load.write(load.join(*sys.argv[1:3]), sys.argv[3])' "$2" "$3" "$4"
     ;;
 --agree)
     [ $# = 3 ] || wrong "--agree needs two files"

@@ -1,19 +1,24 @@
 #!/usr/bin/env bash
-# Runs the tests under AddressSanitizer with leak detection (asan), ThreadSanitizer (tsan) and valgrind's memcheck (memcheck), after
-# showing that each of them reports the mistakes of tests/sanitizer_stress/plant.rs.
+# Runs the tests under AddressSanitizer with leak detection (asan), ThreadSanitizer (tsan) and
+# valgrind's memcheck (memcheck), after showing that each of them reports the mistakes of
+# tests/sanitizer_stress/plant.rs.
 #
-#   scripts/sanitizers.sh [--quick] [--teeth] [asan|tsan|memcheck ...]      default: all three, about ten minutes on two cores
+#   scripts/sanitizers.sh [--quick] [--teeth] [asan|tsan|memcheck ...]
+#                                  default: all three, about ten minutes on two cores
 #     --quick   a subset for every change: under four minutes, builds included
 #     --teeth   only the planted mistakes
 #
-# ThreadSanitizer watches the standard library too where a nightly Rust with rust-src is at hand; elsewhere some of what it says of that
-# library is suppressed, with the reasons in scripts/sanitizers/tsan.supp, and it watches the stress only.
+# ThreadSanitizer watches the standard library too where a nightly Rust with rust-src is at hand;
+# elsewhere some of what it says of that library is suppressed, with the reasons in
+# scripts/sanitizers/tsan.supp, and it watches the stress only.
 #
-# Needs Linux, Rust stable from rustup and gcc; valgrind and llvm-symbolizer are installed by apt-get if they are missing and the
-# caller is root. Logs lie in the target folder, under sanitizers/logs.
+# Needs Linux, Rust stable from rustup and gcc; valgrind and llvm-symbolizer are installed by
+# apt-get if they are missing and the caller is root. Logs lie in the target folder, under
+# sanitizers/logs.
 #
-# Exit status: 0 all clean, and every planted mistake reported; 1 an alarm, a failed test, or a planted mistake that nobody reported;
-# 2 wrong arguments; 3 otherwise clean, but a checker was skipped because a tool is missing.
+# Exit status: 0 all clean, and every planted mistake reported; 1 an alarm, a failed test, or a
+# planted mistake that nobody reported; 2 wrong arguments; 3 otherwise clean, but a checker was
+# skipped because a tool is missing.
 set -euo pipefail
 source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."

@@ -1,16 +1,21 @@
 #!/usr/bin/env bash
-# Runs random programs against the serial replay of tests/oracle.rs, for at least so many minutes (a fraction is allowed):
+# Runs random programs against the serial replay of tests/oracle.rs, for at least so many minutes (a
+# fraction is allowed):
 #
 #     scripts/soak.sh 10
-#     scripts/soak.sh --teeth      # plants bugs, and succeeds only if each is found and its seed shows it again
+#     scripts/soak.sh --teeth      # plants bugs, and succeeds only if each is found and its seed
+#                                  # shows it again
 #
-# It starts at a seed taken from the clock, so every soak tries programs that none has tried before; SERIATIM_SOAK_FIRST_SEED
-# chooses it. Every ten seconds it says how far it is. A failure or a hang ends it with the seed, and with the command that runs this
-# seed alone. SERIATIM_SOAK_PROCESSES chooses how many processes run at once, each with seeds of its own. By default there is one a
-# core: on two cores that measured 115,000 operations a second for one process, 165,000 for two and 170,000 for three.
+# It starts at a seed taken from the clock, so every soak tries programs that none has tried before;
+# SERIATIM_SOAK_FIRST_SEED chooses it. Every ten seconds it says how far it is. A failure or a hang
+# ends it with the seed, and with the command that runs this seed alone. SERIATIM_SOAK_PROCESSES
+# chooses how many processes run at once, each with seeds of its own. By default there is one a
+# core: on two cores that measured 115,000 operations a second for one process, 165,000 for two and
+# 170,000 for three.
 #
-# The machine changes under the programs: of every minute, the processes have all cores for half, one core together for a
-# quarter (threads then lose it in the middle of anything), and one core each for a quarter.
+# The machine changes under the programs: of every minute, the processes have all cores for half,
+# one core together for a quarter (threads then lose it in the middle of anything), and one core
+# each for a quarter.
 set -euo pipefail
 source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."

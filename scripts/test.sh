@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Every test of the workspace, as `cargo test --workspace --release` runs them, with a time limit for each test binary: what hangs is
-# ended and named (scripts/timed.sh). Arguments go to cargo.
+# Every test of the workspace, as `cargo test --workspace --release` runs them, with a time limit
+# for each test binary: what hangs is ended and named (scripts/timed.sh). Arguments go to cargo.
 #
-#   scripts/test.sh                        some four minutes on a quiet machine with two cores, building included
+#   scripts/test.sh                        some four minutes on two quiet cores, with building
 #   LONG_TESTS=1 scripts/test.sh        the long forms of the long tests too, as CI does
 #   TEST_LIMIT=120 scripts/test.sh --test life
 #
@@ -21,7 +21,8 @@ export "CARGO_TARGET_$(echo "$host" | tr 'a-z-' 'A-Z_')_RUNNER=$PWD/scripts/time
 if [ $# -gt 0 ]; then
     exec cargo test --workspace --release "$@"
 fi
-# The models' copy of the engine has no tests of its own, but kinds that are asked for by name would be taken from it.
+# The models' copy of the engine has no tests of its own, but kinds that are asked for by name would
+# be taken from it.
 cargo test --workspace --exclude seriatim-modelled --release --lib --bins --tests --examples
 # Cargo gives no runner to the examples in the documentation.
 scripts/timed.sh cargo test --workspace --exclude seriatim-modelled --release --doc

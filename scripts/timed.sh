@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Runs a command that runs tests, and ends it when it takes too long: then says which tests were running.
+# Runs a command that runs tests, and ends it when it takes too long: then says which tests were
+# running.
 #
 #   scripts/timed.sh target/release/deps/life-0123456789abcdef
 #   TEST_LIMIT=120 scripts/timed.sh cargo test --doc
 #
-# TEST_LIMIT is in seconds: 600 if not set. The tests are known by what Rust's test harness prints: from 60 seconds on it names
-# each test that still runs. scripts/test.sh runs every test binary by this.
+# TEST_LIMIT is in seconds: 600 if not set. The tests are known by what Rust's test harness prints:
+# from 60 seconds on it names each test that still runs. scripts/test.sh runs every test binary by
+# this.
 #
 # Exit status: that of the command; 124 if it was ended.
 set -euo pipefail

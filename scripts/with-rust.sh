@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Runs a command with another Rust than the usual one: `cargo` and `rustc` are of the version that is asked for, and have the standard
-# library of the targets that are asked for.
+# Runs a command with another Rust than the usual one: `cargo` and `rustc` are of the version that
+# is asked for, and have the standard library of the targets that are asked for.
 #
 #   scripts/with-rust.sh 1.85.0 -- cargo test
-#   scripts/with-rust.sh 1.85.0 aarch64-unknown-linux-gnu -- cargo build --target aarch64-unknown-linux-gnu
+#   scripts/with-rust.sh 1.85.0 aarch64-unknown-linux-gnu -- \
+#       cargo build --target aarch64-unknown-linux-gnu
 #
-# Takes the toolchain that rustup has, or lets rustup install it. Where rustup cannot, it unpacks the packages of that version that
-# Debian has (its rustc, or rustc-web) under the target folder: nothing is installed then, and nobody needs to be root.
+# Takes the toolchain that rustup has, or lets rustup install it. Where rustup cannot, it unpacks
+# the packages of that version that Debian has (its rustc, or rustc-web) under the target folder:
+# nothing is installed then, and nobody needs to be root.
 #
 # Exit status: that of the command; 2 wrong arguments; 3 if that Rust is not to be had.
 set -euo pipefail
