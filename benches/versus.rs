@@ -108,7 +108,9 @@ fn run() -> Result<(), String> {
         println!();
         print_against(&format!("time, as a multiple of '{name}'"), &entrants, &medians, before);
     }
-    if let Some(name) = &arguments.save {
+    if let (Mode::Test, Some(name)) = (arguments.mode, &arguments.save) {
+        println!("\nA run of --test is too short for a baseline: '{name}' is left as it is.");
+    } else if let Some(name) = &arguments.save {
         keep(&place(name), &medians)?;
         println!("\nThe medians are kept as '{name}': {}", place(name).display());
     }

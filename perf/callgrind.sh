@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
-# Instructions an operation, counted by callgrind (benches/instructions.rs), against those that are committed in
-# perf/instructions.json.
+# Instructions an operation, counted by callgrind (benches/instructions.rs), against those that are
+# committed in perf/instructions.json.
 #
-#   perf/callgrind.sh                   counts, prints a table; fails if one has grown by more than 3 %
+#   perf/callgrind.sh                   counts, prints a table; fails if one is more than 3 % up
 #   perf/callgrind.sh --update          counts, and writes the file anew
-#   perf/callgrind.sh --teeth           with one operation in ten too many, the check must fail for every workload it is shown
-#   perf/callgrind.sh --profile NAME    which functions have the instructions: NAME is BENCHMARK::WORKLOAD, as in the table, such as
+#   perf/callgrind.sh --teeth           with one operation in ten too many, the check must fail for
+#                                       every workload it is shown
+#   perf/callgrind.sh --profile NAME    which functions have the instructions: NAME is
+#                                       BENCHMARK::WORKLOAD, as in the table, such as
 #                                       naive_dynamic::chain
 #
-# Another compiler or C library, or a processor for which that has other functions, makes other counts: that is said, and then only a
-# growth of more than 10 % fails. Needs valgrind, which is installed by apt-get if it is missing and the caller is root, and
-# gungraun-runner, which is installed into the target folder.
+# Another compiler or C library, or a processor for which that has other functions, makes other
+# counts: that is said, and then only a growth of more than 10 % fails. Needs valgrind, which is
+# installed by apt-get if it is missing and the caller is root, and gungraun-runner, which is
+# installed into the target folder.
 #
-# Exit status: 0 all is well; 1 something has grown, or went wrong; 2 wrong arguments; 3 skipped, because valgrind is not to be had or
-# the committed counts are of another architecture.
+# Exit status: 0 all is well; 1 something has grown, or went wrong; 2 wrong arguments; 3 skipped,
+# because valgrind is not to be had or the committed counts are of another architecture.
 set -euo pipefail
 source "$(dirname "$0")/../scripts/help.sh"
 cd "$(dirname "$0")/.."

@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
-# Where the time goes: samples a release build with `perf` and draws flamegraphs, one a thread and one for all threads.
+# Where the time goes: samples a release build with `perf` and draws flamegraphs, one a thread and
+# one for all threads.
 #
-#   perf/flamegraph.sh WORKLOAD                     a throughput workload: chain, random, ... (perf/src/workloads.rs)
-#     --entrant NAME                                who runs it (default per-device-1): naive, 'per-device-1 operators', baseline-2, ...
-#     --seconds N                                   for how long (default 5)
-#   perf/flamegraph.sh --package NAME [-- ARGS]     a program of the workspace, such as digits
+#   perf/flamegraph.sh WORKLOAD                    a throughput workload: chain, random, ...
+#                                                  (perf/src/workloads.rs)
+#     --entrant NAME                               who runs it (default per-device-1): naive,
+#                                                  'per-device-1 operators', baseline-2, ...
+#     --seconds N                                  for how long (default 5)
+#   perf/flamegraph.sh --package NAME [-- ARGS]    a program of the workspace, such as digits
 #
-# Writes <target folder>/flamegraph/WORKLOAD/{all,<thread>}.svg and prints the share that each thread has of the samples.
-# Of a program, WORKLOAD is its name. The thread is at the top, what it calls below. Samples are of time on a processor: a thread that sleeps has none.
+# Writes <target folder>/flamegraph/WORKLOAD/{all,<thread>}.svg and prints the share that each
+# thread has of the samples. Of a program, WORKLOAD is its name. The thread is at the top, what it
+# calls below. Samples are of time on a processor: a thread that sleeps has none.
 #
-# Needs `perf`, Python 3, addr2line (Debian: binutils) to show the functions that are inlined, and `inferno`, which is installed into the
-# target folder if it is missing.
+# Needs `perf`, Python 3, addr2line (Debian: binutils) to show the functions that are inlined, and
+# `inferno`, which is installed into the target folder if it is missing.
 set -euo pipefail
 source "$(dirname "$0")/../scripts/help.sh"
 cd "$(dirname "$0")/.."

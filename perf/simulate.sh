@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Runs the engine on a simulated machine of 2 to 64 cores, and counts the cache lines that move (perf/simulation/).
+# Runs the engine on a simulated machine of 2 to 64 cores, and counts the cache lines that move
+# (perf/simulation/).
 #
-#   perf/simulate.sh              tests the model, then writes perf/results/simulation.md: some two minutes
-#   perf/simulate.sh --quick      the same with few operations, to standard output: to see that it works
+#   perf/simulate.sh              tests the model, then writes perf/results/simulation.md: 2 minutes
+#   perf/simulate.sh --quick      the same with few operations, to standard output, as a trial
 #   perf/simulate.sh --tests      only tests the model
 #
-# Other options go to the program: --seed=NUMBER (who goes first of those that come at once), --socket=CORES (a socket has so many cores, and a trip
-# between two takes three times as long). With any, the page goes to standard output.
+# Other options go to the program: --seed=NUMBER (who goes first of those that come at once),
+# --socket=CORES (a socket has so many cores, and a trip between two takes three times as long).
+# With any, the page goes to standard output.
 set -euo pipefail
 source "$(dirname "$0")/../scripts/help.sh"
 cd "$(dirname "$0")/.."

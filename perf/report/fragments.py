@@ -1,6 +1,6 @@
 """What the README, PERFORMANCE.md and the page say: all of it made of the results, nothing written by hand."""
 
-from . import choose, compared, intervals, moments
+from . import choose, compared, intervals, load, moments
 from .numbers import significant
 from .tables import markdown, wrapped
 
@@ -30,7 +30,8 @@ def warnings(results):
         said.append("This was a quick run: its figures are not to be quoted.")
     if results.machine.get("changed"):
         said.append("The working tree had changes that are in no commit.")
-    disturbed = results.content.get("kept_disturbed") or 0
+    sittings = [found.content for found in (results, results.elsewhere) if found]
+    disturbed = sum(content.get("kept_disturbed") or 0 for content in sittings)
     if disturbed:
         said.append(
             f"{disturbed} disturbed processes had to be kept: others used more than a tenth of a core during them."
@@ -83,13 +84,31 @@ def described(results):
     )
     said = [
         intervals.method(results.repetitions) if results.repetitions else "",
-        f"{machine.get('cores', '?')} cores of {machine.get('processor', 'an unknown processor')}"
-        + (f" ({machine['hypervisor']})" if machine.get("hypervisor") else "")
-        + f", commit {machine.get('commit', 'unknown')}, {str(results.content.get('started', ''))[:10]}.",
+        f"{machine_and_commit(results)}.",
+        second_sitting(results),
         f"Beside: {peers}." if peers else "",
         "All run the same programs, in processes that take turns; every result is checked.",
     ]
     return [sentence for sentence in said if sentence]
+
+
+def machine_and_commit(results):
+    machine = results.machine
+    hypervisor = f" ({machine['hypervisor']})" if machine.get("hypervisor") else ""
+    processor = f"{machine.get('cores', '?')} cores of {machine.get('processor', 'an unknown processor')}{hypervisor}"
+    return f"{processor}, commit {machine.get('commit', 'unknown')}, {str(results.content.get('started', ''))[:10]}"
+
+
+def second_sitting(results):
+    """Which columns are of the other sitting, if there is one."""
+    other = [compared.NEAR_AND_FAR[where] for where in load.PLACES if results.sitting(where) is not results]
+    if not other:
+        return ""
+    whose = " and ".join(other)
+    here, there = (found.versions() for found in (results, results.elsewhere))
+    lacking = [choose.NAMES[system] for system in choose.RIVALS if system in here and system not in there]
+    without = f", without {' and '.join(lacking)}" if lacking else ""
+    return f"The figures of {whose} are of another sitting: {machine_and_commit(results.elsewhere)}{without}."
 
 
 def warned(results):

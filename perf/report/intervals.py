@@ -7,6 +7,7 @@ binomial distribution with 1/2). k is as large as 95 % allows; with 9 repetition
 """
 
 from dataclasses import dataclass
+from functools import cache
 from math import comb
 import random
 
@@ -40,10 +41,15 @@ def covered(count, rank):
     return 1 - 2 * sum(comb(count, below) for below in range(rank)) / 2**count
 
 
+@cache
 def rank_for(count, coverage=COVERAGE):
     """The largest rank whose interval covers so much, or 1, the whole range, if none does."""
-    rank = 1
-    while 2 * (rank + 1) <= count and covered(count, rank + 1) >= coverage:
+    rank, fewer = 1, 1
+    while 2 * (rank + 1) <= count:
+        # As `covered`, whose sum grows by one term a step.
+        fewer += comb(count, rank)
+        if 1 - 2 * fewer / 2**count < coverage:
+            break
         rank += 1
     return rank
 

@@ -116,6 +116,9 @@ class Results:
         self.unreadable = []
         self.indexes = {}
         self.places = {}
+        self.counts = None
+        # Another sitting, on cores of the other kind: asked only by `on`.
+        self.elsewhere = Results(content["elsewhere"]) if content.get("elsewhere") else None
         for record in content.get("records") or []:
             kind = record.get("kind")
             missing = [field for field in COMMON + NEEDED.get(kind, []) if record.get(field) is None]
@@ -129,19 +132,29 @@ class Results:
     def on(self, where):
         """Those that were measured on near cores, or on far ones."""
         if where not in self.places:
+            if self.sitting(where) is not self:
+                return self.elsewhere.on(where)
             records = [record for found in self.records.values() for record in found if place(record) == where]
             counts = Counter(map(identity, records))
             kept = [record for record in records if counts[identity(record)] >= self.least]
-            self.places[where] = Results({**self.content, "records": kept})
+            self.places[where] = Results({**self.content, "records": kept, "elsewhere": None})
         return self.places[where]
+
+    def count(self, where):
+        """How many records there are of such cores."""
+        if self.counts is None:
+            self.counts = Counter(place(record) for found in self.records.values() for record in found)
+        return self.counts[where]
+
+    def sitting(self, where):
+        """The one of two sittings that had more of such cores."""
+        other = self.elsewhere
+        return other if other and other.count(where) > self.count(where) else self
 
     def measured_on(self):
         """The places of which there are enough figures, and how many process runs each had, the moved ones too."""
-        counts = {name: 0 for name in [*PLACES, "moved"]}
-        for records in self.records.values():
-            for record in records:
-                if place(record) in counts:
-                    counts[place(record)] += 1
+        counts = {name: self.sitting(name).count(name) for name in PLACES}
+        counts["moved"] = sum(found.count("moved") for found in [self, self.elsewhere] if found)
         return [name for name in PLACES if counts[name]], counts
 
     @property
@@ -234,3 +247,11 @@ def at_rank(rank):
         return next((value for at, value in record["percentiles"].get("points", []) if abs(at - rank) < 1e-9), None)
 
     return read_point
+
+
+def join(one, other):
+    """The content of two sittings, on near and on far cores. What does not ask for the cores is told of the first."""
+    for path in (one, other):
+        if read(path).elsewhere:
+            raise ValueError(f"{path} is of two sittings already")
+    return {**read(one).content, "elsewhere": read(other).content}

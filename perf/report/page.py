@@ -49,6 +49,8 @@ def page(results, raw="results.json.gz"):
         f"{results.content.get('started', 'at an unknown time')}, commit {machine.get('commit', 'unknown')},"
         f" {machine.get('cores', '?')} cores of {machine.get('processor', 'an unknown processor')}"
     )
+    other = fragments.second_sitting(results)
+    about += f". {other}" if other else ""
     warned = fragments.warnings(results)
     first = f'<p class="warning">{escape(" ".join(warned))}</p>\n' if warned else ""
     first += "".join(f"<p>{escape(sentence)}</p>\n" for sentence in fragments.plain_words(results))
@@ -87,6 +89,9 @@ def with_pictures(results, sections):
 def origin(results, raw):
     content, machine = results.content, results.machine
     text = "<h3>Machine</h3>\n" + grid(["", ""], [[name, value] for name, value in machine.items()], texts=(0, 1))
+    if results.elsewhere:
+        rows = [[name, value] for name, value in results.elsewhere.machine.items()]
+        text += "<h3>Machine of the other sitting</h3>\n" + grid(["", ""], rows, texts=(0, 1))
     versions = sorted(results.versions().items())
     if versions:
         rows = [[system, ", ".join(found)] for system, found in versions]

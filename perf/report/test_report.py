@@ -108,6 +108,11 @@ def results_of(times, hops=(30.0, 30.0), **fields):
     return load.Results({"format": 2, "repetitions": 3, "machine": {}, "records": records})
 
 
+def content_of(results):
+    records = [record for found in results.records.values() for record in found]
+    return {"format": 2, "repetitions": 3, "machine": {}, "records": records}
+
+
 def merged(*parts):
     records = [record for part in parts for found in part.records.values() for record in found]
     return load.Results({"format": 2, "repetitions": 3, "machine": {}, "records": records})
@@ -198,6 +203,23 @@ class NearAndFar(unittest.TestCase):
         self.assertIn("ours, near", table.headings)
         self.assertIn("ours, far", table.headings)
         self.assertIn("the host moved the cores", " ".join(table.after))
+
+    def test_two_sittings_make_a_column_each_and_mix_nowhere(self):
+        near = results_of({**OURS, "libomp-2": ("libomp", "dynamic", 2, [200, 202, 204])}, hops=(30.0, 31.0))
+        far = results_of(
+            {
+                "seriatim-default": ("seriatim", "dynamic", 2, [400, 400, 400]),
+                "libomp-2": ("libomp", "dynamic", 2, [100, 100, 100]),
+            },
+            hops=(200.0, 190.0),
+        )
+        both = load.Results({**content_of(near), "elsewhere": content_of(far)})
+        table = compared.default_table(both)
+        (row,) = table.rows
+        self.assertEqual([tables.cell(cell).text for cell in row[1:7]], ["101", "202", "2.0 ×", "400", "100", "0.25 ×"])
+        self.assertEqual(len(both.records["throughput"]), len(near.records["throughput"]))
+        self.assertIn("far cores are of another sitting", " ".join(fragments.described(both)))
+        self.assertNotIn("another sitting", " ".join(fragments.described(near)))
 
     def test_a_sitting_without_far_cores_says_so(self):
         table = compared.default_table(results_of({**OURS, "libomp-2": ("libomp", "dynamic", 2, [200, 202, 204])}))
