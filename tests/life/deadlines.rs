@@ -13,10 +13,16 @@ const WAITS: usize = 15;
 const ROUNDS: usize = 12;
 
 /// How late each of two kinds of waits is in the middle, when they take turns.
+///
+/// Each begins at another time between two ticks of the system's clock. Without that they keep step
+/// with the ticks: those of one kind end just behind a tick, where a busy thread keeps its core until
+/// the next one, and those of the other do not.
 fn lateness(limit: Duration, waits: [&dyn Fn(); 2]) -> [Duration; 2] {
     let mut late = [const { Vec::new() }; 2];
+    let mut random = Random(limit.as_nanos() as u64);
     for _ in 0..WAITS {
         for (late, wait) in late.iter_mut().zip(waits) {
+            std::thread::sleep(Duration::from_micros(random.below(4_000) as u64));
             let start = Instant::now();
             wait();
             late.push(start.elapsed().saturating_sub(limit));
