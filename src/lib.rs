@@ -63,6 +63,7 @@ mod device;
 mod engine;
 mod error;
 mod fences;
+mod few;
 mod graph;
 mod line;
 mod lock;

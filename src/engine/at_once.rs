@@ -13,6 +13,7 @@ use super::inside::is_deep;
 use super::push::Request;
 use crate::error::Fault;
 use crate::fences::light;
+use crate::few::Few;
 use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::operation::context::RunContext;
@@ -24,7 +25,6 @@ use crate::tickets::run::{count_read, give_back};
 use crate::tickets::word::{Word, TAKEN};
 use crate::variable::access::{Mode, Sink};
 use crate::variable::table::Slot;
-use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -40,8 +40,7 @@ struct Use<'a> {
 /// All of them.
 struct Uses<'a> {
     local: &'a Local,
-    uses: [MaybeUninit<Use<'a>>; MOST_USES],
-    count: usize,
+    uses: Few<Use<'a>, MOST_USES>,
     /// What others park on, if the operation writes; else null.
     block: *mut Block,
     committed: Option<Committed>,
@@ -63,13 +62,7 @@ pub fn run(
     local.count_pushed();
     // Against the heavy one of who stops the engine.
     light();
-    let mut held = Uses {
-        local,
-        uses: [const { MaybeUninit::uninit() }; MOST_USES],
-        count: 0,
-        block: null_mut(),
-        committed: None,
-    };
+    let mut held = Uses { local, uses: Few::new(), block: null_mut(), committed: None };
     let mut had = Borrowed::NotNow;
     if core.state.load(Relaxed) & !FAILED == 0 {
         had = held.claim_all(core, claims);
@@ -87,12 +80,6 @@ pub fn run(
 }
 
 impl<'a> Uses<'a> {
-    #[inline]
-    fn uses(&self) -> &[Use<'a>] {
-        // SAFETY: `claim_all` has written the first `count`, which are no more than there are.
-        unsafe { std::slice::from_raw_parts(self.uses.as_ptr().cast(), self.count) }
-    }
-
     /// As [`Uses::claim_all`], after that has failed: if it can make the variables the thread's own.
     #[cold]
     #[inline(never)]
@@ -108,17 +95,18 @@ impl<'a> Uses<'a> {
     /// Counts the operation on its variables if all tickets have come; else on none.
     fn claim_all(&mut self, core: &'a Core, claims: &impl Source) -> Borrowed {
         let memory = &*core.memory;
-        let (mut had, mut count, mut this) = (Borrowed::Busy, 0, Word::NONE);
+        let (mut had, mut this) = (Borrowed::Busy, Word::NONE);
+        self.uses = Few::new();
         let push = self.local.pusher().push_at_once();
         let mut all = claims.all(
             #[inline(always)]
             |claim| {
                 let (variable, mode) = (claim.variable, claim.mode);
                 // What cannot be used is for the long way to explain. A repeat is taken to be busy.
-                let Some(place) = self.uses.get_mut(count).filter(|_| variable.engine == memory.id) else {
+                if self.uses.is_full() || variable.engine != memory.id {
                     had = Borrowed::NotNow;
                     return false;
-                };
+                }
                 if mode != Mode::Read && this == Word::NONE {
                     // SAFETY: nothing was read from a tail.
                     (self.block, this) = unsafe { borrow_block(self.local) };
@@ -135,27 +123,24 @@ impl<'a> Uses<'a> {
                     }
                     return false;
                 };
-                place.write(Use { slot, mode, writes: ticket.writes });
-                count += 1;
-                true
+                self.uses.add(Use { slot, mode, writes: ticket.writes })
             },
         );
-        self.count = count;
         // Relaxed: a failure on one of the variables was noted in the state before its ticket came. So
         // not before the tickets are looked at.
         let failed = mutate!("at-once-in-spite-of-a-failure": false, core.state.load(Relaxed) & FAILED != 0);
-        if failed && self.uses().iter().any(|used| used.slot.is_marked()) {
+        if failed && self.uses.iter().any(|used| used.slot.is_marked()) {
             (all, had) = (false, Borrowed::NotNow);
         }
         if all {
             // Of no variables there is nothing to commit.
-            self.committed = if count > 0 { push.commit(this) } else { None };
-            if count == 0 || self.committed.is_some() {
+            self.committed = if self.uses.is_empty() { None } else { push.commit(this) };
+            if self.uses.is_empty() || self.committed.is_some() {
                 return Borrowed::All;
             }
             had = Borrowed::NotNow;
         }
-        self.uses().iter().for_each(|used| push.take_back(used.slot.chain.tag.index()));
+        self.uses.iter().for_each(|used| push.take_back(used.slot.chain.tag.index()));
         self.return_block();
         // Another try may fail before it borrows one.
         self.block = null_mut();
@@ -179,13 +164,13 @@ impl Held for Uses<'_> {
 
     #[inline]
     fn uses(&self) -> impl ExactSizeIterator<Item = (&Slot, bool)> {
-        self.uses().iter().map(|used| (used.slot, used.mode == Mode::Read))
+        self.uses.iter().map(|used| (used.slot, used.mode == Mode::Read))
     }
 
     #[inline]
     fn give_back(&self, core: &Core, steps: bool) -> *mut Block {
         let mut found = Found::new(self.local);
-        for used in self.uses() {
+        for used in &*self.uses {
             let progress = used.slot.progress();
             if used.mode == Mode::Read {
                 // SAFETY: it was counted when it was pushed.

@@ -4,6 +4,7 @@
 
 use super::push::Claim;
 use super::variable::Variable;
+use crate::few::Few;
 use crate::mutants::mutate;
 use crate::sync::thread_local;
 use crate::variable::access::Mode;
@@ -18,38 +19,42 @@ thread_local! {
 
 /// A growing set of claims.
 pub struct Claims {
-    inline: [Claim; INLINE],
-    len: usize,
+    inline: Few<Claim, INLINE>,
     /// All of them, once there are too many.
     spilled: Vec<Claim>,
 }
 
 impl Claims {
+    #[inline(always)]
     pub fn new() -> Claims {
-        // All zero.
-        let none = Claim { variable: Variable { engine: 0, index: 0, generation: 0 }, mode: Mode::Write };
-        Claims { inline: [none; INLINE], len: 0, spilled: Vec::new() }
+        Claims { inline: Few::new(), spilled: Vec::new() }
     }
 
     #[inline]
     pub fn add(&mut self, variable: Variable, mode: Mode) {
         let claim = Claim { variable, mode };
-        if self.len < INLINE {
-            self.inline[self.len] = claim;
-        } else {
+        if !self.inline.add(claim) {
             self.spill(claim);
         }
-        self.len += 1;
     }
 
     #[cold]
     fn spill(&mut self, claim: Claim) {
-        if self.len == INLINE {
+        if self.spilled.is_empty() {
             self.spilled = SPARE.try_with(Cell::take).unwrap_or_default();
             self.spilled.clear();
             self.spilled.extend_from_slice(&self.inline);
         }
         self.spilled.push(claim);
+    }
+
+    #[inline]
+    fn named(&self) -> &[Claim] {
+        if self.spilled.is_empty() {
+            &self.inline
+        } else {
+            &self.spilled
+        }
     }
 
     pub fn add_all(&mut self, claims: &[Claim]) {
@@ -59,7 +64,7 @@ impl Claims {
     /// The claims in the one order of all operations, each variable once: a write swallows reads and other writes.
     #[inline]
     pub fn ordered(&mut self) -> &[Claim] {
-        let claims = if self.len <= INLINE { &mut self.inline[..self.len] } else { &mut self.spilled[..] };
+        let claims = if self.spilled.is_empty() { &mut self.inline[..] } else { &mut self.spilled[..] };
         // Writes first among equals. Claims of other engines or of earlier generations stay beside each other: they are refused.
         let key = |claim: &Claim| {
             let variable = claim.variable;
@@ -99,20 +104,19 @@ pub trait Source {
     fn in_order<T>(self, go_on: impl FnOnce(&[Claim]) -> T) -> T;
 }
 
-impl Source for Claims {
+impl Source for &mut Claims {
     #[inline]
     fn all(&self, take: impl FnMut(Claim) -> bool) -> bool {
-        let claims = if self.len <= INLINE { &self.inline[..self.len] } else { &self.spilled[..] };
-        claims.iter().copied().all(take)
+        self.named().iter().copied().all(take)
     }
 
     #[inline]
     fn count(&self) -> usize {
-        self.len
+        self.named().len()
     }
 
     #[inline]
-    fn in_order<T>(mut self, go_on: impl FnOnce(&[Claim]) -> T) -> T {
+    fn in_order<T>(self, go_on: impl FnOnce(&[Claim]) -> T) -> T {
         go_on(self.ordered())
     }
 }
@@ -170,11 +174,20 @@ impl Source for Lists<'_> {
     }
 }
 
+impl Claims {
+    /// Leaves the list to the thread's next operation.
+    #[cold]
+    fn leave_spilled(&mut self) {
+        let spilled = std::mem::take(&mut self.spilled);
+        let _ = SPARE.try_with(|spare| spare.set(spilled));
+    }
+}
+
 impl Drop for Claims {
+    #[inline]
     fn drop(&mut self) {
-        if self.len > INLINE {
-            let spilled = std::mem::take(&mut self.spilled);
-            let _ = SPARE.try_with(|spare| spare.set(spilled));
+        if !self.spilled.is_empty() {
+            self.leave_spilled();
         }
     }
 }

@@ -13,6 +13,7 @@ use super::inside::{self, enter, leave};
 use super::push::{Claim, Request};
 use super::variable::Variable;
 use crate::error::{Fault, Stamp};
+use crate::few::Few;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::{Block, NOTE_GRAPH};
 use crate::operation::context::RunContext;
@@ -25,7 +26,6 @@ use crate::variable::access::Mode;
 use crate::variable::home::Errand;
 use crate::variable::loan::Loan;
 use crate::variable::table::Slot;
-use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -78,8 +78,7 @@ impl<H: Held> Current for Inside<'_, H> {
 /// All of them.
 pub struct Loans<'a> {
     local: &'a Local,
-    held: [MaybeUninit<Borrowing<'a>>; MOST_USES],
-    count: usize,
+    held: Few<Borrowing<'a>, MOST_USES>,
 }
 
 /// What came of borrowing the variables of an operation.
@@ -111,18 +110,15 @@ pub fn borrow<'a>(core: &'a Arc<Core>, claims: &impl Source, loans: &mut Loans<'
         return Borrowed::NotNow;
     }
     let mut refusal = Borrowed::Busy;
-    // Kept beside the loans until they are all there, so that it is in a register.
-    let mut count = 0;
     // Inlined: a call for each variable would be a fourth of what an operation takes.
     let mut all = claims.all(
         #[inline(always)]
-        |claim| loans.borrow(core, claim, &mut count, alone.is_some(), &mut guard, &mut refusal),
+        |claim| loans.borrow(core, claim, alone.is_some(), &mut guard, &mut refusal),
     );
-    loans.count = count;
     drop(alone);
     // Relaxed: a failure on one of the variables was noted in the state before that variable could become idle.
     let failed = mutate!("loans-in-spite-of-the-state": false, core.state.load(Relaxed) & FAILED != 0);
-    if failed && loans.held().iter().any(|held| held.slot.is_marked()) {
+    if failed && loans.held.iter().any(|held| held.slot.is_marked()) {
         (all, refusal) = (false, Borrowed::NotNow);
     }
     if mutant("borrowed-before-it-is-counted") {
@@ -200,7 +196,7 @@ pub fn run(
 #[inline(never)]
 fn abandon(core: &Arc<Core>, local: &Local, loans: &Loans<'_>, guard: Option<Guard>) {
     let mut found = Found::new(local);
-    for held in loans.held() {
+    for held in &*loans.held {
         // SAFETY: borrowed, and given back once.
         unsafe { held.loan.give_back(&mut found) };
     }
@@ -270,7 +266,7 @@ impl Held for Loans<'_> {
 
     #[inline]
     fn uses(&self) -> impl ExactSizeIterator<Item = (&Slot, bool)> {
-        self.held().iter().map(|held| (held.slot, held.reads))
+        self.held.iter().map(|held| (held.slot, held.reads))
     }
 
     #[inline]
@@ -280,7 +276,7 @@ impl Held for Loans<'_> {
                 held.slot.step_version();
             }
         };
-        let mut left = self.held();
+        let mut left = &self.held[..];
         if let Some(_moment) = self.local.alone() {
             while let [held, rest @ ..] = left {
                 if !held.loan.end_alone(&held.slot.chain, || step(held)) {
@@ -305,16 +301,15 @@ impl Held for Loans<'_> {
 impl<'a> Loans<'a> {
     #[inline]
     pub fn of(local: &'a Local) -> Loans<'a> {
-        Loans { local, held: [const { MaybeUninit::uninit() }; MOST_USES], count: 0 }
+        Loans { local, held: Few::new() }
     }
 
-    /// Borrows one more variable than `count`, not to delete it, if it can be had and there is a place for it. Pins the thread if it has to.
+    /// Borrows one more variable, not to delete it, if it can be had and there is a place for it. Pins the thread if it has to.
     #[inline(always)]
     fn borrow(
         &mut self,
         core: &'a Core,
         claim: Claim,
-        count: &mut usize,
         alone: bool,
         guard: &mut Option<Guard>,
         refusal: &mut Borrowed,
@@ -323,10 +318,10 @@ impl<'a> Loans<'a> {
         let reads = mode == Mode::Read;
         // What cannot be used is for the long way to explain. A repeat is taken to be busy.
         let memory = &*core.memory;
-        let (Some(place), true) = (self.held.get_mut(*count), claim.variable.may_be_of(memory.id)) else {
+        if self.held.is_full() || !claim.variable.may_be_of(memory.id) {
             *refusal = Borrowed::NotNow;
             return false;
-        };
+        }
         let Some(slot) = memory.table.get(index) else {
             *refusal = Borrowed::NotNow;
             return false;
@@ -341,17 +336,10 @@ impl<'a> Loans<'a> {
                 None => return false,
             },
         };
-        place.write(Borrowing { slot, loan, reads });
-        *count += 1;
+        self.held.add(Borrowing { slot, loan, reads });
         if !same {
             *refusal = Borrowed::NotNow;
         }
         same
-    }
-
-    #[inline]
-    fn held(&self) -> &[Borrowing<'a>] {
-        // SAFETY: `borrow` has written the first `count`, which are no more than there are.
-        unsafe { std::slice::from_raw_parts(self.held.as_ptr().cast(), self.count) }
     }
 }

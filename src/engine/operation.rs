@@ -170,12 +170,12 @@ impl<'a> OperationBuilder<'a> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     #[inline]
-    pub fn push<F, R>(self, closure: F) -> Result<(), Error>
+    pub fn push<F, R>(mut self, closure: F) -> Result<(), Error>
     where
         F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
         R: IntoOutcome,
     {
-        push(self.engine.core(), self.request, self.claims, SyncBody::<F, R>::VTABLE, closure)
+        push(self.engine.core(), self.request, &mut self.claims, SyncBody::<F, R>::VTABLE, closure)
     }
 
     /// Pushes an operation that ends when its completion says so.
@@ -192,11 +192,11 @@ impl<'a> OperationBuilder<'a> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     #[inline]
-    pub fn push_async<G>(self, closure: G) -> Result<(), Error>
+    pub fn push_async<G>(mut self, closure: G) -> Result<(), Error>
     where
         G: FnOnce(&RunContext<'_>, Completion) + Send + 'static,
     {
-        push(self.engine.core(), self.request, self.claims, AsyncBody::<G>::VTABLE, closure)
+        push(self.engine.core(), self.request, &mut self.claims, AsyncBody::<G>::VTABLE, closure)
     }
 
     /// Makes a reusable operator of it instead of pushing it. The context and the priority are chosen at each push.
@@ -264,12 +264,12 @@ impl KeyedBuilder<'_> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     #[inline]
-    pub fn push<F, R>(self, closure: F) -> Result<(), Error>
+    pub fn push<F, R>(mut self, closure: F) -> Result<(), Error>
     where
         F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
         R: IntoOutcome,
     {
-        let OperationBuilder { engine, claims, request } = self.builder;
+        let OperationBuilder { engine, request, ref mut claims } = self.builder;
         let keyed = Keyed { key: self.key, closure };
         push(engine.core(), request, claims, keyed.vtable(), keyed)
     }
