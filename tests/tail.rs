@@ -142,6 +142,16 @@ fn a_failure_does_not_pay_for_all_failures() {
 /// What a worker does between two operations besides taking what has come: it lays out no more than 512.
 #[test]
 fn a_worker_lays_out_a_slice_of_what_it_has() {
+    a_worker_lays_out_a_slice_of(|_| 0);
+}
+
+/// Also if what it has is in no order: it does not sort all of it.
+#[test]
+fn a_worker_lays_out_a_slice_of_any_mixture() {
+    a_worker_lays_out_a_slice_of(|number| number as i32 % 5 - 2);
+}
+
+fn a_worker_lays_out_a_slice_of(priority: impl Fn(usize) -> i32) {
     let _watchdog = Watchdog::new(120, "what a worker lays out");
     const LAID_OUT: u64 = 512;
     let engine = Engine::builder().kind(Kind::Pooled).cpu_workers(3).waiters_help(false).build().unwrap();
@@ -149,7 +159,7 @@ fn a_worker_lays_out_a_slice_of_what_it_has() {
     let (worst, counted) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let first = hold(&engine, &[], &[x]);
     thread_local!(static BEFORE: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) });
-    for _ in 0..BACKLOG {
+    for number in 0..BACKLOG {
         let (worst, counted) = (Arc::clone(&worst), Arc::clone(&counted));
         let look = move |_: &seriatim::RunContext<'_>| {
             let now = steps_taken();
@@ -158,7 +168,7 @@ fn a_worker_lays_out_a_slice_of_what_it_has() {
                 counted.fetch_or(now > before, Relaxed);
             }
         };
-        engine.op("look").reads([x]).push(look).unwrap();
+        engine.op("look").reads([x]).priority(priority(number)).push(look).unwrap();
     }
     first.complete();
     engine.wait_for_all().unwrap();
@@ -166,5 +176,6 @@ fn a_worker_lays_out_a_slice_of_what_it_has() {
     println!("between two operations {worst}");
     assert!(counted.load(Relaxed), "nothing was counted");
     // It may lay out a row, take it back and lay out the next, and sort in between.
+    // If they are in no order, it takes out as many that it keeps.
     assert!(worst <= 2 * LAID_OUT + SLICE, "{worst} steps between two operations");
 }

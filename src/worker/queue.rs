@@ -3,6 +3,7 @@
 //! Most operations have the default priority and arrive in push order: they go into a ring, where adding and taking cost a
 //! few instructions. All others go into a binary heap. The next operation is the better of the two fronts.
 
+use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::steps;
 use crate::sync::touch;
@@ -123,11 +124,7 @@ impl Queue {
     /// Takes the operation that is next.
     #[inline]
     pub fn pop(&mut self) -> Option<*mut Block> {
-        let entry = match (self.ring.front(), self.heap.peek()) {
-            (Some(first), Some(top)) if first.key < top.key => self.heap.pop(),
-            (None, _) => self.heap.pop(),
-            _ => self.ring.pop_front(),
-        };
+        let entry = self.take_best();
         // While this one is run, the lines of the next one come: those that running it writes.
         if let Some(next) = self.ring.front() {
             // SAFETY: ours.
@@ -136,28 +133,39 @@ impl Queue {
         entry.map(|entry| entry.block)
     }
 
-    /// Takes all but `keep` operations, and no more than `most`. Takes the last of the ring, or, if that is too short, the worst of
-    /// everything.
+    #[inline]
+    fn take_best(&mut self) -> Option<Entry> {
+        match (self.ring.front(), self.heap.peek()) {
+            (Some(first), Some(top)) if first.key < top.key => self.heap.pop(),
+            (None, _) => self.heap.pop(),
+            _ => self.ring.pop_front(),
+        }
+    }
+
+    /// Takes all but `keep` operations, and no more than `most`. Takes the last of the ring, if as
+    /// many stay there as would of the whole queue, or `most`.
     pub fn split_off(&mut self, keep: usize, most: usize) -> Option<Row> {
         let surplus = self.len().checked_sub(keep).filter(|surplus| *surplus > 0)?.min(most);
-        if surplus > self.ring.len() {
-            return self.split_sorted(surplus);
+        if self.ring.len() < surplus + keep.min(most) {
+            return self.split_best(surplus, most);
         }
         steps::count(surplus);
         Row::of(self.ring.drain(self.ring.len() - surplus..))
     }
 
-    /// As [`Queue::split_off`], for any mixture of priorities: sorts everything.
+    /// As [`Queue::split_off`], if not enough operations are in order: keeps the best ones, no more
+    /// than `most`, and takes the best of the others. What is left stays as it lies: it may be
+    /// any number.
     #[cold]
-    fn split_sorted(&mut self, surplus: usize) -> Option<Row> {
-        let all = &mut self.arrivals;
-        all.extend(self.heap.drain());
-        all.extend(self.ring.drain(..));
-        steps::count(all.len());
-        all.sort_unstable_by_key(|entry| Reverse(entry.key));
-        let row = Row::of(all.drain(all.len() - surplus..));
-        // The ring only has to be sorted; of which priorities does not matter.
-        self.ring.extend(all.drain(..));
+    fn split_best(&mut self, surplus: usize, most: usize) -> Option<Row> {
+        let keep = (self.len() - surplus).min(mutate!("sorted-to-the-last": usize::MAX, most));
+        steps::count(keep + surplus);
+        let mut kept = std::mem::take(&mut self.arrivals);
+        kept.extend((0..keep).map_while(|_| self.take_best()));
+        let row = Row::of((0..surplus).map_while(|_| self.take_best()));
+        // In front of worse ones: the ring only has to be sorted, of whatever priorities.
+        kept.drain(..).rev().for_each(|entry| self.ring.push_front(entry));
+        self.arrivals = kept;
         row
     }
 }
@@ -217,6 +225,31 @@ mod tests {
                 std::iter::from_fn(|| queue.pop()).map(|block| unsafe { (*block).sequence }).collect();
             assert_eq!(popped, [1, 3, 4, 5, 6], "priority {priority}");
         }
+    }
+
+    /// Of what is in no order a slice is split off, and what stays is as good as before.
+    #[test]
+    fn a_slice_is_split_off_behind_as_many_as_it_has() {
+        let memory = Memory::new().unwrap();
+        let mut blocks = memory.new_slab(0).pop().expect("there is always one");
+        let mut queue = Queue::default();
+        for sequence in (0..20).rev() {
+            let block = blocks.pop().expect("there are more");
+            // SAFETY: free, and ours.
+            unsafe {
+                ((*block).priority, (*block).sequence) = (0, sequence);
+                queue.push(block);
+            }
+        }
+        // Of the second call four are in order already.
+        for best in [4, 8] {
+            let row = queue.split_off(6, 4).expect("there are twenty");
+            assert_eq!((row.best, queue.best()), ((0, Reverse(best)), Some((0, Reverse(0)))));
+        }
+        let popped = std::iter::from_fn(|| queue.pop());
+        // SAFETY: ours.
+        let popped: Vec<u64> = popped.map(|block| unsafe { (*block).sequence }).collect();
+        assert_eq!(popped, [0, 1, 2, 3, 12, 13, 14, 15, 16, 17, 18, 19]);
     }
 
     /// What is split off says how good the best of it is: a worker takes it back when it is its turn.
