@@ -132,14 +132,14 @@ pub enum Layout {
 
 /// Where the times of an operation with so many accesses are, or, if it has none, the closure.
 const fn behind(accesses: usize, layout: Layout) -> usize {
-    let words = (accesses * std::mem::size_of::<AtomicU64>()).next_multiple_of(CLOSURE_ALIGN);
+    let words = accesses * std::mem::size_of::<AtomicU64>();
     let more = match layout {
         Layout::Chained => 0,
         Layout::Ticketed => words,
         // As many successors as there are accesses, though some may not be linked.
         Layout::Linked => words + std::mem::size_of::<Links>() + words,
     };
-    ACCESSES_OFFSET + accesses * std::mem::size_of::<Access>() + more
+    ACCESSES_OFFSET + accesses * std::mem::size_of::<Access>() + more.next_multiple_of(CLOSURE_ALIGN)
 }
 
 /// The smallest class whose blocks hold `accesses` accesses, which are at most [`MOST_ACCESSES`], a closure of so many bytes, and times if need be.
@@ -351,7 +351,7 @@ impl Block {
     /// variable of access `index`: a [`Word`](crate::tickets::word::Word).
     ///
     /// # Safety
-    /// `this` points to a ticketed operation with more accesses than `index`.
+    /// `this` points to a ticketed operation with no fewer accesses than `index`.
     #[inline]
     pub unsafe fn before(this: *mut Block, index: u32) -> *mut AtomicU64 {
         // SAFETY: a place inside the block; no reference is made.
@@ -370,7 +370,7 @@ impl Block {
     #[inline]
     pub unsafe fn links(this: *mut Block) -> *mut u8 {
         // SAFETY: a place inside the block; no reference is made.
-        unsafe { this.cast::<u8>().add(behind((*this).node.count as usize, Layout::Ticketed)) }
+        unsafe { Block::before(this, (*this).node.count).cast() }
     }
 
     /// Tells a simulated machine that all of an operation is used, up to the closure's first bytes.
@@ -434,6 +434,15 @@ impl Block {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+
+    /// What several threads push most is as small as what one of them pushes.
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn an_operation_with_links_on_one_variable_is_of_the_smallest_class() {
+        assert_eq!(class_for(1, 16, false, Layout::Linked), 0);
+        assert_eq!(class_for(1, 48, false, Layout::Chained), 0);
+        assert_eq!(class_for(5, INLINE_CLOSURE, false, Layout::Linked), 2);
+    }
 
     #[test]
     fn the_worker_and_the_start_are_kept_however_long_the_engine_has_run() {

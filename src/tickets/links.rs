@@ -25,8 +25,11 @@ pub struct Links {
     count: u32,
 }
 
-const _: () =
-    assert!(align_of::<Links>() <= CLOSURE_ALIGN && size_of::<Links>() % align_of::<AtomicPtr<Access>>() == 0);
+// Behind any number of words, and before as many successors.
+const _: () = assert!(align_of::<Links>() <= CLOSURE_ALIGN);
+const _: () = assert!(size_of::<AtomicU64>() % align_of::<Links>() == 0);
+const _: () = assert!(size_of::<Links>() % align_of::<AtomicPtr<Access>>() == 0);
+const _: () = assert!(size_of::<AtomicPtr<Access>>() <= size_of::<AtomicU64>());
 
 impl Links {
     /// Those of an operation that nobody knows yet, whose first `count` accesses will be linked.
