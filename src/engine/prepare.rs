@@ -16,8 +16,8 @@ use crate::sync::thread;
 use crate::variable::access::Mode;
 use std::time::Duration;
 
-/// Magazines of each size that a thread is given: of 64, 32 and 16 blocks.
-const MAGAZINES: [usize; 3] = [16, 2, 4];
+/// Magazines of each size that a thread is given: of 64, 64 and 32 blocks.
+const MAGAZINES: [usize; 3] = [16, 1, 2];
 /// Pushes that do nothing: as many as the stock that a thread begins with has blocks, and more.
 const PUSHES: usize = 128;
 /// Between two looks at whether the threads are up.

@@ -12,14 +12,14 @@ use crate::operation::block::Block;
 use crate::sync::{touch, AtomicPtr, Ordering::*, MODELLED};
 use std::ptr::null_mut;
 
-/// Blocks in a magazine of the smallest class that is full, and in a slab.
+/// Blocks in a magazine of the two smallest classes that is full, and in a slab.
 const MAGAZINE: usize = if MODELLED { 2 } else { 64 };
 
 /// Blocks in a full magazine of `class`, and in a slab: of wide ones there are fewer, so that a magazine is a bounded number of accesses,
 /// or a single block.
 #[inline]
 pub fn size(class: u8) -> usize {
-    (MAGAZINE >> class.min(8)).max(1)
+    (MAGAZINE >> class.saturating_sub(1).min(8)).max(1)
 }
 
 /// A list of free blocks of one class, linked through `link`, that no other thread can see.
