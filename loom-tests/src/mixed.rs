@@ -380,6 +380,18 @@ impl Thread {
         uses.iter().map(|(variable, _)| slot_of(*variable)).all(|(slot, generation)| self.lives(slot, generation))
     }
 
+    /// Makes a variable its own that nobody has pushed to, in the middle of a push.
+    fn adopts(&self, slot: u32, generation: u32) -> bool {
+        self.pin();
+        if !self.lives(slot, generation) {
+            return false;
+        }
+        // SAFETY: the thread's own.
+        let pusher = unsafe { self.world.records[self.number].pusher() };
+        let Slot { owner, progress, .. } = &self.world.slots[slot as usize];
+        pusher.adopt((slot, generation), (owner, progress), self.whole(slot))
+    }
+
     /// Pushes an operation; `false` if one of its variables is deleted.
     pub fn push(&self, pusher: &mut Pusher<'_>, step: Step) -> bool {
         let (Push(number) | PushAndRun(number) | StopBefore(number) | StopBehind(number) | StopAt(number, _)) = step
@@ -426,6 +438,7 @@ impl Thread {
             let refused = |(variable, mode): &(u32, Mode)| {
                 let (slot, generation) = slot_of(*variable);
                 !push.claim(slot, generation, *mode)
+                    && !(self.adopts(slot, generation) && push.claim(slot, generation, *mode))
             };
             if let Some((wanted, _)) = owned.iter().copied().find(refused) {
                 drop(push);

@@ -247,7 +247,9 @@ impl Pushing<'_> {
                 if is_common(variable) {
                     Node::access(block.cast(), index).write(Access::new(*variable, index, *mode));
                     index += 1;
-                } else if !push.claim(*variable, 1, *mode) {
+                } else if !push.claim(*variable, 1, *mode)
+                    && !(self.thread.adopts(*variable) && push.claim(*variable, 1, *mode))
+                {
                     return Err(*variable);
                 }
             }
@@ -296,6 +298,14 @@ impl Pushing<'_> {
 }
 
 impl Thread {
+    /// Makes a variable its own that nobody has pushed to, in the middle of a push.
+    fn adopts(&self, variable: u32) -> bool {
+        let Variable { owner, progress, .. } = &self.world.variables[variable as usize];
+        // SAFETY: the thread's own.
+        let pusher = unsafe { self.world.records[self.number].pusher() };
+        pusher.adopt((variable, 1), (owner, progress), self.whole(variable))
+    }
+
     fn go(&self, steps: &[Step]) {
         let record = &self.world.records[self.number];
         // SAFETY: the only one.

@@ -24,6 +24,18 @@ fn a_newcomer_takes_a_variable_while_its_owner_pushes() {
 }
 
 #[test]
+fn two_pushers_are_the_first_to_push_to_a_variable() {
+    static MODEL: Model = Model {
+        variables: 2,
+        uses: &[ONE, BOTH, BOTH],
+        first: &[],
+        threads: &[&[Push(0), Push(1)], &[Push(2)]],
+        certain: &[0, 1, 2],
+    };
+    MODEL.explore("two first pushes", 2, 200);
+}
+
+#[test]
 fn a_light_fence_is_enough_for_the_owner() {
     static MODEL: Model = Model {
         variables: 1,

@@ -4,8 +4,10 @@ use super::claims::Source;
 use super::core::Core;
 use super::found::Found;
 use super::push::{resolve, Claim};
+use super::variable::Variable;
 use super::world::{Ends, World};
 use crate::pool::local::Local;
+use crate::sync::Ordering::*;
 use crate::tickets::owner::Acquired;
 use crate::tickets::word::Word;
 use std::sync::Arc;
@@ -33,6 +35,25 @@ pub fn acquire(local: &Local, claim: &Claim, failed: bool, world: &World<'_, '_>
             other => return other,
         }
     }
+}
+
+/// Makes a variable the thread's own that nobody has pushed to yet, also in the middle of a push; says
+/// whether. Without this, the first push to each new variable would go back to its start, and cost
+/// twice as much.
+#[cold]
+#[inline(never)]
+pub fn adopt(core: &Core, local: &Local, variable: Variable) -> bool {
+    if variable.engine != core.memory.id {
+        return false;
+    }
+    let Some(slot) = core.memory.table.get(variable.index) else { return false };
+    let _pin = local.pin();
+    // Acquire: as in `resolve`.
+    if slot.chain.tag.generation.load(Acquire) != variable.generation {
+        return false;
+    }
+    let whole = std::ptr::from_ref(slot).cast();
+    local.pusher().adopt((variable.index, variable.generation), (slot.owner(), slot.progress()), whole)
 }
 
 /// Makes all variables of a push the thread's own, if that can be done; says whether, and whether it is of use to try the push again.

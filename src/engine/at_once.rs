@@ -4,13 +4,13 @@
 //! counted on its variables *before* its body, which may push to them. If nobody has been given a
 //! ticket when it ends, nobody can have parked on it, and its word need not be freed.
 
-use super::acquire::acquire_all;
+use super::acquire::{acquire_all, adopt};
 use super::claims::Source;
 use super::core::{Core, FAILED};
 use super::found::Found;
 use super::inline::{self, Borrowed, Held};
 use super::inside::is_deep;
-use super::push::Request;
+use super::push::{Claim, Request};
 use crate::error::Fault;
 use crate::fences::light;
 use crate::few::Few;
@@ -20,8 +20,8 @@ use crate::operation::context::RunContext;
 use crate::pool::local::Local;
 use crate::pool::running::MOST_USES;
 use crate::sync::Ordering::*;
-use crate::tickets::owner::Committed;
-use crate::tickets::run::{count_read, give_back};
+use crate::tickets::owner::{AtOnce, Committed};
+use crate::tickets::run::{count_read, give_back, Progress, Ticket};
 use crate::tickets::word::{Word, TAKEN};
 use crate::variable::access::{Mode, Sink};
 use crate::variable::table::Slot;
@@ -111,18 +111,9 @@ impl<'a> Uses<'a> {
                     // SAFETY: nothing was read from a tail.
                     (self.block, this) = unsafe { borrow_block(self.local) };
                 }
-                let find = |whole: *const ()| {
-                    // SAFETY: a slot of the table, which stays for as long as the engine.
-                    let slot: &'a Slot = unsafe { &*whole.cast() };
-                    (slot, slot.progress())
-                };
                 let claimed = push.claim((variable.index, variable.generation), mode, this, find);
-                let Some((ticket, slot)) = claimed else {
-                    if !self.local.pusher().owns(variable.index, variable.generation) {
-                        had = Borrowed::NotNow;
-                    }
-                    return false;
-                };
+                let claimed = claimed.or_else(|| claim_new(core, self.local, &push, &claim, this, &mut had));
+                let Some((ticket, slot)) = claimed else { return false };
                 self.uses.add(Use { slot, mode, writes: ticket.writes })
             },
         );
@@ -199,6 +190,37 @@ impl Uses<'_> {
         // SAFETY: counted, and ours; what comes back is ready.
         unsafe { give_back(self.block, &core.memory.table, &mut |ready| found.ready(ready.cast())) };
     }
+}
+
+/// The variable of a place.
+#[inline(always)]
+fn find<'a>(whole: *const ()) -> (&'a Slot, &'a Progress) {
+    // SAFETY: a slot of the table, which stays for as long as the engine.
+    let slot: &'a Slot = unsafe { &*whole.cast() };
+    (slot, slot.progress())
+}
+
+/// As [`AtOnce::claim`], after that was refused: if the variable is nobody's yet. Else `had` is what came
+/// of it.
+#[cold]
+#[inline(never)]
+fn claim_new<'a>(
+    core: &'a Core,
+    local: &Local,
+    push: &AtOnce<'_>,
+    Claim { variable, mode }: &Claim,
+    this: Word,
+    had: &mut Borrowed,
+) -> Option<(Ticket, &'a Slot)> {
+    if local.pusher().owns(variable.index, variable.generation) {
+        // It is busy.
+        return None;
+    }
+    *had = Borrowed::NotNow;
+    if !adopt(core, local, *variable) {
+        return None;
+    }
+    push.claim((variable.index, variable.generation), *mode, this, find)
 }
 
 /// A block of which an operation uses the word alone, and the reference to that operation.

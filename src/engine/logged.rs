@@ -1,10 +1,10 @@
 //! Pushing an operation that any worker may run: into the log of one, looking at no other
 //! operation.
 
-use super::acquire::acquire_all;
+use super::acquire::{acquire_all, adopt};
 use super::claims::Source;
 use super::core::{Core, FAILED};
-use super::push::Request;
+use super::push::{Claim, Request};
 use super::ticketed::{log, Tickets};
 use crate::device::Context;
 use crate::fences::light;
@@ -59,14 +59,14 @@ pub fn push(
         let this = Word::refers(block, tag);
         let mut pusher = local.pusher();
         let mut push = pusher.push(block, this, 0);
-        if !claim_all(core, &mut push, claims) {
+        if !claim_all(core, local, &mut push, claims) {
             drop(push);
             // Nothing of it was pushed, so that the thread may look at tails, and the block stays.
             if !acquire_all(core, claims) {
                 return give_back(core, local, block, tag);
             }
             push = pusher.push(block, this, 0);
-            if !claim_all(core, &mut push, claims) {
+            if !claim_all(core, local, &mut push, claims) {
                 drop(push);
                 return give_back(core, local, block, tag);
             }
@@ -110,14 +110,22 @@ impl Drop for Filling<'_> {
 
 /// Gives each access its ticket.
 #[inline(always)]
-fn claim_all(core: &Core, push: &mut Push<'_>, claims: &impl Source) -> bool {
+fn claim_all(core: &Core, local: &Local, push: &mut Push<'_>, claims: &impl Source) -> bool {
     claims.all(
         #[inline(always)]
         |claim| {
-            let variable = claim.variable;
-            variable.engine == core.memory.id && push.claim(variable.index, variable.generation, claim.mode)
+            let Claim { variable, mode } = claim;
+            variable.engine == core.memory.id
+                && (push.claim(variable.index, variable.generation, mode) || claim_new(core, local, push, claim))
         },
     )
+}
+
+/// As [`Push::claim`], after that was refused: if the variable is nobody's yet.
+#[cold]
+#[inline(never)]
+fn claim_new(core: &Core, local: &Local, push: &mut Push<'_>, Claim { variable, mode }: Claim) -> bool {
+    adopt(core, local, variable) && push.claim(variable.index, variable.generation, mode)
 }
 
 /// Gives back the block of an operation that is not pushed. Its closure is not there: nobody calls or drops it.

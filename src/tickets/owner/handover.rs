@@ -7,7 +7,7 @@ use super::{Acquired, Peers};
 use crate::fences::heavy;
 use crate::mutants::{mutant, mutate};
 use crate::sync::{Ordering::*, MODELLED};
-use crate::tickets::run::{Start, Ticket, Variables};
+use crate::tickets::run::{Progress, Start, Ticket, Variables};
 use crate::tickets::word::Word;
 
 /// So often a variable changes hands; after that it is common.
@@ -88,6 +88,41 @@ impl Pusher<'_> {
             place.begin(now, generation, begun, peers.whole(variable));
         }
         Acquired::Owned
+    }
+}
+
+impl Pusher<'_> {
+    /// Makes a variable the pusher's own that nobody has pushed to yet; says whether. Nothing is taken
+    /// over from anybody, so a push may be under way. Where it does not serve,
+    /// [`acquire`](Pusher::acquire) does.
+    ///
+    /// The caller holds a pin, under which it has found that the variable lives. `whole`: what
+    /// [`Peers::whole`] says.
+    #[inline]
+    pub fn adopt(
+        &self,
+        (variable, generation): (u32, u32),
+        (owner, progress): (&Owner, &Progress),
+        whole: *const (),
+    ) -> bool {
+        let record = self.record;
+        let (start, now) = (record.start.get(), Number(record.commit.load(Relaxed)));
+        // Nor was its deletion pushed then: who does that has acquired it.
+        let old = owner.holder();
+        if start == Number::NEVER || old != Holder::Nobody && !mutant("adopted-from-anybody") {
+            return false;
+        }
+        let Some(place) = record.places.get_or_add(variable) else { return false };
+        // All that used the slot before has ended.
+        let (writes, reads) = progress.counts();
+        let begun = Start { ticket: Ticket { writes, reads }, last: Word::NONE };
+        place.begin(now, generation, begun, whole);
+        let mine = Holder::Pusher { pusher: record.index, era: start.era(), changes: 0 };
+        let adopted = owner.replace(old, mine).is_ok();
+        if !adopted {
+            mutate!("adopted-in-vain-and-kept": (), place.void(now));
+        }
+        adopted
     }
 }
 

@@ -120,7 +120,7 @@ mod pusher;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
-pub use at_once::Committed;
+pub use at_once::{AtOnce, Committed};
 pub use number::Owner;
 pub use pusher::{Push, Pusher, Record};
 
