@@ -22,10 +22,9 @@ use crate::pool::running::MOST_USES;
 use crate::sync::Ordering::*;
 use crate::tickets::owner::{AtOnce, Committed};
 use crate::tickets::run::{count_read, give_back, Progress, Ticket};
-use crate::tickets::word::{Word, TAKEN};
+use crate::tickets::word::Word;
 use crate::variable::access::{Mode, Sink};
 use crate::variable::table::Slot;
-use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// One variable of an operation that runs inside its push.
@@ -41,8 +40,8 @@ struct Use<'a> {
 struct Uses<'a> {
     local: &'a Local,
     uses: Few<Use<'a>, MOST_USES>,
-    /// What others park on, if the operation writes; else null.
-    block: *mut Block,
+    /// What others park on, if the operation writes.
+    this: Word,
     committed: Option<Committed>,
 }
 
@@ -62,7 +61,7 @@ pub fn run(
     local.count_pushed();
     // Against the heavy one of who stops the engine.
     light();
-    let mut held = Uses { local, uses: Few::new(), block: null_mut(), committed: None };
+    let mut held = Uses { local, uses: Few::new(), this: Word::NONE, committed: None };
     let mut had = Borrowed::NotNow;
     if core.state.load(Relaxed) & !FAILED == 0 {
         had = held.claim_all(core, claims);
@@ -93,9 +92,10 @@ impl<'a> Uses<'a> {
     }
 
     /// Counts the operation on its variables if all tickets have come; else on none.
+    #[inline(always)]
     fn claim_all(&mut self, core: &'a Core, claims: &impl Source) -> Borrowed {
         let memory = &*core.memory;
-        let (mut had, mut this) = (Borrowed::Busy, Word::NONE);
+        let mut had = Borrowed::Busy;
         self.uses = Few::new();
         let push = self.local.pusher().push_at_once();
         let mut all = claims.all(
@@ -107,12 +107,12 @@ impl<'a> Uses<'a> {
                     had = Borrowed::NotNow;
                     return false;
                 }
-                if mode != Mode::Read && this == Word::NONE {
+                if mode != Mode::Read && self.this == Word::NONE {
                     // SAFETY: nothing was read from a tail.
-                    (self.block, this) = unsafe { borrow_block(self.local) };
+                    self.this = unsafe { self.local.take_word() };
                 }
-                let claimed = push.claim((variable.index, variable.generation), mode, this, find);
-                let claimed = claimed.or_else(|| claim_new(core, self.local, &push, &claim, this, &mut had));
+                let claimed = push.claim((variable.index, variable.generation), mode, self.this, find);
+                let claimed = claimed.or_else(|| claim_new(core, self.local, &push, &claim, self.this, &mut had));
                 let Some((ticket, slot)) = claimed else { return false };
                 self.uses.add(Use { slot, mode, writes: ticket.writes })
             },
@@ -125,24 +125,24 @@ impl<'a> Uses<'a> {
         }
         if all {
             // Of no variables there is nothing to commit.
-            self.committed = if self.uses.is_empty() { None } else { push.commit(this) };
+            self.committed = if self.uses.is_empty() { None } else { push.commit(self.this) };
             if self.uses.is_empty() || self.committed.is_some() {
                 return Borrowed::All;
             }
             had = Borrowed::NotNow;
         }
         self.uses.iter().for_each(|used| push.take_back(used.slot.chain.tag.index()));
-        self.return_block();
-        // Another try may fail before it borrows one.
-        self.block = null_mut();
+        self.keep_word();
+        // Another try may fail before it takes one.
+        self.this = Word::NONE;
         had
     }
 
     #[inline]
-    fn return_block(&self) {
-        if !self.block.is_null() {
-            // SAFETY: nobody parks there any more: nobody was given the reference, or the word is free.
-            unsafe { self.local.return_block(self.block) };
+    fn keep_word(&self) {
+        if self.this != Word::NONE {
+            // SAFETY: nobody was given it.
+            unsafe { self.local.keep_word(self.this) };
         }
     }
 }
@@ -174,10 +174,11 @@ impl Held for Uses<'_> {
             progress.count_write(used.writes);
         }
         let unseen = |committed| mutate!("left-though-seen": true, self.local.pusher().is_last(committed));
-        if !self.block.is_null() && !self.committed.is_some_and(unseen) {
+        if self.this == Word::NONE || self.committed.is_some_and(unseen) {
+            self.keep_word();
+        } else {
             self.free(core, &mut found);
         }
-        self.return_block();
         found.first
     }
 }
@@ -187,8 +188,12 @@ impl Uses<'_> {
     #[cold]
     #[inline(never)]
     fn free(&self, core: &Core, found: &mut Found<'_>) {
-        // SAFETY: counted, and ours; what comes back is ready.
-        unsafe { give_back(self.block, &core.memory.table, &mut |ready| found.ready(ready.cast())) };
+        let block = self.this.block();
+        // SAFETY: counted, and ours; what comes back is ready. Then nobody parks there.
+        unsafe {
+            give_back(block, &core.memory.table, &mut |ready| found.ready(ready.cast()));
+            self.local.keep_word(Local::renew_word(block));
+        }
     }
 }
 
@@ -221,21 +226,4 @@ fn claim_new<'a>(
         return None;
     }
     push.claim((variable.index, variable.generation), *mode, this, find)
-}
-
-/// A block of which an operation uses the word alone, and the reference to that operation.
-///
-/// # Safety
-/// As [`Local::borrow_block`].
-#[inline]
-unsafe fn borrow_block(local: &Local) -> (*mut Block, Word) {
-    // SAFETY: passed on. The block is ours.
-    unsafe {
-        let block = local.borrow_block();
-        let word = &*Block::word(block);
-        let tag = Word(word.load(Relaxed)).tag().wrapping_add(1);
-        // Release: as for what is enlisted, though there is nothing else to find.
-        word.store(Word::fresh(tag, TAKEN).0, Release);
-        (block, Word::refers(block, tag))
-    }
 }

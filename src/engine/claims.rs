@@ -104,10 +104,21 @@ pub trait Source {
     fn in_order<T>(self, go_on: impl FnOnce(&[Claim]) -> T) -> T;
 }
 
+/// A loop: `Iterator::all` may become a call for each claim.
+#[inline(always)]
+fn all(claims: &[Claim], mut take: impl FnMut(Claim) -> bool) -> bool {
+    for claim in claims {
+        if !take(*claim) {
+            return false;
+        }
+    }
+    true
+}
+
 impl Source for &mut Claims {
-    #[inline]
+    #[inline(always)]
     fn all(&self, take: impl FnMut(Claim) -> bool) -> bool {
-        self.named().iter().copied().all(take)
+        all(self.named(), take)
     }
 
     #[inline]
@@ -123,9 +134,9 @@ impl Source for &mut Claims {
 
 /// Claims that are in order.
 impl Source for &[Claim] {
-    #[inline]
+    #[inline(always)]
     fn all(&self, take: impl FnMut(Claim) -> bool) -> bool {
-        self.iter().copied().all(take)
+        all(self, take)
     }
 
     #[inline]
@@ -146,7 +157,7 @@ pub struct Lists<'a> {
 }
 
 impl Source for Lists<'_> {
-    #[inline]
+    #[inline(always)]
     fn all(&self, mut take: impl FnMut(Claim) -> bool) -> bool {
         self.reads.iter().all(|variable| take(Claim { variable: *variable, mode: Mode::Read }))
             && self.writes.iter().all(|variable| take(Claim { variable: *variable, mode: Mode::Write }))

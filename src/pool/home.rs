@@ -18,6 +18,7 @@ use crate::sync::{AtomicBool, AtomicU64, Ordering::*};
 use crate::tickets::journals::Journal;
 use crate::tickets::owner::Record;
 use crate::tickets::ring::Ring;
+use crate::tickets::word::Word;
 use crate::variable::chain;
 use crossbeam_utils::CachePadded;
 use std::cell::{Cell, UnsafeCell};
@@ -65,6 +66,9 @@ pub struct Home {
     pub record: Cell<*const Record>,
     pub ring: UnsafeCell<Ring>,
     pub journal: Cell<*const Journal>,
+    /// What the next operation refers to that the owner runs inside its push: see
+    /// [`Local::take_word`](super::local::Local::take_word).
+    pub kept: Cell<Word>,
     /// Whether the owner may be filling a block of its ring. Only the owner stores.
     pub fills: AtomicBool,
 }
@@ -116,6 +120,7 @@ impl Home {
             record: Cell::new(null()),
             ring: UnsafeCell::default(),
             journal: Cell::new(null()),
+            kept: Cell::new(Word::NONE),
             fills: AtomicBool::new(false),
         }
     }

@@ -11,7 +11,6 @@ use crate::fences::light;
 use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::sync::{thread_local, AtomicU64, Ordering::*};
-use crate::variable::access::Node;
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::mem::ManuallyDrop;
 use std::ptr::null;
@@ -36,8 +35,6 @@ pub struct Local {
     pub last: Cell<*mut Block>,
     /// Whether a loop further up the stack is running them, or will.
     pub draining: Cell<bool>,
-    /// A block that is kept for the next operation that runs inside its push; null if that runs.
-    kept: Cell<*mut Block>,
     pub memory: Bond,
 }
 
@@ -119,7 +116,6 @@ impl Local {
             first: Cell::new(std::ptr::null_mut()),
             last: Cell::new(std::ptr::null_mut()),
             draining: Cell::new(false),
-            kept: Cell::new(std::ptr::null_mut()),
             memory: Bond::new(memory),
         }
     }
@@ -219,45 +215,6 @@ impl Local {
             let block = home.allocate(class, &self.memory, self.handle());
             Block::set_origin(block, home.number, class);
             block
-        }
-    }
-
-    /// A block of the smallest class for what runs inside its push: nobody but its owner has used the last one.
-    ///
-    /// # Safety
-    /// As [`Local::allocate`].
-    #[inline]
-    pub unsafe fn borrow_block(&self) -> *mut Block {
-        let kept = self.kept.replace(std::ptr::null_mut());
-        if kept.is_null() {
-            // SAFETY: passed on.
-            unsafe { self.lay_in_block() }
-        } else {
-            kept
-        }
-    }
-
-    #[cold]
-    unsafe fn lay_in_block(&self) -> *mut Block {
-        // SAFETY: passed on. The block is ours.
-        unsafe {
-            let block = self.allocate(0);
-            // It has no links, whatever it was used for before.
-            Node::renew(block.cast(), 0, false);
-            block
-        }
-    }
-
-    /// Gives back such a block.
-    ///
-    /// # Safety
-    /// It came from [`Local::borrow_block`], and nobody refers to what it was used for.
-    #[inline]
-    pub unsafe fn return_block(&self, block: *mut Block) {
-        let other = self.kept.replace(block);
-        if !other.is_null() {
-            // SAFETY: ours.
-            unsafe { self.retire(other) };
         }
     }
 
@@ -441,11 +398,6 @@ impl Drop for Local {
         // If the memory is there, it stays until this is done.
         let memory = self.memory.upgrade();
         if memory.is_some() {
-            let kept = self.kept.replace(std::ptr::null_mut());
-            if !kept.is_null() {
-                // SAFETY: ours.
-                unsafe { self.retire(kept) };
-            }
             self.flush();
             let home = self.home();
             home.was_alone.set(false);

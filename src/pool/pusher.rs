@@ -7,7 +7,7 @@ use crate::sync::Ordering::*;
 use crate::tickets::journals::Journal;
 use crate::tickets::owner::{Pusher, Record};
 use crate::tickets::ring::{self, Next};
-use crate::tickets::word::Word;
+use crate::tickets::word::{Word, TAKEN};
 use crate::variable::access::Node;
 
 impl Local {
@@ -65,5 +65,70 @@ impl Local {
             Node::renew(block.cast(), count, ringed);
             (block, tag)
         }
+    }
+
+    /// A reference for an operation that runs inside its push: others may park on its word, which is
+    /// taken. All else of the block is unused.
+    ///
+    /// As long as nobody is given it, it serves one operation after the other. That it then stands
+    /// beside variables as their last write does no harm: who finds it there finds that all writes are
+    /// counted, and does not park.
+    ///
+    /// # Safety
+    /// As [`Local::allocate`].
+    #[inline]
+    pub unsafe fn take_word(&self) -> Word {
+        let kept = self.home().kept.replace(Word::NONE);
+        if kept == Word::NONE {
+            // SAFETY: passed on.
+            unsafe { self.lay_in_word() }
+        } else {
+            kept
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn lay_in_word(&self) -> Word {
+        // SAFETY: passed on. The block is ours.
+        unsafe {
+            let block = self.allocate(0);
+            // It has no links, whatever it was used for before.
+            Node::renew(block.cast(), 0, false);
+            Local::renew_word(block)
+        }
+    }
+
+    /// Another reference to the block.
+    ///
+    /// # Safety
+    /// The block is the caller's, and nobody parks there.
+    pub unsafe fn renew_word(block: *mut Block) -> Word {
+        // SAFETY: blocks stay blocks.
+        let word = unsafe { &*Block::word(block) };
+        let tag = Word(word.load(Relaxed)).tag().wrapping_add(1);
+        // Release: as for what is enlisted, though there is nothing else to find.
+        word.store(Word::fresh(tag, TAKEN).0, Release);
+        Word::refers(block, tag)
+    }
+
+    /// Keeps such a reference for the next operation.
+    ///
+    /// # Safety
+    /// It came from one of these functions, and nobody was given it.
+    #[inline(always)]
+    pub unsafe fn keep_word(&self, word: Word) {
+        let other = self.home().kept.replace(word);
+        if other != Word::NONE {
+            // SAFETY: an operation that was pushed from inside has left it.
+            unsafe { self.retire_word(other) };
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn retire_word(&self, word: Word) {
+        // SAFETY: the block is ours, and nobody was given the reference.
+        unsafe { self.retire(word.block()) };
     }
 }
