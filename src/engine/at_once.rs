@@ -25,6 +25,7 @@ use crate::tickets::run::{count_read, give_back, Progress, Ticket};
 use crate::tickets::word::Word;
 use crate::variable::access::{Mode, Sink};
 use crate::variable::table::Slot;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// One variable of an operation that runs inside its push.
@@ -40,8 +41,8 @@ struct Use<'a> {
 struct Uses<'a> {
     local: &'a Local,
     uses: Few<Use<'a>, MOST_USES>,
-    /// What others park on, if the operation writes.
-    this: Word,
+    /// What others park on, if the operation writes and is not over. It is nowhere else.
+    this: Cell<Word>,
     committed: Option<Committed>,
 }
 
@@ -61,7 +62,7 @@ pub fn run(
     local.count_pushed();
     // Against the heavy one of who stops the engine.
     light();
-    let mut held = Uses { local, uses: Few::new(), this: Word::NONE, committed: None };
+    let mut held = Uses { local, uses: Few::new(), this: Cell::new(Word::NONE), committed: None };
     let mut had = Borrowed::NotNow;
     if core.state.load(Relaxed) & !FAILED == 0 {
         had = held.claim_all(core, claims);
@@ -107,12 +108,12 @@ impl<'a> Uses<'a> {
                     had = Borrowed::NotNow;
                     return false;
                 }
-                if mode != Mode::Read && self.this == Word::NONE {
+                if mode != Mode::Read && self.this.get() == Word::NONE {
                     // SAFETY: nothing was read from a tail.
-                    self.this = unsafe { self.local.take_word() };
+                    self.this.set(unsafe { self.local.take_word() });
                 }
-                let claimed = push.claim((variable.index, variable.generation), mode, self.this, find);
-                let claimed = claimed.or_else(|| claim_new(core, self.local, &push, &claim, self.this, &mut had));
+                let claimed = push.claim((variable.index, variable.generation), mode, self.this.get(), find);
+                let claimed = claimed.or_else(|| claim_new(core, self.local, &push, &claim, self.this.get(), &mut had));
                 let Some((ticket, slot)) = claimed else { return false };
                 self.uses.add(Use { slot, mode, writes: ticket.writes })
             },
@@ -125,7 +126,7 @@ impl<'a> Uses<'a> {
         }
         if all {
             // Of no variables there is nothing to commit.
-            self.committed = if self.uses.is_empty() { None } else { push.commit(self.this) };
+            self.committed = if self.uses.is_empty() { None } else { push.commit(self.this.get()) };
             if self.uses.is_empty() || self.committed.is_some() {
                 return Borrowed::All;
             }
@@ -133,16 +134,15 @@ impl<'a> Uses<'a> {
         }
         self.uses.iter().for_each(|used| push.take_back(used.slot.chain.tag.index()));
         self.keep_word();
-        // Another try may fail before it takes one.
-        self.this = Word::NONE;
         had
     }
 
     #[inline]
     fn keep_word(&self) {
-        if self.this != Word::NONE {
+        let this = self.this.replace(Word::NONE);
+        if this != Word::NONE {
             // SAFETY: nobody was given it.
-            unsafe { self.local.keep_word(self.this) };
+            unsafe { self.local.keep_word(this) };
         }
     }
 }
@@ -174,7 +174,7 @@ impl Held for Uses<'_> {
             progress.count_write(used.writes);
         }
         let unseen = |committed| mutate!("left-though-seen": true, self.local.pusher().is_last(committed));
-        if self.this == Word::NONE || self.committed.is_some_and(unseen) {
+        if self.this.get() == Word::NONE || self.committed.is_some_and(unseen) {
             self.keep_word();
         } else {
             self.free(core, &mut found);
@@ -188,7 +188,7 @@ impl Uses<'_> {
     #[cold]
     #[inline(never)]
     fn free(&self, core: &Core, found: &mut Found<'_>) {
-        let block = self.this.block();
+        let block = self.this.replace(Word::NONE).block();
         // SAFETY: counted, and ours; what comes back is ready. Then nobody parks there.
         unsafe {
             give_back(block, &core.memory.table, &mut |ready| found.ready(ready.cast()));
