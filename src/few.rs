@@ -29,9 +29,46 @@ impl<T: Copy, const N: usize> Few<T, N> {
         }
     }
 
+    /// Adds values to an empty one whose number stays in a register meanwhile.
     #[inline(always)]
-    pub fn is_full(&self) -> bool {
-        self.count == N
+    pub fn fill(&mut self) -> Fill<'_, T, N> {
+        self.count = 0;
+        Fill { few: self, count: 0 }
+    }
+}
+
+/// Values that are being added: none is there before [`Fill::end`].
+pub struct Fill<'a, T: Copy, const N: usize> {
+    few: &'a mut Few<T, N>,
+    /// The first so many places are written.
+    count: usize,
+}
+
+impl<T: Copy, const N: usize> Fill<'_, T, N> {
+    /// Room for one more value, if there is any.
+    #[inline(always)]
+    pub fn room(&mut self) -> Option<Room<'_, T>> {
+        let place = self.few.places.get_mut(self.count)?;
+        Some(Room { place, count: &mut self.count })
+    }
+
+    #[inline(always)]
+    pub fn end(self) {
+        self.few.count = self.count;
+    }
+}
+
+/// Room for a value.
+pub struct Room<'a, T> {
+    place: &'a mut MaybeUninit<T>,
+    count: &'a mut usize,
+}
+
+impl<T: Copy> Room<'_, T> {
+    #[inline(always)]
+    pub fn add(self, value: T) {
+        self.place.write(value);
+        *self.count += 1;
     }
 }
 
@@ -40,8 +77,8 @@ impl<T: Copy, const N: usize> Deref for Few<T, N> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: the first `count` places are written; `add` is the only one that moves it, behind a
-        // place that exists.
+        // SAFETY: the first `count` places are written: it only grows when one more is, but for
+        // `fill`, which begins anew.
         unsafe { std::slice::from_raw_parts(self.places.as_ptr().cast(), self.count) }
     }
 }
@@ -61,9 +98,20 @@ mod tests {
     #[test]
     fn takes_as_many_as_there_are_places() {
         let mut few = Few::<u32, 2>::new();
-        assert!(few.is_empty() && !few.is_full());
+        assert!(few.is_empty());
         assert!(few.add(1) && few.add(2) && !few.add(3));
         few[0] = 7;
-        assert_eq!((&few[..], few.is_full()), (&[7, 2][..], true));
+        assert_eq!(few[..], [7, 2]);
+        let mut fill = few.fill();
+        fill.room().expect("it begins anew").add(4);
+        fill.end();
+        assert_eq!(few[..], [4]);
+        let mut fill = few.fill();
+        [5, 6].into_iter().for_each(|value| fill.room().expect("two places").add(value));
+        assert!(fill.room().is_none());
+        fill.end();
+        assert_eq!(few[..], [5, 6]);
+        let _ = few.fill();
+        assert!(few.is_empty());
     }
 }

@@ -97,17 +97,17 @@ impl<'a> Uses<'a> {
     fn claim_all(&mut self, core: &'a Core, claims: &impl Source) -> Borrowed {
         let memory = &*core.memory;
         let mut had = Borrowed::Busy;
-        self.uses = Few::new();
+        let mut fill = self.uses.fill();
         let push = self.local.pusher().push_at_once();
         let mut all = claims.all(
             #[inline(always)]
             |claim| {
                 let (variable, mode) = (claim.variable, claim.mode);
                 // What cannot be used is for the long way to explain. A repeat is taken to be busy.
-                if self.uses.is_full() || variable.engine != memory.id {
+                let (Some(room), true) = (fill.room(), variable.engine == memory.id) else {
                     had = Borrowed::NotNow;
                     return false;
-                }
+                };
                 if mode != Mode::Read && self.this.get() == Word::NONE {
                     // SAFETY: nothing was read from a tail.
                     self.this.set(unsafe { self.local.take_word() });
@@ -115,9 +115,11 @@ impl<'a> Uses<'a> {
                 let claimed = push.claim((variable.index, variable.generation), mode, self.this.get(), find);
                 let claimed = claimed.or_else(|| claim_new(core, self.local, &push, &claim, self.this.get(), &mut had));
                 let Some((ticket, slot)) = claimed else { return false };
-                self.uses.add(Use { slot, mode, writes: ticket.writes })
+                room.add(Use { slot, mode, writes: ticket.writes });
+                true
             },
         );
+        fill.end();
         // Relaxed: a failure on one of the variables was noted in the state before its ticket came. So
         // not before the tickets are looked at.
         let failed = mutate!("at-once-in-spite-of-a-failure": false, core.state.load(Relaxed) & FAILED != 0);

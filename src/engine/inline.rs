@@ -13,7 +13,7 @@ use super::inside::{self, enter, leave};
 use super::push::{Claim, Request};
 use super::variable::Variable;
 use crate::error::{Fault, Stamp};
-use crate::few::Few;
+use crate::few::{Few, Fill};
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::{Block, NOTE_GRAPH};
 use crate::operation::context::RunContext;
@@ -110,11 +110,13 @@ pub fn borrow<'a>(core: &'a Arc<Core>, claims: &impl Source, loans: &mut Loans<'
         return Borrowed::NotNow;
     }
     let mut refusal = Borrowed::Busy;
+    let mut fill = loans.held.fill();
     // Inlined: a call for each variable would be a fourth of what an operation takes.
     let mut all = claims.all(
         #[inline(always)]
-        |claim| loans.borrow(core, claim, alone.is_some(), &mut guard, &mut refusal),
+        |claim| borrow_one(core, local, &mut fill, claim, alone.is_some(), &mut guard, &mut refusal),
     );
+    fill.end();
     drop(alone);
     // Relaxed: a failure on one of the variables was noted in the state before that variable could become idle.
     let failed = mutate!("loans-in-spite-of-the-state": false, core.state.load(Relaxed) & FAILED != 0);
@@ -189,6 +191,46 @@ pub fn run(
     }
     core.settle(local);
     inside::pay();
+}
+
+/// Borrows one more variable, not to delete it, if it can be had and there is a place for it. Pins the thread if it has to.
+#[inline(always)]
+fn borrow_one<'a>(
+    core: &'a Core,
+    local: &Local,
+    fill: &mut Fill<'_, Borrowing<'a>, MOST_USES>,
+    claim: Claim,
+    alone: bool,
+    guard: &mut Option<Guard>,
+    refusal: &mut Borrowed,
+) -> bool {
+    let Claim { variable: Variable { index, generation, .. }, mode } = claim;
+    let reads = mode == Mode::Read;
+    // What cannot be used is for the long way to explain. A repeat is taken to be busy.
+    let memory = &*core.memory;
+    let (Some(room), true) = (fill.room(), claim.variable.may_be_of(memory.id)) else {
+        *refusal = Borrowed::NotNow;
+        return false;
+    };
+    let Some(slot) = memory.table.get(index) else {
+        *refusal = Borrowed::NotNow;
+        return false;
+    };
+    // Acquire: after the loan, which brings the generation that the chain was opened with. Only after it, though then who pushes to a variable that is gone
+    // borrows that one for a moment to which the place belongs now: before it, it would tell no more, since the place can change hands until the loan.
+    let is_same = || slot.chain.tag.generation.load(Acquire) == generation;
+    let (loan, same) = match slot.chain.lend_at_home(!reads, alone) {
+        Some(loan) => (loan, mutate!("lent-whosever-it-is-now": true, is_same())),
+        None => match lend_away(local, slot, index, generation, mode, guard) {
+            Some(loan) => (loan, true),
+            None => return false,
+        },
+    };
+    room.add(Borrowing { slot, loan, reads });
+    if !same {
+        *refusal = Borrowed::NotNow;
+    }
+    same
 }
 
 /// Gives back what was borrowed in vain, and counts the operation out again.
@@ -302,44 +344,5 @@ impl<'a> Loans<'a> {
     #[inline]
     pub fn of(local: &'a Local) -> Loans<'a> {
         Loans { local, held: Few::new() }
-    }
-
-    /// Borrows one more variable, not to delete it, if it can be had and there is a place for it. Pins the thread if it has to.
-    #[inline(always)]
-    fn borrow(
-        &mut self,
-        core: &'a Core,
-        claim: Claim,
-        alone: bool,
-        guard: &mut Option<Guard>,
-        refusal: &mut Borrowed,
-    ) -> bool {
-        let Claim { variable: Variable { index, generation, .. }, mode } = claim;
-        let reads = mode == Mode::Read;
-        // What cannot be used is for the long way to explain. A repeat is taken to be busy.
-        let memory = &*core.memory;
-        if self.held.is_full() || !claim.variable.may_be_of(memory.id) {
-            *refusal = Borrowed::NotNow;
-            return false;
-        }
-        let Some(slot) = memory.table.get(index) else {
-            *refusal = Borrowed::NotNow;
-            return false;
-        };
-        // Acquire: after the loan, which brings the generation that the chain was opened with. Only after it, though then who pushes to a variable that is gone
-        // borrows that one for a moment to which the place belongs now: before it, it would tell no more, since the place can change hands until the loan.
-        let is_same = || slot.chain.tag.generation.load(Acquire) == generation;
-        let (loan, same) = match slot.chain.lend_at_home(!reads, alone) {
-            Some(loan) => (loan, mutate!("lent-whosever-it-is-now": true, is_same())),
-            None => match lend_away(self.local, slot, index, generation, mode, guard) {
-                Some(loan) => (loan, true),
-                None => return false,
-            },
-        };
-        self.held.add(Borrowing { slot, loan, reads });
-        if !same {
-            *refusal = Borrowed::NotNow;
-        }
-        same
     }
 }
