@@ -73,7 +73,7 @@ pub fn acquire_all(core: &Arc<Core>, claims: &impl Source) -> bool {
             return false;
         }
         changed |= !local.pusher().owns(claim.variable.index, claim.variable.generation);
-        acquire(local, &claim, false, &world) == Acquired::Owned
+        acquire(local, claim, false, &world) == Acquired::Owned
     });
     drop(guard);
     if !found.first.is_null() {

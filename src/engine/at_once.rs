@@ -113,7 +113,7 @@ impl<'a> Uses<'a> {
                     self.this.set(unsafe { self.local.take_word() });
                 }
                 let claimed = push.claim((variable.index, variable.generation), mode, self.this.get(), find);
-                let claimed = claimed.or_else(|| claim_new(core, self.local, &push, &claim, self.this.get(), &mut had));
+                let claimed = claimed.or_else(|| claim_new(core, self.local, &push, claim, self.this.get(), &mut had));
                 let Some((ticket, slot)) = claimed else { return false };
                 room.add(Use { slot, mode, writes: ticket.writes });
                 true

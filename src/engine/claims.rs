@@ -32,20 +32,21 @@ impl Claims {
 
     #[inline]
     pub fn add(&mut self, variable: Variable, mode: Mode) {
-        let claim = Claim { variable, mode };
-        if !self.inline.add(claim) {
-            self.spill(claim);
+        if !self.inline.add(Claim { variable, mode }) {
+            // In parts: a claim that lies in memory for this is copied whole into its place, and that
+            // waits for the parts to reach the cache.
+            self.spill(variable.engine, variable.index, variable.generation, mode);
         }
     }
 
     #[cold]
-    fn spill(&mut self, claim: Claim) {
+    fn spill(&mut self, engine: u32, index: u32, generation: u32, mode: Mode) {
         if self.spilled.is_empty() {
             self.spilled = SPARE.try_with(Cell::take).unwrap_or_default();
             self.spilled.clear();
             self.spilled.extend_from_slice(&self.inline);
         }
-        self.spilled.push(claim);
+        self.spilled.push(Claim { variable: Variable { engine, index, generation }, mode });
     }
 
     #[inline]
@@ -95,7 +96,7 @@ impl Claims {
 /// Where a push finds what its operation uses.
 pub trait Source {
     /// Calls `take` for each claim, as they were named, repeats included, until one is not taken; says whether all were.
-    fn all(&self, take: impl FnMut(Claim) -> bool) -> bool;
+    fn all(&self, take: impl FnMut(&Claim) -> bool) -> bool;
 
     /// How many there are, with repeats.
     fn count(&self) -> usize;
@@ -104,11 +105,12 @@ pub trait Source {
     fn in_order<T>(self, go_on: impl FnOnce(&[Claim]) -> T) -> T;
 }
 
-/// A loop: `Iterator::all` may become a call for each claim.
+/// A loop: `Iterator::all` may become a call for each claim. By reference: a claim that is copied
+/// whole, just after its parts were written, waits for these to reach the cache.
 #[inline(always)]
-fn all(claims: &[Claim], mut take: impl FnMut(Claim) -> bool) -> bool {
+fn all(claims: &[Claim], mut take: impl FnMut(&Claim) -> bool) -> bool {
     for claim in claims {
-        if !take(*claim) {
+        if !take(claim) {
             return false;
         }
     }
@@ -117,7 +119,7 @@ fn all(claims: &[Claim], mut take: impl FnMut(Claim) -> bool) -> bool {
 
 impl Source for &mut Claims {
     #[inline(always)]
-    fn all(&self, take: impl FnMut(Claim) -> bool) -> bool {
+    fn all(&self, take: impl FnMut(&Claim) -> bool) -> bool {
         all(self.named(), take)
     }
 
@@ -135,7 +137,7 @@ impl Source for &mut Claims {
 /// Claims that are in order.
 impl Source for &[Claim] {
     #[inline(always)]
-    fn all(&self, take: impl FnMut(Claim) -> bool) -> bool {
+    fn all(&self, take: impl FnMut(&Claim) -> bool) -> bool {
         all(self, take)
     }
 
@@ -158,9 +160,9 @@ pub struct Lists<'a> {
 
 impl Source for Lists<'_> {
     #[inline(always)]
-    fn all(&self, mut take: impl FnMut(Claim) -> bool) -> bool {
-        self.reads.iter().all(|variable| take(Claim { variable: *variable, mode: Mode::Read }))
-            && self.writes.iter().all(|variable| take(Claim { variable: *variable, mode: Mode::Write }))
+    fn all(&self, mut take: impl FnMut(&Claim) -> bool) -> bool {
+        self.reads.iter().all(|variable| take(&Claim { variable: *variable, mode: Mode::Read }))
+            && self.writes.iter().all(|variable| take(&Claim { variable: *variable, mode: Mode::Write }))
     }
 
     #[inline]

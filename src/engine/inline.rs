@@ -199,12 +199,12 @@ fn borrow_one<'a>(
     core: &'a Core,
     local: &Local,
     fill: &mut Fill<'_, Borrowing<'a>, MOST_USES>,
-    claim: Claim,
+    claim: &Claim,
     alone: bool,
     guard: &mut Option<Guard>,
     refusal: &mut Borrowed,
 ) -> bool {
-    let Claim { variable: Variable { index, generation, .. }, mode } = claim;
+    let Claim { variable: Variable { index, generation, .. }, mode } = *claim;
     let reads = mode == Mode::Read;
     // What cannot be used is for the long way to explain. A repeat is taken to be busy.
     let memory = &*core.memory;
