@@ -57,13 +57,13 @@
 #![cfg_attr(seriatim_simulation, allow(missing_docs, missing_debug_implementations))]
 
 // Imports point one way: engine → worker → pool → operation, variable → sync; and engine → graph → sync.
+mod array_vec;
 mod chunks;
 mod data;
 mod device;
 mod engine;
 mod error;
 mod fences;
-mod few;
 mod graph;
 mod line;
 mod lock;

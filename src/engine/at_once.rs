@@ -11,9 +11,9 @@ use super::found::Found;
 use super::inline::{self, Borrowed, Held};
 use super::inside::is_deep;
 use super::push::{Claim, Request};
+use crate::array_vec::ArrayVec;
 use crate::error::Fault;
 use crate::fences::light;
-use crate::few::Few;
 use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::operation::context::RunContext;
@@ -40,7 +40,7 @@ struct Use<'a> {
 /// All of them.
 struct Uses<'a> {
     local: &'a Local,
-    uses: Few<Use<'a>, MOST_USES>,
+    uses: ArrayVec<Use<'a>, MOST_USES>,
     /// What others park on, if the operation writes and is not over. It is nowhere else.
     this: Cell<Word>,
     committed: Option<Committed>,
@@ -62,7 +62,7 @@ pub fn run(
     local.count_pushed();
     // Against the heavy one of who stops the engine.
     light();
-    let mut held = Uses { local, uses: Few::new(), this: Cell::new(Word::NONE), committed: None };
+    let mut held = Uses { local, uses: ArrayVec::new(), this: Cell::new(Word::NONE), committed: None };
     let mut had = Borrowed::NotNow;
     if core.state.load(Relaxed) & !FAILED == 0 {
         had = held.claim_all(core, claims);

@@ -4,7 +4,7 @@
 
 use super::push::Claim;
 use super::variable::Variable;
-use crate::few::Few;
+use crate::array_vec::ArrayVec;
 use crate::mutants::mutate;
 use crate::sync::thread_local;
 use crate::variable::access::Mode;
@@ -19,7 +19,7 @@ thread_local! {
 
 /// A growing set of claims.
 pub struct Claims {
-    inline: Few<Claim, INLINE>,
+    inline: ArrayVec<Claim, INLINE>,
     /// All of them, once there are too many.
     spilled: Vec<Claim>,
 }
@@ -27,7 +27,7 @@ pub struct Claims {
 impl Claims {
     #[inline(always)]
     pub fn new() -> Claims {
-        Claims { inline: Few::new(), spilled: Vec::new() }
+        Claims { inline: ArrayVec::new(), spilled: Vec::new() }
     }
 
     #[inline]

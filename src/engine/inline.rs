@@ -12,8 +12,8 @@ use super::found::Found;
 use super::inside::{self, enter, leave};
 use super::push::{Claim, Request};
 use super::variable::Variable;
+use crate::array_vec::{ArrayVec, Fill};
 use crate::error::{Fault, Stamp};
-use crate::few::{Few, Fill};
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::{Block, NOTE_GRAPH};
 use crate::operation::context::RunContext;
@@ -78,7 +78,7 @@ impl<H: Held> Current for Inside<'_, H> {
 /// All of them.
 pub struct Loans<'a> {
     local: &'a Local,
-    held: Few<Borrowing<'a>, MOST_USES>,
+    held: ArrayVec<Borrowing<'a>, MOST_USES>,
 }
 
 /// What came of borrowing the variables of an operation.
@@ -343,6 +343,6 @@ impl Held for Loans<'_> {
 impl<'a> Loans<'a> {
     #[inline]
     pub fn of(local: &'a Local) -> Loans<'a> {
-        Loans { local, held: Few::new() }
+        Loans { local, held: ArrayVec::new() }
     }
 }

@@ -1,19 +1,19 @@
-//! A few values in place: an array that is filled from its start, and not written before.
+//! Values in place, up to a number: an array that is filled from its start, and not written before.
 
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
 /// Up to `N` values.
-pub struct Few<T: Copy, const N: usize> {
+pub struct ArrayVec<T: Copy, const N: usize> {
     /// The first `count` are written.
     places: [MaybeUninit<T>; N],
     count: usize,
 }
 
-impl<T: Copy, const N: usize> Few<T, N> {
+impl<T: Copy, const N: usize> ArrayVec<T, N> {
     #[inline(always)]
-    pub const fn new() -> Few<T, N> {
-        Few { places: [const { MaybeUninit::uninit() }; N], count: 0 }
+    pub const fn new() -> ArrayVec<T, N> {
+        ArrayVec { places: [const { MaybeUninit::uninit() }; N], count: 0 }
     }
 
     /// Adds a value, if there is room for it; says whether there was.
@@ -33,13 +33,13 @@ impl<T: Copy, const N: usize> Few<T, N> {
     #[inline(always)]
     pub fn fill(&mut self) -> Fill<'_, T, N> {
         self.count = 0;
-        Fill { few: self, count: 0 }
+        Fill { vec: self, count: 0 }
     }
 }
 
 /// Values that are being added: none is there before [`Fill::end`].
 pub struct Fill<'a, T: Copy, const N: usize> {
-    few: &'a mut Few<T, N>,
+    vec: &'a mut ArrayVec<T, N>,
     /// The first so many places are written.
     count: usize,
 }
@@ -48,13 +48,13 @@ impl<T: Copy, const N: usize> Fill<'_, T, N> {
     /// Room for one more value, if there is any.
     #[inline(always)]
     pub fn room(&mut self) -> Option<Room<'_, T>> {
-        let place = self.few.places.get_mut(self.count)?;
+        let place = self.vec.places.get_mut(self.count)?;
         Some(Room { place, count: &mut self.count })
     }
 
     #[inline(always)]
     pub fn end(self) {
-        self.few.count = self.count;
+        self.vec.count = self.count;
     }
 }
 
@@ -72,7 +72,7 @@ impl<T: Copy> Room<'_, T> {
     }
 }
 
-impl<T: Copy, const N: usize> Deref for Few<T, N> {
+impl<T: Copy, const N: usize> Deref for ArrayVec<T, N> {
     type Target = [T];
 
     #[inline(always)]
@@ -83,7 +83,7 @@ impl<T: Copy, const N: usize> Deref for Few<T, N> {
     }
 }
 
-impl<T: Copy, const N: usize> DerefMut for Few<T, N> {
+impl<T: Copy, const N: usize> DerefMut for ArrayVec<T, N> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as above.
@@ -97,21 +97,21 @@ mod tests {
 
     #[test]
     fn takes_as_many_as_there_are_places() {
-        let mut few = Few::<u32, 2>::new();
-        assert!(few.is_empty());
-        assert!(few.add(1) && few.add(2) && !few.add(3));
-        few[0] = 7;
-        assert_eq!(few[..], [7, 2]);
-        let mut fill = few.fill();
+        let mut vec = ArrayVec::<u32, 2>::new();
+        assert!(vec.is_empty());
+        assert!(vec.add(1) && vec.add(2) && !vec.add(3));
+        vec[0] = 7;
+        assert_eq!(vec[..], [7, 2]);
+        let mut fill = vec.fill();
         fill.room().expect("it begins anew").add(4);
         fill.end();
-        assert_eq!(few[..], [4]);
-        let mut fill = few.fill();
+        assert_eq!(vec[..], [4]);
+        let mut fill = vec.fill();
         [5, 6].into_iter().for_each(|value| fill.room().expect("two places").add(value));
         assert!(fill.room().is_none());
         fill.end();
-        assert_eq!(few[..], [5, 6]);
-        let _ = few.fill();
-        assert!(few.is_empty());
+        assert_eq!(vec[..], [5, 6]);
+        let _ = vec.fill();
+        assert!(vec.is_empty());
     }
 }
