@@ -1,16 +1,20 @@
 //! A log: references to operations, from one thread that pushes to one worker, in push order.
 //!
-//! A chain of segments. The pusher appends; the worker goes through it, and hands a segment back
-//! when it has come to its end. Thieves go through it as well, by cursors of their own, from where
-//! the worker stands: what is in an entry may be old, but an operation is taken by its tag, so an
-//! old entry is one that somebody has taken.
+//! A chain of segments. The pusher appends, and uses segments again from the front of the chain, as
+//! soon as all in them has been taken: the worker says how far it has come, and those who look for
+//! what others leave say how far they have looked. Nobody is waited for. So whoever stands in a
+//! segment may find it further back in the log when they go on, and the numbers of segments tell:
+//! "nothing more" counts only if the segment still has the number that it had.
+//!
+//! What is in an entry may be old, or of a later place in the log. An operation is taken by its tag,
+//! so an old entry is one that somebody has taken, and any other is as good as the next.
 
 use super::run::{is_untaken, take};
 use super::word::Word;
 use crate::line::fetch_to_write;
-use crate::mutants::mutate;
+use crate::mutants::{mutant, mutate};
 use crate::operation::block::Block;
-use crate::sync::{AtomicPtr, AtomicU64, Ordering::*, MODELLED};
+use crate::sync::{fence, AtomicPtr, AtomicU64, Ordering::*, MODELLED};
 use crossbeam_utils::CachePadded;
 use std::array::from_fn;
 use std::cell::Cell;
@@ -24,14 +28,19 @@ const AHEAD: usize = 6;
 struct Segment {
     entries: [AtomicU64; LENGTH],
     next: AtomicPtr<Segment>,
-    /// Which one it is in the log, counted from 0. Stored when it is appended.
+    /// Which one it is in the log, counted from 0; [`SPARE`] if it is not in the log. It never has a
+    /// number twice.
     number: AtomicU64,
-    /// The next of those that were handed back.
+    /// The next of the pusher's spare ones.
     spare: Cell<*mut Segment>,
 }
 
-/// Where somebody stands in a log.
-#[derive(Clone)]
+/// Behind every number.
+const SPARE: u64 = u64::MAX;
+/// The most segments that the pusher takes off the front when it needs one: a long chain gets short.
+const AT_ONCE: usize = 2;
+
+/// Where somebody stands in a log. What lies before it has been taken.
 struct Cursor {
     segment: Cell<*mut Segment>,
     number: Cell<u64>,
@@ -48,12 +57,19 @@ pub struct Log {
     /// others leave.
     scanned: AtomicU64,
     scanned_at: AtomicPtr<Segment>,
-    /// Segments that were handed back: a stack that is taken whole.
-    spares: CachePadded<AtomicPtr<Segment>>,
+    chain: CachePadded<Chain>,
 }
 
-// SAFETY: the pusher's cursor is used by one pushing thread at a time, the worker's by its worker;
-// the rest is atomic.
+/// What the pusher knows of its segments.
+struct Chain {
+    /// The first of the log: nothing before it is untaken.
+    oldest: AtomicPtr<Segment>,
+    /// Those that are not in the log.
+    spares: Cell<*mut Segment>,
+}
+
+// SAFETY: the pusher's cursor and its spare segments are used by one pushing thread at a time, the
+// worker's cursor by its worker; the rest is atomic.
 unsafe impl Send for Log {}
 // SAFETY: as above.
 unsafe impl Sync for Log {}
@@ -70,8 +86,14 @@ impl Segment {
 }
 
 impl Cursor {
-    fn at(segment: *mut Segment) -> Cursor {
-        Cursor { segment: Cell::new(segment), number: Cell::new(0), index: Cell::new(0) }
+    fn at(segment: *mut Segment, number: u64, index: usize) -> Cursor {
+        Cursor { segment: Cell::new(segment), number: Cell::new(number), index: Cell::new(index) }
+    }
+
+    fn go_to(&self, other: Cursor) {
+        self.segment.set(other.segment.get());
+        self.number.set(other.number.get());
+        self.index.set(other.index.get());
     }
 
     /// Entries before it.
@@ -80,29 +102,40 @@ impl Cursor {
     }
 
     /// The entry under the cursor, [`Word::NONE`] if there is none yet. Goes on to the next segment
-    /// if it has to; the segment that it leaves is given to `left`.
+    /// if it has to, and then calls `entered`. That there is none only counts if the cursor
+    /// [is in place](Cursor::is_in_place).
     ///
     /// # Safety
     /// The cursor stands in a segment of a log that is there.
     #[inline]
-    unsafe fn look(&self, left: impl FnOnce(*mut Segment)) -> Word {
+    unsafe fn look(&self, entered: impl FnOnce()) -> Word {
         // SAFETY: segments stay for as long as the log.
         unsafe {
             if self.index.get() == LENGTH {
-                let old = self.segment.get();
-                // Acquire: the segment was cleared before it was appended.
-                let next = (*old).next.load(Acquire);
-                if next.is_null() {
+                // Acquire: the segment was cleared before it was appended. And what is behind another
+                // place of ours brings its number.
+                let next = (*self.segment.get()).next.load(Acquire);
+                if next.is_null() || !self.is_in_place() {
                     return Word::NONE;
                 }
-                self.segment.set(next);
-                self.number.set(self.number.get() + 1);
-                self.index.set(0);
-                left(old);
+                self.go_to(Cursor::at(next, self.number.get() + 1, 0));
+                entered();
             }
-            // Acquire: the operation's word says "pushed" if nobody has taken it.
+            // Acquire: the operation's word says "pushed" if nobody has taken it. And an entry that
+            // was cleared brings the number.
             Word((*self.segment.get()).entries[self.index.get()].load(mutate!("log-read-relaxed": Relaxed, Acquire)))
         }
+    }
+
+    /// Whether the segment has not been used again since the cursor came to it.
+    ///
+    /// # Safety
+    /// As [`Cursor::look`].
+    #[inline]
+    unsafe fn is_in_place(&self) -> bool {
+        // Relaxed: what was found before has brought the number, if it is of another place.
+        // SAFETY: segments stay for as long as the log.
+        unsafe { (*self.segment.get()).number.load(Relaxed) == self.number.get() }
     }
 
     fn step(&self) {
@@ -114,18 +147,18 @@ impl Log {
     pub fn new() -> Log {
         let first = Segment::new();
         Log {
-            pusher: CachePadded::new(Cursor::at(first)),
-            worker: CachePadded::new(Cursor::at(first)),
+            pusher: CachePadded::new(Cursor::at(first, 0, 0)),
+            worker: CachePadded::new(Cursor::at(first, 0, 0)),
             come: AtomicU64::new(0),
             at: AtomicPtr::new(first),
             scanned: AtomicU64::new(0),
             scanned_at: AtomicPtr::new(first),
-            spares: CachePadded::new(AtomicPtr::new(null_mut())),
+            chain: CachePadded::new(Chain { oldest: AtomicPtr::new(first), spares: Cell::new(null_mut()) }),
         }
     }
 
-    /// Appends an operation, whose word says "pushed". Allocates if the worker is further behind
-    /// than ever before.
+    /// Appends an operation, whose word says "pushed". Allocates if more than ever before is left in
+    /// the log.
     ///
     /// # Safety
     /// One thread at a time pushes.
@@ -156,49 +189,50 @@ impl Log {
 
     #[cold]
     unsafe fn extend(&self, cursor: &Cursor) {
-        // SAFETY: a segment that was handed back is ours: only thieves may still look at it, at
-        // what is atomic.
+        // SAFETY: the cursor and the spare segments are ours. Whoever still stands in one of them
+        // looks at what is atomic, and finds by the number that it has no place there.
         unsafe {
-            let mut segment = self.spares.swap(null_mut(), Acquire);
+            self.take_off_the_front(cursor);
+            let mut segment = self.chain.spares.get();
             if segment.is_null() {
                 segment = Segment::new();
             } else {
-                self.keep((*segment).spare.get());
+                self.chain.spares.set((*segment).spare.get());
             }
             let number = cursor.number.get() + 1;
-            (*segment).number.store(number, Relaxed);
+            // Who finds it cleared finds that it has no number, or a later one.
+            mutate!("cleared-without-a-fence": (), fence(Release));
+            if mutant("numbered-before-it-is-cleared") {
+                (*segment).number.store(number, Release);
+            }
             (*segment).next.store(null_mut(), Relaxed);
             (*segment).entries.iter().for_each(|entry| entry.store(0, Relaxed));
+            // Release: who finds its number finds it cleared.
+            (*segment).number.store(number, mutate!("numbered-relaxed": Relaxed, Release));
             // Release: who goes on to it finds it empty.
             (*cursor.segment.get()).next.store(segment, Release);
-            cursor.segment.set(segment);
-            cursor.number.set(number);
-            cursor.index.set(0);
+            cursor.go_to(Cursor::at(segment, number, 0));
         }
     }
 
-    /// Puts a list of spare segments back.
-    unsafe fn keep(&self, first: *mut Segment) {
-        // SAFETY: the list is ours.
-        unsafe {
-            let mut next = first;
-            while !next.is_null() {
-                let segment = next;
-                next = (*segment).spare.get();
-                self.hand_back(segment);
-            }
-        }
-    }
-
-    /// Hands a segment back, for the pusher to use again.
-    unsafe fn hand_back(&self, segment: *mut Segment) {
-        let mut head = self.spares.load(Relaxed);
-        loop {
-            // SAFETY: ours until the exchange.
-            unsafe { (*segment).spare.set(head) };
-            match self.spares.compare_exchange(head, segment, Release, Relaxed) {
-                Ok(_) => return,
-                Err(now) => head = now,
+    /// Takes segments off the front of the chain in which all has been taken.
+    unsafe fn take_off_the_front(&self, cursor: &Cursor) {
+        // Relaxed: what has been taken stays so, whoever hears of it when.
+        let taken = self.come.load(Relaxed).max(self.scanned.load(Relaxed));
+        let full = mutate!("used-again-before-all-is-taken": taken.div_ceil(LENGTH as u64), taken / LENGTH as u64);
+        for _ in 0..AT_ONCE {
+            // Relaxed (all): only the pusher stores them.
+            let oldest = self.chain.oldest.load(Relaxed);
+            // SAFETY: as in `extend`.
+            unsafe {
+                if oldest == cursor.segment.get() || (*oldest).number.load(Relaxed) >= full {
+                    return;
+                }
+                // Release: who begins there finds the segment as it was appended.
+                self.chain.oldest.store((*oldest).next.load(Relaxed), Release);
+                // Release: who finds that it has not the number that it had finds the next one there.
+                (*oldest).number.store(SPARE, mutate!("taken-off-relaxed": Relaxed, Release));
+                (*oldest).spare.set(self.chain.spares.replace(oldest));
             }
         }
     }
@@ -211,15 +245,15 @@ impl Log {
     pub unsafe fn take_next(&self) -> Option<*mut Block> {
         let cursor = &*self.worker;
         loop {
-            // SAFETY: the worker's cursor is ours, and what it has left nobody else will append to.
-            let operation = unsafe {
-                cursor.look(|left| {
-                    self.at.store(cursor.segment.get(), Release);
-                    self.hand_back(left);
-                })
-            };
+            // SAFETY: the worker's cursor is ours.
+            let operation = unsafe { cursor.look(|| self.at.store(cursor.segment.get(), Release)) };
             if operation == Word::NONE {
-                return None;
+                // SAFETY: as above.
+                if unsafe { mutate!("none-wherever-that-is": true, cursor.is_in_place()) } {
+                    return None;
+                }
+                self.come_after(cursor);
+                continue;
             }
             // SAFETY: as above.
             unsafe { fetch_ahead(cursor) };
@@ -232,6 +266,14 @@ impl Log {
         }
     }
 
+    /// The worker was left behind: others have taken all where it stood.
+    #[cold]
+    #[inline(never)]
+    fn come_after(&self, cursor: &Cursor) {
+        cursor.go_to(self.begin());
+        self.at.store(cursor.segment.get(), Release);
+    }
+
     /// Whether the worker finds an entry that it has not come to.
     ///
     /// # Safety
@@ -241,10 +283,11 @@ impl Log {
         // SAFETY: segments stay for as long as the log.
         unsafe {
             let segment = cursor.segment.get();
-            match (*segment).entries.get(cursor.index.get()) {
+            let has = match (*segment).entries.get(cursor.index.get()) {
                 Some(entry) => entry.load(Acquire) != 0,
                 None => !(*segment).next.load(Acquire).is_null(),
-            }
+            };
+            has || !cursor.is_in_place()
         }
     }
 
@@ -252,39 +295,65 @@ impl Log {
     /// thread.
     ///
     /// What lies before `scanned` has been taken: nobody looks at it twice, however long the worker
-    /// stands still.
+    /// stands still. Looks again if the pusher has used the segment meanwhile.
     pub fn find(&self) -> Word {
-        let (come, scanned) = (self.come.load(Relaxed), self.scanned.load(Relaxed));
-        let hint = if scanned > come { &self.scanned_at } else { &self.at };
-        let start = scanned.max(come);
-        // SAFETY: segments stay for as long as the log. One that is appended anew meanwhile has
-        // entries by which nothing is taken that was not pushed; the worker has then come further
-        // than what is noted here.
+        let cursor = self.begin();
+        // SAFETY: segments stay for as long as the log.
         unsafe {
-            let mut segment = hint.load(Acquire);
-            let mut number = start / LENGTH as u64;
-            let mut index = (start % LENGTH as u64) as usize;
-            if (*segment).number.load(Relaxed) != number {
-                segment = self.at.load(Acquire);
-                number = (*segment).number.load(Relaxed);
-                index = 0;
+            loop {
+                let operation = cursor.look(|| ());
+                if operation == Word::NONE && mutate!("nothing-found-wherever-that-is": false, !cursor.is_in_place()) {
+                    cursor.go_to(self.begin());
+                } else if operation == Word::NONE || is_untaken(operation) {
+                    self.note(&cursor);
+                    return operation;
+                } else {
+                    cursor.step();
+                }
+            }
+        }
+    }
+
+    /// Where to begin to look: all before it has been taken.
+    fn begin(&self) -> Cursor {
+        // Relaxed: what has been taken stays so, whoever hears of it when.
+        let (come, scanned) = (self.come.load(Relaxed), self.scanned.load(Relaxed));
+        let near = if scanned > come { &self.scanned_at } else { &self.at };
+        let start = scanned.max(come);
+        // SAFETY: segments stay for as long as the log.
+        unsafe {
+            let segment = near.load(Acquire);
+            let number = (*segment).number.load(Acquire);
+            // Else it has been used again, or come into the log after we looked how far all is taken.
+            if number <= start / LENGTH as u64 {
+                let index = (start - number * LENGTH as u64).min(LENGTH as u64);
+                return Cursor::at(segment, number, index as usize);
             }
             loop {
-                if index == LENGTH {
-                    let next = (*segment).next.load(Acquire);
-                    if next.is_null() {
-                        return Word::NONE;
-                    }
-                    (segment, number, index) = (next, number + 1, 0);
+                let segment = self.chain.oldest.load(Acquire);
+                // Acquire: if it is not the number with which it was the oldest, another one is.
+                let number = (*segment).number.load(Acquire);
+                // Each further round is one of a segment that the pusher has filled meanwhile.
+                let still = segment == self.chain.oldest.load(Relaxed);
+                if mutate!("oldest-not-looked-at-again": number != SPARE, still) {
+                    return Cursor::at(segment, number, 0);
                 }
-                let operation = Word((*segment).entries[index].load(Acquire));
-                if operation == Word::NONE || is_untaken(operation) {
-                    self.scanned_at.store(segment, Release);
-                    self.scanned.store(number * LENGTH as u64 + index as u64, Relaxed);
-                    return operation;
-                }
-                index += 1;
             }
+        }
+    }
+
+    /// Notes how far somebody has looked.
+    fn note(&self, cursor: &Cursor) {
+        let (position, scanned) = (cursor.position(), self.scanned.load(Relaxed));
+        if position < scanned {
+            return;
+        }
+        if self.scanned_at.load(Relaxed) != cursor.segment.get() {
+            self.scanned_at.store(cursor.segment.get(), Release);
+        }
+        if position > scanned {
+            // Never less: the pusher counts on it when it needs a segment.
+            self.scanned.fetch_max(position, Relaxed);
         }
     }
 }
@@ -303,11 +372,10 @@ unsafe fn fetch_ahead(cursor: &Cursor) {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        let mut next = self.worker.segment.get();
         // Relaxed: dropped by the last who has the log.
-        let mut spare = self.spares.load(Relaxed);
-        // SAFETY: nobody uses the log any more; every segment is in the chain from the worker's on,
-        // or was handed back.
+        let mut next = self.chain.oldest.load(Relaxed);
+        let mut spare = self.chain.spares.get();
+        // SAFETY: nobody uses the log any more; every segment is in the chain or a spare one.
         unsafe {
             while !next.is_null() {
                 let segment = Box::from_raw(next);
