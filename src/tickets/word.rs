@@ -1,8 +1,8 @@
 //! The word of an operation: its stage, what has parked on it, and a tag that tells one use of its
 //! block from the next.
 //!
-//! Two bits of stage, 40 of the first parked block's address (blocks lie on multiples of 128 below
-//! 2⁴⁷), 22 of tag. A [`Word`] without parked blocks but with an address is also how others refer
+//! Two bits of stage, 41 of the first parked block's address (blocks lie on multiples of 128 below
+//! 2⁴⁸), 21 of tag. A [`Word`] without parked blocks but with an address is also how others refer
 //! to an operation.
 
 #![forbid(unsafe_code)]
@@ -17,10 +17,14 @@ pub const PUSHED: u64 = 2;
 pub const TAKEN: u64 = 3;
 
 const STAGE: u64 = 3;
-const PLACE: u64 = ((1 << 40) - 1) << 2;
-const TAG_SHIFT: u32 = 42;
+const PLACE_BITS: u32 = 41;
+const PLACE: u64 = ((1 << PLACE_BITS) - 1) << 2;
+const TAG_SHIFT: u32 = 2 + PLACE_BITS;
 /// An address is a multiple of 128; a place begins at bit 2.
 const PLACE_SHIFT: u32 = 5;
+/// A tag counts up to this, and starts again. Nothing outlives so many uses of one block.
+#[cfg(test)]
+const TAGS: u64 = u64::MAX >> TAG_SHIFT;
 
 /// A snapshot of an operation's word, or a reference to an operation: its tag and its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +33,11 @@ pub struct Word(pub u64);
 impl Word {
     /// No operation.
     pub const NONE: Word = Word(0);
+
+    /// Whether words have room for the addresses of blocks up to this one.
+    pub fn has_room_for(highest: usize) -> bool {
+        highest as u64 >> (PLACE_BITS + PLACE_SHIFT + 2) == 0
+    }
 
     /// The reference to the operation of this tag in `block`.
     #[inline]
@@ -90,9 +99,9 @@ mod tests {
 
     #[test]
     fn addresses_tags_and_stages_do_not_meet() {
-        for address in [128, 1 << 20, (1 << 47) - 128] {
+        for address in [128, 1 << 20, (1 << 48) - 128] {
             let block: *mut Block = std::ptr::without_provenance_mut(address);
-            for tag in [0, 1, (1 << 22) - 1] {
+            for tag in [0, 1, TAGS] {
                 let word = Word::refers(block, tag);
                 assert_eq!((word.block().addr(), word.tag(), word.stage()), (address, tag, 0));
                 let word = Word::fresh(tag, PUSHED).parked(block).at(TAKEN);
@@ -100,6 +109,6 @@ mod tests {
             }
         }
         assert!(Word::NONE.block().is_null());
-        assert_eq!(Word::fresh((1 << 22) + 7, FREE).tag(), 7, "tags start again");
+        assert_eq!(Word::fresh(TAGS + 8, FREE).tag(), 7, "tags start again");
     }
 }
