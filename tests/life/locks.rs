@@ -5,8 +5,8 @@ use seriatim::{Engine, Kind};
 use std::sync::{Arc, Mutex, TryLockError};
 
 /// Holds a lock, pushes an operation that takes it, pushes another and waits for that one. Says whether the waiting thread has met
-/// its own lock: the operation only tries to take it then, so that the test ends.
-fn waits_with_a_lock(engine: &Engine) -> bool {
+/// its own lock: the operation only tries to take it then, so that the test ends. `waited` is called after the wait.
+fn waits_with_a_lock(engine: &Engine, waited: impl FnOnce()) -> bool {
     let lock = Arc::new(Mutex::new(()));
     let x = engine.new_variable();
     let waiter = std::thread::current().id();
@@ -23,6 +23,7 @@ fn waits_with_a_lock(engine: &Engine) -> bool {
     engine.op("takes the lock").push(move |_| takes()).unwrap();
     engine.op("other").writes([x]).push(|_| ()).unwrap();
     engine.wait_for_var(x).unwrap();
+    waited();
     drop(held);
     engine.wait_for_all().unwrap();
     let met = *met.lock().unwrap();
@@ -35,8 +36,11 @@ fn a_helping_waiter_may_run_an_operation_that_takes_its_lock_and_another_does_no
     for kind in [Kind::Pooled, Kind::PerDevice] {
         let builder = Engine::builder().kind(kind).cpu_workers(2);
         let quiet = builder.clone().waiters_help(false).build().unwrap();
-        assert!((0..200).all(|_| !waits_with_a_lock(&quiet)), "{kind}: a waiter that does not help ran something");
-        // Whether it comes to that is a matter of time: here the workers are in something else.
+        assert!(
+            (0..200).all(|_| !waits_with_a_lock(&quiet, || ())),
+            "{kind}: a waiter that does not help ran something"
+        );
+        // Whether it comes to that is a matter of time: here the workers are in something else until it has, or for long.
         let helping = builder.build().unwrap();
         let gates: Vec<Gate> = (0..2).map(|_| Gate::new()).collect();
         for gate in &gates {
@@ -44,11 +48,13 @@ fn a_helping_waiter_may_run_an_operation_that_takes_its_lock_and_another_does_no
             helping.op("occupies a worker").push(move |_| stand.pass()).unwrap();
         }
         gates.iter().for_each(Gate::wait_for_someone);
+        let (has_waited, waited) = std::sync::mpsc::channel();
         let release = std::thread::spawn(move || {
-            std::thread::sleep(std::time::Duration::from_millis(200));
+            let _ = waited.recv_timeout(std::time::Duration::from_secs(10));
             gates.iter().for_each(Gate::open);
         });
-        assert!(waits_with_a_lock(&helping), "{kind}: the waiter did not run the first operation");
+        let met = waits_with_a_lock(&helping, || has_waited.send(()).unwrap());
+        assert!(met, "{kind}: the waiter did not run the first operation");
         release.join().unwrap();
     }
 }
