@@ -42,7 +42,7 @@
 //!
 //! **Cost.** A push takes time in proportion to the number of its variables. It takes no lock, and in steady state it
 //! allocates nothing for closures of up to 64 bytes. `src/engine/README.md` in the source has the worst case of every
-//! call; `src/variable/README.md` has the protocol and its proof.
+//! call; `src/tickets/README.md` has the protocol and its proof.
 //!
 //! **Latency.** Build with `--release`. Call [`Engine::prepare`] on each thread that pushes, then print
 //! [`Engine::warnings`]. [`Builder::pin`] says how many workers a machine has room for, [`IdlePolicy`] what a sleeping
@@ -117,11 +117,6 @@ pub mod testing {
         crate::steps::taken()
     }
 
-    /// Engines of this builder order operations by tickets instead of chains.
-    pub fn with_tickets(builder: crate::Builder) -> crate::Builder {
-        builder.with_tickets()
-    }
-
     /// Replays of the graph are spread over all lanes after so many operations, whatever the clock says.
     pub fn spreads_after(capture: &mut crate::Capture, operations: u32) {
         capture.spreads_after(operations);
@@ -143,12 +138,12 @@ pub mod internals {
     #[cfg(loom)]
     pub use crate::fences::begin_model;
     pub use crate::graph::{edges, lanes, partition, plan};
-    pub use crate::operation::block;
+    pub use crate::operation::{block, layout};
     pub use crate::pool::{home, local, magazine, memory, rack, reclaim};
     pub use crate::sync::thread;
     pub mod tickets {
         pub use crate::tickets::{common, journals, links, log, owner, ring, run, word};
     }
-    pub use crate::variable::{access, chain, home as homecoming, loan, state, table};
+    pub use crate::variable::{access, table};
     pub use crate::worker::{group, handoff, inbox, queue, Host};
 }

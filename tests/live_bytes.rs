@@ -51,10 +51,8 @@ fn what_is_not_needed_is_freed() {
     a_dropped_engine_leaves_nothing();
     threads_that_take_turns_take_the_memory_of_one();
     idle_variables_keep_one_block_each();
-    variables_that_come_home_leave_their_blocks();
-    if cfg!(target_pointer_width = "64") {
-        a_push_that_takes_its_tickets_back_leaves_its_block();
-    }
+    variables_of_one_thread_keep_no_blocks();
+    a_push_that_takes_its_tickets_back_leaves_its_block();
 }
 
 /// Each cycle starts threads, wakes them, and ends them.
@@ -223,24 +221,22 @@ fn idle_variables_keep_one_block_each() {
     assert!(after_deletions < 2 * round, "{after_deletions} bytes more after five rounds of deletions");
 }
 
-/// The last access of a variable lies in the block of the operation that was enlisted last. After a
-/// few operations that run inside their pushes it is the variable's own again: the block is free.
-fn variables_that_come_home_leave_their_blocks() {
+/// The last operation of a variable that one thread uses has no block any more when it has ended.
+fn variables_of_one_thread_keep_no_blocks() {
     const VARIABLES: usize = 50_000;
-    const LOANS: usize = 8;
     let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
-    let come_home = |count: usize| {
+    let use_some = |count: usize| {
         for _ in 0..count {
             let x = engine.new_variable();
-            engine.op("enlisted").writes([x]).push_async(|_, completion| completion.complete()).unwrap();
-            (0..LOANS).for_each(|_| engine.op("lent").writes([x]).push(|_| ()).unwrap());
+            engine.op("in a block").writes([x]).push_async(|_, completion| completion.complete()).unwrap();
+            engine.op("inside its push").writes([x]).push(|_| ()).unwrap();
             engine.delete_variable(|_| (), Context::cpu(0), x).unwrap();
         }
     };
-    come_home(VARIABLES / 10);
-    let grown = growth(|| come_home(VARIABLES));
+    use_some(VARIABLES / 10);
+    let grown = growth(|| use_some(VARIABLES));
     // A block has 128 bytes.
-    assert!(grown < 8 * VARIABLES as isize, "{VARIABLES} variables that came home left {grown} bytes");
+    assert!(grown < 8 * VARIABLES as isize, "{VARIABLES} variables left {grown} bytes");
 }
 
 /// With so much in flight that the ring of blocks is full. A variable that is named twice sends a push
@@ -248,8 +244,7 @@ fn variables_that_come_home_leave_their_blocks() {
 fn a_push_that_takes_its_tickets_back_leaves_its_block() {
     const IN_FLIGHT: usize = 10_000;
     const PUSHES: usize = 100_000;
-    let builder = Engine::builder().kind(Kind::PerDevice).cpu_workers(1);
-    let engine = seriatim::testing::with_tickets(builder).build().unwrap();
+    let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).build().unwrap();
     let [x, y] = [engine.new_variable(), engine.new_variable()];
     let first = hold(&engine, &[], &[x]);
     (0..IN_FLIGHT).for_each(|_| engine.op("waits").reads([x]).push(|_| ()).unwrap());

@@ -152,36 +152,32 @@ fn everything_shows_itself() {
 #[test]
 fn a_drawing_beside_pushes_has_all_that_stays_pending() {
     let pushes = by_length(20_000, 200_000);
-    for tickets in [false, true] {
-        let builder = Engine::builder().kind(Kind::PerDevice).cpu_workers(1);
-        let builder = if tickets { seriatim::testing::with_tickets(builder) } else { builder };
-        let engine = builder.build().unwrap();
-        let x = engine.new_variable();
-        let (send, receive) = std::sync::mpsc::channel();
-        let hold = move |_: &RunContext<'_>, completion: Completion| send.send(completion).unwrap();
-        engine.op("held").writes([x]).push_async(hold).unwrap();
-        (0..3).for_each(|_| engine.op("behind").writes([x]).push(|_| ()).unwrap());
-        let held = receive.recv().unwrap();
-        let done = std::sync::atomic::AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let pushing = scope.spawn(|| {
-                let y = engine.new_variable();
-                for _ in 0..pushes {
-                    engine.op("passing").writes([y]).push(|_| ()).unwrap();
-                }
-                engine.wait_for_var(y).unwrap();
-                done.store(true, std::sync::atomic::Ordering::Release);
-            });
-            let mut drawings = 0;
-            while !done.load(std::sync::atomic::Ordering::Acquire) || drawings < 5 {
-                let drawn = engine.dump_dot();
-                let count = |name: &str| drawn.matches(name).count();
-                assert_eq!((count("held"), count("behind")), (1, 3), "tickets: {tickets}\n{drawn}");
-                drawings += 1;
+    let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).build().unwrap();
+    let x = engine.new_variable();
+    let (send, receive) = std::sync::mpsc::channel();
+    let hold = move |_: &RunContext<'_>, completion: Completion| send.send(completion).unwrap();
+    engine.op("held").writes([x]).push_async(hold).unwrap();
+    (0..3).for_each(|_| engine.op("behind").writes([x]).push(|_| ()).unwrap());
+    let held = receive.recv().unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let pushing = scope.spawn(|| {
+            let y = engine.new_variable();
+            for _ in 0..pushes {
+                engine.op("passing").writes([y]).push(|_| ()).unwrap();
             }
-            pushing.join().unwrap();
+            engine.wait_for_var(y).unwrap();
+            done.store(true, std::sync::atomic::Ordering::Release);
         });
-        held.complete();
-        engine.wait_for_all().unwrap();
-    }
+        let mut drawings = 0;
+        while !done.load(std::sync::atomic::Ordering::Acquire) || drawings < 5 {
+            let drawn = engine.dump_dot();
+            let count = |name: &str| drawn.matches(name).count();
+            assert_eq!((count("held"), count("behind")), (1, 3), "{drawn}");
+            drawings += 1;
+        }
+        pushing.join().unwrap();
+    });
+    held.complete();
+    engine.wait_for_all().unwrap();
 }

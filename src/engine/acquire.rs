@@ -43,13 +43,13 @@ pub fn acquire(local: &Local, claim: &Claim, failed: bool, world: &World<'_, '_>
 #[cold]
 #[inline(never)]
 pub fn adopt(core: &Core, local: &Local, variable: Variable) -> bool {
-    if variable.engine != core.memory.id {
+    if !variable.may_be_of(core.memory.id) {
         return false;
     }
     let Some(slot) = core.memory.table.get(variable.index) else { return false };
     let _pin = local.pin();
     // Acquire: as in `resolve`.
-    if slot.chain.tag.generation.load(Acquire) != variable.generation {
+    if slot.generation.load(Acquire) != variable.generation {
         return false;
     }
     let whole = std::ptr::from_ref(slot).cast();
@@ -78,7 +78,7 @@ pub fn acquire_all(core: &Arc<Core>, claims: &impl Source) -> bool {
     drop(guard);
     if !found.first.is_null() {
         // SAFETY: ready, and ours.
-        unsafe { core.hand_out(local, found.first, None) };
+        unsafe { core.hand_out(local, found.first) };
         core.settle(local);
     }
     owns_all && changed

@@ -245,18 +245,11 @@ impl Builder {
         self
     }
 
-    /// Operations are ordered by tickets instead of chains.
-    pub(crate) fn with_tickets(mut self) -> Builder {
-        // Two counts lie in one word.
-        self.settings.tickets = cfg!(target_pointer_width = "64");
-        self
-    }
-
-    /// Operations are enlisted even where a loan would do: for models of the one and of the other.
+    /// No operation runs inside its push: for models of the one way and of the other.
     #[cfg(any(loom, shuttle))]
     #[doc(hidden)]
-    pub fn without_loans(mut self) -> Builder {
-        self.settings.lend = false;
+    pub fn without_inline(mut self) -> Builder {
+        self.settings.inline = false;
         self
     }
 

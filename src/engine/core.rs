@@ -8,7 +8,6 @@ use super::on_error::OnError;
 use super::per_device::PerDevice;
 use super::pooled::Pooled;
 use super::settings::{Kind, Settings};
-use super::ticketed::Tickets;
 use super::waiters::Waiters;
 use crate::error::Error;
 use crate::fences;
@@ -34,14 +33,14 @@ pub const FORKING: u32 = 1 << 4;
 pub const ABANDONED: u32 = 1 << 5;
 /// A `fork` waits for what is in flight: operations of other engines still push here, as they may hold up what it waits for.
 pub const YIELDING: u32 = 1 << 6;
-/// Above this: how many threads look at what is pending. In an engine with tickets no block of a ring is used again meanwhile.
+/// Above this: how many threads look at what is pending. No block of a ring is used again meanwhile.
 pub const LOOKERS: u32 = 1 << 8;
 /// Some operation has failed: from now on marks are looked at.
 pub const FAILED: u32 = 1 << 3;
 
-/// When an operation runs inside its push, on loans, if all its variables are idle.
+/// When an operation runs inside its push, if all its tickets have come.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Lends {
+pub enum Inline {
     Never,
     Always,
     /// If its closure has lately been short.
@@ -67,12 +66,12 @@ pub struct Core {
     pub profiler: Profiler,
     /// Serialises stop and start.
     pub life: Lock<()>,
-    /// Whether operations run inside their push, on loans.
-    pub lends: Lends,
+    /// Which operations run inside their push.
+    pub inline: Inline,
     /// What closures cost.
     pub costs: Arc<Costs>,
-    /// What orders operations, if chains do not.
-    pub tickets: Option<Tickets>,
+    /// Those who run what is neither urgent nor bound to a place, if they have logs.
+    pub workers: Option<Arc<Group>>,
 }
 
 impl Core {
@@ -85,15 +84,15 @@ impl Core {
         };
         Ok(Core {
             memory: Arc::new(Memory::new()?),
-            lends: match settings.kind {
-                // A bound counts operations in flight, and what runs on loans never is.
-                _ if settings.bound > 0 || !settings.lend => Lends::Never,
-                Kind::Naive => Lends::Always,
-                _ if settings.inline_below.is_zero() => Lends::Never,
-                _ => Lends::WhenShort,
+            inline: match settings.kind {
+                // A bound counts operations in flight, and what runs inside its push never is.
+                _ if settings.bound > 0 || !settings.inline => Inline::Never,
+                Kind::Naive => Inline::Always,
+                _ if settings.inline_below.is_zero() => Inline::Never,
+                _ => Inline::WhenShort,
             },
             costs: Arc::new(Costs::new(settings.inline_below)),
-            tickets: settings.tickets.then(|| Tickets::new(&*dispatch)),
+            workers: dispatch.group(Property::Normal).filter(|group| group.is_logged()).cloned(),
             settings,
             dispatch,
             state: CachePadded::new(AtomicU32::new(0)),

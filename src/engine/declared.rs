@@ -4,7 +4,7 @@ use crate::operation::block::Block;
 use crate::operation::current::{Current, May};
 use crate::pool::memory::Memory;
 use crate::sync::thread_local;
-use crate::variable::access::{Mode, Node};
+use crate::variable::access::Mode;
 use std::cell::Cell;
 
 /// A synchronous operation: its block stays while its closure is called.
@@ -28,8 +28,8 @@ impl<'a> Enlisted<'a> {
 unsafe fn uses(block: *mut Block) -> impl Iterator<Item = (u32, bool)> {
     // SAFETY: by the contract. What is read of an access is written by its push only.
     unsafe {
-        (0..(*block).node.count).map(move |index| {
-            let access = Node::access(block.cast(), index);
+        (0..(*block).count).map(move |index| {
+            let access = Block::access(block, index);
             ((*access).variable, (*access).mode() != Mode::Read)
         })
     }

@@ -12,8 +12,7 @@ use crate::pool::home::Home;
 use crate::pool::reclaim::{Epoch, Reclaim};
 use crate::sync::{fence, thread, Ordering::*, MODELLED};
 use crate::tickets::run::Ticket;
-use crate::variable::access::{Access, Mode, Node};
-use crate::variable::state::State;
+use crate::variable::access::Mode;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -43,25 +42,23 @@ impl<'a> Look<'a> {
     fn begin(core: &'a Core) -> Look<'a> {
         let mut look = Look { core, still: Vec::new(), _pin: core.local().pin() };
         fence(SeqCst);
-        if core.tickets.is_some() {
-            core.state.fetch_add(LOOKERS, SeqCst);
-            // Against the light one of a push: it sees that somebody looks, or is seen to fill a block.
-            heavy();
-            // Acquire: the block that was filled last.
-            let is_still = |home: &Home| {
-                (0..ASKS).any(|_| {
-                    let fills = home.fills.load(Acquire);
-                    if fills {
-                        thread::yield_now();
-                    }
-                    !fills
-                })
-            };
-            for home in core.memory.homes.iter() {
-                let number = home.number as usize;
-                look.still.resize(look.still.len().max(number + 1), false);
-                look.still[number] = is_still(home);
-            }
+        core.state.fetch_add(LOOKERS, SeqCst);
+        // Against the light one of a push: it sees that somebody looks, or is seen to fill a block.
+        heavy();
+        // Acquire: the block that was filled last.
+        let is_still = |home: &Home| {
+            (0..ASKS).any(|_| {
+                let fills = home.fills.load(Acquire);
+                if fills {
+                    thread::yield_now();
+                }
+                !fills
+            })
+        };
+        for home in core.memory.homes.iter() {
+            let number = home.number as usize;
+            look.still.resize(look.still.len().max(number + 1), false);
+            look.still[number] = is_still(home);
         }
         look
     }
@@ -76,7 +73,7 @@ impl<'a> Look<'a> {
         unsafe {
             let lifecycle = (*block).lifecycle.load(Acquire);
             let is_in_use = lifecycle == PENDING || lifecycle == RUNNING;
-            let stays = || !(*block).node.is_ringed() || self.still.get(Block::home(block) as usize) == Some(&true);
+            let stays = || !Block::is_ringed(block) || self.still.get(Block::home(block) as usize) == Some(&true);
             (is_in_use && stays() && (*block).notes & NOTE_WAIT == 0).then_some(lifecycle == RUNNING)
         }
     }
@@ -84,10 +81,8 @@ impl<'a> Look<'a> {
 
 impl Drop for Look<'_> {
     fn drop(&mut self) {
-        if self.core.tickets.is_some() {
-            // Release: what was read was read before.
-            self.core.state.fetch_sub(LOOKERS, Release);
-        }
+        // Release: what was read was read before.
+        self.core.state.fetch_sub(LOOKERS, Release);
     }
 }
 
@@ -100,21 +95,13 @@ fn look(core: &Core) -> HashMap<usize, Seen> {
         // SAFETY: a block of the engine, which keeps its operation if it has one.
         unsafe {
             let Some(running) = look.is_running(block) else { continue };
-            let node: *mut Node = block.cast();
-            let uses = (0..(*node).count).map(|index| {
-                let access = Node::access(node, index);
-                let state = (*access).state.load(Acquire);
-                if core.tickets.is_some() {
-                    let writes = (*access).mode() != Mode::Read;
-                    let behind = tickets.entry((*access).variable).or_default();
-                    behind.push((Ticket::of(state), writes, block.addr()));
-                    return ((*access).variable, (*access).mode(), 0);
-                }
-                let next = State(state).next();
-                let next_node = if next.is_null() { std::ptr::null_mut() } else { Access::node(next) };
-                ((*access).variable, (*access).mode(), next_node.addr())
+            let uses = (0..(*block).count).map(|index| {
+                let access = Block::access(block, index);
+                let (variable, mode) = ((*access).variable, (*access).mode());
+                let ticket = Ticket::of((*access).ticket.load(Acquire));
+                tickets.entry(variable).or_default().push((ticket, mode != Mode::Read, block.addr()));
+                (variable, mode, 0)
             });
-            let block: *mut Block = block;
             seen.insert(
                 block.addr(),
                 Seen { name: Block::name(block), sequence: (*block).sequence, running, uses: uses.collect() },
@@ -129,7 +116,7 @@ fn look(core: &Core) -> HashMap<usize, Seen> {
             uses.filter(|(index, _, _)| *index == variable).for_each(|(_, _, next)| *next = pair[1].2);
         }
     }
-    // What runs inside a push has no block. Nobody is linked behind it but behind the access that it borrows.
+    // What runs inside a push has no block, and so no ticket to be found.
     for running in core.memory.homes.iter().filter_map(|home| home.running.look()) {
         let mode = |reads| if reads { Mode::Read } else { Mode::Write };
         let uses = running.uses.iter().map(|(index, reads)| (*index, mode(*reads), 0)).collect();
@@ -214,9 +201,8 @@ pub fn pending_report(core: &Core, variable: Option<Variable>) -> String {
         // SAFETY: as in `look`.
         unsafe {
             let Some(runs) = look.is_running(block) else { continue };
-            let node: *mut Node = block.cast();
-            let own =
-                variable.is_none() || (0..(*node).count).any(|index| concerns((*Node::access(node, index)).variable));
+            let own = variable.is_none()
+                || (0..(*block).count).any(|index| concerns((*Block::access(block, index)).variable));
             match (runs, own) {
                 (true, true) => &mut running,
                 (true, false) => &mut others,

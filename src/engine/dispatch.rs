@@ -12,8 +12,8 @@ use std::sync::Arc;
 /// When an operation became ready.
 #[derive(Clone, Copy)]
 pub enum Moment {
-    /// When it was pushed; its thread is still in the call. With the worker that has used its variables last, if there is one.
-    Pushed(Option<usize>),
+    /// When it was pushed; its thread is still in the call.
+    Pushed,
     /// Later.
     Later,
 }

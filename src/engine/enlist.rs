@@ -1,28 +1,26 @@
-//! Pushing the long way in an engine with tickets: any operation, on variables that the thread owns, takes from another, or shares with
+//! Pushing the long way: any operation, on variables that the thread owns, takes from another, or shares with
 //! others.
 
 use super::acquire::acquire;
 use super::core::{Core, PROFILING};
 use super::found::Found;
 use super::inside::{enter, leave};
-use super::push::{admit, deleted, kill, refuse_if_stopped, resolve, Claim, Pushed, Request};
+use super::push::{admit, deleted, kill, refuse_if_stopped, resolve, Claim, Pushed, Request, Stands};
 use super::world::{Ends, World};
 use crate::error::{Error, ErrorKind};
-use crate::mutants::mutate;
+use crate::mutants::{mutant, mutate};
 use crate::operation::block::*;
 use crate::operation::closure::Vtable;
+use crate::operation::layout::{class_for, Layout, MOST_ACCESSES};
 use crate::pool::local::Local;
 use crate::sync::Ordering::*;
 use crate::tickets::common::{self, Commons};
 use crate::tickets::links::Links;
 use crate::tickets::owner::Acquired;
-use crate::tickets::word::{self, Word};
-use crate::variable::access::{Access, Node};
-use crate::variable::chain::Enlisted;
+use crate::tickets::run::{give_back, park_without_ticket, Ticket};
+use crate::tickets::word::{self, Word, PUSHED, TAKEN};
+use crate::variable::access::Access;
 use std::sync::Arc;
-
-/// The most accesses that an operation with links can have: 8 million.
-const MOST: usize = (MOST_ACCESSES - 2) / 2;
 
 /// Fills a block, and gives its operation its tickets, under a pin: no user code runs here.
 #[inline]
@@ -37,16 +35,16 @@ pub fn enlist(
 ) -> Result<Pushed, Error> {
     // Before the pin, so that a stopped engine finds nobody pinned; see `life`.
     refuse_if_stopped(core, local, request)?;
-    let guard = local.pin();
+    let guard = Some(local.pin()).filter(|_| !mutant("enlisted-without-a-pin"));
     // And after it: whoever stops the engine sets the flag, then waits until all earlier pins are gone.
     let state = mutate!("stop-not-looked-for-under-the-pin": core.state.load(Relaxed), refuse_if_stopped(core, local, request)?);
     for claim in claims {
         resolve(core, claim.variable)?;
     }
-    if claims.len() > MOST {
+    if claims.len() > MOST_ACCESSES {
         return Err(Error::new(
             ErrorKind::EngineFull,
-            format!("an operation cannot use {} variables: {MOST} at most", claims.len()),
+            format!("an operation cannot use {} variables: {MOST_ACCESSES} at most", claims.len()),
         ));
     }
     admit(core, request)?;
@@ -64,10 +62,74 @@ pub fn enlist(
     let profiled = state & PROFILING != 0 && !request.name.as_str().is_empty();
     // SAFETY: nothing was read from a tail yet. The block is ours until it is committed or linked; the class has room for all.
     let (enlisted, block, found) = unsafe {
-        let block = local.allocate(class_for(claims.len(), size, profiled, Layout::Linked));
+        let (block, tag) = fill(core, local, request, (claims.len(), Layout::Linked, profiled), body, size, store);
+        mutate!("counted-after-enlisting": (), local.count_pushed());
+        let mut found = Found::new(local);
+        let ends = Ends::new(core, local, Word::refers(block, tag), &mut found);
+        let linking = Linking { local, claims, block, tag };
+        let enlisted = linking.enlist(ends, deletes);
+        if mutant("counted-after-enlisting") {
+            local.count_pushed();
+        }
+        (enlisted, block, found.first)
+    };
+    if will_look {
+        // Before the pin ends: who forks waits for that, and no child takes a thread at its word that is gone.
+        local.say_will_look(false);
+    }
+    drop(guard);
+    match enlisted {
+        Ok(stands) => Ok(Pushed { stands, block, found, will_look }),
+        Err(variable) => {
+            // SAFETY: the operation was given to nobody. What was found is ready, and ours.
+            unsafe {
+                // The closure's destructor is user code.
+                enter(local);
+                (body.discard)(Block::closure(block, Layout::Linked));
+                leave(local);
+                Block::enter(block, FREE);
+                let mut more = Found::new(local);
+                // It may have been announced, so that waits have parked there: what comes back looks again.
+                give_back(block, &core.memory.table, &mut |ready| more.ready(ready));
+                local.retire(block);
+                local.count_completed();
+                for first in [found, more.first] {
+                    if !first.is_null() {
+                        core.hand_out(local, first);
+                    }
+                }
+            }
+            core.settle(local);
+            if will_look {
+                core.dispatch.take_over(core, local);
+            }
+            Err(deleted(variable))
+        }
+    }
+}
+
+/// Fills a block for an operation with so many accesses, which are not written. Returns it with its tag.
+///
+/// # Safety
+/// Nothing was read from a tail yet. The class has room for all.
+#[inline]
+unsafe fn fill(
+    core: &Core,
+    local: &Local,
+    request: &Request,
+    (count, layout, profiled): (usize, Layout, bool),
+    body: &'static Vtable,
+    size: usize,
+    store: &mut dyn FnMut(*mut u8),
+) -> (*mut Block, u64) {
+    // SAFETY: passed on. The block is ours.
+    unsafe {
+        let block = local.allocate(class_for(count, size, profiled, layout));
         let tag = Word((*Block::word(block)).load(Relaxed)).tag().wrapping_add(1);
-        Node::renew(block.cast(), claims.len() as u32, false);
-        (*block).node.set_linked();
+        Block::renew(block, count as u32, false);
+        if layout == Layout::Linked {
+            Block::set_linked(block);
+        }
         Block::set_kind(block, request.property, request.context); // `device::resolve` has checked the range
         Block::set_name(block, request.name);
         (*block).notes = request.notes;
@@ -79,49 +141,44 @@ pub fn enlist(
             Block::times(block).write(core.profiler.pushing());
         }
         Block::touch(block, true);
-        store(Block::closure(block, Layout::Linked));
+        store(Block::closure(block, layout));
         Block::enter(block, ASSEMBLED);
-        mutate!("counted-after-enlisting": (), local.count_pushed());
-        let mut found = Found::new(local);
-        let ends = Ends::new(core, local, Word::refers(block, tag), &mut found);
-        let linking = Linking { local, claims, block, tag };
-        let enlisted = linking.enlist(ends, deletes);
-        if crate::mutants::mutant("counted-after-enlisting") {
-            local.count_pushed();
-        }
-        (enlisted, block, found.first)
-    };
-    if will_look {
-        // Before the pin ends: who forks waits for that, and no child takes a thread at its word that is gone.
-        local.say_will_look(false);
+        (block, tag)
     }
-    drop(guard);
-    match enlisted {
-        Ok(enlisted) => Ok(Pushed { enlisted, block, found, near: None, will_look }),
-        Err(variable) => {
-            // SAFETY: the operation was given to nobody. What was found is ready, and ours.
-            unsafe {
-                // The closure's destructor is user code.
-                enter(local);
-                (body.discard)(Block::closure(block, Layout::Linked));
-                leave(local);
-                Block::enter(block, FREE);
-                // Nobody has it, but it may have been announced.
-                let now = Word((*Block::word(block)).load(Relaxed));
-                (*Block::word(block)).store(now.at(word::FREE).0, Release);
-                local.retire(block);
-                local.count_completed();
-                if !found.is_null() {
-                    core.hand_out(local, found, None);
-                }
-            }
-            core.settle(local);
-            if will_look {
-                core.dispatch.take_over(core, local);
-            }
-            Err(deleted(variable))
+}
+
+/// Has a wait parked behind a write of another thread's, without a ticket; says whether it is. If not, nothing
+/// has happened: the write has ended, or nobody can park there.
+pub fn park_wait(
+    core: &Arc<Core>,
+    request: &Request,
+    write: Word,
+    body: &'static Vtable,
+    size: usize,
+    store: &mut dyn FnMut(*mut u8),
+) -> Result<bool, Error> {
+    let local = core.local();
+    refuse_if_stopped(core, local, request)?;
+    let guard = local.pin();
+    refuse_if_stopped(core, local, request)?;
+    // SAFETY: nothing was read from a tail. The block is ours until it is parked, and again if it is not.
+    unsafe {
+        let (block, tag) = fill(core, local, request, (0, Layout::Plain, false), body, size, store);
+        // Nobody refers to it.
+        (*Block::word(block)).store(Word::fresh(tag, TAKEN).0, Relaxed);
+        local.count_pushed();
+        if park_without_ticket(block, write) {
+            return Ok(true);
         }
+        drop(guard);
+        (body.discard)(Block::closure(block, Layout::Plain));
+        Block::enter(block, FREE);
+        (*Block::word(block)).store(Word::fresh(tag, word::FREE).0, Release);
+        local.retire(block);
     }
+    local.count_completed();
+    core.settle(local);
+    Ok(false)
 }
 
 /// A push under way, of an operation all of which is written but its accesses.
@@ -138,7 +195,7 @@ impl Linking<'_> {
     ///
     /// # Safety
     /// The caller is pinned, and has looked after that whether the variables live.
-    unsafe fn enlist(&self, ends: Ends<'_, '_>, deletes: bool) -> Result<Enlisted, super::Variable> {
+    unsafe fn enlist(&self, ends: Ends<'_, '_>, deletes: bool) -> Result<Stands, super::Variable> {
         let this = Word::refers(self.block, self.tag);
         let world = World::new(ends, deletes);
         let mut failed = false;
@@ -169,12 +226,7 @@ impl Linking<'_> {
             } else {
                 ends.logged(this);
             }
-            Ok(match ((*self.block).node.is_voided(), ends.own_is_ready) {
-                (true, true) => Enlisted::Cancelled,
-                (true, false) => Enlisted::CancelledWaiting,
-                (false, true) => Enlisted::Ready,
-                (false, false) => Enlisted::Waiting,
-            })
+            Ok(Stands { is_ready: ends.own_is_ready, is_void: Block::is_voided(self.block) })
         }
     }
 
@@ -184,9 +236,9 @@ impl Linking<'_> {
         for claim in self.claims {
             match acquire(self.local, claim, failed, world) {
                 Acquired::Common => {
-                    let access = Access::new(claim.variable.index, linked, claim.mode);
+                    let access = Access::new(claim.variable.index, linked, claim.mode, Ticket::default());
                     // SAFETY: ours, with room.
-                    unsafe { Node::access(self.block.cast(), linked).write(access) };
+                    unsafe { Block::access(self.block, linked).write(access) };
                     linked += 1;
                 }
                 Acquired::Gone => return Err(claim.variable),
@@ -206,13 +258,16 @@ impl Linking<'_> {
             let mut push = pusher.push(block, Word::refers(block, self.tag), linked);
             let mut passed = 0;
             for Claim { variable, mode } in self.claims {
-                if passed < linked && (*Node::access(block.cast(), passed)).variable == variable.index {
+                if passed < linked && (*Block::access(block, passed)).variable == variable.index {
                     passed += 1;
                 } else if !push.claim(variable.index, variable.generation, *mode) {
                     return None;
                 }
             }
-            common::announce(block, self.tag);
+            // Once: if a commit has failed, waits may have parked there since.
+            if !Word((*Block::word(block)).load(Relaxed)).has_tag_of(Word::fresh(self.tag, PUSHED)) {
+                common::announce(block, self.tag);
+            }
             if linked as usize == self.claims.len() {
                 return Some(true);
             }

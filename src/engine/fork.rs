@@ -127,7 +127,7 @@ extern "C" fn after_in_child() {
         if held.fate == Fate::GoesOn {
             // Its threads are gone in the middle of something.
             held.core.state.fetch_or(STOPPED | ABANDONED, SeqCst);
-            held.core.memory.forget_moments();
+            held.core.memory.forget_promises();
             forget(Arc::clone(&held.core));
         } else {
             forget_other_threads(&held.core);

@@ -1,44 +1,26 @@
-//! What a push or an end finds on the variables' chains: operations that have become ready, and blocks that are spent.
+//! What a push or an end finds: operations that have become ready, and blocks that are spent.
 
-use crate::operation::block::*;
+use crate::operation::block::Block;
 use crate::pool::local::Local;
 use crate::sync::touch;
-use crate::variable::access::{Mode, Node, Sink};
-use crate::variable::chain::Chain;
 use std::ptr::null_mut;
 
-/// Collects what the protocol finds: ready operations in order, spent blocks into the pool.
+/// Collects ready operations in order, and gives spent blocks to the pool.
 pub struct Found<'a> {
     local: &'a Local,
+    /// The first of the ready ones, in a list; null if there are none.
     pub first: *mut Block,
     last: *mut Block,
-    /// The worker that has used the variables of the operation last that is being pushed; rather one that it changes.
-    pub near: Option<usize>,
 }
 
 impl<'a> Found<'a> {
     pub fn new(local: &'a Local) -> Found<'a> {
-        Found { local, first: null_mut(), last: null_mut(), near: None }
-    }
-}
-
-impl Sink for Found<'_> {
-    #[inline]
-    fn chain(&self, variable: u32) -> *const Chain {
-        // SAFETY: every access of this engine names a variable that its push has resolved.
-        unsafe { &raw const self.local.memory.table.at(variable).chain }
+        Found { local, first: null_mut(), last: null_mut() }
     }
 
+    /// An operation waits for nothing any more: it is to be run, once.
     #[inline]
-    fn follows(&mut self, worker: usize, mode: Mode) {
-        if mode != Mode::Read || self.near.is_none() {
-            self.near = Some(worker);
-        }
-    }
-
-    #[inline]
-    fn ready(&mut self, node: *mut Node) {
-        let block: *mut Block = node.cast();
+    pub fn ready(&mut self, block: *mut Block) {
         // SAFETY: a ready operation is ours, and in no other list.
         unsafe {
             touch(&raw const (*block).link, 8, true);
@@ -52,9 +34,10 @@ impl Sink for Found<'_> {
         self.last = block;
     }
 
+    /// No thread will touch the block again, except those that are pinned and were already looking at it.
     #[inline(always)]
-    fn spent(&mut self, node: *mut Node) {
-        // SAFETY: every node of this engine is the start of a block from its pools.
-        unsafe { self.local.retire(node.cast()) }
+    pub fn spent(&mut self, block: *mut Block) {
+        // SAFETY: a block of this engine's pools.
+        unsafe { self.local.retire(block) }
     }
 }

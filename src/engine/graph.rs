@@ -1,6 +1,6 @@
 //! Graphs as their users see them: replayed, drawn, dropped.
 
-use super::core::{Core, Lends};
+use super::core::{Core, Inline};
 use super::diagnose::{escaped, shown};
 use super::push::{push, push_enlisted, stopped, Claim, Request};
 use super::replay::Inner;
@@ -104,7 +104,7 @@ impl Graph {
         let request =
             Request { property: Property::NoSkip, priority, notes: inner.notes, ..Request::named(inner.name) };
         let graph = Arc::clone(inner);
-        if core.lends == Lends::Always && inner.plain {
+        if core.inline == Inline::Always && inner.plain {
             // SAFETY: the operation changes the graph's own variable, so it is the only replay under way.
             let run_all = move |run: &RunContext<'_>| unsafe { graph.run_all(run) };
             return push(core, request, &inner.claims[..], sync_vtable(&run_all), run_all);

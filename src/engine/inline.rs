@@ -1,348 +1,369 @@
-//! Running an operation inside its push, on loans: without a block, without an access, and without enlisting.
+//! Running an operation inside its push: without a block for it, and without a log.
 //!
-//! If every variable is idle the operation would be granted everything at once, and if its thread is to run it anyway, nobody else has
-//! to know it: it borrows its variables ([`loan`](crate::variable::loan)), runs from the stack, and gives them back. Whoever comes
-//! meanwhile lines up behind the loans. If the variables are at home, as they are while nothing else is done to them, no pin is needed; else it ends before the
-//! call: an access that is lent is not spent, so its block stays, and the call may push and allocate. Whatever is out of the ordinary
-//! goes the long way in [`push`](super::push): then nothing has happened here.
+//! If its tickets have come and its thread is to run it anyway, it runs from the stack. Its push is
+//! committed *before* its body, which may push to the same variables. If nobody has been given a
+//! ticket when it ends, the push is withdrawn: nothing is counted, and nobody can have parked on it.
 
+use super::acquire::{acquire_all, adopt};
 use super::claims::Source;
 use super::core::{Core, FAILED};
 use super::found::Found;
-use super::inside::{self, enter, leave};
+use super::inside::{self, enter, is_deep, leave};
 use super::push::{Claim, Request};
-use super::variable::Variable;
-use crate::array_vec::{ArrayVec, Fill};
+use crate::array_vec::ArrayVec;
 use crate::error::{Fault, Stamp};
+use crate::fences::light;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::{Block, NOTE_GRAPH};
 use crate::operation::context::RunContext;
 use crate::operation::current::{within, Current, May};
 use crate::pool::local::Local;
-use crate::pool::reclaim::{Epoch, Reclaim};
-use crate::pool::running::MOST_USES;
+use crate::pool::running::SHOWN;
 use crate::sync::{Ordering::*, MODELLED};
+use crate::tickets::owner::{AtOnce, Counted};
+use crate::tickets::run::{count_read, give_back, Progress};
+use crate::tickets::word::Word;
 use crate::variable::access::Mode;
-use crate::variable::home::Errand;
-use crate::variable::loan::Loan;
 use crate::variable::table::Slot;
+use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-type Guard = <Epoch as Reclaim>::Guard;
+/// The most variables of an operation that [`run`] runs. The frame of each push has room for so many.
+pub const FEW: usize = SHOWN;
+/// The most of one that [`run_wide`] runs.
+pub const MANY: usize = 256;
 
-/// A variable that an operation has borrowed while it is being pushed.
-#[derive(Clone, Copy)]
-struct Borrowing<'a> {
-    slot: &'a Slot,
-    loan: Loan,
-    reads: bool,
+/// What has come of a try.
+#[must_use]
+pub enum Tried {
+    /// The operation has run.
+    Ran,
+    /// Not all tickets have come. Nothing has changed.
+    Busy,
+    /// It has to go the long way for other reasons. Nothing has changed.
+    NotNow,
 }
 
-/// The variables that an operation has while it runs inside its push.
-pub trait Held {
-    /// The state of the thread that runs it.
-    fn local(&self) -> &Local;
-    /// Each variable, and whether it is only read.
-    fn uses(&self) -> impl ExactSizeIterator<Item = (&Slot, bool)>;
-    /// Gives the variables back; writes step their versions if `steps`. Returns what has become
-    /// ready, in a list. Once.
-    fn give_back(&self, core: &Core, steps: bool) -> *mut Block;
+/// One variable of an operation that runs inside its push.
+#[derive(Clone, Copy)]
+struct Use<'a> {
+    slot: &'a Slot,
+    mode: Mode,
+    counted: Counted<'a>,
+}
+
+/// All of them.
+struct Uses<'a, const MOST: usize> {
+    local: &'a Local,
+    uses: ArrayVec<Use<'a>, MOST>,
+    /// What others park on, if the operation writes and is not over. It is nowhere else.
+    this: Cell<Word>,
+    /// Its push, once it is committed, if it has variables.
+    committed: Option<AtOnce<'a>>,
 }
 
 /// An operation that runs inside its push.
-struct Inside<'a, H: Held> {
-    held: &'a H,
+struct Inside<'a> {
+    local: &'a Local,
+    uses: &'a [Use<'a>],
     name: &'static str,
 }
 
-impl<H: Held> Current for Inside<'_, H> {
+impl Current for Inside<'_> {
     fn name(&self) -> &'static str {
         self.name
     }
 
     fn may(&self, engine: u32, index: u32) -> Option<May> {
-        if self.held.local().memory.id != engine {
+        if self.local.memory.id != engine {
             return None;
         }
-        let found = self.held.uses().find(|(slot, _)| slot.chain.tag.index() == index);
-        Some(May::of(found.map(|(_, reads)| !reads)))
+        let found = self.uses.iter().find(|used| used.slot.index() == index);
+        Some(May::of(found.map(|used| used.mode != Mode::Read)))
     }
 
     fn generation(&self, index: u32) -> u32 {
         // SAFETY: the operation has declared a variable of this index.
-        unsafe { self.held.local().memory.table.generation(index) }
+        unsafe { self.local.memory.table.generation(index) }
     }
 }
 
-/// All of them.
-pub struct Loans<'a> {
-    local: &'a Local,
-    held: ArrayVec<Borrowing<'a>, MOST_USES>,
-}
-
-/// What came of borrowing the variables of an operation.
-#[must_use]
-pub enum Borrowed {
-    /// All of them: [`run`] must follow.
-    All,
-    /// One of them was not idle. Nothing has changed.
-    Busy,
-    /// The operation has to be enlisted for other reasons. Nothing has changed.
-    NotNow,
-}
-
-/// Borrows all variables of an operation that is being pushed, if they are idle.
-#[inline]
-pub fn borrow<'a>(core: &'a Arc<Core>, claims: &impl Source, loans: &mut Loans<'a>) -> Borrowed {
-    let local = loans.local;
-    if inside::is_deep() {
-        return Borrowed::NotNow;
-    }
-    // Whoever stops the engine sets a flag, passes a heavy fence, and waits until as many operations are complete as were pushed. Either that one sees the
-    // count, or we see the flag, before anything is borrowed: so nothing is when the process forks. The fence is that of `alone`.
-    mutate!("borrowed-before-it-is-counted": (), local.count_pushed());
-    let alone = local.alone();
-    let mut guard = None;
-    if core.state.load(Relaxed) & !FAILED != 0 {
-        drop(alone);
-        abandon(core, local, loans, guard);
-        return Borrowed::NotNow;
-    }
-    let mut refusal = Borrowed::Busy;
-    let mut fill = loans.held.fill();
-    // Inlined: a call for each variable would be a fourth of what an operation takes.
-    let mut all = claims.all(
-        #[inline(always)]
-        |claim| borrow_one(core, local, &mut fill, claim, alone.is_some(), &mut guard, &mut refusal),
-    );
-    fill.end();
-    drop(alone);
-    // Relaxed: a failure on one of the variables was noted in the state before that variable could become idle.
-    let failed = mutate!("loans-in-spite-of-the-state": false, core.state.load(Relaxed) & FAILED != 0);
-    if failed && loans.held.iter().any(|held| held.slot.is_marked()) {
-        (all, refusal) = (false, Borrowed::NotNow);
-    }
-    if mutant("borrowed-before-it-is-counted") {
-        local.count_pushed();
-    }
-    if !all {
-        abandon(core, local, loans, guard);
-        return refusal;
-    }
-    Borrowed::All
-}
-
-/// Runs an operation that has its variables, and gives them back. `call` does not unwind.
+/// Runs an operation that is being pushed, if all its tickets have come. `call` does not unwind.
 #[inline]
 pub fn run(
     core: &Arc<Core>,
     request: &Request,
-    held: &impl Held,
+    claims: &impl Source,
     call: impl FnOnce(&RunContext<'_>) -> Result<(), Fault>,
-) {
-    let local = held.local();
-    // Of the naive engine's queue of what becomes ready. Others have workers for that.
-    let outermost = !local.draining.replace(true);
-    let name = request.name.as_str();
-    let graph = request.notes & NOTE_GRAPH != 0;
-    let sequence = local.next_sequence();
-    let visible = !MODELLED && local.depth.get() == 0;
-    if visible {
-        let uses = held.uses().map(|(slot, reads)| (slot.chain.tag.index(), reads));
-        local.home().running.begin(sequence, name, uses);
-    }
-    let run = RunContext {
-        context: request.context,
-        name,
-        worker: None,
-        nested_threads: core.settings.nested_threads,
-        inherited: None,
-        graph: 0,
-        pushed: graph.then(|| (Stamp::new(local.home().number, sequence), 0)),
-    };
-    enter(local);
-    let outcome = within(&Inside { held, name }, || call(&run));
-    leave(local);
-    if visible {
-        local.home().running.end();
-    }
-    if let Err(fault) = outcome {
-        mark(core, held, fault, name, sequence);
-    }
-    if mutant("loan-counted-before-its-end") {
-        local.count_completed();
-    }
-    let first = held.give_back(core, !graph);
-    mutate!("loan-counted-before-its-end": (), local.count_completed());
-    // SAFETY: ready, and ours.
-    unsafe {
-        if !first.is_null() {
-            core.hand_out(local, first, None);
-        }
-        if outermost && !local.first.get().is_null() {
-            core.dispatch.drain(core, local);
-            inside::pay();
-            return;
-        }
-    }
-    if outermost {
-        local.draining.set(false);
-    }
-    core.settle(local);
-    inside::pay();
+) -> Tried {
+    run_as::<FEW>(core, request, claims, call)
 }
 
-/// Borrows one more variable, not to delete it, if it can be had and there is a place for it. Pins the thread if it has to.
-#[inline(always)]
-fn borrow_one<'a>(
-    core: &'a Core,
-    local: &Local,
-    fill: &mut Fill<'_, Borrowing<'a>, MOST_USES>,
-    claim: &Claim,
-    alone: bool,
-    guard: &mut Option<Guard>,
-    refusal: &mut Borrowed,
-) -> bool {
-    let Claim { variable: Variable { index, generation, .. }, mode } = *claim;
-    let reads = mode == Mode::Read;
-    // What cannot be used is for the long way to explain. A repeat is taken to be busy.
-    let memory = &*core.memory;
-    let (Some(room), true) = (fill.room(), claim.variable.may_be_of(memory.id)) else {
-        *refusal = Borrowed::NotNow;
-        return false;
-    };
-    let Some(slot) = memory.table.get(index) else {
-        *refusal = Borrowed::NotNow;
-        return false;
-    };
-    // Acquire: after the loan, which brings the generation that the chain was opened with. Only after it, though then who pushes to a variable that is gone
-    // borrows that one for a moment to which the place belongs now: before it, it would tell no more, since the place can change hands until the loan.
-    let is_same = || slot.chain.tag.generation.load(Acquire) == generation;
-    let (loan, same) = match slot.chain.lend_at_home(!reads, alone) {
-        Some(loan) => (loan, mutate!("lent-whosever-it-is-now": true, is_same())),
-        None => match lend_away(local, slot, index, generation, mode, guard) {
-            Some(loan) => (loan, true),
-            None => return false,
-        },
-    };
-    room.add(Borrowing { slot, loan, reads });
-    if !same {
-        *refusal = Borrowed::NotNow;
-    }
-    same
-}
-
-/// Gives back what was borrowed in vain, and counts the operation out again.
+/// As [`run`], of an operation with more variables. One function for closures of all types.
 #[cold]
 #[inline(never)]
-fn abandon(core: &Arc<Core>, local: &Local, loans: &Loans<'_>, guard: Option<Guard>) {
-    let mut found = Found::new(local);
-    for held in &*loans.held {
-        // SAFETY: borrowed, and given back once.
-        unsafe { held.loan.give_back(&mut found) };
+pub fn run_wide(
+    core: &Arc<Core>,
+    request: &Request,
+    claims: &[Claim],
+    call: &mut dyn FnMut(&RunContext<'_>) -> Result<(), Fault>,
+) -> Tried {
+    run_as::<MANY>(core, request, &claims, call)
+}
+
+#[inline(always)]
+fn run_as<const MOST: usize>(
+    core: &Arc<Core>,
+    request: &Request,
+    claims: &impl Source,
+    call: impl FnOnce(&RunContext<'_>) -> Result<(), Fault>,
+) -> Tried {
+    let local = core.local();
+    if is_deep() {
+        return Tried::NotNow;
     }
-    drop(guard);
-    local.count_completed();
-    if !found.first.is_null() {
+    // Before the flags are looked at: who stops the engine waits for it, or it sees the flag.
+    mutate!("run-before-it-is-counted": (), local.count_pushed());
+    // Against the heavy one of who stops the engine.
+    mutate!("run-without-a-fence": (), light());
+    let mut held: Uses<'_, MOST> = Uses { local, uses: ArrayVec::new(), this: Cell::new(Word::NONE), committed: None };
+    let mut had = Tried::NotNow;
+    if core.state.load(Relaxed) & !FAILED == 0 {
+        had = held.claim_all(core, claims);
+    }
+    if !matches!(had, Tried::Ran) {
+        had = held.try_again(core, claims, had);
+    }
+    if mutant("run-before-it-is-counted") {
+        local.count_pushed();
+    }
+    if !matches!(had, Tried::Ran) {
+        local.count_completed();
+        core.settle(local);
+        return had;
+    }
+    held.run(core, request, call);
+    had
+}
+
+impl<'a, const MOST: usize> Uses<'a, MOST> {
+    /// Counts the operation on its variables if all tickets have come, so that it can run; else on none.
+    #[inline(always)]
+    fn claim_all(&mut self, core: &'a Core, claims: &impl Source) -> Tried {
+        let (engine, local) = (core.memory.id, self.local);
+        let (mut had, mut this) = (Tried::Busy, Word::NONE);
+        let mut fill = self.uses.fill();
+        let push = local.pusher().push_at_once();
+        let mut all = claims.all(
+            #[inline(always)]
+            |claim| {
+                let (variable, mode) = (claim.variable, claim.mode);
+                // What cannot be used is for the long way to explain. A repeat is taken to be busy.
+                let (Some(room), true) = (fill.room(), variable.engine == engine) else {
+                    had = Tried::NotNow;
+                    return false;
+                };
+                if mode != Mode::Read && this == Word::NONE {
+                    // SAFETY: nothing was read from a tail.
+                    this = unsafe { local.take_word() };
+                }
+                // Added in two places, so that the usual one needs nothing in memory.
+                if let Some((counted, slot)) = push.claim((variable.index, variable.generation), mode, this, find) {
+                    room.add(Use { slot, mode, counted });
+                    return true;
+                }
+                let claimed = claim_new(core, local, push, claim, this, &mut had);
+                claimed.is_some_and(|(counted, slot)| {
+                    room.add(Use { slot, mode, counted });
+                    true
+                })
+            },
+        );
+        fill.end();
+        self.this.set(this);
+        // Relaxed: a failure on one of the variables was noted in the state before its ticket came. So
+        // not before the tickets are looked at.
+        let failed = mutate!("at-once-in-spite-of-a-failure": false, core.state.load(Relaxed) & FAILED != 0);
+        if failed && self.uses.iter().any(|used| used.slot.is_marked()) {
+            (all, had) = (false, Tried::NotNow);
+        }
+        if all {
+            // Of no variables there is nothing to commit.
+            if self.uses.is_empty() {
+                return Tried::Ran;
+            }
+            if push.commit(this) {
+                self.committed = Some(push);
+                return Tried::Ran;
+            }
+            had = Tried::NotNow;
+        }
+        self.uses.iter().for_each(|used| used.counted.take_back());
+        self.keep_word();
+        had
+    }
+
+    /// As [`Uses::claim_all`], after that has failed: if it can make the variables the thread's own.
+    #[cold]
+    #[inline(never)]
+    fn try_again(&mut self, core: &'a Arc<Core>, claims: &impl Source, had: Tried) -> Tried {
+        let may = matches!(had, Tried::NotNow) && core.state.load(Relaxed) & !FAILED == 0;
+        if may && acquire_all(core, claims) {
+            self.claim_all(core, claims)
+        } else {
+            had
+        }
+    }
+
+    /// Runs the operation, which is counted on its variables, and ends it.
+    #[inline(always)]
+    fn run(&self, core: &Arc<Core>, request: &Request, call: impl FnOnce(&RunContext<'_>) -> Result<(), Fault>) {
+        let local = self.local;
+        // Of the naive engine's queue of what becomes ready. Others have workers for that.
+        let outermost = !local.draining.replace(true);
+        let name = request.name.as_str();
+        let graph = request.notes & NOTE_GRAPH != 0;
+        let sequence = local.next_sequence();
+        let visible = !MODELLED && local.depth.get() == 0;
+        if visible {
+            let uses = self.uses.iter().map(|used| (used.slot.index(), used.mode == Mode::Read));
+            local.home().running.begin(sequence, name, uses);
+        }
+        let run = RunContext {
+            context: request.context,
+            name,
+            worker: None,
+            nested_threads: core.settings.nested_threads,
+            inherited: None,
+            graph: 0,
+            pushed: graph.then(|| (Stamp::new(local.home().number, sequence), 0)),
+        };
+        enter(local);
+        let outcome = within(&Inside { local, uses: &self.uses, name }, || call(&run));
+        leave(local);
+        if visible {
+            local.home().running.end();
+        }
+        if let Err(fault) = outcome {
+            mark(core, &self.uses, fault, name, sequence);
+        }
+        if mutant("counted-before-its-end-inside") {
+            local.count_completed();
+        }
+        let first = self.end(core, !graph);
+        mutate!("counted-before-its-end-inside": (), local.count_completed());
         // SAFETY: ready, and ours.
-        unsafe { core.hand_out(local, found.first, None) };
+        unsafe {
+            if !first.is_null() {
+                core.hand_out(local, first);
+            }
+            if outermost && !local.first.get().is_null() {
+                core.dispatch.drain(core, local);
+                inside::pay();
+                return;
+            }
+        }
+        if outermost {
+            local.draining.set(false);
+        }
+        core.settle(local);
+        inside::pay();
     }
-    core.settle(local);
+
+    /// Ends the operation; writes step the versions if `steps`. Returns what has become ready, in a list.
+    #[inline(always)]
+    fn end(&self, core: &Core, steps: bool) -> *mut Block {
+        for used in self.uses.iter().filter(|used| steps && used.mode != Mode::Read) {
+            used.slot.step_version();
+        }
+        let Some(push) = self.committed else { return null_mut() };
+        if !push.withdraw() {
+            return self.count(core);
+        }
+        self.uses.iter().for_each(|used| used.counted.take_back());
+        self.keep_word();
+        null_mut()
+    }
+
+    /// Counts the operation, whose push stands, on its variables, and frees its word, on which others may have
+    /// parked. Returns what has become ready, in a list.
+    #[cold]
+    #[inline(never)]
+    fn count(&self, core: &Core) -> *mut Block {
+        let mut found = Found::new(self.local);
+        for used in &*self.uses {
+            let progress = used.slot.progress();
+            if used.mode == Mode::Read {
+                // SAFETY: it was counted when it was pushed.
+                unsafe { count_read(progress, &core.memory.table, &mut |ready| found.ready(ready)) };
+            } else {
+                progress.count_write(used.counted.writes_before);
+            }
+        }
+        if self.this.get() != Word::NONE {
+            self.free(core, &mut found);
+        }
+        found.first
+    }
+
+    /// Frees the word.
+    fn free(&self, core: &Core, found: &mut Found<'_>) {
+        let block = self.this.replace(Word::NONE).block();
+        // SAFETY: counted, and ours; what comes back is ready. Then nobody parks there.
+        unsafe {
+            give_back(block, &core.memory.table, &mut |ready| found.ready(ready));
+            self.local.keep_word(Local::renew_word(block));
+        }
+    }
+
+    #[inline]
+    fn keep_word(&self) {
+        let this = self.this.replace(Word::NONE);
+        if this != Word::NONE {
+            // SAFETY: nobody was given it.
+            unsafe { self.local.keep_word(this) };
+        }
+    }
+}
+
+/// The variable of a place.
+#[inline(always)]
+fn find<'a>(whole: *const ()) -> (&'a Slot, &'a Progress) {
+    // SAFETY: a slot of the table, which stays for as long as the engine.
+    let slot: &'a Slot = unsafe { &*whole.cast() };
+    (slot, slot.progress())
+}
+
+/// As [`AtOnce::claim`], after that was refused: if the variable is nobody's yet. Else `had` is what came
+/// of it.
+#[cold]
+#[inline(never)]
+fn claim_new<'a>(
+    core: &'a Core,
+    local: &'a Local,
+    push: AtOnce<'a>,
+    Claim { variable, mode }: &Claim,
+    this: Word,
+    had: &mut Tried,
+) -> Option<(Counted<'a>, &'a Slot)> {
+    if local.pusher().owns(variable.index, variable.generation) {
+        // It is busy.
+        return None;
+    }
+    *had = Tried::NotNow;
+    if !adopt(core, local, *variable) {
+        return None;
+    }
+    push.claim((variable.index, variable.generation), *mode, this, find)
 }
 
 /// Marks what a failed operation changes.
 #[cold]
 #[inline(never)]
-fn mark(core: &Core, held: &impl Held, fault: Fault, name: &'static str, sequence: u64) {
+fn mark(core: &Core, uses: &[Use<'_>], fault: Fault, name: &'static str, sequence: u64) {
     let failure = core.record(fault, name, sequence);
-    for (slot, _) in held.uses().filter(|(_, reads)| !reads) {
-        slot.set_mark(Some(Arc::clone(&failure)));
-    }
-}
-
-/// Borrows a variable whose last access lies in a block. Pins the thread, if it is not; and brings the variable home now and then.
-#[inline(never)]
-fn lend_away(
-    local: &Local,
-    slot: &Slot,
-    index: u32,
-    generation: u32,
-    mode: Mode,
-    guard: &mut Option<Guard>,
-) -> Option<Loan> {
-    if !mutant("borrowed-without-a-pin") {
-        guard.get_or_insert_with(|| local.pin());
-    }
-    // From the pin on, the chain of a variable that lives does not become that of another.
-    if slot.chain.tag.generation.load(Acquire) != generation {
-        return None;
-    }
-    // SAFETY: pinned. As for coming home: whoever may have found the variable's own access at the tail was pinned then, before somebody asked; and of
-    // two only one is told to come.
-    unsafe {
-        match slot.home.consider(generation, || slot.chain.is_away_and_idle()) {
-            Errand::None => slot.chain.lend(mode),
-            Errand::Ask(asked) => {
-                let loan = slot.chain.lend(mode);
-                local.ask_for_home(index, asked);
-                loan
-            }
-            Errand::Come => {
-                let loan = slot.chain.lend_coming_home(mode, &mut Found::new(local));
-                match loan {
-                    Some(_) => slot.home.came(),
-                    None => slot.home.stays(),
-                }
-                loan
-            }
-        }
-    }
-}
-
-impl Held for Loans<'_> {
-    #[inline]
-    fn local(&self) -> &Local {
-        self.local
-    }
-
-    #[inline]
-    fn uses(&self) -> impl ExactSizeIterator<Item = (&Slot, bool)> {
-        self.held.iter().map(|held| (held.slot, held.reads))
-    }
-
-    #[inline]
-    fn give_back(&self, _: &Core, steps: bool) -> *mut Block {
-        let step = |held: &Borrowing| {
-            if !held.reads && steps {
-                held.slot.step_version();
-            }
-        };
-        let mut left = &self.held[..];
-        if let Some(_moment) = self.local.alone() {
-            while let [held, rest @ ..] = left {
-                if !held.loan.end_alone(&held.slot.chain, || step(held)) {
-                    break;
-                }
-                left = rest;
-            }
-        }
-        if left.is_empty() {
-            return null_mut();
-        }
-        let mut found = Found::new(self.local);
-        for held in left {
-            step(held);
-            // SAFETY: borrowed, and given back once.
-            unsafe { held.loan.give_back(&mut found) };
-        }
-        found.first
-    }
-}
-
-impl<'a> Loans<'a> {
-    #[inline]
-    pub fn of(local: &'a Local) -> Loans<'a> {
-        Loans { local, held: ArrayVec::new() }
+    for used in uses.iter().filter(|used| used.mode != Mode::Read) {
+        used.slot.set_mark(Some(Arc::clone(&failure)));
     }
 }

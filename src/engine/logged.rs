@@ -4,18 +4,23 @@
 use super::acquire::{acquire_all, adopt};
 use super::claims::Source;
 use super::core::{Core, FAILED};
+use super::found::Found;
 use super::push::{Claim, Request};
-use super::ticketed::{log, Tickets};
 use crate::device::Context;
 use crate::fences::light;
-use crate::operation::block::{self, class_for, Block, Layout, PENDING};
+use crate::operation::block::{self, Block, NOTE_PROFILED, PENDING};
 use crate::operation::closure::Vtable;
+use crate::operation::layout::{class_for, Layout};
 use crate::operation::property::Property;
 use crate::pool::local::Local;
 use crate::sync::Ordering::*;
+use crate::tickets::journals::Journal;
 use crate::tickets::owner::Push;
 use crate::tickets::ring;
+use crate::tickets::run;
 use crate::tickets::word::{Word, FREE, PUSHED};
+use crate::worker::group::Group;
+use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// Pushes an operation, if nothing is out of the ordinary; says whether. If not, nothing has
@@ -25,7 +30,6 @@ use std::sync::Arc;
 #[inline]
 pub fn push(
     core: &Arc<Core>,
-    tickets: &Tickets,
     request: &Request,
     claims: &impl Source,
     body: &'static Vtable,
@@ -34,11 +38,11 @@ pub fn push(
 ) -> bool {
     let plain =
         request.notes == 0 && request.priority == 0 && matches!(request.property, Property::Normal | Property::NoSkip);
-    let Some(group) = tickets.workers.as_ref().filter(|_| plain && request.context == Context::cpu(0)) else {
+    let Some(group) = core.workers.as_ref().filter(|_| plain && request.context == Context::cpu(0)) else {
         return false;
     };
     let count = claims.count();
-    let class = class_for(count, size, false, Layout::Ticketed);
+    let class = class_for(count, size, false, Layout::Plain);
     if class > ring::CLASS || core.settings.bound > 0 || !group.is_started() {
         return false;
     }
@@ -51,11 +55,11 @@ pub fn push(
     light();
     // Acquire: who has looked at what was pending has read it all.
     if core.state.load(Acquire) & !FAILED != 0 {
-        return abandon(core, local);
+        return abandon(core, local, null_mut());
     }
     // SAFETY: the block is ours until it is committed; the class has room for all.
     unsafe {
-        let (block, tag) = local.allocate_ticketed(count as u32, class);
+        let (block, tag) = local.allocate_from_ring(count as u32, class);
         let this = Word::refers(block, tag);
         let mut pusher = local.pusher();
         let mut push = pusher.push(block, this, 0);
@@ -77,7 +81,7 @@ pub fn push(
         (*block).priority = 0;
         (*block).body = body;
         (*block).sequence = local.next_sequence();
-        store(Block::closure(block, Layout::Ticketed));
+        store(Block::closure(block, Layout::Plain));
         Block::enter(block, PENDING);
         // Release: who takes it finds the rest.
         (*Block::word(block)).store(Word::fresh(tag, PUSHED).0, Release);
@@ -131,25 +135,62 @@ fn claim_new(core: &Core, local: &Local, push: &mut Push<'_>, Claim { variable, 
 /// Gives back the block of an operation that is not pushed. Its closure is not there: nobody calls or drops it.
 #[cold]
 #[inline(never)]
-unsafe fn give_back(core: &Core, local: &Local, block: *mut Block, tag: u64) -> bool {
-    // SAFETY: ours still.
+unsafe fn give_back(core: &Arc<Core>, local: &Local, block: *mut Block, tag: u64) -> bool {
+    let mut found = Found::new(local);
+    // SAFETY: ours still. It may not be announced yet.
     unsafe {
         Block::enter(block, block::FREE);
-        if (*block).node.is_ringed() {
-            // Release: for the next round of the ring. Nothing was counted: nobody asks.
+        let ringed = Block::is_ringed(block);
+        let now = Word((*Block::word(block)).load(Relaxed));
+        if !now.has_tag_of(Word::fresh(tag, FREE)) {
+            // Release: for the next round of the ring.
             (*Block::word(block)).store(Word::fresh(tag, FREE).0, Release);
         } else {
+            // A wait may have parked there: what comes back looks again.
+            run::give_back(block, &core.memory.table, &mut |ready| found.ready(ready));
+        }
+        if !ringed {
             local.retire(block);
         }
     }
-    abandon(core, local)
+    abandon(core, local, found.first)
 }
 
-/// Counts out an operation that is not pushed.
+/// Counts out an operation that is not pushed. `first`: what has become ready, in a list.
 #[cold]
 #[inline(never)]
-fn abandon(core: &Core, local: &Local) -> bool {
+fn abandon(core: &Arc<Core>, local: &Local, first: *mut Block) -> bool {
     local.count_completed();
+    if !first.is_null() {
+        // SAFETY: ready, and ours.
+        unsafe { core.hand_out(local, first) };
+    }
     core.settle(local);
     false
+}
+
+/// Whether a linked operation may go into a log, for any worker.
+///
+/// # Safety
+/// The block is an operation's, and held.
+pub unsafe fn is_for_any_worker(block: *mut Block) -> bool {
+    // SAFETY: held.
+    unsafe {
+        let property = Block::property(block);
+        let any = (*block).notes & !NOTE_PROFILED == 0 && (*block).priority == 0;
+        any && Block::context(block) == Context::cpu(0) && property.is_computed() && !property.runs_on_pusher()
+    }
+}
+
+/// Puts an operation into one of the calling thread's logs.
+///
+/// # Safety
+/// The group has logs; the operation's word says "pushed".
+#[inline]
+pub unsafe fn log(group: &Group, local: &Local, operation: Word) {
+    // SAFETY: the journal is this thread's: one at a time has the home.
+    unsafe {
+        let journal: &Journal = local.journal(|| group.add_journal());
+        group.log(journal, journal.least(), operation);
+    }
 }

@@ -2,7 +2,6 @@
 
 mod acquire;
 mod assemble;
-mod at_once;
 mod builder;
 mod capture;
 mod claims;
@@ -11,6 +10,7 @@ mod costs;
 mod declared;
 mod diagnose;
 mod dispatch;
+mod end;
 mod enlist;
 mod execute;
 mod failures;
@@ -37,7 +37,6 @@ mod replay;
 mod room;
 mod runner;
 mod settings;
-mod ticketed;
 mod variable;
 mod wait;
 mod waiters;
@@ -228,7 +227,7 @@ impl Engine {
         });
         Variable {
             engine: memory.id,
-            index: slot.chain.tag.index(),
+            index: slot.index(),
             // SAFETY: slots become free only when nobody looks at them any more.
             generation: unsafe { table.open(slot) },
         }
@@ -244,7 +243,7 @@ impl Engine {
             return;
         }
         let table: *const Table = &memory.table;
-        // SAFETY: the slots' chains are closed, so whoever pins from now on finds them void; the table outlives the
+        // SAFETY: the variables are deleted, so whoever pins from now on finds that; the table outlives the
         // reclaimer, in the same memory.
         unsafe { self.core().local().defer(move || (*table).release(retired)) };
     }

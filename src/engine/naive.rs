@@ -2,7 +2,7 @@
 //!
 //! An operation that is ready when it is pushed runs inside the push. One that has to wait, for an asynchronous operation
 //! or for another thread, runs on the thread that ends what it waited for. Either way there is a loop and no recursion
-//! along chains: what an operation makes ready is queued on the thread, and the outermost call runs the queue.
+//! along dependencies: what an operation makes ready is queued on the thread, and the outermost call runs the queue.
 //!
 //! Other threads may go on pushing behind what such a call runs. So a call that has run [`SHARE`] operations
 //! of its queue, or has done so for [`TIME`], leaves the rest to a thread that is inside a push which has to
@@ -94,7 +94,7 @@ impl Dispatch for Naive {
     unsafe fn submit(&self, core: &Arc<Core>, local: &Local, block: *mut Block, moment: Moment) {
         // SAFETY: ready and ours by the contract.
         unsafe {
-            if matches!(moment, Moment::Pushed(_)) && !is_deep() {
+            if matches!(moment, Moment::Pushed) && !is_deep() {
                 let outermost = !local.draining.replace(true);
                 core.execute(local, block, None);
                 if outermost {

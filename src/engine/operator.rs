@@ -3,11 +3,10 @@
 #![forbid(unsafe_code)]
 
 use super::assemble::{detached, sync};
-use super::at_once;
 use super::core::Core;
 use super::costs::{Costs, Key};
-use super::inline::{self, Borrowed, Loans};
-use super::push::{lends, push_behind, push_enlisted, resolve, Claim, Request};
+use super::inline::{self, Tried};
+use super::push::{push_behind, push_enlisted, push_shipped, resolve, runs_here, Claim, Request};
 use super::replay::Body;
 use crate::device::Context;
 use crate::error::{Error, ErrorKind, Source};
@@ -137,24 +136,31 @@ impl Operator {
             Call::Sync(call) => held.costs.measure(|| Some(held.key), || call(run)),
             Call::Async(_) => Ok(()),
         };
-        let push = if behind { push_behind } else { push_enlisted };
-        push(core, request, &self.0.claims, mixed_vtable(&call), call)
+        let (claims, body) = (&self.0.claims[..], mixed_vtable(&call));
+        if behind {
+            push_behind(core, request, claims, body, call)
+        } else {
+            push_shipped(core, request, claims, body, call)
+        }
     }
 
-    /// As [`Operator::push`], of a synchronous closure in an engine with tickets.
-    #[inline(never)]
-    fn push_ticketed(&self, core: &Arc<Core>, request: Request, call: &SyncCall) -> Result<(), Error> {
+    /// As [`Operator::push`], of a synchronous closure.
+    fn push_sync(&self, core: &Arc<Core>, request: Request, call: &SyncCall) -> Result<(), Error> {
         let inner = &self.0;
-        let mut behind = false;
-        if lends(core, &request, || inner.costs.are_short(|| Some(inner.key))) {
+        let mut tried = Tried::NotNow;
+        if runs_here(core, &request, || inner.costs.are_short(|| Some(inner.key))) {
             let call = |run: &RunContext<'_>| catch(|| inner.costs.measure(|| Some(inner.key), || call(run)));
-            match at_once::run(core, &request, &&inner.claims[..], call) {
-                Borrowed::All => return Ok(()),
-                Borrowed::Busy => behind = true,
-                Borrowed::NotNow => {}
+            let claims = &inner.claims[..];
+            if claims.len() <= inline::FEW {
+                tried = inline::run(core, &request, &claims, call);
+            } else if claims.len() <= inline::MANY {
+                tried = inline::run_wide(core, &request, claims, &mut { call });
             }
         }
-        self.push_held(core, request, behind)
+        match tried {
+            Tried::Ran => Ok(()),
+            tried => self.push_held(core, request, matches!(tried, Tried::Busy)),
+        }
     }
 
     /// Pushes one more use.
@@ -163,26 +169,7 @@ impl Operator {
         let inner = &self.0;
         let request = Request { context, priority, ..inner.request };
         match &inner.call {
-            Call::Sync(call) => {
-                if core.tickets.is_some() {
-                    return self.push_ticketed(core, request, call);
-                }
-                let mut behind = false;
-                if lends(core, &request, || inner.costs.are_short(|| Some(inner.key))) {
-                    let mut loans = Loans::of(core.local());
-                    match inline::borrow(core, &&inner.claims[..], &mut loans) {
-                        Borrowed::All => {
-                            let call =
-                                |run: &RunContext<'_>| catch(|| inner.costs.measure(|| Some(inner.key), || call(run)));
-                            inline::run(core, &request, &loans, call);
-                            return Ok(());
-                        }
-                        Borrowed::Busy => behind = true,
-                        Borrowed::NotNow => {}
-                    }
-                }
-                self.push_held(core, request, behind)
-            }
+            Call::Sync(call) => self.push_sync(core, request, call),
             Call::Async(_) => {
                 let held = Arc::clone(inner);
                 let call = move |run: &RunContext<'_>, completion: Completion| {

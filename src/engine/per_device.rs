@@ -35,7 +35,7 @@ impl PerDevice {
         };
         let cores = if settings.pin { settings.cores.clone() } else { Vec::new() };
         PerDevice {
-            workers: group("seriatim-cpu", settings.cpu_workers, settings.tickets, cores),
+            workers: group("seriatim-cpu", settings.cpu_workers, true, cores),
             prioritised: group("seriatim-prio", settings.priority_workers, false, Vec::new()),
             copies: group("seriatim-io", 1, false, Vec::new()),
         }
@@ -57,14 +57,13 @@ impl Dispatch for PerDevice {
         Some(self.runs(property))
     }
 
-    unsafe fn submit(&self, _: &Arc<Core>, _: &Local, block: *mut Block, moment: Moment) {
+    unsafe fn submit(&self, _: &Arc<Core>, _: &Local, block: *mut Block, _: Moment) {
         // SAFETY: the operation is ours until it is submitted.
         unsafe {
             let property = Block::property(block);
-            let place = match (Block::context(block).id(), moment) {
-                (0, Moment::Pushed(Some(worker))) if property.is_computed() => Where::Near(worker),
-                (0, _) => Where::Any,
-                (number, _) => Where::Worker(number as usize - 1),
+            let place = match Block::context(block).id() {
+                0 => Where::Any,
+                number => Where::Worker(number as usize - 1),
             };
             self.runs(property).submit(block, place);
         }

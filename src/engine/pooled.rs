@@ -21,7 +21,7 @@ impl Pooled {
             workers: Arc::new(Group::new(Plan {
                 name: "seriatim-pool",
                 workers: settings.cpu_workers,
-                logged: settings.tickets,
+                logged: true,
                 shared: true,
                 idle: settings.idle,
                 cores: Vec::new(),

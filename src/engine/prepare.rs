@@ -41,9 +41,7 @@ pub fn prepare(engine: &Engine) -> Result<(), Error> {
     }
     let variable = engine.new_variable();
     let claim = [Claim { variable, mode: Mode::Write }];
-    if core.tickets.is_some() {
-        core.local().pusher().prepare(variable.index);
-    }
+    core.local().pusher().prepare(variable.index);
     for _ in 0..PUSHES {
         // Not held up by a bound: at it, nobody is to wait for these. Else they go where all pushes go.
         let notes = if core.settings.bound > 0 { NOTE_BEYOND } else { 0 };

@@ -1,4 +1,4 @@
-//! CurrentNode a graph: what a replay does when its turn comes.
+//! Running a graph: what a replay does when its turn comes.
 //!
 //! A replay is one operation, which uses all variables of the graph, so nobody else does while it runs: between its own operations the plan keeps
 //! order, and marks and versions of variables may be touched as each of them would by itself. See [`lanes`](crate::graph::lanes).
@@ -14,11 +14,12 @@ use crate::device::Context;
 use crate::error::{Failure, Fault, Source, Stamp};
 use crate::graph::lanes::{Host, Lanes, Rest};
 use crate::mutants::mutant;
-use crate::operation::block::{Block, Layout};
+use crate::operation::block::Block;
 use crate::operation::closure::{drop_quietly, Cost, Quiet, Run, Vtable};
 use crate::operation::completion::{Completion, Finish};
 use crate::operation::context::RunContext;
 use crate::operation::current::within;
+use crate::operation::layout::Layout;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::pool::local::Local;
@@ -243,7 +244,7 @@ impl Inner {
             let replay = &*self.replay.get();
             (*block).priority = replay.priority;
             (*block).sequence = replay.stamp.sequence();
-            Block::closure(block, Layout::Chained)
+            Block::closure(block, Layout::Plain)
                 .cast::<(*const Inner, u32)>()
                 .write((Arc::into_raw(Arc::clone(self)), lane));
         }

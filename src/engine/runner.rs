@@ -45,7 +45,7 @@ impl Current for CurrentNode<'_> {
             return None;
         }
         let mut uses = self.node.get().into_iter().flat_map(|node| self.graph.uses(node));
-        Some(May::of(uses.find(|(slot, _)| slot.chain.tag.index() == index).map(|(_, writes)| writes)))
+        Some(May::of(uses.find(|(slot, _)| slot.index() == index).map(|(_, writes)| writes)))
     }
 
     fn generation(&self, index: u32) -> u32 {
@@ -277,8 +277,8 @@ impl Runner<'_> {
         let (what, replay) = ((name, node.property, node.context), (replay.stamp, replay.pushed));
         let uses = self.graph.uses[node.uses.start as usize..node.uses.end as usize].iter().map(|used| {
             // SAFETY: slots live as long as the engine's memory. Relaxed: the variable was born before the capture.
-            let tag = unsafe { &(*used.slot).chain.tag };
-            Use::new(tag.index.load(Relaxed), tag.generation.load(Relaxed), used.writes)
+            let slot = unsafe { &*used.slot };
+            Use::new(slot.index(), slot.generation.load(Relaxed), used.writes)
         });
         self.core.profiler.record(Event::of_replay(replay, what, asynchronous, started), uses);
     }

@@ -105,10 +105,8 @@ pub struct Settings {
     pub info: bool,
     /// Whether workers for GPUs were asked for.
     pub(crate) asks_for_gpus: bool,
-    /// Whether what a push runs itself does so on loans. Only the models switch it off: what is enlisted is theirs to explore as well.
-    pub(crate) lend: bool,
-    /// Whether operations are ordered by tickets instead of chains. Not public: it is being tried.
-    pub(crate) tickets: bool,
+    /// Whether operations run inside their push. Only the models switch it off: the long way is theirs to explore as well.
+    pub(crate) inline: bool,
 }
 
 const MOST_WORKERS: usize = 1024;
@@ -135,8 +133,7 @@ impl Settings {
             nested_threads: 1,
             info: false,
             asks_for_gpus: false,
-            lend: true,
-            tickets: cfg!(all(seriatim_tickets, target_pointer_width = "64")),
+            inline: true,
         }
     }
 

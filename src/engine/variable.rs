@@ -76,7 +76,7 @@ mod tests {
         delete(first);
         // As after two thousand million deletions: the next variable here is the last.
         let slot = engine.core().memory.table.get(first.index).unwrap();
-        slot.chain.tag.generation.store(u32::MAX - 1, Relaxed);
+        slot.generation.store(u32::MAX - 1, Relaxed);
         let last = engine.new_variable();
         assert_eq!((last.index, last.generation), (first.index, u32::MAX));
         assert_eq!(engine.version(last).unwrap(), 0);

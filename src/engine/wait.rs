@@ -2,6 +2,7 @@
 
 use super::core::{Core, ABANDONED, FAILED, STOPPED};
 use super::diagnose;
+use super::enlist::park_wait;
 use super::inside::may_help;
 use super::life;
 use super::push::{push, resolve, Claim, Request};
@@ -9,15 +10,18 @@ use super::variable::Variable;
 use super::waiters::remaining;
 use crate::device::Context;
 use crate::error::{Error, ErrorKind, Failure, Stamp};
-use crate::mutants::mutate;
+use crate::mutants::{mutant, mutate};
 use crate::operation::block::NOTE_WAIT;
-use crate::operation::closure::sync_vtable;
+use crate::operation::closure::{self, size_of_stored, sync_vtable};
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
+use crate::pool::local::Local;
 use crate::spin::Spin;
 use crate::sync::thread::{self, Thread};
 use crate::sync::{looks, spin_loop, thread_local, AtomicBool, AtomicPtr, Ordering::*, MODELLED};
+use crate::tickets::run::Variables;
+use crate::tickets::word::Word;
 use crate::variable::access::Mode;
 use std::cell::Cell;
 use std::ptr::null_mut;
@@ -35,6 +39,8 @@ const NAP: Duration = Duration::from_micros(100);
 const WATCHES: u32 = looks(100);
 /// Looks that share a pin.
 const PINNED: u32 = 16;
+/// How often a waiter tries to park behind a write that is over when it does.
+const TRIES: u32 = 3;
 /// Operations that such a waiter runs between two looks at the variable: a look costs as much as a short one.
 const HELPED: u32 = 16;
 
@@ -131,6 +137,14 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, timeout: Option<Durati
             format!("{variable:?} is not free after {:?}: {pending}", timeout.unwrap_or_default()),
         ))
     };
+    match beside_owner(core, variable, &request, &bell, deadline)? {
+        Beside::InTime => {
+            Bell::put_back(bell);
+            return Ok(());
+        }
+        Beside::Late => return late(),
+        Beside::Not => {}
+    }
     // A wait is refused only while another thread forks, which may take longer than the wait.
     loop {
         let ringer = Arc::clone(&bell);
@@ -151,6 +165,72 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, timeout: Option<Durati
     failure.and_then(|(failure, stamp)| failure.take(stamp)).map_or(Ok(()), Err)
 }
 
+/// What has come of [`beside_owner`].
+enum Beside {
+    /// All is over, and nothing has failed.
+    InTime,
+    Late,
+    /// It cannot be done so, or the variable is marked.
+    Not,
+}
+
+/// Waits for the writes that another thread has pushed to a variable of its own, without taking it from that
+/// thread: parked behind the last one, without a ticket. So a variable for which others wait stays its pusher's.
+fn beside_owner(
+    core: &Arc<Core>,
+    variable: Variable,
+    request: &Request,
+    bell: &Arc<Bell>,
+    deadline: Option<Instant>,
+) -> Result<Beside, Error> {
+    let local = core.local();
+    // Once: if it is deleted meanwhile, the writes before that end all the same, and counts go on.
+    let slot = resolve(core, variable)?;
+    let (mut wanted, mut tries) = (None, 0);
+    while tries < TRIES {
+        let found = {
+            let _pin = local.pin();
+            let owns = local.pusher().owns(variable.index, variable.generation);
+            let found = slot.owner().last_write(variable.index, |pusher| core.memory.records.get(pusher));
+            found.filter(|_| !owns)
+        };
+        let Some((writes, last)) = found.or_else(|| wanted.map(|wanted| (wanted, Word::NONE))) else {
+            return Ok(Beside::Not);
+        };
+        // What was pushed since the first look need not be waited for. What was found then may have been given up.
+        let earlier = |first: u32| if first.wrapping_sub(writes) as i32 <= 0 { first } else { writes };
+        let target = wanted.map_or(writes, earlier);
+        wanted = Some(target);
+        if slot.progress().has_passed(target) || mutant("waits-behind-nothing") {
+            // Relaxed: as in `becomes_quiet`.
+            let marked = core.state.load(Relaxed) & FAILED != 0 && slot.is_marked();
+            return Ok(if marked { Beside::Not } else { Beside::InTime });
+        }
+        let ringer = Arc::clone(bell);
+        let ring = move |_: &RunContext<'_>| ringer.ring(None);
+        let (body, size) = (sync_vtable(&ring), size_of_stored(&ring));
+        let mut ring = Some(ring);
+        let mut store = |storage: *mut u8| {
+            if let Some(ring) = ring.take() {
+                // SAFETY: the storage of a closure of this size, given once.
+                unsafe { closure::store(storage, ring) }
+            }
+        };
+        match park_wait(core, request, last, body, size, &mut store) {
+            Ok(true) => {
+                if !listen(core, bell, deadline) {
+                    return Ok(Beside::Late);
+                }
+                bell.rung.store(false, Relaxed);
+            }
+            Ok(false) => tries += 1,
+            // Only while another thread forks.
+            Err(_) => return Ok(Beside::Not),
+        }
+    }
+    Ok(Beside::Not)
+}
+
 /// Whether the variable has no pending write and no mark, which a look at its last access tells.
 fn is_quiet(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
     becomes_quiet(core, variable, 1, || true)
@@ -167,13 +247,8 @@ fn becomes_quiet(
     let local = core.local();
     let _pin = local.pin();
     let slot = resolve(core, variable)?;
-    let is_quiet = || match &core.tickets {
-        Some(_) => core.finds_quiet(local, variable),
-        // SAFETY: pinned above.
-        None => unsafe { slot.chain.is_quiet() },
-    };
     for look in 1..=looks {
-        if is_quiet() {
+        if finds_quiet(core, local, variable) {
             // Relaxed: a failure is noted in the state before the variable that it marks can be quiet. The mark itself lies in a line that workers write.
             let marked = core.state.load(Relaxed) & FAILED != 0 && slot.is_marked();
             return Ok(mutate!("quiet-in-spite-of-a-mark": true, !marked));
@@ -183,6 +258,23 @@ fn becomes_quiet(
         }
     }
     Ok(false)
+}
+
+/// Whether every write of a variable has ended that the calling thread has heard of. May say "no"
+/// of one whose owner is pushing to it. The thread is pinned.
+fn finds_quiet(core: &Core, local: &Local, variable: Variable) -> bool {
+    let table = &core.memory.table;
+    if let Some(is_quiet) = local.pusher().is_quiet(variable.index, variable.generation, table) {
+        return is_quiet;
+    }
+    if let Some(common) = table.common(variable.index).filter(|common| common.is_open()) {
+        // SAFETY: pinned, and common.
+        let writes = unsafe { common.writes() };
+        return writes.is_some_and(|writes| table.progress(variable.index).has_written(writes));
+    }
+    // SAFETY: the caller has resolved the variable.
+    let owner = unsafe { table.at(variable.index) }.owner();
+    owner.is_quiet(variable.index, table, |pusher| core.memory.records.get(pusher))
 }
 
 /// Watches the variable for a moment, running ready operations meanwhile if the settings allow it; says whether it is quiet.

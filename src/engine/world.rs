@@ -1,9 +1,9 @@
-//! What a push finds in an engine with tickets: the variables, the other pushers, and where
+//! What a push finds: the variables, the other pushers, and where
 //! operations go that have got their tickets.
 
 use super::core::Core;
 use super::found::Found;
-use super::ticketed::log;
+use super::logged::{is_for_any_worker, log};
 use crate::operation::block::Block;
 use crate::pool::local::Local;
 use crate::sync::Ordering::*;
@@ -11,7 +11,6 @@ use crate::tickets::common::{self, Common, Commons};
 use crate::tickets::owner::{Owner, Peers, Record};
 use crate::tickets::run::{is_untaken, settle, take, Progress, Start, Variables};
 use crate::tickets::word::Word;
-use crate::variable::access::Sink;
 use std::cell::RefCell;
 
 /// The variables and the other pushers, for a thread that is pinned.
@@ -22,7 +21,7 @@ pub struct World<'a, 'f> {
     ends: RefCell<Ends<'a, 'f>>,
 }
 
-/// Where operations go that are complete with tickets.
+/// Where operations go that have all their tickets.
 pub struct Ends<'a, 'f> {
     core: &'a Core,
     local: &'a Local,
@@ -75,7 +74,7 @@ impl Peers for World<'_, '_> {
         let slot = unsafe { self.core.memory.table.at(variable) };
         let dead = generation.wrapping_add(u32::from(self.deletes));
         // Acquire: pairs with the exchange that ends a generation.
-        slot.chain.tag.generation.load(Acquire) == dead
+        slot.generation.load(Acquire) == dead
     }
 
     fn record(&self, pusher: u32) -> &Record {
@@ -113,31 +112,24 @@ impl Commons for Ends<'_, '_> {
         if !is_untaken(operation) {
             return;
         }
-        let tickets = self.core.tickets.as_ref();
         let block = operation.block();
         // SAFETY: blocks with links stay as they are while we are pinned; those of rings always go into
         // logs. What is taken is ours.
         unsafe {
-            let workers = tickets.and_then(|tickets| {
-                if !(*block).node.is_linked() {
-                    return tickets.workers.as_ref();
-                }
-                let (property, context) = (Block::property(block), Block::context(block));
-                tickets.workers_for(property, (*block).notes, (*block).priority, context)
-            });
-            if let Some(workers) = workers {
+            let workers = self.core.workers.as_ref();
+            if let Some(workers) = workers.filter(|_| !Block::is_linked(block) || is_for_any_worker(block)) {
                 log(workers, self.local, operation);
             } else if take(operation).is_some() && settle(block, &self.core.memory.table) {
                 if operation == self.own {
                     self.own_is_ready = true;
                 } else {
-                    self.found.ready(block.cast());
+                    self.found.ready(block);
                 }
             }
         }
     }
 
     fn spent(&mut self, block: *mut Block) {
-        self.found.spent(block.cast());
+        self.found.spent(block);
     }
 }

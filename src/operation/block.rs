@@ -1,24 +1,19 @@
 //! The operation block: everything about one pushed operation, in two cache lines if it is a usual one.
 //!
-//! Blocks come from pools ([`crate::pool`]) in size classes: 128 bytes, and twice as much for each class after that. The header is the first
-//! line. Behind it come the accesses, the times of an operation that is profiled, and the closure: in 128 bytes three accesses and a closure of
-//! 16 bytes, or one and a closure of 48.
+//! Blocks come from pools ([`crate::pool`]), in the sizes of [`layout`](super::layout). They stay blocks for as long as the engine is there, so a reference
+//! to an operation that has ended is harmless: the tag in its word tells.
 
 use super::closure::Vtable;
+use super::layout::{behind, behind_accesses, Layout, ACCESSES_OFFSET, CLASSES, CLOSURE_ALIGN};
 use super::name::Name;
 use super::property::Property;
 use crate::device::{Context, Device, DEVICES};
 use crate::line::{fetch_to_write, LINE};
-use crate::sync::{touch, AtomicU64, AtomicU8, Ordering, MODELLED};
-use crate::tickets::links::Links;
-use crate::variable::access::{Access, Node, ACCESSES_OFFSET};
+use crate::sync::{touch, AtomicU32, AtomicU64, AtomicU8, Ordering, MODELLED};
+use crate::tickets::word;
+use crate::variable::access::Access;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
-
-/// Closures up to this many bytes are stored in the block.
-pub const INLINE_CLOSURE: usize = 64;
-/// Closures that are aligned to more than this are not.
-pub const CLOSURE_ALIGN: usize = 16;
 
 /// The block is in a pool or being filled.
 pub const FREE: u8 = 0;
@@ -47,23 +42,39 @@ pub const NOTE_BEYOND: u8 = 1 << 7;
 
 /// Bits of a block's `origin` that hold its class. The home is above.
 const CLASS_BITS: u32 = 5;
-/// Bits of the node's room that hold the property and the device. The device's number is above.
+/// Bits of a block's `room` that hold the property and the device. The device's number is above.
 const PROPERTY_BITS: u32 = 3;
 const DEVICE_BITS: u32 = 2;
 
-/// An operation block. Read through raw pointers: see [`crate::variable::chain`].
+/// In [`Block::kind`]: the block is one of the pool's.
+const POOLED: u8 = 0;
+/// The block is one of a [ring](crate::tickets::ring).
+const RINGED: u8 = 1;
+/// A block of the pool, of which operations that run inside their push use the word alone, one after the other.
+const INSIDE: u8 = 2;
+/// A block of the pool, of an operation that is linked on common variables ([`common`](crate::tickets::common)).
+const LINKED: u8 = 3;
+/// As that, but a variable was deleted meanwhile: the operation completes without running.
+const VOIDED: u8 = 4;
+
+/// An operation block. Read through raw pointers on purpose: a reference to a block would claim more than any one thread may.
 #[repr(C, align(128))]
 pub struct Block {
-    /// What the variable protocol uses. In the room that it leaves: property and context.
-    pub node: Node,
-    /// Elsewhere it lies in the node: [`Block::word`].
-    #[cfg(any(loom, shuttle))]
+    /// See [`Word`](word::Word).
     word: AtomicU64,
+    /// Accesses whose tickets have come, in order. For who has the operation.
+    pub tested: AtomicU32,
+    /// Number of accesses.
+    pub count: u32,
+    /// `POOLED`, `RINGED`, `INSIDE`, `LINKED` or `VOIDED`.
+    kind: AtomicU8,
     /// `FREE`, `ASSEMBLED`, `PENDING` or `RUNNING`: for diagnosis only.
     pub lifecycle: AtomicU8,
     pub notes: u8,
     /// The length of the name.
     name_length: u16,
+    /// Property and context.
+    room: u16,
     pub priority: i32,
     /// The size class, and the number of the home. While free and the first of a magazine, the number of its blocks.
     origin: u32,
@@ -92,67 +103,15 @@ pub struct Times {
     pub started_on: u32,
 }
 
-const _: () = assert!(std::mem::offset_of!(Block, node) == 0);
-#[cfg(not(any(loom, shuttle)))]
-const _: () = assert!(std::mem::offset_of!(Node, wait) == 0 && std::mem::offset_of!(Node, helped) == 4);
+const _: () = assert!(std::mem::offset_of!(Block, word) == 0);
 const _: () = assert!(std::mem::offset_of!(Block, payload) == ACCESSES_OFFSET);
-const _: () = assert!(std::mem::size_of::<Access>() % CLOSURE_ALIGN == 0 && ACCESSES_OFFSET % CLOSURE_ALIGN == 0);
-const _: () = assert!(std::mem::size_of::<Times>() % CLOSURE_ALIGN == 0);
 const _: () = assert!(Property::ALL.len() == 1 << PROPERTY_BITS && DEVICES <= 1 << (16 - PROPERTY_BITS - DEVICE_BITS));
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(std::mem::size_of::<Block>() == 128);
-
-/// The number of size classes: 128 bytes to 256 MiB.
-pub const CLASSES: usize = if MODELLED { 2 } else { 22 };
 const _: () = assert!(CLASSES <= 1 << CLASS_BITS);
 
 /// The most homes, by the room that a block has for their number: more than systems have threads.
 pub const MOST_HOMES: u32 = 1 << (32 - CLASS_BITS);
-
-/// The most accesses that an operation can have: 16 million.
-pub const MOST_ACCESSES: usize =
-    (size(CLASSES as u8 - 1) - ACCESSES_OFFSET - std::mem::size_of::<Times>() - INLINE_CLOSURE)
-        / std::mem::size_of::<Access>();
-
-/// The size in bytes of a block of `class`.
-pub const fn size(class: u8) -> usize {
-    std::mem::size_of::<Block>() << class
-}
-
-/// What lies between an operation's accesses and its times or closure.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Layout {
-    /// Nothing: it is in chains.
-    Chained,
-    /// For each access the write before it: [`Block::before`].
-    Ticketed,
-    /// That, and its [`Links`].
-    Linked,
-}
-
-/// Where the times of an operation with so many accesses are, or, if it has none, the closure.
-const fn behind(accesses: usize, layout: Layout) -> usize {
-    let words = accesses * std::mem::size_of::<AtomicU64>();
-    let more = match layout {
-        Layout::Chained => 0,
-        Layout::Ticketed => words,
-        // As many successors as there are accesses, though some may not be linked.
-        Layout::Linked => words + std::mem::size_of::<Links>() + words,
-    };
-    ACCESSES_OFFSET + accesses * std::mem::size_of::<Access>() + more.next_multiple_of(CLOSURE_ALIGN)
-}
-
-/// The smallest class whose blocks hold `accesses` accesses, which are at most [`MOST_ACCESSES`], a closure of so many bytes, and times if need be.
-#[inline(always)]
-pub fn class_for(accesses: usize, closure: usize, timed: bool, layout: Layout) -> u8 {
-    let times = if timed { std::mem::size_of::<Times>() } else { 0 };
-    let needed = behind(accesses, layout) + times + closure;
-    let mut class = 0;
-    while size(class) < needed {
-        class += 1;
-    }
-    class
-}
 
 /// The context that [`Block::set_kind`] has packed.
 #[cold]
@@ -174,12 +133,14 @@ impl Block {
         // SAFETY: exclusive and large enough by the contract. The payload stays uninitialised.
         unsafe {
             this.write(Block {
-                node: Node::unused(),
-                #[cfg(any(loom, shuttle))]
-                word: AtomicU64::new(crate::tickets::word::FREE),
+                word: AtomicU64::new(word::FREE),
+                tested: AtomicU32::new(0),
+                count: 0,
+                kind: AtomicU8::new(POOLED),
                 lifecycle: AtomicU8::new(FREE),
                 notes: 0,
                 name_length: 0,
+                room: 0,
                 priority: 0,
                 origin: u32::from(class),
                 name: std::ptr::NonNull::dangling().as_ptr(),
@@ -189,6 +150,97 @@ impl Block {
                 payload: Payload(MaybeUninit::uninit()),
             });
         }
+    }
+
+    /// Makes the block that of a fresh operation with so many accesses. It leaves the word alone: others may still look at that.
+    ///
+    /// # Safety
+    /// `this` points to a block of ours.
+    #[inline]
+    pub unsafe fn renew(this: *mut Block, count: u32, ringed: bool) {
+        // SAFETY: ours.
+        unsafe {
+            (&raw mut (*this).count).write(count);
+            (*this).tested.store(0, Ordering::Relaxed);
+            (*this).kind.store(if ringed { RINGED } else { POOLED }, Ordering::Relaxed);
+        }
+    }
+
+    /// Makes it one for operations that run inside their push, after [`Block::renew`].
+    ///
+    /// # Safety
+    /// `this` points to a block of ours.
+    pub unsafe fn set_inside(this: *mut Block) {
+        // SAFETY: ours.
+        unsafe { (*this).kind.store(INSIDE, Ordering::Relaxed) }
+    }
+
+    /// Whether operations that run inside their push use it: nobody can park there who has no ticket.
+    ///
+    /// # Safety
+    /// `this` points to a block of the engine.
+    pub unsafe fn is_inside(this: *mut Block) -> bool {
+        // SAFETY: blocks stay blocks.
+        unsafe { (*this).kind.load(Ordering::Relaxed) == INSIDE }
+    }
+
+    /// Makes it that of a fresh operation on common variables, after [`Block::renew`].
+    ///
+    /// # Safety
+    /// `this` points to a block of ours.
+    #[inline]
+    pub unsafe fn set_linked(this: *mut Block) {
+        // SAFETY: ours.
+        unsafe { (*this).kind.store(LINKED, Ordering::Relaxed) }
+    }
+
+    /// Notes that a common variable of the operation was deleted.
+    ///
+    /// # Safety
+    /// `this` points to a block that is held.
+    pub unsafe fn set_voided(this: *mut Block) {
+        // SAFETY: held.
+        unsafe { (*this).kind.store(VOIDED, Ordering::Relaxed) }
+    }
+
+    /// Whether [`Block::set_voided`] was called: final once the operation is in a log.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub unsafe fn is_voided(this: *mut Block) -> bool {
+        // SAFETY: held.
+        unsafe { (*this).kind.load(Ordering::Relaxed) == VOIDED }
+    }
+
+    /// Whether the operation has [`Links`](crate::tickets::links::Links).
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub unsafe fn is_linked(this: *mut Block) -> bool {
+        // SAFETY: held.
+        unsafe { (*this).kind.load(Ordering::Relaxed) >= LINKED }
+    }
+
+    /// Whether the block is one of a ring.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub unsafe fn is_ringed(this: *mut Block) -> bool {
+        // SAFETY: held.
+        unsafe { (*this).kind.load(Ordering::Relaxed) == RINGED }
+    }
+
+    /// The address of access `index`.
+    ///
+    /// # Safety
+    /// `this` is a block with room for more than `index` accesses, and its provenance covers them.
+    #[inline]
+    pub unsafe fn access(this: *mut Block, index: u32) -> *mut Access {
+        // SAFETY: in bounds by the contract.
+        unsafe { this.cast::<u8>().add(ACCESSES_OFFSET).cast::<Access>().add(index as usize) }
     }
 
     /// The block's size class.
@@ -248,7 +300,7 @@ impl Block {
     #[inline]
     pub unsafe fn property(this: *mut Block) -> Property {
         // SAFETY: an operation: it was written.
-        let kind = unsafe { (*this).node.room };
+        let kind = unsafe { (*this).room };
         Property::ALL[usize::from(kind) % Property::ALL.len()]
     }
 
@@ -259,7 +311,7 @@ impl Block {
     #[inline]
     pub unsafe fn context(this: *mut Block) -> Context {
         // SAFETY: an operation: it was written.
-        match unsafe { (*this).node.room } >> PROPERTY_BITS {
+        match unsafe { (*this).room } >> PROPERTY_BITS {
             0 => Context::cpu(0),
             special => context_of(special),
         }
@@ -273,7 +325,7 @@ impl Block {
     pub unsafe fn set_kind(this: *mut Block, property: Property, context: Context) {
         let device = (context.id() as u16) << DEVICE_BITS | context.device() as u16;
         // SAFETY: ours.
-        unsafe { (*this).node.room = device << PROPERTY_BITS | property as u16 };
+        unsafe { (*this).room = device << PROPERTY_BITS | property as u16 };
     }
 
     /// The operation's name.
@@ -306,21 +358,20 @@ impl Block {
     /// `this` points to an operation with [`NOTE_PROFILED`], whose block was made for that.
     pub unsafe fn times(this: *mut Block) -> *mut Times {
         // SAFETY: a place inside the block; no reference is made.
-        unsafe { this.cast::<u8>().add(behind((*this).node.count as usize, Block::layout(this))).cast() }
+        unsafe { this.cast::<u8>().add(behind((*this).count as usize, Block::layout(this))).cast() }
     }
 
     /// What lies before the times or the closure of an operation.
     ///
     /// # Safety
-    /// `this` points to an operation whose node is written.
+    /// `this` points to an operation.
     #[inline(always)]
     pub unsafe fn layout(this: *mut Block) -> Layout {
         // SAFETY: an operation.
-        let node = unsafe { &(*this).node };
-        match (node.is_linked(), node.is_ticketed()) {
-            (true, _) => Layout::Linked,
-            (_, true) => Layout::Ticketed,
-            _ => Layout::Chained,
+        if unsafe { Block::is_linked(this) } {
+            Layout::Linked
+        } else {
+            Layout::Plain
         }
     }
 
@@ -333,33 +384,28 @@ impl Block {
         // SAFETY: a place inside the block; no reference is made.
         unsafe {
             let times = if (*this).notes & NOTE_PROFILED != 0 { std::mem::size_of::<Times>() } else { 0 };
-            this.cast::<u8>().add(behind((*this).node.count as usize, layout) + times)
+            this.cast::<u8>().add(behind((*this).count as usize, layout) + times)
         }
     }
 
-    /// The word of a ticketed operation, in place of two counters that only chains use.
+    /// The [`Word`](word::Word) of an operation.
     #[inline(always)]
     pub fn word(this: *mut Block) -> *const AtomicU64 {
-        #[cfg(any(loom, shuttle))]
-        // SAFETY: a place inside the block; no reference is made.
-        return unsafe { &raw const (*this).word };
-        #[cfg(not(any(loom, shuttle)))]
+        // It is the first field.
         this.cast::<AtomicU64>().cast_const()
     }
 
-    /// Where the reference of the write is kept that a ticketed operation comes after on the
-    /// variable of access `index`: a [`Word`](crate::tickets::word::Word).
+    /// Where the reference of the write is kept that the operation comes after on the variable of
+    /// access `index`: a [`Word`](word::Word).
     ///
     /// # Safety
-    /// `this` points to a ticketed operation with no fewer accesses than `index`.
+    /// `this` points to an operation with no fewer accesses than `index`.
     #[inline]
     pub unsafe fn before(this: *mut Block, index: u32) -> *mut AtomicU64 {
         // SAFETY: a place inside the block; no reference is made.
         unsafe {
-            this.cast::<u8>()
-                .add(behind((*this).node.count as usize, Layout::Chained))
-                .cast::<AtomicU64>()
-                .add(index as usize)
+            let first = this.cast::<u8>().add(behind_accesses((*this).count as usize));
+            first.cast::<AtomicU64>().add(index as usize)
         }
     }
 
@@ -370,7 +416,7 @@ impl Block {
     #[inline]
     pub unsafe fn links(this: *mut Block) -> *mut u8 {
         // SAFETY: a place inside the block; no reference is made.
-        unsafe { Block::before(this, (*this).node.count).cast() }
+        unsafe { Block::before(this, (*this).count).cast() }
     }
 
     /// Tells a simulated machine that all of an operation is used, up to the closure's first bytes.
@@ -381,7 +427,7 @@ impl Block {
     #[cfg_attr(seriatim_simulation, track_caller)]
     pub unsafe fn touch(this: *mut Block, writes: bool) {
         // SAFETY: by the contract.
-        unsafe { touch(this, behind((*this).node.count as usize, Layout::Ticketed) + CLOSURE_ALIGN, writes) }
+        unsafe { touch(this, behind((*this).count as usize, Layout::Plain) + CLOSURE_ALIGN, writes) }
     }
 
     /// Asks for the lines that running the operation writes, and that a push does: the header with its counters, the first accesses and the closure.
@@ -435,15 +481,6 @@ impl Block {
 mod tests {
     use super::*;
 
-    /// What several threads push most is as small as what one of them pushes.
-    #[test]
-    #[cfg(target_pointer_width = "64")]
-    fn an_operation_with_links_on_one_variable_is_of_the_smallest_class() {
-        assert_eq!(class_for(1, 16, false, Layout::Linked), 0);
-        assert_eq!(class_for(1, 48, false, Layout::Chained), 0);
-        assert_eq!(class_for(5, INLINE_CLOSURE, false, Layout::Linked), 2);
-    }
-
     #[test]
     fn the_worker_and_the_start_are_kept_however_long_the_engine_has_run() {
         let mut memory = MaybeUninit::<[Block; 2]>::uninit();
@@ -451,7 +488,7 @@ mod tests {
         // SAFETY: the memory is ours, and as long as two blocks of the smallest class.
         unsafe {
             Block::initialise(block, 1);
-            (*block).node.count = 3;
+            (*block).count = 3;
             (*block).notes = NOTE_PROFILED;
             // Four days, and five centuries.
             for start in [4 * 86_400_000_000_000, u64::MAX] {

@@ -1,8 +1,8 @@
 //! Closure storage: small closures inside the operation block, larger ones in a box; and the calls that run or drop them.
 
-use super::block::{CLOSURE_ALIGN, INLINE_CLOSURE};
 use super::completion::{call, Completion};
 use super::context::RunContext;
+use super::layout::{CLOSURE_ALIGN, INLINE_CLOSURE};
 use crate::error::{Fault, Source};
 use std::mem::{align_of, size_of, ManuallyDrop};
 use std::ops::{Deref, DerefMut};
@@ -289,6 +289,11 @@ where
         let closure: G = unsafe { take(storage) };
         call(completion, |completion| closure(run, completion))
     }
+}
+
+/// As [`stored_size`], by example.
+pub fn size_of_stored<F>(_: &F) -> usize {
+    const { stored_size::<F>() }
 }
 
 /// The calls for a synchronous closure, by example.

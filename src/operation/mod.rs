@@ -5,5 +5,6 @@ pub mod closure;
 pub mod completion;
 pub mod context;
 pub mod current;
+pub mod layout;
 pub mod name;
 pub mod property;

@@ -43,7 +43,6 @@ impl Deref for Bond {
 mod tests {
     use super::*;
     use crate::pool::local::Local;
-    use crate::variable::access::Node;
     use std::sync::Barrier;
 
     #[test]
@@ -65,7 +64,6 @@ mod tests {
                             unsafe {
                                 let blocks: Vec<_> = (0..200).map(|_| local.allocate(0)).collect();
                                 blocks.into_iter().for_each(|block| {
-                                    block.cast::<Node>().write(Node::new(0));
                                     local.retire(block);
                                 });
                                 local.defer(|| ());

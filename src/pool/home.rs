@@ -12,14 +12,14 @@ use super::rack::{Pile, Rack};
 use super::reclaim::{Epoch, Reclaim};
 use super::running::Running;
 use crate::mutants::{mutant, mutate};
-use crate::operation::block::{Block, CLASSES};
+use crate::operation::block::Block;
+use crate::operation::layout::CLASSES;
 use crate::steps;
 use crate::sync::{AtomicBool, AtomicU64, Ordering::*};
 use crate::tickets::journals::Journal;
 use crate::tickets::owner::Record;
 use crate::tickets::ring::Ring;
 use crate::tickets::word::Word;
-use crate::variable::chain;
 use crossbeam_utils::CachePadded;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::null;
@@ -42,9 +42,8 @@ pub struct Home {
     occupied: AtomicBool,
     /// Tells homes of one engine apart.
     pub number: u32,
-    /// Whether the owner counts among those who look at tails; and whether it was alone among them when it looked last.
+    /// Whether the owner counts among those who look at tails.
     pub looks_at_tails: Cell<bool>,
-    pub was_alone: Cell<bool>,
     /// Operations pushed and completed by the owners of this home. Only the owner stores; `wait_for_all` sums.
     pub pushed: CachePadded<AtomicU64>,
     pub completed: CachePadded<AtomicU64>,
@@ -58,11 +57,9 @@ pub struct Home {
     untidy: Cell<u32>,
     /// What the thread runs inside its outermost push.
     pub running: Running,
-    /// Whether the owner may be in a moment alone: see [`Local::alone`](super::local::Local::alone).
-    pub alone: AtomicBool,
     /// Whether the owner will look for operations that others leave to it.
     pub will_look: AtomicBool,
-    /// In an engine with tickets, once the owner has pushed: which variables it owns, blocks that it uses again and again, and where it logs.
+    /// Once the owner has pushed: which variables it owns, blocks that it uses again and again, and where it logs.
     pub record: Cell<*const Record>,
     pub ring: UnsafeCell<Ring>,
     pub journal: Cell<*const Journal>,
@@ -106,7 +103,6 @@ impl Home {
             private: UnsafeCell::new(std::array::from_fn(|class| Shelf::new(class as u8))),
             occupied: AtomicBool::new(true),
             looks_at_tails: Cell::new(false),
-            was_alone: Cell::new(false),
             pushed: CachePadded::new(AtomicU64::new(0)),
             completed: CachePadded::new(AtomicU64::new(0)),
             called: AtomicU64::new(0),
@@ -115,7 +111,6 @@ impl Home {
             sequences_end: Cell::new(0),
             untidy: Cell::new(0),
             running: Running::new(),
-            alone: AtomicBool::new(false),
             will_look: AtomicBool::new(false),
             record: Cell::new(null()),
             ring: UnsafeCell::default(),
@@ -304,8 +299,8 @@ impl Home {
                 let deferrals = mutate!("sorted-without-a-limit": usize::MAX, DEFERRALS);
                 for _ in 0..deferrals {
                     let Some(magazine) = shelf.spent.pop() else { break };
-                    // SAFETY: the blocks are spent; detached, no tail leads to them.
-                    unsafe { self.defer(class, magazine, memory, handle) };
+                    // SAFETY: the blocks are spent: no tail leads to them.
+                    unsafe { self.defer(class, magazine, handle) };
                 }
             }
         }
@@ -342,12 +337,8 @@ impl Home {
     }
 
     /// Sends spent blocks to the safe stack once nobody can look at them any more.
-    unsafe fn defer(&self, class: u8, spent: Magazine, memory: &Memory, handle: &<Epoch as Reclaim>::Handle) {
+    unsafe fn defer(&self, class: u8, spent: Magazine, handle: &<Epoch as Reclaim>::Handle) {
         steps::count(spent.len());
-        // SAFETY: the blocks are spent, and their variables of this memory's table.
-        spent.for_each(|block| unsafe {
-            chain::detach(block.cast(), |variable| &raw const memory.table.at(variable).chain)
-        });
         if mutant("reclaimed-without-the-epoch") {
             self.safe[usize::from(class)].push(spent);
             return;

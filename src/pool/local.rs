@@ -7,7 +7,6 @@ use super::magazine::{self, Magazine};
 use super::memory::Memory;
 use super::reclaim::{Epoch, Reclaim};
 use super::stray;
-use crate::fences::light;
 use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::sync::{thread_local, AtomicU64, Ordering::*};
@@ -157,37 +156,6 @@ impl Local {
         }
     }
 
-    /// Begins a moment in which no other thread looks at variables: words of variables that are at home may then be changed by plain stores. Nothing of the user's may be run
-    /// before it is over, for newcomers wait for that. None, if others look. In any case it passes a [`light`] fence.
-    #[inline]
-    pub fn alone(&self) -> Option<Moment<'_>> {
-        let home = self.home();
-        // Newcomers wait for a moment: so none is begun while others are known to look.
-        if !home.was_alone.get() {
-            return self.alone_by_now();
-        }
-        home.alone.store(true, Relaxed);
-        let moment = Moment(home);
-        mutate!("alone-without-a-fence": (), light());
-        if self.memory.has_one_looker() {
-            return Some(moment);
-        }
-        home.was_alone.set(false);
-        None
-    }
-
-    /// As [`Local::alone`], for a thread that was not alone the last time, or never asked before.
-    #[inline(never)]
-    fn alone_by_now(&self) -> Option<Moment<'_>> {
-        self.look_at_tails();
-        if self.memory.has_one_looker() {
-            self.home().was_alone.set(true);
-            return self.alone();
-        }
-        mutate!("alone-without-a-fence": (), light());
-        None
-    }
-
     #[inline]
     fn look_at_tails(&self) {
         let home = self.home();
@@ -267,22 +235,6 @@ impl Local {
         unsafe { Epoch::defer(&self.pin(), reuse) }
     }
 
-    /// Asks the reclaimer whether anybody can still be looking at the own access of a variable that is away, which was found out just now;
-    /// [`Home::answered`](crate::variable::home::Home::answered) gets the answer.
-    #[cold]
-    pub fn ask_for_home(&self, index: u32, asked: u64) {
-        let memory: *const Memory = &raw const *self.memory;
-        // SAFETY: the index was given out; the memory lives until the reclaimer has called everything.
-        let answer = move || unsafe { (*memory).table.at(index).home.answered(asked) };
-        if mutate!("home-without-the-epoch": true, self.is_alone()) {
-            // Nobody else looks at tails, and who comes later finds another one.
-            answer();
-        } else {
-            // SAFETY: nothing is made reusable but what no tail leads to any more.
-            unsafe { self.defer(answer) };
-        }
-    }
-
     /// Sends home what was collected, and sorts a slice of what is too much: [`Home::tidy`]. For when there is nothing else to do.
     #[inline]
     pub fn flush(&self) {
@@ -337,7 +289,7 @@ impl Local {
         range.start
     }
 
-    /// Counts an operation as pushed. Before it is enlisted or borrows anything: see [`Memory::tally`].
+    /// Counts an operation as pushed. Before it is given a ticket: see [`Memory::tally`].
     #[inline]
     pub fn count_pushed(&self) {
         step(&self.home().pushed);
@@ -357,17 +309,6 @@ impl Local {
     /// Counts an asynchronous closure as returned. After all its pushes.
     pub fn count_returned(&self) {
         step(&self.home().returned);
-    }
-}
-
-/// A moment in which a thread is the only one that looks at variables, from [`Local::alone`].
-pub struct Moment<'a>(&'a Home);
-
-impl Drop for Moment<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        // Release: newcomers find the words as they were left, and change them after us. (No model can show that: in loom's a store takes effect at once.)
-        self.0.alone.store(false, Release);
     }
 }
 
@@ -400,7 +341,6 @@ impl Drop for Local {
         if memory.is_some() {
             self.flush();
             let home = self.home();
-            home.was_alone.set(false);
             if home.looks_at_tails.replace(false) {
                 self.memory.remove_looker();
             }

@@ -1,6 +1,6 @@
 //! Magazines: lists of free blocks, and the lock-free stack that carries them between threads.
 //!
-//! Nothing here walks a list, but for [`Magazine::for_each`]: each magazine holds few enough blocks for that.
+//! Nothing here walks a list.
 //!
 //! A magazine that has to fit a word is packed: it is then known by its first block, which holds the number of its blocks and, in `body`, the first
 //! block of another packed magazine, of the list that both are in. The `body` of its second block holds the last. Those fields are unused in a free block,
@@ -103,6 +103,7 @@ impl Magazine {
     }
 
     /// Calls `visit` for every block.
+    #[cfg(any(test, loom, shuttle))]
     pub fn for_each(&self, mut visit: impl FnMut(*mut Block)) {
         let mut block = self.first;
         while !block.is_null() {

@@ -9,13 +9,13 @@ use super::rack::Rack;
 use super::reclaim::{Epoch, Reclaim};
 use super::roll::Roll;
 use crate::error::{Error, ErrorKind};
-use crate::fences::heavy;
 use crate::lock;
 use crate::low::Low;
 use crate::mutants::{mutant, mutate};
-use crate::operation::block::{self, Block, CLASSES};
+use crate::operation::block::Block;
+use crate::operation::layout::{size, CLASSES};
 use crate::steps;
-use crate::sync::{fence, lay_out, thread, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*, MODELLED};
+use crate::sync::{fence, lay_out, thread, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use crate::tickets::owner::Record;
 use crate::variable::table::Table;
 use crossbeam_utils::CachePadded;
@@ -23,7 +23,6 @@ use std::alloc::Layout;
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// All the memory of one engine.
 pub struct Memory {
@@ -60,10 +59,6 @@ struct Slab {
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
-
-/// How often a newcomer looks whether a moment is over before it sleeps between looks, and how long.
-const LOOKS: u32 = 100;
-const NAP: Duration = Duration::from_micros(50);
 
 /// The number of the next engine. Each is given out once: by its number a thread finds its state for an engine, and a handle its engine.
 static IDS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
@@ -115,18 +110,15 @@ impl Memory {
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub unsafe fn forget_other_threads(&self, lookers: usize) {
         self.lookers.store(lookers, SeqCst);
-        self.forget_moments();
+        self.forget_promises();
         // SAFETY: nobody else is there, and `register` keeps no reference. Members that are gone hold the old one.
         unsafe { *self.reclaim.get() = Epoch::new() };
     }
 
-    /// For the child of a `fork`: whoever was in the middle of something is gone, not to be waited for, and will not look.
+    /// For the child of a `fork`: whoever has said that it will look is gone.
     #[cfg(all(unix, not(any(loom, shuttle))))]
-    pub fn forget_moments(&self) {
-        for home in self.homes.iter() {
-            home.alone.store(false, Relaxed);
-            home.will_look.store(false, Relaxed);
-        }
+    pub fn forget_promises(&self) {
+        self.homes.iter().for_each(|home| home.will_look.store(false, Relaxed));
     }
 
     /// Operations completed and pushed. If the two are equal, there was a moment during the call at which nothing was in
@@ -150,36 +142,18 @@ impl Memory {
             <= mutate!("recycled-at-once": usize::MAX, usize::from(caller_is_counted))
     }
 
-    /// Whether the caller, who is counted, is the only one who looks at tails: see [`Local::alone`](super::local::Local::alone).
+    /// Whether the caller, who is counted, is the only one who has ever looked at tails and is still there: so nobody pushes beside it.
     #[inline]
     pub fn has_one_looker(&self) -> bool {
         // Acquire: as in `has_no_looker_but`.
-        mutate!("alone-whoever-looks": true, self.lookers.load(mutate!("alone-relaxed": Relaxed, Acquire)) <= 1)
+        self.lookers.load(Acquire) <= 1
     }
 
-    /// Counts a thread among those who look at tails. If that makes two, the other one is waited for if it is alone in a moment: until it has lent itself the variables of an operation, or
-    /// has given them back.
+    /// Counts a thread among those who look at tails.
     pub fn add_looker(&self) {
-        if self.lookers.fetch_add(1, SeqCst) == 0 {
-            // Orders the count before every later look: `has_no_looker_but` is the other side.
-            fence(SeqCst);
-            return;
-        }
-        // The other side is whoever says that he is alone and looks at the count then: one of the two sees the other. Also the fence of above.
-        mutate!("joined-without-a-fence": fence(Acquire), heavy());
-        for home in self.homes.iter() {
-            // Acquire: all that was done alone comes before what the caller does.
-            let mut looks = 0;
-            while mutate!("joined-without-waiting": false, home.alone.load(Acquire)) {
-                looks += 1;
-                if MODELLED || looks < LOOKS {
-                    thread::yield_now();
-                } else {
-                    // It has lost its core, perhaps to us: to a thread of a higher priority a system may yield nothing.
-                    thread::park_timeout(NAP);
-                }
-            }
-        }
+        self.lookers.fetch_add(1, SeqCst);
+        // Orders the count before every later look: `has_no_looker_but` is the other side.
+        fence(SeqCst);
     }
 
     /// Whether a thread says that it will look for operations that others leave.
@@ -251,12 +225,12 @@ impl Memory {
         steps::count(count);
         let layout = slab_layout(class, count);
         let blocks = Low::allocate(layout, false);
-        lay_out(blocks.start, layout.size(), block::size(class), "block");
+        lay_out(blocks.start, layout.size(), size(class), "block");
         let mut magazine = Magazine::new();
         for index in (0..count).rev() {
             // SAFETY: inside the fresh allocation, and nobody else's.
             unsafe {
-                let block = blocks.start.add(index * block::size(class)).cast::<Block>();
+                let block = blocks.start.add(index * size(class)).cast::<Block>();
                 Block::initialise(block, class);
                 magazine.push(block);
             }
@@ -287,7 +261,7 @@ impl Memory {
             let this = unsafe { slab.as_ref() }?;
             if index < this.count {
                 // SAFETY: inside the slab.
-                let block = unsafe { this.blocks.start.add(index * block::size(this.class)) };
+                let block = unsafe { this.blocks.start.add(index * size(this.class)) };
                 index += 1;
                 return Some(block.cast());
             }
@@ -323,8 +297,7 @@ impl Memory {
 }
 
 fn slab_layout(class: u8, count: usize) -> Layout {
-    Layout::from_size_align(block::size(class) * count, std::mem::align_of::<Block>())
-        .expect("a slab fits the address space")
+    Layout::from_size_align(size(class) * count, std::mem::align_of::<Block>()).expect("a slab fits the address space")
 }
 
 impl Drop for Memory {

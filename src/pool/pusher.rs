@@ -1,4 +1,4 @@
-//! What a thread of an engine with tickets pushes with: its record, its ring of blocks, its logs. They
+//! What a thread pushes with: its record, its ring of blocks, its logs. They
 //! are its home's, so that the next thread that has the home goes on with them.
 
 use super::local::Local;
@@ -8,7 +8,6 @@ use crate::tickets::journals::Journal;
 use crate::tickets::owner::{Pusher, Record};
 use crate::tickets::ring::{self, Next};
 use crate::tickets::word::{Word, TAKEN};
-use crate::variable::access::Node;
 
 impl Local {
     /// What the thread pushes with. Nothing of the user's may run while it is there.
@@ -44,7 +43,7 @@ impl Local {
 
     /// A free block with room for so many bytes of `class`, and the tag of its use; its node is new.
     #[inline]
-    pub fn allocate_ticketed(&self, count: u32, class: u8) -> (*mut Block, u64) {
+    pub fn allocate_from_ring(&self, count: u32, class: u8) -> (*mut Block, u64) {
         let home = self.home();
         // SAFETY: the ring is this thread's. The caller holds no address from a tail.
         unsafe {
@@ -62,7 +61,7 @@ impl Local {
                     (block, tag, false)
                 }
             };
-            Node::renew(block.cast(), count, ringed);
+            Block::renew(block, count, ringed);
             (block, tag)
         }
     }
@@ -94,7 +93,8 @@ impl Local {
         unsafe {
             let block = self.allocate(0);
             // It has no links, whatever it was used for before.
-            Node::renew(block.cast(), 0, false);
+            Block::renew(block, 0, false);
+            Block::set_inside(block);
             Local::renew_word(block)
         }
     }

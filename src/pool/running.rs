@@ -6,8 +6,8 @@
 use crate::sync::{fence, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use std::ptr::null_mut;
 
-/// The most variables that such an operation has.
-pub const MOST_USES: usize = 8;
+/// The most variables of such an operation that are shown: the first ones.
+pub const SHOWN: usize = 8;
 
 /// The operation that a thread runs inside its outermost push, if any.
 pub struct Running {
@@ -16,9 +16,9 @@ pub struct Running {
     /// Its name.
     text: AtomicPtr<u8>,
     length: AtomicUsize,
-    /// How many variables it uses, and which: the index, and in the lowest bit whether it only reads.
+    /// How many variables it uses, and the first of them: the index, and in the lowest bit whether it only reads.
     count: AtomicUsize,
-    uses: [AtomicU64; MOST_USES],
+    uses: [AtomicU64; SHOWN],
 }
 
 /// What was seen of such an operation.
@@ -40,7 +40,7 @@ impl Running {
         }
     }
 
-    /// Notes an operation; the thread has noted none. At most [`MOST_USES`] uses.
+    /// Notes an operation; the thread has noted none.
     #[inline]
     pub fn begin(&self, sequence: u64, name: &'static str, uses: impl ExactSizeIterator<Item = (u32, bool)>) {
         // Release: who sees one of the new fields also sees that the number of the one before is gone.
@@ -67,7 +67,7 @@ impl Running {
             return None;
         }
         let (text, length) = (self.text.load(Acquire), self.length.load(Acquire));
-        let uses = &self.uses[..self.count.load(Acquire).min(MOST_USES)];
+        let uses = &self.uses[..self.count.load(Acquire).min(SHOWN)];
         let uses: Vec<u64> = uses.iter().map(|place| place.load(Acquire)).collect();
         fence(Acquire);
         if self.sequence.load(Relaxed) != sequence {

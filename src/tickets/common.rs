@@ -47,8 +47,8 @@ use super::word::{Word, FREE, PUSHED};
 use crate::line::fetch_to_write;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::Block;
-use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::*, MODELLED};
-use crate::variable::access::{Access, Mode, Node};
+use crate::sync::{AtomicPtr, AtomicU64, Ordering::*, MODELLED};
+use crate::variable::access::{Access, Mode};
 use std::ptr::{null_mut, without_provenance_mut};
 
 /// A variable that several threads push to. All its bytes are zero while it is not common.
@@ -59,7 +59,7 @@ pub struct Common {
     /// The first access.
     first: AtomicPtr<Access>,
     /// Its [`Start`].
-    ticket: AtomicUsize,
+    ticket: AtomicU64,
     last: AtomicU64,
 }
 
@@ -84,7 +84,7 @@ impl Default for Common {
         Common {
             tail: AtomicPtr::new(null_mut()),
             first: AtomicPtr::new(null_mut()),
-            ticket: AtomicUsize::new(0),
+            ticket: AtomicU64::new(0),
             last: AtomicU64::new(0),
         }
     }
@@ -129,7 +129,7 @@ impl Common {
         unsafe {
             let start = self.behind(tail);
             if tail != START {
-                spend(Access::node(tail).cast(), commons);
+                spend(Access::block(tail), commons);
             }
             Some(start)
         }
@@ -190,8 +190,8 @@ impl Common {
         }
         // SAFETY: held by the caller. Relaxed: the tail has brought all of it.
         unsafe {
-            let block: *mut Block = Access::node(tail).cast();
-            let Ticket { writes, reads } = Ticket::of((*tail).state.load(Relaxed));
+            let block: *mut Block = Access::block(tail);
+            let Ticket { writes, reads } = Ticket::of((*tail).ticket.load(Relaxed));
             if (*tail).mode() == Mode::Read {
                 let last = Word((*Block::before(block, index_of(tail))).load(Relaxed));
                 return Start { ticket: Ticket { writes, reads: reads.wrapping_add(1) }, last };
@@ -207,7 +207,7 @@ impl Common {
             return &self.first;
         }
         // SAFETY: held by the caller; only accesses with links are at tails.
-        unsafe { &*Links::next(Access::node(tail).cast(), index_of(tail)) }
+        unsafe { &*Links::next(Access::block(tail), index_of(tail)) }
     }
 
     /// Whether the tail leads to an access of this block.
@@ -215,7 +215,7 @@ impl Common {
     pub fn rests_on(&self, block: *mut Block) -> bool {
         let tail = self.tail.load(Relaxed);
         // SAFETY: models keep their blocks.
-        tail > TOMBSTONE && unsafe { Access::node(tail) }.cast() == block
+        tail > TOMBSTONE && unsafe { Access::block(tail) } == block
     }
 }
 
@@ -223,7 +223,7 @@ impl Common {
 #[inline]
 unsafe fn index_of(access: *mut Access) -> u32 {
     // SAFETY: an access of an operation.
-    unsafe { access.offset_from(Node::access(Access::node(access), 0)) as u32 }
+    unsafe { access.offset_from(Block::access(Access::block(access), 0)) as u32 }
 }
 
 /// The reference to the operation in a block that is held.
@@ -258,7 +258,7 @@ pub unsafe fn enlist(block: *mut Block, commons: &mut impl Commons) {
         let count = Links::count(block);
         // What others have written is asked for all at once.
         for index in 1..count {
-            fetch_to_write(commons.common((*Node::access(block.cast(), index)).variable).tail.load(Relaxed));
+            fetch_to_write(commons.common((*Block::access(block, index)).variable).tail.load(Relaxed));
         }
         for index in 0..count {
             while let Step::Blocked(other) = link(block, index, true, commons) {
@@ -348,7 +348,7 @@ unsafe fn link<C: Commons>(block: *mut Block, index: u32, owner: bool, commons: 
     // SAFETY: the block is ours or held by the pin; so is every access that a tail leads to. Of an
     // access only the ticket is written after it was announced.
     unsafe {
-        let access = Node::access(block.cast(), index);
+        let access = Block::access(block, index);
         loop {
             let common = commons.common((*access).variable);
             // 1. The tail first. Acquire: the access behind it, and its ticket.
@@ -372,7 +372,7 @@ unsafe fn link<C: Commons>(block: *mut Block, index: u32, owner: bool, commons: 
             }
             // 3.
             if tail != START && !mutant("nobody-helps") {
-                let other: *mut Block = Access::node(tail).cast();
+                let other: *mut Block = Access::block(tail);
                 if !Links::is_done(other) {
                     return Step::Blocked(other);
                 }
@@ -389,8 +389,8 @@ unsafe fn link<C: Commons>(block: *mut Block, index: u32, owner: bool, commons: 
             // 5. Relaxed (both): the tail brings them.
             let start = common.behind(tail);
             let give = || {
-                (*next).state.store(start.ticket.packed(), Relaxed);
-                (*Block::before(Access::node(next).cast(), index_of(next))).store(start.last.0, Relaxed);
+                (*next).ticket.store(start.ticket.packed(), Relaxed);
+                (*Block::before(Access::block(next), index_of(next))).store(start.last.0, Relaxed);
             };
             if !mutant("ticket-after-the-swing") {
                 give();
@@ -402,7 +402,7 @@ unsafe fn link<C: Commons>(block: *mut Block, index: u32, owner: bool, commons: 
                 give();
             }
             if swung && tail != START {
-                spend(Access::node(tail).cast(), commons);
+                spend(Access::block(tail), commons);
             }
         }
     }

@@ -4,9 +4,10 @@
 
 use super::word::Word;
 use crate::mutants::mutate;
-use crate::operation::block::{Block, CLOSURE_ALIGN};
+use crate::operation::block::Block;
+use crate::operation::layout::CLOSURE_ALIGN;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
-use crate::variable::access::{Access, Node};
+use crate::variable::access::Access;
 use std::mem::{align_of, size_of};
 use std::ptr::null_mut;
 
@@ -35,11 +36,11 @@ impl Links {
     /// Those of an operation that nobody knows yet, whose first `count` accesses will be linked.
     ///
     /// # Safety
-    /// The block is ours and has room for them behind its tickets; its [`Node`] is renewed.
+    /// The block is ours and has room for them behind its tickets; its header is renewed.
     pub unsafe fn renew(block: *mut Block, count: u32) {
         // SAFETY: ours, with room.
         unsafe {
-            (*block).node.set_linked();
+            Block::set_linked(block);
             Links::of(block).cast_mut().write(Links {
                 linked: AtomicU32::new(0),
                 done: AtomicU32::new(0),
@@ -137,8 +138,8 @@ impl Links {
         unsafe {
             // Relaxed (both): who runs the operation has it from somebody who has been here, or has
             // seen that somebody was: `advance`, `set_done`.
-            (*block).node.set_voided();
-            let this = Node::access(block.cast(), index);
+            Block::set_voided(block);
+            let this = Block::access(block, index);
             (*Links::next(block, index)).compare_exchange(null_mut(), this, Relaxed, Relaxed).is_ok()
         }
     }
@@ -150,8 +151,7 @@ impl Links {
     pub unsafe fn are_void(block: *mut Block, index: u32) -> bool {
         // SAFETY: ours.
         unsafe {
-            index < Links::count(block)
-                && (*Links::next(block, index)).load(Relaxed) == Node::access(block.cast(), index)
+            index < Links::count(block) && (*Links::next(block, index)).load(Relaxed) == Block::access(block, index)
         }
     }
 

@@ -1,5 +1,4 @@
-//! Tickets: dependencies are counts. Behind a private setting, beside the chains of
-//! [`crate::variable`].
+//! Tickets: dependencies are counts. `README.md` beside this file has the whole argument.
 //!
 //! A push writes into an operation how far each of its variables must have come: so many writes,
 //! and so many reads, which are its *tickets*. Who takes the operation out of a [`log`] tests the
@@ -11,7 +10,7 @@
 //! each operation is linked behind the one before it, and its tickets follow from that one's
 //! ([`common`]). An operation may use both.
 //!
-//! After *Tickets* of bakeries (Lamport 1974) and of MCS's ticket lock, one for each variable.
+//! After the tickets of Lamport's bakery (1974) and of ticket locks, one count for each variable.
 
 pub mod common;
 pub mod journals;

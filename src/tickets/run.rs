@@ -8,7 +8,7 @@ use super::word::{Word, FREE, PUSHED, TAKEN};
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::Block;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
-use crate::variable::access::{Mode, Node};
+use crate::variable::access::Mode;
 use std::ptr::null_mut;
 
 /// How far a variable has come: written by those who run operations only.
@@ -56,6 +56,14 @@ impl Progress {
     }
 }
 
+impl Progress {
+    /// Whether so many writes have ended, or more.
+    pub fn has_passed(&self, writes: u32) -> bool {
+        // Acquire: as in `has_written`.
+        self.writes.load(Acquire).wrapping_sub(writes) as i32 >= 0
+    }
+}
+
 /// Where the variables are.
 pub trait Variables {
     /// How far the variable of this number has come.
@@ -69,7 +77,7 @@ pub trait Variables {
 }
 
 /// What an operation needs of one variable: the writes and the reads that were pushed before it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ticket {
     pub writes: u32,
     pub reads: u32,
@@ -78,14 +86,14 @@ pub struct Ticket {
 impl Ticket {
     /// As one number.
     #[inline]
-    pub fn packed(self) -> usize {
-        (u64::from(self.writes) | u64::from(self.reads) << 32) as usize
+    pub fn packed(self) -> u64 {
+        u64::from(self.writes) | u64::from(self.reads) << 32
     }
 
     /// What [`Ticket::packed`] gave.
     #[inline]
-    pub fn of(packed: usize) -> Ticket {
-        Ticket { writes: packed as u32, reads: (packed as u64 >> 32) as u32 }
+    pub fn of(packed: u64) -> Ticket {
+        Ticket { writes: packed as u32, reads: (packed >> 32) as u32 }
     }
 }
 
@@ -103,8 +111,8 @@ pub struct Start {
 #[inline]
 pub fn take(operation: Word) -> Option<*mut Block> {
     let block = operation.block();
-    // SAFETY: blocks of a ticketed engine stay blocks for as long as the engine is there: an old
-    // reference finds another tag.
+    // SAFETY: blocks stay blocks for as long as the engine is there: an old reference finds another
+    // tag.
     let word = unsafe { &*Block::word(block) };
     let mut now = Word(word.load(Relaxed));
     // More than one try: somebody may park on it meanwhile.
@@ -135,22 +143,21 @@ pub fn is_untaken(operation: Word) -> bool {
 /// The operation is the caller's: taken, or given back by an end.
 #[inline]
 pub unsafe fn settle(block: *mut Block, variables: &impl Variables) -> bool {
-    let node: *mut Node = block.cast();
     // SAFETY: ours until it is parked; nothing of it is touched after that.
     unsafe {
-        let count = (*node).count;
+        let count = (*block).count;
         // What has come stays, so each ticket is tested until it has come, and not again.
-        let mut index = (*node).unspent.load(Relaxed);
+        let mut index = (*block).tested.load(Relaxed);
         while index < count {
-            let access = Node::access(node, index);
-            let ticket = Ticket::of((*access).state.load(Relaxed));
+            let access = Block::access(block, index);
+            let ticket = Ticket::of((*access).ticket.load(Relaxed));
             let progress = variables.progress((*access).variable);
             if !progress.has_written(ticket.writes) {
                 if is_void(block, index) {
                     index += 1;
                     continue;
                 }
-                (*node).unspent.store(index, Relaxed);
+                (*block).tested.store(index, Relaxed);
                 // Relaxed: stored before the operation could be taken.
                 if park_behind(block, Word((*Block::before(block, index)).load(Relaxed))) {
                     return false;
@@ -162,7 +169,7 @@ pub unsafe fn settle(block: *mut Block, variables: &impl Variables) -> bool {
             // Acquire: what the reads have done, whose additions are one release sequence.
             let reads = progress.reads.load(Acquire);
             if (*access).mode() != Mode::Read && ended(reads) != ticket.reads && !is_void(block, index) {
-                (*node).unspent.store(index, Relaxed);
+                (*block).tested.store(index, Relaxed);
                 if wait_for_reads(block, progress, ticket.reads, reads) {
                     return false;
                 }
@@ -178,7 +185,7 @@ pub unsafe fn settle(block: *mut Block, variables: &impl Variables) -> bool {
 #[cold]
 unsafe fn is_void(block: *mut Block, index: u32) -> bool {
     // SAFETY: ours; a voided operation has links.
-    unsafe { (*block).node.is_voided() && !mutant("a-void-waits") && Links::are_void(block, index) }
+    unsafe { Block::is_voided(block) && !mutant("a-void-waits") && Links::are_void(block, index) }
 }
 
 /// Parks on the operation before, unless that has ended; says whether it has parked.
@@ -204,6 +211,21 @@ unsafe fn park_behind(block: *mut Block, before: Word) -> bool {
             }
         }
     }
+}
+
+/// Parks an operation without accesses behind a write, for a wait that takes no ticket; says whether it
+/// has. If not, that write has ended, or nobody may park there who has no ticket.
+///
+/// # Safety
+/// The operation in `block` is the caller's. `write` refers to an operation of the engine.
+pub unsafe fn park_without_ticket(block: *mut Block, write: Word) -> bool {
+    // SAFETY: blocks stay blocks. If it becomes one of those after this look, its tag is another.
+    let inside = || unsafe { Block::is_inside(write.block()) };
+    if write == Word::NONE || mutate!("waits-behind-what-is-withdrawn": false, inside()) {
+        return false;
+    }
+    // SAFETY: passed on.
+    unsafe { park_behind(block, write) }
 }
 
 /// Leaves a write to the last of the reads before it, unless they have ended; says whether it has.
@@ -239,7 +261,7 @@ pub unsafe fn end(block: *mut Block, variables: &impl Variables, mut ready: impl
         if mutant("freed-before-it-is-counted") {
             give_back(block, variables, &mut ready);
         }
-        for index in 0..(*block).node.count {
+        for index in 0..(*block).count {
             count(block, index, variables, &mut ready);
         }
         if !mutant("freed-before-it-is-counted") {
@@ -248,7 +270,7 @@ pub unsafe fn end(block: *mut Block, variables: &impl Variables, mut ready: impl
     }
 }
 
-/// As [`end`], of an operation that was [voided](Node::is_voided) and has not run: the variables that
+/// As [`end`], of an operation that was [voided](Block::is_voided) and has not run: the variables that
 /// were deleted may have become others, and are left alone.
 ///
 /// # Safety
@@ -258,7 +280,7 @@ pub unsafe fn end(block: *mut Block, variables: &impl Variables, mut ready: impl
 pub unsafe fn end_voided(block: *mut Block, variables: &impl Variables, mut ready: impl FnMut(*mut Block)) {
     // SAFETY: as in `end`.
     unsafe {
-        for index in 0..(*block).node.count {
+        for index in 0..(*block).count {
             if mutant("a-void-is-counted") || !Links::are_void(block, index) {
                 count(block, index, variables, &mut ready);
             }
@@ -272,10 +294,10 @@ pub unsafe fn end_voided(block: *mut Block, variables: &impl Variables, mut read
 unsafe fn count(block: *mut Block, index: u32, variables: &impl Variables, ready: &mut impl FnMut(*mut Block)) {
     // SAFETY: as in `end`.
     unsafe {
-        let access = Node::access(block.cast(), index);
+        let access = Block::access(block, index);
         let variable = (*access).variable;
         if (*access).mode() != Mode::Read {
-            variables.count_write(variable, Ticket::of((*access).state.load(Relaxed)).writes);
+            variables.count_write(variable, Ticket::of((*access).ticket.load(Relaxed)).writes);
         } else {
             count_read(variables.progress(variable), variables, ready);
         }

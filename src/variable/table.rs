@@ -1,7 +1,5 @@
 //! The table of variables: slots that never move, found by index, reused with a new generation.
 
-use super::chain::Chain;
-use super::home::Home;
 use crate::chunks::{Chunks, Vacant};
 use crate::error::{Failure, Stamp};
 use crate::mutants::mutate;
@@ -22,24 +20,26 @@ const NONE: u32 = u32::MAX;
 /// Everything about one variable: a line for those who push, and one for those who run.
 #[repr(C, align(128))]
 pub struct Slot {
-    pub chain: Chain,
-    /// When the last access may be the chain's own again.
-    pub home: Home,
+    /// Odd while the variable lives; one more for every birth and deletion.
+    pub generation: AtomicU32,
+    /// The place in the table, by which all operations order their accesses. Written by the first birth, before the generation.
+    index: AtomicU32,
+    /// The next slot of the free or the retired list.
+    next: AtomicU32,
+    /// Who pushes to it.
+    owner: Owner,
     ran: Ran,
 }
 
-/// What the operations that have run leave: on a line of its own, so that they do not take the tail's line from those who push.
+/// What the operations that have run leave: on a line of its own, so that they do not take the other line from those who push.
 #[repr(C, align(64))]
 struct Ran {
     /// Writes completed. Stored by the running write only.
     version: AtomicU64,
     /// The failure that the last write left, an owned `Arc`. Changed by running writes only, read by running accesses.
     mark: AtomicPtr<Failure>,
-    /// The next slot of the free or the retired list.
-    next: AtomicU32,
-    /// In an engine with tickets, how far it has come, and who pushes to it.
+    /// How far it has come.
     progress: Progress,
-    owner: Owner,
 }
 
 #[cfg(not(any(loom, shuttle)))]
@@ -49,27 +49,29 @@ impl Slot {
     /// A slot of no variable.
     fn unused() -> Slot {
         Slot {
-            chain: Chain::closed(),
-            home: Home::new(),
-            ran: Ran {
-                version: AtomicU64::new(0),
-                mark: AtomicPtr::new(null_mut()),
-                next: AtomicU32::new(0),
-                progress: Progress::new(),
-                owner: Owner::default(),
-            },
+            generation: AtomicU32::new(0),
+            index: AtomicU32::new(0),
+            next: AtomicU32::new(0),
+            owner: Owner::default(),
+            ran: Ran { version: AtomicU64::new(0), mark: AtomicPtr::new(null_mut()), progress: Progress::new() },
         }
     }
 
-    /// How far it has come, in an engine with tickets.
+    /// The place in the table, for who has seen that the variable lives.
+    #[inline]
+    pub fn index(&self) -> u32 {
+        self.index.load(Relaxed)
+    }
+
+    /// How far it has come.
     #[inline]
     pub fn progress(&self) -> &Progress {
         &self.ran.progress
     }
 
-    /// Which pusher owns it, in an engine with tickets.
+    /// Which pusher owns it.
     pub fn owner(&self) -> &Owner {
-        &self.ran.owner
+        &self.owner
     }
 
     /// The number of writes completed.
@@ -137,7 +139,7 @@ impl Slot {
 /// The slots of one engine.
 pub struct Table {
     slots: Chunks<Slot, FIRST, CHUNKS>,
-    /// In an engine with tickets, what variables need that several threads push to.
+    /// What variables need that several threads push to.
     commons: Chunks<Common, FIRST, CHUNKS>,
     /// Slots ever handed out.
     used: AtomicU32,
@@ -206,7 +208,7 @@ unsafe impl Vacant for Common {
     }
 }
 
-// SAFETY: a slot of zeros is one whose chain is closed, with an index of 0, without version and mark; the table drops marks itself.
+// SAFETY: a slot of zeros is one of no variable, without version and mark; the table drops marks itself.
 unsafe impl Vacant for Slot {
     const NAME: &'static str = "variable";
 
@@ -260,7 +262,7 @@ impl Table {
     /// As [`Table::at`].
     pub unsafe fn generation(&self, index: u32) -> u32 {
         // SAFETY: passed on. Relaxed: who asks runs an operation on the slot's variable, and so came after its birth.
-        unsafe { self.at(index) }.chain.tag.generation.load(Relaxed)
+        unsafe { self.at(index) }.generation.load(Relaxed)
     }
 
     /// A slot for a new variable: a free one, or one that was never used.
@@ -277,7 +279,7 @@ impl Table {
                 return None;
             }
             let slot = self.get(index)?;
-            let next = counted(head) | u64::from(slot.ran.next.load(Relaxed));
+            let next = counted(head) | u64::from(slot.next.load(Relaxed));
             // AcqRel: the slot comes to us as its last user left it. The count in the high half makes the exchange fail if the
             // slot was taken and given back since the load.
             match self.free.compare_exchange(head, next, AcqRel, Acquire) {
@@ -293,7 +295,7 @@ impl Table {
         let slot = self.slots.get_or_add(index).filter(|_| index < NONE - FIRST);
         let slot = slot.unwrap_or_else(|| handle_alloc_error(Layout::new::<Slot>()));
         // Relaxed: nobody asks for it who has not seen a generation that the slot's first variable has released.
-        slot.chain.tag.index.store(index, Relaxed);
+        slot.index.store(index, Relaxed);
         slot
     }
 
@@ -304,15 +306,13 @@ impl Table {
     pub unsafe fn open(&self, slot: &Slot) -> u32 {
         slot.ran.version.store(0, Relaxed);
         slot.owner().renew();
-        if let Some(common) = self.common(slot.chain.tag.index()) {
+        if let Some(common) = self.common(slot.index()) {
             // SAFETY: its deletion has closed it, and all threads are gone that were pinned then.
             unsafe { common.renew() };
         }
-        // SAFETY: slots do not move, and this one is nobody else's.
-        unsafe { Chain::open(&slot.chain) };
-        let generation = &slot.chain.tag.generation;
+        let generation = &slot.generation;
         let next = mutate!("generation-used-again": generation.load(Relaxed).max(1) - 1 | 1, generation.load(Relaxed).wrapping_add(1));
-        // Release: who finds the generation finds the chain open.
+        // Release: who finds the generation finds the rest.
         generation.store(next, Release);
         next
     }
@@ -322,14 +322,14 @@ impl Table {
     pub fn retire(&self, slot: &Slot) {
         slot.set_mark(None);
         // Relaxed: the deletion that runs has stepped it in its push.
-        if slot.chain.tag.generation.load(Relaxed) == 0 {
+        if slot.generation.load(Relaxed) == 0 {
             return;
         }
-        let index = slot.chain.tag.index();
+        let index = slot.index();
         let mut head = self.retired.load(Relaxed);
         loop {
             let Retired { first, last } = Retired::of(head);
-            slot.ran.next.store(first, Relaxed);
+            slot.next.store(first, Relaxed);
             let retired = Retired { first: index, last: if first == NONE { index } else { last } };
             // Release: who takes the slots finds them closed and linked. ABA does no harm: the word says all that the exchange relies on.
             match self.retired.compare_exchange(head, retired.word(), Release, Relaxed) {
@@ -358,7 +358,7 @@ impl Table {
         steps::count(1);
         let mut head = self.free.load(Relaxed);
         loop {
-            last.ran.next.store(head as u32, Relaxed);
+            last.next.store(head as u32, Relaxed);
             let new = counted(head) | u64::from(retired.first);
             // Release: the slots as their deletions left them, and their links. Acquire: keeps what was released before us.
             match self.free.compare_exchange(head, new, mutate!("places-freed-relaxed": Relaxed, AcqRel), Relaxed) {
@@ -386,7 +386,7 @@ mod tests {
     fn every_index_has_its_own_place_and_knows_it() {
         let table = Table::new();
         for index in 0..1000 {
-            assert_eq!(table.take().chain.tag.index(), index);
+            assert_eq!(table.take().index(), index);
         }
         assert!(table.get(1 << 20).is_none());
     }
@@ -397,7 +397,7 @@ mod tests {
         let open_one = |_| {
             let slot = table.take();
             // SAFETY: taken just now, and there is one thread.
-            (slot.chain.tag.index(), unsafe { table.open(slot) })
+            (slot.index(), unsafe { table.open(slot) })
         };
         let open = |count: usize| -> Vec<(u32, u32)> { (0..count).map(open_one).collect() };
         let first = open(5);
@@ -406,7 +406,7 @@ mod tests {
             for row in rows {
                 for index in row {
                     let slot = table.get(index).unwrap();
-                    slot.chain.tag.generation.fetch_add(1, Relaxed);
+                    slot.generation.fetch_add(1, Relaxed);
                     table.retire(slot);
                 }
                 let retired = table.take_retired().expect("some were retired");

@@ -62,8 +62,6 @@ pub struct Plan {
 pub enum Where {
     /// Anywhere: on the calling thread's own seat, if it has one, or a worker that is chosen in turn.
     Any,
-    /// As `Any`, but rather on this worker, counted round, unless something waits in its inbox already.
-    Near(usize),
     /// On this worker, counted round.
     Worker(usize),
 }
@@ -302,23 +300,13 @@ impl Group {
     }
 
     pub(super) unsafe fn deliver(&self, first: *mut Block, last: *mut Block, place: Where, urgent: bool) {
-        let near = match place {
-            Where::Near(number) if self.workers.len() > 1 => {
-                let worker = &self.workers[number % self.workers.len()];
-                // SAFETY: passed on.
-                unsafe { worker.inbox.push_first(first, last) }.map(|met| (worker, met))
-            }
-            _ => None,
+        let worker = match place {
+            _ if self.plan.shared => &self.common,
+            Where::Worker(number) => &self.workers[number % self.workers.len()],
+            Where::Any => &self.workers[next_worker() % self.workers.len()],
         };
-        let (worker, met) = near.unwrap_or_else(|| {
-            let worker = match place {
-                _ if self.plan.shared => &self.common,
-                Where::Worker(number) => &self.workers[number % self.workers.len()],
-                _ => &self.workers[next_worker() % self.workers.len()],
-            };
-            // SAFETY: passed on.
-            (worker, unsafe { worker.inbox.push(first, last) })
-        });
+        // SAFETY: passed on.
+        let met = unsafe { worker.inbox.push(first, last) };
         if urgent {
             worker.hurry();
         }

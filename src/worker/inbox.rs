@@ -49,32 +49,9 @@ impl Inbox {
     /// # Safety
     /// The operations are ready, and ours.
     pub unsafe fn push(&self, first: *mut Block, last: *mut Block) -> Met {
-        // SAFETY: passed on. Nothing is refused.
-        unsafe { self.push_unless(|_| false, first, last).unwrap_or(Met::Others) }
-    }
-
-    /// As [`Inbox::push`], if there is nothing yet.
-    ///
-    /// # Safety
-    /// As there; on `None` the operations are still ours.
-    pub unsafe fn push_first(&self, first: *mut Block, last: *mut Block) -> Option<Met> {
-        // SAFETY: passed on.
-        unsafe { self.push_unless(|head| !is_state(head), first, last) }
-    }
-
-    #[inline]
-    unsafe fn push_unless(
-        &self,
-        refuse: impl Fn(*mut Block) -> bool,
-        first: *mut Block,
-        last: *mut Block,
-    ) -> Option<Met> {
         fetch_now(&raw const *self.head);
         let mut head = self.head.load(Relaxed);
         loop {
-            if refuse(head) {
-                return None;
-            }
             // SAFETY: ours until the exchange succeeds.
             unsafe {
                 (*last).link = if is_state(head) || mutant("inbox-push-drops-the-others") { null_mut() } else { head }
@@ -87,12 +64,12 @@ impl Inbox {
                 Err(now) => head = now,
             }
         }
-        Some(match head {
+        match head {
             BUSY => Met::Busy,
             _ if head == LOOKING => Met::Looking,
             _ if head == ASLEEP => Met::Asleep,
             _ => Met::Others,
-        })
+        }
     }
 
     /// Takes all operations, newest first, linked by `link`; null if there are none. For anyone.

@@ -5,9 +5,9 @@
 
 use crate::mutants::mutate;
 use crate::operation::block::Block;
+use crate::operation::layout::ACCESSES_OFFSET;
 use crate::steps;
 use crate::sync::touch;
-use crate::variable::access::ACCESSES_OFFSET;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 use std::ptr::null_mut;

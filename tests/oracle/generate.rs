@@ -35,7 +35,6 @@ pub fn random(seed: u64) -> Program {
         watched: r.chance(5),
         // Not of the program's own random numbers, so that a seed is the program that it was. Miri objects to how the
         // reclaimer ends its members there, in the reclaimer's own code.
-        tickets: !cfg!(miri) && Random(seed ^ 0x7171).chance(40),
     };
     let fails = r.pick(&[0, 0, 0, 1, 1, 2, 4, 15]);
     let rates = Rates {
@@ -151,7 +150,6 @@ pub fn small() -> impl Strategy<Value = Program> {
         inline_below,
         variables: VARIABLES,
         watched: false,
-        tickets: !cfg!(miri) && workers == 2,
     });
     let step = prop_oneof![
         20 => small_operation(VARIABLES).prop_map(Step::Push),

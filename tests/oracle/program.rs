@@ -27,8 +27,6 @@ pub struct Shape {
     pub variables: usize,
     /// Whether one more thread draws the graph all the time.
     pub watched: bool,
-    /// Whether tickets order the operations, and not chains.
-    pub tickets: bool,
 }
 
 /// A step of one thread.
@@ -113,7 +111,6 @@ impl Shape {
         let builder = Engine::builder().kind(self.kind).cpu_workers(self.workers).priority_workers(2).idle(self.idle);
         let builder = builder.bound(self.bound).when_full(self.when_full).waiters_help(self.waiters_help);
         let builder = builder.inline_below(Duration::from_nanos(self.inline_below));
-        let builder = if self.tickets { seriatim::testing::with_tickets(builder) } else { builder };
         builder.build().expect("the settings are valid")
     }
 }

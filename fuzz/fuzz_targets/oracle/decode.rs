@@ -40,8 +40,6 @@ pub fn program(input: &[u8]) -> (Program, bool) {
         inline_below: [0, 1_000_000][usize::from(waiters_help)],
         variables: [3, 1, 2, 5, 8, 16, 30, 4][usize::from(surroundings % 8)],
         watched,
-        // As above.
-        tickets: surroundings & 0x10 != 0,
     };
     let counts = bytes.next();
     let (threads, operators, may_fail) =

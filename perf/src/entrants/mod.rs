@@ -172,9 +172,7 @@ fn as_set(workers: &[usize]) -> Vec<Entrant> {
     let new = |setting, mode, style, workers| Entrant::new(What::Ours(setting), "seriatim", mode, style, workers);
     let styles = [Style::Dynamic, Style::Operators, Style::Graph];
     let mut entrants = styles.map(|style| new(Setting::Default, "default", style, default_workers())).to_vec();
-    for (setting, mode) in [(Setting::Shipped, "shipped"), (Setting::Tickets, "tickets")] {
-        entrants.extend(workers.iter().map(|count| new(setting, mode, Style::Dynamic, *count)));
-    }
+    entrants.extend(workers.iter().map(|count| new(Setting::Shipped, "shipped", Style::Dynamic, *count)));
     entrants
 }
 

@@ -31,8 +31,6 @@ pub enum Setting {
     Default,
     /// The per-device engine with everything off by which a body can run on the thread that pushed it.
     Shipped,
-    /// As `Shipped`, ordered by tickets instead of chains.
-    Tickets,
     /// The per-device engine, which runs short operations inside their pushes.
     Inline,
     /// An engine of that kind, otherwise as it is by default.
@@ -48,10 +46,6 @@ impl Seriatim {
         let engine = match setting {
             Setting::Default => Engine::new(),
             Setting::Shipped => builder(Kind::PerDevice).waiters_help(false).inline_below(Duration::ZERO).build(),
-            Setting::Tickets => {
-                let builder = builder(Kind::PerDevice).waiters_help(false).inline_below(Duration::ZERO);
-                seriatim::testing::with_tickets(builder).build()
-            }
             Setting::Inline => builder(Kind::PerDevice).inline_below(INLINE_BELOW).build(),
             Setting::Kind(kind) => builder(kind).inline_below(Duration::ZERO).build(),
         };

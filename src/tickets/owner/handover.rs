@@ -2,6 +2,7 @@
 //! waits.
 
 use super::number::{Holder, Number, Owner};
+use super::place::Place;
 use super::pusher::{Pusher, Record, LINKED};
 use super::{Acquired, Peers};
 use crate::fences::heavy;
@@ -30,6 +31,7 @@ impl Pusher<'_> {
             return Acquired::UsedUp;
         }
         let (era, now) = (record.start.get().era(), Number(record.commit.load(Relaxed)));
+        record.begun.set(now.next());
         let place = record.places.get_or_add(variable).expect("there is a place for each variable");
         let owner = peers.owner(variable);
         let mut old = owner.holder();
@@ -107,6 +109,7 @@ impl Pusher<'_> {
     ) -> bool {
         let record = self.record;
         let (start, now) = (record.start.get(), Number(record.commit.load(Relaxed)));
+        record.begun.set(now.next());
         // Nor was its deletion pushed then: who does that has acquired it.
         let old = owner.holder();
         if start == Number::NEVER || old != Holder::Nobody && !mutant("adopted-from-anybody") {
@@ -140,10 +143,20 @@ impl Owner {
             Holder::Nobody => true,
             Holder::Pusher { pusher, .. } => {
                 let place = record(pusher).and_then(|record| record.places.get(variable));
-                place.is_some_and(|place| variables.progress(variable).has_written(place.most_writes()))
+                let writes = place.and_then(Place::most_writes);
+                writes.is_some_and(|writes| variables.progress(variable).has_written(writes))
             }
             Holder::Ending { .. } | Holder::Common => false,
         }
+    }
+}
+
+impl Owner {
+    /// What [`Owner::is_quiet`] waits for, if a pusher owns the variable: so many writes, and the last of
+    /// them. It may be one of which nothing comes, or an older one.
+    pub fn last_write<'a>(&self, variable: u32, record: impl FnOnce(u32) -> Option<&'a Record>) -> Option<(u32, Word)> {
+        let Holder::Pusher { pusher, .. } = self.holder() else { return None };
+        record(pusher)?.places.get(variable)?.last_write()
     }
 }
 

@@ -61,6 +61,21 @@
 //!   does a few times at most, or if the owner has come back to it. If the owner has come back
 //!   after a push that failed, that counts as a change; else it has pushed something.
 //!
+//! # What runs inside its push
+//! Such a push ([`AtOnce`]) is committed before its operation runs, so that pushes from inside and
+//! newcomers come behind it. When it has run, the pusher withdraws it: it stores `commit` = n - 1,
+//! passes a light fence, and loads `limit`. If the era is open, push n has never been: the pusher
+//! takes the states' numbers away, and gives n to the next push. Nothing is counted on the run side.
+//! If the era is closed, `decided` says whether n counts; if it does, the operation ends as any other.
+//!
+//! - *Nobody has a ticket from it.* Who closes the era after the light fence finds n - 1. Who has
+//!   closed it before is seen, and then one exchange decides, as for a commit.
+//! - *The state before is there.* A place has two states, so n's stays the newer one, and the older
+//!   one is as of n - 1, until another push writes it. If one was begun since, whatever has come of
+//!   it, n stands. So it does if a place was begun, whose number is n.
+//! - *Its effects are seen.* Who decides for n - 1 has acquired the store of that. Who waits, and has
+//!   heard of the operation, acquires the state that was taken away.
+//!
 //! # Finishing
 //! A pusher that has committed a push links the operation to its common variables, if it has any,
 //! and puts it into a log. It may stop before. So the newcomer does the same ([`Peers::finish`])
@@ -120,7 +135,7 @@ mod pusher;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
-pub use at_once::{AtOnce, Committed};
+pub use at_once::{AtOnce, Counted};
 pub use number::Owner;
 pub use pusher::{Push, Pusher, Record};
 

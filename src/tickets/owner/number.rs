@@ -59,6 +59,12 @@ impl Number {
         Number(self.0 + 1)
     }
 
+    /// The push before this one, or what the pusher had then.
+    #[inline]
+    pub fn before_it(self) -> Number {
+        Number(self.0 - 1)
+    }
+
     /// Whether a push has this number.
     pub fn is_push(self) -> bool {
         self.0 & COUNT > 1

@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 
 /// A variable as it was when a push had used it.
 #[repr(C)]
-struct State {
+pub(super) struct State {
     /// The push, or the pusher's last one when the variable became its own. [`Number::NONE`]:
     /// nothing.
     number: AtomicU64,
@@ -42,13 +42,21 @@ impl State {
     #[inline(always)]
     fn set(&self, number: Number, ticket: Ticket, last: Word) {
         self.number.store(number.0, Relaxed);
-        self.ticket.store(ticket.packed() as u64, Relaxed);
-        self.last.store(last.0, Relaxed);
+        self.ticket.store(ticket.packed(), Relaxed);
+        // Release: who waits finds the block as it was when it was first referred to.
+        self.last.store(last.0, Release);
+    }
+
+    /// For the pusher, whose last push has written it: takes that back.
+    #[inline(always)]
+    pub fn withdraw(&self) {
+        // Release: who finds nothing here may read what the operation did.
+        self.number.store(Number::NONE.0, Release);
     }
 
     #[inline(always)]
     fn get(&self) -> (Ticket, Word) {
-        (Ticket::of(self.ticket.load(Relaxed) as usize), Word(self.last.load(Relaxed)))
+        (Ticket::of(self.ticket.load(Relaxed)), Word(self.last.load(Relaxed)))
     }
 }
 
@@ -62,12 +70,9 @@ impl Place {
     fn by_age(&self) -> (Number, &State, &State) {
         let first = Number(self.states[0].number.load(Relaxed));
         let second = Number(self.states[1].number.load(Relaxed));
-        let newer = usize::from(second > first);
-        (
-            if newer == 0 { first } else { second },
-            &self.states[newer],
-            &self.states[mutate!("one-place": newer, newer ^ 1)],
-        )
+        let [one, other] = &self.states;
+        let (newest, newer, older) = if second > first { (second, other, one) } else { (first, one, other) };
+        (newest, newer, mutate!("one-place": newer, older))
     }
 
     /// For the pusher: whether it owns the variable, of which it has a state since `start`.
@@ -76,8 +81,8 @@ impl Place {
         self.by_age().0 >= start && self.generation.load(Relaxed) == generation
     }
 
-    /// For the pusher: the ticket of one more use by push `number`, and the write before it, if it
-    /// owns the variable.
+    /// For the pusher: the ticket of one more use by push `number`, the write before it, and the state
+    /// that counts it, if it owns the variable.
     #[inline(always)]
     pub fn count(
         &self,
@@ -85,7 +90,7 @@ impl Place {
         generation: u32,
         mode: Mode,
         this: Word,
-    ) -> Option<(Ticket, Word)> {
+    ) -> Option<(Ticket, Word, &State)> {
         let (newest, now, next) = self.by_age();
         // Of this push: it names the variable once more.
         let is_repeat = newest >= number;
@@ -99,21 +104,31 @@ impl Place {
             Mode::Read => next.set(number, Ticket { writes, reads: reads.wrapping_add(1) }, last),
             Mode::Write | Mode::Delete => next.set(number, Ticket { writes: writes.wrapping_add(1), reads }, this),
         }
-        Some((ticket, last))
+        Some((ticket, last, next))
     }
 
     /// For anybody: how many writes of the variable the pusher knew of when it did something that
     /// the caller has heard of, or more.
     ///
     /// A state may be found half written, with a number that is newer than what it counts: so what
-    /// both count is looked at. The counts only grow.
-    pub fn most_writes(&self) -> u32 {
-        let [first, second] = self.states.each_ref().map(|state| state.get().0.writes);
-        if first.wrapping_sub(second) as i32 > 0 {
-            first
-        } else {
-            second
-        }
+    /// both count is looked at. The counts only grow, but for what was withdrawn.
+    pub fn most_writes(&self) -> Option<u32> {
+        // Acquire: what an operation did whose push was withdrawn.
+        let counts =
+            |state: &&State| state.number.load(mutate!("withdrawal-seen-relaxed": Relaxed, Acquire)) != Number::NONE.0;
+        let writes = self.states.iter().filter(counts).map(|state| state.get().0.writes);
+        writes.reduce(|first, second| if first.wrapping_sub(second) as i32 > 0 { first } else { second })
+    }
+
+    /// For anybody: the last write that [`Place::most_writes`] counts, and how many there are with it. May
+    /// name one of which nothing has come, or an older one.
+    pub fn last_write(&self) -> Option<(u32, Word)> {
+        // Acquire: as in `most_writes`; and with the block.
+        let counts = |state: &&State| state.number.load(Acquire) != Number::NONE.0;
+        let writes = |state: &State| (state.get().0.writes, Word(state.last.load(Acquire)));
+        let newer =
+            |one: (u32, Word), other: (u32, Word)| if one.0.wrapping_sub(other.0) as i32 > 0 { one } else { other };
+        self.states.iter().filter(counts).map(writes).reduce(newer)
     }
 
     /// For the pusher, which owns the variable: [`Peers::whole`](super::Peers::whole).

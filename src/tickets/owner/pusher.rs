@@ -9,7 +9,7 @@ use crate::operation::block::Block;
 use crate::sync::{AtomicU64, Ordering::*, MODELLED};
 use crate::tickets::run::Variables;
 use crate::tickets::word::Word;
-use crate::variable::access::{Access, Mode, Node};
+use crate::variable::access::{Access, Mode};
 use std::cell::Cell;
 
 /// Places of the first chunk, and the most chunks: as in the table of variables.
@@ -33,6 +33,9 @@ pub struct Record {
     pub(super) operations: [AtomicU64; 2],
     /// The start of the era, [`Number::NEVER`] when it has ended. The pusher's.
     pub(super) start: Cell<Number>,
+    /// The push that was begun last, whatever has come of it; or, if a place was begun after that, the
+    /// one that would be next. The pusher's.
+    pub(super) begun: Cell<Number>,
     /// Which pusher it is.
     pub(super) index: u32,
     pub(super) places: Chunks<Place, FIRST, CHUNKS>,
@@ -47,8 +50,8 @@ unsafe impl Vacant for Place {
     }
 }
 
-// SAFETY: `start` is used through `Pusher` alone, of which there is one at a time; the rest is
-// atomic.
+// SAFETY: `start` and `begun` are used through `Pusher` alone, of which there is one at a time;
+// the rest is atomic.
 unsafe impl Sync for Record {}
 
 /// The pusher itself: the one thread at a time that pushes with a record.
@@ -80,6 +83,7 @@ impl Record {
             decided: word(Number::before(1)),
             operations: [AtomicU64::new(0), AtomicU64::new(0)],
             start: Cell::new(Number::start(1)),
+            begun: Cell::new(Number::NONE),
             index,
             places: Chunks::new(),
         }
@@ -104,7 +108,7 @@ impl<'a> Pusher<'a> {
     #[inline]
     pub unsafe fn push(&mut self, block: *mut Block, this: Word, linked: u32) -> Push<'_> {
         let record = self.record;
-        let number = Number(record.commit.load(Relaxed)).next();
+        let number = record.begin();
         Push { record, number, start: record.start.get(), block, this, linked, claimed: 0 }
     }
 
@@ -156,11 +160,11 @@ impl Push<'_> {
     pub fn claim(&mut self, variable: u32, generation: u32, mode: Mode) -> bool {
         let Some(place) = self.record.places.get(variable) else { return false };
         let counted = place.count((self.start, self.number), generation, mode, self.this);
-        let Some((ticket, before)) = counted else { return false };
+        let Some((ticket, before, _)) = counted else { return false };
         let index = mutate!("claimed-over-the-links": 0, self.linked) + self.claimed;
         // SAFETY: the block is ours, and has room, by the contract of `push`.
         unsafe {
-            Node::access(self.block.cast(), index).write(Access::ticketed(variable, index, mode, ticket.packed()));
+            Block::access(self.block, index).write(Access::new(variable, index, mode, ticket));
             Block::before(self.block, index).write(AtomicU64::new(before.0));
         }
         self.claimed += 1;
@@ -189,6 +193,14 @@ impl Push<'_> {
 }
 
 impl Record {
+    /// The number of a push that begins. It may have been another's, of which nothing is left.
+    #[inline(always)]
+    pub(super) fn begin(&self) -> Number {
+        let number = Number(self.commit.load(Relaxed)).next();
+        mutate!("withdrawn-over-another-push": (), self.begun.set(number));
+        number
+    }
+
     /// Commits a push; says whether it has happened. `noted`: its operation, as `operations` says.
     #[inline]
     pub(super) fn commit(&self, number: Number, noted: Word) -> bool {
@@ -206,20 +218,53 @@ impl Record {
     /// The era ends with this push or the one before.
     #[cold]
     fn decide(&self, number: Number) -> bool {
-        let undecided = Number::before(number.era()).0;
-        // Release: as the store of `commit`. Acquire: what was decided before.
-        let decided = match self.decided.compare_exchange(undecided, number.0, AcqRel, Acquire) {
-            Ok(_) => number,
-            Err(other) => Number(other),
-        };
-        // Acknowledged by the next `acquire`, which any claim leads to: what was pushed until then
-        // is finished, or void.
-        self.start.set(Number::NEVER);
+        let decided = self.end_with(number);
         let committed = mutate!("closed-taken-for-failed": false, decided >= number);
         if !committed && mutant("acknowledged-before-it-is-void") {
             self.open();
         }
         committed
+    }
+
+    /// The era ends with this push, unless another end was decided; says with which.
+    fn end_with(&self, last: Number) -> Number {
+        let undecided = Number::before(last.era()).0;
+        // Release: as the store of `commit`. Acquire: what was decided before.
+        let decided = match self.decided.compare_exchange(undecided, last.0, AcqRel, Acquire) {
+            Ok(_) => last,
+            Err(other) => Number(other),
+        };
+        // Acknowledged by the next `acquire`, which any claim leads to: what was pushed until then
+        // is finished, or void.
+        self.start.set(Number::NEVER);
+        decided
+    }
+
+    /// Takes back the last push, which was committed, and whose operation has run; says whether it is
+    /// as if there had been no such push. Its states are to be withdrawn then.
+    ///
+    /// It stands if somebody may have been given a ticket since, or if the states before it are gone:
+    /// another push was begun, or a place, or the era has ended with it.
+    #[inline]
+    pub(super) fn withdraw(&self, number: Number) -> bool {
+        if self.begun.get() != number {
+            return false;
+        }
+        let before = number.before_it();
+        // Release: who decides for the push before finds what the operation did. (No model can show
+        // that: in loom's, the fences bring it as well.)
+        self.commit.store(before.0, Release);
+        // Against the heavy one in `end_of`: either we see that the era is closed, or who closes it
+        // sees that the push is gone.
+        mutate!("withdrawn-without-a-fence": (), light());
+        number.0 < self.limit.load(Relaxed) || self.withdraw_last(number)
+    }
+
+    /// The era is closed: it ends before this push, unless it was decided that it ends with it.
+    #[cold]
+    #[inline(never)]
+    fn withdraw_last(&self, number: Number) -> bool {
+        self.end_with(number.before_it()) < number || mutant("withdrawn-in-spite-of-the-decision")
     }
 }
 
@@ -228,7 +273,7 @@ impl Drop for Push<'_> {
     fn drop(&mut self) {
         for index in self.linked..self.linked + self.claimed {
             // SAFETY: written by `claim`; the block is ours.
-            let variable = unsafe { (*Node::access(self.block.cast(), index)).variable };
+            let variable = unsafe { (*Block::access(self.block, index)).variable };
             if let Some(place) = self.record.places.get(variable) {
                 place.void(self.number);
             }

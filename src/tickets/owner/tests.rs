@@ -3,10 +3,11 @@
 
 use super::*;
 use crate::fences;
-use crate::operation::block::{size, Block};
+use crate::operation::block::Block;
+use crate::operation::layout::size;
 use crate::tickets::run::{Progress, Start, Ticket};
 use crate::tickets::word::PUSHED;
-use crate::variable::access::{Access, Mode, Node};
+use crate::variable::access::{Access, Mode};
 use std::alloc::{alloc, dealloc, Layout};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Mutex;
@@ -86,7 +87,7 @@ fn push(world: &World, pusher: &mut Pusher<'_>, block: &Fresh, tag: u64, variabl
     let mut common: Vec<u32> = Vec::new();
     let this = Word::refers(block.0, tag);
     // SAFETY: ours.
-    unsafe { Node::renew(block.0.cast(), variables.len() as u32, true) };
+    unsafe { Block::renew(block.0, variables.len() as u32, true) };
     let mut failed = false;
     loop {
         let owned = variables.iter().filter(|variable| !common.contains(variable));
@@ -112,8 +113,8 @@ fn push(world: &World, pusher: &mut Pusher<'_>, block: &Fresh, tag: u64, variabl
         for index in 0..count {
             // SAFETY: written by `claim`.
             let (variable, ticket) = unsafe {
-                let access: *mut Access = Node::access(block.0.cast(), index);
-                ((*access).variable, Ticket::of((*access).state.load(Relaxed)))
+                let access: *mut Access = Block::access(block.0, index);
+                ((*access).variable, Ticket::of((*access).ticket.load(Relaxed)))
             };
             world.variables[variable as usize].tickets.lock().unwrap().push(ticket.writes);
         }

@@ -1,0 +1,97 @@
+//! Where the parts of an operation lie in its block, and how large the block must be.
+//!
+//! Blocks come in size classes: 128 bytes, and twice as much for each class after that. The header is
+//! the first line. Behind it come the accesses, for each of them the write before it, the
+//! [`Links`] of an operation on common variables, the times of one that is profiled, and the closure.
+
+use super::block::{Block, Times};
+use crate::sync::{AtomicU64, MODELLED};
+use crate::tickets::links::Links;
+use crate::variable::access::Access;
+use std::mem::size_of;
+
+/// Closures up to this many bytes are stored in the block.
+pub const INLINE_CLOSURE: usize = 64;
+/// Closures that are aligned to more than this are not.
+pub const CLOSURE_ALIGN: usize = 16;
+
+/// The distance in bytes from a block to its first [`Access`].
+pub const ACCESSES_OFFSET: usize = if MODELLED { 2048 } else { 64 };
+
+/// The number of size classes: 128 bytes to 256 MiB.
+pub const CLASSES: usize = if MODELLED { 2 } else { 22 };
+
+/// The most accesses that an operation can have, whatever its layout: 8 million.
+pub const MOST_ACCESSES: usize = (size(CLASSES as u8 - 1)
+    - ACCESSES_OFFSET
+    - size_of::<Links>()
+    - size_of::<Times>()
+    - INLINE_CLOSURE
+    - CLOSURE_ALIGN)
+    / (size_of::<Access>() + 2 * size_of::<AtomicU64>());
+
+const _: () = assert!(size_of::<Access>() % CLOSURE_ALIGN == 0 && ACCESSES_OFFSET % CLOSURE_ALIGN == 0);
+const _: () = assert!(size_of::<Times>() % CLOSURE_ALIGN == 0);
+
+/// The size in bytes of a block of `class`.
+pub const fn size(class: u8) -> usize {
+    size_of::<Block>() << class
+}
+
+/// What lies between an operation's accesses and its times or closure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Layout {
+    /// For each access the write before it: [`Block::before`].
+    Plain,
+    /// That, and its [`Links`].
+    Linked,
+}
+
+/// Where the writes before are noted, of an operation with so many accesses.
+pub(super) const fn behind_accesses(accesses: usize) -> usize {
+    ACCESSES_OFFSET + accesses * size_of::<Access>()
+}
+
+/// Where the times of an operation with so many accesses are, or, if it has none, the closure.
+pub(super) const fn behind(accesses: usize, layout: Layout) -> usize {
+    let words = accesses * size_of::<AtomicU64>();
+    let more = match layout {
+        Layout::Plain => words,
+        // As many successors as there are accesses, though some may not be linked.
+        Layout::Linked => words + size_of::<Links>() + words,
+    };
+    behind_accesses(accesses) + more.next_multiple_of(CLOSURE_ALIGN)
+}
+
+/// The smallest class whose blocks hold `accesses` accesses, which are at most [`MOST_ACCESSES`], a closure of so many bytes, and times if need be.
+#[inline(always)]
+pub fn class_for(accesses: usize, closure: usize, timed: bool, layout: Layout) -> u8 {
+    let times = if timed { size_of::<Times>() } else { 0 };
+    let needed = behind(accesses, layout) + times + closure;
+    let mut class = 0;
+    while size(class) < needed {
+        class += 1;
+    }
+    class
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// What several threads push most is as small as what one of them pushes.
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn an_operation_on_one_variable_is_of_the_smallest_class() {
+        assert_eq!(class_for(1, 16, false, Layout::Linked), 0);
+        assert_eq!(class_for(1, 32, false, Layout::Plain), 0);
+        assert_eq!(class_for(5, INLINE_CLOSURE, false, Layout::Linked), 2);
+    }
+
+    #[test]
+    fn the_largest_operations_fit_the_largest_class() {
+        for layout in [Layout::Plain, Layout::Linked] {
+            assert!(usize::from(class_for(MOST_ACCESSES, INLINE_CLOSURE, true, layout)) < CLASSES);
+        }
+    }
+}
