@@ -3,9 +3,8 @@
 # preemptions (loom), those that rest on the epochs once more with crossbeam's own steps among them,
 # and whole engines with 8 to 16 threads under random schedules (shuttle).
 #
-#   scripts/loom.sh                   all of them: some ten minutes on a quiet machine
-#   scripts/loom.sh --of-the-engine   without protocols behind a private setting
-#   scripts/loom.sh protocol          the models of one file of loom-tests/tests
+#   scripts/loom.sh          all of them: some ten minutes on a quiet machine
+#   scripts/loom.sh tickets  the models of one file of loom-tests/tests
 #
 # The lines `model …` are kept in target/models.txt, for the table of scripts/mutants.sh. The exit
 # status is 0 if every model holds.
@@ -26,12 +25,9 @@ explore() {
         cargo test --release --package loom-tests "${files[@]}" -- --nocapture --test-threads=1 | tee -a "$lines"
 }
 
-known=(protocol loans inbox handoff pool group tickets at_once engine workers lanes epoch shuttle shuttle_group)
-ahead=(owner common mixed shuttle_common shuttle_mixed)
-case "${1:-}" in
-"") set -- "${known[@]}" "${ahead[@]}" ;;
---of-the-engine) set -- "${known[@]}" ;;
-esac
+known=(tickets owner common mixed inbox handoff pool group at_once engine workers lanes epoch)
+known+=(shuttle shuttle_group shuttle_common shuttle_mixed)
+[ $# -gt 0 ] || set -- "${known[@]}"
 : >"$lines"
 for file in "$@"; do
     case "$file" in

@@ -1,6 +1,7 @@
 //! Operation blocks without a pool.
 
-use seriatim::internals::block::{size, Block};
+use seriatim::internals::block::Block;
+use seriatim::internals::layout::size;
 use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
 use std::ops::Deref;
 

@@ -18,16 +18,16 @@ pub use places::Places;
 #[cfg(loom)]
 mod owners;
 #[cfg(loom)]
-mod program;
-#[cfg(loom)]
 mod runner;
+#[cfg(loom)]
+mod waits;
 
 #[cfg(loom)]
 pub use owners::{Model, Step, Uses};
 #[cfg(loom)]
-pub use program::{Program, Trace, Var};
-#[cfg(loom)]
 pub use runner::{explore, explore_light_fences, explore_once, spawn};
+#[cfg(loom)]
+pub use waits::explore_wait_for_another_thread_s_write;
 
 #[cfg(shuttle)]
 mod schedules;

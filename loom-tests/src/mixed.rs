@@ -7,8 +7,8 @@ use crate::{Blocks, Guarded};
 use atomic::{AtomicU32, AtomicU64, AtomicUsize as Gate, Ordering::*};
 #[cfg(loom)]
 use loom::sync::atomic;
+use seriatim::internals::access::Access;
 use seriatim::internals::access::Mode::{self, Delete, Read};
-use seriatim::internals::access::{Access, Node};
 use seriatim::internals::block::Block;
 use seriatim::internals::tickets::common::{announce, ended, enlist, help, Common, Commons};
 use seriatim::internals::tickets::links::Links;
@@ -303,7 +303,7 @@ impl World {
             unsafe {
                 let number = (*block).sequence as usize;
                 let is_free = Word((*Block::word(block)).load(Relaxed)).stage() == FREE;
-                if (*block).node.is_linked() && is_free && self.seen[number].pushed.load(SeqCst) {
+                if Block::is_linked(block) && is_free && self.seen[number].pushed.load(SeqCst) {
                     let at_tail = self.slots.iter().any(|slot| slot.common.rests_on(block));
                     let spent = self.seen[number].spent.load(SeqCst);
                     assert_eq!(spent == 0, at_tail, "what no tail leads to is spent once, or it is lost");
@@ -361,11 +361,11 @@ impl Thread {
             unsafe {
                 let word = Word((*Block::word(block)).load(Acquire));
                 let number = (*block).sequence as usize;
-                let is_over = !(*block).node.is_linked()
+                let is_over = !Block::is_linked(block)
                     || world.seen[number].spent.load(SeqCst) == 1
                         && world.pins.as_ref().is_some_and(|pins| pins.fetch_add(0, AcqRel) == 0);
                 if word.stage() == FREE && is_over {
-                    REUSED.fetch_add(usize::from((*block).node.is_linked()), SeqCst);
+                    REUSED.fetch_add(usize::from(Block::is_linked(block)), SeqCst);
                     return (block, word.tag() + 1);
                 }
             }
@@ -423,14 +423,14 @@ impl Thread {
             world.contents[number].set(1);
             // SAFETY: the block is ours, and nobody knows it; blocks of models have room.
             unsafe {
-                Node::renew(block.cast(), uses.len() as u32, false);
+                Block::renew(block, uses.len() as u32, false);
                 (*block).sequence = number as u64;
                 if !linked.is_empty() {
                     Links::renew(block, linked.len() as u32);
                 }
                 for (index, (variable, mode)) in (0..).zip(&linked) {
-                    let access = Access::ticketed(slot_of(*variable).0, index, *mode, UNSET.packed());
-                    Node::access(block.cast(), index).write(access);
+                    let access = Access::new(slot_of(*variable).0, index, *mode, UNSET);
+                    Block::access(block, index).write(access);
                 }
             }
             // SAFETY: as above.
@@ -483,7 +483,7 @@ impl Thread {
         // variables live.
         unsafe {
             let number = (*block).sequence as usize;
-            if (*block).node.is_linked() {
+            if Block::is_linked(block) {
                 enlist(block, &mut Linker(self));
             } else {
                 self.log(operation);
@@ -505,7 +505,7 @@ impl Thread {
         unsafe {
             let word = &*Block::word(block);
             word.store(Word::fresh(Word(word.load(Relaxed)).tag(), FREE).0, Relaxed);
-            Node::renew(block.cast(), 0, false);
+            Block::renew(block, 0, false);
         }
         self.world.seen[number].refused.store(true, SeqCst);
         self.unpin();
@@ -530,10 +530,10 @@ impl Thread {
         while let Some(block) = ready.pop() {
             // SAFETY: ready, and ours.
             unsafe {
-                let (number, linked) = ((*block).sequence as usize, (*block).node.is_linked());
+                let (number, linked) = ((*block).sequence as usize, Block::is_linked(block));
                 world.contents[number].get();
                 let deleted = self.use_variables(block, number);
-                if (*block).node.is_voided() {
+                if Block::is_voided(block) {
                     assert_eq!(world.seen[number].voided.fetch_add(1, SeqCst), 0, "an operation ended twice");
                     end_voided(block, self, |block| ready.push(block));
                 } else {
@@ -558,21 +558,21 @@ impl Thread {
         let mut deleted = None;
         // SAFETY: ours.
         unsafe {
-            for index in 0..(*block).node.count {
-                let access = Node::access(block.cast(), index);
-                if (*block).node.is_voided() && Links::are_void(block, index) {
+            for index in 0..(*block).count {
+                let access = Block::access(block, index);
+                if Block::is_voided(block) && Links::are_void(block, index) {
                     continue;
                 }
                 let variable = (*access).variable as usize;
                 let slot = &self.world.slots[variable];
-                let ticket = Ticket::of((*access).state.load(Relaxed));
+                let ticket = Ticket::of((*access).ticket.load(Relaxed));
                 assert_eq!(slot.value.get() as u32, ticket.writes, "an operation ran too early");
                 slot.ran.lock().unwrap().push((number, ticket));
                 if (*access).mode() != Read {
                     slot.value.step();
                 }
                 if (*access).mode() == Delete {
-                    if (*block).node.is_linked() {
+                    if Block::is_linked(block) {
                         slot.common.close(block, &mut Linker(self));
                     }
                     deleted = Some(variable);

@@ -3,8 +3,8 @@
 
 use crate::{explore, explore_light_fences, explore_once, spawn, Blocks, Guarded};
 use loom::sync::atomic::{AtomicU64, Ordering::*};
+use seriatim::internals::access::Access;
 use seriatim::internals::access::Mode::{self, Read, Write};
-use seriatim::internals::access::{Access, Node};
 use seriatim::internals::block::Block;
 use seriatim::internals::tickets::owner::{Acquired, Owner, Peers, Push, Pusher, Record};
 use seriatim::internals::tickets::run::{end, settle, take, Progress, Start, Ticket, Variables};
@@ -135,17 +135,16 @@ impl World {
             }
             let number = (*block).sequence as usize;
             let first = self.owned.lock().unwrap()[number];
-            let variable = |index: u32| (*Node::access(block.cast(), index)).variable as usize;
-            let mut locks: Vec<_> = (first..(*block).node.count)
-                .map(|index| self.variables[variable(index)].common.lock().unwrap())
-                .collect();
+            let variable = |index: u32| (*Block::access(block, index)).variable as usize;
+            let mut locks: Vec<_> =
+                (first..(*block).count).map(|index| self.variables[variable(index)].common.lock().unwrap()).collect();
             if !is_announced() {
                 return;
             }
             for (index, lock) in (first..).zip(&mut locks) {
                 let now = &mut lock.as_mut().expect("it has begun").1;
-                let access = Node::access(block.cast(), index);
-                (*access).state.store(now.ticket.packed(), Relaxed);
+                let access = Block::access(block, index);
+                (*access).ticket.store(now.ticket.packed(), Relaxed);
                 Block::before(block, index).write(AtomicU64::new(now.last.0));
                 match (*access).mode() {
                     Read => now.ticket.reads += 1,
@@ -168,10 +167,10 @@ impl World {
             // SAFETY: ready, and ours.
             unsafe {
                 let number = (*block).sequence as usize;
-                for index in 0..(*block).node.count {
-                    let access = Node::access(block.cast(), index);
+                for index in 0..(*block).count {
+                    let access = Block::access(block, index);
                     let variable = &self.variables[(*access).variable as usize];
-                    let ticket = Ticket::of((*access).state.load(Relaxed));
+                    let ticket = Ticket::of((*access).ticket.load(Relaxed));
                     assert_eq!(variable.value.get() as u32, ticket.writes, "an operation ran too early");
                     if (*access).mode() == Write {
                         variable.value.step();
@@ -245,7 +244,7 @@ impl Pushing<'_> {
             let mut index = uses.iter().filter(|(variable, _)| !is_common(variable)).count() as u32;
             for (variable, mode) in uses {
                 if is_common(variable) {
-                    Node::access(block.cast(), index).write(Access::new(*variable, index, *mode));
+                    Block::access(block, index).write(Access::new(*variable, index, *mode, Ticket::default()));
                     index += 1;
                 } else if !push.claim(*variable, 1, *mode)
                     && !(self.thread.adopts(*variable) && push.claim(*variable, 1, *mode))
@@ -264,7 +263,7 @@ impl Pushing<'_> {
         let this = Word::refers(block, tag);
         // SAFETY: ours.
         unsafe {
-            Node::renew(block.cast(), uses.len() as u32, true);
+            Block::renew(block, uses.len() as u32, true);
             (*block).sequence = number as u64;
         }
         let mut failed = false;

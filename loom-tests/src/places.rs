@@ -3,7 +3,7 @@
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering::*};
-use seriatim::internals::access::{Access, Mode, Node};
+use seriatim::internals::access::{Access, Mode};
 use seriatim::internals::block::Block;
 use seriatim::internals::tickets::run::{Start, Ticket};
 use seriatim::internals::tickets::word::Word;
@@ -29,12 +29,12 @@ impl Places {
         let this = Word::refers(block, tag);
         // SAFETY: nobody else knows it yet.
         unsafe {
-            for index in 0..(*block).node.count {
-                let access = Node::access(block.cast(), index);
+            for index in 0..(*block).count {
+                let access = Block::access(block, index);
                 let (variable, mode) = ((*access).variable, (*access).mode());
                 let none = Start { ticket: Ticket { writes: 0, reads: 0 }, last: Word::NONE };
                 let place = self.0.entry(variable).or_insert(none);
-                access.write(Access::ticketed(variable, index, mode, place.ticket.packed()));
+                access.write(Access::new(variable, index, mode, place.ticket));
                 Block::before(block, index).write(AtomicU64::new(place.last.0));
                 if mode == Mode::Read {
                     place.ticket.reads += 1;

@@ -13,8 +13,8 @@ use loom::sync::atomic::{
     AtomicUsize as Gate,
     Ordering::{AcqRel, Relaxed},
 };
+use seriatim::internals::access::Access;
 use seriatim::internals::access::Mode::{self, Delete, Read};
-use seriatim::internals::access::{Access, Node};
 use seriatim::internals::block::Block;
 use seriatim::internals::tickets::common::{announce, ended, enlist, Common, Commons};
 use seriatim::internals::tickets::links::Links;
@@ -258,13 +258,13 @@ impl Thread {
         let uses = self.program.uses[number];
         // SAFETY: the block is ours, and has room for so few uses.
         unsafe {
-            Node::renew(block.cast(), uses.len() as u32, false);
+            Block::renew(block, uses.len() as u32, false);
             Links::renew(block, uses.len() as u32);
             let tag = Word((*Block::word(block)).load(Relaxed)).tag() + 1;
             (*block).sequence = number as u64;
             for (index, (variable, mode)) in (0..).zip(uses) {
-                let access = Access::ticketed(*variable as u32, index, *mode, UNSET.packed());
-                Node::access(block.cast(), index).write(access);
+                let access = Access::new(*variable as u32, index, *mode, UNSET);
+                Block::access(block, index).write(access);
             }
             self.program.contents[number].set(1);
             announce(block, tag)
@@ -318,7 +318,7 @@ impl Thread {
                 let number = (*block).sequence as usize;
                 program.contents[number].get();
                 self.use_variables(block, number);
-                if (*block).node.is_voided() {
+                if Block::is_voided(block) {
                     assert_eq!(program.seen[number].voided.fetch_add(1, SeqCst), 0, "an operation ended twice");
                     end_voided(block, &*program, |block| ready.push(block));
                 } else {
@@ -335,11 +335,11 @@ impl Thread {
         let program = self.program.clone();
         for (index, (variable, mode)) in (0..).zip(program.uses[number]) {
             // SAFETY: ours.
-            if unsafe { (*block).node.is_voided() && Links::are_void(block, index) } {
+            if unsafe { Block::is_voided(block) && Links::are_void(block, index) } {
                 continue;
             }
             // SAFETY: ours.
-            let ticket = Ticket::of(unsafe { (*Node::access(block.cast(), index)).state.load(Relaxed) });
+            let ticket = Ticket::of(unsafe { (*Block::access(block, index)).ticket.load(Relaxed) });
             let Variable { value, common, .. } = &program.variables[*variable];
             assert_eq!(value.get() as u32, ticket.writes, "an operation ran too early");
             program.seen[number].tickets.lock().unwrap().push(ticket);

@@ -5,14 +5,14 @@
 
 #![cfg(loom)]
 
-use loom_tests::{explore, explore_light_fences, spawn, Guarded};
+use loom_tests::{explore, explore_light_fences, explore_wait_for_another_thread_s_write, spawn, Guarded};
 use seriatim::{Completion, Context, Engine, ErrorKind, Kind, Operator, RunContext, Variable};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 
-/// An engine that enlists every operation; `loans.rs` has the other.
+/// An engine that enlists every operation; `at_once.rs` has the other.
 fn naive() -> Engine {
-    Engine::builder().kind(Kind::Naive).without_loans().build().expect("the settings are valid")
+    Engine::builder().kind(Kind::Naive).without_inline().build().expect("the settings are valid")
 }
 
 /// A counter that no model sees: it makes no step and orders nothing.
@@ -75,7 +75,7 @@ fn who_sees_a_version_sees_what_was_written() {
 
 #[test]
 fn crossed_pushes_run_in_the_same_order_on_both_variables() {
-    explore("crossed pushes of the whole engine", 1, 3000, || {
+    explore("crossed pushes of the whole engine", 1, 1000, || {
         let engine = naive();
         let [x, y] = [engine.new_variable(), engine.new_variable()];
         let [a, b] = [Guarded::new(), Guarded::new()];
@@ -106,9 +106,15 @@ fn a_wait_returns_after_the_writes_that_another_thread_completes() {
     });
 }
 
+/// It parks behind the write, and leaves the variable to its pusher.
+#[test]
+fn a_wait_for_another_thread_s_write_comes_after_it() {
+    explore_wait_for_another_thread_s_write("a wait beside the owner", naive);
+}
+
 #[test]
 fn a_push_that_races_with_a_completion_runs_once_and_after_it() {
-    explore("push against completion", 3, 2000, || {
+    explore("push against completion", 2, 2000, || {
         let engine = naive();
         let x = engine.new_variable();
         let value = Guarded::new();
@@ -132,12 +138,12 @@ fn a_push_that_races_with_a_completion_runs_once_and_after_it() {
 
 #[test]
 fn readers_run_beside_each_other() {
-    explore("a reader that ends only after the next one has run", 3, 2000, || {
+    explore("a reader that ends only after the next one has run", 2, 2000, || {
         let engine = naive();
         let x = engine.new_variable();
         // Whether the second has run, and the completion of the first, which may come later.
         let held: Arc<loom::sync::Mutex<(bool, Option<Completion>)>> = Arc::default();
-        // A write that is under way while the readers come, so that the second learns from the first that it may run.
+        // A write that is under way while the readers come, so that both may have to wait for it.
         engine.op("").writes([x]).push_async(elsewhere(Completion::complete)).unwrap();
         let keep = held.clone();
         engine
@@ -262,7 +268,7 @@ fn after_a_wait_for_everything_no_variable_is_pending() {
 #[test]
 fn of_two_that_end_what_is_in_flight_one_wakes_who_waits() {
     explore_light_fences("wait for everything against two ends", 1, 30, || {
-        let engine = Engine::builder().kind(Kind::Naive).without_loans().waiters_help(false).build().unwrap();
+        let engine = Engine::builder().kind(Kind::Naive).without_inline().waiters_help(false).build().unwrap();
         for _ in 0..2 {
             engine.op("").push_async(elsewhere(|completion| completion.complete())).unwrap();
         }
@@ -360,7 +366,7 @@ fn a_push_that_races_with_a_deletion_runs_before_it_or_is_refused() {
 }
 
 #[test]
-fn a_place_is_another_variable_s_only_when_its_chain_is_closed() {
+fn a_place_is_another_variable_s_only_when_the_deletion_has_ended() {
     explore("a deletion that another thread runs, against a birth", 2, 500, || {
         let engine = naive();
         let x = engine.new_variable();
@@ -369,14 +375,14 @@ fn a_place_is_another_variable_s_only_when_its_chain_is_closed() {
         let keep = held.clone();
         engine.op("").writes([x]).push_async(move |_, completion| *keep.lock().unwrap() = Some(completion)).unwrap();
         engine.delete_variable(|_| (), Context::cpu(0), x).unwrap();
-        // Runs the deletion, and does not look at tails: so nobody is waited for before the place is given away.
+        // Runs the deletion, and pushes nothing: so nobody is waited for before the place is given away.
         let first = held.lock().unwrap().take().expect("it has the variable to itself");
         let other = spawn(move || first.complete());
         let next = engine.new_variable();
         push_step(&engine, next, &value);
         engine.wait_for_all().unwrap();
         other.join().unwrap();
-        // A chain that was closed meanwhile would refuse it.
+        // A deletion that ended only now would have taken the next one with it.
         push_step(&engine, next, &value);
         engine.wait_for_all().unwrap();
         assert_eq!((value.get(), engine.version(next).unwrap()), (2, 2));

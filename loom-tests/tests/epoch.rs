@@ -5,10 +5,9 @@
 
 use loom::sync::atomic::{AtomicUsize, Ordering::*};
 use loom::sync::mpsc::channel;
-use loom_tests::{explore, spawn, Guarded};
+use loom_tests::{explore, explore_once, spawn, Guarded};
 use seriatim::internals::reclaim::{Epoch, Reclaim};
-use seriatim::{Context, Engine, ErrorKind, Kind, RunContext, Variable};
-use std::sync::atomic::AtomicBool;
+use seriatim::{Engine, ErrorKind, Kind, Variable};
 use std::sync::Arc;
 
 #[test]
@@ -49,11 +48,12 @@ fn push_step(engine: &Engine, variable: Variable, value: &Guarded) -> usize {
     }
 }
 
-/// Stops an engine beside a push of another thread, which says how much of what it pushed was accepted.
-fn stop_against(loans: bool, push: fn(&Engine, Variable, &Guarded) -> usize) {
+/// Stops an engine beside a push of another thread, which says how much of what it pushed was accepted. `at_once`: it runs inside its
+/// push, if it can.
+fn stop_against(at_once: bool, push: fn(&Engine, Variable, &Guarded) -> usize) {
     loom::stop_exploring();
     let builder = Engine::builder().kind(Kind::Naive);
-    let engine = if loans { builder } else { builder.without_loans() }.build().unwrap();
+    let engine = if at_once { builder } else { builder.without_inline() }.build().unwrap();
     let x = engine.new_variable();
     let value = Guarded::new();
     let (theirs, cell) = (engine.clone(), value.clone());
@@ -75,8 +75,8 @@ fn stopping_lets_a_push_through_or_refuses_it() {
 }
 
 #[test]
-fn stopping_waits_for_a_loan_or_comes_before_it() {
-    explore("stop against a push on a loan", 1, 10000, || stop_against(true, push_step));
+fn stopping_waits_for_what_runs_inside_its_push_or_comes_before_it() {
+    explore("stop against a push that runs at once", 1, 10000, || stop_against(true, push_step));
 }
 
 #[test]
@@ -94,70 +94,49 @@ fn stopping_waits_for_a_closure_that_goes_on_after_its_completion() {
     });
 }
 
-#[test]
-fn a_loan_without_a_pin_is_not_of_another_variable() {
-    explore("a loan against a deletion and a birth", 1, 50, || {
-        let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
-        let (x, own) = (engine.new_variable(), engine.new_variable());
-        let others: [_; 3] = std::array::from_fn(|_| engine.new_variable());
-        // Not the model's: it orders nothing.
-        let deleted = Arc::new(AtomicBool::new(false));
-        let (theirs, gone) = (engine.clone(), deleted.clone());
-        let ((counted, is_counted), (go, went)) = (channel(), channel());
-        let other = spawn(move || {
-            // Nobody is alone from now on.
-            theirs.op("").writes([own]).push(|_| ()).unwrap();
-            counted.send(()).unwrap();
-            went.recv().unwrap();
-            theirs.delete_variable(move |_| gone.store(true, Relaxed), Context::cpu(0), x).unwrap();
-            // One of them in the same place, if nobody looks, when the reclaimer has been asked often enough.
-            for variable in others {
-                let _ = theirs.new_variable();
-                theirs.delete_variable(|_| (), Context::cpu(0), variable).unwrap();
-            }
-        });
-        is_counted.recv().unwrap();
-        go.send(()).unwrap();
-        let body =
-            move |_: &RunContext<'_>| assert!(!deleted.load(Relaxed), "runs after the deletion of what it changes");
-        if let Err(error) = engine.op("").writes([x]).push(body) {
-            assert_eq!(error.kind(), ErrorKind::VariableDeleted);
-        }
-        other.join().unwrap();
-        engine.wait_for_all().unwrap();
-    });
+/// An operation that is enlisted.
+fn push_enlisted(engine: &Engine, variables: &[Variable], value: &Guarded) {
+    let value = value.clone();
+    engine.op("").writes(variables.iter().copied()).push(move |_| value.step()).unwrap();
 }
 
-/// An operation that is enlisted, and ends at once.
-fn push_enlisted(engine: &Engine, variable: Variable) {
-    engine.op("").writes([variable]).push_async(|_, completion| completion.complete()).unwrap();
-}
-
+/// Common variables: who has found a block at a tail lines up behind it, or behind what has come since.
+/// From one end only: two take longer.
 #[test]
-fn a_variable_that_is_away_is_borrowed_before_its_block_is_used_again() {
-    explore("a loan of what lies in a block against its reuse", 1, 500, || {
+fn a_block_that_a_pusher_has_found_at_a_tail_is_not_used_again() {
+    explore_once("a push behind a block against its reuse", 1, 5000, || {
         loom::stop_exploring();
-        let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
-        let [x, y, z] = [(); 3].map(|()| engine.new_variable());
-        let value = Guarded::new();
-        let (theirs, cell) = (engine.clone(), value.clone());
-        let ((leaves, has_left), (go, went)) = (channel(), channel());
+        let engine = Engine::builder().kind(Kind::Naive).without_inline().build().unwrap();
+        let [x, y] = [(); 2].map(|()| engine.new_variable());
+        let [a, b] = [(); 2].map(|()| Guarded::new());
+        let ((go, goes), (back, is_back)) = (channel(), channel());
+        let (theirs, own) = (engine.clone(), [a.clone(), b.clone()]);
         let other = spawn(move || {
-            push_enlisted(&theirs, x);
-            leaves.send(()).unwrap();
-            went.recv().unwrap();
-            // The block of the first is spent by the second. The reclaimer is asked by the third and the last, which
-            // gets that block if nobody looks.
-            [x, y, y, z].into_iter().for_each(|variable| push_enlisted(&theirs, variable));
-            push_step(&theirs, x, &cell)
+            // Both variables change hands until they are common.
+            for _ in 0..2 {
+                goes.recv().unwrap();
+                push_enlisted(&theirs, &[x], &own[0]);
+                push_enlisted(&theirs, &[y], &own[1]);
+                back.send(()).unwrap();
+            }
+            goes.recv().unwrap();
+            // What the tail of the first led to is spent, and is used again on the other if nobody looks.
+            push_enlisted(&theirs, &[x], &own[0]);
+            (0..8).for_each(|_| push_enlisted(&theirs, &[y], &own[1]));
         });
-        has_left.recv().unwrap();
+        for _ in 0..2 {
+            push_enlisted(&engine, &[x], &a);
+            push_enlisted(&engine, &[y], &b);
+            go.send(()).unwrap();
+            is_back.recv().unwrap();
+        }
         go.send(()).unwrap();
         loom::explore();
-        assert_eq!(push_step(&engine, x, &value), 1);
+        push_enlisted(&engine, &[x], &a);
         loom::stop_exploring();
-        assert_eq!(other.join().unwrap(), 1);
+        other.join().unwrap();
         engine.wait_for_all().unwrap();
-        assert_eq!(value.get(), 2);
+        assert_eq!((a.get(), b.get()), (6, 12));
+        assert_eq!((engine.version(x).unwrap(), engine.version(y).unwrap()), (6, 12));
     });
 }

@@ -5,7 +5,6 @@
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use loom::sync::Notify;
 use loom_tests::{explore, spawn, Blocks, Guarded, Places};
-use seriatim::internals::access::Node;
 use seriatim::internals::block::{Block, NOTE_SHORT};
 use seriatim::internals::group::{Group, IdlePolicy, Plan, Where};
 use seriatim::internals::thread::{self, Thread};
@@ -73,7 +72,7 @@ impl Numbered {
         self.left[number].set(1);
         // SAFETY: each operation is logged once, and has no uses.
         unsafe {
-            Node::renew(block.cast(), 0, true);
+            Block::renew(block, 0, true);
             let operation = Places::new().enlist(block, 1, PUSHED);
             self.group.get().expect("set").log(journal, worker, operation);
         }

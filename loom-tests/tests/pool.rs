@@ -5,7 +5,6 @@
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering::*};
 use loom_tests::{explore, spawn, Guarded};
-use seriatim::internals::homecoming::Errand;
 use seriatim::internals::local::Local;
 use seriatim::internals::magazine::{Magazine, Stack};
 use seriatim::internals::memory::Memory;
@@ -114,56 +113,6 @@ fn a_block_that_is_looked_at_is_not_reused() {
     });
 }
 
-#[test]
-fn a_variable_comes_home_when_nobody_looks_any_more() {
-    explore("a look against coming home", 2, 20, || {
-        let memory = Arc::new(Memory::new().unwrap());
-        let local = Local::new(&memory);
-        drop(local.pin());
-        let slot = memory.table.take();
-        let index = slot.chain.tag.index();
-        // SAFETY: taken just now.
-        let generation = unsafe { memory.table.open(slot) };
-        // Whether the tail has left the variable's own access; and whether the other thread is looking at that. As above.
-        let (gone, looking) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let (theirs, seen, looks) = (memory.clone(), gone.clone(), looking.clone());
-        let other = spawn(move || {
-            let away = Local::new(&theirs);
-            let pin = away.pin();
-            if seen.load(Acquire) == 0 {
-                looks.store(true, SeqCst);
-                loom::thread::yield_now();
-                looks.store(false, SeqCst);
-            }
-            drop(pin);
-        });
-        gone.store(1, Release);
-        let mut came = false;
-        for _ in 0..8 {
-            match slot.home.consider(generation, || true) {
-                Errand::None => {}
-                Errand::Ask(asked) => local.ask_for_home(index, asked),
-                Errand::Come => {
-                    came = true;
-                    assert!(!looking.load(SeqCst), "the access is used again while a pinned thread looks at it");
-                    slot.home.came();
-                }
-            }
-            local.pin().flush();
-        }
-        other.join().unwrap();
-        for _ in 0..8 {
-            local.pin().flush();
-            match slot.home.consider(generation, || true) {
-                Errand::None => {}
-                Errand::Ask(asked) => local.ask_for_home(index, asked),
-                Errand::Come => came = true,
-            }
-        }
-        assert!(came, "the reclaimer does not answer");
-    });
-}
-
 /// A thread frees another one's blocks while that one runs dry and refills. `looking`: whether both look at tails, so that blocks go by way of
 /// the reclaimer.
 fn free_elsewhere_against_refill(looking: bool) {
@@ -247,7 +196,7 @@ fn a_home_has_one_owner_at_a_time() {
 
 /// Makes a place free that was taken, as the deletion of its variable does when nobody looks.
 fn give_back(table: &Table, slot: &Slot) {
-    slot.chain.tag.generation.fetch_add(1, Relaxed);
+    slot.generation.fetch_add(1, Relaxed);
     table.retire(slot);
     let retired = table.take_retired().expect("retired just now");
     // SAFETY: taken just now, and nobody looks at variables.
@@ -262,7 +211,7 @@ fn a_place_is_taken_by_one_however_often_it_was_given_back() {
         let known: Vec<&Slot> = places.iter().map(|_| table.take()).collect();
         let take = |table: &Table, places: &[Guarded]| -> Option<u32> {
             let slot = table.pop_free()?;
-            let index = slot.chain.tag.index();
+            let index = slot.index();
             // A race, if another has it or who had it is not done with it.
             places[index as usize].step();
             Some(index)

@@ -3,7 +3,6 @@
 #![cfg(shuttle)]
 
 use loom_tests::{schedules, Blocks, Places};
-use seriatim::internals::access::Node;
 use seriatim::internals::block::Block;
 use seriatim::internals::group::{Group, IdlePolicy, Plan, Where};
 use seriatim::internals::tickets::word::PUSHED;
@@ -104,7 +103,7 @@ fn log(host: &Gate, numbers: std::ops::Range<usize>) {
         let block = host.blocks.pointer(number);
         // SAFETY: each operation is logged once, and has no uses; nobody else has the journal.
         unsafe {
-            Node::renew(block.cast(), 0, true);
+            Block::renew(block, 0, true);
             let operation = Places::new().enlist(block, 1, PUSHED);
             group.log(journal, 0, operation);
         }

@@ -3,14 +3,15 @@
 
 #![cfg(loom)]
 
-use loom::sync::atomic::Ordering::Relaxed;
+use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use loom_tests::{explore, spawn, Blocks, Guarded, Places};
+use seriatim::internals::access::Access;
 use seriatim::internals::access::Mode::{self, Read, Write};
-use seriatim::internals::access::{Access, Node};
 use seriatim::internals::block::Block;
 use seriatim::internals::tickets::log::Log;
-use seriatim::internals::tickets::run::{end, settle, take, Progress, Variables};
+use seriatim::internals::tickets::run::{end, settle, take, Progress, Ticket, Variables};
 use seriatim::internals::tickets::word::{Word, PUSHED};
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::Arc;
 
@@ -56,11 +57,11 @@ impl Program {
         let uses = self.uses[number];
         // SAFETY: the block is ours, and has room for so few uses.
         unsafe {
-            Node::renew(block.cast(), uses.len() as u32, true);
+            Block::renew(block, uses.len() as u32, true);
             let tag = Word((*Block::word(block)).load(Relaxed)).tag() + 1;
             (*block).sequence = number as u64;
             for (index, (variable, mode)) in (0..).zip(uses) {
-                Node::access(block.cast(), index).write(Access::new(*variable as u32, index, *mode));
+                Block::access(block, index).write(Access::new(*variable as u32, index, *mode, Ticket::default()));
             }
             places.enlist(block, tag, PUSHED)
         }
@@ -233,37 +234,159 @@ impl Program {
     }
 }
 
-/// A worker that goes through its log hands segments back, which the pusher uses again.
+/// A log of operations without uses, some of which have been pushed: those of numbers below `pushed`.
+struct Logged {
+    program: Arc<Program>,
+    log: Log,
+    words: Vec<Word>,
+    pushed: loom::sync::atomic::AtomicUsize,
+}
+
+impl Logged {
+    fn new(count: usize) -> Arc<Logged> {
+        const NOTHING: [Uses; 8] = [&[]; 8];
+        let program = Program::new(0, count, &NOTHING[..count]);
+        let mut places = Places::new();
+        let words = (0..count).map(|number| program.push(&mut places, number, number)).collect();
+        Arc::new(Logged { program, log: Log::new(), words, pushed: Default::default() })
+    }
+
+    /// One thread at a time.
+    fn push(&self, numbers: Range<usize>) {
+        for number in numbers {
+            // SAFETY: nobody else pushes.
+            unsafe { self.log.push(self.words[number]) };
+            self.pushed.store(number + 1, Release);
+        }
+    }
+
+    /// The worker runs the next one, if it finds one.
+    fn work(&self) -> bool {
+        // SAFETY: one thread at a time is the worker.
+        let block = unsafe { self.log.take_next() };
+        if let Some(block) = block {
+            self.program.run_taken(block);
+        }
+        block.is_some()
+    }
+
+    /// The worker runs what it finds. If it finds nothing more, there is nothing more.
+    fn work_off(&self) {
+        let pushed = self.pushed.load(Acquire);
+        while self.work() {}
+        self.check_taken(pushed);
+    }
+
+    /// As [`Logged::work_off`], of any thread, while the worker has none in its hands.
+    fn help(&self, most: usize) {
+        let pushed = self.pushed.load(Acquire);
+        for _ in 0..most {
+            let operation = self.log.find();
+            if operation == Word::NONE {
+                return self.check_taken(pushed);
+            }
+            self.program.try_to_run(operation);
+        }
+    }
+
+    fn check_taken(&self, pushed: usize) {
+        let has_run = |number: usize| self.program.ran[number].load(SeqCst) == 1;
+        let untaken = (0..pushed).any(|number| !has_run(number) && take(self.words[number]).is_some());
+        assert!(!untaken, "an operation is lost to one who looks");
+    }
+
+    /// The worker stands in the middle of the first segment, of which all has been taken.
+    fn stop_in_the_middle(&self) {
+        self.push(0..2);
+        assert!(self.work());
+        self.help(2);
+    }
+
+    /// What is left is the worker's.
+    fn check(&self) {
+        self.work_off();
+        assert_eq!(self.log.find(), Word::NONE);
+        self.program.check();
+    }
+}
+
+/// Runs each of the others on a thread of its own; then everything must have run.
+fn beside<const N: usize>(logged: &Arc<Logged>, first: fn(&Logged), others: [fn(&Logged); N]) {
+    let others = others.map(|other| {
+        let logged = logged.clone();
+        spawn(move || other(&logged))
+    });
+    first(logged);
+    others.into_iter().for_each(|other| other.join().unwrap());
+    logged.check();
+}
+
+/// The worker goes on while the pusher uses again what it has left.
 #[test]
 fn segments_are_used_again() {
     explore("a log whose segments go round", 2, 100, || {
-        let uses: &[Uses] =
-            &[&[(0, Write)], &[(0, Write)], &[(0, Write)], &[(0, Write)], &[(0, Write)], &[(0, Write)], &[(0, Write)]];
-        let program = Program::new(1, 7, uses);
-        let log = Arc::new(Log::new());
-        let mut places = Places::new();
-        let mut push = |numbers: std::ops::Range<usize>| {
-            for number in numbers {
-                let operation = program.push(&mut places, number, number);
-                // SAFETY: nobody else pushes.
-                unsafe { log.push(operation) };
+        let logged = Logged::new(7);
+        logged.push(0..4);
+        beside(&logged, |logged| logged.push(4..7), [Logged::work_off]);
+    });
+}
+
+/// The worker wakes while its segment is used again, or after that.
+#[test]
+fn a_segment_is_used_again_while_its_worker_stands_in_it() {
+    explore("a log beside a worker that stood in a segment that is used again", 2, 100, || {
+        let logged = Logged::new(6);
+        logged.stop_in_the_middle();
+        beside(&logged, |logged| logged.push(2..6), [Logged::work_off]);
+    });
+    explore("a log beside a thief and a worker that stood in a segment that is used again", 1, 100, || {
+        let logged = Logged::new(5);
+        logged.stop_in_the_middle();
+        logged.push(2..4);
+        let work = |logged: &Logged| drop(logged.work());
+        beside(&logged, |logged| logged.push(4..5), [work, |logged| logged.program.steal(&logged.log)]);
+    });
+}
+
+/// The segment in which the worker looks for the beginning is used again meanwhile.
+#[test]
+fn a_worker_that_was_left_behind_goes_on_with_the_oldest() {
+    explore("a log beside a worker that was left behind", 1, 100, || {
+        let logged = Logged::new(7);
+        logged.stop_in_the_middle();
+        logged.push(2..5);
+        let help_and_push = |logged: &Logged| {
+            (0..3).for_each(|_| logged.program.steal(&logged.log));
+            logged.push(5..7);
+        };
+        beside(&logged, help_and_push, [Logged::work_off]);
+    });
+}
+
+/// Who looks for what the worker leaves stands in a segment that another has noted to be taken.
+#[test]
+fn a_segment_is_used_again_while_a_thief_stands_in_it() {
+    explore("a log beside a thief that notes late what has been taken", 1, 100, || {
+        let logged = Logged::new(5);
+        logged.push(0..2);
+        // As if somebody took each of them as soon as it was logged.
+        (0..4).for_each(|number| logged.program.try_to_run(logged.words[number]));
+        let look_and_push = |logged: &Logged| {
+            for next in [2..4, 4..5] {
+                logged.log.find();
+                logged.push(next);
             }
         };
-        push(0..4);
-        let other = {
-            let (program, log) = (program.clone(), log.clone());
-            spawn(move || {
-                // SAFETY: this is the worker.
-                while let Some(block) = unsafe { log.take_next() } {
-                    program.run_taken(block);
-                }
-            })
+        beside(&logged, look_and_push, [|logged| (0..2).for_each(|_| logged.help(1))]);
+    });
+    explore("a log beside a thief and a worker that stands still", 2, 100, || {
+        let logged = Logged::new(6);
+        logged.push(0..2);
+        assert!(logged.work());
+        let help_and_push = |logged: &Logged| {
+            logged.help(9);
+            logged.push(2..6);
         };
-        push(4..7);
-        other.join().unwrap();
-        while log.find() != Word::NONE {
-            program.steal(&log);
-        }
-        program.check();
+        beside(&logged, help_and_push, [|logged| logged.help(9)]);
     });
 }
