@@ -144,6 +144,6 @@ pub mod internals {
     pub mod tickets {
         pub use crate::tickets::{common, journals, links, log, owner, ring, run, word};
     }
-    pub use crate::variable::{access, table};
+    pub use crate::variable::{access, slot, table};
     pub use crate::worker::{group, handoff, inbox, queue, Host};
 }

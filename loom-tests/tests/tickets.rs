@@ -343,7 +343,7 @@ fn a_segment_is_used_again_while_its_worker_stands_in_it() {
         let logged = Logged::new(5);
         logged.stop_in_the_middle();
         logged.push(2..4);
-        let work = |logged: &Logged| drop(logged.work());
+        let work = |logged: &Logged| _ = logged.work();
         beside(&logged, |logged| logged.push(4..5), [work, |logged| logged.program.steal(&logged.log)]);
     });
 }

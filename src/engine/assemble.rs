@@ -22,7 +22,7 @@ use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::sync::{AtomicU8, MODELLED};
 use crate::variable::access::Mode;
-use crate::variable::table::Slot;
+use crate::variable::slot::Slot;
 use std::cell::{Cell, UnsafeCell};
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -2,10 +2,11 @@
 //! others.
 
 use super::acquire::acquire;
+use super::admit::{admit, refuse_if_stopped};
 use super::core::{Core, PROFILING};
 use super::found::Found;
 use super::inside::{enter, leave};
-use super::push::{admit, deleted, kill, refuse_if_stopped, resolve, Claim, Pushed, Request, Stands};
+use super::push::{deleted, kill, resolve, Claim, Pushed, Request, Stands};
 use super::world::{Ends, World};
 use crate::error::{Error, ErrorKind};
 use crate::mutants::{mutant, mutate};

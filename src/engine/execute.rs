@@ -17,7 +17,8 @@ use crate::operation::property::Property;
 use crate::pool::local::Local;
 use crate::sync::Ordering::*;
 use crate::tickets::run;
-use crate::variable::table::{Slot, Stepping};
+use crate::variable::slot::Slot;
+use crate::variable::table::Stepping;
 use crate::worker::Host;
 use std::sync::Arc;
 

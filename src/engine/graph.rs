@@ -1,8 +1,9 @@
 //! Graphs as their users see them: replayed, drawn, dropped.
 
+use super::admit::stopped;
 use super::core::{Core, Inline};
 use super::diagnose::{escaped, shown};
-use super::push::{push, push_enlisted, stopped, Claim, Request};
+use super::push::{push, push_enlisted, Claim, Request};
 use super::replay::Inner;
 use super::variable::Variable;
 use crate::error::Error;

@@ -24,7 +24,7 @@ use crate::tickets::owner::{AtOnce, Counted};
 use crate::tickets::run::{count_read, give_back, Progress};
 use crate::tickets::word::Word;
 use crate::variable::access::Mode;
-use crate::variable::table::Slot;
+use crate::variable::slot::Slot;
 use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::Arc;

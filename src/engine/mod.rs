@@ -1,6 +1,7 @@
 //! The public face of the crate: engines, and how operations are pushed to them and waited for.
 
 mod acquire;
+mod admit;
 mod assemble;
 mod builder;
 mod capture;

@@ -1,7 +1,8 @@
 //! Parameters of graphs: values that captured operations read, and that can be replaced between replays.
 
+use super::admit::stopped;
 use super::core::Core;
-use super::push::{push, stopped, Claim, Request};
+use super::push::{push, Claim, Request};
 use super::variable::Variable;
 use crate::error::{Error, ErrorKind};
 use crate::operation::closure::sync_vtable;

@@ -24,7 +24,7 @@ use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::pool::local::Local;
 use crate::sync::{AtomicU8, Ordering::*};
-use crate::variable::table::Slot;
+use crate::variable::slot::Slot;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::ManuallyDrop;
 use std::ops::Range;

@@ -4,10 +4,7 @@
 //! to an operation that has ended is harmless: the tag in its word tells.
 
 use super::closure::Vtable;
-use super::layout::{behind, behind_accesses, Layout, ACCESSES_OFFSET, CLASSES, CLOSURE_ALIGN};
-use super::name::Name;
-use super::property::Property;
-use crate::device::{Context, Device, DEVICES};
+use super::layout::{behind, behind_accesses, Layout, ACCESSES_OFFSET, CLOSURE_ALIGN};
 use crate::line::{fetch_to_write, LINE};
 use crate::sync::{touch, AtomicU32, AtomicU64, AtomicU8, Ordering, MODELLED};
 use crate::tickets::word;
@@ -40,12 +37,6 @@ pub const NOTE_PRIORITISED: u8 = 1 << 6;
 /// In a request: does not wait for room, since its push is part of a destructor.
 pub const NOTE_BEYOND: u8 = 1 << 7;
 
-/// Bits of a block's `origin` that hold its class. The home is above.
-const CLASS_BITS: u32 = 5;
-/// Bits of a block's `room` that hold the property and the device. The device's number is above.
-const PROPERTY_BITS: u32 = 3;
-const DEVICE_BITS: u32 = 2;
-
 /// In [`Block::kind`]: the block is one of the pool's.
 const POOLED: u8 = 0;
 /// The block is one of a [ring](crate::tickets::ring).
@@ -72,13 +63,13 @@ pub struct Block {
     pub lifecycle: AtomicU8,
     pub notes: u8,
     /// The length of the name.
-    name_length: u16,
+    pub(super) name_length: u16,
     /// Property and context.
-    room: u16,
+    pub(super) room: u16,
     pub priority: i32,
     /// The size class, and the number of the home. While free and the first of a magazine, the number of its blocks.
-    origin: u32,
-    name: *const u8,
+    pub(super) origin: u32,
+    pub(super) name: *const u8,
     /// How to run and to drop the closure. While free: see [`crate::pool::magazine`].
     pub body: *const Vtable,
     /// The next block of whatever list this one is in: ready, inbox, free.
@@ -105,24 +96,8 @@ pub struct Times {
 
 const _: () = assert!(std::mem::offset_of!(Block, word) == 0);
 const _: () = assert!(std::mem::offset_of!(Block, payload) == ACCESSES_OFFSET);
-const _: () = assert!(Property::ALL.len() == 1 << PROPERTY_BITS && DEVICES <= 1 << (16 - PROPERTY_BITS - DEVICE_BITS));
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(std::mem::size_of::<Block>() == 128);
-const _: () = assert!(CLASSES <= 1 << CLASS_BITS);
-
-/// The most homes, by the room that a block has for their number: more than systems have threads.
-pub const MOST_HOMES: u32 = 1 << (32 - CLASS_BITS);
-
-/// The context that [`Block::set_kind`] has packed.
-#[cold]
-fn context_of(packed: u16) -> Context {
-    let device = match packed & ((1 << DEVICE_BITS) - 1) {
-        0 => Device::Cpu,
-        1 => Device::CpuPinned,
-        _ => Device::Gpu,
-    };
-    Context::new(device, u32::from(packed >> DEVICE_BITS))
-}
 
 impl Block {
     /// Makes fresh memory a free block.
@@ -243,115 +218,6 @@ impl Block {
         unsafe { this.cast::<u8>().add(ACCESSES_OFFSET).cast::<Access>().add(index as usize) }
     }
 
-    /// The block's size class.
-    ///
-    /// # Safety
-    /// `this` points to a block of ours that is not packed into a magazine.
-    #[inline]
-    pub unsafe fn class(this: *mut Block) -> u8 {
-        // SAFETY: ours.
-        unsafe { ((*this).origin & ((1 << CLASS_BITS) - 1)) as u8 }
-    }
-
-    /// The number of the home that the block returns to.
-    ///
-    /// # Safety
-    /// As [`Block::class`].
-    #[inline]
-    pub unsafe fn home(this: *mut Block) -> u32 {
-        // SAFETY: ours.
-        unsafe { (*this).origin >> CLASS_BITS }
-    }
-
-    /// Notes both. `home` is below [`MOST_HOMES`].
-    ///
-    /// # Safety
-    /// `this` points to a block of ours, of that class.
-    #[inline]
-    pub unsafe fn set_origin(this: *mut Block, home: u32, class: u8) {
-        // SAFETY: ours.
-        unsafe { (*this).origin = home << CLASS_BITS | u32::from(class) }
-    }
-
-    /// For the first block of a magazine: the number of its blocks, in place of the origin.
-    ///
-    /// # Safety
-    /// `this` points to a free block of ours.
-    #[inline]
-    pub unsafe fn set_number(this: *mut Block, blocks: u32) {
-        // SAFETY: ours.
-        unsafe { (*this).origin = blocks }
-    }
-
-    /// What [`Block::set_number`] noted.
-    ///
-    /// # Safety
-    /// As there.
-    #[inline]
-    pub unsafe fn number(this: *mut Block) -> u32 {
-        // SAFETY: ours.
-        unsafe { (*this).origin }
-    }
-
-    /// What kind of work it is.
-    ///
-    /// # Safety
-    /// `this` points to an operation.
-    #[inline]
-    pub unsafe fn property(this: *mut Block) -> Property {
-        // SAFETY: an operation: it was written.
-        let kind = unsafe { (*this).room };
-        Property::ALL[usize::from(kind) % Property::ALL.len()]
-    }
-
-    /// Where it runs.
-    ///
-    /// # Safety
-    /// `this` points to an operation.
-    #[inline]
-    pub unsafe fn context(this: *mut Block) -> Context {
-        // SAFETY: an operation: it was written.
-        match unsafe { (*this).room } >> PROPERTY_BITS {
-            0 => Context::cpu(0),
-            special => context_of(special),
-        }
-    }
-
-    /// Notes both. The number of the device is below [`DEVICES`].
-    ///
-    /// # Safety
-    /// `this` points to a block of ours.
-    #[inline]
-    pub unsafe fn set_kind(this: *mut Block, property: Property, context: Context) {
-        let device = (context.id() as u16) << DEVICE_BITS | context.device() as u16;
-        // SAFETY: ours.
-        unsafe { (*this).room = device << PROPERTY_BITS | property as u16 };
-    }
-
-    /// The operation's name.
-    ///
-    /// # Safety
-    /// `this` points to a block of ours.
-    #[inline]
-    pub unsafe fn name(this: *mut Block) -> &'static str {
-        // SAFETY: both are of one `set_name` (or of `initialise`, and empty); names are static.
-        unsafe {
-            let text = std::slice::from_raw_parts((*this).name, usize::from((*this).name_length));
-            std::str::from_utf8_unchecked(text)
-        }
-    }
-
-    /// Notes the name.
-    ///
-    /// # Safety
-    /// `this` points to a block of ours.
-    #[inline]
-    pub unsafe fn set_name(this: *mut Block, name: Name) {
-        let (text, length) = name.parts();
-        // SAFETY: ours.
-        unsafe { ((*this).name, (*this).name_length) = (text, length) }
-    }
-
     /// Where the times of a profiled operation are.
     ///
     /// # Safety
@@ -435,45 +301,6 @@ impl Block {
     pub fn expect(this: *mut Block, class: u8) {
         let lines = if class == 0 { 2 } else { 3 };
         (0..lines).for_each(|line| fetch_to_write(this.cast::<u8>().wrapping_add(line * LINE)));
-    }
-
-    /// Notes the stage of the operation's life, for whoever draws the pending graph.
-    ///
-    /// # Safety
-    /// `this` points to a block of ours.
-    #[inline]
-    pub unsafe fn enter(this: *mut Block, lifecycle: u8) {
-        // SAFETY: the block is ours. Release: a thread that reads PENDING also reads the header that was written before.
-        unsafe { (*this).lifecycle.store(lifecycle, Ordering::Release) }
-    }
-
-    /// Notes that an assembled operation is pending, unless it is further by now.
-    ///
-    /// # Safety
-    /// `this` points to a block that is held, whose operation was pushed.
-    pub unsafe fn leave_assembly(this: *mut Block) {
-        // SAFETY: held. Release: as in `enter`.
-        let lifecycle = unsafe { &(*this).lifecycle };
-        let _ = lifecycle.compare_exchange(ASSEMBLED, PENDING, Ordering::Release, Ordering::Relaxed);
-    }
-
-    /// Notes on which worker an asynchronous operation started, for its end.
-    ///
-    /// # Safety
-    /// `this` points to a running operation of ours.
-    pub unsafe fn keep_worker(this: *mut Block, worker: Option<usize>) {
-        let place = worker.map_or(0, |worker| worker + 1);
-        // SAFETY: ours; the link is not used while an operation runs.
-        unsafe { (*this).link = std::ptr::without_provenance_mut(place) };
-    }
-
-    /// What [`Block::keep_worker`] noted.
-    ///
-    /// # Safety
-    /// As there, and it was called.
-    pub unsafe fn kept_worker(this: *mut Block) -> Option<usize> {
-        // SAFETY: ours.
-        unsafe { (*this).link.addr() }.checked_sub(1)
     }
 }
 

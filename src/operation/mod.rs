@@ -5,6 +5,7 @@ pub mod closure;
 pub mod completion;
 pub mod context;
 pub mod current;
+pub mod header;
 pub mod layout;
 pub mod name;
 pub mod property;

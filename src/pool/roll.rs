@@ -2,7 +2,7 @@
 //! never moves what it holds.
 
 use crate::chunks::{Chunks, Vacant};
-use crate::operation::block::MOST_HOMES;
+use crate::operation::header::MOST_HOMES;
 use crate::sync::{AtomicPtr, AtomicU32, Ordering::*, MODELLED};
 use std::ptr::null_mut;
 

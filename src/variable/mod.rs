@@ -1,4 +1,6 @@
-//! Variables: how operations use them ([`access`]), and the table that they live in ([`table`]).
+//! Variables: how operations use them ([`access`]), what each is ([`slot`]), and the table that they live in
+//! ([`table`]).
 
 pub mod access;
+pub mod slot;
 pub mod table;

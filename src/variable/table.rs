@@ -1,140 +1,18 @@
 //! The table of variables: slots that never move, found by index, reused with a new generation.
 
+use super::slot::Slot;
 use crate::chunks::{Chunks, Vacant};
-use crate::error::{Failure, Stamp};
 use crate::mutants::mutate;
 use crate::steps;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
+use crate::sync::{AtomicU32, AtomicU64, Ordering::*, MODELLED};
 use crate::tickets::common::Common;
-use crate::tickets::owner::Owner;
 use crate::tickets::run::{Progress, Variables};
 use std::alloc::{handle_alloc_error, Layout};
-use std::ptr::null_mut;
-use std::sync::Arc;
 
 /// Slots of the first chunk; each further chunk has twice as many.
 const FIRST: u32 = if MODELLED { 2 } else { 64 };
 const CHUNKS: usize = 26;
 const NONE: u32 = u32::MAX;
-
-/// Everything about one variable: a line for those who push, and one for those who run.
-#[repr(C, align(128))]
-pub struct Slot {
-    /// Odd while the variable lives; one more for every birth and deletion.
-    pub generation: AtomicU32,
-    /// The place in the table, by which all operations order their accesses. Written by the first birth, before the generation.
-    index: AtomicU32,
-    /// The next slot of the free or the retired list.
-    next: AtomicU32,
-    /// Who pushes to it.
-    owner: Owner,
-    ran: Ran,
-}
-
-/// What the operations that have run leave: on a line of its own, so that they do not take the other line from those who push.
-#[repr(C, align(64))]
-struct Ran {
-    /// Writes completed. Stored by the running write only.
-    version: AtomicU64,
-    /// The failure that the last write left, an owned `Arc`. Changed by running writes only, read by running accesses.
-    mark: AtomicPtr<Failure>,
-    /// How far it has come.
-    progress: Progress,
-}
-
-#[cfg(not(any(loom, shuttle)))]
-const _: () = assert!(std::mem::size_of::<Slot>() == 128);
-
-impl Slot {
-    /// A slot of no variable.
-    fn unused() -> Slot {
-        Slot {
-            generation: AtomicU32::new(0),
-            index: AtomicU32::new(0),
-            next: AtomicU32::new(0),
-            owner: Owner::default(),
-            ran: Ran { version: AtomicU64::new(0), mark: AtomicPtr::new(null_mut()), progress: Progress::new() },
-        }
-    }
-
-    /// The place in the table, for who has seen that the variable lives.
-    #[inline]
-    pub fn index(&self) -> u32 {
-        self.index.load(Relaxed)
-    }
-
-    /// How far it has come.
-    #[inline]
-    pub fn progress(&self) -> &Progress {
-        &self.ran.progress
-    }
-
-    /// Which pusher owns it.
-    pub fn owner(&self) -> &Owner {
-        &self.owner
-    }
-
-    /// The number of writes completed.
-    pub fn version(&self) -> u64 {
-        // Acquire: who sees a version also sees what was written up to it.
-        self.ran.version.load(Acquire)
-    }
-
-    /// Steps the version. Only for the running write, which has the variable to itself: no read-modify-write is needed.
-    #[inline]
-    pub fn step_version(&self) {
-        self.ran.version.store(self.ran.version.load(Relaxed) + 1, mutate!("version-stored-relaxed": Relaxed, Release));
-    }
-
-    /// As so many steps of the version.
-    pub fn advance_version(&self, writes: u64) {
-        self.ran.version.store(self.ran.version.load(Relaxed) + writes, Release);
-    }
-
-    /// The failure that the variable is marked with, taken or not. Only for an access that runs: no write can replace it meanwhile.
-    #[inline]
-    pub fn mark(&self) -> Option<Arc<Failure>> {
-        let mark = self.ran.mark.load(Acquire);
-        if mark.is_null() {
-            return None;
-        }
-        // SAFETY: the slot owns one count, which only a running write gives up, and we run.
-        unsafe {
-            Arc::increment_strong_count(mark);
-            Some(Arc::from_raw(mark))
-        }
-    }
-
-    /// The failure that keeps what was pushed at `stamp` from running. As [`Slot::mark`].
-    #[inline]
-    pub fn failure_for(&self, stamp: Stamp) -> Option<Arc<Failure>> {
-        self.mark().filter(|failure| failure.concerns(stamp))
-    }
-
-    /// Leaves what a write ends with: its failure, or no mark. Only for the running write.
-    #[inline]
-    pub fn leave(&self, failure: Option<&Arc<Failure>>) {
-        if failure.is_some() || self.is_marked() {
-            self.set_mark(failure.cloned());
-        }
-    }
-
-    /// Whether the variable carries any mark, live or taken.
-    #[inline]
-    pub fn is_marked(&self) -> bool {
-        !self.ran.mark.load(Acquire).is_null()
-    }
-
-    /// Replaces the mark. Only for the running write.
-    pub fn set_mark(&self, failure: Option<Arc<Failure>>) {
-        let new = failure.map_or(null_mut(), |failure| Arc::into_raw(failure).cast_mut());
-        let old = self.ran.mark.swap(new, AcqRel);
-        if !old.is_null() {
-            // SAFETY: the slot owned one count of it, and the swap made it ours.
-            drop(unsafe { Arc::from_raw(old) });
-        }
-    }
-}
 
 /// The slots of one engine.
 pub struct Table {
@@ -294,8 +172,7 @@ impl Table {
         // Half a terabyte of slots later there is none.
         let slot = self.slots.get_or_add(index).filter(|_| index < NONE - FIRST);
         let slot = slot.unwrap_or_else(|| handle_alloc_error(Layout::new::<Slot>()));
-        // Relaxed: nobody asks for it who has not seen a generation that the slot's first variable has released.
-        slot.index.store(index, Relaxed);
+        slot.set_index(index);
         slot
     }
 
@@ -304,8 +181,7 @@ impl Table {
     /// # Safety
     /// The slot comes from [`Table::take`] and no thread looks at it.
     pub unsafe fn open(&self, slot: &Slot) -> u32 {
-        slot.ran.version.store(0, Relaxed);
-        slot.owner().renew();
+        slot.renew();
         if let Some(common) = self.common(slot.index()) {
             // SAFETY: its deletion has closed it, and all threads are gone that were pinned then.
             unsafe { common.renew() };
