@@ -161,8 +161,15 @@ pub struct Lists<'a> {
 impl Source for Lists<'_> {
     #[inline(always)]
     fn all(&self, mut take: impl FnMut(&Claim) -> bool) -> bool {
-        self.reads.iter().all(|variable| take(&Claim { variable: *variable, mode: Mode::Read }))
-            && self.writes.iter().all(|variable| take(&Claim { variable: *variable, mode: Mode::Write }))
+        // Loops, as in `all`, around one place in which `take` becomes part of them.
+        for (variables, mode) in [(self.reads, Mode::Read), (self.writes, Mode::Write)] {
+            for variable in variables {
+                if !take(&Claim { variable: *variable, mode }) {
+                    return false;
+                }
+            }
+        }
+        true
     }
 
     #[inline]

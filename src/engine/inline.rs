@@ -173,7 +173,7 @@ impl<'a, const MOST: usize> Uses<'a, MOST> {
                     room.add(Use { slot, mode, counted });
                     return true;
                 }
-                let claimed = claim_new(core, local, push, claim, this, &mut had);
+                let claimed = claim_new(core, local, push, Claim { variable, mode }, this, &mut had);
                 claimed.is_some_and(|(counted, slot)| {
                     room.add(Use { slot, mode, counted });
                     true
@@ -343,7 +343,7 @@ fn claim_new<'a>(
     core: &'a Core,
     local: &'a Local,
     push: AtOnce<'a>,
-    Claim { variable, mode }: &Claim,
+    Claim { variable, mode }: Claim,
     this: Word,
     had: &mut Tried,
 ) -> Option<(Counted<'a>, &'a Slot)> {
@@ -352,10 +352,10 @@ fn claim_new<'a>(
         return None;
     }
     *had = Tried::NotNow;
-    if !adopt(core, local, *variable) {
+    if !adopt(core, local, variable) {
         return None;
     }
-    push.claim((variable.index, variable.generation), *mode, this, find)
+    push.claim((variable.index, variable.generation), mode, this, find)
 }
 
 /// Marks what a failed operation changes.

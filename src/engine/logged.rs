@@ -120,7 +120,8 @@ fn claim_all(core: &Core, local: &Local, push: &mut Push<'_>, claims: &impl Sour
         |claim| {
             let (variable, mode) = (claim.variable, claim.mode);
             variable.engine == core.memory.id
-                && (push.claim(variable.index, variable.generation, mode) || claim_new(core, local, push, claim))
+                && (push.claim(variable.index, variable.generation, mode)
+                    || claim_new(core, local, push, Claim { variable, mode }))
         },
     )
 }
@@ -128,8 +129,8 @@ fn claim_all(core: &Core, local: &Local, push: &mut Push<'_>, claims: &impl Sour
 /// As [`Push::claim`], after that was refused: if the variable is nobody's yet.
 #[cold]
 #[inline(never)]
-fn claim_new(core: &Core, local: &Local, push: &mut Push<'_>, Claim { variable, mode }: &Claim) -> bool {
-    adopt(core, local, *variable) && push.claim(variable.index, variable.generation, *mode)
+fn claim_new(core: &Core, local: &Local, push: &mut Push<'_>, Claim { variable, mode }: Claim) -> bool {
+    adopt(core, local, variable) && push.claim(variable.index, variable.generation, mode)
 }
 
 /// Gives back the block of an operation that is not pushed. Its closure is not there: nobody calls or drops it.
