@@ -83,3 +83,38 @@ pub fn acquire_all(core: &Arc<Core>, claims: &impl Source) -> bool {
     }
     owns_all && changed
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::{Engine, Kind, RunContext};
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    /// More waits than changes of hands after which a variable is common.
+    #[test]
+    fn a_variable_for_which_others_wait_stays_its_pushers() {
+        let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).waiters_help(false).build().unwrap();
+        let x = engine.new_variable();
+        let (begins, begun) = channel();
+        let (ends, ended) = channel();
+        std::thread::scope(|scope| {
+            let theirs = engine.clone();
+            scope.spawn(move || {
+                for writes in begun {
+                    theirs.wait_for_var(x).unwrap();
+                    ends.send(theirs.version(x).unwrap() >= writes).unwrap();
+                }
+            });
+            for writes in 1..=20_u64 {
+                // Long enough that the other thread is waiting by then.
+                let body = |_: &RunContext<'_>| std::thread::sleep(Duration::from_millis(1));
+                engine.op("slow").writes([x]).push(body).unwrap();
+                begins.send(writes).unwrap();
+                assert!(ended.recv().unwrap(), "the wait was over before write {writes}");
+            }
+            drop(begins);
+        });
+        assert!(!is_common(engine.core(), x.index), "a wait has taken it");
+    }
+}
