@@ -138,9 +138,13 @@ impl Peers for Thread {
             || self.world.slots[variable as usize].generation.load(Relaxed) == generation
     }
 
-    fn record(&self, pusher: u32) -> &Record {
+    fn record_if_any(&self, pusher: u32) -> Option<&Record> {
         self.look();
-        &self.world.records[pusher as usize]
+        self.world.records.get(pusher as usize)
+    }
+
+    fn pushers(&self) -> u32 {
+        self.world.records.len() as u32
     }
 
     fn finish(&self, operation: Word, linked: bool) {
@@ -258,21 +262,26 @@ impl World {
         self.check_spent();
     }
 
-    /// An order of all operations suits all slots, and each thread's pushes: not even reads are in
-    /// different orders on two variables.
+    /// An order of all operations suits all slots, and each thread's pushes. Reads between two writes have
+    /// none among themselves.
     fn check_order(&self) {
         let count = self.seen.len();
         let mut before = vec![vec![false; count]; count];
         for (number, slot) in (0..).zip(&self.slots) {
             let mut ran = slot.ran.lock().unwrap().clone();
-            ran.sort_by_key(|(_, ticket)| (ticket.writes, ticket.reads));
-            let unique = ran.windows(2).all(|pair| pair[0].1 != pair[1].1);
-            assert!(unique, "two accesses have one ticket: one is early");
-            ran.windows(2).for_each(|pair| before[pair[0].0][pair[1].0] = true);
-            let used = ran.iter().map(|(operation, _)| {
-                *self.uses[*operation].iter().find(|(variable, _)| slot_of(*variable).0 == number).unwrap()
-            });
-            let used: Vec<(u32, Mode)> = used.collect();
+            let use_of = |operation: usize| {
+                *self.uses[operation].iter().find(|(variable, _)| slot_of(*variable).0 == number).unwrap()
+            };
+            let writes = |operation: usize| use_of(operation).1 != Read;
+            ran.sort_by_key(|(operation, ticket)| (ticket.writes, writes(*operation)));
+            for (place, (operation, ticket)) in ran.iter().enumerate() {
+                for (next, theirs) in &ran[place + 1..] {
+                    let unique = theirs.writes != ticket.writes || !writes(*operation);
+                    assert!(unique, "two writes have one ticket: one is early");
+                    before[*operation][*next] |= writes(*operation) || writes(*next);
+                }
+            }
+            let used: Vec<(u32, Mode)> = ran.iter().map(|(operation, _)| use_of(*operation)).collect();
             let deletion = used.iter().position(|(_, mode)| *mode == Delete);
             let behind = deletion.map_or(&[][..], |place| &used[place + 1..]);
             assert!(
@@ -440,11 +449,11 @@ impl Thread {
                 !push.claim(slot, generation, *mode)
                     && !(self.adopts(slot, generation) && push.claim(slot, generation, *mode))
             };
-            if let Some((wanted, _)) = owned.iter().copied().find(refused) {
+            if let Some((wanted, mode)) = owned.iter().copied().find(refused) {
                 drop(push);
                 self.pin();
                 let (slot, generation) = slot_of(wanted);
-                match pusher.acquire(slot, generation, failed, self) {
+                match pusher.acquire((slot, generation), mode, failed, self) {
                     Acquired::Owned | Acquired::Common => continue,
                     Acquired::Gone => return self.refuse(block, number),
                     Acquired::UsedUp => unreachable!("a record is used up"),

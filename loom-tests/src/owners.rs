@@ -31,7 +31,7 @@ use Step::*;
 /// The word of an operation that is committed, and not yet on its common variables.
 const ANNOUNCED: u64 = 0;
 /// Entries of a thread's log.
-const LOG: usize = 8;
+const LOG: usize = 12;
 /// Blocks of each thread.
 const BLOCKS: usize = 5;
 
@@ -81,8 +81,12 @@ impl Peers for Thread {
         true
     }
 
-    fn record(&self, pusher: u32) -> &Record {
-        &self.world.records[pusher as usize]
+    fn record_if_any(&self, pusher: u32) -> Option<&Record> {
+        self.world.records.get(pusher as usize)
+    }
+
+    fn pushers(&self) -> u32 {
+        self.world.records.len() as u32
     }
 
     fn finish(&self, operation: Word, _: bool) {
@@ -235,7 +239,7 @@ impl Pushing<'_> {
 
     /// Claims all variables of an operation that are not common, or says which one has to be
     /// acquired first.
-    fn claim(&mut self, uses: Uses, block: *mut Block, this: Word) -> Result<Push<'_>, u32> {
+    fn claim(&mut self, uses: Uses, block: *mut Block, this: Word) -> Result<Push<'_>, (u32, Mode)> {
         // SAFETY: fresh, and ours.
         unsafe {
             let mut push = self.pusher.push(block, this, 0);
@@ -249,7 +253,7 @@ impl Pushing<'_> {
                 } else if !push.claim(*variable, 1, *mode)
                     && !(self.thread.adopts(*variable) && push.claim(*variable, 1, *mode))
                 {
-                    return Err(*variable);
+                    return Err((*variable, *mode));
                 }
             }
             Ok(push)
@@ -270,7 +274,7 @@ impl Pushing<'_> {
         loop {
             let owned = uses.iter().filter(|(variable, _)| !self.common.contains(variable)).count();
             let wanted = match self.claim(uses, block, this) {
-                Err(variable) => variable,
+                Err(wanted) => wanted,
                 Ok(push) => {
                     let stage = if owned < uses.len() { ANNOUNCED } else { PUSHED };
                     thread.world.owned.lock().unwrap()[number] = owned as u32;
@@ -287,9 +291,13 @@ impl Pushing<'_> {
                     continue;
                 }
             };
-            match self.pusher.acquire(wanted, 1, failed, thread) {
+            let (variable, mode) = wanted;
+            if self.pusher.owns(variable, 1, mode) {
+                continue;
+            }
+            match self.pusher.acquire((variable, 1), mode, failed, thread) {
                 Acquired::Owned => {}
-                Acquired::Common => self.common.push(wanted),
+                Acquired::Common => self.common.push(variable),
                 other => panic!("{other:?}"),
             }
         }

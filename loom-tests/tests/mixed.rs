@@ -19,10 +19,13 @@ const OUTER: Uses = &[(1, Write), (2, Write)];
 const ALL: Uses = &[(0, Write), (1, Write), (2, Write)];
 const SEEN: Uses = &[(0, Read), (1, Read)];
 
+const READ: Uses = &[(0, Read)];
+
 const GONE: Uses = &[(0, Delete)];
 const SECOND_GONE: Uses = &[(1, Delete)];
 /// What is in their slots later.
 const AGAIN: Uses = &[(10, Write)];
+const READ_AGAIN: Uses = &[(10, Read)];
 const SECOND_AGAIN: Uses = &[(11, Write)];
 
 /// So often variable 1 changes hands that it is common.
@@ -220,6 +223,29 @@ fn the_last_owner_comes_to_another_variable_in_the_slot() {
         pins: true,
     };
     MODEL.explore("the slot of another's", 2, 100);
+    reopened();
+}
+
+/// A was the first to share it, and has not noticed that this is over when it shares the next variable in
+/// the slot. B is known as a reader of the first one.
+#[test]
+fn a_slot_is_shared_twice_by_the_same_pusher() {
+    static MODEL: Model = Model {
+        slots: 1,
+        uses: &[FIRST, READ, READ, GONE, AGAIN, READ_AGAIN, AGAIN, AGAIN],
+        first: &[
+            (1, PushAndRun(0)),
+            (0, PushAndRun(1)),
+            (1, PushAndRun(2)),
+            (1, PushAndRun(3)),
+            (0, Reopen(0)),
+            (1, PushAndRun(4)),
+            (0, PushAndRun(5)),
+        ],
+        threads: &[&[Push(6)], &[Push(7)]],
+        pins: true,
+    };
+    MODEL.explore("a slot shared twice", 2, 100);
     reopened();
 }
 

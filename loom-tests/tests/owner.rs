@@ -224,3 +224,127 @@ fn an_owner_that_stops_before_it_enlists_is_helped() {
     };
     MODEL.explore("owned and common, stopped", 2, 100);
 }
+
+/// Both read what was another's before; the second joins the first, or both find it still owned.
+#[test]
+fn readers_share_a_variable_and_the_owner_comes_back() {
+    static MODEL: Model = Model {
+        variables: 1,
+        uses: &[ONE, SEEN, SEEN, ONE],
+        first: &[(0, Push(0))],
+        threads: &[&[Push(3)], &[Push(1)], &[Push(2)]],
+        certain: &[0, 1, 2, 3],
+    };
+    MODEL.explore("readers share", 1, 500);
+}
+
+#[test]
+fn a_reader_joins_while_the_share_is_closed() {
+    static MODEL: Model = Model {
+        variables: 1,
+        uses: &[ONE, SEEN, SEEN, SEEN, ONE],
+        first: &[(0, Push(0)), (1, Push(1))],
+        threads: &[&[Push(4)], &[Push(2), Push(3)]],
+        certain: &[0, 1, 2, 3, 4],
+    };
+    MODEL.explore("joins while closed", 3, 500);
+}
+
+#[test]
+fn a_light_fence_is_enough_for_who_joins() {
+    static MODEL: Model = Model {
+        variables: 1,
+        uses: &[ONE, SEEN, SEEN, ONE],
+        first: &[(0, Push(0)), (1, Push(1))],
+        threads: &[&[Push(2)], &[Push(3)]],
+        certain: &[0, 1, 2, 3],
+    };
+    MODEL.explore_light("joins with light fences", 2, 100);
+}
+
+/// A member whose era has ended for the sake of another variable joins again, while one writes that is a
+/// member as well.
+#[test]
+fn a_member_joins_again_while_another_writes() {
+    static MODEL: Model = Model {
+        variables: 2,
+        uses: &[ONE, SEEN, SEEN, SEEN, OTHER, OTHER, SEEN, ONE],
+        first: &[(1, Push(0)), (0, Push(1)), (1, Push(2)), (0, Push(3)), (0, Push(4)), (1, Push(5))],
+        threads: &[&[Push(6)], &[Push(7)]],
+        certain: &[0, 1, 2, 3, 4, 5, 6, 7],
+    };
+    MODEL.explore("joins again", 3, 500);
+}
+
+/// The era in which it joins again is over, which it has not noticed: no fence brings what it writes.
+#[test]
+fn a_member_joins_again_in_an_era_that_is_over() {
+    static MODEL: Model = Model {
+        variables: 3,
+        uses: &[ONE, SEEN, SEEN, SEEN, OTHER, OTHER, THIRD, THIRD, SEEN, ONE],
+        first: &[
+            (0, Push(0)),
+            (1, Push(1)),
+            (0, Push(2)),
+            (1, Push(3)),
+            (1, Push(4)),
+            (0, Push(5)),
+            (1, Push(6)),
+            (0, Push(7)),
+        ],
+        threads: &[&[Push(9)], &[Push(8)]],
+        certain: &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
+    };
+    MODEL.explore("joins again too late", 2, 500);
+}
+
+/// As that, of one who has owned the variable: what it counted then does not count in the share.
+#[test]
+fn an_owner_joins_in_an_era_that_is_over() {
+    static MODEL: Model = Model {
+        variables: 2,
+        uses: &[ONE, SEEN, SEEN, OTHER, OTHER, SEEN, ONE],
+        first: &[(1, Push(0)), (1, Push(1)), (0, Push(2)), (1, Push(3)), (0, Push(4))],
+        threads: &[&[Push(6)], &[Push(5)]],
+        certain: &[0, 1, 2, 3, 4, 5, 6],
+    };
+    MODEL.explore("joins too late", 2, 500);
+}
+
+#[test]
+fn two_writers_close_one_share_while_a_member_joins_again() {
+    static MODEL: Model = Model {
+        variables: 2,
+        uses: &[ONE, SEEN, OTHER, OTHER, SEEN, ONE, ONE],
+        first: &[(0, Push(0)), (2, Push(1)), (2, Push(2)), (1, Push(3))],
+        threads: &[&[Push(5)], &[Push(6)], &[Push(4)]],
+        certain: &[0, 1, 2, 3, 4, 5, 6],
+    };
+    MODEL.explore("two close one share", 1, 500);
+}
+
+/// What a member has pushed last is finished by who writes.
+#[test]
+fn a_member_that_stops_behind_its_commit_leaves_nothing_unfinished() {
+    static MODEL: Model = Model {
+        variables: 1,
+        uses: &[ONE, SEEN, SEEN, SEEN, ONE],
+        first: &[(0, Push(0)), (1, Push(1))],
+        threads: &[&[Push(4)], &[StopBehind(2)], &[StopBefore(3)]],
+        certain: &[0, 1, 4],
+    };
+    MODEL.explore("a member stops", 1, 500);
+}
+
+/// The share ends too soon, so the variable becomes common, whoever finds it closed.
+#[test]
+fn a_share_that_does_not_pay_makes_a_variable_common() {
+    static MODEL: Model = Model {
+        variables: 1,
+        uses: &[ONE, ONE, SEEN, SEEN, ONE, ONE],
+        first: &[(0, Push(0)), (1, Push(1)), (0, Push(2))],
+        threads: &[&[Push(4)], &[Push(3)], &[Push(5)]],
+        certain: &[0, 1, 2, 3, 4, 5],
+    };
+    MODEL.explore("a share that does not pay", 1, 500);
+}

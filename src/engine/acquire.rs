@@ -18,19 +18,25 @@ pub fn is_common(core: &Core, variable: u32) -> bool {
     core.memory.table.common(variable).is_some_and(|common| common.is_open())
 }
 
-/// Makes a variable the thread's own, unless it is common or has become so. As
+/// Makes a variable the thread's own, unless it is common or has become so; or shares it, if it is to be read. As
 /// [`Pusher::acquire`](crate::tickets::owner::Pusher::acquire), but for those that it owns already, and for records that are used up.
+#[inline]
 pub fn acquire(local: &Local, claim: &Claim, failed: bool, world: &World<'_, '_>) -> Acquired {
-    let (variable, generation) = (claim.variable.index, claim.variable.generation);
-    if is_common(world.core, variable) {
+    if is_common(world.core, claim.variable.index) {
         return Acquired::Common;
     }
+    if local.pusher().owns(claim.variable.index, claim.variable.generation, claim.mode) {
+        return Acquired::Owned;
+    }
+    take(local, claim, failed, world)
+}
+
+/// As [`acquire`], of a variable that it does not own.
+#[cold]
+#[inline(never)]
+fn take(local: &Local, Claim { variable, mode }: &Claim, failed: bool, world: &World<'_, '_>) -> Acquired {
     loop {
-        let mut pusher = local.pusher();
-        if pusher.owns(variable, generation) {
-            return Acquired::Owned;
-        }
-        match pusher.acquire(variable, generation, failed, world) {
+        match local.pusher().acquire((variable.index, variable.generation), *mode, failed, world) {
             Acquired::UsedUp => _ = local.new_record(),
             other => return other,
         }
@@ -72,7 +78,7 @@ pub fn acquire_all(core: &Arc<Core>, claims: &impl Source) -> bool {
         if resolve(core, claim.variable).is_err() {
             return false;
         }
-        changed |= !local.pusher().owns(claim.variable.index, claim.variable.generation);
+        changed |= !local.pusher().owns(claim.variable.index, claim.variable.generation, claim.mode);
         acquire(local, claim, false, &world) == Acquired::Owned
     });
     drop(guard);

@@ -347,7 +347,7 @@ fn claim_new<'a>(
     this: Word,
     had: &mut Tried,
 ) -> Option<(Counted<'a>, &'a Slot)> {
-    if local.pusher().owns(variable.index, variable.generation) {
+    if local.pusher().owns(variable.index, variable.generation, mode) {
         // It is busy.
         return None;
     }

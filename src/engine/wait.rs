@@ -190,7 +190,7 @@ fn beside_owner(
     while tries < TRIES {
         let found = {
             let _pin = local.pin();
-            let owns = local.pusher().owns(variable.index, variable.generation);
+            let owns = local.pusher().owns(variable.index, variable.generation, Mode::Read);
             let found = slot.owner().last_write(variable.index, |pusher| core.memory.records.get(pusher));
             found.filter(|_| !owns)
         };

@@ -77,9 +77,12 @@ impl Peers for World<'_, '_> {
         slot.generation.load(Acquire) == dead
     }
 
-    fn record(&self, pusher: u32) -> &Record {
-        // A variable names pushers that are there.
-        self.core.memory.records.get(pusher).expect("a pusher's record is made before it owns anything")
+    fn record_if_any(&self, pusher: u32) -> Option<&Record> {
+        self.core.memory.records.get(pusher)
+    }
+
+    fn pushers(&self) -> u32 {
+        self.core.memory.records.count()
     }
 
     fn finish(&self, operation: Word, linked: bool) {

@@ -54,10 +54,15 @@ impl<T> Roll<T> {
         unsafe { self.places.get(number)?.0.load(Acquire).as_ref() }
     }
 
+    /// How many there are, with those that are just being added.
+    pub fn count(&self) -> u32 {
+        // Relaxed: who has heard of something that the owner of a member did comes after that member's count.
+        self.count.load(Relaxed)
+    }
+
     /// All of them. One that is just being added may be missing.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        // Relaxed: whoever has heard of something that the owner of a member did comes after the count of that member.
-        (0..self.count.load(Relaxed)).filter_map(|number| self.get(number))
+        (0..self.count()).filter_map(|number| self.get(number))
     }
 }
 

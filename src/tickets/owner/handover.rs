@@ -4,19 +4,22 @@
 use super::number::{Holder, Number, Owner};
 use super::place::Place;
 use super::pusher::{Pusher, Record, LINKED};
+use super::share::{end_share, has_paid};
 use super::{Acquired, Peers};
 use crate::fences::heavy;
 use crate::mutants::{mutant, mutate};
 use crate::sync::{Ordering::*, MODELLED};
 use crate::tickets::run::{Progress, Start, Ticket, Variables};
 use crate::tickets::word::Word;
+use crate::variable::access::Mode;
 
 /// So often a variable changes hands; after that it is common.
 const CHANGES: u8 = if MODELLED { 2 } else { 4 };
 
 impl Pusher<'_> {
-    /// Makes a variable the pusher's own, unless it is common or becomes so. For one that a [claim]
-    /// has refused. Costs the time of a system call if its owner has to be closed for that.
+    /// Makes a variable the pusher's own, unless it is common or becomes so; or shares it with others, if
+    /// it is to be read and is another's. For one that a [claim] has refused. Costs the time of a system
+    /// call if its owner has to be closed for that.
     ///
     /// `failed`: a commit of this push has failed. Then even the pusher's own return to a variable
     /// counts as a change of hands, so that two who want it cannot hinder each other without end.
@@ -25,72 +28,150 @@ impl Pusher<'_> {
     ///
     /// [claim]: super::pusher::Push::claim
     #[cold]
-    pub fn acquire(&mut self, variable: u32, generation: u32, failed: bool, peers: &impl Peers) -> Acquired {
+    pub fn acquire(
+        &mut self,
+        (variable, generation): (u32, u32),
+        mode: Mode,
+        failed: bool,
+        peers: &impl Peers,
+    ) -> Acquired {
         let record = self.record;
-        if record.start.get() == Number::NEVER && !record.open() {
-            return Acquired::UsedUp;
-        }
-        let (era, now) = (record.start.get().era(), Number(record.commit.load(Relaxed)));
-        record.begun.set(now.next());
-        let place = record.places.get_or_add(variable).expect("there is a place for each variable");
         let owner = peers.owner(variable);
         let mut old = owner.holder();
-        let mine = |changes: u8| Holder::Pusher { pusher: record.index, era, changes };
-        let begun = loop {
+        loop {
+            let start = record.start.get();
+            // What it begins with must not be as new as what it has counted as one of several that read.
+            let counts = record.places.get(variable).is_some_and(|place| {
+                place.is_owned(start, generation, Mode::Read) && !mutant("taken-in-the-era-of-the-share")
+            });
+            // Nor may it be the first of two shares of a slot in one era: it has heard of the end of the first,
+            // which has closed the era. Relaxed: so it has heard of that.
+            let is_closed = start.0 >= record.limit.load(Relaxed) && !mutant("shared-in-a-closed-era");
+            if counts || is_closed {
+                record.end_own();
+            }
+            if record.start.get() == Number::NEVER && !record.open() {
+                return Acquired::UsedUp;
+            }
             let early = mutant("life-asked-for-too-early").then(|| peers.lives(variable, generation));
-            let (start, new) = match old {
-                Holder::Nobody => {
-                    // All that used the slot before has ended: its deletion came last, and has.
-                    let (writes, reads) = peers.progress(variable).counts();
-                    (Some(Start { ticket: Ticket { writes, reads }, last: Word::NONE }), mine(0))
-                }
-                Holder::Pusher { pusher, era: theirs, changes } => {
-                    let changes = changes + u8::from(failed || pusher != record.index);
-                    let hand_over = || peers.record(pusher).hand_over(variable, theirs, peers);
-                    match changes > CHANGES {
-                        true if mutant("common-in-one-exchange") => (hand_over(), Holder::Common),
-                        true => (None, Holder::Ending { pusher, era: theirs }),
-                        false => (hand_over(), mine(changes)),
-                    }
-                }
-                Holder::Ending { pusher, era } => {
-                    (peers.record(pusher).hand_over(variable, era, peers), Holder::Common)
-                }
-                Holder::Common => (None, Holder::Common),
-            };
+            let next = self.next(variable, old, (mode, failed), peers);
             // After the look at the holder, so that nothing is taken from the push that deletes the
             // variable; and after the look at what it has, which may be as of that push.
             if !early.unwrap_or_else(|| peers.lives(variable, generation)) {
                 return Acquired::Gone;
             }
-            if old == Holder::Common {
-                return Acquired::Common;
-            }
-            let Some(start) = start else {
-                // It ends. Or its owner has come back to it, in a later era, which an exchange finds.
-                let next = if matches!(new, Holder::Ending { .. }) { new } else { old };
-                old = owner.replace(old, next).err().unwrap_or(next);
-                continue;
+            let (start, new) = match next {
+                Next::Common => return Acquired::Common,
+                Next::Join { host, id } => {
+                    if self.join((variable, generation), (old, host, id), peers) {
+                        return Acquired::Owned;
+                    }
+                    old = owner.holder();
+                    continue;
+                }
+                Next::Pass(new) => {
+                    old = owner.replace(old, new).err().unwrap_or(new);
+                    continue;
+                }
+                Next::Begin(start) => {
+                    peers.begin_common(variable, start);
+                    old = owner.replace(old, Holder::Common).err().unwrap_or(Holder::Common);
+                    continue;
+                }
+                Next::Take(start, new) => (start, new),
             };
-            if new == Holder::Common {
-                peers.begin_common(variable, start);
-                old = owner.replace(old, new).err().unwrap_or(new);
-                continue;
+            let (now, shared) = (Number(record.commit.load(Relaxed)), matches!(new, Holder::Shared { .. }));
+            record.begun.set(now.next());
+            let place = record.places.get_or_add(variable).expect("there is a place for each variable");
+            let whole = peers.whole(variable);
+            if let Holder::Shared { pusher, era, .. } = new {
+                record.begin_share(variable, Holder::share(pusher, era), start);
             }
             if !mutant("counts-after-the-exchange") {
-                place.begin(now, generation, start, peers.whole(variable));
+                place.begin(now, generation, start, whole, shared);
             }
             match owner.replace(old, new) {
-                Ok(()) => break start,
+                Ok(()) => {
+                    if mutant("counts-after-the-exchange") {
+                        place.begin(now, generation, start, whole, shared);
+                    }
+                    return Acquired::Owned;
+                }
                 Err(other) => old = other,
             }
             place.void(now);
-        };
-        if mutant("counts-after-the-exchange") {
-            place.begin(now, generation, begun, peers.whole(variable));
         }
-        Acquired::Owned
     }
+
+    /// What becomes of a variable with this holder that the pusher wants.
+    fn next(&self, variable: u32, old: Holder, (mode, failed): (Mode, bool), peers: &impl Peers) -> Next {
+        let record = self.record;
+        let era = record.start.get().era();
+        let mine = |changes: u8| Holder::Pusher { pusher: record.index, era, changes };
+        let take = |start: Option<Start>, new: Holder| start.map_or(Next::Pass(old), |start| Next::Take(start, new));
+        match old {
+            Holder::Nobody => {
+                // All that used the slot before has ended: its deletion came last, and has.
+                let (writes, reads) = peers.progress(variable).counts();
+                Next::Take(Start { ticket: Ticket { writes, reads }, last: Word::NONE }, mine(0))
+            }
+            Holder::Pusher { pusher, era: theirs, changes } => {
+                let owner = peers.record(pusher);
+                let is_mine = pusher == record.index;
+                if !is_mine {
+                    owner.want(variable, theirs);
+                }
+                let is_wanted = !is_mine || record.is_wanted(variable, theirs);
+                let changes = changes + u8::from(failed || is_wanted);
+                let hand_over = || owner.hand_over(variable, theirs, peers);
+                if changes > CHANGES {
+                    if mutant("common-in-one-exchange") {
+                        return hand_over().map_or(Next::Pass(old), Next::Begin);
+                    }
+                    return Next::Pass(Holder::Ending { pusher, era: theirs });
+                }
+                // Also if it was its own: who wants it would come too late once more.
+                let new = if mode == Mode::Read && is_wanted {
+                    Holder::Shared { pusher: record.index, era, changes }
+                } else {
+                    mine(changes)
+                };
+                take(hand_over(), new)
+            }
+            Holder::Shared { pusher, era, .. } if mode == Mode::Read => {
+                Next::Join { host: pusher, id: Holder::share(pusher, era) }
+            }
+            Holder::Shared { pusher, era, changes } => {
+                let changes = if has_paid(variable, Holder::share(pusher, era), peers) { 0 } else { changes + 1 };
+                Next::Pass(Holder::Closed { pusher, era, changes })
+            }
+            Holder::Closed { pusher, era: theirs, changes } => {
+                let id = Holder::share(pusher, theirs);
+                match end_share(variable, id, peers) {
+                    Some(start) if changes > CHANGES => Next::Begin(start),
+                    start => take(start, mine(changes)),
+                }
+            }
+            Holder::Ending { pusher, era } => {
+                peers.record(pusher).hand_over(variable, era, peers).map_or(Next::Pass(old), Next::Begin)
+            }
+            Holder::Common => Next::Common,
+        }
+    }
+}
+
+/// What a pusher does about a variable that it wants.
+enum Next {
+    /// It takes it, and begins with this.
+    Take(Start, Holder),
+    /// It joins those who read it.
+    Join { host: u32, id: u64 },
+    /// The variable goes on to this holder, if it is still the same; then it looks again.
+    Pass(Holder),
+    /// The variable becomes common, and begins with this.
+    Begin(Start),
+    /// It is common.
+    Common,
 }
 
 impl Pusher<'_> {
@@ -119,7 +200,7 @@ impl Pusher<'_> {
         // All that used the slot before has ended.
         let (writes, reads) = progress.counts();
         let begun = Start { ticket: Ticket { writes, reads }, last: Word::NONE };
-        place.begin(now, generation, begun, whole);
+        place.begin(now, generation, begun, whole, false);
         let mine = Holder::Pusher { pusher: record.index, era: start.era(), changes: 0 };
         let adopted = owner.replace(old, mine).is_ok();
         if !adopted {
@@ -139,15 +220,19 @@ impl Owner {
         variables: &impl Variables,
         record: impl FnOnce(u32) -> Option<&'a Record>,
     ) -> bool {
-        match self.holder() {
-            Holder::Nobody => true,
+        let writes = match self.holder() {
+            Holder::Nobody => return true,
             Holder::Pusher { pusher, .. } => {
                 let place = record(pusher).and_then(|record| record.places.get(variable));
-                let writes = place.and_then(Place::most_writes);
-                writes.is_some_and(|writes| variables.progress(variable).has_written(writes))
+                place.and_then(Place::most_writes)
             }
-            Holder::Ending { .. } | Holder::Common => false,
-        }
+            Holder::Shared { pusher, era, .. } | Holder::Closed { pusher, era, .. } => {
+                let start = record(pusher).and_then(|record| record.shared(variable, Holder::share(pusher, era)));
+                start.map(|start| start.ticket.writes)
+            }
+            Holder::Ending { .. } | Holder::Common => None,
+        };
+        writes.is_some_and(|writes| variables.progress(variable).has_written(writes))
     }
 }
 
@@ -155,16 +240,32 @@ impl Owner {
     /// What [`Owner::is_quiet`] waits for, if a pusher owns the variable: so many writes, and the last of
     /// them. It may be one of which nothing comes, or an older one.
     pub fn last_write<'a>(&self, variable: u32, record: impl FnOnce(u32) -> Option<&'a Record>) -> Option<(u32, Word)> {
-        let Holder::Pusher { pusher, .. } = self.holder() else { return None };
-        record(pusher)?.places.get(variable)?.last_write()
+        match self.holder() {
+            Holder::Pusher { pusher, .. } => record(pusher)?.places.get(variable)?.last_write(),
+            Holder::Shared { pusher, era, .. } | Holder::Closed { pusher, era, .. } => {
+                let Start { ticket, last } = record(pusher)?.shared(variable, Holder::share(pusher, era))?;
+                Some((ticket.writes, last))
+            }
+            Holder::Nobody | Holder::Ending { .. } | Holder::Common => None,
+        }
     }
 }
 
 impl Record {
     /// What the pusher had of a variable that it owned in this era, which is over or ends now.
     /// Whatever it has pushed until then is finished.
-    fn hand_over(&self, variable: u32, era: u64, peers: &impl Peers) -> Option<Start> {
-        let last = self.end_of(era);
+    pub(super) fn hand_over(&self, variable: u32, era: u64, peers: &impl Peers) -> Option<Start> {
+        self.hand_over_from((variable, era), false, peers)
+    }
+
+    /// As that. `fenced`: the era was [closed](Record::close), and then the caller has passed a heavy fence.
+    pub(super) fn hand_over_from(
+        &self,
+        (variable, era): (u32, u64),
+        fenced: bool,
+        peers: &impl Peers,
+    ) -> Option<Start> {
+        let last = self.end_of(era, fenced);
         if last.is_push() && last != Number::last(era) && !mutant("last-push-not-finished") {
             // Acquire: if it is of a later push than we look for, we see that the era is over.
             let operation = Word(self.operations[last.parity()].load(Acquire));
@@ -176,19 +277,28 @@ impl Record {
         self.places.get(variable)?.until(last)
     }
 
+    /// Closes an era, unless it is over; says whether it is closed.
+    pub(super) fn close(&self, era: u64) -> bool {
+        let closed = Number::before(era).0;
+        // It fails if the era is closed, or over. Relaxed: a fence orders it.
+        let before = self.limit.compare_exchange(Number::limit(era).0, closed, Relaxed, Relaxed);
+        before.map_or_else(|other| other == closed, |_| true)
+    }
+
     /// The number of the last push of an era, which is closed if it is not. [`Number::last`] if it
     /// is over, and all that counts in it was committed.
-    fn end_of(&self, era: u64) -> Number {
+    fn end_of(&self, era: u64, fenced: bool) -> Number {
         let undecided = Number::before(era);
         // Acquire: pairs with the deciding exchanges and with the release in `open`.
         let order = mutate!("decision-read-relaxed": Relaxed, Acquire);
         let mut decided = Number(self.decided.load(order));
         if decided == undecided {
-            // It fails if the era is closed, or over. Relaxed: the fence orders it.
-            let _ = self.limit.compare_exchange(Number::limit(era).0, undecided.0, Relaxed, Relaxed);
-            // Against the light one in `commit`: either we see the push, or the pusher sees that
-            // the era is closed.
-            mutate!("closed-without-a-fence": (), heavy());
+            if !fenced {
+                self.close(era);
+                // Against the light one in `commit`: either we see the push, or the pusher sees that
+                // the era is closed.
+                mutate!("closed-without-a-fence": (), heavy());
+            }
             // Acquire: the places and the operation of that push.
             let commit = self.commit.load(Acquire);
             if mutant("nothing-decided") {

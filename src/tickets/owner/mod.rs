@@ -36,7 +36,11 @@
 //! 4. It compare-exchanges the owner from (A, e) to itself and its own era. If that fails, the copy
 //!    is void, and it looks again.
 //!
-//! A itself goes from (A, e) to its present era in the same way, when it next uses the variable.
+//! A itself goes from (A, e) to its present era in the same way, when it next uses the variable. The
+//! newcomer has noted that it wants the variable (a hint): then A's return counts as a change of hands.
+//! Otherwise A could be back before the newcomer has looked, each time.
+//!
+//! If the newcomer only reads, it does not become the owner: the variable is [shared](share) then.
 //!
 //! After [some changes of hands](handover) the variable becomes common: the owner goes from (A, e)
 //! to (ending, A, e), after which A's place for it is not written any more. So all who find that
@@ -132,6 +136,7 @@ mod handover;
 mod number;
 mod place;
 mod pusher;
+mod share;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
@@ -170,7 +175,16 @@ pub trait Peers: Variables {
     fn lives(&self, variable: u32, generation: u32) -> bool;
 
     /// The record of a pusher, which stays readable after its thread's end.
-    fn record(&self, pusher: u32) -> &Record;
+    fn record(&self, pusher: u32) -> &Record {
+        // A variable names pushers that are there.
+        self.record_if_any(pusher).expect("a pusher's record is made before it owns anything")
+    }
+
+    /// As that, if the record is there yet.
+    fn record_if_any(&self, pusher: u32) -> Option<&Record>;
+
+    /// How many pushers there are. One that is just being added may be missing.
+    fn pushers(&self) -> u32;
 
     /// Finishes an operation that was committed, unless that is done. `linked`: it has common
     /// variables, and is [helped](super::common::help). Else it is logged: its block may be used

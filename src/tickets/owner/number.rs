@@ -84,10 +84,21 @@ pub(super) enum Holder {
     Nobody,
     /// The pusher of this number, in one of its eras; that many changes of hands ago it was new.
     Pusher { pusher: u32, era: u64, changes: u8 },
+    /// Several pushers read it, and nobody writes. This one was the first, in this era of its.
+    Shared { pusher: u32, era: u64, changes: u8 },
+    /// It was, and nobody joins them any more.
+    Closed { pusher: u32, era: u64, changes: u8 },
     /// Nobody's any more; as a common variable it begins with what this pusher had of it.
     Ending { pusher: u32, era: u64 },
     /// Nobody's: pushes enlist.
     Common,
+}
+
+impl Holder {
+    /// The number of a share: that of its first member, and of its era.
+    pub fn share(pusher: u32, era: u64) -> u64 {
+        Holder::Shared { pusher, era, changes: 0 }.word()
+    }
 }
 
 /// Which pusher owns a variable. A word of the variable; all else about its owner's pushes is the
@@ -96,30 +107,38 @@ pub struct Owner(AtomicU64);
 
 /// Bits of a pusher's number. There are fewer threads.
 pub(super) const PUSHER_BITS: u32 = 24;
-const KIND: u64 = 3;
-const CHANGES_SHIFT: u32 = 2;
+const KIND: u64 = 7;
+const CHANGES_SHIFT: u32 = 3;
 const PUSHER_SHIFT: u32 = 10;
+const MOST_CHANGES: u8 = (1 << (PUSHER_SHIFT - CHANGES_SHIFT)) - 1;
 const ERA_SHIFT: u32 = PUSHER_SHIFT + PUSHER_BITS;
 const _: () = assert!(ERA_SHIFT + ERA_BITS <= 64);
 
 impl Holder {
     fn word(self) -> u64 {
-        let place = |pusher: u32, era: u64| u64::from(pusher) << PUSHER_SHIFT | era << ERA_SHIFT;
+        let place = |pusher: u32, era: u64, changes: u8| {
+            u64::from(changes) << CHANGES_SHIFT | u64::from(pusher) << PUSHER_SHIFT | era << ERA_SHIFT
+        };
         match self {
             Holder::Nobody => 0,
-            Holder::Pusher { pusher, era, changes } => 1 | u64::from(changes) << CHANGES_SHIFT | place(pusher, era),
-            Holder::Ending { pusher, era } => 2 | place(pusher, era),
+            Holder::Pusher { pusher, era, changes } => 1 | place(pusher, era, changes),
+            Holder::Ending { pusher, era } => 2 | place(pusher, era, 0),
             Holder::Common => 3,
+            Holder::Shared { pusher, era, changes } => 4 | place(pusher, era, changes),
+            Holder::Closed { pusher, era, changes } => 5 | place(pusher, era, changes),
         }
     }
 
     fn of(word: u64) -> Holder {
         let pusher = (word >> PUSHER_SHIFT) as u32 & ((1 << PUSHER_BITS) - 1);
         let era = word >> ERA_SHIFT;
+        let changes = (word >> CHANGES_SHIFT) as u8 & MOST_CHANGES;
         match word & KIND {
             0 => Holder::Nobody,
-            1 => Holder::Pusher { pusher, era, changes: (word >> CHANGES_SHIFT) as u8 },
+            1 => Holder::Pusher { pusher, era, changes },
             2 => Holder::Ending { pusher, era },
+            4 => Holder::Shared { pusher, era, changes },
+            5 => Holder::Closed { pusher, era, changes },
             _ => Holder::Common,
         }
     }
@@ -170,7 +189,9 @@ mod tests {
             for holder in [
                 Holder::Nobody,
                 Holder::Pusher { pusher, era, changes: 0 },
-                Holder::Pusher { pusher: 0, era, changes: 255 },
+                Holder::Pusher { pusher: 0, era, changes: MOST_CHANGES },
+                Holder::Shared { pusher, era, changes: 3 },
+                Holder::Closed { pusher: 7, era, changes: MOST_CHANGES },
                 Holder::Ending { pusher, era },
                 Holder::Common,
             ] {

@@ -4,7 +4,7 @@
 
 use super::number::Number;
 use crate::mutants::{mutant, mutate};
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use crate::sync::{AtomicPtr, AtomicU64, Ordering::*};
 use crate::tickets::run::{Start, Ticket};
 use crate::tickets::word::Word;
 use crate::variable::access::Mode;
@@ -22,14 +22,50 @@ pub(super) struct State {
     last: AtomicU64,
 }
 
+/// The generation of a variable, and above it what its pusher may do. 0: anything, so that a look at
+/// both is one. Odd: it [shares](super::share) the variable, and may only read. Each read has added
+/// [`READ`], also of a push that was withdrawn; joining again has taken [`JOINED`] away.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key(u64);
+
+/// What is saved by a read, and what it costs to join again, which is as much as one and a half. Even.
+const READ: u32 = 4;
+const JOINED: u32 = 6;
+
+impl Key {
+    #[inline(always)]
+    fn new(generation: u32, shared: u32) -> Key {
+        Key(u64::from(generation) | u64::from(shared) << 32)
+    }
+
+    fn generation(self) -> u32 {
+        self.0 as u32
+    }
+
+    fn shared(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// Whether the variable of this generation may be used so.
+    #[inline(always)]
+    fn allows(self, generation: u32, mode: Mode) -> bool {
+        self == Key::new(generation, 0) || self.generation() == generation && self.is_read(mode)
+    }
+
+    /// As that, of a variable that is shared.
+    fn is_read(self, mode: Mode) -> bool {
+        mode == Mode::Read || mutant("written-though-shared")
+    }
+}
+
 /// The older state is the one that a push writes, so that the other holds if the push does not come
 /// to pass. Only the pusher writes. Others read, and know by a decision which of the two they may
 /// rely on: everything is relaxed but for the numbers of a deleted variable.
 #[repr(C, align(64))]
 pub(super) struct Place {
     states: [State; 2],
-    /// Whose it is: variables that are deleted leave their place to others. For the pusher.
-    generation: AtomicU32,
+    /// Whose it is, a [`Key`]: variables that are deleted leave their place to others. The pusher's.
+    key: AtomicU64,
     /// [`Peers::whole`](super::Peers::whole). For the pusher.
     whole: AtomicPtr<()>,
 }
@@ -62,7 +98,7 @@ impl State {
 
 impl Place {
     pub fn new() -> Place {
-        Place { states: [State::new(), State::new()], generation: AtomicU32::new(0), whole: AtomicPtr::new(null_mut()) }
+        Place { states: [State::new(), State::new()], key: AtomicU64::new(0), whole: AtomicPtr::new(null_mut()) }
     }
 
     /// The newer state with its number, and the older one.
@@ -75,10 +111,33 @@ impl Place {
         (newest, newer, mutate!("one-place": newer, older))
     }
 
-    /// For the pusher: whether it owns the variable, of which it has a state since `start`.
     #[inline(always)]
-    pub fn is_owned(&self, start: Number, generation: u32) -> bool {
-        self.by_age().0 >= start && self.generation.load(Relaxed) == generation
+    fn key(&self) -> Key {
+        Key(self.key.load(Relaxed))
+    }
+
+    /// For anybody: about how often the variable was read as a shared one, less what it has cost to join
+    /// again.
+    pub fn uses(&self) -> u32 {
+        self.key().shared() / READ
+    }
+
+    /// For the pusher: as [`Key::allows`], of a use that is pushed now, if the variable may be shared.
+    #[inline(always)]
+    fn allows_shared(&self, generation: u32, mode: Mode) -> bool {
+        let key = self.key();
+        let allowed = key.allows(generation, mode);
+        if allowed {
+            self.key.store(Key::new(generation, key.shared().wrapping_add(READ)).0, Relaxed);
+        }
+        allowed
+    }
+
+    /// For the pusher: whether it owns the variable, of which it has a state since `start`; or shares it, if
+    /// it is to be read.
+    #[inline(always)]
+    pub fn is_owned(&self, start: Number, generation: u32, mode: Mode) -> bool {
+        self.by_age().0 >= start && self.key().allows(generation, mode)
     }
 
     /// For the pusher: the ticket of one more use by push `number`, the write before it, and the state
@@ -95,7 +154,7 @@ impl Place {
         // Of this push: it names the variable once more.
         let is_repeat = newest >= number;
         let is_over = newest < start && !mutant("states-of-earlier-eras-count");
-        if is_over || is_repeat || self.generation.load(Relaxed) != generation {
+        if is_over || is_repeat || self.key() != Key::new(generation, 0) && !self.allows_shared(generation, mode) {
             return None;
         }
         let (ticket, last) = now.get();
@@ -142,22 +201,37 @@ impl Place {
         self.by_age().1.get().0.writes
     }
 
-    /// For the pusher, which is about to become the owner: what it begins with, as of its push
-    /// `number`.
-    pub fn begin(&self, number: Number, generation: u32, start: Start, whole: *const ()) {
-        if self.generation.load(Relaxed) != generation {
+    /// For the pusher, which is about to become the owner, or to share the variable: what it begins with,
+    /// as of its push `number`.
+    pub fn begin(&self, number: Number, generation: u32, start: Start, whole: *const (), shared: bool) {
+        if self.key().generation() != generation {
             // What is here is of another variable, which nobody uses. It may be as new as what is
             // written now.
             self.forget();
-            self.generation.store(generation, Relaxed);
             self.whole.store(whole.cast_mut(), Relaxed);
         }
-        self.by_age().2.set(number, start.ticket, start.last);
+        self.key.store(Key::new(generation, u32::from(shared)).0, Relaxed);
+        self.begin_with(number, (start.ticket, start.last));
+    }
+
+    /// For the pusher, which has [begun](Place::begin) before, and goes on as of its push `number`.
+    pub fn begin_again(&self, number: Number) {
+        let key = self.key();
+        self.key.store(Key::new(key.generation(), key.shared().saturating_sub(JOINED) | 1).0, Relaxed);
+        self.begin_with(number, self.by_age().1.get());
+    }
+
+    fn begin_with(&self, number: Number, (ticket, last): (Ticket, Word)) {
+        let state = self.by_age().2;
+        state.number.store(number.0, Relaxed);
+        // Release (both): who reads it finds the number as well.
+        state.ticket.store(ticket.packed(), Release);
+        state.last.store(last.0, Release);
     }
 
     /// For the pusher: writes to it, and changes nothing.
     pub fn touch(&self) {
-        self.generation.store(self.generation.load(Relaxed), Relaxed);
+        self.key.store(self.key.load(Relaxed), Relaxed);
     }
 
     /// For the pusher: takes back what it has written as of this number.
@@ -175,14 +249,17 @@ impl Place {
         self.states.iter().for_each(|state| state.number.store(Number::NONE.0, Release));
     }
 
-    /// For anybody: the newest state that is not newer than `number`.
+    /// For anybody: the newest state that is not newer than `number`. None, if there is none, or if it is
+    /// written just now.
     pub fn until(&self, number: Number) -> Option<Start> {
         // Acquire: pairs with `forget`.
         let numbered = self.states.each_ref().map(|state| (Number(state.number.load(Acquire)), state));
         let counts =
             |found: &(Number, &State)| found.0 != Number::NONE && (found.0 <= number || mutant("newest-state-taken"));
-        let (_, newest) = numbered.into_iter().filter(counts).max_by_key(|found| found.0)?;
-        let (ticket, last) = newest.get();
-        Some(Start { ticket, last })
+        let (found, newest) = numbered.into_iter().filter(counts).max_by_key(|found| found.0)?;
+        // Acquire: if this is what was written over it, so is the number.
+        let (ticket, last) = (Ticket::of(newest.ticket.load(Acquire)), Word(newest.last.load(Acquire)));
+        let stays = newest.number.load(Relaxed) == found.0;
+        stays.then_some(Start { ticket, last })
     }
 }

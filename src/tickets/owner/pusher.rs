@@ -2,6 +2,7 @@
 
 use super::number::{Number, PUSHER_BITS};
 use super::place::Place;
+use super::share::Share;
 use crate::chunks::{Chunks, Vacant};
 use crate::fences::light;
 use crate::mutants::{mutant, mutate};
@@ -39,6 +40,8 @@ pub struct Record {
     /// Which pusher it is.
     pub(super) index: u32,
     pub(super) places: Chunks<Place, FIRST, CHUNKS>,
+    /// Those of variables that it shares, or has shared.
+    pub(super) shares: Chunks<Share, FIRST, CHUNKS>,
 }
 
 // SAFETY: zeros are the atomics of `Place::new`; it needs no destructor.
@@ -86,6 +89,7 @@ impl Record {
             begun: Cell::new(Number::NONE),
             index,
             places: Chunks::new(),
+            shares: Chunks::new(),
         }
     }
 
@@ -112,7 +116,7 @@ impl<'a> Pusher<'a> {
         Push { record, number, start: record.start.get(), block, this, linked, claimed: 0 }
     }
 
-    /// Whether every write of a variable that was pushed has ended, if the pusher owns it.
+    /// Whether every write of a variable that was pushed has ended, if the pusher owns or shares it.
     pub fn is_quiet(&self, variable: u32, generation: u32, variables: &impl Variables) -> Option<bool> {
         let record = self.record;
         let place = record.places.get(variable)?;
@@ -120,15 +124,15 @@ impl<'a> Pusher<'a> {
         // If the era is closed, another may have pushed. Relaxed: if we know of that push, then we
         // know that the era is closed.
         let is_open = start.0 < record.limit.load(Relaxed) || mutant("quiet-in-a-closed-era");
-        let owned = is_open && place.is_owned(start, generation);
+        let owned = is_open && place.is_owned(start, generation, Mode::Read);
         owned.then(|| variables.progress(variable).has_written(place.writes()))
     }
 
-    /// Whether the pusher owns the variable.
+    /// Whether the pusher owns the variable; or shares it, if it is to be read.
     #[inline]
-    pub fn owns(&self, variable: u32, generation: u32) -> bool {
+    pub fn owns(&self, variable: u32, generation: u32, mode: Mode) -> bool {
         let place = self.record.places.get(variable);
-        place.is_some_and(|place| place.is_owned(self.record.start.get(), generation))
+        place.is_some_and(|place| place.is_owned(self.record.start.get(), generation, mode))
     }
 
     /// Makes a place for each variable up to this number, and touches its memory.
@@ -282,6 +286,13 @@ impl Drop for Push<'_> {
 }
 
 impl Record {
+    /// Ends the era, for the pusher itself, with its last push.
+    pub(super) fn end_own(&self) {
+        // A push whose operation runs now stands.
+        self.begun.set(Number::NONE);
+        self.end_with(Number(self.commit.load(Relaxed)));
+    }
+
     /// Begins an era, if one is left, after the one that has ended: its end was decided, and all
     /// that it has not committed is void.
     pub(super) fn open(&self) -> bool {
@@ -294,6 +305,8 @@ impl Record {
         self.commit.store(start.0, Relaxed);
         self.limit.store(limit.0, Relaxed);
         self.start.set(start);
+        // Its numbers are not those of a push whose operation runs now, which stands.
+        self.begun.set(Number::NONE);
         true
     }
 }

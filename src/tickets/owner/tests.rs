@@ -20,13 +20,26 @@ struct Variable {
     owner: Owner,
     /// Once it is common: where its count began, and where it stands.
     common: Mutex<Option<(Start, Start)>>,
-    /// The tickets that were given for writes.
-    tickets: Mutex<Vec<u32>>,
+    /// The tickets that were given.
+    tickets: Mutex<Vec<(Ticket, Mode)>>,
 }
 
 struct World {
     variables: Vec<Variable>,
     records: Vec<Record>,
+}
+
+impl World {
+    fn new(count: u32) -> World {
+        fences::prepare();
+        let variable = |_| Variable {
+            progress: Progress::new(),
+            owner: Owner::new(),
+            common: Mutex::default(),
+            tickets: Mutex::default(),
+        };
+        World { variables: (0..count).map(variable).collect(), records: (0..THREADS as u32).map(Record::new).collect() }
+    }
 }
 
 impl Variables for World {
@@ -40,12 +53,16 @@ impl Peers for World {
         &self.variables[variable as usize].owner
     }
 
-    fn lives(&self, _: u32, _: u32) -> bool {
-        true
+    fn lives(&self, _: u32, generation: u32) -> bool {
+        generation == 1
     }
 
-    fn record(&self, pusher: u32) -> &Record {
-        &self.records[pusher as usize]
+    fn record_if_any(&self, pusher: u32) -> Option<&Record> {
+        self.records.get(pusher as usize)
+    }
+
+    fn pushers(&self) -> u32 {
+        self.records.len() as u32
     }
 
     fn finish(&self, _: Word, _: bool) {}
@@ -82,8 +99,8 @@ impl Drop for Fresh {
     }
 }
 
-/// Pushes a write of each of these variables, and notes the tickets. Owned variables only in front.
-fn push(world: &World, pusher: &mut Pusher<'_>, block: &Fresh, tag: u64, variables: &[u32]) {
+/// Pushes a use of each of these variables, and notes the tickets. Owned variables only in front.
+fn push(world: &World, pusher: &mut Pusher<'_>, block: &Fresh, (tag, mode): (u64, Mode), variables: &[u32]) {
     let mut common: Vec<u32> = Vec::new();
     let this = Word::refers(block.0, tag);
     // SAFETY: ours.
@@ -93,11 +110,11 @@ fn push(world: &World, pusher: &mut Pusher<'_>, block: &Fresh, tag: u64, variabl
         let owned = variables.iter().filter(|variable| !common.contains(variable));
         // SAFETY: fresh for all that anybody knows.
         let mut push = unsafe { pusher.push(block.0, this, 0) };
-        let refused = owned.clone().find(|variable| !push.claim(**variable, 1, Mode::Write)).copied();
+        let refused = owned.clone().find(|variable| !push.claim(**variable, 1, mode)).copied();
         let count = owned.count() as u32;
         if let Some(variable) = refused {
             drop(push);
-            match pusher.acquire(variable, 1, failed, world) {
+            match pusher.acquire((variable, 1), mode, failed, world) {
                 Acquired::Owned => {}
                 Acquired::Common => common.push(variable),
                 other => panic!("{other:?}"),
@@ -116,36 +133,29 @@ fn push(world: &World, pusher: &mut Pusher<'_>, block: &Fresh, tag: u64, variabl
                 let access: *mut Access = Block::access(block.0, index);
                 ((*access).variable, Ticket::of((*access).ticket.load(Relaxed)))
             };
-            world.variables[variable as usize].tickets.lock().unwrap().push(ticket.writes);
+            world.variables[variable as usize].tickets.lock().unwrap().push((ticket, mode));
         }
         for variable in common {
             let variable = &world.variables[variable as usize];
             let ticket = {
                 let mut common = variable.common.lock().unwrap();
-                let now = &mut common.as_mut().expect("it has begun").1;
-                now.ticket.writes += 1;
-                now.ticket.writes - 1
+                let now = &mut common.as_mut().expect("it has begun").1.ticket;
+                let ticket = *now;
+                match mode {
+                    Mode::Read => now.reads += 1,
+                    _ => now.writes += 1,
+                }
+                ticket
             };
-            variable.tickets.lock().unwrap().push(ticket);
+            variable.tickets.lock().unwrap().push((ticket, mode));
         }
         return;
     }
 }
 
-#[test]
-fn each_use_has_a_ticket_of_its_own() {
-    fences::prepare();
-    let count: u32 = if cfg!(miri) { 12 } else { 4000 };
-    let variable = |_| Variable {
-        progress: Progress::new(),
-        owner: Owner::new(),
-        common: Mutex::default(),
-        tickets: Mutex::default(),
-    };
-    let world = World {
-        variables: (0..count).map(variable).collect(),
-        records: (0..THREADS as u32).map(Record::new).collect(),
-    };
+/// Has all threads pass all variables, some at once, most one after the other; one push of so many writes.
+fn each_write_counts_all_before_it(count: u32, writes: u64) {
+    let world = World::new(count);
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let world = &world;
@@ -155,20 +165,60 @@ fn each_use_has_a_ticket_of_its_own() {
                 let mut pusher = unsafe { record.pusher() };
                 let block = Fresh::new();
                 let mut tag = 0;
-                // All threads pass all variables: some at once, most one after the other.
                 for first in 0..count - 3 {
                     for width in [1, 4, 2, 3] {
                         tag += 1;
+                        // Each thread writes at other places.
+                        let turn = tag + thread as u64 * 5;
+                        let mode = if turn % writes == 0 { Mode::Write } else { Mode::Read };
                         let variables: Vec<u32> = (first..first + width).collect();
-                        push(world, &mut pusher, &block, tag & 0xFFFF, &variables);
+                        push(world, &mut pusher, &block, (tag & 0xFFFF, mode), &variables);
                     }
                 }
             });
         }
     });
     for variable in &world.variables {
-        let mut tickets = variable.tickets.lock().unwrap();
-        tickets.sort_unstable();
-        assert!(tickets.iter().zip(0..).all(|(ticket, number)| *ticket == number), "{tickets:?}");
+        let tickets = variable.tickets.lock().unwrap();
+        let of = |wanted: Mode| tickets.iter().filter(move |(_, mode)| *mode == wanted).map(|(ticket, _)| *ticket);
+        let mut writes: Vec<Ticket> = of(Mode::Write).collect();
+        writes.sort_unstable_by_key(|ticket| ticket.writes);
+        for (number, write) in (0..).zip(&writes) {
+            assert_eq!(write.writes, number, "two writes with one ticket: {writes:?}");
+            let before = of(Mode::Read).filter(|read| read.writes <= number).count();
+            assert_eq!(write.reads as usize, before, "reads before write {number}: {tickets:?}");
+        }
+        assert!(of(Mode::Read).all(|read| read.writes as usize <= writes.len()));
     }
+}
+
+#[test]
+fn each_write_has_a_ticket_of_its_own() {
+    each_write_counts_all_before_it(if cfg!(miri) { 12 } else { 4000 }, 1);
+}
+
+#[test]
+fn a_write_counts_the_reads_of_all_pushers() {
+    for writes in [2, 3, 7, 40] {
+        each_write_counts_all_before_it(if cfg!(miri) { 8 } else { 1500 }, writes);
+    }
+}
+
+/// A push inside its operation asks for a variable that was deleted, and begins an era for that.
+#[test]
+fn a_push_that_was_decided_upon_is_not_withdrawn_in_a_later_era() {
+    let world = World::new(2);
+    let record = &world.records[0];
+    // SAFETY: the only one.
+    let mut pusher = unsafe { record.pusher() };
+    let block = Fresh::new();
+    let this = Word::refers(block.0, 1);
+    assert_eq!(pusher.acquire((0, 1), Mode::Write, false, &world), Acquired::Owned);
+    let push = pusher.push_at_once();
+    let progress = &world.variables[0].progress;
+    assert!(push.claim((0, 1), Mode::Write, this, |_| ((), progress)).is_some());
+    assert!(record.close(1), "somebody wants it, and has not decided yet");
+    assert!(push.commit(this), "the era ends with this push");
+    assert_eq!(pusher.acquire((1, 3), Mode::Write, false, &world), Acquired::Gone);
+    assert!(!push.withdraw(), "others may count on it");
 }
