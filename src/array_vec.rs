@@ -29,6 +29,13 @@ impl<T: Copy, const N: usize> ArrayVec<T, N> {
         }
     }
 
+    /// Takes the value that was added last.
+    pub fn pop(&mut self) -> Option<T> {
+        let last = *self.last()?;
+        self.count -= 1;
+        Some(last)
+    }
+
     /// Adds values to an empty one whose number stays in a register meanwhile.
     #[inline(always)]
     pub fn fill(&mut self) -> Fill<'_, T, N> {
@@ -77,8 +84,8 @@ impl<T: Copy, const N: usize> Deref for ArrayVec<T, N> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: the first `count` places are written: it only grows when one more is, but for
-        // `fill`, which begins anew.
+        // SAFETY: the first `count` places are written: it only grows when one more is. It falls
+        // when `pop` or `fill` leaves them for others.
         unsafe { std::slice::from_raw_parts(self.places.as_ptr().cast(), self.count) }
     }
 }
@@ -102,6 +109,8 @@ mod tests {
         assert!(vec.add(1) && vec.add(2) && !vec.add(3));
         vec[0] = 7;
         assert_eq!(vec[..], [7, 2]);
+        assert_eq!((vec.pop(), vec.pop(), vec.pop()), (Some(2), Some(7), None));
+        assert!(vec.add(8));
         let mut fill = vec.fill();
         fill.room().expect("it begins anew").add(4);
         fill.end();

@@ -142,7 +142,7 @@ pub mod internals {
     pub use crate::pool::{home, local, magazine, memory, rack, reclaim};
     pub use crate::sync::thread;
     pub mod tickets {
-        pub use crate::tickets::{common, journals, links, log, owner, ring, run, word};
+        pub use crate::tickets::{common, journals, links, log, owner, pull, ring, run, word};
     }
     pub use crate::variable::{access, slot, table};
     pub use crate::worker::{group, handoff, inbox, queue, Host};

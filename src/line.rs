@@ -8,7 +8,10 @@ pub const LINE: usize = 64;
 
 /// Asks for the line of `place`, to be written. Never faults, whatever the address is.
 #[inline(always)]
+#[cfg_attr(seriatim_simulation, track_caller)]
 pub fn fetch_to_write<T>(place: *const T) {
+    #[cfg(seriatim_simulation)]
+    crate::sync::ask(place);
     #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
     // SAFETY: a hint that changes nothing but caches. Processors without it take it for a `nop`.
     unsafe {

@@ -9,6 +9,7 @@ use seriatim::internals::access::Access;
 use seriatim::internals::access::Mode::{self, Read, Write};
 use seriatim::internals::block::Block;
 use seriatim::internals::tickets::log::Log;
+use seriatim::internals::tickets::pull::Pull;
 use seriatim::internals::tickets::run::{end, settle, take, Progress, Ticket, Variables};
 use seriatim::internals::tickets::word::{Word, PUSHED};
 use std::ops::Range;
@@ -76,7 +77,13 @@ impl Program {
 
     fn run_taken(&self, block: *mut Block) {
         // SAFETY: taken, so ours.
-        let mut ready = if unsafe { settle(block, self) } { vec![block] } else { Vec::new() };
+        if unsafe { settle(block, self) } {
+            self.run_ready(block);
+        }
+    }
+
+    fn run_ready(&self, block: *mut Block) {
+        let mut ready = vec![block];
         while let Some(block) = ready.pop() {
             // SAFETY: ready, and ours.
             unsafe {
@@ -117,6 +124,7 @@ fn taken_by_two(name: &str, variables: usize, uses: &'static [Uses], mine: &'sta
 const CHAIN: &[Uses] = &[&[(0, Write)], &[(0, Write)], &[(0, Write)]];
 const READ_WRITE: &[Uses] = &[&[(0, Read)], &[(0, Write)], &[(0, Read)], &[(0, Write)]];
 const READS: &[Uses] = &[&[(0, Read)], &[(0, Read)], &[(0, Write)], &[(0, Read)], &[(0, Write)]];
+const TREE: &[Uses] = &[&[(0, Write)], &[(1, Write)], &[(0, Read), (1, Write)], &[(0, Write), (1, Write)]];
 const TWO: &[Uses] = &[&[(0, Write)], &[(0, Read), (1, Write)], &[(0, Read)], &[(0, Write), (1, Read)], &[(1, Write)]];
 
 #[test]
@@ -134,6 +142,36 @@ fn a_write_waits_for_the_reads_before_it() {
 #[test]
 fn what_uses_two_variables_waits_for_both() {
     taken_by_two("two variables", 2, TWO, &[0, 2, 4], &[1, 3]);
+}
+
+/// All operations are pushed. One thread waits for the last of them and pulls it; the other takes `others`.
+fn pulled(name: &str, variables: usize, uses: &'static [Uses], others: &'static [usize]) {
+    explore(&format!("tickets, {name}"), 3, 50, move || {
+        let program = Program::new(variables, uses.len(), uses);
+        let mut places = Places::new();
+        let operations: Vec<Word> = (0..uses.len()).map(|number| program.push(&mut places, number, number)).collect();
+        let (theirs, words) = (program.clone(), operations.clone());
+        let other = spawn(move || others.iter().for_each(|number| theirs.try_to_run(words[*number])));
+        let mut pull = Pull::new(operations[uses.len() - 1]);
+        loop {
+            let block = pull.next(&*program);
+            if block.is_null() {
+                break;
+            }
+            program.run_ready(block);
+        }
+        other.join().unwrap();
+        // What it has not found: reads before a write.
+        operations.iter().for_each(|operation| program.try_to_run(*operation));
+        program.check();
+    });
+}
+
+#[test]
+fn who_waits_runs_what_it_needs() {
+    pulled("pulling a chain", 1, CHAIN, &[0, 1, 2]);
+    pulled("pulling what needs two", 2, TREE, &[1, 3]);
+    pulled("pulling behind reads", 2, TWO, &[0, 2]);
 }
 
 /// Who parks an operation has seen the end of one write, who ends the other that of the other.

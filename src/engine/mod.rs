@@ -32,6 +32,7 @@ mod parameter;
 mod per_device;
 mod pooled;
 mod prepare;
+mod pulling;
 mod push;
 mod pushing;
 mod replay;

@@ -5,6 +5,7 @@ use super::diagnose;
 use super::enlist::park_wait;
 use super::inside::may_help;
 use super::life;
+use super::pulling::pull;
 use super::push::{push, resolve, Claim, Request};
 use super::variable::Variable;
 use super::waiters::remaining;
@@ -280,6 +281,9 @@ fn finds_quiet(core: &Core, local: &Local, variable: Variable) -> bool {
 /// Watches the variable for a moment, running ready operations meanwhile if the settings allow it; says whether it is quiet.
 fn watch(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
     let helps = core.settings.waiters_help && may_help();
+    if helps {
+        pull(core, variable);
+    }
     let group = core.dispatch.group(Property::Normal).filter(|_| helps);
     let has_work = || group.is_some_and(|group| group.has_work());
     let mut watched = 0;

@@ -9,6 +9,7 @@ use crate::pool::local::Local;
 use crate::sync::Ordering::*;
 use crate::tickets::common::{self, Common, Commons};
 use crate::tickets::owner::{Owner, Peers, Record};
+use crate::tickets::pull::Pull;
 use crate::tickets::run::{is_untaken, settle, take, Progress, Start, Variables};
 use crate::tickets::word::Word;
 use std::cell::RefCell;
@@ -47,6 +48,20 @@ impl<'a, 'f> Ends<'a, 'f> {
     /// `own`: the operation that the caller pushes, if it does.
     pub fn new(core: &'a Core, local: &'a Local, own: Word, found: &'a mut Found<'f>) -> Ends<'a, 'f> {
         Ends { core, local, own, own_is_ready: false, found }
+    }
+}
+
+impl Ends<'_, '_> {
+    /// Takes what an urgent operation needs, which is handed out before the push returns.
+    #[cold]
+    fn found_by(&mut self, mut urged: Pull) {
+        loop {
+            let block = urged.next(&self.core.memory.table);
+            if block.is_null() {
+                return;
+            }
+            self.found.ready(block);
+        }
     }
 }
 
@@ -122,11 +137,16 @@ impl Commons for Ends<'_, '_> {
             let workers = self.core.workers.as_ref();
             if let Some(workers) = workers.filter(|_| !Block::is_linked(block) || is_for_any_worker(block)) {
                 log(workers, self.local, operation);
-            } else if take(operation).is_some() && settle(block, &self.core.memory.table) {
-                if operation == self.own {
+            } else if take(operation).is_some() {
+                let variables = &self.core.memory.table;
+                let urged = ((*block).priority > 0).then(|| Pull::urge(block, variables));
+                let ready = settle(block, variables);
+                if ready && operation == self.own {
                     self.own_is_ready = true;
-                } else {
+                } else if ready {
                     self.found.ready(block);
+                } else if let Some(urged) = urged {
+                    self.found_by(urged);
                 }
             }
         }

@@ -181,6 +181,24 @@ impl Common {
         (tail != TOMBSTONE).then(|| unsafe { self.behind(tail) }.ticket.writes)
     }
 
+    /// The last write, if it is known, and linked everywhere.
+    ///
+    /// # Safety
+    /// As [`Common::writes`].
+    pub unsafe fn last_write(&self) -> Option<Word> {
+        // Acquire: the access behind it.
+        let tail = self.tail.load(Acquire);
+        if tail == TOMBSTONE {
+            return None;
+        }
+        // SAFETY: held by the pin. What is before a read was linked everywhere before that.
+        unsafe {
+            let written = tail != START && (*tail).mode() != Mode::Read;
+            let is_done = !written || Links::is_done(Access::block(tail));
+            is_done.then(|| self.behind(tail).last)
+        }
+    }
+
     /// What comes behind an access at the tail gets this.
     #[inline]
     unsafe fn behind(&self, tail: *mut Access) -> Start {

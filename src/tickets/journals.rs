@@ -5,18 +5,33 @@
 //! all journals: an operation must not wait because of who pushed it.
 
 use crate::mutants::{mutant, mutate};
-use crate::sync::{AtomicPtr, Ordering::*};
+use crate::sync::{AtomicPtr, Ordering::*, MODELLED};
 use crate::tickets::log::Log;
+use crate::tickets::run::is_untaken;
 use crate::tickets::word::Word;
+use std::cell::Cell;
 use std::ptr::{self, null_mut};
+
+/// So many operations are logged between two looks at how far workers have come.
+const EVERY: u32 = 4;
 
 /// What one pusher has logged for the workers of a group.
 pub struct Journal {
     /// One for each worker.
     logs: Box<[Log]>,
+    /// How far each worker had come when its log was last looked at. The pusher's, as the next two.
+    come: Box<[Cell<u64>]>,
+    /// Calls of [`Journal::least`], and what the last one said.
+    turn: Cell<u32>,
+    least: Cell<usize>,
     /// The journal that was added before this one. Stored before others can see this one.
     next: AtomicPtr<Journal>,
 }
+
+// SAFETY: the cells are used by one pushing thread at a time; the rest is atomic.
+unsafe impl Send for Journal {}
+// SAFETY: as above.
+unsafe impl Sync for Journal {}
 
 impl Journal {
     /// The log of a worker.
@@ -30,15 +45,30 @@ impl Journal {
         &self.logs
     }
 
-    /// The worker that has least left of what this journal has logged for it. For the journal's pusher.
+    /// The worker that has least left of what this journal has logged for it, as far as that is known. For the journal's pusher.
+    ///
+    /// What a worker has left lies on a line that it writes for each operation. So each call looks at one
+    /// of them at most.
     #[inline]
     pub fn least(&self) -> usize {
-        if self.logs.len() == 1 {
+        let count = self.logs.len();
+        if count == 1 {
             return 0;
         }
-        let left = |log: &Log| log.pushed() - log.come();
-        let workers = self.logs.iter().enumerate();
-        workers.min_by_key(|(_, log)| left(log)).map_or(0, |(worker, _)| worker)
+        let turn = self.turn.get();
+        self.turn.set(turn.wrapping_add(1));
+        let least = self.least.get();
+        if turn % EVERY != 0 {
+            return least;
+        }
+        let worker = (turn / EVERY) as usize % count;
+        self.come[worker].set(self.logs[worker].come());
+        let left = |worker: usize| self.logs[worker].pushed() - self.come[worker].get();
+        if left(worker) >= left(least) {
+            return least;
+        }
+        self.least.set(worker);
+        worker
     }
 
     #[inline]
@@ -67,7 +97,9 @@ impl Journals {
     #[cold]
     pub fn add(&self) -> &Journal {
         let logs = (0..self.workers).map(|_| Log::new()).collect();
-        let journal = Box::into_raw(Box::new(Journal { logs, next: AtomicPtr::new(null_mut()) }));
+        let come = (0..self.workers).map(|_| Cell::new(0)).collect();
+        let (turn, least) = (Cell::new(0), Cell::new(0));
+        let journal = Box::into_raw(Box::new(Journal { logs, come, turn, least, next: AtomicPtr::new(null_mut()) }));
         // Relaxed: the journals before it come with the exchanges that linked them, of which each is
         // part of the release sequences before it.
         let mut first = self.first.load(Relaxed);
@@ -144,6 +176,9 @@ impl Drop for Journals {
     }
 }
 
+/// So many entries of a log are left to its worker, if there are more.
+const AHEAD: usize = if MODELLED { 1 } else { 32 };
+
 /// Where a thief stands among the logs, and what lay there when it looked last.
 pub struct Watch<'a> {
     logs: &'a Journals,
@@ -164,35 +199,58 @@ impl<'a> Watch<'a> {
 
     /// Looks at `most` logs at most, and at each log once; the next look goes on from there.
     ///
-    /// Gives the first operation that has lain there for so many looks, or [`Word::NONE`]. If an
-    /// operation has gone meanwhile and another one lies there, the worker comes for them: the next
-    /// look begins at the next log.
+    /// Gives an operation that has lain there for so many looks, or [`Word::NONE`]. It is one that the
+    /// worker would not come to soon, if there is one. If an operation that was seen has gone, the worker
+    /// comes for them: the next look begins at the next log.
     pub fn look(&mut self, most: usize, looks: u32) -> Word {
-        let Some(start) = self.journal.or_else(|| self.logs.first()) else { return Word::NONE };
-        let (mut journal, begin) = (start, self.step);
+        let Some(mut journal) = self.journal.or_else(|| self.logs.first()) else { return Word::NONE };
+        if self.operation != Word::NONE {
+            if is_untaken(self.operation) {
+                return self.count(looks);
+            }
+            self.operation = Word::NONE;
+            journal = self.go_on(journal);
+        }
+        let (start, begin) = (journal, self.step);
         for _ in 0..most {
-            let operation = journal.log((self.begin + self.step) % journal.logs.len()).find();
-            let watched = std::mem::replace(&mut self.operation, operation);
-            if operation == Word::NONE {
-                journal = self.go_on(journal);
-                if ptr::eq(journal, start) && self.step == begin {
-                    break;
-                }
-                continue;
-            }
             self.journal = Some(journal);
-            self.looks = if operation == watched { self.looks + 1 } else { 1 };
-            if self.looks >= looks {
-                self.operation = Word::NONE;
-                return operation;
+            let log = self.log(journal);
+            let ahead = log.find_ahead(AHEAD);
+            self.operation = if ahead == Word::NONE { log.find() } else { ahead };
+            if self.operation != Word::NONE {
+                self.looks = 0;
+                return self.count(looks);
             }
-            if operation != watched && watched != Word::NONE {
-                self.operation = Word::NONE;
-                self.go_on(journal);
+            journal = self.go_on(journal);
+            if ptr::eq(journal, start) && self.step == begin {
+                break;
             }
-            break;
         }
         Word::NONE
+    }
+
+    /// One more look at an operation; gives it if that is enough.
+    fn count(&mut self, looks: u32) -> Word {
+        self.looks += 1;
+        if self.looks < looks {
+            return Word::NONE;
+        }
+        std::mem::replace(&mut self.operation, Word::NONE)
+    }
+
+    /// One more out of the log that the last one was from, which the worker would not come to soon.
+    pub fn one_more(&self) -> Word {
+        self.journal.map_or(Word::NONE, |journal| self.log(journal).find_ahead(AHEAD))
+    }
+
+    /// The log of a journal at which it stands.
+    fn log(&self, journal: &'a Journal) -> &'a Log {
+        journal.log((self.begin + self.step) % journal.logs.len())
+    }
+
+    /// Whether an operation has been seen and may be given by one of the next looks.
+    pub fn watches(&self) -> bool {
+        self.operation != Word::NONE
     }
 
     /// Goes to the next log; gives the journal that it is in.

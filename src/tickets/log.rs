@@ -25,6 +25,9 @@ const LENGTH: usize = if MODELLED { 2 } else { 512 };
 /// So many entries ahead of the one that is taken, the worker asks for the block.
 const AHEAD: usize = 6;
 
+/// Entries that [`Log::find_ahead`] looks at.
+const PROBED: usize = 16;
+
 struct Segment {
     entries: [AtomicU64; LENGTH],
     next: AtomicPtr<Segment>,
@@ -312,6 +315,31 @@ impl Log {
                 }
             }
         }
+    }
+
+    /// As [`Log::find`], of those that lie `ahead` entries or more behind the first one: the worker will
+    /// not come to them at once. Looks at [`PROBED`] of them; [`Word::NONE`] if none of these is there.
+    pub fn find_ahead(&self, ahead: usize) -> Word {
+        let cursor = self.begin();
+        cursor.index.set(cursor.index.get() + ahead);
+        // SAFETY: segments stay for as long as the log. One that has been used again holds what is as good.
+        unsafe {
+            if let Some(index) = cursor.index.get().checked_sub(LENGTH) {
+                let next = (*cursor.segment.get()).next.load(Acquire);
+                if next.is_null() {
+                    return Word::NONE;
+                }
+                cursor.go_to(Cursor::at(next, cursor.number.get() + 1, index));
+            }
+            for _ in 0..PROBED {
+                let operation = cursor.look(|| ());
+                if operation == Word::NONE || is_untaken(operation) {
+                    return operation;
+                }
+                cursor.step();
+            }
+        }
+        Word::NONE
     }
 
     /// Where to begin to look: all before it has been taken.

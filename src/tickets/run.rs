@@ -136,6 +136,15 @@ pub fn is_untaken(operation: Word) -> bool {
     now.has_tag_of(operation) && now.stage() == PUSHED
 }
 
+/// Whether an operation has ended, or was given up.
+#[inline]
+pub fn has_ended(operation: Word) -> bool {
+    // Relaxed: the variables tell what it has done.
+    // SAFETY: as in `take`.
+    let now = Word(unsafe { (*Block::word(operation.block())).load(Relaxed) });
+    !now.has_tag_of(operation) || now.stage() == FREE
+}
+
 /// Tests an operation's tickets. `true`: all have come, and the caller runs it. `false`: it is
 /// parked, and not the caller's any more.
 ///
@@ -177,6 +186,26 @@ pub unsafe fn settle(block: *mut Block, variables: &impl Variables) -> bool {
             index += 1;
         }
         true
+    }
+}
+
+/// Calls `note` with the writes that an operation waits for, until it says that this is enough.
+///
+/// # Safety
+/// The operation is the caller's.
+pub unsafe fn waits_for(block: *mut Block, variables: &impl Variables, mut note: impl FnMut(Word) -> bool) {
+    // SAFETY: ours.
+    unsafe {
+        for index in (*block).tested.load(Relaxed)..(*block).count {
+            let access = Block::access(block, index);
+            let ticket = Ticket::of((*access).ticket.load(Relaxed));
+            if variables.progress((*access).variable).has_written(ticket.writes) || is_void(block, index) {
+                continue;
+            }
+            if !note(Word((*Block::before(block, index)).load(Relaxed))) {
+                return;
+            }
+        }
     }
 }
 

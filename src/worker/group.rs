@@ -77,7 +77,7 @@ pub struct Group {
     pub(super) journals: Journals,
     /// Places for threads that wait and help meanwhile.
     pub(super) guests: Box<[Guest]>,
-    /// The inbox of all, if the plan says so: a place without a worker.
+    /// The inbox of all, for what is urgent, or for everything if the plan says so: a place without a worker.
     pub(super) common: Post,
     /// Workers that look for work or sleep.
     pub(super) idle: CachePadded<AtomicUsize>,
@@ -98,7 +98,7 @@ thread_local! {
 }
 
 /// Where the calling thread's next operation goes.
-fn next_worker() -> usize {
+pub(super) fn next_worker() -> usize {
     PUSHED.with(|pushed| {
         let now = match pushed.get() {
             usize::MAX => first_worker() * BURST,
@@ -295,13 +295,14 @@ impl Group {
 
     /// Whether something has come for a worker that should not wait.
     pub fn is_urgent(&self, worker: usize) -> bool {
-        let shared = self.plan.shared && self.common.awaits_hurry();
-        shared || self.workers.get(worker).is_some_and(Post::awaits_hurry)
+        self.common.awaits_hurry() || self.workers.get(worker).is_some_and(Post::awaits_hurry)
     }
 
     pub(super) unsafe fn deliver(&self, first: *mut Block, last: *mut Block, place: Where, urgent: bool) {
         let worker = match place {
             _ if self.plan.shared => &self.common,
+            // Whoever comes first takes it: the worker that it would be given to may be in a long operation.
+            Where::Any if urgent => &self.common,
             Where::Worker(number) => &self.workers[number % self.workers.len()],
             Where::Any => &self.workers[next_worker() % self.workers.len()],
         };

@@ -16,6 +16,9 @@ use crate::sync::thread::Thread;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 use crate::sync::MutexGuard;
 use crate::sync::{thread, AtomicBool, Ordering::*, MODELLED};
+use crate::tickets::pull::Pull;
+use crate::tickets::run::{has_ended, Variables};
+use crate::tickets::word::Word;
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,6 +81,14 @@ impl Group {
                 self.look_out(guest, done);
             }
         }
+    }
+
+    /// Runs what a thread needs that waits for an operation, as far as that [is found](Pull), and what that makes ready; but nothing
+    /// more when the operation has ended. What is left then goes to the workers.
+    pub fn pull<H: Host>(&self, host: &Arc<H>, operation: Word, variables: &impl Variables) {
+        let mut pull = Pull::new(operation);
+        // SAFETY: what it finds is ready and ours; what is in logs is of this group.
+        unsafe { self.run_lists(host, || pull.next(variables), || !has_ended(operation)) };
     }
 
     /// Returns when there may be something to run, or when `done`.

@@ -1,7 +1,7 @@
 //! What the workers of a group do: run what they have, look for more, steal, sleep; and what a guest does that helps them.
 
 use super::cores::Stalls;
-use super::group::{Group, IdlePolicy, Where, WANTED};
+use super::group::{next_worker, Group, IdlePolicy, Where, WANTED};
 use super::post::Post;
 use super::queue::{Key, Queue, Row};
 use super::seat::Seat;
@@ -29,6 +29,8 @@ const IN_A_ROW: u32 = if MODELLED { 2 } else { 16 };
 const LOOKS_AT_LOG: u32 = looks(8);
 /// So many looks an entry of a log must have stood before a worker takes it that is another one's.
 const STOOD: u32 = if MODELLED { 1 } else { 64 };
+/// The most operations that a worker then takes at a time.
+const STOLEN: usize = if MODELLED { 1 } else { 8 };
 /// The most logs that a thief looks at before it looks elsewhere: there is one for each pusher and worker.
 const LOGS: usize = if MODELLED { 2 } else { 64 };
 /// How long a worker looks for work before it parks, and how long of that it keeps its core.
@@ -58,8 +60,6 @@ impl Group {
             host.idle();
             self.ready.fetch_add(1, Release);
         }
-        // Where this worker's share comes from.
-        let source = if self.plan.shared { &self.common } else { own };
         Seat::new(self).occupy(|seat| {
             let mut round = 0;
             let mut from_queue = 0_u32;
@@ -73,15 +73,15 @@ impl Group {
                 let mut queue = seat.queue.borrow_mut();
                 let next = queue.best();
                 let restless = next.is_none_or(|key| key.0 < 0);
-                let urgent = own.is_urgent() || (self.plan.shared && source.is_urgent());
+                let urgent = own.is_urgent() | self.common.is_urgent();
                 let polls = round >= POLL;
                 if restless || urgent || polls {
                     round = 0;
                     // SAFETY: what an inbox gives out is ready and ours.
                     unsafe {
                         queue.add_list(own.inbox.take());
-                        if self.plan.shared && (urgent || polls || queue.len() == 0) {
-                            queue.add_list(source.inbox.take());
+                        if urgent || self.plan.shared && (polls || queue.len() == 0) {
+                            queue.add_list(self.common.inbox.take());
                         }
                     }
                 }
@@ -184,31 +184,47 @@ impl Group {
                     host.run(block, Some(index));
                 }
             }
-            if seat.queue.borrow().is_due() || own.awaits_hurry() || self.plan.shared && self.common.awaits_hurry() {
+            if seat.queue.borrow().is_due() || own.awaits_hurry() || self.common.awaits_hurry() {
                 break;
             }
         }
         any
     }
 
-    /// Takes an operation out of any log that the thief comes to, for a thread that has nothing else; null if there is none. It is ready.
-    fn steal_logged<H: Host>(&self, host: &Arc<H>, watch: &mut Watch<'_>, most: usize, stood: u32) -> *mut Block {
+    /// Takes operations, `at_once` at most, out of any log that the thief comes to, for a thread that has nothing else. Gives a list of those
+    /// that are ready; null if there are none.
+    fn steal_logged<H: Host>(
+        &self,
+        host: &Arc<H>,
+        watch: &mut Watch<'_>,
+        (most, stood, at_once): (usize, u32, usize),
+    ) -> *mut Block {
         for _ in 0..POLL {
             let operation = watch.look(most, stood);
             if operation == Word::NONE {
                 break;
             }
-            if let Some(block) = take(operation) {
-                // SAFETY: taken, so ours.
-                unsafe {
-                    if host.settle(block) {
-                        (*block).link = null_mut();
-                        return block;
-                    }
-                }
+            let first = self.take_logged(host, operation, null_mut());
+            if !first.is_null() {
+                // The worker is slow, or has a long row: several at a time.
+                return (1..at_once).fold(first, |list, _| self.take_logged(host, watch.one_more(), list));
             }
         }
         null_mut()
+    }
+
+    /// Takes an operation out of its log, and puts it before a list if it is ready.
+    fn take_logged<H: Host>(&self, host: &Arc<H>, operation: Word, list: *mut Block) -> *mut Block {
+        let taken = if operation == Word::NONE { None } else { take(operation) };
+        // SAFETY: taken, so ours.
+        match taken.filter(|block| unsafe { host.settle(*block) }) {
+            Some(block) => {
+                // SAFETY: as above.
+                unsafe { (*block).link = list };
+                block
+            }
+            None => list,
+        }
     }
 
     /// Finds work for a worker that has none, sleeping if it must. `false`: the group stops, and there is none.
@@ -243,7 +259,7 @@ impl Group {
             }
             let mut loot = self.steal(index, &mut seen);
             if loot.is_null() {
-                loot = self.steal_logged(host, &mut watch, LOGS, STOOD);
+                loot = self.steal_logged(host, &mut watch, (LOGS, STOOD, STOLEN));
             }
             if !loot.is_null() {
                 // SAFETY: stolen, so ours.
@@ -253,7 +269,11 @@ impl Group {
             if self.stop.load(Acquire) {
                 break false;
             }
-            if self.plan.idle == IdlePolicy::Park || !spin.pause() {
+            let rests = match self.plan.idle {
+                IdlePolicy::Park => !watch.watches(),
+                _ => !spin.pause(),
+            };
+            if rests {
                 seat.queue.borrow_mut().trim();
                 self.sleep(own);
                 spin = fresh();
@@ -317,11 +337,9 @@ impl Group {
 
     /// Takes what another worker laid out, or what lies in an inbox whose owner does not come for it.
     fn steal(&self, thief: usize, seen: &mut *mut Block) -> *mut Block {
-        if self.plan.shared {
-            let list = self.common.inbox.take();
-            if !list.is_null() {
-                return list;
-            }
+        let list = self.common.inbox.take();
+        if !list.is_null() {
+            return list;
         }
         let count = self.workers.len();
         let mut waiting = null_mut();
@@ -401,22 +419,35 @@ impl Group {
     pub fn help<H: Host>(&self, host: &Arc<H>, go_on: impl FnMut() -> bool) -> bool {
         let mut first = self.steal_any();
         if first.is_null() {
-            first = self.steal_logged(host, &mut Watch::new(&self.journals, 0), usize::MAX, 0);
+            first = self.steal_logged(host, &mut Watch::new(&self.journals, next_worker()), (usize::MAX, 0, 1));
         }
-        if !first.is_null() {
-            self.run_list(host, first, go_on);
+        let helps = !first.is_null();
+        if helps {
+            // SAFETY: stolen, so ours.
+            unsafe { self.run_lists(host, || std::mem::replace(&mut first, null_mut()), go_on) };
         }
-        !first.is_null()
+        helps
     }
 
-    /// Runs a list of operations, and what they make ready, for as long as `go_on`; gives back the rest.
-    fn run_list<H: Host>(&self, host: &Arc<H>, first: *mut Block, mut go_on: impl FnMut() -> bool) {
+    /// Runs operations, and what they make ready, for as long as `go_on`; gives back the rest. `next`: a list
+    /// of operations, asked for when nothing else is left to run; null if there is none.
+    ///
+    /// # Safety
+    /// What `next` gives is ready, of this group, and the caller's.
+    pub(super) unsafe fn run_lists<H: Host>(
+        &self,
+        host: &Arc<H>,
+        mut next: impl FnMut() -> *mut Block,
+        mut go_on: impl FnMut() -> bool,
+    ) {
         Seat::new(self).occupy(|seat| {
-            // SAFETY: stolen, so ours.
-            unsafe { seat.queue.borrow_mut().add_list(first) };
             let mut ran = 0_u32;
             while go_on() {
                 let mut queue = seat.queue.borrow_mut();
+                if queue.len() == 0 {
+                    // SAFETY: passed on.
+                    unsafe { queue.add_list(next()) };
+                }
                 let Some(block) = queue.pop() else { break };
                 // A guest keeps no more from the workers than they keep from each other.
                 let spare = if self.idle.load(Relaxed) & !WANTED > 0 { share(&mut queue, true) } else { None };

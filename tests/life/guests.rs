@@ -1,7 +1,7 @@
 //! Waiting threads that help: of several that sleep, one that is woken and leaves passes that on.
 
 use crate::common::*;
-use seriatim::Engine;
+use seriatim::{Engine, Kind};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,4 +38,31 @@ fn a_waiter_that_leaves_wakes_another_one_for_what_is_ready() {
     }
     busy.open();
     engine.wait_for_all().unwrap();
+}
+
+/// The only worker is busy until the end. A waiter runs the three operations that it needs, and none of those that were
+/// pushed before them.
+#[test]
+fn a_waiter_runs_what_it_waits_for_and_no_strangers() {
+    let _watchdog = Watchdog::new(200, "waiters and strangers");
+    for kind in [Kind::Pooled, Kind::PerDevice] {
+        let engine = Engine::builder().kind(kind).cpu_workers(1).build().unwrap();
+        let [x, y, z, other] = std::array::from_fn(|_| engine.new_variable());
+        let busy = Gate::new();
+        let stand = busy.clone();
+        engine.op("long").push(move |_| stand.pass()).unwrap();
+        busy.wait_for_someone();
+        let (strangers, needed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        for _ in 0..1000 {
+            engine.op("stranger").write(other).push(counting(&strangers)).unwrap();
+        }
+        engine.op("first").write(x).push(counting(&needed)).unwrap();
+        engine.op("second").read(x).write(y).push(counting(&needed)).unwrap();
+        engine.op("third").reads([x, y]).write(z).push(counting(&needed)).unwrap();
+        engine.wait_for_var(z).unwrap();
+        assert_eq!((needed.load(SeqCst), strangers.load(SeqCst)), (3, 0), "{kind:?}");
+        busy.open();
+        engine.wait_for_all().unwrap();
+        assert_eq!(strangers.load(SeqCst), 1000);
+    }
 }

@@ -4,6 +4,7 @@ use crate::common::*;
 use seriatim::{Context, Engine, Kind, Property, RunContext};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// What one worker ran, in order.
 type Order = Arc<Mutex<Vec<(i32, usize)>>>;
@@ -154,4 +155,65 @@ fn asynchronous_properties_run_on_the_pushing_thread_when_nothing_holds_them_up(
         assert_eq!(ran.load(SeqCst), 2);
         engine.wait_for_all().unwrap();
     });
+}
+
+/// What an urgent operation needs is as urgent, however far behind it was pushed.
+#[test]
+fn what_an_urgent_operation_needs_goes_before_strangers() {
+    for engine in engines_with_one_worker() {
+        let (order, gate) = (Order::default(), Gate::new());
+        let [first, second, other] = std::array::from_fn(|_| engine.new_variable());
+        let stand = gate.clone();
+        engine.op("long").push(move |_| stand.pass()).unwrap();
+        gate.wait_for_someone();
+        for number in 0..1000 {
+            engine.op("stranger").write(other).push(noting(&order, 0, number)).unwrap();
+        }
+        engine.op("needed").write(first).push(noting(&order, 1, 0)).unwrap();
+        engine.op("needed").read(first).write(second).push(noting(&order, 1, 1)).unwrap();
+        engine.op("urgent").read(second).priority(9).push(noting(&order, 1, 2)).unwrap();
+        gate.open();
+        engine.wait_for_all().unwrap();
+        let order = order.lock().unwrap();
+        assert_eq!(order.len(), 1003);
+        assert_eq!(order[..3], [(1, 0), (1, 1), (1, 2)]);
+    }
+}
+
+/// One worker is in a long operation, the other has a long row: an urgent operation waits for neither.
+#[test]
+fn an_urgent_operation_goes_to_whoever_comes_first() {
+    for kind in [Kind::Pooled, Kind::PerDevice] {
+        let engine = Engine::builder().kind(kind).cpu_workers(2).waiters_help(false).build().unwrap();
+        let (gate, ran) = (Gate::new(), Arc::new(AtomicUsize::new(0)));
+        let stand = gate.clone();
+        engine.op("long").push(move |_| stand.pass()).unwrap();
+        gate.wait_for_someone();
+        let other = engine.new_variable();
+        let push_row = || {
+            for _ in 0..400 {
+                let ran = Arc::clone(&ran);
+                let body = move |_: &RunContext<'_>| {
+                    spin(Duration::from_micros(20));
+                    ran.fetch_add(1, SeqCst);
+                };
+                engine.op("row").write(other).push(body).unwrap();
+            }
+        };
+        // The thread may lose its core between its look at the row and its push.
+        let mut late = 0;
+        for round in 1..=20 {
+            push_row();
+            let (behind, count) = (Arc::new(AtomicUsize::new(usize::MAX)), Arc::clone(&ran));
+            let noted = Arc::clone(&behind);
+            let begun = ran.load(SeqCst);
+            let body = move |_: &RunContext<'_>| noted.store(count.load(SeqCst) - begun, SeqCst);
+            engine.op("urgent").priority(1).push(body).unwrap();
+            eventually("the row is over", || ran.load(SeqCst) == round * 400);
+            late += usize::from(behind.load(SeqCst) > 40);
+        }
+        assert!(late < 5, "{kind:?}: {late} urgent operations of 20 came behind the row");
+        gate.open();
+        engine.wait_for_all().unwrap();
+    }
 }

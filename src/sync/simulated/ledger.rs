@@ -36,19 +36,29 @@ pub struct Ledger {
 impl Ledger {
     /// One trip.
     pub fn note(&mut self, place: &'static Location<'static>, line: usize, upgrade: bool, waited: u64, first: bool) {
+        self.wait(place, line, waited, first);
+        let cause = self.cause(place, line);
+        cause.moved += u64::from(!upgrade);
+        cause.upgraded += u64::from(upgrade);
+    }
+
+    /// A core waits for a line that is under way.
+    pub fn wait(&mut self, place: &'static Location<'static>, line: usize, waited: u64, first: bool) {
+        let cause = self.cause(place, line);
+        cause.waited += waited;
+        cause.first_waited += if first { waited } else { 0 };
+    }
+
+    fn cause(&mut self, place: &'static Location<'static>, line: usize) -> &mut Cause {
         let line = self.name(line);
-        let cause = self.causes.entry((std::ptr::from_ref(place).addr(), line)).or_insert(Cause {
+        self.causes.entry((std::ptr::from_ref(place).addr(), line)).or_insert(Cause {
             place,
             line,
             moved: 0,
             upgraded: 0,
             waited: 0,
             first_waited: 0,
-        });
-        cause.moved += u64::from(!upgrade);
-        cause.upgraded += u64::from(upgrade);
-        cause.waited += waited;
-        cause.first_waited += if first { waited } else { 0 };
+        })
     }
 
     /// What lies in `bytes` from `address` on: one `name` every `distance` bytes.

@@ -140,6 +140,8 @@ struct Line {
     owner: u8,
     /// When its last change of owner is over.
     free_at: u64,
+    /// When it comes to its owner, if that has only asked for it.
+    arrives: u64,
 }
 
 /// How a core came by a line.
@@ -160,7 +162,7 @@ impl Lines {
     #[inline]
     pub fn hits(&mut self, core: usize, line: usize, writes: bool) -> bool {
         let bit = 1 << core;
-        let line = self.0.entry(line).or_insert(Line { holders: bit, owner: core as u8, free_at: 0 });
+        let line = self.0.entry(line).or_insert(Line { holders: bit, owner: core as u8, free_at: 0, arrives: 0 });
         if !writes {
             return line.holders & bit != 0;
         }
@@ -170,10 +172,24 @@ impl Lines {
         line.owner == core as u8
     }
 
+    /// The core that has just fetched a line does not wait for it.
+    pub fn ask(&mut self, line: usize, until: u64) {
+        if let Some(line) = self.0.get_mut(&line) {
+            line.arrives = until;
+        }
+    }
+
+    /// When a line is there for which its owner has asked; 0 if it has not.
+    #[inline]
+    pub fn arrives(&self, line: usize) -> u64 {
+        self.0.get(&line).map_or(0, |line| line.arrives)
+    }
+
     /// Brings a line that the core lacks, from `now` on.
     pub fn fetch(&mut self, core: usize, line: usize, writes: bool, now: u64, parameters: &Parameters) -> Trip {
         let bit = 1 << core;
         let Some(line) = self.0.get_mut(&line) else { return Trip { until: now, upgrade: false } };
+        line.arrives = 0;
         let start = now.max(line.free_at);
         let upgrade = line.holders & bit != 0;
         let others = line.holders & !bit;

@@ -24,6 +24,8 @@ pub enum Kind {
     Store,
     /// Reads and writes in one step.
     Locked,
+    /// Asks for the line, to be written, and does not wait.
+    Ask,
 }
 
 type Fibre = Coroutine<(), (), ()>;
@@ -197,10 +199,19 @@ impl Machine {
         if kind == Kind::Locked {
             core.clock = core.clock.max(core.drained) + parameters.locked;
         }
-        if !hits {
+        if hits && kind != Kind::Ask {
+            let start = core.clock;
+            core.clock = self.lines.arrives(line).max(start);
+            if core.clock > start {
+                let waited = core.clock - start;
+                self.ledger.wait(place, line, waited, me == 0);
+            }
+        } else if !hits {
             let start = core.clock;
             let trip = self.lines.fetch(me, line, writes, start, parameters);
-            if parameters.overlap && kind == Kind::Store {
+            if kind == Kind::Ask {
+                self.lines.ask(line, trip.until);
+            } else if parameters.overlap && kind == Kind::Store {
                 core.drained = core.drained.max(trip.until);
             } else {
                 core.clock = trip.until;

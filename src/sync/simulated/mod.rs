@@ -46,6 +46,13 @@ pub fn touch<T: ?Sized>(start: *const T, bytes: usize, writes: bool) {
     row(start.cast::<u8>().addr(), bytes, if writes { Kind::Store } else { Kind::Load });
 }
 
+/// Charges what asks for a line that is to be written, and does not wait.
+#[track_caller]
+#[inline]
+pub fn ask<T: ?Sized>(place: *const T) {
+    row(place.cast::<u8>().addr(), 1, Kind::Ask);
+}
+
 /// Says what lies in memory, for the tables.
 pub fn lay_out<T: ?Sized>(start: *const T, bytes: usize, distance: usize, name: &'static str) {
     machine::lay_out(start.cast::<u8>().addr(), bytes, distance, name);

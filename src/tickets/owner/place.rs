@@ -201,6 +201,11 @@ impl Place {
         self.by_age().1.get().0.writes
     }
 
+    /// For the pusher: the last write that it knows of.
+    pub fn last(&self) -> Word {
+        self.by_age().1.get().1
+    }
+
     /// For the pusher, which is about to become the owner, or to share the variable: what it begins with,
     /// as of its push `number`.
     pub fn begin(&self, number: Number, generation: u32, start: Start, whole: *const (), shared: bool) {

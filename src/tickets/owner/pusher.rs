@@ -118,14 +118,24 @@ impl<'a> Pusher<'a> {
 
     /// Whether every write of a variable that was pushed has ended, if the pusher owns or shares it.
     pub fn is_quiet(&self, variable: u32, generation: u32, variables: &impl Variables) -> Option<bool> {
+        let place = self.place(variable, generation)?;
+        Some(variables.progress(variable).has_written(place.writes()))
+    }
+
+    /// The last write of a variable, if the pusher owns or shares it. [`Word::NONE`]: it has none.
+    pub fn last_write(&self, variable: u32, generation: u32) -> Option<Word> {
+        self.place(variable, generation).map(Place::last)
+    }
+
+    /// Its place for a variable, if it owns or shares that.
+    fn place(&self, variable: u32, generation: u32) -> Option<&Place> {
         let record = self.record;
-        let place = record.places.get(variable)?;
         let start = record.start.get();
         // If the era is closed, another may have pushed. Relaxed: if we know of that push, then we
         // know that the era is closed.
         let is_open = start.0 < record.limit.load(Relaxed) || mutant("quiet-in-a-closed-era");
-        let owned = is_open && place.is_owned(start, generation, Mode::Read);
-        owned.then(|| variables.progress(variable).has_written(place.writes()))
+        let place = record.places.get(variable)?;
+        (is_open && place.is_owned(start, generation, Mode::Read)).then_some(place)
     }
 
     /// Whether the pusher owns the variable; or shares it, if it is to be read.

@@ -1,0 +1,31 @@
+//! A thread that waits for a variable runs what the last write of that variable waits for, and the
+//! write itself, before it does anything else.
+
+use super::core::Core;
+use super::push::resolve;
+use super::variable::Variable;
+use crate::pool::local::Local;
+use crate::tickets::word::Word;
+use std::sync::Arc;
+
+/// Runs what the writes of a variable wait for that were pushed, as far as it can be found: see
+/// [`Pull`](crate::tickets::pull::Pull). Returns when the last of them has ended, or when nothing more is found.
+pub fn pull(core: &Arc<Core>, variable: Variable) {
+    let local = core.local();
+    let Some(workers) = core.workers.as_ref() else { return };
+    let Some(write) = last_write(core, local, variable) else { return };
+    workers.pull(core, write, &core.memory.table);
+    core.settle(local);
+}
+
+/// The last write of a variable, if it is known and its push is over.
+fn last_write(core: &Core, local: &Local, variable: Variable) -> Option<Word> {
+    let found = local.pusher().last_write(variable.index, variable.generation).or_else(|| {
+        let _pin = local.pin();
+        resolve(core, variable).ok()?;
+        let common = core.memory.table.common(variable.index).filter(|common| common.is_open())?;
+        // SAFETY: pinned, and common.
+        unsafe { common.last_write() }
+    });
+    found.filter(|write| *write != Word::NONE)
+}
