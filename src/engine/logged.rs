@@ -85,10 +85,15 @@ pub fn push(
         Block::enter(block, PENDING);
         // Release: who takes it finds the rest.
         (*Block::word(block)).store(Word::fresh(tag, PUSHED).0, Release);
+        let journal = journal(group, local);
+        let worker = journal.place((0..count as u32).map(|index| {
+            let access = Block::access(block, index);
+            ((*access).variable, (*access).mode())
+        }));
         if count > 0 && !push.commit() {
             return give_back(core, local, block, tag);
         }
-        log(group, local, this);
+        group.log(journal, worker, this);
     }
     true
 }
@@ -187,11 +192,16 @@ pub unsafe fn is_for_any_worker(block: *mut Block) -> bool {
 ///
 /// # Safety
 /// The group has logs; the operation's word says "pushed".
-#[inline]
 pub unsafe fn log(group: &Group, local: &Local, operation: Word) {
-    // SAFETY: the journal is this thread's: one at a time has the home.
+    // SAFETY: passed on. It may be another thread's, and its uses are not looked at.
     unsafe {
-        let journal: &Journal = local.journal(|| group.add_journal());
-        group.log(journal, journal.least(), operation);
+        let journal = journal(group, local);
+        group.log(journal, journal.place(std::iter::empty()), operation);
     }
+}
+
+/// The calling thread's journal: one at a time has the home.
+#[inline]
+fn journal<'a>(group: &'a Group, local: &'a Local) -> &'a Journal {
+    local.journal(|| group.add_journal())
 }

@@ -7,28 +7,23 @@
 use crate::mutants::{mutant, mutate};
 use crate::sync::{AtomicPtr, Ordering::*, MODELLED};
 use crate::tickets::log::Log;
+use crate::tickets::placing::Placing;
 use crate::tickets::run::is_untaken;
 use crate::tickets::word::Word;
-use std::cell::Cell;
+use crate::variable::access::Mode;
 use std::ptr::{self, null_mut};
-
-/// So many operations are logged between two looks at how far workers have come.
-const EVERY: u32 = 4;
 
 /// What one pusher has logged for the workers of a group.
 pub struct Journal {
     /// One for each worker.
     logs: Box<[Log]>,
-    /// How far each worker had come when its log was last looked at. The pusher's, as the next two.
-    come: Box<[Cell<u64>]>,
-    /// Calls of [`Journal::least`], and what the last one said.
-    turn: Cell<u32>,
-    least: Cell<usize>,
+    /// The pusher's.
+    placing: Placing,
     /// The journal that was added before this one. Stored before others can see this one.
     next: AtomicPtr<Journal>,
 }
 
-// SAFETY: the cells are used by one pushing thread at a time; the rest is atomic.
+// SAFETY: `placing` is used by one pushing thread at a time; the rest is atomic.
 unsafe impl Send for Journal {}
 // SAFETY: as above.
 unsafe impl Sync for Journal {}
@@ -45,30 +40,14 @@ impl Journal {
         &self.logs
     }
 
-    /// The worker that has least left of what this journal has logged for it, as far as that is known. For the journal's pusher.
-    ///
-    /// What a worker has left lies on a line that it writes for each operation. So each call looks at one
-    /// of them at most.
+    /// The worker for an operation that uses these variables. For the journal's pusher, which then logs it
+    /// there.
     #[inline]
-    pub fn least(&self) -> usize {
-        let count = self.logs.len();
-        if count == 1 {
+    pub fn place(&self, uses: impl Iterator<Item = (u32, Mode)> + Clone) -> usize {
+        if self.logs.len() == 1 {
             return 0;
         }
-        let turn = self.turn.get();
-        self.turn.set(turn.wrapping_add(1));
-        let least = self.least.get();
-        if turn % EVERY != 0 {
-            return least;
-        }
-        let worker = (turn / EVERY) as usize % count;
-        self.come[worker].set(self.logs[worker].come());
-        let left = |worker: usize| self.logs[worker].pushed() - self.come[worker].get();
-        if left(worker) >= left(least) {
-            return least;
-        }
-        self.least.set(worker);
-        worker
+        self.placing.place(&self.logs, uses)
     }
 
     #[inline]
@@ -97,9 +76,8 @@ impl Journals {
     #[cold]
     pub fn add(&self) -> &Journal {
         let logs = (0..self.workers).map(|_| Log::new()).collect();
-        let come = (0..self.workers).map(|_| Cell::new(0)).collect();
-        let (turn, least) = (Cell::new(0), Cell::new(0));
-        let journal = Box::into_raw(Box::new(Journal { logs, come, turn, least, next: AtomicPtr::new(null_mut()) }));
+        let placing = Placing::new(self.workers);
+        let journal = Box::into_raw(Box::new(Journal { logs, placing, next: AtomicPtr::new(null_mut()) }));
         // Relaxed: the journals before it come with the exchanges that linked them, of which each is
         // part of the release sequences before it.
         let mut first = self.first.load(Relaxed);
@@ -325,18 +303,36 @@ mod tests {
         assert!(passed == journals, "a round leaves some out");
     }
 
+    /// Places operations in turn and logs each; the workers have come so far.
+    fn placed(journal: &Journal, pushed: &Pushed, number: usize, uses: &[(u32, Mode)]) -> usize {
+        let worker = journal.place(uses.iter().copied());
+        // SAFETY: nobody else pushes.
+        unsafe { journal.log(worker).push(pushed.word(number)) };
+        worker
+    }
+
     #[test]
-    fn a_pusher_takes_the_worker_that_has_least_left() {
-        let (logs, pushed) = (Journals::new(3), Pushed::new(4));
+    fn what_has_to_wait_goes_where_the_last_use_is_that_it_waits_for() {
+        let (logs, pushed) = (Journals::new(3), Pushed::new(64));
         let journal = logs.add();
-        for number in 0..4 {
-            assert_eq!(journal.least(), number % 3);
-            // SAFETY: nobody else pushes.
-            unsafe { journal.log(number % 3).push(pushed.word(number)) };
-        }
-        // SAFETY: nobody else is the worker.
-        unsafe { journal.log(2).take_next() };
-        assert_eq!(journal.least(), 2);
+        let place = |number: usize, uses: &[(u32, Mode)]| placed(journal, &pushed, number, uses);
+        // Each worker is looked at once in twelve pushes.
+        let homes: Vec<usize> = (0..12).map(|number| place(number, &[(number as u32, Mode::Write)])).collect();
+        assert_eq!(homes.iter().collect::<HashSet<_>>().len(), 3, "{homes:?}");
+        let (one, other) = (0, (1..12).rev().find(|number| homes[*number] != homes[0]).expect("three workers"));
+        assert_eq!(place(12, &[(one, Mode::Read), (20, Mode::Write)]), homes[0]);
+        assert_eq!(place(13, &[(other as u32, Mode::Write), (21, Mode::Write)]), homes[other]);
+        // A write waits for reads as well, a read does not.
+        assert_eq!(place(14, &[(other as u32, Mode::Read), (22, Mode::Write)]), homes[other]);
+    }
+
+    #[test]
+    fn nobody_is_given_much_more_than_another() {
+        let (logs, pushed) = (Journals::new(2), Pushed::new(1));
+        let journal = logs.add();
+        (0..1000).for_each(|_| drop(placed(journal, &pushed, 0, &[(7, Mode::Write)])));
+        let [one, other] = [0, 1].map(|worker| journal.log(worker).pushed());
+        assert!(one.abs_diff(other) < 40, "{one} and {other}");
     }
 
     #[test]
@@ -351,9 +347,24 @@ mod tests {
         }
         assert_eq!(watch.look(8, 3), Word::NONE, "the first look, at the newer journal");
         pushed.end(1);
-        assert_eq!(watch.look(8, 3), Word::NONE, "another operation lies there");
         assert_eq!(watch.look(8, 3), Word::NONE, "the first look at the other journal");
         assert_eq!(watch.look(8, 3), Word::NONE);
         assert_eq!(watch.look(8, 3), pushed.word(0));
+    }
+
+    #[test]
+    fn a_thief_leaves_the_next_operations_to_the_worker() {
+        let (logs, pushed) = (Journals::new(1), Pushed::new(AHEAD + 3));
+        let journal = logs.add();
+        // SAFETY: nobody else pushes.
+        (0..AHEAD + 3).for_each(|number| unsafe { journal.log(0).push(pushed.word(number)) });
+        let mut watch = Watch::new(&logs, 0);
+        for number in AHEAD..AHEAD + 3 {
+            let operation = if number == AHEAD { watch.look(1, 1) } else { watch.one_more() };
+            assert_eq!(operation, pushed.word(number));
+            pushed.end(number);
+        }
+        assert_eq!(watch.one_more(), Word::NONE);
+        assert_eq!(watch.look(1, 1), pushed.word(0), "if there is nothing else");
     }
 }

@@ -17,6 +17,7 @@ pub mod journals;
 pub mod links;
 pub mod log;
 pub mod owner;
+mod placing;
 pub mod pull;
 pub mod ring;
 pub mod run;
