@@ -127,13 +127,6 @@ impl Journals {
         std::iter::successors(self.first(), |journal| journal.next())
     }
 
-    /// Whether a worker finds an entry that it has not come to.
-    ///
-    /// For the worker itself.
-    pub fn has_next(&self, worker: usize) -> bool {
-        self.iter().any(|journal| journal.log(worker).has_next())
-    }
-
     /// An operation that anybody could take; [`Word::NONE`] if there is none.
     pub fn find(&self) -> Word {
         let journals = if mutant("journals-not-all-looked-at-before-sleep") { 1 } else { usize::MAX };

@@ -277,23 +277,6 @@ impl Log {
         self.at.store(cursor.segment.get(), Release);
     }
 
-    /// Whether the worker finds an entry that it has not come to.
-    ///
-    /// # Safety
-    /// The caller is the worker.
-    pub fn has_next(&self) -> bool {
-        let cursor = &*self.worker;
-        // SAFETY: segments stay for as long as the log.
-        unsafe {
-            let segment = cursor.segment.get();
-            let has = match (*segment).entries.get(cursor.index.get()) {
-                Some(entry) => entry.load(Acquire) != 0,
-                None => !(*segment).next.load(Acquire).is_null(),
-            };
-            has || !cursor.is_in_place()
-        }
-    }
-
     /// The first operation that anybody could take; [`Word::NONE`] if there is none. For any
     /// thread.
     ///

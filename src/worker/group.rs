@@ -278,13 +278,19 @@ impl Group {
         // Against the one in `sleep`: either we see the sleeper, or it sees the entry, and the journal
         // if that is new: it was linked before.
         mutate!("logged-without-a-fence": (), light());
+        if self.sleeping.load(Relaxed) > 0 {
+            self.wake(worker);
+        }
+    }
+
+    /// Wakes this worker if it sleeps, or else somebody who does.
+    #[cold]
+    fn wake(&self, worker: usize) {
         let inbox = &self.workers[worker].inbox;
-        if inbox.is_asleep() {
-            if inbox.wake() {
-                self.workers[worker].unpark();
-            }
-        } else if self.sleeping.load(Relaxed) > 0 {
+        if !inbox.is_asleep() {
             self.wake_one();
+        } else if inbox.wake() {
+            self.workers[worker].unpark();
         }
     }
 

@@ -191,6 +191,27 @@ impl Group {
         any
     }
 
+    /// Takes an operation out of the worker's own logs that is ready, as a list; null if there is none. Says also whether anything
+    /// was there.
+    fn take_own<H: Host>(&self, index: usize, host: &Arc<H>) -> (bool, *mut Block) {
+        let mut came = false;
+        for log in self.journals.iter().map(|journal| journal.log(index)) {
+            let before = log.come();
+            // SAFETY: this is the worker. What it takes is its own.
+            while let Some(block) = unsafe { log.take_next() } {
+                // SAFETY: as above.
+                unsafe {
+                    if host.settle(block) {
+                        (*block).link = null_mut();
+                        return (true, block);
+                    }
+                }
+            }
+            came |= log.come() != before;
+        }
+        (came, null_mut())
+    }
+
     /// Takes operations, `at_once` at most, out of any log that the thief comes to, for a thread that has nothing else. Gives a list of those
     /// that are ready; null if there are none.
     fn steal_logged<H: Host>(
@@ -253,9 +274,15 @@ impl Group {
                 self.idle.fetch_sub(1, Relaxed);
                 return true;
             }
-            // What has come to this worker is found by the loop around.
-            if self.journals.has_next(index) {
+            let (came, ready) = self.take_own(index, host);
+            if !ready.is_null() {
+                // SAFETY: ready, and ours.
+                unsafe { seat.queue.borrow_mut().add_list(ready) };
                 break true;
+            }
+            if came {
+                // Others were quicker. More may come, so it stays awake; but nobody need hear of that.
+                spin = fresh();
             }
             let mut loot = self.steal(index, &mut seen);
             if loot.is_null() {
@@ -450,7 +477,8 @@ impl Group {
                 }
                 let Some(block) = queue.pop() else { break };
                 // A guest keeps no more from the workers than they keep from each other.
-                let spare = if self.idle.load(Relaxed) & !WANTED > 0 { share(&mut queue, true) } else { None };
+                let has_more = queue.len() > 0;
+                let spare = if has_more && self.idle.load(Relaxed) & !WANTED > 0 { share(&mut queue, true) } else { None };
                 drop(queue);
                 // SAFETY: the queue held them for us.
                 unsafe {
