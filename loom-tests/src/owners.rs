@@ -7,6 +7,7 @@ use seriatim::internals::access::Access;
 use seriatim::internals::access::Mode::{self, Read, Write};
 use seriatim::internals::block::Block;
 use seriatim::internals::tickets::owner::{Acquired, Owner, Peers, Push, Pusher, Record};
+use seriatim::internals::tickets::pull;
 use seriatim::internals::tickets::run::{end, settle, take, Progress, Start, Ticket, Variables};
 use seriatim::internals::tickets::word::{Word, FREE, PUSHED};
 use std::sync::{Arc, Mutex};
@@ -25,6 +26,8 @@ pub enum Step {
     StopBefore(usize),
     /// Pushes, and ends when it is committed.
     StopBehind(usize),
+    /// Runs what others have pushed to this variable, and what that waits for, as far as it is found.
+    Pull(u32),
 }
 use Step::*;
 
@@ -166,7 +169,13 @@ impl World {
     fn try_to_run(&self, thread: &Thread, operation: Word) {
         let Some(block) = take(operation) else { return };
         // SAFETY: taken, so ours.
-        let mut ready = if unsafe { settle(block, thread) } { vec![block] } else { Vec::new() };
+        if unsafe { settle(block, thread) } {
+            self.run(thread, block);
+        }
+    }
+
+    fn run(&self, thread: &Thread, block: *mut Block) {
+        let mut ready = vec![block];
         while let Some(block) = ready.pop() {
             // SAFETY: ready, and ours.
             unsafe {
@@ -313,13 +322,33 @@ impl Thread {
         pusher.adopt((variable, 1), (owner, progress), self.whole(variable))
     }
 
+    fn pull(&self, variable: u32) {
+        let owner = &self.world.variables[variable as usize].owner;
+        let found = owner.last_finished(variable, |pusher| self.record_if_any(pusher));
+        let Some(operation) = found.filter(|operation| *operation != Word::NONE) else { return };
+        let mut pull = pull::Pull::new(operation);
+        loop {
+            let block = pull.next(self);
+            if block.is_null() {
+                return;
+            }
+            self.world.run(self, block);
+        }
+    }
+
     fn go(&self, steps: &[Step]) {
         let record = &self.world.records[self.number];
         // SAFETY: the only one.
         let pusher = unsafe { record.pusher() };
         let mut pushing = Pushing { thread: self, pusher, common: Vec::new() };
         for step in steps {
-            let (Push(number) | PushAndRun(number) | StopBefore(number) | StopBehind(number)) = *step;
+            let number = match *step {
+                Push(number) | PushAndRun(number) | StopBefore(number) | StopBehind(number) => number,
+                Pull(variable) => {
+                    self.pull(variable);
+                    continue;
+                }
+            };
             let pushed = pushing.push(number, matches!(step, StopBefore(_)));
             let (Some(operation), false) = (pushed, matches!(step, StopBehind(_))) else { return };
             self.finish(operation, false);

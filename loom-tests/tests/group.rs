@@ -196,6 +196,17 @@ fn workers_that_all_sleep_are_woken() {
     });
 }
 
+/// Who helps may be over before it has run what it has taken.
+#[test]
+fn what_a_guest_takes_and_does_not_run_goes_back() {
+    explore("a guest that takes something in vain", 2, 50, || {
+        run_all(workers(1, false, 1, |_, _| ()), |host| {
+            host.submit(0, Some(0));
+            host.group.get().expect("set").help(host, || false);
+        });
+    });
+}
+
 #[test]
 fn what_comes_to_a_worker_that_runs_something_is_run_by_a_guest() {
     explore("a guest that looks, sleeps and is woken", 1, 5000, || {

@@ -348,3 +348,23 @@ fn a_share_that_does_not_pay_makes_a_variable_common() {
     };
     MODEL.explore("a share that does not pay", 1, 500);
 }
+
+#[test]
+fn who_waits_for_another_pusher_runs_what_that_has_finished() {
+    static MODEL: Model = Model {
+        variables: 2,
+        uses: &[ONE, BOTH, ONE, ONE],
+        first: &[(0, Push(0))],
+        threads: &[&[Push(1), Push(2)], &[Pull(0), Pull(0)]],
+        certain: &[0, 1, 2],
+    };
+    MODEL.explore("pulling from another", 3, 200);
+    static CLOSED: Model = Model {
+        variables: 1,
+        uses: &[ONE, ONE, ONE],
+        first: &[(0, Push(0))],
+        threads: &[&[Push(1)], &[Push(2)], &[Pull(0)]],
+        certain: &[0, 1, 2],
+    };
+    CLOSED.explore("pulling from one whose era is closed", 2, 200);
+}

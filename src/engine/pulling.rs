@@ -18,14 +18,16 @@ pub fn pull(core: &Arc<Core>, variable: Variable) {
     core.settle(local);
 }
 
-/// The last write of a variable, if it is known and its push is over.
+/// The last write of a variable whose push is over, as far as is known.
 fn last_write(core: &Core, local: &Local, variable: Variable) -> Option<Word> {
     let found = local.pusher().last_write(variable.index, variable.generation).or_else(|| {
         let _pin = local.pin();
-        resolve(core, variable).ok()?;
-        let common = core.memory.table.common(variable.index).filter(|common| common.is_open())?;
-        // SAFETY: pinned, and common.
-        unsafe { common.last_write() }
+        let owner = resolve(core, variable).ok()?.owner();
+        match core.memory.table.common(variable.index).filter(|common| common.is_open()) {
+            // SAFETY: pinned, and common.
+            Some(common) => unsafe { common.last_write() },
+            None => owner.last_finished(variable.index, |pusher| core.memory.records.get(pusher)),
+        }
     });
     found.filter(|write| *write != Word::NONE)
 }

@@ -281,7 +281,7 @@ fn finds_quiet(core: &Core, local: &Local, variable: Variable) -> bool {
 /// Watches the variable for a moment, running ready operations meanwhile if the settings allow it; says whether it is quiet.
 fn watch(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
     let helps = core.settings.waiters_help && may_help();
-    if helps && std::env::var_os("NOPULL").is_none() {
+    if helps {
         pull(core, variable);
     }
     let group = core.dispatch.group(Property::Normal).filter(|_| helps);

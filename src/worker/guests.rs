@@ -19,7 +19,6 @@ use crate::sync::{thread, AtomicBool, Ordering::*, MODELLED};
 use crate::tickets::pull::Pull;
 use crate::tickets::run::{has_ended, Variables};
 use crate::tickets::word::Word;
-use std::mem::replace;
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,18 +87,14 @@ impl Group {
     /// more when the operation has ended. What is left then goes to the workers.
     pub fn pull<H: Host>(&self, host: &Arc<H>, operation: Word, variables: &impl Variables) {
         let mut pull = Pull::new(operation);
-        let mut first = pull.next(variables);
+        let first = pull.next(variables);
         // SAFETY: what it finds is ready and ours; what is in logs is of this group.
         unsafe {
             if first == operation.block() {
                 // What this makes ready is for the workers.
                 host.run(first, None);
             } else if !first.is_null() {
-                let next = || match replace(&mut first, null_mut()) {
-                    block if block.is_null() => pull.next(variables),
-                    block => block,
-                };
-                self.run_lists(host, next, || !has_ended(operation));
+                self.run_lists(host, first, || pull.next(variables), || !has_ended(operation));
             }
         }
     }

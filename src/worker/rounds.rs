@@ -448,26 +448,28 @@ impl Group {
         if first.is_null() {
             first = self.steal_logged(host, &mut Watch::new(&self.journals, next_worker()), (usize::MAX, 0, 1));
         }
-        let helps = !first.is_null();
-        if helps {
+        if !first.is_null() {
             // SAFETY: stolen, so ours.
-            unsafe { self.run_lists(host, || std::mem::replace(&mut first, null_mut()), go_on) };
+            unsafe { self.run_lists(host, first, null_mut, go_on) };
         }
-        helps
+        !first.is_null()
     }
 
-    /// Runs operations, and what they make ready, for as long as `go_on`; gives back the rest. `next`: a list
-    /// of operations, asked for when nothing else is left to run; null if there is none.
+    /// Runs a list of operations, and what they make ready, for as long as `go_on`; gives back the rest. `next` gives another
+    /// list when nothing else is left to run, or null.
     ///
     /// # Safety
-    /// What `next` gives is ready, of this group, and the caller's.
+    /// The lists are ready, of this group, and the caller's.
     pub(super) unsafe fn run_lists<H: Host>(
         &self,
         host: &Arc<H>,
+        first: *mut Block,
         mut next: impl FnMut() -> *mut Block,
         mut go_on: impl FnMut() -> bool,
     ) {
         Seat::new(self).occupy(|seat| {
+            // Whether it is run or not. SAFETY: passed on.
+            unsafe { seat.queue.borrow_mut().add_list(mutate!("given-up-what-was-taken": null_mut(), first)) };
             let mut ran = 0_u32;
             while go_on() {
                 let mut queue = seat.queue.borrow_mut();
@@ -478,7 +480,8 @@ impl Group {
                 let Some(block) = queue.pop() else { break };
                 // A guest keeps no more from the workers than they keep from each other.
                 let has_more = queue.len() > 0;
-                let spare = if has_more && self.idle.load(Relaxed) & !WANTED > 0 { share(&mut queue, true) } else { None };
+                let spare =
+                    if has_more && self.idle.load(Relaxed) & !WANTED > 0 { share(&mut queue, true) } else { None };
                 drop(queue);
                 // SAFETY: the queue held them for us.
                 unsafe {

@@ -249,6 +249,18 @@ impl Owner {
             Holder::Nobody | Holder::Ending { .. } | Holder::Common => None,
         }
     }
+
+    /// A write of the variable whose push is over, if a pusher owns it: the last one, or the one before that.
+    pub fn last_finished<'a>(&self, variable: u32, record: impl FnOnce(u32) -> Option<&'a Record>) -> Option<Word> {
+        let Holder::Pusher { pusher, era, .. } = self.holder() else { return None };
+        let record = record(pusher)?;
+        // Acquire: the operations of the pushes up to there. Who has begun this one has finished those before.
+        let order = mutate!("last-finished-relaxed": Relaxed, Acquire);
+        let last = Number(record.commit.load(order));
+        let before = mutate!("unfinished-taken-for-finished": last, last.before_it());
+        // A push that fails in a later era has a larger number.
+        (last.era() == era).then(|| record.places.get(variable)?.until(before)).flatten().map(|start| start.last)
+    }
 }
 
 impl Record {
