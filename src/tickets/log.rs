@@ -43,6 +43,9 @@ const SPARE: u64 = u64::MAX;
 /// The most segments that the pusher takes off the front when it needs one: a long chain gets short.
 const AT_ONCE: usize = 2;
 
+/// Entries that the pusher looks at for that at most: it gets on, even if others have taken all.
+const SCANNED: usize = 2 * LENGTH;
+
 /// Where somebody stands in a log. What lies before it has been taken.
 struct Cursor {
     segment: Cell<*mut Segment>,
@@ -196,6 +199,11 @@ impl Log {
         // looks at what is atomic, and finds by the number that it has no place there.
         unsafe {
             self.take_off_the_front(cursor);
+            if self.chain.spares.get().is_null() {
+                // Who waits takes operations out of the middle, and the worker may have no core.
+                self.find_within(SCANNED);
+                self.take_off_the_front(cursor);
+            }
             let mut segment = self.chain.spares.get();
             if segment.is_null() {
                 segment = Segment::new();
@@ -283,10 +291,15 @@ impl Log {
     /// What lies before `scanned` has been taken: nobody looks at it twice, however long the worker
     /// stands still. Looks again if the pusher has used the segment meanwhile.
     pub fn find(&self) -> Word {
+        self.find_within(usize::MAX)
+    }
+
+    /// As that, in so many steps at most: [`Word::NONE`] also if that was not enough.
+    fn find_within(&self, steps: usize) -> Word {
         let cursor = self.begin();
         // SAFETY: segments stay for as long as the log.
         unsafe {
-            loop {
+            for _ in 0..steps {
                 let operation = cursor.look(|| ());
                 if operation == Word::NONE && mutate!("nothing-found-wherever-that-is": false, !cursor.is_in_place()) {
                     cursor.go_to(self.begin());
@@ -298,6 +311,8 @@ impl Log {
                 }
             }
         }
+        self.note(&cursor);
+        Word::NONE
     }
 
     /// As [`Log::find`], of those that lie `ahead` entries or more behind the first one: the worker will

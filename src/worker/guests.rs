@@ -3,19 +3,24 @@
 //! A guest with nothing to run looks about like a worker, and sleeps like one: at a place of its own, where whoever lays out work finds it. Nothing is
 //! delivered there, so its inbox holds no more than the guest's state.
 
-use super::group::Group;
+use super::group::{next_worker, Group, Where, WANTED};
 use super::inbox::Inbox;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 use super::post::Post;
+use super::queue::Row;
+use super::seat::Seat;
+use super::sharing::share;
 use super::Host;
 use crate::fences::heavy;
 use crate::lock::Lock;
 use crate::mutants::mutate;
+use crate::operation::block::Block;
 use crate::spin::Spin;
 use crate::sync::thread::Thread;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 use crate::sync::MutexGuard;
 use crate::sync::{thread, AtomicBool, Ordering::*, MODELLED};
+use crate::tickets::journals::Watch;
 use crate::tickets::pull::Pull;
 use crate::tickets::run::{has_ended, Variables};
 use crate::tickets::word::Word;
@@ -28,6 +33,10 @@ const SEATS: usize = if MODELLED { 1 } else { 16 };
 /// How long a guest looks for work before it sleeps, and how long of that it keeps its core.
 const LOOKS: Duration = Duration::from_micros(300);
 const LOOKS_AWAKE: Duration = Duration::from_micros(30);
+
+/// Operations of a row after which a guest gives back what they have left. The row may be long, and what
+/// its thread has spent itself nobody else can use.
+const SETTLES: u32 = 64;
 
 /// A place for a guest.
 pub struct Guest {
@@ -81,6 +90,74 @@ impl Group {
                 self.look_out(guest, done);
             }
         }
+    }
+
+    /// Lets the calling thread run operations of this group while `go_on` says so; returns whether it ran any. What it has
+    /// taken and not run goes back.
+    pub fn help<H: Host>(&self, host: &Arc<H>, go_on: impl FnMut() -> bool) -> bool {
+        let mut first = self.steal_any();
+        if first.is_null() {
+            first = self.steal_logged(host, &mut Watch::new(&self.journals, next_worker()), (usize::MAX, 0, 1));
+        }
+        if !first.is_null() {
+            // SAFETY: stolen, so ours.
+            unsafe { self.run_lists(host, first, null_mut, go_on) };
+        }
+        !first.is_null()
+    }
+
+    /// Runs a list of operations, and what they make ready, for as long as `go_on`; gives back the rest. `next` gives another
+    /// list when nothing else is left to run, or null.
+    ///
+    /// # Safety
+    /// The lists are ready, of this group, and the caller's.
+    unsafe fn run_lists<H: Host>(
+        &self,
+        host: &Arc<H>,
+        first: *mut Block,
+        mut next: impl FnMut() -> *mut Block,
+        mut go_on: impl FnMut() -> bool,
+    ) {
+        Seat::new(self).occupy(|seat| {
+            // Whether it is run or not. SAFETY: passed on.
+            unsafe { seat.queue.borrow_mut().add_list(mutate!("given-up-what-was-taken": null_mut(), first)) };
+            let mut ran = 0_u32;
+            while go_on() {
+                let mut queue = seat.queue.borrow_mut();
+                if queue.len() == 0 {
+                    // SAFETY: passed on.
+                    unsafe { queue.add_list(next()) };
+                }
+                let Some(block) = queue.pop() else { break };
+                // A guest keeps no more from the workers than they keep from each other.
+                let has_more = queue.len() > 0;
+                let spare =
+                    if has_more && self.idle.load(Relaxed) & !WANTED > 0 { share(&mut queue, true) } else { None };
+                drop(queue);
+                // SAFETY: the queue held them for us.
+                unsafe {
+                    if let Some(row) = spare {
+                        self.give_back(row);
+                    }
+                    host.run(block, None);
+                }
+                ran += 1;
+                if ran % SETTLES == 0 {
+                    host.idle();
+                }
+            }
+            let rest = seat.queue.borrow_mut().split_off(0, usize::MAX);
+            if let Some(row) = rest {
+                // SAFETY: the queue held them for us.
+                unsafe { self.give_back(row) };
+            }
+        });
+    }
+
+    /// Hands operations to the workers.
+    unsafe fn give_back(&self, row: Row) {
+        // SAFETY: they are ours until they are delivered.
+        unsafe { self.deliver(row.first, row.last, Where::Any, row.best.0 != 0) };
     }
 
     /// Runs what a thread needs that waits for an operation, as far as that [is found](Pull), and what that makes ready; but nothing

@@ -18,6 +18,8 @@ mod post;
 pub mod queue;
 mod rounds;
 pub mod seat;
+mod sharing;
+mod stealing;
 
 use crate::operation::block::Block;
 use std::sync::Arc;

@@ -1,20 +1,20 @@
-//! What the workers of a group do: run what they have, look for more, steal, sleep; and what a guest does that helps them.
+//! What the workers of a group do: run what they have, look for more, sleep.
 
 use super::cores::Stalls;
-use super::group::{next_worker, Group, IdlePolicy, Where, WANTED};
+use super::group::{Group, IdlePolicy, WANTED};
 use super::post::Post;
-use super::queue::{Key, Queue, Row};
+use super::queue::Key;
 use super::seat::Seat;
+use super::sharing::share;
+use super::stealing::{LOGS, STOLEN, STOOD};
 use super::Host;
 use crate::fences::heavy;
 use crate::mutants::{mutant, mutate};
-use crate::operation::block::{Block, NOTE_SHORT};
+use crate::operation::block::Block;
 use crate::spin::Spin;
-use crate::sync::{looks, spin_loop, thread, Instant, Ordering::*, MODELLED};
+use crate::sync::{looks, spin_loop, thread, Ordering::*, MODELLED};
 use crate::tickets::journals::{Journal, Watch};
 use crate::tickets::log::Log;
-use crate::tickets::run::take;
-use crate::tickets::word::Word;
 use std::ptr::{self, null_mut};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,27 +27,9 @@ const LOOKS_AT_QUEUE: u32 = 256;
 const IN_A_ROW: u32 = if MODELLED { 2 } else { 16 };
 /// So often a worker whose logs are empty looks again before it looks elsewhere.
 const LOOKS_AT_LOG: u32 = looks(8);
-/// So many looks an entry of a log must have stood before a worker takes it that is another one's.
-const STOOD: u32 = if MODELLED { 1 } else { 64 };
-/// The most operations that a worker then takes at a time.
-const STOLEN: usize = if MODELLED { 1 } else { 8 };
-/// The most logs that a thief looks at before it looks elsewhere: there is one for each pusher and worker.
-const LOGS: usize = if MODELLED { 2 } else { 64 };
 /// How long a worker looks for work before it parks, and how long of that it keeps its core.
 const LOOKS: Duration = Duration::from_micros(400);
 const LOOKS_AWAKE: Duration = Duration::from_micros(50);
-
-/// The most operations that a pusher runs for the workers, and how long it goes on with that: a bound on what a push can take.
-const CATCH_UP: usize = 32;
-const CATCH_UP_TIME: Duration = Duration::from_micros(20);
-
-/// The most operations that a worker lays out at a time: a bound on what stands between two of its operations, and on what a pusher that
-/// helps has to look through.
-const SHARED: usize = 512;
-
-/// Operations of a row after which a guest gives back what they have left. The row may be long, and what
-/// its thread has spent itself nobody else can use.
-const SETTLES: u32 = 64;
 
 impl Group {
     /// The life of a worker.
@@ -212,42 +194,6 @@ impl Group {
         (came, null_mut())
     }
 
-    /// Takes operations, `at_once` at most, out of any log that the thief comes to, for a thread that has nothing else. Gives a list of those
-    /// that are ready; null if there are none.
-    fn steal_logged<H: Host>(
-        &self,
-        host: &Arc<H>,
-        watch: &mut Watch<'_>,
-        (most, stood, at_once): (usize, u32, usize),
-    ) -> *mut Block {
-        for _ in 0..POLL {
-            let operation = watch.look(most, stood);
-            if operation == Word::NONE {
-                break;
-            }
-            let first = self.take_logged(host, operation, null_mut());
-            if !first.is_null() {
-                // The worker is slow, or has a long row: several at a time.
-                return (1..at_once).fold(first, |list, _| self.take_logged(host, watch.one_more(), list));
-            }
-        }
-        null_mut()
-    }
-
-    /// Takes an operation out of its log, and puts it before a list if it is ready.
-    fn take_logged<H: Host>(&self, host: &Arc<H>, operation: Word, list: *mut Block) -> *mut Block {
-        let taken = if operation == Word::NONE { None } else { take(operation) };
-        // SAFETY: taken, so ours.
-        match taken.filter(|block| unsafe { host.settle(*block) }) {
-            Some(block) => {
-                // SAFETY: as above.
-                unsafe { (*block).link = list };
-                block
-            }
-            None => list,
-        }
-    }
-
     /// Finds work for a worker that has none, sleeping if it must. `false`: the group stops, and there is none.
     #[cold]
     fn look_for_work<H: Host>(&self, index: usize, seat: &Seat, host: &Arc<H>, stalls: &mut Stalls) -> bool {
@@ -335,193 +281,6 @@ impl Group {
         }
         self.sleeping.fetch_sub(1, Relaxed);
     }
-
-    /// Whether there is an operation that somebody could take.
-    pub fn has_work(&self) -> bool {
-        !self.first_waiting().is_null()
-    }
-
-    /// An operation that somebody could take, null if there is none.
-    pub(super) fn first_waiting(&self) -> *mut Block {
-        let common = self.common.inbox.peek();
-        if !common.is_null() {
-            return common;
-        }
-        let first = |worker: &Post| {
-            let surplus = worker.surplus.load(Relaxed);
-            if surplus.is_null() {
-                worker.inbox.peek()
-            } else {
-                surplus
-            }
-        };
-        let waiting = self.workers.iter().map(first).find(|first| !first.is_null()).unwrap_or(null_mut());
-        if waiting.is_null() {
-            return self.journals.find().block();
-        }
-        waiting
-    }
-
-    /// Takes what another worker laid out, or what lies in an inbox whose owner does not come for it.
-    fn steal(&self, thief: usize, seen: &mut *mut Block) -> *mut Block {
-        let list = self.common.inbox.take();
-        if !list.is_null() {
-            return list;
-        }
-        let count = self.workers.len();
-        let mut waiting = null_mut();
-        for step in 1..=count {
-            let victim = &self.workers[(thief + step) % count];
-            let list = victim.take_surplus();
-            if !list.is_null() {
-                return list;
-            }
-            let first = victim.inbox.peek();
-            if first.is_null() {
-                continue;
-            }
-            if *seen == first {
-                // It was there the last time: its owner is running something.
-                let list = victim.inbox.take();
-                if !list.is_null() {
-                    return list;
-                }
-            }
-            waiting = first;
-        }
-        *seen = waiting;
-        null_mut()
-    }
-
-    /// Runs some of the short operations that a worker has laid out, and leaves the others there: no more than [`CATCH_UP`], and not what they
-    /// make ready; nor another one after [`CATCH_UP_TIME`]. If nothing is laid out, asks for it, for the next time. Says whether it ran any.
-    pub fn catch_up<H: Host>(&self, host: &Arc<H>) -> bool {
-        let taken = self.workers.iter().map(|post| (post, post.take_surplus())).find(|(_, list)| !list.is_null());
-        let Some((post, mut list)) = taken else {
-            if self.idle.load(Relaxed) & WANTED == 0 {
-                self.idle.fetch_or(WANTED, Relaxed);
-            }
-            return false;
-        };
-        let mut short = [null_mut::<Block>(); CATCH_UP];
-        let mut count = 0;
-        // SAFETY: the list is ours.
-        while count < CATCH_UP && !list.is_null() && unsafe { (*list).notes } & NOTE_SHORT != 0 {
-            short[count] = list;
-            count += 1;
-            // SAFETY: as above.
-            list = unsafe { (*list).link };
-        }
-        if !list.is_null() {
-            // Release: as when it was laid out. If something else lies there by now, the rest goes to an inbox.
-            match post.surplus.compare_exchange(null_mut(), list, Release, Relaxed) {
-                Ok(_) => self.wake_one(),
-                // SAFETY: still ours. Urgent: it is not known what is in it.
-                Err(_) => unsafe {
-                    let mut last = list;
-                    while !(*last).link.is_null() {
-                        last = (*last).link;
-                    }
-                    self.deliver(list, last, Where::Any, true);
-                },
-            }
-        }
-        let started = (count > 1).then(Instant::now);
-        for (number, block) in short[..count].iter().enumerate() {
-            // SAFETY: taken, so ours.
-            unsafe { host.run(*block, None) };
-            let rest = &short[number + 1..count];
-            let is_late = started.is_some_and(|started| !MODELLED && started.elapsed() >= CATCH_UP_TIME);
-            if let ([first, ..], [.., last], true) = (rest, rest, is_late) {
-                // SAFETY: ours still, and linked as they were laid out. Urgent: it is not known what is among them.
-                unsafe { self.deliver(*first, *last, Where::Any, true) };
-                break;
-            }
-        }
-        count > 0
-    }
-
-    /// Lets the calling thread run operations of this group while `go_on` says so; returns whether it ran any. What it has
-    /// taken and not run goes back.
-    pub fn help<H: Host>(&self, host: &Arc<H>, go_on: impl FnMut() -> bool) -> bool {
-        let mut first = self.steal_any();
-        if first.is_null() {
-            first = self.steal_logged(host, &mut Watch::new(&self.journals, next_worker()), (usize::MAX, 0, 1));
-        }
-        if !first.is_null() {
-            // SAFETY: stolen, so ours.
-            unsafe { self.run_lists(host, first, null_mut, go_on) };
-        }
-        !first.is_null()
-    }
-
-    /// Runs a list of operations, and what they make ready, for as long as `go_on`; gives back the rest. `next` gives another
-    /// list when nothing else is left to run, or null.
-    ///
-    /// # Safety
-    /// The lists are ready, of this group, and the caller's.
-    pub(super) unsafe fn run_lists<H: Host>(
-        &self,
-        host: &Arc<H>,
-        first: *mut Block,
-        mut next: impl FnMut() -> *mut Block,
-        mut go_on: impl FnMut() -> bool,
-    ) {
-        Seat::new(self).occupy(|seat| {
-            // Whether it is run or not. SAFETY: passed on.
-            unsafe { seat.queue.borrow_mut().add_list(mutate!("given-up-what-was-taken": null_mut(), first)) };
-            let mut ran = 0_u32;
-            while go_on() {
-                let mut queue = seat.queue.borrow_mut();
-                if queue.len() == 0 {
-                    // SAFETY: passed on.
-                    unsafe { queue.add_list(next()) };
-                }
-                let Some(block) = queue.pop() else { break };
-                // A guest keeps no more from the workers than they keep from each other.
-                let has_more = queue.len() > 0;
-                let spare =
-                    if has_more && self.idle.load(Relaxed) & !WANTED > 0 { share(&mut queue, true) } else { None };
-                drop(queue);
-                // SAFETY: the queue held them for us.
-                unsafe {
-                    if let Some(row) = spare {
-                        self.give_back(row);
-                    }
-                    host.run(block, None);
-                }
-                ran += 1;
-                if ran % SETTLES == 0 {
-                    host.idle();
-                }
-            }
-            let rest = seat.queue.borrow_mut().split_off(0, usize::MAX);
-            if let Some(row) = rest {
-                // SAFETY: the queue held them for us.
-                unsafe { self.give_back(row) };
-            }
-        });
-    }
-
-    /// Hands operations to the workers.
-    unsafe fn give_back(&self, row: Row) {
-        // SAFETY: they are ours until they are delivered.
-        unsafe { self.deliver(row.first, row.last, Where::Any, row.best.0 != 0) };
-    }
-
-    fn steal_any(&self) -> *mut Block {
-        let mut list = self.common.inbox.take();
-        for worker in &self.workers {
-            if !list.is_null() {
-                break;
-            }
-            list = worker.take_surplus();
-            if list.is_null() {
-                list = worker.inbox.take();
-            }
-        }
-        list
-    }
 }
 
 /// How many operations a worker runs out of a log before the best that it has in its queue, of which it has run so many.
@@ -535,13 +294,4 @@ fn due_of_log(best: Option<Key>, from_queue: &mut u32) -> u32 {
         }
         _ => IN_A_ROW,
     }
-}
-
-/// Takes out of a queue what others may run. Of what somebody wants at once, everything, as long as that is quick: the operation
-/// that runs next may be a long one. Otherwise half of a short queue and most of a long one, but no more than [`SHARED`]: the next few
-/// stay, so that the list need not be taken back soon.
-fn share(queue: &mut Queue, wanted: bool) -> Option<Row> {
-    let length = queue.len();
-    let keep = if wanted && length <= 32 { 0 } else { (length / 2).min(8).max(length / 16) };
-    queue.split_off(keep, mutate!("shared-without-a-limit": usize::MAX, SHARED))
 }

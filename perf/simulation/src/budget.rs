@@ -80,7 +80,7 @@ pub fn tables(operations: usize, machine: &Parameters, sources: &mut Sources) ->
         row(&mut totals, &cells.iter().map(String::as_str).collect::<Vec<_>>());
     }
     let mut page = totals;
-    let _ = writeln!(page, "\nShipped, by what the lines are moved for (trips an operation; rows below {LITTLE} everywhere are left out):\n");
+    let _ = writeln!(page, "\nShipped, by what the lines are moved for (trips an operation; rows below {LITTLE} everywhere are left\nout):\n");
     let mut head = vec!["what for", "line", "place"];
     head.extend(NAMES);
     page += &table(&head, 3);

@@ -5,7 +5,7 @@
 use seriatim::simulated::lines::{Lines, Parameters};
 use seriatim::simulated::machine::{causes, count_from_here, now, run, work};
 use seriatim::simulated::thread::{current, park, Builder, JoinHandle};
-use seriatim::simulated::{touch, AtomicU64, Mutex, Ordering::*};
+use seriatim::simulated::{ask, touch, AtomicU64, Mutex, Ordering::*};
 use seriatim_simulation::runs::{workload, How};
 use std::sync::Arc;
 
@@ -109,6 +109,27 @@ fn a_line_that_is_only_read_comes_once() {
     // The first makes the writer share it; the others then get their copies side by side.
     assert_eq!(times, [100, 200, 200, 200]);
     assert_eq!(moved, (4, 0));
+}
+
+/// Who asks for a line early enough does not wait for it, and who asks late waits for the rest.
+#[test]
+fn a_line_that_was_asked_for_is_on_its_way_meanwhile() {
+    for (early, expected) in [(0, 100), (60, 40), (100, 0), (500, 0)] {
+        let waited = run(trips_only(), move || {
+            let line = Arc::new(Line::default());
+            line.store(1, Relaxed);
+            let other = Arc::clone(&line);
+            let reader = start(move || {
+                ask(&**other);
+                work(early);
+                let before = clock();
+                other.store(2, Relaxed);
+                clock() - before
+            });
+            reader.join().expect("no panic")
+        });
+        assert_eq!(waited, expected, "asked for {early} ns before");
+    }
 }
 
 #[test]
