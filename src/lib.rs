@@ -23,7 +23,7 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! A thread that waits runs ready operations meanwhile, whichever they are. If it holds a lock that one of them takes, it
+//! A thread that waits runs what it waits for, and then ready operations, whichever they are. If it holds a lock that one of them takes, it
 //! waits for itself: hold none in a wait. [`Builder::waiters_help`] turns that off.
 //!
 //! | to | see |

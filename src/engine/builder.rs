@@ -162,8 +162,8 @@ impl Builder {
     /// operation that it waits for may be the next one to be run.
     ///
     /// **Turn it off** if a waiting thread may hold a lock that an operation takes, or anything else that an operation waits
-    /// for. The thread runs whatever is ready, not only what it waits for, so it may run that very operation and wait for
-    /// itself for ever. A worker then waits in each such operation instead, so there must be more workers than those. The same holds for a push that may run operations: on the naive engine, with
+    /// for. The thread runs what it waits for, and if that cannot run yet whatever is ready, so it may run that very operation
+    /// and wait for itself for ever. A worker then waits in each such operation instead, so there must be more workers than those. The same holds for a push that may run operations: on the naive engine, with
     /// [`inline_below`](Builder::inline_below), and at a [`bound`](Builder::bound) with
     /// [`WhenFull::Help`](crate::WhenFull::Help). Waits with a time limit never run operations.
     ///

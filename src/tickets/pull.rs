@@ -26,13 +26,17 @@ const PARKED: u32 = if MODELLED { 4 } else { 256 };
 /// push can take.
 const URGED: u32 = 32;
 
+/// The priority of what somebody waits for: when it comes back, it goes before strangers.
+const WAITED_FOR: i32 = 1;
+
 /// What is needed of an operation, and still to be looked at.
 pub struct Pull {
     noted: ArrayVec<Word, NOTED>,
-    /// What is found gets this priority, if it had the default.
+    /// What is found gets this priority, if its own is less.
     priority: i32,
-    /// So many more may be parked.
+    /// So many more may be looked at, and so many again behind one that is ready.
     left: u32,
+    again: u32,
 }
 
 impl Pull {
@@ -40,7 +44,7 @@ impl Pull {
     pub fn new(wanted: Word) -> Pull {
         let mut noted = ArrayVec::new();
         noted.add(wanted);
-        Pull { noted, priority: 0, left: PARKED }
+        Pull { noted, priority: WAITED_FOR, left: PARKED, again: PARKED }
     }
 
     /// For an urgent operation: what it waits for is as urgent.
@@ -52,7 +56,7 @@ impl Pull {
         // SAFETY: ours.
         unsafe {
             waits_for(block, variables, |write| noted.add(write));
-            Pull { noted, priority: (*block).priority, left: URGED }
+            Pull { noted, priority: (*block).priority, left: URGED, again: 0 }
         }
     }
 
@@ -72,8 +76,9 @@ impl Pull {
                     (*block).priority = self.priority;
                 }
                 let ready = settle(block, variables);
-                self.left = if ready && self.priority == 0 { PARKED } else { self.left - 1 };
+                self.left -= 1;
                 if ready {
+                    self.left = self.left.max(self.again);
                     (*block).link = null_mut();
                     return block;
                 }

@@ -66,3 +66,40 @@ fn a_waiter_runs_what_it_waits_for_and_no_strangers() {
         assert_eq!(strangers.load(SeqCst), 1000);
     }
 }
+
+/// Strangers that wait for the same write come back with what is waited for, which goes first.
+#[test]
+fn what_is_waited_for_goes_before_strangers_that_become_ready_with_it() {
+    let _watchdog = Watchdog::new(200, "strangers that become ready");
+    let engine = Engine::builder().cpu_workers(1).build().unwrap();
+    let [x, y, other] = std::array::from_fn(|_| engine.new_variable());
+    let strangers = Arc::new(AtomicUsize::new(0));
+    let write = hold(&engine, &[], &[x]);
+    for _ in 0..1000 {
+        engine.op("stranger").read(x).push(counting(&strangers)).unwrap();
+    }
+    // The worker has come along all of them, and has parked them.
+    let passed = Arc::new(AtomicUsize::new(0));
+    engine.op("behind them").write(other).push(counting(&passed)).unwrap();
+    eventually("the worker passes", || passed.load(SeqCst) == 1);
+    let busy = Gate::new();
+    let stand = busy.clone();
+    engine.op("long").push(move |_| stand.pass()).unwrap();
+    busy.wait_for_someone();
+    let (before, seen) = (Arc::clone(&strangers), Arc::new(AtomicUsize::new(usize::MAX)));
+    let noted = Arc::clone(&seen);
+    engine.op("waited for").read(x).write(y).push(move |_| noted.store(before.load(SeqCst), SeqCst)).unwrap();
+    std::thread::scope(|scope| {
+        // The thread that has pushed it: who else waits finds it only behind the next push.
+        let completer = scope.spawn(|| {
+            std::thread::sleep(ASLEEP);
+            write.complete();
+        });
+        engine.wait_for_var(y).unwrap();
+        completer.join().unwrap();
+    });
+    assert_eq!(seen.load(SeqCst), 0, "strangers ran before it");
+    busy.open();
+    engine.wait_for_all().unwrap();
+    assert_eq!(strangers.load(SeqCst), 1000);
+}

@@ -4,8 +4,8 @@ use crate::common::*;
 use seriatim::{Builder, Engine, Kind};
 use std::sync::{Arc, Mutex, TryLockError};
 
-/// Holds a lock, pushes an operation that takes it, pushes another and waits for that one. Says whether the waiting thread has met
-/// its own lock: the operation only tries to take it then, so that the test ends. `waited` is called after the wait.
+/// Holds a lock, pushes an operation that takes it, and waits for another one, which ends meanwhile. Says whether the waiting thread
+/// has met its own lock: the operation only tries to take it then, so that the test ends. `waited` is called after the wait.
 fn waits_with_a_lock(engine: &Engine, waited: impl FnOnce()) -> bool {
     let lock = Arc::new(Mutex::new(()));
     let x = engine.new_variable();
@@ -13,7 +13,10 @@ fn waits_with_a_lock(engine: &Engine, waited: impl FnOnce()) -> bool {
     let met = Arc::new(Mutex::new(false));
     let held = lock.lock().unwrap();
     let (own, found) = (Arc::clone(&lock), Arc::clone(&met));
+    // What can be run of that for which it waits the thread runs first: this cannot.
+    let other = hold(engine, &[], &[x]);
     let takes = move || {
+        other.complete();
         if std::thread::current().id() == waiter {
             *found.lock().unwrap() = matches!(own.try_lock(), Err(TryLockError::WouldBlock));
         } else {
@@ -21,7 +24,6 @@ fn waits_with_a_lock(engine: &Engine, waited: impl FnOnce()) -> bool {
         }
     };
     engine.op("takes the lock").push(move |_| takes()).unwrap();
-    engine.op("other").writes([x]).push(|_| ()).unwrap();
     engine.wait_for_var(x).unwrap();
     waited();
     drop(held);
