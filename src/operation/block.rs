@@ -108,7 +108,7 @@ impl Block {
         // SAFETY: exclusive and large enough by the contract. The payload stays uninitialised.
         unsafe {
             this.write(Block {
-                word: AtomicU64::new(word::FREE),
+                word: AtomicU64::new(word::UNUSED.0),
                 tested: AtomicU32::new(0),
                 count: 0,
                 kind: AtomicU8::new(POOLED),

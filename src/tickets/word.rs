@@ -9,7 +9,7 @@
 
 use crate::operation::block::Block;
 
-/// The operation of this tag has ended, or was never pushed. That of a block that was never used.
+/// The operation of this tag has ended, or was never pushed.
 pub const FREE: u64 = 1;
 /// In a log: who takes it runs it.
 pub const PUSHED: u64 = 2;
@@ -22,9 +22,16 @@ const PLACE: u64 = ((1 << PLACE_BITS) - 1) << 2;
 const TAG_SHIFT: u32 = 2 + PLACE_BITS;
 /// An address is a multiple of 128; a place begins at bit 2.
 const PLACE_SHIFT: u32 = 5;
-/// A tag counts up to this, and starts again. Nothing outlives so many uses of one block.
-#[cfg(test)]
+/// A tag counts up to this, and starts again.
+///
+/// A reference is older than the operation that it names only between two instructions: who parks
+/// has just seen, by the counts of a variable, that the operation has not ended. So a thread would
+/// have to stand there for two million uses of one block, 40 ms at the least, and go on at exactly
+/// that tag. Then it would park on a stranger. Who takes an operation by such a reference runs one
+/// that is ready to be taken, which does no harm.
 const TAGS: u64 = u64::MAX >> TAG_SHIFT;
+/// The word of a block that was never used. Its tags start again soon, so that every test sees it.
+pub const UNUSED: Word = Word((TAGS - 1) << TAG_SHIFT | FREE);
 
 /// A snapshot of an operation's word, or a reference to an operation: its tag and its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,5 +117,6 @@ mod tests {
         }
         assert!(Word::NONE.block().is_null());
         assert_eq!(Word::fresh(TAGS + 8, FREE).tag(), 7, "tags start again");
+        assert_eq!((UNUSED.tag(), UNUSED.stage(), UNUSED.block().addr()), (TAGS - 1, FREE, 0));
     }
 }
