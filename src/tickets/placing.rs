@@ -72,8 +72,9 @@ impl Placing {
             let Some(used) = self.used.get(variable) else { continue };
             let mut wait_for = |[worker, place]: &[AtomicU32; 2]| {
                 let worker = worker.load(Relaxed) as usize;
-                let behind = place.load(Relaxed).wrapping_sub(self.come[worker].get() as u32) as i32;
-                if behind > most {
+                let behind = place.load(Relaxed).wrapping_sub(self.come[worker].get() as u32);
+                // What is further behind than all that is left has ended long ago: places start again at 2³².
+                if behind > most && u64::from(behind) <= self.left(logs, worker) {
                     (home, most) = (Some(worker), behind);
                 }
                 worker
@@ -87,7 +88,7 @@ impl Placing {
         let (wish, more) = home.map_or((written, MORE), |home| (home, MORE_IF_IT_WAITS));
         let is_ahead = self.left(logs, wish) > self.left(logs, least) + more;
         let worker = if is_ahead { least } else { wish };
-        let place = logs[worker].pushed() as u32 + 1;
+        let place = (logs[worker].pushed() as u32).wrapping_add(1);
         for (variable, mode) in uses {
             if let Some(used) = self.used.get_or_add(variable) {
                 let last = if mode == Mode::Read { &used.read } else { &used.write };
