@@ -14,7 +14,7 @@ pub fn pull(core: &Arc<Core>, variable: Variable) {
     let local = core.local();
     let Some(workers) = core.workers.as_ref() else { return };
     let Some(write) = last_write(core, local, variable) else { return };
-    workers.pull(core, write, &core.memory.table);
+    workers.run_awaited(core, write, &core.memory.table);
     core.settle(local);
 }
 

@@ -189,14 +189,19 @@ pub unsafe fn settle(block: *mut Block, variables: &impl Variables) -> bool {
     }
 }
 
-/// Calls `note` with the writes that an operation waits for, until it says that this is enough.
+/// So many of an operation's variables are looked at for what it waits for.
+const LOOKED_AT: u32 = 64;
+
+/// Calls `note` with the writes that an operation waits for, until it says that this is enough, but not of more than
+/// [`LOOKED_AT`] variables.
 ///
 /// # Safety
 /// The operation is the caller's.
 pub unsafe fn waits_for(block: *mut Block, variables: &impl Variables, mut note: impl FnMut(Word) -> bool) {
     // SAFETY: ours.
     unsafe {
-        for index in (*block).tested.load(Relaxed)..(*block).count {
+        let first = (*block).tested.load(Relaxed);
+        for index in first..(*block).count.min(first.saturating_add(LOOKED_AT)) {
             let access = Block::access(block, index);
             let ticket = Ticket::of((*access).ticket.load(Relaxed));
             if variables.progress((*access).variable).has_written(ticket.writes) || is_void(block, index) {
