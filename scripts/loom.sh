@@ -25,7 +25,7 @@ explore() {
         cargo test --release --package loom-tests "${files[@]}" -- --nocapture --test-threads=1 | tee -a "$lines"
 }
 
-known=(tickets owner common mixed inbox handoff pool group at_once engine workers lanes epoch)
+known=(tickets owner common mixed inbox surplus handoff pool group at_once engine workers lanes epoch)
 known+=(shuttle shuttle_group shuttle_common shuttle_mixed)
 [ $# -gt 0 ] || set -- "${known[@]}"
 : >"$lines"

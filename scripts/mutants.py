@@ -21,8 +21,9 @@ CONFIGURATIONS = {
     "shuttle_common": ("shuttle-mutants", "--cfg shuttle", MODELS),
     "shuttle_mixed": ("shuttle-mutants", "--cfg shuttle", MODELS),
     # Not models: they count the steps of the code that ships.
-    "tail": ("counted-mutants", "", "--package seriatim --test tail --test slices"),
-    "slices": ("counted-mutants", "", "--package seriatim --test tail --test slices"),
+    "tail": ("counted-mutants", "", "--package seriatim --test tail --test slices --test standing"),
+    "slices": ("counted-mutants", "", "--package seriatim --test tail --test slices --test standing"),
+    "standing": ("counted-mutants", "", "--package seriatim --test tail --test slices --test standing"),
 }
 OTHERS = ("loom-mutants", "--cfg loom", MODELS)
 

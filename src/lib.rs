@@ -145,5 +145,5 @@ pub mod internals {
         pub use crate::tickets::{common, journals, links, log, owner, pull, ring, run, word};
     }
     pub use crate::variable::{access, slot, table};
-    pub use crate::worker::{group, handoff, inbox, queue, Host};
+    pub use crate::worker::{group, handoff, inbox, queue, surplus, Host};
 }

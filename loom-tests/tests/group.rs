@@ -51,6 +51,10 @@ impl Host for Numbered {
         true
     }
 
+    fn depth(&self) -> u32 {
+        0
+    }
+
     fn idle(&self) {}
 }
 
@@ -59,7 +63,7 @@ impl Numbered {
         let block = self.blocks.pointer(number);
         self.left[number].set(1);
         // SAFETY: each operation is submitted once.
-        unsafe { self.group.get().expect("set").submit(block, preferred.map_or(Where::Any, Where::Worker)) }
+        unsafe { self.group.get().expect("set").submit(block, preferred.map_or(Where::Any, Where::Worker), 0) }
     }
 
     fn add_journal(&self) -> &Journal {

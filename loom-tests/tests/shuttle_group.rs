@@ -46,6 +46,10 @@ impl Host for Gate {
         true
     }
 
+    fn depth(&self) -> u32 {
+        0
+    }
+
     fn idle(&self) {}
 }
 /// A group of two workers and its host, which `push` gives the operations; in which order they ran, and where.
@@ -89,7 +93,7 @@ fn what_comes_while_a_worker_takes_something_else_is_not_forgotten() {
         two_workers(false, |host| {
             for (number, worker) in [(0, 0), (1, 1), (2, 0)] {
                 // SAFETY: each operation is submitted once.
-                unsafe { host.group.get().expect("set").submit(host.blocks.pointer(number), Where::Worker(worker)) };
+                unsafe { host.group.get().expect("set").submit(host.blocks.pointer(number), Where::Worker(worker), 0) };
             }
         })
     });

@@ -231,6 +231,10 @@ impl Host for Core {
         unsafe { run::settle(block, &self.memory.table) }
     }
 
+    fn depth(&self) -> u32 {
+        self.local().depth.get()
+    }
+
     fn idle(&self) {
         self.settle(self.local());
     }

@@ -96,8 +96,9 @@ impl<'a> OperationBuilder<'a> {
 
     /// Among ready operations, greater priorities run first; equal ones in push order. The default is 0.
     ///
-    /// What an operation of positive priority waits for gets that priority as well, as far as nobody has begun with it and it has
-    /// no variables that several threads push to: 32 operations at most.
+    /// What an operation of positive priority waits for gets that priority as well, 32 operations at most, as far as nobody has begun
+    /// with it. It stays as it is if several threads push to its variables, if it is profiled, if its closure has more than 64 bytes,
+    /// or if the engine has a bound.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;

@@ -57,7 +57,7 @@ impl Dispatch for PerDevice {
         Some(self.runs(property))
     }
 
-    unsafe fn submit(&self, _: &Arc<Core>, _: &Local, block: *mut Block, _: Moment) {
+    unsafe fn submit(&self, _: &Arc<Core>, local: &Local, block: *mut Block, _: Moment) {
         // SAFETY: the operation is ours until it is submitted.
         unsafe {
             let property = Block::property(block);
@@ -65,7 +65,7 @@ impl Dispatch for PerDevice {
                 0 => Where::Any,
                 number => Where::Worker(number as usize - 1),
             };
-            self.runs(property).submit(block, place);
+            self.runs(property).submit(block, place, local.depth.get());
         }
     }
 

@@ -54,9 +54,9 @@ impl Dispatch for Pooled {
         Some(self.runs(property))
     }
 
-    unsafe fn submit(&self, _: &Arc<Core>, _: &Local, block: *mut Block, _: Moment) {
+    unsafe fn submit(&self, _: &Arc<Core>, local: &Local, block: *mut Block, _: Moment) {
         // SAFETY: passed on; the property is read while the operation is ours.
-        unsafe { self.runs(Block::property(block)).submit(block, Where::Any) }
+        unsafe { self.runs(Block::property(block)).submit(block, Where::Any, local.depth.get()) }
     }
 
     fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool {

@@ -252,7 +252,7 @@ impl Log {
     ///
     /// # Safety
     /// The caller is the worker.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn take_next(&self) -> Option<*mut Block> {
         let cursor = &*self.worker;
         loop {

@@ -4,7 +4,7 @@ use super::cores::Ids;
 use super::guests::Guest;
 use super::inbox::Met;
 use super::post::Post;
-use super::seat::Seat;
+use super::seat::{Left, Seat};
 use super::{affinity, Host};
 use crate::error::{Error, ErrorKind};
 use crate::fences::light;
@@ -77,6 +77,8 @@ pub struct Group {
     pub(super) journals: Journals,
     /// Places for threads that wait and help meanwhile.
     pub(super) guests: Box<[Guest]>,
+    /// So many of these at most were ever taken.
+    pub(super) seated: AtomicUsize,
     /// The inbox of all, for what is urgent, or for everything if the plan says so: a place without a worker.
     pub(super) common: Post,
     /// Workers that look for work or sleep.
@@ -127,6 +129,7 @@ impl Group {
             journals: Journals::new(plan.workers),
             workers,
             guests: Group::seats(),
+            seated: AtomicUsize::new(0),
             common: Post::new(),
             idle: CachePadded::new(AtomicUsize::new(0)),
             sleeping: CachePadded::new(AtomicUsize::new(0)),
@@ -225,18 +228,23 @@ impl Group {
         }
     }
 
-    /// Puts a ready operation where a worker finds it: on this thread's own seat, or in an inbox.
+    /// Puts a ready operation where a worker finds it: on this thread's own seat, or in an inbox. `depth`: how many operations the
+    /// calling thread is inside of.
     ///
     /// # Safety
     /// The operation is ready, and ours to give away.
     #[inline]
-    pub unsafe fn submit(&self, block: *mut Block, place: Where) {
+    pub unsafe fn submit(&self, block: *mut Block, mut place: Where, depth: u32) {
         // SAFETY: passed on; the operation is read before it is given away.
         unsafe {
-            if !matches!(place, Where::Worker(_)) && Seat::keep(self, block) {
-                return;
-            }
             let urgent = (*block).priority != 0;
+            if let Where::Any = place {
+                match Seat::keep(self, block, depth) {
+                    Left::InQueue => return,
+                    Left::ToInbox(worker) if !urgent => place = Where::Worker(worker),
+                    _ => {}
+                }
+            }
             self.deliver(block, block, place, urgent);
         }
     }
@@ -304,6 +312,10 @@ impl Group {
         self.common.awaits_hurry() || self.workers.get(worker).is_some_and(Post::awaits_hurry)
     }
 
+    /// Puts ready operations, linked from the first to the last, into an inbox, and wakes who sleeps.
+    ///
+    /// # Safety
+    /// They are ours to give away.
     pub(super) unsafe fn deliver(&self, first: *mut Block, last: *mut Block, place: Where, urgent: bool) {
         let worker = match place {
             _ if self.plan.shared => &self.common,
@@ -320,6 +332,8 @@ impl Group {
         match met {
             Met::Asleep => mutate!("sleeper-not-woken": (), worker.unpark()),
             Met::Busy => mutate!("nobody-woken-for-a-busy-worker": (), self.wake_one()),
+            // Who was to wake somebody for the others may have lost its core.
+            Met::Others if urgent => self.wake_one(),
             Met::Looking | Met::Others => {}
         }
     }

@@ -1,15 +1,15 @@
 //! Guests: threads that wait for something and work for the group until they have it.
 //!
 //! A guest with nothing to run looks about like a worker, and sleeps like one: at a place of its own, where whoever lays out work finds it. Nothing is
-//! delivered there, so its inbox holds no more than the guest's state.
+//! delivered there, so its inbox holds no more than the guest's state. What it has taken and does not run yet it lays out there.
 
-use super::group::{next_worker, Group, Where, WANTED};
+use super::group::{next_worker, Group, Where};
 use super::inbox::Inbox;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 use super::post::Post;
 use super::queue::Row;
 use super::seat::Seat;
-use super::sharing::share;
+use super::surplus::Surplus;
 use super::Host;
 use crate::fences::heavy;
 use crate::lock::Lock;
@@ -24,6 +24,7 @@ use crate::tickets::journals::Watch;
 use crate::tickets::pull::Pull;
 use crate::tickets::run::{has_ended, Variables};
 use crate::tickets::word::Word;
+use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +43,8 @@ const SETTLES: u32 = 64;
 pub struct Guest {
     /// What others can see of the guest: whether it sleeps. Nothing is ever delivered here.
     inbox: Inbox,
+    /// What the guest would run next, for others.
+    surplus: Surplus,
     taken: AtomicBool,
     /// Who sits here. Never waited for: the guest sets it before it falls asleep, and one thread at most has then woken it.
     thread: Lock<Option<Thread>>,
@@ -62,12 +65,21 @@ impl Guest {
 }
 
 /// Frees the seat however the guest leaves.
-struct Sitting<'a>(&'a Group, &'a Guest);
+struct Sitting<'a> {
+    group: &'a Group,
+    guest: &'a Guest,
+    has_slept: Cell<bool>,
+}
 
 impl Group {
     pub(super) fn seats() -> Box<[Guest]> {
         (0..SEATS)
-            .map(|_| Guest { inbox: Inbox::new(), taken: AtomicBool::new(false), thread: Lock::default() })
+            .map(|_| Guest {
+                inbox: Inbox::new(),
+                surplus: Surplus::new(),
+                taken: AtomicBool::new(false),
+                thread: Lock::default(),
+            })
             .collect()
     }
 
@@ -79,74 +91,95 @@ impl Group {
         if done() || !self.is_started() {
             return;
         }
-        // Acquire: pairs with the release of whoever sat there before.
-        let free = |guest: &&Guest| !guest.taken.load(Relaxed) && !guest.taken.swap(true, Acquire);
-        let Some(guest) = self.guests.iter().find(free) else { return };
-        let _sitting = Sitting(self, guest);
+        let Some(sitting) = self.sit() else { return };
         self.make_way();
         while !done() {
-            if !self.help(host, &mut *go_on) {
+            if !self.help_from(Some(&sitting), host, &mut *go_on) {
                 host.idle();
-                self.look_out(guest, done);
+                self.look_out(&sitting, done);
             }
         }
+    }
+
+    /// Takes a seat, if one is free.
+    fn sit(&self) -> Option<Sitting<'_>> {
+        // Acquire: pairs with the release of whoever sat there before.
+        let free = |guest: &Guest| !guest.taken.load(Relaxed) && !guest.taken.swap(true, Acquire);
+        let index = self.guests.iter().position(free)?;
+        if index >= self.seated.load(Relaxed) {
+            // Relaxed: as what a guest lays out, this is seen by who sleeps or by who wakes.
+            self.seated.fetch_max(index + 1, Relaxed);
+        }
+        Some(Sitting { group: self, guest: &self.guests[index], has_slept: Cell::new(false) })
+    }
+
+    /// Where guests lay out what they have.
+    pub(super) fn surpluses(&self) -> impl Iterator<Item = &Surplus> {
+        self.guests[..self.seated.load(Relaxed)].iter().map(|guest| &guest.surplus)
     }
 
     /// Lets the calling thread run operations of this group while `go_on` says so; returns whether it ran any. What it has
     /// taken and not run goes back.
     pub fn help<H: Host>(&self, host: &Arc<H>, go_on: impl FnMut() -> bool) -> bool {
+        self.help_from(None, host, go_on)
+    }
+
+    /// As [`Group::help`], from a seat, if the thread has one.
+    fn help_from<H: Host>(&self, sitting: Option<&Sitting<'_>>, host: &Arc<H>, go_on: impl FnMut() -> bool) -> bool {
         let mut first = self.steal_any();
         if first.is_null() {
             first = self.steal_logged(host, &mut Watch::new(&self.journals, next_worker()), (usize::MAX, 0, 1));
         }
         if !first.is_null() {
             // SAFETY: stolen, so ours.
-            unsafe { self.run_lists(host, first, null_mut, go_on) };
+            unsafe { self.run_lists(sitting, host, first, null_mut, go_on) };
         }
         !first.is_null()
     }
 
-    /// Runs a list of operations, and what they make ready, for as long as `go_on`; gives back the rest. `next` gives another
-    /// list when nothing else is left to run, or null.
+    /// Runs a list of operations, and what they make ready, for as long as `go_on`; gives back the rest. `next` gives more that is
+    /// needed, or null: it is asked before anything runs that nobody waits for.
     ///
     /// # Safety
     /// The lists are ready, of this group, and the caller's.
     unsafe fn run_lists<H: Host>(
         &self,
+        sitting: Option<&Sitting<'_>>,
         host: &Arc<H>,
         first: *mut Block,
         mut next: impl FnMut() -> *mut Block,
         mut go_on: impl FnMut() -> bool,
     ) {
-        Seat::new(self).occupy(|seat| {
+        let own = if sitting.is_none() { self.sit() } else { None };
+        // Who has no seat shows nobody what it has.
+        let unseen = Surplus::new();
+        let surplus = sitting.or(own.as_ref()).map_or(&unseen, |sitting| &sitting.guest.surplus);
+        Seat::new(self, None, host.depth()).occupy(|seat| {
             // Whether it is run or not. SAFETY: passed on.
             unsafe { seat.queue.borrow_mut().add_list(mutate!("given-up-what-was-taken": null_mut(), first)) };
             let mut ran = 0_u32;
             while go_on() {
                 let mut queue = seat.queue.borrow_mut();
-                if queue.len() == 0 {
+                if queue.best().is_none_or(|best| best.0 <= 0) {
                     // SAFETY: passed on.
                     unsafe { queue.add_list(next()) };
                 }
-                let Some(block) = queue.pop() else { break };
-                // A guest keeps no more from the workers than they keep from each other.
-                let has_more = queue.len() > 0;
-                let spare =
-                    if has_more && self.idle.load(Relaxed) & !WANTED > 0 { share(&mut queue, true) } else { None };
-                drop(queue);
-                // SAFETY: the queue held them for us.
-                unsafe {
-                    if let Some(row) = spare {
-                        self.give_back(row);
-                    }
-                    host.run(block, None);
+                let Some(block) = queue.pop(surplus) else { break };
+                // The operation that is about to run may be a long one.
+                if queue.is_hiding(surplus) {
+                    queue.lay_out(surplus);
+                    self.wake_one();
                 }
+                drop(queue);
+                // SAFETY: the queue held it for us.
+                unsafe { host.run(block, None) };
                 ran += 1;
                 if ran % SETTLES == 0 {
                     host.idle();
                 }
             }
-            let rest = seat.queue.borrow_mut().split_off(0, usize::MAX);
+            // What is laid out as well: workers that have enough to do look into inboxes, but not there.
+            let rest = seat.queue.borrow_mut().take_all(surplus);
             if let Some(row) = rest {
                 // SAFETY: the queue held them for us.
                 unsafe { self.give_back(row) };
@@ -162,7 +195,7 @@ impl Group {
 
     /// Runs what a thread needs that waits for an operation, as far as that [is found](Pull), and what that makes ready; but nothing
     /// more when the operation has ended. What is left then goes to the workers.
-    pub fn pull<H: Host>(&self, host: &Arc<H>, operation: Word, variables: &impl Variables) {
+    pub fn run_awaited<H: Host>(&self, host: &Arc<H>, operation: Word, variables: &impl Variables) {
         let mut pull = Pull::new(operation);
         let first = pull.next(variables);
         // SAFETY: what it finds is ready and ours; what is in logs is of this group.
@@ -171,13 +204,13 @@ impl Group {
                 // What this makes ready is for the workers.
                 host.run(first, None);
             } else if !first.is_null() {
-                self.run_lists(host, first, || pull.next(variables), || !has_ended(operation));
+                self.run_lists(None, host, first, || pull.next(variables), || !has_ended(operation));
             }
         }
     }
 
     /// Returns when there may be something to run, or when `done`.
-    fn look_out(&self, guest: &Guest, done: &mut dyn FnMut() -> bool) {
+    fn look_out(&self, sitting: &Sitting<'_>, done: &mut dyn FnMut() -> bool) {
         // Who has more than it can run lays it out for us.
         self.idle.fetch_add(1, Relaxed);
         let mut seen = null_mut();
@@ -193,7 +226,7 @@ impl Group {
             }
             seen = first;
             if !spin.pause() {
-                self.rest(guest, done);
+                self.rest(sitting, done);
                 break;
             }
         }
@@ -202,12 +235,14 @@ impl Group {
 
     /// Sleeps until there may be something to run, or until `done`. As [`Group::sleep`].
     #[cold]
-    fn rest(&self, guest: &Guest, done: &mut dyn FnMut() -> bool) {
+    fn rest(&self, sitting: &Sitting<'_>, done: &mut dyn FnMut() -> bool) {
+        let guest = sitting.guest;
         *guest.thread.lock() = Some(thread::current());
         let inbox = &guest.inbox;
         if !inbox.start_looking() || !inbox.fall_asleep() {
             return;
         }
+        sitting.has_slept.set(true);
         self.sleeping.fetch_add(1, Relaxed);
         // Against the one in `wake_one`, as for workers; and against whoever makes `done` true and looks whether somebody waits.
         mutate!("guest-without-a-fence": (), heavy());
@@ -248,11 +283,11 @@ impl Group {
 
 impl Drop for Sitting<'_> {
     fn drop(&mut self) {
-        let Sitting(group, guest) = *self;
         // Release: pairs with whoever sits down next.
-        guest.taken.store(false, Release);
+        self.guest.taken.store(false, Release);
+        let group = self.group;
         // Who woke us may have meant somebody who stays.
-        if !group.first_waiting().is_null() {
+        if self.has_slept.get() && !group.first_waiting().is_null() {
             group.wake_one();
         }
     }

@@ -1,9 +1,9 @@
 //! Workers: threads that run ready operations, and how operations reach them.
 //!
 //! A [`group::Group`] is a set of workers that serve the same kind of operation. Each has an [`inbox::Inbox`], into which
-//! any thread pushes, and a private [`queue::Queue`] ordered by priority and push order. A worker with more than it
-//! can run lays the rest out for others to steal; one with nothing to do spins, then parks. Threads that wait for something are
-//! guests meanwhile, and do the same.
+//! any thread pushes, and a [`queue::Queue`] ordered by priority and push order. What a worker will run next it lays out
+//! for others to steal; one with nothing to do spins, then parks. Threads that wait for something are guests meanwhile, and do
+//! the same.
 //!
 //! Where operations have tickets, pushers write into [logs](crate::tickets::journals) instead: one for each pair of pusher and worker. A worker goes through
 //! its logs round and round, and others take out of them what it does not come to.
@@ -20,6 +20,7 @@ mod rounds;
 pub mod seat;
 mod sharing;
 mod stealing;
+pub mod surplus;
 
 use crate::operation::block::Block;
 use std::sync::Arc;
@@ -37,6 +38,9 @@ pub trait Host: Send + Sync + 'static {
     /// # Safety
     /// The caller has taken it.
     unsafe fn settle(&self, block: *mut Block) -> bool;
+
+    /// How many operations the calling thread is inside of.
+    fn depth(&self) -> u32;
 
     /// Called by a worker that has nothing to run, before it looks around and sleeps.
     fn idle(&self);

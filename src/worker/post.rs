@@ -1,9 +1,8 @@
 //! A worker's post: what others can reach of it.
 
 use super::inbox::Inbox;
+use super::surplus::Surplus;
 use crate::lock::Lock;
-use crate::mutants::mutate;
-use crate::operation::block::Block;
 use crate::sync::thread::{self, Thread};
 use crate::sync::{fence, AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 use crossbeam_utils::CachePadded;
@@ -12,8 +11,8 @@ use std::sync::Arc;
 
 pub struct Post {
     pub inbox: Inbox,
-    /// A list that others may steal, the worst of what the worker has.
-    pub surplus: CachePadded<AtomicPtr<Block>>,
+    /// What the worker would run next, for others.
+    pub surplus: Surplus,
     /// Something has come that should not wait for the next poll.
     urgent: CachePadded<AtomicBool>,
     /// The thread that is woken for this worker.
@@ -30,7 +29,7 @@ impl Post {
     pub fn new() -> Post {
         Post {
             inbox: Inbox::new(),
-            surplus: CachePadded::new(AtomicPtr::new(null_mut())),
+            surplus: Surplus::new(),
             urgent: CachePadded::new(AtomicBool::new(false)),
             thread: AtomicPtr::new(null_mut()),
             handles: Lock::default(),
@@ -89,14 +88,6 @@ impl Post {
         // A read-modify-write, so that the look into the inbox that follows does not pass it; Acquire: it finds the operation.
         self.urgent.swap(false, AcqRel);
         true
-    }
-
-    pub fn take_surplus(&self) -> *mut Block {
-        if self.surplus.load(Relaxed).is_null() {
-            return null_mut();
-        }
-        // Acquire: pairs with the release that laid it out.
-        self.surplus.swap(null_mut(), mutate!("surplus-taken-relaxed": Relaxed, Acquire))
     }
 
     #[cold]

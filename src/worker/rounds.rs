@@ -1,11 +1,10 @@
 //! What the workers of a group do: run what they have, look for more, sleep.
 
 use super::cores::Stalls;
-use super::group::{Group, IdlePolicy, WANTED};
+use super::group::{Group, IdlePolicy, Where, WANTED};
 use super::post::Post;
-use super::queue::Key;
+use super::queue::{Key, Queue};
 use super::seat::Seat;
-use super::sharing::share;
 use super::stealing::{LOGS, STOLEN, STOOD};
 use super::Host;
 use crate::fences::heavy;
@@ -25,6 +24,8 @@ const POLL: u32 = 16;
 const LOOKS_AT_QUEUE: u32 = 256;
 /// After so many operations of one pusher a worker looks at what the next one has logged.
 const IN_A_ROW: u32 = if MODELLED { 2 } else { 16 };
+/// So many operations that are not ready a worker takes out of its logs before it looks for others.
+const PARKED: u32 = if MODELLED { 2 } else { 256 };
 /// So often a worker whose logs are empty looks again before it looks elsewhere.
 const LOOKS_AT_LOG: u32 = looks(8);
 /// How long a worker looks for work before it parks, and how long of that it keeps its core.
@@ -42,12 +43,10 @@ impl Group {
             host.idle();
             self.ready.fetch_add(1, Release);
         }
-        Seat::new(self).occupy(|seat| {
+        Seat::new(self, Some(index), host.depth()).occupy(|seat| {
             let mut round = 0;
             let mut from_queue = 0_u32;
             let mut stalls = Stalls::default();
-            // The best of what this worker has laid out, as far as it knows.
-            let mut laid_out: Option<Key> = None;
             // What it takes out of next.
             let mut journal = None;
             loop {
@@ -62,16 +61,10 @@ impl Group {
                     // SAFETY: what an inbox gives out is ready and ours.
                     unsafe {
                         queue.add_list(own.inbox.take());
-                        if urgent || self.plan.shared && (polls || queue.len() == 0) {
-                            queue.add_list(self.common.inbox.take());
+                        if urgent || polls || queue.is_empty() {
+                            self.take_common(&mut queue, urgent);
                         }
                     }
-                }
-                // What was laid out comes back when it is its turn.
-                if laid_out.is_some() && laid_out >= queue.best() {
-                    laid_out = None;
-                    // SAFETY: as above.
-                    unsafe { queue.add_list(own.take_surplus()) };
                 }
                 if self.plan.logged {
                     let most = due_of_log(queue.best(), &mut from_queue);
@@ -83,34 +76,23 @@ impl Group {
                         queue = seat.queue.borrow_mut();
                     }
                 }
-                let Some(block) = queue.pop() else {
+                let Some(block) = queue.pop(&own.surplus) else {
                     drop(queue);
                     if !self.look_for_work(index, seat, host, &mut stalls) {
                         return;
                     }
                     continue;
                 };
-                if queue.len() > 0 {
+                // Also when nobody wants it yet: the operation that is about to run may be a long one.
+                if queue.is_hiding(&own.surplus) && !mutant("hidden-behind-an-operation") {
                     let idle = self.idle.load(Relaxed);
-                    let wanted = idle > 0;
-                    if laid_out.is_some() && own.surplus.load(Relaxed).is_null() {
-                        laid_out = None; // Stolen.
-                    }
-                    // Also when nobody wants it yet: the operation that is about to run may be a long one.
-                    if laid_out.is_none() && (wanted || self.workers.len() > 1) {
-                        if let Some(row) = share(&mut queue, wanted) {
-                            laid_out = Some(row.best);
-                            // Release: the operations go to the thief as we see them. Acquire: a pusher may have put something back.
-                            let order = mutate!("surplus-laid-out-relaxed": Relaxed, AcqRel);
-                            let back = own.surplus.swap(row.first, order);
-                            // SAFETY: taken, so ours.
-                            unsafe { queue.add_list(back) };
-                            if idle & WANTED != 0 {
-                                self.idle.fetch_and(!WANTED, Relaxed);
-                            }
-                            // Whether anybody wanted it when we looked or not: that was before.
-                            self.wake_one();
+                    if idle > 0 || self.workers.len() > 1 {
+                        queue.lay_out(&own.surplus);
+                        if idle & WANTED != 0 {
+                            self.idle.fetch_and(!WANTED, Relaxed);
                         }
+                        // Whether anybody wanted it when we looked or not: that was before.
+                        self.wake_one();
                     }
                 }
                 drop(queue);
@@ -118,6 +100,23 @@ impl Group {
                 unsafe { host.run(block, Some(index)) };
             }
         });
+    }
+
+    /// Takes what lies in the inbox of all. Of several urgent operations it leaves the others there: this worker may be a long time in
+    /// the first, and the others have something to do, so they look for nothing but what is urgent.
+    ///
+    /// # Safety
+    /// The queue is that of a worker of this group.
+    unsafe fn take_common(&self, queue: &mut Queue, urgent: bool) {
+        let list = self.common.inbox.take();
+        // SAFETY: what an inbox gives out is ready and ours, and so is what we give back.
+        unsafe {
+            if !urgent || self.workers.len() == 1 || mutant("takes-all-that-is-urgent") {
+                queue.add_list(list);
+            } else if let Some(row) = queue.add_best(list) {
+                self.deliver(row.first, row.last, Where::Any, true);
+            }
+        }
     }
 
     /// Runs some operations out of one of the worker's logs, until it has something else to run, and goes on to the next journal; says whether
@@ -141,7 +140,7 @@ impl Group {
             now = self.journals.behind(now);
             if ptr::eq(now, start) {
                 looks += 1;
-                if looks > LOOKS_AT_LOG || seat.queue.borrow().len() > 0 {
+                if looks > LOOKS_AT_LOG || !seat.queue.borrow().is_empty() {
                     return false;
                 }
                 spin_loop();
@@ -173,10 +172,9 @@ impl Group {
         any
     }
 
-    /// Takes an operation out of the worker's own logs that is ready, as a list; null if there is none. Says also whether anything
-    /// was there.
-    fn take_own<H: Host>(&self, index: usize, host: &Arc<H>) -> (bool, *mut Block) {
-        let mut came = false;
+    /// Takes operations out of the worker's own logs until one is ready, which it gives as a list, but no more than [`PARKED`].
+    fn take_own<H: Host>(&self, index: usize, host: &Arc<H>) -> Own {
+        let (mut came, mut left) = (false, PARKED);
         for log in self.journals.iter().map(|journal| journal.log(index)) {
             let before = log.come();
             // SAFETY: this is the worker. What it takes is its own.
@@ -185,13 +183,21 @@ impl Group {
                 unsafe {
                     if host.settle(block) {
                         (*block).link = null_mut();
-                        return (true, block);
+                        return Own::Ready(block);
                     }
+                }
+                left -= 1;
+                if left == 0 {
+                    return Own::More;
                 }
             }
             came |= log.come() != before;
         }
-        (came, null_mut())
+        if came {
+            Own::Came
+        } else {
+            Own::Nothing
+        }
     }
 
     /// Finds work for a worker that has none, sleeping if it must. `false`: the group stops, and there is none.
@@ -220,15 +226,21 @@ impl Group {
                 self.idle.fetch_sub(1, Relaxed);
                 return true;
             }
-            let (came, ready) = self.take_own(index, host);
-            if !ready.is_null() {
+            match self.take_own(index, host) {
                 // SAFETY: ready, and ours.
-                unsafe { seat.queue.borrow_mut().add_list(ready) };
-                break true;
-            }
-            if came {
-                // Others were quicker. More may come, so it stays awake; but nobody need hear of that.
-                spin = fresh();
+                Own::Ready(list) => unsafe {
+                    seat.queue.borrow_mut().add_list(list);
+                    break true;
+                },
+                // Not without a look at what has come elsewhere.
+                Own::More if self.common.inbox.peek().is_null() => {
+                    spin = fresh();
+                    continue;
+                }
+                Own::More => break true,
+                // More may come, so it stays awake; but nobody need hear of that.
+                Own::Came => spin = fresh(),
+                Own::Nothing => {}
             }
             let mut loot = self.steal(index, &mut seen);
             if loot.is_null() {
@@ -281,6 +293,17 @@ impl Group {
         }
         self.sleeping.fetch_sub(1, Relaxed);
     }
+}
+
+/// What a worker has found in its own logs.
+enum Own {
+    /// A list of one that is ready.
+    Ready(*mut Block),
+    /// Nothing that is ready yet; it has not come to the end.
+    More,
+    /// As that, and there was no more; or others were quicker.
+    Came,
+    Nothing,
 }
 
 /// How many operations a worker runs out of a log before the best that it has in its queue, of which it has run so many.

@@ -1,9 +1,11 @@
 //! A seat: the private queue of a thread that is running operations of a group, a worker or a guest.
 //!
-//! What becomes ready on such a thread goes straight into its seat's queue: no atomic, no other core.
+//! What becomes ready on such a thread goes straight into its seat's queue: no atomic, no other core. But not what becomes ready in
+//! the middle of an operation, which may be a long one: others could not see it there.
 
 use super::group::Group;
 use super::queue::Queue;
+use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::sync::thread_local;
 use std::cell::{Cell, RefCell};
@@ -13,6 +15,20 @@ use std::ptr::null;
 pub struct Seat {
     group: *const Group,
     pub queue: RefCell<Queue>,
+    /// Which worker it is that sits here, if it is one.
+    worker: Option<usize>,
+    /// How many operations the thread is inside of when it runs none of this seat's.
+    depth: u32,
+}
+
+/// Where a thread leaves an operation that has become ready.
+pub enum Left {
+    /// In its own queue.
+    InQueue,
+    /// It is to go into the inbox of this worker, which is the thread's own.
+    ToInbox(usize),
+    /// The thread has no place for it.
+    Nowhere,
 }
 
 thread_local! {
@@ -22,8 +38,9 @@ thread_local! {
 }
 
 impl Seat {
-    pub fn new(group: &Group) -> Seat {
-        Seat { group, queue: RefCell::new(SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default()) }
+    pub fn new(group: &Group, worker: Option<usize>, depth: u32) -> Seat {
+        let spare = SPARE.try_with(Cell::take).ok().flatten();
+        Seat { group, queue: RefCell::new(spare.unwrap_or_default()), worker, depth }
     }
 
     /// Calls `work` with this seat taken by the calling thread.
@@ -38,21 +55,25 @@ impl Seat {
         work(self)
     }
 
-    /// Queues an operation on the calling thread, if it has a seat in `group`.
+    /// Queues an operation on the calling thread, if it has a seat in `group` and is in the middle of none of its operations; `depth` is
+    /// how many operations the thread is inside of.
     ///
     /// # Safety
     /// `block` is ready, of this group, and ours.
     #[inline]
-    pub unsafe fn keep(group: &Group, block: *mut Block) -> bool {
+    pub unsafe fn keep(group: &Group, block: *mut Block, depth: u32) -> Left {
         let seat = SEAT.try_with(Cell::get).unwrap_or(null());
         // SAFETY: the pointer is set only while `occupy` borrows the seat, further up on this stack.
         match unsafe { seat.as_ref() } {
             Some(seat) if std::ptr::eq(seat.group, group) => {
+                if depth > mutate!("kept-behind-an-operation": u32::MAX - 1, seat.depth) {
+                    return seat.worker.map_or(Left::Nowhere, Left::ToInbox);
+                }
                 // SAFETY: passed on.
                 unsafe { seat.queue.borrow_mut().push(block) };
-                true
+                Left::InQueue
             }
-            _ => false,
+            _ => Left::Nowhere,
         }
     }
 }

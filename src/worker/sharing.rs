@@ -1,11 +1,9 @@
-//! What a worker lays out for others, and a pusher that runs some of it.
+//! A pusher that runs some of what a worker has laid out.
 
 use super::group::{Group, Where, WANTED};
-use super::queue::{Queue, Row};
 use super::Host;
-use crate::mutants::mutate;
 use crate::operation::block::{Block, NOTE_SHORT};
-use crate::sync::{Instant, Ordering::*, MODELLED};
+use crate::sync::{Instant, Ordering::Relaxed, MODELLED};
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +12,11 @@ use std::time::Duration;
 const CATCH_UP: usize = 32;
 const CATCH_UP_TIME: Duration = Duration::from_micros(20);
 
-/// The most operations that a worker lays out at a time: a bound on what stands between two of its operations, and on what a pusher that
-/// helps has to look through.
-const SHARED: usize = 512;
-
 impl Group {
     /// Runs some of the short operations that a worker has laid out, and leaves the others there: no more than [`CATCH_UP`], and not what they
     /// make ready; nor another one after [`CATCH_UP_TIME`]. If nothing is laid out, asks for it, for the next time. Says whether it ran any.
     pub fn catch_up<H: Host>(&self, host: &Arc<H>) -> bool {
-        let taken = self.workers.iter().map(|post| (post, post.take_surplus())).find(|(_, list)| !list.is_null());
+        let taken = self.workers.iter().map(|post| (post, post.surplus.take())).find(|(_, list)| !list.is_null());
         let Some((post, mut list)) = taken else {
             if self.idle.load(Relaxed) & WANTED == 0 {
                 self.idle.fetch_or(WANTED, Relaxed);
@@ -39,17 +33,17 @@ impl Group {
             list = unsafe { (*list).link };
         }
         if !list.is_null() {
-            // Release: as when it was laid out. If something else lies there by now, the rest goes to an inbox.
-            match post.surplus.compare_exchange(null_mut(), list, Release, Relaxed) {
-                Ok(_) => self.wake_one(),
-                // SAFETY: still ours. Urgent: it is not known what is in it.
-                Err(_) => unsafe {
+            if post.surplus.put_back(list) {
+                self.wake_one();
+            } else {
+                // Something else lies there by now. SAFETY: still ours. Urgent: it is not known what is in it.
+                unsafe {
                     let mut last = list;
                     while !(*last).link.is_null() {
                         last = (*last).link;
                     }
                     self.deliver(list, last, Where::Any, true);
-                },
+                }
             }
         }
         let started = (count > 1).then(Instant::now);
@@ -66,13 +60,4 @@ impl Group {
         }
         count > 0
     }
-}
-
-/// Takes out of a queue what others may run. Of what somebody wants at once, everything, as long as that is quick: the operation
-/// that runs next may be a long one. Otherwise half of a short queue and most of a long one, but no more than [`SHARED`]: the next few
-/// stay, so that the list need not be taken back soon.
-pub(super) fn share(queue: &mut Queue, wanted: bool) -> Option<Row> {
-    let length = queue.len();
-    let keep = if wanted && length <= 32 { 0 } else { (length / 2).min(8).max(length / 16) };
-    queue.split_off(keep, mutate!("shared-without-a-limit": usize::MAX, SHARED))
 }

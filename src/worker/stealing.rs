@@ -1,10 +1,10 @@
 //! Taking what others do not come to: out of logs, inboxes, and what workers have laid out.
 
 use super::group::Group;
-use super::post::Post;
+use super::surplus::Surplus;
 use super::Host;
 use crate::operation::block::Block;
-use crate::sync::{Ordering::*, MODELLED};
+use crate::sync::MODELLED;
 use crate::tickets::journals::Watch;
 use crate::tickets::run::take;
 use crate::tickets::word::Word;
@@ -68,19 +68,24 @@ impl Group {
         if !common.is_null() {
             return common;
         }
-        let first = |worker: &Post| {
-            let surplus = worker.surplus.load(Relaxed);
-            if surplus.is_null() {
-                worker.inbox.peek()
-            } else {
-                surplus
-            }
-        };
-        let waiting = self.workers.iter().map(first).find(|first| !first.is_null()).unwrap_or(null_mut());
-        if waiting.is_null() {
-            return self.journals.find().block();
+        let of_workers = self.workers.iter().flat_map(|worker| [worker.surplus.peek(), worker.inbox.peek()]);
+        let of_guests = self.surpluses().map(Surplus::peek);
+        let waiting = of_workers.chain(of_guests).find(|first| !first.is_null());
+        waiting.unwrap_or_else(|| self.journals.find().block())
+    }
+
+    /// Takes what a guest has laid out.
+    fn steal_from_guests(&self) -> *mut Block {
+        self.surpluses().map(|surplus| self.take_half(surplus)).find(|list| !list.is_null()).unwrap_or(null_mut())
+    }
+
+    /// Takes about half of what a thread has laid out.
+    fn take_half(&self, surplus: &Surplus) -> *mut Block {
+        let (list, is_rest_back) = surplus.take_half();
+        if is_rest_back {
+            self.wake_one();
         }
-        waiting
+        list
     }
 
     /// Takes what another worker laid out, or what lies in an inbox whose owner does not come for it.
@@ -93,7 +98,7 @@ impl Group {
         let mut waiting = null_mut();
         for step in 1..=count {
             let victim = &self.workers[(thief + step) % count];
-            let list = victim.take_surplus();
+            let list = self.take_half(&victim.surplus);
             if !list.is_null() {
                 return list;
             }
@@ -111,7 +116,7 @@ impl Group {
             waiting = first;
         }
         *seen = waiting;
-        null_mut()
+        self.steal_from_guests()
     }
 
     pub(super) fn steal_any(&self) -> *mut Block {
@@ -120,10 +125,13 @@ impl Group {
             if !list.is_null() {
                 break;
             }
-            list = worker.take_surplus();
+            list = self.take_half(&worker.surplus);
             if list.is_null() {
                 list = worker.inbox.take();
             }
+        }
+        if list.is_null() {
+            list = self.steal_from_guests();
         }
         list
     }
