@@ -93,7 +93,7 @@ fn at_the_bound_a_push_waits_for_a_worker_or_is_refused() {
 
 #[test]
 fn a_waiter_that_helps_and_a_worker_run_everything_once() {
-    explore("a waiter that helps", 1, 10000, || {
+    explore("a waiter that helps", 1, 3000, || {
         let engine = Engine::builder().kind(Kind::Pooled).cpu_workers(1).waiters_help(true).build().unwrap();
         let x = engine.new_variable();
         let value = Guarded::new();
