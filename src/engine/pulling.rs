@@ -1,5 +1,5 @@
-//! A thread that waits for a variable runs what the last write of that variable waits for, and the
-//! write itself, before it does anything else.
+//! A thread that waits runs what it waits for before it does anything else: the last write of a
+//! variable, or what it has pushed last, and what that comes after.
 
 use super::core::Core;
 use super::push::resolve;
@@ -16,6 +16,18 @@ pub fn pull(core: &Arc<Core>, variable: Variable) {
     let Some(write) = last_write(core, local, variable) else { return };
     workers.run_awaited(core, write, &core.memory.table);
     core.settle(local);
+}
+
+/// As [`pull`], for the operation that the calling thread has pushed last, if it has variables: for a thread that waits
+/// for everything.
+pub fn pull_last(core: &Arc<Core>) {
+    let local = core.local();
+    let Some(workers) = core.workers.as_ref() else { return };
+    let last = local.pusher().last_pushed();
+    if last != Word::NONE {
+        workers.run_awaited(core, last, &core.memory.table);
+        core.settle(local);
+    }
 }
 
 /// The last write of a variable whose push is over, as far as is known.

@@ -5,7 +5,7 @@ use super::diagnose;
 use super::enlist::park_wait;
 use super::inside::may_help;
 use super::life;
-use super::pulling::pull;
+use super::pulling::{pull, pull_last};
 use super::push::{push, resolve, Claim, Request};
 use super::variable::Variable;
 use super::waiters::remaining;
@@ -377,6 +377,9 @@ fn all_done(core: &Arc<Core>, timeout: Option<Duration>) -> Result<bool, Error> 
         return Err(life::cut_off());
     }
     if timeout.is_none() && core.settings.waiters_help && may_help() && core.state.load(Relaxed) & STOPPED == 0 {
+        if becomes_quiescent(core) {
+            return Ok(true);
+        }
         core.quiescence.announced(|| {
             // What is run is in flight, so that a row need not ask whether all is over.
             core.dispatch.serve(core, &mut || true, &mut || core.is_quiescent());
@@ -384,6 +387,23 @@ fn all_done(core: &Arc<Core>, timeout: Option<Duration>) -> Result<bool, Error> 
         });
     }
     Ok(core.quiescence.wait(deadline(timeout), || core.is_quiescent(), || core.make_way()))
+}
+
+/// Runs what the calling thread has pushed last, and looks for a moment whether nothing is in flight: most waits are
+/// over by then, and have taken no seat and no lock.
+fn becomes_quiescent(core: &Arc<Core>) -> bool {
+    pull_last(core);
+    let group = core.dispatch.group(Property::Normal);
+    for _ in 0..WATCHES {
+        if core.is_quiescent() {
+            return true;
+        }
+        if group.is_some_and(|group| group.has_work()) {
+            return false;
+        }
+        spin_loop();
+    }
+    false
 }
 
 /// A wait inside an operation could wait for that very operation.

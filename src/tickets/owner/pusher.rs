@@ -127,6 +127,13 @@ impl<'a> Pusher<'a> {
         self.place(variable, generation).map(Place::last)
     }
 
+    /// The operation that was committed last, if any. It may have ended, or been withdrawn.
+    pub fn last_pushed(&self) -> Word {
+        let record = self.record;
+        let last = Number(record.commit.load(Relaxed)).parity();
+        Word(record.operations[last].load(Relaxed))
+    }
+
     /// Its place for a variable, if it owns or shares that.
     fn place(&self, variable: u32, generation: u32) -> Option<&Place> {
         let record = self.record;
