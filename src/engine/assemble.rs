@@ -1,6 +1,6 @@
 //! From what was recorded to a graph that can be replayed.
 
-use super::claims::Claims;
+use super::claims;
 use super::core::Core;
 use super::graph::Graph;
 use super::pace::Pace;
@@ -143,16 +143,15 @@ impl Recording {
                 Some(Node { body, name, context, property, uses })
             })
             .collect();
-        let mut claims = Claims::new();
-        claims.add_all(&self.variables);
-        claims.add(whole.variable, Mode::Write);
+        let mut claims = self.variables;
+        claims.push(Claim { variable: whole.variable, mode: Mode::Write });
         let waits = plan.segments.iter().map(|segment| segment.waits_far as usize).sum();
         let pace = Pace::new(plain, places.len(), plan.segments.len(), waits).spread_after(whole.spreads_after);
         let inner = Inner {
             core: Arc::clone(core),
             id: whole.id,
             name: whole.name,
-            claims: claims.ordered().into(),
+            claims: claims::order(&mut claims).into(),
             variable: whole.variable,
             nodes,
             uses: used.into(),

@@ -1,10 +1,12 @@
 //! Capturing: from recorded pushes to a graph that can be replayed.
 
 use super::assemble::{detached, sync, Captured, Recording, Whole};
-use super::claims::Claims;
+use super::draft::Draft;
 use super::graph::{delete_own_variable, Graph};
 use super::operator::Operator;
 use super::parameter::Parameter;
+use super::push::Request;
+use super::replay::Body;
 use super::variable::Variable;
 use super::Engine;
 use crate::device::Context;
@@ -144,14 +146,7 @@ impl Capture {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn op(&mut self, name: impl Into<Name>) -> CaptureBuilder<'_> {
-        CaptureBuilder {
-            name: name.into(),
-            claims: Claims::new(),
-            context: Context::cpu(0),
-            property: Property::Normal,
-            priority: 0,
-            capture: self,
-        }
+        CaptureBuilder { draft: Draft::new(name.into()), capture: self }
     }
 
     /// Records a use of an operator. As [`Engine::push`].
@@ -221,11 +216,7 @@ impl Drop for Capture {
 #[must_use = "an operation is not recorded until push() is called"]
 pub struct CaptureBuilder<'c> {
     capture: &'c mut Capture,
-    name: Name,
-    claims: Claims,
-    context: Context,
-    property: Property,
-    priority: i32,
+    draft: Draft,
 }
 
 impl CaptureBuilder<'_> {
@@ -238,7 +229,7 @@ impl CaptureBuilder<'_> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn reads(mut self, variables: impl IntoIterator<Item = impl Into<Variable>>) -> Self {
-        variables.into_iter().for_each(|variable| self.claims.add(variable.into(), Mode::Read));
+        variables.into_iter().for_each(|variable| self.draft.add(variable.into(), Mode::Read));
         self
     }
 
@@ -251,7 +242,7 @@ impl CaptureBuilder<'_> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn writes(mut self, variables: impl IntoIterator<Item = impl Into<Variable>>) -> Self {
-        variables.into_iter().for_each(|variable| self.claims.add(variable.into(), Mode::Write));
+        variables.into_iter().for_each(|variable| self.draft.add(variable.into(), Mode::Write));
         self
     }
 
@@ -287,7 +278,7 @@ impl CaptureBuilder<'_> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn priority(mut self, priority: i32) -> Self {
-        self.priority = priority;
+        self.draft.request_mut().priority = priority;
         self
     }
 
@@ -299,7 +290,7 @@ impl CaptureBuilder<'_> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn property(mut self, property: Property) -> Self {
-        self.property = property;
+        self.draft.request_mut().property = property;
         self
     }
 
@@ -311,7 +302,7 @@ impl CaptureBuilder<'_> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn context(mut self, context: Context) -> Self {
-        self.context = context;
+        self.draft.request_mut().context = context;
         self
     }
 
@@ -333,16 +324,12 @@ impl CaptureBuilder<'_> {
     /// graph.replay()?;
     /// # Ok::<(), seriatim::Error>(())
     /// ```
-    pub fn push<F, R>(mut self, mut closure: F) -> Result<(), Error>
+    pub fn push<F, R>(self, mut closure: F) -> Result<(), Error>
     where
         F: FnMut(&RunContext<'_>) -> R + Send + 'static,
         R: IntoOutcome,
     {
-        let body = sync(move |run| closure(run).into_outcome());
-        let claims = self.claims.ordered();
-        let (name, context, property, priority) = (self.name, self.context, self.property, self.priority);
-        let Capture { engine, recording, .. } = self.capture;
-        recording.record(engine.core(), Captured { body, name, context, property, priority }, claims)
+        self.record(sync(move |run| closure(run).into_outcome()))
     }
 
     /// Records an asynchronous operation: in each replay it ends when its completion was used and the closure has returned.
@@ -362,15 +349,20 @@ impl CaptureBuilder<'_> {
     /// engine.wait_for_var(x)?;
     /// # Ok::<(), seriatim::Error>(())
     /// ```
-    pub fn push_async<G>(mut self, closure: G) -> Result<(), Error>
+    pub fn push_async<G>(self, closure: G) -> Result<(), Error>
     where
         G: FnMut(&RunContext<'_>, Completion) + Send + 'static,
     {
-        let body = detached(closure);
-        let claims = self.claims.ordered();
-        let (name, context, property, priority) = (self.name, self.context, self.property, self.priority);
+        self.record(detached(closure))
+    }
+}
+
+impl CaptureBuilder<'_> {
+    fn record(mut self, body: Body) -> Result<(), Error> {
+        let Request { name, context, property, priority, .. } = *self.draft.request();
         let Capture { engine, recording, .. } = self.capture;
-        recording.record(engine.core(), Captured { body, name, context, property, priority }, claims)
+        let captured = Captured { body, name, context, property, priority };
+        recording.record(engine.core(), captured, self.draft.ordered())
     }
 }
 
@@ -382,6 +374,6 @@ impl fmt::Debug for Capture {
 
 impl fmt::Debug for CaptureBuilder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CaptureBuilder('{}')", self.name.as_str())
+        write!(f, "CaptureBuilder('{}')", self.draft.request().name.as_str())
     }
 }

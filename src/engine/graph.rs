@@ -108,13 +108,13 @@ impl Graph {
         if core.inline == Inline::Always && inner.plain {
             // SAFETY: the operation changes the graph's own variable, so it is the only replay under way.
             let run_all = move |run: &RunContext<'_>| unsafe { graph.run_all(run) };
-            return push(core, request, &inner.claims[..], sync_vtable(&run_all), run_all);
+            return push(core, &request, &inner.claims[..], sync_vtable(&run_all), run_all);
         }
         let begin = move |run: &RunContext<'_>, completion: Completion| {
             // SAFETY: as above; it ends with its completion.
             unsafe { graph.begin(run, priority, completion) }
         };
-        push_enlisted(core, request, &inner.claims, async_vtable(&begin), begin)
+        push_enlisted(core, &request, &inner.claims, async_vtable(&begin), begin)
     }
 
     /// The number of operations.
@@ -196,7 +196,7 @@ pub(super) fn delete_own_variable(
     let notes = NOTE_DELETE | NOTE_BEYOND;
     let request = Request { property: Property::DeleteVar, notes, ..Request::named(Name::from("delete graph")) };
     let claim = Claim { variable, mode: Mode::Delete };
-    let _ = push(core, request, &[claim][..], sync_vtable(&end), end);
+    let _ = push(core, &request, &[claim][..], sync_vtable(&end), end);
 }
 
 // As an engine: the closures are called inside replays only, which catch their panics.

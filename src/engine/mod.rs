@@ -11,6 +11,7 @@ mod costs;
 mod declared;
 mod diagnose;
 mod dispatch;
+mod draft;
 mod end;
 mod enlist;
 mod execute;

@@ -2,8 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use super::claims::Claims;
 use super::costs::Key;
+use super::draft::Draft;
 use super::operator::Operator;
 use super::push::{push, Request};
 use super::variable::Variable;
@@ -30,14 +30,13 @@ use std::fmt;
 #[must_use = "an operation is not pushed until push() is called"]
 pub struct OperationBuilder<'a> {
     engine: &'a Engine,
-    claims: Claims,
-    request: Request,
+    draft: Draft,
 }
 
 impl<'a> OperationBuilder<'a> {
     #[inline]
     pub(crate) fn new(engine: &'a Engine, name: Name) -> OperationBuilder<'a> {
-        OperationBuilder { engine, claims: Claims::new(), request: Request::named(name) }
+        OperationBuilder { engine, draft: Draft::new(name) }
     }
 
     /// Adds variables that the operation reads. Repeats are harmless; a variable that is also written counts as written.
@@ -50,7 +49,7 @@ impl<'a> OperationBuilder<'a> {
     /// ```
     #[inline]
     pub fn reads(mut self, variables: impl IntoIterator<Item = impl Into<Variable>>) -> Self {
-        variables.into_iter().for_each(|variable| self.claims.add(variable.into(), Mode::Read));
+        variables.into_iter().for_each(|variable| self.draft.add(variable.into(), Mode::Read));
         self
     }
 
@@ -64,7 +63,7 @@ impl<'a> OperationBuilder<'a> {
     /// ```
     #[inline]
     pub fn writes(mut self, variables: impl IntoIterator<Item = impl Into<Variable>>) -> Self {
-        variables.into_iter().for_each(|variable| self.claims.add(variable.into(), Mode::Write));
+        variables.into_iter().for_each(|variable| self.draft.add(variable.into(), Mode::Write));
         self
     }
 
@@ -107,7 +106,7 @@ impl<'a> OperationBuilder<'a> {
     /// ```
     #[inline]
     pub fn priority(mut self, priority: i32) -> Self {
-        self.request.priority = priority;
+        self.draft.request_mut().priority = priority;
         self
     }
 
@@ -120,7 +119,7 @@ impl<'a> OperationBuilder<'a> {
     /// ```
     #[inline]
     pub fn property(mut self, property: Property) -> Self {
-        self.request.property = property;
+        self.draft.request_mut().property = property;
         self
     }
 
@@ -133,7 +132,7 @@ impl<'a> OperationBuilder<'a> {
     /// ```
     #[inline]
     pub fn context(mut self, context: Context) -> Self {
-        self.request.context = context;
+        self.draft.request_mut().context = context;
         self
     }
 
@@ -179,7 +178,8 @@ impl<'a> OperationBuilder<'a> {
         F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
         R: IntoOutcome,
     {
-        push(self.engine.core(), self.request, &mut self.claims, SyncBody::<F, R>::VTABLE, closure)
+        let (request, claims) = self.draft.parts();
+        push(self.engine.core(), request, claims, SyncBody::<F, R>::VTABLE, closure)
     }
 
     /// Pushes an operation that ends when its completion says so.
@@ -200,7 +200,8 @@ impl<'a> OperationBuilder<'a> {
     where
         G: FnOnce(&RunContext<'_>, Completion) + Send + 'static,
     {
-        push(self.engine.core(), self.request, &mut self.claims, AsyncBody::<G>::VTABLE, closure)
+        let (request, claims) = self.draft.parts();
+        push(self.engine.core(), request, claims, AsyncBody::<G>::VTABLE, closure)
     }
 
     /// Makes a reusable operator of it instead of pushing it. The context and the priority are chosen at each push.
@@ -220,7 +221,8 @@ impl<'a> OperationBuilder<'a> {
         H: Fn(&RunContext<'_>) -> R + Send + Sync + 'static,
         R: IntoOutcome,
     {
-        Operator::new_sync(self.engine.core(), self.request, self.claims.ordered(), None, closure)
+        let request = *self.draft.request();
+        Operator::new_sync(self.engine.core(), request, self.draft.ordered(), None, closure)
     }
 
     /// Makes a reusable asynchronous operator of it.
@@ -238,7 +240,8 @@ impl<'a> OperationBuilder<'a> {
     where
         K: Fn(&RunContext<'_>, Completion) + Send + Sync + 'static,
     {
-        Operator::new_async(self.engine.core(), self.request, self.claims.ordered(), closure)
+        let request = *self.draft.request();
+        Operator::new_async(self.engine.core(), request, self.draft.ordered(), closure)
     }
 }
 
@@ -273,8 +276,8 @@ impl KeyedBuilder<'_> {
         F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
         R: IntoOutcome,
     {
-        let OperationBuilder { engine, request, ref mut claims } = self.builder;
-        let keyed = Keyed { key: self.key, closure };
+        let OperationBuilder { engine, ref mut draft } = self.builder;
+        let ((request, claims), keyed) = (draft.parts(), Keyed { key: self.key, closure });
         push(engine.core(), request, claims, keyed.vtable(), keyed)
     }
 
@@ -294,8 +297,9 @@ impl KeyedBuilder<'_> {
         H: Fn(&RunContext<'_>) -> R + Send + Sync + 'static,
         R: IntoOutcome,
     {
-        let OperationBuilder { engine, mut claims, request } = self.builder;
-        Operator::new_sync(engine.core(), request, claims.ordered(), Some(Key::given(self.key)), closure)
+        let OperationBuilder { engine, mut draft } = self.builder;
+        let request = *draft.request();
+        Operator::new_sync(engine.core(), request, draft.ordered(), Some(Key::given(self.key)), closure)
     }
 }
 
@@ -309,12 +313,12 @@ impl Request {
 
 impl fmt::Debug for OperationBuilder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "OperationBuilder('{}')", self.request.name.as_str())
+        write!(f, "OperationBuilder('{}')", self.draft.request().name.as_str())
     }
 }
 
 impl fmt::Debug for KeyedBuilder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "KeyedBuilder('{}', {})", self.builder.request.name.as_str(), self.key)
+        write!(f, "KeyedBuilder('{}', {})", self.builder.draft.request().name.as_str(), self.key)
     }
 }

@@ -117,7 +117,7 @@ impl<T: Send + Sync + 'static> Parameter<T> {
         };
         let request = Request { property: Property::NoSkip, ..Request::named(Name::from("set parameter")) };
         let claim = Claim { variable: self.0.variable, mode: Mode::Write };
-        push(&self.0.core, request, &[claim][..], sync_vtable(&replace), replace)
+        push(&self.0.core, &request, &[claim][..], sync_vtable(&replace), replace)
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use super::draft::Draft;
 use super::graph::delete_own_variable;
 use super::life::refuse_inside;
 use super::push::{push, Claim, Request};
@@ -39,6 +40,8 @@ pub fn prepare(engine: &Engine) -> Result<(), Error> {
     for (class, magazines) in MAGAZINES.into_iter().enumerate() {
         core.local().fill(class as u8, magazines);
     }
+    // The place in which a builder puts an operation together.
+    drop(Draft::new(Name::default()));
     let variable = engine.new_variable();
     let claim = [Claim { variable, mode: Mode::Write }];
     core.local().pusher().prepare(variable.index);
@@ -47,7 +50,7 @@ pub fn prepare(engine: &Engine) -> Result<(), Error> {
         let notes = if core.settings.bound > 0 { NOTE_BEYOND } else { 0 };
         let request = Request { notes, ..Request::named(Name::default()) };
         let nothing = |_: &RunContext<'_>| ();
-        push(core, request, &claim[..], sync_vtable(&nothing), nothing)?;
+        push(core, &request, &claim[..], sync_vtable(&nothing), nothing)?;
     }
     wait::for_variable(core, variable, None)?;
     delete_own_variable(core, variable, |_| ());

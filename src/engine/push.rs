@@ -91,7 +91,7 @@ pub fn deleted(variable: Variable) -> Error {
 #[inline]
 pub fn push<F: Send + 'static>(
     core: &Arc<Core>,
-    request: Request,
+    request: &Request,
     claims: impl Source,
     body: &'static Vtable,
     closure: F,
@@ -103,11 +103,11 @@ pub fn push<F: Send + 'static>(
         return claims.in_order(move |claims| push_enlisted(core, request, claims, body, closure));
     }
     if claims.count() > inline::FEW {
-        return claims.in_order(move |claims| push_wide(core, request, claims, (body, call), closure));
+        return push_wide(core, request, claims, (body, call), closure);
     }
     let mut closure = ManuallyDrop::new(closure);
     // SAFETY: it is the closure's own body; if it was not pushed it is still here.
-    let tried = unsafe { try_to_push::<F>(core, &request, &claims, (body, call), &raw mut *closure) };
+    let tried = unsafe { try_to_push::<F>(core, request, &claims, (body, call), &raw mut *closure) };
     if matches!(tried, Tried::Ran) {
         return Ok(());
     }
@@ -164,7 +164,7 @@ unsafe fn try_to_log<F>(
 #[inline]
 pub fn push_shipped<F: Send + 'static>(
     core: &Arc<Core>,
-    request: Request,
+    request: &Request,
     claims: &[Claim],
     body: &'static Vtable,
     closure: F,
@@ -172,7 +172,7 @@ pub fn push_shipped<F: Send + 'static>(
     const { assert!(is_inline::<F>()) };
     let mut closure = ManuallyDrop::new(closure);
     // SAFETY: as in `push`.
-    if unsafe { try_to_log::<F>(core, &request, &claims, body, &raw mut *closure) } {
+    if unsafe { try_to_log::<F>(core, request, &claims, body, &raw mut *closure) } {
         return Ok(());
     }
     push_enlisted(core, request, claims, body, ManuallyDrop::into_inner(closure))
@@ -182,8 +182,8 @@ pub fn push_shipped<F: Send + 'static>(
 #[inline(never)]
 fn push_wide<F: Send + 'static>(
     core: &Arc<Core>,
-    request: Request,
-    claims: &[Claim],
+    request: &Request,
+    claims: impl Source,
     (body, call): (&'static Vtable, CallStored),
     closure: F,
 ) -> Result<(), Error> {
@@ -192,22 +192,23 @@ fn push_wide<F: Send + 'static>(
     // SAFETY: as in `try_to_push`.
     let key = || unsafe { Key::of(body, storage) };
     let mut tried = Tried::NotNow;
-    if claims.len() <= inline::MANY && runs_here(core, &request, || core.costs.are_short(key)) {
+    if claims.count() <= inline::MANY && runs_here(core, request, || core.costs.are_short(key)) {
         // SAFETY: as there; called once, if the operation runs.
         let mut run = |run: &RunContext<'_>| core.costs.measure(key, || unsafe { call(storage, run) });
-        tried = inline::run_wide(core, &request, claims, &mut run);
+        tried = claims.as_named(|claims| inline::run_wide(core, request, claims, &mut run));
     }
     if matches!(tried, Tried::Ran) {
         return Ok(());
     }
-    push_on(core, request, claims, body, ManuallyDrop::into_inner(closure), tried)
+    let closure = ManuallyDrop::into_inner(closure);
+    claims.in_order(move |claims| push_on(core, request, claims, body, closure, tried))
 }
 
 /// Pushes an operation the long way, after `tried`.
 #[inline]
 fn push_on<F: Send + 'static>(
     core: &Arc<Core>,
-    request: Request,
+    request: &Request,
     claims: &[Claim],
     body: &'static Vtable,
     closure: F,
@@ -237,7 +238,7 @@ pub fn runs_here(core: &Core, request: &Request, is_short: impl FnOnce() -> bool
 #[inline(never)]
 pub fn push_behind<F: Send + 'static>(
     core: &Arc<Core>,
-    mut request: Request,
+    request: &Request,
     claims: &[Claim],
     body: &'static Vtable,
     closure: F,
@@ -245,8 +246,8 @@ pub fn push_behind<F: Send + 'static>(
     if core.inline != Inline::WhenShort {
         return push_enlisted(core, request, claims, body, closure);
     }
-    request.notes |= NOTE_SHORT;
-    push_enlisted(core, request, claims, body, closure)?;
+    let request = Request { notes: request.notes | NOTE_SHORT, ..*request };
+    push_enlisted(core, &request, claims, body, closure)?;
     let local = core.local();
     if local.depth.get() == 0 && may_help() && core.dispatch.catch_up(core) {
         core.settle(local);
@@ -258,7 +259,7 @@ pub fn push_behind<F: Send + 'static>(
 #[inline(never)]
 pub fn push_enlisted<F: Send + 'static>(
     core: &Arc<Core>,
-    request: Request,
+    request: &Request,
     claims: &[Claim],
     body: &'static Vtable,
     closure: F,
@@ -271,7 +272,7 @@ pub fn push_enlisted<F: Send + 'static>(
         }
     };
     let size = const { stored_size::<F>() };
-    let pushed = push_stored(core, &request, claims, body, size, &mut store);
+    let pushed = push_stored(core, request, claims, body, size, &mut store);
     if let (Err(_), Some(refused)) = (&pushed, closure) {
         closure::drop_quietly(refused);
     }

@@ -71,7 +71,7 @@ impl Engine {
         R: IntoOutcome,
     {
         let request = Request { context, property, priority, ..Request::named(name.into()) };
-        push::push(self.core(), request, Lists { reads, writes }, sync_vtable(&closure), closure)
+        push::push(self.core(), &request, Lists { reads, writes }, sync_vtable(&closure), closure)
     }
 
     /// Pushes an operation that ends when its completion says so, on any thread.
@@ -107,7 +107,7 @@ impl Engine {
         G: FnOnce(&RunContext<'_>, Completion) + Send + 'static,
     {
         let request = Request { context, property, priority, ..Request::named(name.into()) };
-        push::push(self.core(), request, Lists { reads, writes }, async_vtable(&closure), closure)
+        push::push(self.core(), &request, Lists { reads, writes }, async_vtable(&closure), closure)
     }
 
     fn long_form(
@@ -247,6 +247,6 @@ impl Engine {
             ..Request::named(Name::from("delete variable"))
         };
         let claim = Claim { variable, mode: Mode::Delete };
-        push::push(self.core(), request, &[claim][..], sync_vtable(&closure), closure)
+        push::push(self.core(), &request, &[claim][..], sync_vtable(&closure), closure)
     }
 }

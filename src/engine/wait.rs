@@ -150,7 +150,7 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, timeout: Option<Durati
     loop {
         let ringer = Arc::clone(&bell);
         let ring = move |run: &RunContext<'_>| ringer.ring(run.inherited);
-        match push(core, request, &[claim][..], sync_vtable(&ring), ring) {
+        match push(core, &request, &[claim][..], sync_vtable(&ring), ring) {
             Ok(()) => break,
             Err(error) if error.kind() != ErrorKind::Stopped => return Err(error),
             Err(_) if remaining(deadline) == Some(Duration::ZERO) => return late(),

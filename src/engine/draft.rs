@@ -1,0 +1,174 @@
+//! An operation while it is put together: what it is, and its variables.
+//!
+//! All of it lies in a place that the thread keeps from one operation to the next. A builder has a
+//! pointer to it: the builder is moved by each of its calls, and a move of what was just written in
+//! parts takes longer than the rest of a push.
+
+#![forbid(unsafe_code)]
+
+use super::claims::order;
+use super::push::{Claim, Request};
+use super::variable::Variable;
+use crate::device::Context;
+use crate::operation::name::Name;
+use crate::operation::property::Property;
+use crate::sync::{thread_local, MODELLED};
+use crate::variable::access::Mode;
+use std::cell::Cell;
+use std::mem::forget;
+
+/// A place has room for so many variables from its start; it keeps the room that it has had.
+const ROOM: usize = 8;
+/// The most places that a thread keeps: as many as operations are put together inside each other.
+const MOST: u32 = 64;
+
+thread_local! {
+    /// The places that are not in use, in a list.
+    static KEPT: Cell<Option<Box<Place>>> = const { Cell::new(None) };
+}
+
+struct Place {
+    request: Request,
+    claims: Vec<Claim>,
+    /// Another one that is not in use, and how many more there are behind this one.
+    next: Option<Box<Place>>,
+    behind: u32,
+}
+
+/// An operation that is being put together.
+pub struct Draft(Option<Box<Place>>);
+
+impl Draft {
+    /// Of no variables yet.
+    #[inline]
+    pub fn new(name: Name) -> Draft {
+        let kept = KEPT.try_with(|kept| {
+            let mut place = kept.take()?;
+            // There is nothing to drop: it was taken.
+            forget(kept.replace(place.next.take()));
+            Some(place)
+        });
+        let mut place = match kept {
+            Ok(Some(place)) => place,
+            _ => Draft::add_place(),
+        };
+        // Each by itself: what is put together elsewhere first is copied whole.
+        let request = &mut place.request;
+        request.context = Context::cpu(0);
+        request.property = Property::Normal;
+        request.priority = 0;
+        request.name = name;
+        request.notes = 0;
+        Draft(Some(place))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_place() -> Box<Place> {
+        let request = Request::named(Name::default());
+        Box::new(Place { request, claims: Vec::with_capacity(ROOM), next: None, behind: 0 })
+    }
+
+    #[inline(always)]
+    fn place(&self) -> &Place {
+        // It is there until it is dropped.
+        self.0.as_deref().expect("a draft has a place")
+    }
+
+    #[inline(always)]
+    fn place_mut(&mut self) -> &mut Place {
+        self.0.as_deref_mut().expect("a draft has a place")
+    }
+
+    /// What the operation is.
+    #[inline(always)]
+    pub fn request(&self) -> &Request {
+        &self.place().request
+    }
+
+    /// That, and the variables as they were named.
+    #[inline(always)]
+    pub fn parts(&mut self) -> (&Request, &mut [Claim]) {
+        let place = self.place_mut();
+        (&place.request, &mut place.claims)
+    }
+
+    #[inline(always)]
+    pub fn request_mut(&mut self) -> &mut Request {
+        &mut self.place_mut().request
+    }
+
+    #[inline(always)]
+    pub fn add(&mut self, variable: Variable, mode: Mode) {
+        self.place_mut().claims.push(Claim { variable, mode });
+    }
+
+    pub fn add_all(&mut self, variables: &[Variable], mode: Mode) {
+        variables.iter().for_each(|variable| self.add(*variable, mode));
+    }
+
+    /// The variables as [`order`] brings them.
+    #[inline]
+    pub fn ordered(&mut self) -> &[Claim] {
+        order(&mut self.place_mut().claims)
+    }
+}
+
+impl Drop for Draft {
+    /// Leaves the place to the thread's next operation.
+    #[inline]
+    fn drop(&mut self) {
+        let Some(mut place) = self.0.take() else { return };
+        if MODELLED {
+            // What a model's thread keeps is of no use to the next execution.
+            return;
+        }
+        place.claims.clear();
+        let mut place = Some(place);
+        let _ = KEPT.try_with(|kept| {
+            let next = kept.take();
+            place = keep(place.take(), next, kept);
+        });
+    }
+}
+
+/// Puts a place before the others, unless there are enough: then gives it back.
+#[inline(always)]
+fn keep(place: Option<Box<Place>>, next: Option<Box<Place>>, kept: &Cell<Option<Box<Place>>>) -> Option<Box<Place>> {
+    let mut place = place?;
+    let behind = next.as_ref().map_or(0, |next| next.behind + 1);
+    if behind >= MOST {
+        forget(kept.replace(next));
+        return Some(place);
+    }
+    place.behind = behind;
+    forget(std::mem::replace(&mut place.next, next));
+    forget(kept.replace(Some(place)));
+    None
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_keeps_so_many_places_and_no_more() {
+        let draft = || Draft::new(Name::default());
+        for _ in 0..2 {
+            let drafts: Vec<Draft> = (0..2 * MOST).map(|_| draft()).collect();
+            drop(drafts);
+            let first = KEPT.take().expect("they are kept");
+            assert_eq!(first.behind, MOST - 1);
+            KEPT.set(Some(first));
+        }
+        let variable = Variable { engine: 1, index: 2, generation: 3 };
+        let mut first = draft();
+        first.add(variable, Mode::Write);
+        let mut second = draft();
+        assert!(second.parts().1.is_empty(), "each has a place of its own");
+        drop(first);
+        second.add(variable, Mode::Read);
+        assert_eq!(draft().parts().1.len(), 0, "nothing of an operation stays");
+        assert_eq!(second.ordered().len(), 1);
+    }
+}
