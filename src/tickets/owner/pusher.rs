@@ -200,14 +200,18 @@ impl Push<'_> {
     ///
     /// The operation is written, its word included: others may finish it from now on. The caller
     /// finishes it before it begins another push.
+    ///
+    /// By reference: a move of the push would wait until all that was written before is in the cache, the
+    /// operation's lines included, which another core has.
     #[inline]
     #[must_use]
-    pub fn commit(self) -> bool {
+    pub fn commit(&mut self) -> bool {
         debug_assert!(self.claimed > 0, "nothing is owned");
         let noted = if self.linked > 0 && !mutant("links-not-noted") { self.this.at(LINKED) } else { self.this };
         let committed = self.record.commit(self.number, noted);
         if committed {
-            std::mem::forget(self);
+            // Nothing is to be taken back.
+            self.claimed = 0;
         }
         committed
     }
