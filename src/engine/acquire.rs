@@ -95,6 +95,7 @@ mod tests {
     use super::*;
     use crate::{Engine, Kind, RunContext};
     use std::sync::mpsc::channel;
+    use std::sync::Barrier;
     use std::time::Duration;
 
     /// More waits than changes of hands after which a variable is common.
@@ -122,5 +123,55 @@ mod tests {
             drop(begins);
         });
         assert!(!is_common(engine.core(), x.index), "a wait has taken it");
+    }
+
+    /// Has two threads push to a variable, each so often in its turn; says whether it is common in the end.
+    fn becomes_common(kind: Kind, turn: u32) -> bool {
+        let engine = Engine::builder().kind(kind).cpu_workers(1).build().unwrap();
+        let x = engine.new_variable();
+        let (mine, theirs) = (Barrier::new(2), Barrier::new(2));
+        let push = || (0..turn).for_each(|_| engine.op("step").writes([x]).push(|_| ()).unwrap());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..TURNS {
+                    mine.wait();
+                    push();
+                    theirs.wait();
+                }
+            });
+            for _ in 0..TURNS {
+                push();
+                // Writes are counted when they have ended.
+                engine.wait_for_all().unwrap();
+                mine.wait();
+                theirs.wait();
+                engine.wait_for_all().unwrap();
+            }
+        });
+        assert_eq!(engine.version(x).unwrap(), u64::from(2 * TURNS * turn), "{kind}");
+        is_common(engine.core(), x.index)
+    }
+
+    /// More than the changes of hands after which a variable is common.
+    const TURNS: u32 = 20;
+
+    #[test]
+    fn a_variable_at_which_threads_take_long_turns_stays_a_pushers() {
+        for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
+            assert!(becomes_common(kind, 10), "{kind}: it changes hands in every ten pushes");
+            assert!(!becomes_common(kind, 1100), "{kind}: it changes hands once in a thousand pushes");
+        }
+    }
+
+    #[test]
+    fn a_variable_that_several_threads_set_up_is_not_common_for_that() {
+        let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+        let x = engine.new_variable();
+        let push = || engine.op("step").writes([x]).push(|_| ()).unwrap();
+        for _ in 0..4 {
+            std::thread::scope(|scope| _ = scope.spawn(push));
+            push();
+        }
+        assert!(!is_common(engine.core(), x.index));
     }
 }

@@ -4,7 +4,7 @@
 //! committed *before* its body, which may push to the same variables. If nobody has been given a
 //! ticket when it ends, the push is withdrawn: nothing is counted, and nobody can have parked on it.
 
-use super::acquire::{acquire_all, adopt};
+use super::acquire::{acquire_all, adopt, is_common};
 use super::claims::Source;
 use super::core::{Core, FAILED};
 use super::found::Found;
@@ -352,7 +352,7 @@ fn claim_new<'a>(
         return None;
     }
     *had = Tried::NotNow;
-    if !adopt(core, local, variable) {
+    if is_common(core, variable.index) || !adopt(core, local, variable) {
         return None;
     }
     push.claim((variable.index, variable.generation), mode, this, find)

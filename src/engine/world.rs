@@ -84,6 +84,11 @@ impl Peers for World<'_, '_> {
         unsafe { self.core.memory.table.at(variable) }.owner()
     }
 
+    fn version(&self, variable: u32) -> u64 {
+        // SAFETY: as above.
+        unsafe { self.core.memory.table.at(variable) }.version()
+    }
+
     fn lives(&self, variable: u32, generation: u32) -> bool {
         // SAFETY: as above.
         let slot = unsafe { self.core.memory.table.at(variable) };

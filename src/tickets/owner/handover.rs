@@ -13,8 +13,12 @@ use crate::tickets::run::{Progress, Start, Ticket, Variables};
 use crate::tickets::word::Word;
 use crate::variable::access::Mode;
 
-/// So often a variable changes hands; after that it is common.
-const CHANGES: u8 = if MODELLED { 2 } else { 4 };
+/// So often a variable changes hands; after that it is common. For good, so the threads that set a
+/// program up should not get there.
+const CHANGES: u8 = if MODELLED { 2 } else { 8 };
+/// If a pusher has used a variable so often before it changes hands, earlier changes are forgotten: a
+/// `membarrier` for so many uses costs less than a common variable.
+const TURN: u32 = 1000;
 
 impl Pusher<'_> {
     /// Makes a variable the pusher's own, unless it is common or becomes so; or shares it with others, if
@@ -92,6 +96,9 @@ impl Pusher<'_> {
             }
             match owner.replace(old, new) {
                 Ok(()) => {
+                    if !matches!(old, Holder::Pusher { pusher, .. } if pusher == record.index) {
+                        owner.note_taken(start.ticket, peers.version(variable));
+                    }
                     if mutant("counts-after-the-exchange") {
                         place.begin(now, generation, start, whole, shared);
                     }
@@ -122,8 +129,10 @@ impl Pusher<'_> {
                     owner.want(variable, theirs);
                 }
                 let is_wanted = !is_mine || record.is_wanted(variable, theirs);
-                let changes = changes + u8::from(failed || is_wanted);
                 let hand_over = || owner.hand_over(variable, theirs, peers);
+                let start = hand_over();
+                let uses = |start: Start| peers.owner(variable).used_since(start.ticket, peers.version(variable));
+                let changes = if start.map_or(0, uses) >= TURN { 0 } else { changes + u8::from(failed || is_wanted) };
                 if changes > CHANGES {
                     if mutant("common-in-one-exchange") {
                         return hand_over().map_or(Next::Pass(old), Next::Begin);
@@ -136,7 +145,7 @@ impl Pusher<'_> {
                 } else {
                     mine(changes)
                 };
-                take(hand_over(), new)
+                take(start, new)
             }
             Holder::Shared { pusher, era, .. } if mode == Mode::Read => {
                 Next::Join { host: pusher, id: Holder::share(pusher, era) }

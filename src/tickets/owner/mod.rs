@@ -42,10 +42,10 @@
 //!
 //! If the newcomer only reads, it does not become the owner: the variable is [shared](share) then.
 //!
-//! After [some changes of hands](handover) the variable becomes common: the owner goes from (A, e)
-//! to (ending, A, e), after which A's place for it is not written any more. So all who find that
-//! compute the same [`Start`], which [`Peers::begin_common`] stores, and the owner goes on to
-//! common. One exchange would not do: who is late would store another start.
+//! After [some changes of hands](handover) with few uses in between the variable becomes common: the
+//! owner goes from (A, e) to (ending, A, e), after which A's place for it is not written any more. So
+//! all who find that compute the same [`Start`], which [`Peers::begin_common`] stores, and the owner
+//! goes on to common. One exchange would not do: who is late would store another start.
 //!
 //! # Why it holds
 //! - *The owner and the newcomers agree.* Of a push's store to `commit` and its load of `limit`,
@@ -62,8 +62,9 @@
 //! - *A copy counts in any later decision.* It has the number of the newcomer's last push, which is
 //!   not above what is decided for the newcomer's era, and above all of its older eras.
 //! - *Nobody hinders another without end.* A try fails if the variable has changed hands, which it
-//!   does a few times at most, or if the owner has come back to it. If the owner has come back
-//!   after a push that failed, that counts as a change; else it has pushed something.
+//!   does a few times at most, or once in many uses; or if the owner has come back to it. If the
+//!   owner has come back after a push that failed, that counts as a change; else it has pushed
+//!   something.
 //!
 //! # What runs inside its push
 //! Such a push ([`AtOnce`]) is committed before its operation runs, so that pushes from inside and
@@ -170,6 +171,11 @@ pub trait Peers: Variables {
 
     /// Whose a variable is.
     fn owner(&self, variable: u32) -> &Owner;
+
+    /// How many writes of a variable have ended, about. For an estimate.
+    fn version(&self, _: u32) -> u64 {
+        0
+    }
 
     /// Whether the variable of this generation is not deleted, or is being deleted by the caller.
     fn lives(&self, variable: u32, generation: u32) -> bool;

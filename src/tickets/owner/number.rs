@@ -3,7 +3,8 @@
 #![forbid(unsafe_code)]
 
 use crate::mutants::mutant;
-use crate::sync::{AtomicU64, Ordering::*};
+use crate::sync::{AtomicU32, AtomicU64, Ordering::*, MODELLED};
+use crate::tickets::run::Ticket;
 
 /// Bits of a push's number within its era. An era that has used them up ends: after minutes at 10
 /// ns a push.
@@ -103,7 +104,11 @@ impl Holder {
 
 /// Which pusher owns a variable. A word of the variable; all else about its owner's pushes is the
 /// owner's.
-pub struct Owner(AtomicU64);
+pub struct Owner {
+    holder: AtomicU64,
+    /// What was pushed and what had ended when the holder took the variable, modulo 2³². Hints.
+    taken_at: [AtomicU32; 2],
+}
 
 /// Bits of a pusher's number. There are fewer threads.
 pub(super) const PUSHER_BITS: u32 = 24;
@@ -147,25 +152,46 @@ impl Holder {
 impl Owner {
     /// Of a variable that nobody has used: all zeros.
     pub fn new() -> Owner {
-        Owner(AtomicU64::new(0))
+        Owner { holder: AtomicU64::new(0), taken_at: [AtomicU32::new(0), AtomicU32::new(0)] }
     }
 
     /// Makes it that of a new variable, which nobody else knows.
     pub fn renew(&self) {
         if !mutant("owner-of-another-variable") {
-            self.0.store(0, Relaxed);
+            self.holder.store(0, Relaxed);
         }
+    }
+
+    /// Notes that the variable has changed hands, after so many uses pushed and writes ended.
+    pub(super) fn note_taken(&self, pushed: Ticket, ended: u64) {
+        if MODELLED {
+            return; // To a model these were two more accesses to explore, on which nothing depends.
+        }
+        let [at_push, at_end] = &self.taken_at;
+        at_push.store(pushed.writes.wrapping_add(pushed.reads), Relaxed);
+        at_end.store(ended as u32, Relaxed);
+    }
+
+    /// About how often the variable was used since it changed hands. Uses whose pushes were withdrawn are
+    /// not among the pushed ones, and reads not among those that have ended.
+    pub(super) fn used_since(&self, pushed: Ticket, ended: u64) -> u32 {
+        if MODELLED {
+            return 0;
+        }
+        let [at_push, at_end] = &self.taken_at;
+        let pushed = pushed.writes.wrapping_add(pushed.reads).wrapping_sub(at_push.load(Relaxed));
+        pushed.max((ended as u32).wrapping_sub(at_end.load(Relaxed)))
     }
 
     pub(super) fn holder(&self) -> Holder {
         // Acquire: what the holder has of the variable was written before it became the holder.
-        Holder::of(self.0.load(Acquire))
+        Holder::of(self.holder.load(Acquire))
     }
 
     /// Changes hands, unless somebody else was quicker: then who holds it now.
     pub(super) fn replace(&self, old: Holder, new: Holder) -> Result<(), Holder> {
         // Release: what the new holder has of the variable. Acquire: as in `holder`.
-        match self.0.compare_exchange(old.word(), new.word(), AcqRel, Acquire) {
+        match self.holder.compare_exchange(old.word(), new.word(), AcqRel, Acquire) {
             Ok(_) => Ok(()),
             Err(other) => Err(Holder::of(other)),
         }
