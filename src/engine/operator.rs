@@ -129,7 +129,7 @@ impl Operator {
 
     /// Pushes one more use of a synchronous closure, which does not run inside the push.
     #[inline(never)]
-    fn push_held(&self, core: &Arc<Core>, request: &Request, behind: bool) -> Result<(), Error> {
+    fn push_held(&self, core: &Arc<Core>, request: Request, behind: bool) -> Result<(), Error> {
         // Each use holds the closure.
         let held = Arc::clone(&self.0);
         let call = move |run: &RunContext<'_>| match &held.call {
@@ -138,9 +138,9 @@ impl Operator {
         };
         let (claims, body) = (&self.0.claims[..], mixed_vtable(&call));
         if behind {
-            push_behind(core, request, claims, body, call)
+            push_behind(core, &request, claims, body, call)
         } else {
-            push_shipped(core, request, claims, body, call)
+            push_shipped(core, &request, claims, body, call)
         }
     }
 
@@ -159,7 +159,7 @@ impl Operator {
         }
         match tried {
             Tried::Ran => Ok(()),
-            tried => self.push_held(core, &request, matches!(tried, Tried::Busy)),
+            tried => self.push_held(core, request, matches!(tried, Tried::Busy)),
         }
     }
 

@@ -96,14 +96,18 @@ pub fn push<F: Send + 'static>(
     body: &'static Vtable,
     closure: F,
 ) -> Result<(), Error> {
+    // The long ways get copies, so that on the quick ones the caller's request need not lie in memory.
     let Run::Sync(call) = body.run else {
-        return claims.in_order(move |claims| push_enlisted(core, request, claims, body, closure));
+        let request = *request;
+        return claims.in_order(move |claims| push_enlisted(core, &request, claims, body, closure));
     };
     if const { !is_inline::<F>() } {
-        return claims.in_order(move |claims| push_enlisted(core, request, claims, body, closure));
+        let request = *request;
+        return claims.in_order(move |claims| push_enlisted(core, &request, claims, body, closure));
     }
     if claims.count() > inline::FEW {
-        return push_wide(core, request, claims, (body, call), closure);
+        let request = *request;
+        return push_wide(core, &request, claims, (body, call), closure);
     }
     let mut closure = ManuallyDrop::new(closure);
     // SAFETY: it is the closure's own body; if it was not pushed it is still here.
@@ -111,8 +115,8 @@ pub fn push<F: Send + 'static>(
     if matches!(tried, Tried::Ran) {
         return Ok(());
     }
-    let closure = ManuallyDrop::into_inner(closure);
-    claims.in_order(move |claims| push_on(core, request, claims, body, closure, tried))
+    let (closure, request) = (ManuallyDrop::into_inner(closure), *request);
+    claims.in_order(move |claims| push_on(core, &request, claims, body, closure, tried))
 }
 
 /// As [`push`], the quick ways: runs the operation at once, or puts it into a log.
