@@ -465,9 +465,9 @@ impl Thread {
                 std::mem::forget(push);
                 resume_unwind(Box::new(Stopped));
             }
-            if owned.is_empty() {
-                drop(push);
-            } else if !push.commit() {
+            let committed = owned.is_empty() || push.commit();
+            drop(push);
+            if !committed {
                 failed = true;
                 continue;
             }

@@ -284,7 +284,7 @@ impl Pushing<'_> {
             let owned = uses.iter().filter(|(variable, _)| !self.common.contains(variable)).count();
             let wanted = match self.claim(uses, block, this) {
                 Err(wanted) => wanted,
-                Ok(push) => {
+                Ok(mut push) => {
                     let stage = if owned < uses.len() { ANNOUNCED } else { PUSHED };
                     thread.world.owned.lock().unwrap()[number] = owned as u32;
                     // SAFETY: ours.

@@ -93,16 +93,23 @@ fn at_the_bound_a_push_waits_for_a_worker_or_is_refused() {
 
 #[test]
 fn a_waiter_that_helps_and_a_worker_run_everything_once() {
-    explore("a waiter that helps", 1, 3000, || {
-        let engine = Engine::builder().kind(Kind::Pooled).cpu_workers(1).waiters_help(true).build().unwrap();
-        let x = engine.new_variable();
-        let value = Guarded::new();
-        push_step(&engine, x, &value);
-        push_step(&engine, x, &value);
-        engine.wait_for_var(x).unwrap();
-        assert_eq!(value.get(), 2);
-        drop(engine);
-    });
+    for (all, floor) in [(false, 3000), (true, 2000)] {
+        let name = if all { "a waiter that helps, for everything" } else { "a waiter that helps" };
+        explore(name, 1, floor, move || {
+            let engine = Engine::builder().kind(Kind::Pooled).cpu_workers(1).waiters_help(true).build().unwrap();
+            let x = engine.new_variable();
+            let value = Guarded::new();
+            push_step(&engine, x, &value);
+            push_step(&engine, x, &value);
+            if all {
+                engine.wait_for_all().unwrap();
+            } else {
+                engine.wait_for_var(x).unwrap();
+            }
+            assert_eq!(value.get(), 2);
+            drop(engine);
+        });
+    }
 }
 
 #[test]
