@@ -3,7 +3,7 @@
 # preemptions (loom), those that rest on the epochs once more with crossbeam's own steps among them,
 # and whole engines with 8 to 16 threads under random schedules (shuttle).
 #
-#   scripts/loom.sh          all of them: some ten minutes on a quiet machine
+#   scripts/loom.sh          all of them, a file to each core: some 15 minutes on two quiet cores
 #   scripts/loom.sh tickets  the models of one file of loom-tests/tests
 #
 # The lines `model …` are kept in target/models.txt, for the table of scripts/mutants.sh. The exit
@@ -16,23 +16,56 @@ target="${CARGO_TARGET_DIR:-target}"
 lines="$target/models.txt"
 mkdir -p "$target"
 
-# explore FOLDER FLAGS FILE…: builds and runs the models of some files.
-explore() {
-    local folder="$1" cfg="$2" files=()
+# build FOLDER FLAGS FILE…: builds the models of some files; prints each file with its program.
+build() {
+    local folder="$1" cfg="$2" files=() said
     shift 2
     for file in "$@"; do files+=(--test "$file"); done
-    RUSTFLAGS="$flags $cfg" CARGO_TARGET_DIR="$target/$folder" \
-        cargo test --release --package loom-tests "${files[@]}" -- --nocapture --test-threads=1 | tee -a "$lines"
+    said=$(RUSTFLAGS="$flags $cfg" CARGO_TARGET_DIR="$target/$folder" \
+        cargo test --release --package loom-tests "${files[@]}" --no-run 2>&1) || { echo "$said" >&2 && return 1; }
+    sed -n 's|.*Executable tests/\(.*\)\.rs (\(.*\))$|\1 \2|p' <<<"$said"
 }
 
-known=(tickets owner common mixed inbox surplus handoff pool group at_once engine workers lanes epoch)
-known+=(shuttle shuttle_group shuttle_common shuttle_mixed)
+# explore FILE PROGRAM: runs the models of one file; prints what they say when all have run, so that
+# those of several files do not mix.
+explore() {
+    local status=0 log="$target/models.$1"
+    "$2" --nocapture --test-threads=1 >"$log" 2>&1 || status=1
+    (
+        flock 9
+        printf '== models of %s\n' "$1"
+        cat "$log"
+        cat "$log" >>"$lines"
+    ) 9>"$target/models.lock"
+    rm "$log"
+    return $status
+}
+export -f explore
+export target lines
+
+# The longest first.
+known=(mixed owner engine tickets common at_once workers group shuttle shuttle_group shuttle_mixed)
+known+=(lanes epoch inbox surplus handoff pool shuttle_common)
 [ $# -gt 0 ] || set -- "${known[@]}"
 : >"$lines"
+loom=() epoch=() shuttle=()
 for file in "$@"; do
     case "$file" in
-    epoch) explore loom-epoch "--cfg loom --cfg crossbeam_loom" epoch ;;
-    shuttle*) explore shuttle "--cfg shuttle" "$file" ;;
-    *) explore loom "--cfg loom" "$file" ;;
+    epoch) epoch+=("$file") ;;
+    shuttle*) shuttle+=("$file") ;;
+    *) loom+=("$file") ;;
     esac
 done
+programs=()
+# add FOLDER FLAGS FILE…
+add() {
+    local built
+    [ $# -gt 2 ] || return 0
+    built=$(build "$@") && mapfile -t -O "${#programs[@]}" programs <<<"$built"
+}
+add loom "--cfg loom" "${loom[@]}"
+add loom-epoch "--cfg loom --cfg crossbeam_loom" "${epoch[@]}"
+add shuttle "--cfg shuttle" "${shuttle[@]}"
+# In the order in which they were named.
+for file in "$@"; do printf '%s\n' "${programs[@]}" | grep "^$file " || { echo "no models: $file" >&2 && exit 2; }; done |
+    xargs -P "$(nproc)" -L 1 bash -c 'explore "$@"' explore
