@@ -188,6 +188,7 @@ mod tests {
             std::thread::sleep(Duration::from_micros(50));
             0
         }));
-        assert!(is_quick(|| 0), "nothing is quicker than that");
+        // More than once: a busy machine, or one that is emulated, takes the core away at any time.
+        assert!((0..100).any(|_| is_quick(|| 0)), "nothing is quicker than that");
     }
 }
