@@ -90,7 +90,10 @@ pub fn push(
             let access = Block::access(block, index);
             ((*access).variable, (*access).mode())
         }));
-        if count > 0 && !push.commit() {
+        let committed = count == 0 || push.commit();
+        // It takes back what it has claimed, if need be, which it finds by the block.
+        drop(push);
+        if !committed {
             return give_back(core, local, block, tag);
         }
         group.log(journal, worker, this);

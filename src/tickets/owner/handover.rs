@@ -130,7 +130,8 @@ impl Pusher<'_> {
                 }
                 let is_wanted = !is_mine || record.is_wanted(variable, theirs);
                 let hand_over = || owner.hand_over(variable, theirs, peers);
-                let start = hand_over();
+                // Of a newcomer's change alone: an owner that comes back again and again could be followed without end.
+                let start = if is_mine || failed { None } else { hand_over() };
                 let uses = |start: Start| peers.owner(variable).used_since(start.ticket, peers.version(variable));
                 let changes = if start.map_or(0, uses) >= TURN { 0 } else { changes + u8::from(failed || is_wanted) };
                 if changes > CHANGES {
@@ -145,7 +146,7 @@ impl Pusher<'_> {
                 } else {
                     mine(changes)
                 };
-                take(start, new)
+                take(start.or_else(hand_over), new)
             }
             Holder::Shared { pusher, era, .. } if mode == Mode::Read => {
                 Next::Join { host: pusher, id: Holder::share(pusher, era) }

@@ -180,7 +180,9 @@ impl Owner {
         }
         let [at_push, at_end] = &self.taken_at;
         let pushed = pushed.writes.wrapping_add(pushed.reads).wrapping_sub(at_push.load(Relaxed));
-        pushed.max((ended as u32).wrapping_sub(at_end.load(Relaxed)))
+        let ended = (ended as u32).wrapping_sub(at_end.load(Relaxed));
+        // What was noted may be newer than what is compared with it.
+        (pushed as i32).max(ended as i32).max(0) as u32
     }
 
     pub(super) fn holder(&self) -> Holder {
