@@ -90,10 +90,9 @@ pub fn push(
             let access = Block::access(block, index);
             ((*access).variable, (*access).mode())
         }));
-        let committed = count == 0 || push.commit();
-        // It takes back what it has claimed, if need be, which it finds by the block.
-        drop(push);
-        if !committed {
+        if count > 0 && !push.commit() {
+            // It takes back what it has claimed, which it finds by the block.
+            drop(push);
             return give_back(core, local, block, tag);
         }
         group.log(journal, worker, this);
