@@ -370,16 +370,16 @@ fn a_thief_finds_what_any_pusher_has_logged() {
 fn a_pusher_that_has_logged_much_does_not_hold_up_another() {
     explore("a journal with much in it beside one with little", 1, 50, || {
         // The first ends when all have been logged. The fifth is the last of the full journal, the last
-        // is that of the other pusher.
+        // is that of the other pusher, whose journal is older: a worker begins with the newest.
         let body = |host: &Numbered, number| match number {
             0 => host.pass(),
             4 => assert_eq!(host.ran[5].get(), 1, "the pusher of one operation is held up"),
             _ => {}
         };
         run_all(workers_with(true, 1, false, 6, body), |host| {
-            let full = host.add_journal();
+            let [other, full] = [host.add_journal(), host.add_journal()];
             (0..5).for_each(|number| host.log(full, number, 0));
-            host.log(host.add_journal(), 5, 0);
+            host.log(other, 5, 0);
             host.open();
         });
     });
