@@ -398,7 +398,7 @@ impl Thread {
         // SAFETY: the thread's own.
         let pusher = unsafe { self.world.records[self.number].pusher() };
         let Slot { owner, progress, .. } = &self.world.slots[slot as usize];
-        pusher.adopt((slot, generation), (owner, progress), self.whole(slot))
+        pusher.adopt((slot, generation), (owner, progress, 0), self.whole(slot))
     }
 
     /// Pushes an operation; `false` if one of its variables is deleted.

@@ -319,7 +319,7 @@ impl Thread {
         let Variable { owner, progress, .. } = &self.world.variables[variable as usize];
         // SAFETY: the thread's own.
         let pusher = unsafe { self.world.records[self.number].pusher() };
-        pusher.adopt((variable, 1), (owner, progress), self.whole(variable))
+        pusher.adopt((variable, 1), (owner, progress, 0), self.whole(variable))
     }
 
     fn pull(&self, variable: u32) {

@@ -59,7 +59,8 @@ pub fn adopt(core: &Core, local: &Local, variable: Variable) -> bool {
         return false;
     }
     let whole = std::ptr::from_ref(slot).cast();
-    local.pusher().adopt((variable.index, variable.generation), (slot.owner(), slot.progress()), whole)
+    let of_slot = (slot.owner(), slot.progress(), slot.version());
+    local.pusher().adopt((variable.index, variable.generation), of_slot, whole)
 }
 
 /// Makes all variables of a push the thread's own, if that can be done; says whether, and whether it is of use to try the push again.
@@ -94,6 +95,7 @@ pub fn acquire_all(core: &Arc<Core>, claims: &impl Source) -> bool {
 mod tests {
     use super::*;
     use crate::{Engine, Kind, RunContext};
+    use std::sync::atomic::AtomicBool;
     use std::sync::mpsc::channel;
     use std::sync::Barrier;
     use std::time::Duration;
@@ -160,6 +162,36 @@ mod tests {
         for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
             assert!(becomes_common(kind, 10), "{kind}: it changes hands in every ten pushes");
             assert!(!becomes_common(kind, 1100), "{kind}: it changes hands once in a thousand pushes");
+        }
+    }
+
+    /// Its owner is back at the variable at once, whenever it was taken.
+    #[test]
+    fn a_thread_that_pushes_without_a_pause_does_not_keep_others_out() {
+        for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
+            let engine = Engine::builder().kind(kind).cpu_workers(1).build().unwrap();
+            let x = engine.new_variable();
+            let push = || engine.op("step").writes([x]).push(|_| ()).unwrap();
+            let (over, begun) = (AtomicBool::new(false), Barrier::new(2));
+            let pushed = std::thread::scope(|scope| {
+                let busy = scope.spawn(|| {
+                    let mut pushed = 0;
+                    while !over.load(Relaxed) {
+                        push();
+                        pushed += 1;
+                        if pushed == 1000 {
+                            begun.wait();
+                        }
+                    }
+                    pushed
+                });
+                begun.wait();
+                (0..50).for_each(|_| push());
+                over.store(true, Relaxed);
+                busy.join().unwrap() + 50
+            });
+            engine.wait_for_all().unwrap();
+            assert_eq!(engine.version(x).unwrap(), pushed, "{kind}");
         }
     }
 

@@ -124,27 +124,18 @@ impl Drop for Draft {
             return;
         }
         place.claims.clear();
-        let mut place = Some(place);
         let _ = KEPT.try_with(|kept| {
             let next = kept.take();
-            place = keep(place.take(), next, kept);
+            place.behind = next.as_ref().map_or(0, |next| next.behind + 1);
+            // What is replaced is `None`: it was taken.
+            if place.behind >= MOST {
+                forget(kept.replace(next));
+            } else {
+                forget(std::mem::replace(&mut place.next, next));
+                forget(kept.replace(Some(place)));
+            }
         });
     }
-}
-
-/// Puts a place before the others, unless there are enough: then gives it back.
-#[inline(always)]
-fn keep(place: Option<Box<Place>>, next: Option<Box<Place>>, kept: &Cell<Option<Box<Place>>>) -> Option<Box<Place>> {
-    let mut place = place?;
-    let behind = next.as_ref().map_or(0, |next| next.behind + 1);
-    if behind >= MOST {
-        forget(kept.replace(next));
-        return Some(place);
-    }
-    place.behind = behind;
-    forget(std::mem::replace(&mut place.next, next));
-    forget(kept.replace(Some(place)));
-    None
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -18,13 +18,12 @@ pub fn pull(core: &Arc<Core>, variable: Variable) {
     core.settle(local);
 }
 
-/// As [`pull`], for the operation that the calling thread has pushed last, if it has variables: for a thread that waits
-/// for everything.
+/// As [`pull`], for the operation that the calling thread has pushed last, if that was since its last call and with a
+/// variable of its own: for a thread that waits for everything.
 pub fn pull_last(core: &Arc<Core>) {
     let local = core.local();
     let Some(workers) = core.workers.as_ref() else { return };
-    let last = local.pusher().last_pushed();
-    if last != Word::NONE {
+    if let Some(last) = local.pusher().pushed_since() {
         workers.run_awaited(core, last, &core.memory.table);
         core.settle(local);
     }

@@ -97,17 +97,15 @@ pub fn push<F: Send + 'static>(
     closure: F,
 ) -> Result<(), Error> {
     // The long ways get copies, so that on the quick ones the caller's request need not lie in memory.
+    let long_way = |claims: &[Claim], closure, tried| push_on(core, &{ *request }, claims, body, closure, tried);
     let Run::Sync(call) = body.run else {
-        let request = *request;
-        return claims.in_order(move |claims| push_enlisted(core, &request, claims, body, closure));
+        return claims.in_order(|claims| long_way(claims, closure, Tried::NotNow));
     };
     if const { !is_inline::<F>() } {
-        let request = *request;
-        return claims.in_order(move |claims| push_enlisted(core, &request, claims, body, closure));
+        return claims.in_order(|claims| long_way(claims, closure, Tried::NotNow));
     }
     if claims.count() > inline::FEW {
-        let request = *request;
-        return push_wide(core, &request, claims, (body, call), closure);
+        return push_wide(core, &{ *request }, claims, (body, call), closure);
     }
     let mut closure = ManuallyDrop::new(closure);
     // SAFETY: it is the closure's own body; if it was not pushed it is still here.
@@ -115,8 +113,7 @@ pub fn push<F: Send + 'static>(
     if matches!(tried, Tried::Ran) {
         return Ok(());
     }
-    let (closure, request) = (ManuallyDrop::into_inner(closure), *request);
-    claims.in_order(move |claims| push_on(core, &request, claims, body, closure, tried))
+    claims.in_order(|claims| long_way(claims, ManuallyDrop::into_inner(closure), tried))
 }
 
 /// As [`push`], the quick ways: runs the operation at once, or puts it into a log.

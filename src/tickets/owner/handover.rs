@@ -97,7 +97,7 @@ impl Pusher<'_> {
             match owner.replace(old, new) {
                 Ok(()) => {
                     if !matches!(old, Holder::Pusher { pusher, .. } if pusher == record.index) {
-                        owner.note_taken(start.ticket, peers.version(variable));
+                        owner.note_taken(start.ticket, peers.progress(variable), peers.version(variable));
                     }
                     if mutant("counts-after-the-exchange") {
                         place.begin(now, generation, start, whole, shared);
@@ -189,13 +189,13 @@ impl Pusher<'_> {
     /// over from anybody, so a push may be under way. Where it does not serve,
     /// [`acquire`](Pusher::acquire) does.
     ///
-    /// The caller holds a pin, under which it has found that the variable lives. `whole`: what
-    /// [`Peers::whole`] says.
+    /// The caller holds a pin, under which it has found that the variable lives. `version` and `whole`:
+    /// what [`Peers`] says.
     #[inline]
     pub fn adopt(
         &self,
         (variable, generation): (u32, u32),
-        (owner, progress): (&Owner, &Progress),
+        (owner, progress, version): (&Owner, &Progress, u64),
         whole: *const (),
     ) -> bool {
         let record = self.record;
@@ -213,7 +213,9 @@ impl Pusher<'_> {
         place.begin(now, generation, begun, whole, false);
         let mine = Holder::Pusher { pusher: record.index, era: start.era(), changes: 0 };
         let adopted = owner.replace(old, mine).is_ok();
-        if !adopted {
+        if adopted {
+            owner.note_taken(begun.ticket, progress, version);
+        } else {
             mutate!("adopted-in-vain-and-kept": (), place.void(now));
         }
         adopted

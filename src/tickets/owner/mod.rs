@@ -45,7 +45,7 @@
 //! After [some changes of hands](handover) with few uses in between the variable becomes common: the
 //! owner goes from (A, e) to (ending, A, e), after which A's place for it is not written any more. So
 //! all who find that compute the same [`Start`], which [`Peers::begin_common`] stores, and the owner
-//! goes on to common. One exchange would not do: who is late would store another start.
+//! goes on to common. One exchange would not do: a pusher that comes late would store another start.
 //!
 //! # Why it holds
 //! - *The owner and the newcomers agree.* Of a push's store to `commit` and its load of `limit`,
@@ -61,10 +61,10 @@
 //!   upon.
 //! - *A copy counts in any later decision.* It has the number of the newcomer's last push, which is
 //!   not above what is decided for the newcomer's era, and above all of its older eras.
-//! - *Nobody hinders another without end.* A try fails if the variable has changed hands, which it
-//!   does a few times at most, or once in many uses; or if the owner has come back to it. If the
-//!   owner has come back after a push that failed, that counts as a change; else it has pushed
-//!   something.
+//! - *Nobody hinders another without end.* A try fails if the variable has changed hands, or if its
+//!   owner has come back to it. An owner's return to a variable that somebody wants always counts as
+//!   a change, whatever it has pushed since. A newcomer's change is forgotten only if the holder
+//!   before had many uses. So a newcomer tries a few times, or once for each long turn of others.
 //!
 //! # What runs inside its push
 //! Such a push ([`AtOnce`]) is committed before its operation runs, so that pushes from inside and

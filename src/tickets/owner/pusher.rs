@@ -37,6 +37,8 @@ pub struct Record {
     /// The push that was begun last, whatever has come of it; or, if a place was begun after that, the
     /// one that would be next. The pusher's.
     pub(super) begun: Cell<Number>,
+    /// What was committed when [`Pusher::pushed_since`] was last asked. The pusher's.
+    asked: Cell<Number>,
     /// Which pusher it is.
     pub(super) index: u32,
     pub(super) places: Chunks<Place, FIRST, CHUNKS>,
@@ -53,7 +55,7 @@ unsafe impl Vacant for Place {
     }
 }
 
-// SAFETY: `start` and `begun` are used through `Pusher` alone, of which there is one at a time;
+// SAFETY: `start`, `begun` and `asked` are used through `Pusher` alone, of which there is one at a time;
 // the rest is atomic.
 unsafe impl Sync for Record {}
 
@@ -87,6 +89,7 @@ impl Record {
             operations: [AtomicU64::new(0), AtomicU64::new(0)],
             start: Cell::new(Number::start(1)),
             begun: Cell::new(Number::NONE),
+            asked: Cell::new(Number::NONE),
             index,
             places: Chunks::new(),
             shares: Chunks::new(),
@@ -127,11 +130,15 @@ impl<'a> Pusher<'a> {
         self.place(variable, generation).map(Place::last)
     }
 
-    /// The operation that was committed last, if any. It may have ended, or been withdrawn.
-    pub fn last_pushed(&self) -> Word {
+    /// The operation that was committed last, if it was since this was last asked. It may have ended, or
+    /// been withdrawn; then it may be the one before.
+    pub fn pushed_since(&mut self) -> Option<Word> {
         let record = self.record;
-        let last = Number(record.commit.load(Relaxed)).parity();
-        Word(record.operations[last].load(Relaxed))
+        let last = Number(record.commit.load(Relaxed));
+        let is_new = record.asked.replace(last) != last && last.is_push();
+        let operation = Word(record.operations[last.parity()].load(Relaxed));
+        // One that only reads and ran inside its push has no word.
+        (is_new && operation != Word::NONE).then_some(operation)
     }
 
     /// Its place for a variable, if it owns or shares that.
@@ -201,8 +208,9 @@ impl Push<'_> {
     /// The operation is written, its word included: others may finish it from now on. The caller
     /// finishes it before it begins another push.
     ///
-    /// By reference: a move of the push would wait until all that was written before is in the cache, the
-    /// operation's lines included, which another core has.
+    /// Once, and nothing is claimed after it. By reference: a move of the push would wait until all that was
+    /// written before is in the cache, the operation's lines included, which another core has. After a
+    /// `false` it is dropped before its block is given away.
     #[inline]
     #[must_use]
     pub fn commit(&mut self) -> bool {
