@@ -1,7 +1,8 @@
 //! Does an operation cost more when ten million others wait?
 //!
-//! Operations that read one variable whose write has not ended, and change one of 64 others: all of them wait until the write ends. Nanoseconds an
-//! operation to push them, and from the end of the write to that of the last. Twice on each engine: the first time the memory is new, and the
+//! Operations that read one variable whose write has not ended, and change one of 64 others: all of
+//! them wait until the write ends. Nanoseconds an operation to push them, and from the end of the
+//! write to that of the last. Twice on each engine: the first time the memory is new, and the
 //! system hands it out page by page.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

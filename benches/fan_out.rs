@@ -1,7 +1,7 @@
 //! What does it cost that many operations read one variable?
 //!
-//! One writer, then so many readers, repeated: the next writer has to wait for all of them. Nanoseconds an operation, by
-//! criterion; every run's result is checked.
+//! One writer, then so many readers, repeated: the next writer has to wait for all of them.
+//! Nanoseconds an operation, by criterion; every run's result is checked.
 
 use std::time::Duration;
 

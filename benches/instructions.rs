@@ -1,15 +1,19 @@
-//! Instructions an operation, counted by callgrind: figures that repeat, where nanoseconds do not. `perf/callgrind.sh` runs
-//! this, compares with `perf/instructions.json` and prints a table; it needs valgrind and `gungraun-runner`.
+//! Instructions an operation, counted by callgrind: figures that repeat, where nanoseconds do not.
+//! `perf/callgrind.sh` runs this, compares with `perf/instructions.json` and prints a table; it
+//! needs valgrind and `gungraun-runner`.
 //!
-//! Only what one thread does by itself repeats. The naive engine runs in one thread as it is. For the others the only worker
-//! is held up inside an operation, asleep, while the calling thread works:
+//! Only what one thread does by itself repeats. The naive engine runs in one thread as it is. For
+//! the others the only worker is held up inside an operation, asleep, while the calling thread
+//! works:
 //!
 //! - `push`: it pushes the program. Nothing of it runs meanwhile.
-//! - `whole`: it pushes the program and then waits, and a thread that waits helps: it runs everything.
-//! - `worker`: the worker is let go when everything is pushed, and runs it alone while the caller sleeps. What the worker
-//!   does is counted, from the program's first operation to its last.
+//! - `whole`: it pushes the program and then waits, and a thread that waits helps: it runs
+//!   everything.
+//! - `worker`: the worker is let go when everything is pushed, and runs it alone while the caller
+//!   sleeps. What the worker does is counted, from the program's first operation to its last.
 //!
-//! What depends on how threads meet, such as spinning, waking and stealing, is left out: it is for the clocks to measure.
+//! What depends on how threads meet, such as spinning, waking and stealing, is left out: it is for
+//! the clocks to measure.
 
 // What gungraun's macros make has no documentation.
 #![allow(missing_docs)]
@@ -35,7 +39,8 @@ const FIRST: i32 = 1;
 /// With the feature `seeded-work`, one operation more for so many: what the check must notice.
 const SEEDED: usize = 10;
 
-/// An engine with a program prepared, which it has run once: stocks and queues have the size they need.
+/// An engine with a program prepared, which it has run once: stocks and queues have the size they
+/// need.
 struct Ready {
     runner: Seriatim,
     program: &'static Program,
@@ -47,7 +52,8 @@ struct Ready {
 
 impl Ready {
     fn new(kind: Kind, style: Style, waiters_help: bool, workload: &str) -> Ready {
-        // Asleep, the worker neither counts nor is counted on. Pins would differ from machine to machine.
+        // Asleep, the worker neither counts nor is counted on. Pins would differ from machine to
+        // machine.
         let builder = Engine::builder().kind(kind).cpu_workers(1).pin(false);
         let engine = builder.idle(IdlePolicy::Park).waiters_help(waiters_help).build().expect("valid settings");
         let program = workloads::named(workload, COUNTED_OPERATIONS).expect("a known workload");
@@ -114,8 +120,8 @@ impl Ready {
         self.engine().op("last").writes([self.end]).priority(LAST).push(move |_| body()).expect("an engine that runs");
     }
 
-    /// Runs everything while the worker is held up, if waiters help: by the last operation, and not all, of which the one that
-    /// holds the worker up is one.
+    /// Runs everything while the worker is held up, if waiters help: by the last operation, and not
+    /// all, of which the one that holds the worker up is one.
     #[inline]
     fn wait_for_last(&self) {
         self.engine().wait_for_var(self.end).expect("a program without failures");
@@ -160,8 +166,8 @@ fn toggle() {
     // A client request of callgrind, as its header has it: elsewhere these instructions do nothing.
     const TOGGLE_COLLECT: usize = ((b'C' as usize) << 24 | (b'T' as usize) << 16) + 2;
     let request: [usize; 6] = [TOGGLE_COLLECT, 0, 0, 0, 0, 0];
-    // SAFETY: the rotations add up to two whole turns and the exchange is of a register with itself; under valgrind the
-    // request is read from the array and its result written to `rdx`.
+    // SAFETY: the rotations add up to two whole turns and the exchange is of a register with
+    // itself; under valgrind the request is read from the array and its result written to `rdx`.
     unsafe {
         std::arch::asm!(
             "rol rdi, 3", "rol rdi, 13", "rol rdi, 61", "rol rdi, 51", "xchg rbx, rbx",
@@ -233,7 +239,8 @@ mod on_the_worker {
 #[cfg(target_arch = "x86_64")]
 use on_the_worker::worker;
 
-/// Instructions only: a cache that is simulated takes time, and is none of those that machines have.
+/// Instructions only: a cache that is simulated takes time, and is none of those that machines
+/// have.
 fn settings() -> LibraryBenchmarkConfig {
     let mut settings = LibraryBenchmarkConfig::default();
     settings.tool(Callgrind::with_args(["--cache-sim=no"]));

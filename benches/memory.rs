@@ -1,9 +1,10 @@
-//! What does an operation take from the allocator, what does it lock, and how much memory is it while it waits?
+//! What does an operation take from the allocator, what does it lock, and how much memory is it
+//! while it waits?
 //!
-//! The first table counts, for each entrant and workload, the allocations and the locks of one run after some that warm
-//! up. A run has up to 200,000 operations in flight, all of them pushed as fast as possible. Locks are counted where
-//! an engine counts its own, which is ours. The second gives the bytes of each pending operation: 100,000 are pushed behind
-//! one that waits.
+//! The first table counts, for each entrant and workload, the allocations and the locks of one run
+//! after some that warm up. A run has up to 200,000 operations in flight, all of them pushed as
+//! fast as possible. Locks are counted where an engine counts its own, which is ours. The second
+//! gives the bytes of each pending operation: 100,000 are pushed behind one that waits.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -95,7 +96,8 @@ fn counts(entrant: &Entrant, operations: usize) {
     println!();
 }
 
-/// Bytes that are taken while `push` fills up an engine whose worker waits, for each of `pending` operations.
+/// Bytes that are taken while `push` fills up an engine whose worker waits, for each of `pending`
+/// operations.
 fn bytes_of(pending: usize, push: impl Fn(usize)) -> f64 {
     let before = BYTES.load(Ordering::Relaxed);
     (0..pending).for_each(push);

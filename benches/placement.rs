@@ -1,9 +1,11 @@
-//! How fast does an engine with `inline_below` change its mind, and what does it cost while it does not know?
+//! How fast does an engine with `inline_below` change its mind, and what does it cost while it does
+//! not know?
 //!
-//! One closure whose body takes 50 ns, then 50 µs, then 50 ns again; 64 variables in turn, a worker beside the pusher. For each change: how
-//! many bodies still ran where they no longer should, and the time from the change until the last of them. After each phase everything is waited
-//! for, so that no phase pays for the backlog of the one before. Then the time of an operation in each phase, beside an engine that ships
-//! everything and one that ships nothing.
+//! One closure whose body takes 50 ns, then 50 µs, then 50 ns again; 64 variables in turn, a worker
+//! beside the pusher. For each change: how many bodies still ran where they no longer should, and
+//! the time from the change until the last of them. After each phase everything is waited for, so
+//! that no phase pays for the backlog of the one before. Then the time of an operation in each
+//! phase, beside an engine that ships everything and one that ships nothing.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -21,7 +23,8 @@ const VARIABLES: usize = 64;
 static ROUNDS_A_MICROSECOND: AtomicU64 = AtomicU64::new(0);
 /// What the body takes now, in such rounds.
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
-/// Bodies that ran on the pusher in this phase, bodies that ran on a worker, and when each was last seen, in nanoseconds of the phase.
+/// Bodies that ran on the pusher in this phase, bodies that ran on a worker, and when each was last
+/// seen, in nanoseconds of the phase.
 static INLINE: AtomicU32 = AtomicU32::new(0);
 static SHIPPED: AtomicU32 = AtomicU32::new(0);
 static LAST_INLINE: AtomicU64 = AtomicU64::new(0);
@@ -89,8 +92,8 @@ fn median<T: Copy + PartialOrd>(mut values: Vec<T>) -> T {
 }
 
 fn main() {
-    // A phase of a smoke run may be over before the worker has had its core, if others use it as well: that tries again, each time for twice as long. What is
-    // measured is not chosen.
+    // A phase of a smoke run may be over before the worker has had its core, if others use it as
+    // well: that tries again, each time for twice as long. What is measured is not chosen.
     let (short, long, repetitions, attempts) = match Arguments::mode("placement") {
         Mode::List => return,
         Mode::Test => (2_000, 50, 1, 10),

@@ -1,8 +1,9 @@
 //! What do priorities cost, and what do they buy?
 //!
-//! By criterion: nanoseconds an operation for a backlog that has built up behind a closed gate, with equal priorities and
-//! with scattered ones, from the opening of the gate to the end of the wait; and how long an urgent operation takes that is
-//! pushed onto a backlog of less urgent ones of about 2 µs each. What ran is counted and checked.
+//! By criterion: nanoseconds an operation for a backlog that has built up behind a closed gate,
+//! with equal priorities and with scattered ones, from the opening of the gate to the end of the
+//! wait; and how long an urgent operation takes that is pushed onto a backlog of less urgent ones
+//! of about 2 µs each. What ran is counted and checked.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -15,7 +16,8 @@ use seriatim_perf::entrants::baseline::{self, Order};
 use seriatim_perf::machine::Mode;
 use seriatim_perf::metg::kernel::{Kernel, Scratch};
 
-/// An engine with one worker and a variable for each operation of a backlog, so that only priorities order them.
+/// An engine with one worker and a variable for each operation of a backlog, so that only
+/// priorities order them.
 trait Subject {
     fn push(&self, body: Box<dyn FnOnce() + Send>, variable: usize, priority: i32);
     fn wait(&self);
@@ -57,7 +59,8 @@ impl Subject for Theirs {
 
 const SUBJECTS: [&str; 3] = ["seriatim-pooled-1", "seriatim-per-device-1", "baseline-1"];
 
-/// The waiting thread does not help: it would take operations that the worker's priorities are about.
+/// The waiting thread does not help: it would take operations that the worker's priorities are
+/// about.
 fn subject(name: &str, variables: usize) -> Box<dyn Subject> {
     let ours = |kind| {
         let engine = Engine::builder().kind(kind).cpu_workers(1).waiters_help(false).build().expect("an engine");

@@ -1,8 +1,9 @@
 //! What does the pushing thread pay for one push?
 //!
-//! By criterion, nanoseconds a push, while one worker takes what is pushed: by the number of variables, by the size of the
-//! closure (up to 64 bytes are stored in the operation's block, larger ones are boxed), and of an operator made
-//! beforehand. Waiting is not timed. That every push ran is checked.
+//! By criterion, nanoseconds a push, while one worker takes what is pushed: by the number of
+//! variables, by the size of the closure (up to 64 bytes are stored in the operation's block,
+//! larger ones are boxed), and of an operator made beforehand. Waiting is not timed. That every
+//! push ran is checked.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,8 @@ use seriatim_perf::entrants::baseline;
 /// Pushes between two waits.
 const BURST: u64 = 256;
 
-/// How many operations have run, in any engine. A worker at a time counts, so this needs no locked instruction.
+/// How many operations have run, in any engine. A worker at a time counts, so this needs no locked
+/// instruction.
 static RUN: AtomicU64 = AtomicU64::new(0);
 
 fn count() {

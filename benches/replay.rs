@@ -1,9 +1,10 @@
 //! What does it save to capture operations and replay them?
 //!
-//! The same program pushed closure by closure, pushed as operators, and captured once and replayed; each run is waited for. First the
-//! brief stencil of 64 points and 50 steps and the other workloads at that size; then chains of 1 to 256 operations, to see from how many
-//! on it is worth it. Nanoseconds an operation, by criterion; every run's result is checked. Last what the capture itself costs, alone and with
-//! one replay: what a graph costs that lives no longer than that.
+//! The same program pushed closure by closure, pushed as operators, and captured once and replayed;
+//! each run is waited for. First the brief stencil of 64 points and 50 steps and the other
+//! workloads at that size; then chains of 1 to 256 operations, to see from how many on it is worth
+//! it. Nanoseconds an operation, by criterion; every run's result is checked. Last what the capture
+//! itself costs, alone and with one replay: what a graph costs that lives no longer than that.
 
 use std::time::{Duration, Instant};
 
@@ -89,7 +90,8 @@ fn capture(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Operations pushed one by one, and the same captured, replayed once and dropped, so many at a time.
+/// Operations pushed one by one, and the same captured, replayed once and dropped, so many at a
+/// time.
 fn short_lived(criterion: &mut Criterion) {
     const OPERATIONS: usize = 7_680;
     let mut group = criterion.benchmark_group("short-lived");

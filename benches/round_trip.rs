@@ -1,9 +1,10 @@
-//! How long does one operation take from its push to the end of the wait for it, on an engine that has nothing else to
-//! do?
+//! How long does one operation take from its push to the end of the wait for it, on an engine that
+//! has nothing else to do?
 //!
-//! criterion gives the mean of the round trip. After it come the percentiles, as one Markdown table: of the round trip
-//! back to back, of the round trip after 200 µs of sleep, when the engine's workers have gone idle, and of the push
-//! alone. All of them include the clock's own cost, which is printed too. A count of what ran is checked at the end.
+//! criterion gives the mean of the round trip. After it come the percentiles, as one Markdown
+//! table: of the round trip back to back, of the round trip after 200 µs of sleep, when the
+//! engine's workers have gone idle, and of the push alone. All of them include the clock's own
+//! cost, which is printed too. A count of what ran is checked at the end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -27,7 +28,8 @@ trait Subject {
 
 type Make = fn() -> Box<dyn Subject>;
 
-/// What is measured. Each engine lives only while it is its turn: one that spins would take a core from the others.
+/// What is measured. Each engine lives only while it is its turn: one that spins would take a core
+/// from the others.
 const SUBJECTS: [(&str, Make); 10] = [
     ("naive", || ours(Kind::Naive, 1, IdlePolicy::SpinThenPark, false)),
     ("pooled-1 spin", || ours(Kind::Pooled, 1, IdlePolicy::Spin, false)),

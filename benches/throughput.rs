@@ -1,8 +1,9 @@
 //! How many nanoseconds does an operation cost, when there is nothing in it?
 //!
-//! Seven shapes of dependencies, about 200,000 operations each, pushed by one thread that then waits for all: the figure
-//! includes finding the dependencies, running the bodies, and the pushing thread's own work. Every run's result is
-//! checked. `cargo bench --bench versus` puts the same figures into one table, taken alternately.
+//! Seven shapes of dependencies, about 200,000 operations each, pushed by one thread that then
+//! waits for all: the figure includes finding the dependencies, running the bodies, and the pushing
+//! thread's own work. Every run's result is checked. `cargo bench --bench versus` puts the same
+//! figures into one table, taken alternately.
 
 use std::time::Duration;
 

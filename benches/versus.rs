@@ -1,13 +1,16 @@
-//! How does this engine compare with the original's design and with the runtimes of crates.io, on this machine, today?
+//! How does this engine compare with the original's design and with the runtimes of crates.io, on
+//! this machine, today?
 //!
-//! Everything runs in one sitting: each repetition of a workload runs all entrants one after another, so that a slow
-//! minute of the machine hits all of them. A repetition during which other processes used more than a tenth of a core is
-//! run again. Prints Markdown tables: nanoseconds an operation, the median and its spread; the median processor time of
-//! the whole process; and last, how many times longer each takes than the fastest of ours for that workload.
+//! Everything runs in one sitting: each repetition of a workload runs all entrants one after
+//! another, so that a slow minute of the machine hits all of them. A repetition during which other
+//! processes used more than a tenth of a core is run again. Prints Markdown tables: nanoseconds an
+//! operation, the median and its spread; the median processor time of the whole process; and last,
+//! how many times longer each takes than the fastest of ours for that workload.
 //!
-//! `cargo bench --bench versus`; with `-- --quick` a tenth of the operations, three times; with `-- --test` only once
-//! over very few, to see that it works. `--save-baseline NAME` keeps the medians, and `--baseline NAME` shows the new ones
-//! as multiples of those. `scripts/report.sh` does the same with peers that are not crates.
+//! `cargo bench --bench versus`; with `-- --quick` a tenth of the operations, three times; with `--
+//! --test` only once over very few, to see that it works. `--save-baseline NAME` keeps the medians,
+//! and `--baseline NAME` shows the new ones as multiples of those. `scripts/report.sh` does the
+//! same with peers that are not crates.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! A table that only grows and never moves what it holds: chunks, each twice as long as the one before, so that what is at a place is found by two shifts and a load.
+//! A table that only grows and never moves what it holds: chunks, each twice as long as the one
+//! before, so that what is at a place is found by two shifts and a load.
 
 use crate::low::Low;
 use crate::sync::{lay_out, AtomicPtr, Ordering::*, MODELLED};
@@ -8,7 +9,8 @@ use std::ptr::null_mut;
 /// What lies in a chunk.
 ///
 /// # Safety
-/// But in models, a place whose bytes are all zero is a [`Vacant::vacant`] one, and it needs no destructor.
+/// But in models, a place whose bytes are all zero is a [`Vacant::vacant`] one, and it needs no
+/// destructor.
 pub unsafe trait Vacant {
     /// The name of a place, for a simulated machine.
     const NAME: &'static str;
@@ -93,8 +95,9 @@ impl<T: Vacant, const FIRST: u32, const COUNT: usize> Chunks<T, FIRST, COUNT> {
         }
     }
 
-    /// A chunk with room before it for where its allocation starts: an alignment that the allocator has at hand lets it give out pages that are
-    /// zero already, however many, and the places are touched when they are first used.
+    /// A chunk with room before it for where its allocation starts: an alignment that the allocator
+    /// has at hand lets it give out pages that are zero already, however many, and the places are
+    /// touched when they are first used.
     fn layout(chunk: usize) -> Layout {
         let places = Layout::array::<T>(Self::length(chunk)).expect("a chunk fits the address space");
         let gap = align_of::<T>().max(ALIGN);
@@ -104,10 +107,12 @@ impl<T: Vacant, const FIRST: u32, const COUNT: usize> Chunks<T, FIRST, COUNT> {
     fn allocate(chunk: usize) -> *mut T {
         let layout = Self::layout(chunk);
         let low = Low::allocate(layout, true);
-        // Past the start by `ALIGN` at least, to the alignment of a place, so that there is room for where it came from.
+        // Past the start by `ALIGN` at least, to the alignment of a place, so that there is room
+        // for where it came from.
         let align = align_of::<T>().max(ALIGN);
         let gap = align - low.start.addr() % align;
-        // SAFETY: the layout has room for the gap, which is a multiple of `ALIGN`, more than 0, and the chunk behind it.
+        // SAFETY: the layout has room for the gap, which is a multiple of `ALIGN`, more than 0, and
+        // the chunk behind it.
         unsafe {
             let places = low.start.add(gap).cast::<T>();
             places.cast::<Low>().sub(1).write(low);

@@ -12,14 +12,17 @@ use std::sync::Arc;
 
 /// A value and the variable that stands for it.
 ///
-/// The engine keeps operations apart that declare the variable; `Data` checks that they did. Inside an operation of its engine, each
-/// borrow is compared with what that operation has declared: a value that it has not declared, or has declared to read and changes,
-/// is an error of kind [`UndeclaredAccess`](ErrorKind::UndeclaredAccess) that names both. That costs some 40 instructions, more
-/// with many declared variables. An asynchronous operation is compared while its closure is called; what it does later, and
-/// what other threads do for an operation, counts as outside.
+/// The engine keeps operations apart that declare the variable; `Data` checks that they did. Inside
+/// an operation of its engine, each borrow is compared with what that operation has declared: a
+/// value that it has not declared, or has declared to read and changes, is an error of kind
+/// [`UndeclaredAccess`](ErrorKind::UndeclaredAccess) that names both. That costs some 40
+/// instructions, more with many declared variables. An asynchronous operation is compared while its
+/// closure is called; what it does later, and what other threads do for an operation, counts as
+/// outside.
 ///
-/// Besides, every borrow is counted in one atomic word, as a `RefCell` does without threads: two that do not go together are an error
-/// of kind [`BorrowConflict`](ErrorKind::BorrowConflict), never a race and never a wait, wherever they are made.
+/// Besides, every borrow is counted in one atomic word, as a `RefCell` does without threads: two
+/// that do not go together are an error of kind [`BorrowConflict`](ErrorKind::BorrowConflict),
+/// never a race and never a wait, wherever they are made.
 ///
 /// ```
 /// use seriatim::{Data, Engine};
@@ -47,17 +50,18 @@ struct Inner<T> {
 
 const WRITER: usize = usize::MAX;
 
-// SAFETY: `borrows` gives out many shared borrows or one exclusive one. `T: Send` because an exclusive borrow may move the value, and
-// the last clone drops it, on any thread. Shared ones on several threads ask for `T: Sync` where they are made, in `read`; an exclusive
-// one is shared only if `T` may be, by its marker.
+// SAFETY: `borrows` gives out many shared borrows or one exclusive one. `T: Send` because an
+// exclusive borrow may move the value, and the last clone drops it, on any thread. Shared ones on
+// several threads ask for `T: Sync` where they are made, in `read`; an exclusive one is shared only
+// if `T` may be, by its marker.
 unsafe impl<T: Send> Sync for Inner<T> {}
 // SAFETY: the value goes along.
 unsafe impl<T: Send> Send for Inner<T> {}
 
 impl<T> Data<T> {
-    /// A value with a new variable of `engine`. The variable lives as long as the engine, also after the last clone of
-    /// this handle is gone. A program that makes values without end gives each variable back with
-    /// [`Engine::delete_variable`].
+    /// A value with a new variable of `engine`. The variable lives as long as the engine, also
+    /// after the last clone of this handle is gone. A program that makes values without end gives
+    /// each variable back with [`Engine::delete_variable`].
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -84,12 +88,13 @@ impl<T> Data<T> {
         self.0.variable
     }
 
-    /// Borrows the value to read it. Several threads may do so at once, so the value has to be `Sync`; one that is only ever
-    /// [written](Data::write), such as a `Cell`, need not be.
+    /// Borrows the value to read it. Several threads may do so at once, so the value has to be
+    /// `Sync`; one that is only ever [written](Data::write), such as a `Cell`, need not be.
     ///
     /// # Errors
     /// [`BorrowConflict`](ErrorKind::BorrowConflict) while it is borrowed to be changed;
-    /// [`UndeclaredAccess`](ErrorKind::UndeclaredAccess) inside an operation that has not declared it.
+    /// [`UndeclaredAccess`](ErrorKind::UndeclaredAccess) inside an operation that has not declared
+    /// it.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -118,7 +123,8 @@ impl<T> Data<T> {
     ///
     /// # Errors
     /// [`BorrowConflict`](ErrorKind::BorrowConflict) while it is borrowed otherwise;
-    /// [`UndeclaredAccess`](ErrorKind::UndeclaredAccess) inside an operation that has not declared that it changes it.
+    /// [`UndeclaredAccess`](ErrorKind::UndeclaredAccess) inside an operation that has not declared
+    /// that it changes it.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -137,7 +143,8 @@ impl<T> Data<T> {
         }
     }
 
-    /// Whether the operation that is being called on this thread, if one is, has declared that much.
+    /// Whether the operation that is being called on this thread, if one is, has declared that
+    /// much.
     #[inline]
     fn check(&self, writes: bool) -> Result<(), Error> {
         let Variable { engine, index, generation } = self.0.variable;

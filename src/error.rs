@@ -21,12 +21,14 @@ use std::sync::Arc;
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ErrorKind {
-    /// An operation returned an error that is not an [`Error`] of this crate, or its completion was told of such a one: it is the
-    /// [`source`](std::error::Error::source). An operation that returned an [`Error`] fails with the kind of that error.
+    /// An operation returned an error that is not an [`Error`] of this crate, or its completion was
+    /// told of such a one: it is the [`source`](std::error::Error::source). An operation that
+    /// returned an [`Error`] fails with the kind of that error.
     OperationFailed,
     /// An operation panicked; the message is the panic's.
     OperationPanicked,
-    /// An asynchronous operation dropped its [`Completion`](crate::Completion) without completing or failing it.
+    /// An asynchronous operation dropped its [`Completion`](crate::Completion) without completing
+    /// or failing it.
     CompletionDropped,
     /// The variable was deleted before this call.
     VariableDeleted,
@@ -50,9 +52,11 @@ pub enum ErrorKind {
     TimedOut,
     /// The engine is stopped, or was told of the shutdown.
     Stopped,
-    /// A [`Data`](crate::Data) value is borrowed already, in a way that does not go with this borrow.
+    /// A [`Data`](crate::Data) value is borrowed already, in a way that does not go with this
+    /// borrow.
     BorrowConflict,
-    /// An operation borrows a [`Data`](crate::Data) value that it has not declared, or changes one that it has declared to read.
+    /// An operation borrows a [`Data`](crate::Data) value that it has not declared, or changes one
+    /// that it has declared to read.
     UndeclaredAccess,
     /// The process has made four thousand million engines, and has no numbers for more.
     EnginesExhausted,
@@ -60,8 +64,9 @@ pub enum ErrorKind {
 
 /// What went wrong, where, and what to do about it.
 ///
-/// Cheap to clone. An error that one operation causes is shared by all that learn of it. What the operation's closure returned is
-/// kept as the [`source`](std::error::Error::source), and if that was an `Error` itself, its kind is the kind.
+/// Cheap to clone. An error that one operation causes is shared by all that learn of it. What the
+/// operation's closure returned is kept as the [`source`](std::error::Error::source), and if that
+/// was an `Error` itself, its kind is the kind.
 ///
 /// ```
 /// let engine = seriatim::Engine::new()?;
@@ -175,7 +180,8 @@ impl std::error::Error for Error {
     }
 }
 
-/// Why an operation failed, before it is known which one it was. A word, so that an outcome is one, and is returned in a register.
+/// Why an operation failed, before it is known which one it was. A word, so that an outcome is one,
+/// and is returned in a register.
 pub struct Fault(Box<Inner>);
 
 impl fmt::Debug for Fault {
@@ -189,7 +195,8 @@ impl Fault {
         Fault(Box::new(Inner { kind, operation: None, message, source, with_more: None }))
     }
 
-    /// The fault of an operation that returned an error. Calls the error's `Display`, which may unwind.
+    /// The fault of an operation that returned an error. Calls the error's `Display`, which may
+    /// unwind.
     pub fn failed(source: Source) -> Fault {
         let kind = source.downcast_ref().map_or(ErrorKind::OperationFailed, Error::kind);
         Fault::new(kind, source.to_string(), Some(source))
@@ -216,9 +223,9 @@ fn drop_payload(payload: Box<dyn Any + Send>) {
     }
 }
 
-/// The failure of one operation, shared by every variable that it marked. The first wait that meets it takes it, which
-/// clears it everywhere at once, but for operations that the same thread pushed before that wait: they are skipped
-/// whether they come to run before the wait returns or after.
+/// The failure of one operation, shared by every variable that it marked. The first wait that meets
+/// it takes it, which clears it everywhere at once, but for operations that the same thread pushed
+/// before that wait: they are skipped whether they come to run before the wait returns or after.
 #[derive(Debug)]
 pub struct Failure {
     pub error: Error,
@@ -230,7 +237,8 @@ pub struct Failure {
     counted: Option<(Arc<Beyond>, u64)>,
 }
 
-/// The failures of an engine that are only counted, since many came before them that nobody has taken.
+/// The failures of an engine that are only counted, since many came before them that nobody has
+/// taken.
 #[derive(Debug, Default)]
 pub struct Beyond {
     /// Those that nobody has taken.
@@ -245,7 +253,8 @@ impl Beyond {
         if self.count.load(Ordering::Relaxed) == 0 {
             return 0;
         }
-        // First, so that one that comes meanwhile is counted again rather than forgotten. Release: as in `Failure::take`.
+        // First, so that one that comes meanwhile is counted again rather than forgotten. Release:
+        // as in `Failure::take`.
         self.sweeps.fetch_add(1, Ordering::AcqRel);
         self.count.swap(0, Ordering::Relaxed)
     }
@@ -261,7 +270,8 @@ impl Stamp {
     /// For a wait that follows everything: no operation in flight was pushed before it.
     pub const LAST: Stamp = Stamp(1);
 
-    /// Of an operation that the owner of the home of that number pushed. Past what a stamp has room for homes are none, which compares with nothing.
+    /// Of an operation that the owner of the home of that number pushed. Past what a stamp has room
+    /// for homes are none, which compares with nothing.
     pub fn new(home: u32, sequence: u64) -> Stamp {
         let home = u16::try_from(home + 1).unwrap_or(0);
         Stamp(u64::from(home) << Stamp::SEQUENCE | sequence & ((1 << Stamp::SEQUENCE) - 1))

@@ -1,23 +1,34 @@
-//! A pair of fences of which one costs nothing: for those who look now and then whether somebody waits, against those who are about to sleep.
+//! A pair of fences of which one costs nothing: for those who look now and then whether somebody
+//! waits, against those who are about to sleep.
 //!
-//! Both sides write something and then read what the other has written, and one of them must see the other's. Two sequentially consistent fences do
-//! that; but who ends operations would pay for his at each of them. On Linux, [`heavy`] has the system make every running thread of the process pass a full
-//! fence (`membarrier`, Desnoyers 2010; the technique is that of user-space RCU), so that [`light`] only has to keep the compiler from changing the order. Where there is no
-//! such call, both are ordinary fences.
+//! Both sides write something and then read what the other has written, and one of them must see
+//! the other's. Two sequentially consistent fences do that; but who ends operations would pay for
+//! his at each of them. On Linux, [`heavy`] has the system make every running thread of the process
+//! pass a full fence (`membarrier`, Desnoyers 2010; the technique is that of user-space RCU), so
+//! that [`light`] only has to keep the compiler from changing the order. Where there is no such
+//! call, both are ordinary fences.
 //!
 //! # If the call is lost
 //!
-//! A filter for system calls that is installed later can refuse the call. Then everybody passes ordinary fences from that time on; but a thread that has not
-//! seen this yet may just pass a light one. So the thread that finds out does once, without the call, what the call did: a thread of ours visits every core that the
-//! process may use, tried by number; on another one no thread of the process can be, and one that gets there meanwhile was switched out. Call *t* a thread that was between its write and its read when the state changed. The visitor runs on the core of *t* only when *t* has been
-//! switched out there; or *t* was switched out before, and moved, or did not run. A switch is a full fence (`schedule()` in the kernel's
-//! `memory-barriers.txt`, "implicit kernel memory barriers"). So when the visit is over, either what *t* has written is seen by the thread that found out, or *t* made that
-//! write after the switch; then it sees the new state, and passes an ordinary fence. This is the third way of Dice, Huang and Yang,
-//! *Asymmetric Dekker Synchronization* (2001). Their first, taking a page's rights away, fences no longer where the processor broadcasts that by itself (ARM; AMD's
-//! `INVLPGB`, which Linux uses from 6.14 on). A process that has put its threads into different sets of cores by threaded control groups must not lose the call.
+//! A filter for system calls that is installed later can refuse the call. Then everybody passes
+//! ordinary fences from that time on; but a thread that has not seen this yet may just pass a light
+//! one. So the thread that finds out does once, without the call, what the call did: a thread of
+//! ours visits every core that the process may use, tried by number; on another one no thread of
+//! the process can be, and one that gets there meanwhile was switched out. Call *t* a thread that
+//! was between its write and its read when the state changed. The visitor runs on the core of *t*
+//! only when *t* has been switched out there; or *t* was switched out before, and moved, or did not
+//! run. A switch is a full fence (`schedule()` in the kernel's `memory-barriers.txt`, "implicit
+//! kernel memory barriers"). So when the visit is over, either what *t* has written is seen by the
+//! thread that found out, or *t* made that write after the switch; then it sees the new state, and
+//! passes an ordinary fence. This is the third way of Dice, Huang and Yang, *Asymmetric Dekker
+//! Synchronization* (2001). Their first, taking a page's rights away, fences no longer where the
+//! processor broadcasts that by itself (ARM; AMD's `INVLPGB`, which Linux uses from 6.14 on). A
+//! process that has put its threads into different sets of cores by threaded control groups must
+//! not lose the call.
 //!
-//! If the filter refuses to move a thread as well, there is nothing left that fences other threads: that is said on standard error, and 10 ms are
-//! waited, in which processors of today empty their store buffers many times over. A filter must allow one of the two calls.
+//! If the filter refuses to move a thread as well, there is nothing left that fences other threads:
+//! that is said on standard error, and 10 ms are waited, in which processors of today empty their
+//! store buffers many times over. A filter must allow one of the two calls.
 
 use crate::sync::{fence, Ordering::SeqCst};
 
@@ -39,8 +50,8 @@ pub fn heavy() {
     fence(SeqCst);
 }
 
-/// Finds out what the system can do: a system call, which takes some milliseconds the first time if the process has other threads already. Before it, the fences
-/// are heavier than they need be.
+/// Finds out what the system can do: a system call, which takes some milliseconds the first time if
+/// the process has other threads already. Before it, the fences are heavier than they need be.
 pub fn prepare() {
     asymmetric::prepare();
 }
@@ -58,7 +69,8 @@ mod asymmetric {
     /// On the way from `ON` to `OFF`.
     const LEAVING: u8 = 3;
 
-    /// Goes from `UNKNOWN` to `ON` or `OFF`, and from `ON` by `LEAVING` to `OFF`: ordinary fences on one side are never too little.
+    /// Goes from `UNKNOWN` to `ON` or `OFF`, and from `ON` by `LEAVING` to `OFF`: ordinary fences
+    /// on one side are never too little.
     static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
     #[inline(always)]
@@ -84,10 +96,12 @@ mod asymmetric {
         }
     }
 
-    /// Has a thread of ours run on every core that the process may use: see above. How many those are; none if the system refuses.
+    /// Has a thread of ours run on every core that the process may use: see above. How many those
+    /// are; none if the system refuses.
     ///
-    /// All numbers are tried, and nobody is asked how many cores there are: the C library may answer with the cores of the calling
-    /// thread, which may be a pinned worker (glibc where `/sys` and `/proc` are hidden, musl always), and numbers may have gaps.
+    /// All numbers are tried, and nobody is asked how many cores there are: the C library may
+    /// answer with the cores of the calling thread, which may be a pinned worker (glibc where
+    /// `/sys` and `/proc` are hidden, musl always), and numbers may have gaps.
     #[cold]
     fn visit_every_core() -> Option<usize> {
         let visit = || {
@@ -112,8 +126,10 @@ mod asymmetric {
             UNKNOWN | OFF => {}
             ON if call(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) || again() => {}
             _ => {
-                // The process has lost the right to this call since (a filter that refuses it, and not one that kills for it), or the system its memory. From
-                // now on everybody passes fences of his own; the visit is for those who have just passed a light one.
+                // The process has lost the right to this call since (a filter that refuses it, and
+                // not one that kills for it), or the system its memory. From now on everybody
+                // passes fences of his own; the visit is for those who have just passed a light
+                // one.
                 let _ = STATE.compare_exchange(ON, LEAVING, SeqCst, Relaxed);
                 fence(SeqCst);
                 if visit_every_core().is_none() {

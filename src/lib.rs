@@ -1,8 +1,8 @@
 //! Seriatim: a lock-free, allocation-pooled dependency engine for code that counts nanoseconds.
 //!
-//! A program pushes functions and says which variables each one reads and which it changes. The engine runs them in parallel and
-//! keeps one promise: *two functions, of which at least one changes a common variable, run in the order in which they were
-//! pushed.*
+//! A program pushes functions and says which variables each one reads and which it changes. The
+//! engine runs them in parallel and keeps one promise: *two functions, of which at least one
+//! changes a common variable, run in the order in which they were pushed.*
 //!
 //! ```
 //! use seriatim::{Data, Engine, Error};
@@ -23,8 +23,9 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! A thread that waits runs what it waits for, and then ready operations, whichever they are. If it holds a lock that one of them takes, it
-//! waits for itself: hold none in a wait. [`Builder::waiters_help`] turns that off.
+//! A thread that waits runs what it waits for, and then ready operations, whichever they are. If it
+//! holds a lock that one of them takes, it waits for itself: hold none in a wait.
+//! [`Builder::waiters_help`] turns that off.
 //!
 //! | to | see |
 //! |---|---|
@@ -37,17 +38,18 @@
 //! | learn why something failed | [`Error`], [`ErrorKind`], [`Builder::on_error`] |
 //! | learn where time goes | [`Engine::start_profiling`], [`Profile`], [`Engine::dump_dot`] |
 //!
-//! **Order.** Pushes from any number of threads have one total order, the same on every variable. Each operation runs
-//! once, or is skipped because one that it depends on failed.
+//! **Order.** Pushes from any number of threads have one total order, the same on every variable.
+//! Each operation runs once, or is skipped because one that it depends on failed.
 //!
-//! **Cost.** A push takes time in proportion to the number of its variables. It takes no lock, and in steady state it
-//! allocates nothing for closures of up to 64 bytes. `src/engine/README.md` in the source has the worst case of every
-//! call; `src/tickets/README.md` has the protocol and its proof.
+//! **Cost.** A push takes time in proportion to the number of its variables. It takes no lock, and
+//! in steady state it allocates nothing for closures of up to 64 bytes. `src/engine/README.md` in
+//! the source has the worst case of every call; `src/tickets/README.md` has the protocol and its
+//! proof.
 //!
-//! **Latency.** Build with `--release`. Call [`Engine::prepare`] on each thread that pushes, then print
-//! [`Engine::warnings`]. [`Builder::pin`] says how many workers a machine has room for, [`IdlePolicy`] what a sleeping
-//! worker costs, and [`Builder::inline_below`] is for bodies shorter than the way to another core.
-//! `examples/latency.rs` measures a push and a wait.
+//! **Latency.** Build with `--release`. Call [`Engine::prepare`] on each thread that pushes, then
+//! print [`Engine::warnings`]. [`Builder::pin`] says how many workers a machine has room for,
+//! [`IdlePolicy`] what a sleeping worker costs, and [`Builder::inline_below`] is for bodies shorter
+//! than the way to another core. `examples/latency.rs` measures a push and a wait.
 
 #![deny(missing_docs, missing_debug_implementations)]
 #![cfg_attr(
@@ -56,7 +58,8 @@
 )]
 #![cfg_attr(seriatim_simulation, allow(missing_docs, missing_debug_implementations))]
 
-// Imports point one way: engine → worker → pool → operation, variable → sync; and engine → graph → sync.
+// Imports point one way: engine → worker → pool → operation, variable → sync; and engine → graph →
+// sync.
 mod array_vec;
 mod chunks;
 mod data;
@@ -94,7 +97,8 @@ pub use operation::name::Name;
 pub use operation::property::Property;
 pub use profile::{Event, Profile, Summary, Times, Use};
 
-/// The programs of the README and of `examples/`, which the tests of the documentation compile and run.
+/// The programs of the README and of `examples/`, which the tests of the documentation compile and
+/// run.
 #[cfg(doctest)]
 mod programs {
     #[doc = include_str!("../README.md")]
@@ -104,7 +108,8 @@ mod programs {
     struct Latency;
 }
 
-/// What the tests and the measurements of this repository look at. No part of the interface: it changes without notice.
+/// What the tests and the measurements of this repository look at. No part of the interface: it
+/// changes without notice.
 #[doc(hidden)]
 pub mod testing {
     /// How many locks this process's engines have taken so far.
@@ -112,12 +117,14 @@ pub mod testing {
         crate::lock::taken()
     }
 
-    /// How many list nodes the calling thread has visited so far in order to recycle, to reclaim and to hand on.
+    /// How many list nodes the calling thread has visited so far in order to recycle, to reclaim
+    /// and to hand on.
     pub fn steps_taken() -> u64 {
         crate::steps::taken()
     }
 
-    /// Replays of the graph are spread over all lanes after so many operations, whatever the clock says.
+    /// Replays of the graph are spread over all lanes after so many operations, whatever the clock
+    /// says.
     pub fn spreads_after(capture: &mut crate::Capture, operations: u32) {
         capture.spreads_after(operations);
     }

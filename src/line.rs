@@ -1,7 +1,8 @@
 //! Cache lines: asking for one before it is needed.
 //!
-//! A line that was last written by another core takes a trip to fetch. If it is read first and then written it takes two: one for a copy, one to make the copy
-//! the only one. So who is going to write asks for it as its own before it reads.
+//! A line that was last written by another core takes a trip to fetch. If it is read first and then
+//! written it takes two: one for a copy, one to make the copy the only one. So who is going to
+//! write asks for it as its own before it reads.
 
 /// The distance from one line to the next.
 pub const LINE: usize = 64;

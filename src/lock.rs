@@ -1,6 +1,6 @@
-//! The one mutex of the crate, for what is off every path from push to completion: starting and ending threads, parking for a condition
-//! of the whole engine, the list of engines, a dry stock of blocks. It counts how often it is taken, so that a test can say how
-//! often that is.
+//! The one mutex of the crate, for what is off every path from push to completion: starting and
+//! ending threads, parking for a condition of the whole engine, the list of engines, a dry stock of
+//! blocks. It counts how often it is taken, so that a test can say how often that is.
 
 #![forbid(unsafe_code)]
 
@@ -45,7 +45,8 @@ impl<T> Lock<T> {
     }
 }
 
-/// Takes the lock of a static, which no model knows of: it is never held across a step that one could see.
+/// Takes the lock of a static, which no model knows of: it is never held across a step that one
+/// could see.
 pub fn of_static<T>(mutex: &'static std::sync::Mutex<T>) -> std::sync::MutexGuard<'static, T> {
     count();
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,7 +1,9 @@
-//! Memory at addresses for which the words of the protocol have room ([`Word`]): blocks and variables lie in it.
+//! Memory at addresses for which the words of the protocol have room ([`Word`]): blocks and
+//! variables lie in it.
 //!
-//! On x86-64 those are the addresses below 2⁴⁸. Allocators stay below them by themselves, since Linux gives nothing above 2⁴⁷ to a program that does
-//! not ask for it; one that does ask, on a machine with five levels of page tables, is passed by. Asked once a slab and once a chunk.
+//! On x86-64 those are the addresses below 2⁴⁸. Allocators stay below them by themselves, since
+//! Linux gives nothing above 2⁴⁷ to a program that does not ask for it; one that does ask, on a
+//! machine with five levels of page tables, is passed by. Asked once a slab and once a chunk.
 
 use crate::tickets::word::Word;
 use std::alloc::{alloc, alloc_zeroed, dealloc, handle_alloc_error, Layout};
@@ -61,7 +63,8 @@ impl Low {
     }
 }
 
-/// Pages of the system, which are zero. Without a hint Linux puts them below 2⁴⁷. Null if there are none.
+/// Pages of the system, which are zero. Without a hint Linux puts them below 2⁴⁷. Null if there are
+/// none.
 #[cfg(unix)]
 fn map(size: usize) -> *mut u8 {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);

@@ -1,8 +1,9 @@
 //! Bugs on purpose: what the models, the oracle and the other checks must find.
 //!
-//! `mutate!("name": bug, right)` is `right`, and `mutant("name")` is `false`, unless the crate is built with `--cfg seriatim_mutants`, which no
-//! feature can switch on. Then `SERIATIM_MUTANT=name` in the environment makes it `bug`. `loom-tests/mutants.txt` lists them with the
-//! invariant that each one breaks and the check that finds it; `scripts/mutants.sh` shows that it does.
+//! `mutate!("name": bug, right)` is `right`, and `mutant("name")` is `false`, unless the crate is
+//! built with `--cfg seriatim_mutants`, which no feature can switch on. Then `SERIATIM_MUTANT=name`
+//! in the environment makes it `bug`. `loom-tests/mutants.txt` lists them with the invariant that
+//! each one breaks and the check that finds it; `scripts/mutants.sh` shows that it does.
 
 #[cfg(not(seriatim_mutants))]
 macro_rules! mutate {

@@ -24,14 +24,16 @@ pub struct Spin {
     /// Whether it yields between two looks now, and whether it ever has.
     yields: bool,
     yielded: bool,
-    /// When the clock was read, from the first reading; and whether that was long after the reading before.
+    /// When the clock was read, from the first reading; and whether that was long after the reading
+    /// before.
     read: Duration,
     stalled: bool,
 }
 
 /// Between two readings of the clock: the thread was without its core.
 const STALL: Duration = Duration::from_millis(1);
-/// The longest time for which a thread that got its core back late keeps it before it yields again: about a scheduler's slice.
+/// The longest time for which a thread that got its core back late keeps it before it yields again:
+/// about a scheduler's slice.
 const KEEP: Duration = Duration::from_millis(4);
 
 impl Spin {
@@ -72,7 +74,8 @@ impl Spin {
         self.yielded
     }
 
-    /// Whether the thread was without its core for long before the last look at the clock. Told once.
+    /// Whether the thread was without its core for long before the last look at the clock. Told
+    /// once.
     #[inline]
     pub fn has_stalled(&mut self) -> bool {
         self.stalled && std::mem::take(&mut self.stalled)
@@ -101,7 +104,8 @@ mod tests {
     #[test]
     fn the_time_is_up_by_the_clock() {
         let (awake, all) = (Duration::from_millis(2), Duration::from_millis(5));
-        // Where a busy thread has had the core for most of the time, it looks longer before it yields: so it may try again.
+        // Where a busy thread has had the core for most of the time, it looks longer before it
+        // yields: so it may try again.
         let yields = (0..200).any(|_| {
             let start = Instant::now();
             let mut spin = Spin::new(awake, all);

@@ -1,5 +1,6 @@
-//! A count of the steps that are not an operation's own: list nodes that a thread visits in order to recycle, to reclaim and to hand on
-//! what is left over. What a call may take of them is in `src/engine/README.md`; a test holds the calls to it.
+//! A count of the steps that are not an operation's own: list nodes that a thread visits in order
+//! to recycle, to reclaim and to hand on what is left over. What a call may take of them is in
+//! `src/engine/README.md`; a test holds the calls to it.
 //!
 //! Counted on the paths that are cold anyway, a whole row at a time, and for each thread by itself.
 

@@ -1,8 +1,10 @@
 //! A stopwatch for times that are not much longer than the system's clock takes to be read.
 //!
-//! On x86-64, if the processor says that its time-stamp counter runs evenly, and it is no slower to read than the clock (some virtual machines have their host read it,
-//! which takes microseconds), that counter is read: 8 ns instead of 25. How fast it runs is found out on the way,
-//! against the system's clock: once a millisecond has passed, and again whenever twice as much has. Until then, and elsewhere, it is the system's clock that is read.
+//! On x86-64, if the processor says that its time-stamp counter runs evenly, and it is no slower to
+//! read than the clock (some virtual machines have their host read it, which takes microseconds),
+//! that counter is read: 8 ns instead of 25. How fast it runs is found out on the way, against the
+//! system's clock: once a millisecond has passed, and again whenever twice as much has. Until then,
+//! and elsewhere, it is the system's clock that is read.
 
 use crate::sync::{AtomicU64, Instant, Ordering::*};
 use std::time::Duration;
@@ -26,7 +28,8 @@ pub enum Start {
 }
 
 const SPAN: u64 = 1024;
-/// The rate is found out after so long: an interrupt between two readings then makes it wrong by a few hundredths.
+/// The rate is found out after so long: an interrupt between two readings then makes it wrong by a
+/// few hundredths.
 const SOON: Duration = Duration::from_millis(1);
 
 impl Stopwatch {
@@ -53,7 +56,8 @@ impl Stopwatch {
                 if end >= self.due.load(Relaxed) {
                     self.calibrate();
                 }
-                // A counter that has gone back, on a machine that was moved, has counted nothing. There is a rate: one was seen by `start`.
+                // A counter that has gone back, on a machine that was moved, has counted nothing.
+                // There is a rate: one was seen by `start`.
                 Duration::from_nanos(end.saturating_sub(start).saturating_mul(SPAN) / self.rate.load(Relaxed).max(1))
             }
             Start::Clock(start) => {
@@ -64,7 +68,8 @@ impl Stopwatch {
         }
     }
 
-    /// Where the counter stands, or how many nanoseconds have passed since the start: to be compared with other readings, of this thread and of about this time.
+    /// Where the counter stands, or how many nanoseconds have passed since the start: to be
+    /// compared with other readings, of this thread and of about this time.
     pub fn reading(&self) -> u64 {
         match self.rate.load(Relaxed) {
             0 => self.began.elapsed().as_nanos() as u64,
@@ -81,7 +86,8 @@ impl Stopwatch {
         }
     }
 
-    /// Finds out how fast the counter runs, if enough time has passed for that. Threads that do it at once find the same.
+    /// Finds out how fast the counter runs, if enough time has passed for that. Threads that do it
+    /// at once find the same.
     #[cold]
     fn calibrate(&self) {
         let Some(first) = self.origin else { return };
@@ -96,7 +102,8 @@ impl Stopwatch {
     }
 }
 
-/// Whether such a reading is no slower than one of the clock, give or take what is too little to matter.
+/// Whether such a reading is no slower than one of the clock, give or take what is too little to
+/// matter.
 fn is_quick(read: fn() -> u64) -> bool {
     const LITTLE: Duration = Duration::from_nanos(50);
     let best = |read: &dyn Fn()| {

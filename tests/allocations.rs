@@ -1,11 +1,14 @@
-//! What an operation costs besides time, once the engine is warm: no allocation, no lock, and no call into the system.
+//! What an operation costs besides time, once the engine is warm: no allocation, no lock, and no
+//! call into the system.
 //!
-//! Counted are, from push to completion and by the thread that does it (those that push, and all others, which are the engine's):
-//! every call of the global allocator; every lock, through the crate's one lock type, which also counts the calls into
-//! `object-pool`, whose pool locks inside (`tests/locks.rs` shows that there are no others); and every futex call, of whatever
-//! library. Not counted are locks inside the system's allocator, which is not called, and inside the kernel. Threads that park and
-//! threads that unpark them make futex calls too: so that what remains would be locks that somebody waits for, the runs that
-//! count futex calls keep their workers spinning and wait by looking.
+//! Counted are, from push to completion and by the thread that does it (those that push, and all
+//! others, which are the engine's): every call of the global allocator; every lock, through the
+//! crate's one lock type, which also counts the calls into `object-pool`, whose pool locks inside
+//! (`tests/locks.rs` shows that there are no others); and every futex call, of whatever library.
+//! Not counted are locks inside the system's allocator, which is not called, and inside the kernel.
+//! Threads that park and threads that unpark them make futex calls too: so that what remains would
+//! be locks that somebody waits for, the runs that count futex calls keep their workers spinning
+//! and wait by looking.
 //!
 //! One test, since the counters are the process's.
 
@@ -129,7 +132,8 @@ const SHAPES: [(&str, Push); 16] = [
 /// At most so many operations are in flight in a measured run.
 const CHUNK: usize = 500;
 
-/// Pushes operations, never too many at once, and returns when all have ended. Waits without the engine's help: looking is free.
+/// Pushes operations, never too many at once, and returns when all have ended. Waits without the
+/// engine's help: looking is free.
 fn push_all(stage: &Stage, push: Push, operations: usize, chunk: usize) {
     let mut left = operations;
     while left > 0 {
@@ -147,7 +151,8 @@ fn wait_until(ended: usize) {
     }
 }
 
-/// Lets every part of an engine grow to what it may come to hold: blocks for a backlog, and the queues of all workers.
+/// Lets every part of an engine grow to what it may come to hold: blocks for a backlog, and the
+/// queues of all workers.
 fn warm_up(stage: &Stage, push: Push) {
     SLOW.store(true, Relaxed);
     push_all(stage, push, 4 * CHUNK, 4 * CHUNK);
@@ -206,7 +211,8 @@ fn shapes_cost_nothing(stage: &Stage, faults: &mut Vec<String>) {
     }
 }
 
-/// On a fresh engine each time. A worker that was not given its core in time may still be at its own beginning.
+/// On a fresh engine each time. A worker that was not given its core in time may still be at its
+/// own beginning.
 fn a_first_push_after_prepare_costs_nothing(kind: Kind, workers: usize, faults: &mut Vec<String>) {
     let first_push = |stage: &Stage| {
         stage.engine.prepare().unwrap();
@@ -240,7 +246,8 @@ fn waits_cost_nothing(stage: &Stage, faults: &mut Vec<String>) {
         let costs = least_cost(Costs::no_allocation_no_lock, || rounds(count));
         tell(&stage.name(), what, costs, 2 * count, costs.no_allocation_no_lock(), faults);
     }
-    // Whoever waits for everything may enter a list, under a lock, but only if something is in flight. On the naive engine nothing is.
+    // Whoever waits for everything may enter a list, under a lock, but only if something is in
+    // flight. On the naive engine nothing is.
     let naive = settings.kind == Kind::Naive;
     let enough = if naive { Costs::no_allocation_no_lock } else { Costs::no_allocation };
     for (engine, what) in [(&stage.engine, "waits for everything"), (&helping, "waits for everything and helps")] {
@@ -273,8 +280,8 @@ fn large_closures_cost_one_allocation(stage: &Stage, faults: &mut Vec<String>) {
     tell(&stage.name(), "65 bytes", costs, operations(), expected, faults);
 }
 
-/// At a bound, a pusher that blocks parks (for which it enters a list, under a lock), and one that helps runs operations: neither
-/// allocates.
+/// At a bound, a pusher that blocks parks (for which it enters a list, under a lock), and one that
+/// helps runs operations: neither allocates.
 fn bounded_pushes_allocate_nothing(faults: &mut Vec<String>) {
     for when_full in [WhenFull::Block, WhenFull::Help] {
         let engine = Engine::builder().cpu_workers(1).bound(64).when_full(when_full).build().unwrap();
@@ -289,7 +296,8 @@ fn bounded_pushes_allocate_nothing(faults: &mut Vec<String>) {
     }
 }
 
-/// With workers that spin, and a pusher that waits for nothing, a futex call can only come from a lock that is held by another.
+/// With workers that spin, and a pusher that waits for nothing, a futex call can only come from a
+/// lock that is held by another.
 fn no_thread_waits_for_a_lock(stage: &Stage, faults: &mut Vec<String>) {
     for (shape, push) in SHAPES {
         warm_up(stage, push);
@@ -297,7 +305,8 @@ fn no_thread_waits_for_a_lock(stage: &Stage, faults: &mut Vec<String>) {
         let what = format!("{shape}, spinning");
         tell(&stage.name(), &what, costs, operations() / 4, costs.nothing(), faults);
     }
-    // The counter counts: a thread that parks until another wakes it. One that gets no core in time is woken before it parks.
+    // The counter counts: a thread that parks until another wakes it. One that gets no core in time
+    // is woken before it parks.
     let park = |patience: u64| {
         cost(|| {
             let other = std::thread::spawn(std::thread::park);
@@ -310,7 +319,8 @@ fn no_thread_waits_for_a_lock(stage: &Stage, faults: &mut Vec<String>) {
     assert!(parks.into_iter().any(|seen| seen()) || !cfg!(target_os = "linux"), "futex calls are not seen");
 }
 
-/// Several threads push at once: blocks are then reused by way of epochs, whose bookkeeping allocates for each batch of blocks.
+/// Several threads push at once: blocks are then reused by way of epochs, whose bookkeeping
+/// allocates for each batch of blocks.
 fn several_pushers_cost_little(stage: Stage, faults: &mut Vec<String>) {
     const PUSHING: usize = 3;
     let each = by_length(10_000, 40_000);

@@ -1,4 +1,5 @@
-//! The documents: what they point at is there, what they count is so, and their prose has lines that can be read.
+//! The documents: what they point at is there, what they count is so, and their prose has lines
+//! that can be read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,11 @@ fn repository() -> &'static Path {
 
 /// Every document: the files of Markdown in the repository, by their paths in it.
 fn documents() -> Vec<String> {
+    files(".md")
+}
+
+/// The files of the repository whose names end so, by their paths in it.
+fn files(ending: &str) -> Vec<String> {
     let (mut folders, mut found) = (vec![repository().to_owned()], Vec::new());
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).expect("the folder is there") {
@@ -25,7 +31,7 @@ fn documents() -> Vec<String> {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if path.is_dir() && !name.starts_with('.') && !OTHERS.contains(&name) {
                 folders.push(path);
-            } else if path.is_file() && name.ends_with(".md") {
+            } else if path.is_file() && name.ends_with(ending) {
                 let inside = path.strip_prefix(repository()).expect("it lies there");
                 found.push(inside.to_str().expect("names are ASCII").to_owned());
             }
@@ -56,6 +62,19 @@ fn prose(text: &str) -> Vec<(usize, &str)> {
 fn long_lines(text: &str) -> Vec<usize> {
     let is_long = |line: &str| line.chars().count() > WIDTH;
     prose(text).into_iter().filter(|(_, line)| is_long(line)).map(|(number, _)| number).collect()
+}
+
+/// Comments that are lines of their own and too long; not of code, links and tables.
+fn long_comments(source: &str) -> Vec<usize> {
+    let (mut code, mut found) = (false, Vec::new());
+    for (number, line) in source.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("//")) {
+        let text = line.trim_start().trim_start_matches(['/', '!']).trim_start();
+        code ^= text.starts_with("```");
+        if !code && !text.starts_with(['[', '|']) && line.chars().count() > WIDTH {
+            found.push(number + 1);
+        }
+    }
+    found
 }
 
 /// The anchor that a heading has on the sites that show Markdown.
@@ -90,7 +109,8 @@ fn dead_links(text: &str, folder: &Path) -> Vec<String> {
     dead
 }
 
-/// Names between backquotes that are of a file or folder of the repository, or of `folder`, and are not there.
+/// Names between backquotes that are of a file or folder of the repository, or of `folder`, and are
+/// not there.
 fn missing_files(text: &str, folder: &Path) -> Vec<String> {
     let names = text.split("```").step_by(2).flat_map(|text| text.split('`').skip(1).step_by(2));
     let named = names.filter_map(|name| name.split_whitespace().next());
@@ -117,6 +137,9 @@ fn prose_has_lines_of_a_hundred_columns() {
     for document in documents {
         assert_eq!(long_lines(&text(&document)), [0; 0], "{document}: lines of more than {WIDTH} columns");
     }
+    for source in files(".rs") {
+        assert_eq!(long_comments(&text(&source)), [0; 0], "{source}: comments of more than {WIDTH} columns");
+    }
 }
 
 #[test]
@@ -139,6 +162,7 @@ fn the_checks_find_what_they_look_for() {
         "# One, two\n{wide}\n|{wide}|\n```sh\n{wide}\n```\n<!-- figures -->\n{wide}\n<!-- end of figures -->\n"
     );
     assert_eq!(long_lines(&page), [2]);
+    assert_eq!(long_comments(&format!("// {wide}\n    /// {wide}\n//! |{wide}|\nlet {wide};\n")), [1, 2]);
     let links =
         "# One, two\n[a](#one-two) [b](#three) [c](README.md) [d](NO.md) [e](README.md#limits) [f](README.md#no)\n";
     assert_eq!(dead_links(links, repository()), ["#three", "NO.md", "README.md#no"]);

@@ -1,5 +1,5 @@
-//! Errors: every kind is provoked and says what went wrong, where and what to do; failures travel along variables, are taken
-//! once, and never hang or crash the engine.
+//! Errors: every kind is provoked and says what went wrong, where and what to do; failures travel
+//! along variables, are taken once, and never hang or crash the engine.
 
 mod common;
 #[path = "errors/completions.rs"]

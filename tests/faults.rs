@@ -1,9 +1,10 @@
-//! Faults of the machine and of the program, put in on purpose: threads that the system refuses, descriptors that are used up,
-//! threads that lose their core in the middle of anything, handles that go at the worst moment, forks under load, completions that
-//! nobody ends. What the engine promises must hold all the same: a typed error or a result, nothing lost, nothing left behind.
+//! Faults of the machine and of the program, put in on purpose: threads that the system refuses,
+//! descriptors that are used up, threads that lose their core in the middle of anything, handles
+//! that go at the worst moment, forks under load, completions that nobody ends. What the engine
+//! promises must hold all the same: a typed error or a result, nothing lost, nothing left behind.
 //!
-//! `SERIATIM_FAULTS_PENDING=10000000` makes the long backlog of `faults/backlog.rs` ten million operations, instead of 200,000, or of the
-//! million of `LONG_TESTS=1`.
+//! `SERIATIM_FAULTS_PENDING=10000000` makes the long backlog of `faults/backlog.rs` ten million
+//! operations, instead of 200,000, or of the million of `LONG_TESTS=1`.
 
 #![cfg(target_os = "linux")]
 

@@ -1,4 +1,5 @@
-//! Every form of a push does what the others do: one call with all arguments, the builder and operators.
+//! Every form of a push does what the others do: one call with all arguments, the builder and
+//! operators.
 
 mod common;
 

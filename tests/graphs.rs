@@ -1,5 +1,6 @@
-//! Graphs: captured once, replayed as one operation. What is refused, how failures travel, in which order what runs, parameters, and
-//! how it all ends. Random graphs beside random pushes are in `tests/oracle.rs`.
+//! Graphs: captured once, replayed as one operation. What is refused, how failures travel, in which
+//! order what runs, parameters, and how it all ends. Random graphs beside random pushes are in
+//! `tests/oracle.rs`.
 
 mod common;
 #[path = "graphs/ends.rs"]

@@ -258,7 +258,8 @@ fn of_two_deletions_one_is_refused_and_the_place_is_given_away_once() {
             let (deleted, last, begin) = (AtomicUsize::new(0), AtomicUsize::new(ROUNDS), Instant::now());
             let delete_all = |own: usize| {
                 for (round, x) in variables.iter().enumerate() {
-                    // On a busy core each round may take milliseconds. The first thread says which is the last, before it begins that.
+                    // On a busy core each round may take milliseconds. The first thread says which
+                    // is the last, before it begins that.
                     if own == 0 && begin.elapsed() > Duration::from_secs(2) {
                         last.fetch_min(round + 1, SeqCst);
                     }

@@ -1,5 +1,5 @@
-//! The interface says what is so: whom errors reach and what they keep, what settings are taken from, what a first push costs,
-//! and which variables an operation may touch.
+//! The interface says what is so: whom errors reach and what they keep, what settings are taken
+//! from, what a first push costs, and which variables an operation may touch.
 
 mod common;
 #[path = "interface/declared.rs"]

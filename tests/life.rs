@@ -1,5 +1,6 @@
-//! The life of engines, variables and operations: start, stop and the end; bounds; priorities; deletion; and the sizes at the edge:
-//! long chains, deep nesting, wide operations, large closures. Where operations run, and on which cores.
+//! The life of engines, variables and operations: start, stop and the end; bounds; priorities;
+//! deletion; and the sizes at the edge: long chains, deep nesting, wide operations, large closures.
+//! Where operations run, and on which cores.
 
 #[path = "life/bounds.rs"]
 mod bounds;

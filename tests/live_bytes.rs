@@ -1,5 +1,5 @@
-//! Memory that goes back to the allocator, in bytes that are allocated and not freed. In a process of its own, and one test: others
-//! would be counted as well.
+//! Memory that goes back to the allocator, in bytes that are allocated and not freed. In a process
+//! of its own, and one test: others would be counted as well.
 
 mod common;
 
@@ -13,7 +13,8 @@ struct Counting;
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: passes everything on to the system's allocator. What is zeroed or grown goes through `alloc` by the trait's own methods.
+// SAFETY: passes everything on to the system's allocator. What is zeroed or grown goes through
+// `alloc` by the trait's own methods.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size(), Relaxed);
@@ -94,7 +95,8 @@ fn failures_that_nobody_takes_are_bounded() {
     assert!(engine.wait_for_all().is_ok() && engine.wait_for_var(kept).is_ok());
 }
 
-/// What remains in a thread that has used the engine is a stub: where its state was, until it uses another engine or ends.
+/// What remains in a thread that has used the engine is a stub: where its state was, until it uses
+/// another engine or ends.
 fn a_dropped_engine_leaves_nothing() {
     const BACKLOG: usize = 100_000;
     const STUBS: isize = 32 << 10;
@@ -140,11 +142,12 @@ fn a_dropped_engine_leaves_nothing() {
     }
 }
 
-/// What has come back to a thread that sleeps is used by the others, and no queue keeps the room of a long row.
+/// What has come back to a thread that sleeps is used by the others, and no queue keeps the room of
+/// a long row.
 fn threads_that_take_turns_take_the_memory_of_one() {
     for helps in [false, true] {
-        // Of what a thread has spent itself it may keep some megabytes. How much it spends depends on who
-        // gets the cores. Without sharing it would be six times the first each time.
+        // Of what a thread has spent itself it may keep some megabytes. How much it spends depends
+        // on who gets the cores. Without sharing it would be six times the first each time.
         let shares = |(first, grown): (isize, isize)| grown < 3 * first;
         assert!(
             (0..8).any(|_| shares(turns(helps))),
@@ -184,8 +187,8 @@ fn turns(helps: bool) -> (isize, isize) {
     (first, grown)
 }
 
-/// A variable keeps the block of the operation that changed it last, however large, until it is used again
-/// or deleted: so says the README. Then others use that block.
+/// A variable keeps the block of the operation that changed it last, however large, until it is
+/// used again or deleted: so says the README. Then others use that block.
 fn idle_variables_keep_one_block_each() {
     const READS: usize = 1_000;
     const ROUND: usize = 100;
@@ -239,8 +242,8 @@ fn variables_of_one_thread_keep_no_blocks() {
     assert!(grown < 8 * VARIABLES as isize, "{VARIABLES} variables left {grown} bytes");
 }
 
-/// With so much in flight that the ring of blocks is full. A variable that is named twice sends a push
-/// the long way after it has got a block.
+/// With so much in flight that the ring of blocks is full. A variable that is named twice sends a
+/// push the long way after it has got a block.
 fn a_push_that_takes_its_tickets_back_leaves_its_block() {
     const IN_FLIGHT: usize = 10_000;
     const PUSHES: usize = 100_000;

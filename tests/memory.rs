@@ -5,7 +5,8 @@ mod common;
 use common::{by_length, hold, resident_memory};
 use seriatim::{Engine, Kind, Variable};
 
-/// What one thread has too much of, others use: operations pushed by one thread after the other take the memory of one.
+/// What one thread has too much of, others use: operations pushed by one thread after the other
+/// take the memory of one.
 fn a_backlog_is_handed_on() {
     const BACKLOG: usize = 60_000;
     let engine = Engine::builder().kind(Kind::Naive).build().unwrap();

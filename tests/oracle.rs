@@ -1,18 +1,21 @@
 //! The oracle: random programs, whose operations note what they see, against a serial replay.
 //!
-//! Every operation notes the contents and the number of changes of each variable that it uses, and leaves a hash of all that behind.
-//! From the notes follows the order in which the engine ran the program. The check is that there is *one* such order for all
-//! variables, that it keeps the order in which each thread pushed, and that a serial run in that order finds and leaves the same
+//! Every operation notes the contents and the number of changes of each variable that it uses, and
+//! leaves a hash of all that behind. From the notes follows the order in which the engine ran the
+//! program. The check is that there is *one* such order for all variables, that it keeps the order
+//! in which each thread pushed, and that a serial run in that order finds and leaves the same
 //! contents, versions, skips and errors.
 //!
-//! `SERIATIM_ORACLE_SEED=7` runs the program of one seed again and again; `SERIATIM_ORACLE_OPS=100000000` runs more operations
-//! than the 200,000 that are run otherwise, or than the million of `LONG_TESTS=1`; `SERIATIM_ORACLE_SECONDS=600` runs for that long instead, and says every ten seconds how
-//! far it is; `SERIATIM_ORACLE_FIRST_SEED=1000` starts there. `scripts/soak.sh` does all that for as long as one likes.
+//! `SERIATIM_ORACLE_SEED=7` runs the program of one seed again and again;
+//! `SERIATIM_ORACLE_OPS=100000000` runs more operations than the 200,000 that are run otherwise, or
+//! than the million of `LONG_TESTS=1`; `SERIATIM_ORACLE_SECONDS=600` runs for that long instead,
+//! and says every ten seconds how far it is; `SERIATIM_ORACLE_FIRST_SEED=1000` starts there.
+//! `scripts/soak.sh` does all that for as long as one likes.
 //!
-//! `SERIATIM_ORACLE_TEETH` plants a bug, to show that it is found: with `claims`, one rare kind of operation is pushed with a read
-//! in place of its last write; with `graphs`, one that is captured forgets a read, which another one of its graph declares; with `hang`, one
-//! rare kind never ends. A program that hangs ends the process after 100 seconds, or after
-//! `SERIATIM_ORACLE_PATIENCE`.
+//! `SERIATIM_ORACLE_TEETH` plants a bug, to show that it is found: with `claims`, one rare kind of
+//! operation is pushed with a read in place of its last write; with `graphs`, one that is captured
+//! forgets a read, which another one of its graph declares; with `hang`, one rare kind never ends.
+//! A program that hangs ends the process after 100 seconds, or after `SERIATIM_ORACLE_PATIENCE`.
 
 #[path = "oracle/check.rs"]
 mod check;
@@ -70,7 +73,8 @@ impl Totals {
     }
 }
 
-/// Runs the program of a seed, a few times on one engine: the later runs find the variables' places used before.
+/// Runs the program of a seed, a few times on one engine: the later runs find the variables' places
+/// used before.
 fn run_seed(seed: u64, totals: &mut Totals) {
     let program = generate::random(seed);
     let engine = program.shape.engine();

@@ -1,5 +1,5 @@
-//! The behaviour of the engine that this one replaces: its own tests, created again from their description, and what its users
-//! complained about. Everything runs on every engine.
+//! The behaviour of the engine that this one replaces: its own tests, created again from their
+//! description, and what its users complained about. Everything runs on every engine.
 
 #[path = "peer_semantics/basics.rs"]
 mod basics;

@@ -1,4 +1,5 @@
-//! What an engine tells about itself: the profile and its trace, what it says on standard error, and how things look in `{:?}`.
+//! What an engine tells about itself: the profile and its trace, what it says on standard error,
+//! and how things look in `{:?}`.
 
 #[path = "reports/checker.rs"]
 mod checker;
@@ -148,7 +149,8 @@ fn everything_shows_itself() {
     assert_eq!(format!("{error:?}"), format!("Error(DeviceUnavailable: {error})"));
 }
 
-/// While threads push without a pause, each drawing has what stays pending, with its name and what it waits for.
+/// While threads push without a pause, each drawing has what stays pending, with its name and what
+/// it waits for.
 #[test]
 fn a_drawing_beside_pushes_has_all_that_stays_pending() {
     let pushes = by_length(20_000, 200_000);

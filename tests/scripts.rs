@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What builds, installs, fetches or measures. In their place are programs that leave a mark and fail.
+/// What builds, installs, fetches or measures. In their place are programs that leave a mark and
+/// fail.
 const FORBIDDEN: [&str; 12] =
     ["cargo", "rustup", "rustc", "gcc", "cc", "g++", "apt-get", "pip", "pip3", "curl", "perf", "valgrind"];
 

@@ -1,6 +1,8 @@
-//! A call does its own work and a bounded slice of what others have left: pushes beside a thread that never pauses return in time.
+//! A call does its own work and a bounded slice of what others have left: pushes beside a thread
+//! that never pauses return in time.
 //!
-//! `SERIATIM_SLICES_PUSHES=1000000` makes each round as long as the goal says; the default is a twentieth of that.
+//! `SERIATIM_SLICES_PUSHES=1000000` makes each round as long as the goal says; the default is a
+//! twentieth of that.
 
 mod common;
 
@@ -11,24 +13,31 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Operations of others that a call may run while another thread pushes beside it: `src/engine/README.md`, "Slices of running".
+/// Operations of others that a call may run while another thread pushes beside it:
+/// `src/engine/README.md`, "Slices of running".
 const MOST: u64 = 128;
-/// How often a call may miss the other thread: that may come while this one runs its long operation, or has lost its core to another
-/// guest of the machine, which the system does not tell.
+/// How often a call may miss the other thread: that may come while this one runs its long
+/// operation, or has lost its core to another guest of the machine, which the system does not tell.
 const EXCESS: u64 = 3;
-/// So many rounds may be late, and one must not: a pause of the whole machine looks like a late call.
+/// So many rounds may be late, and one must not: a pause of the whole machine looks like a late
+/// call.
 const ROUNDS: u32 = 5;
-/// What a call may take beyond its own body, one foreign body, and what the machine itself takes away from a thread.
+/// What a call may take beyond its own body, one foreign body, and what the machine itself takes
+/// away from a thread.
 const LATE: Duration = Duration::from_micros(100);
 /// How long the one long operation sleeps.
 const NAP: Duration = Duration::from_millis(5);
-/// A thread asks so often whether the system has taken its core away: a late call is not held against the engine then.
+/// A thread asks so often whether the system has taken its core away: a late call is not held
+/// against the engine then.
 const ASKS: u64 = 64;
-/// Calls that may wait for a lock whose owner has lost its core: a push whose stock is dry asks the depot.
+/// Calls that may wait for a lock whose owner has lost its core: a push whose stock is dry asks the
+/// depot.
 const WAITS: u64 = 10;
-/// Operations in flight beyond which the restless thread waits for the workers, which cannot make it pay.
+/// Operations in flight beyond which the restless thread waits for the workers, which cannot make
+/// it pay.
 const BACKLOG: u64 = 200_000;
-/// Operations in flight that the naive engine may still have at the end: what comes while a thread is off its core.
+/// Operations in flight that the naive engine may still have at the end: what comes while a thread
+/// is off its core.
 const LEFT: u64 = 100_000;
 
 thread_local! {
@@ -41,7 +50,8 @@ struct Call {
     /// The operation that it pushes: its thread and number.
     own: (u64, u64),
     foreign: u64,
-    /// The pushes of the other thread that had had to wait when this one had run [`MOST`] of its operations.
+    /// The pushes of the other thread that had had to wait when this one had run [`MOST`] of its
+    /// operations.
     passed: u64,
     /// How often it went on although the other one had since made so many more.
     excess: u64,
@@ -100,7 +110,8 @@ impl Shared {
                 call.passed = others.load(SeqCst);
                 call.taken = switches().taken;
             } else if call.foreign > MOST && others.load(SeqCst) > call.passed + MOST {
-                // The other thread may have come while this one had lost its core inside an operation.
+                // The other thread may have come while this one had lost its core inside an
+                // operation.
                 let before = std::mem::replace(&mut call.taken, switches().taken);
                 call.excess += u64::from(call.taken == before);
                 call.passed = others.load(SeqCst);
@@ -140,7 +151,8 @@ struct Pusher {
     switches: Switches,
 }
 
-/// How often the system has taken the core from the calling thread, and how often that has given it away, to wait.
+/// How often the system has taken the core from the calling thread, and how often that has given it
+/// away, to wait.
 #[cfg(target_os = "linux")]
 fn switches() -> Switches {
     // SAFETY: `usage` is ours, and any bytes are one.
@@ -191,7 +203,8 @@ impl Pusher {
     }
 }
 
-/// The longest time between two readings of the clock by a thread that does nothing else: what the machine takes away.
+/// The longest time between two readings of the clock by a thread that does nothing else: what the
+/// machine takes away.
 fn largest_gap(shared: &Shared) -> Duration {
     let (mut gap, mut last) = (Duration::ZERO, Instant::now());
     while !shared.over.load(Relaxed) {
@@ -269,7 +282,8 @@ fn beside_a_thread_that_never_pauses(kind: Kind, inline_below: Duration) -> Resu
 /// Long enough that a push which runs it all is told from one that hands over.
 const ROW: u64 = 5_000;
 
-/// However threads get their cores: a body that runs on the first thread waits until the other one has pushed behind it.
+/// However threads get their cores: a body that runs on the first thread waits until the other one
+/// has pushed behind it.
 #[test]
 fn a_push_hands_over_to_a_thread_that_pushes_behind_it() {
     let _watchdog = Watchdog::new(100, "a push that hands over");
@@ -288,7 +302,8 @@ fn a_push_hands_over_to_a_thread_that_pushes_behind_it() {
                 let (pushed, bodies, over) = (Arc::clone(&pushes), Arc::clone(&bodies), Arc::clone(&over));
                 let body = move |_: &RunContext<'_>| {
                     if std::thread::current().id() == first {
-                        // Enough to fail: without an end the backlog would grow for as long as this goes on.
+                        // Enough to fail: without an end the backlog would grow for as long as this
+                        // goes on.
                         if bodies.fetch_add(1, SeqCst) > 4 * MOST {
                             over.store(true, SeqCst);
                         }

@@ -26,7 +26,8 @@ fn engines() -> impl Iterator<Item = Engine> {
         .map(|kind| Engine::builder().kind(kind).cpu_workers(2).waiters_help(false).build().unwrap())
 }
 
-/// A worker ends a write on which nine reads are parked, the first of them long, while the other worker has something to do.
+/// A worker ends a write on which nine reads are parked, the first of them long, while the other
+/// worker has something to do.
 #[test]
 fn what_becomes_ready_with_a_long_operation() {
     let _watchdog = Watchdog::new(200, "ready with a long operation");

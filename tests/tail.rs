@@ -1,5 +1,6 @@
-//! What one call takes at worst, in steps and not in time: however much is left over from what was in flight, no call handles more than
-//! a slice of it. `src/engine/README.md` has the table that these bounds are from.
+//! What one call takes at worst, in steps and not in time: however much is left over from what was
+//! in flight, no call handles more than a slice of it. `src/engine/README.md` has the table that
+//! these bounds are from.
 
 mod common;
 
@@ -12,11 +13,13 @@ use std::sync::{mpsc, Arc};
 /// Operations that are in flight at once.
 const BACKLOG: usize = 300_000;
 
-/// What a slice of sorting takes: 16 magazines from others, 16 from the reclaimer and 16 that stay when the rest goes to the depot; two
-/// magazines of fewer than 96 blocks that go to the reclaimer one by one; and then 16 from the depot, or a slab of 64.
+/// What a slice of sorting takes: 16 magazines from others, 16 from the reclaimer and 16 that stay
+/// when the rest goes to the depot; two magazines of fewer than 96 blocks that go to the reclaimer
+/// one by one; and then 16 from the depot, or a slab of 64.
 const SLICE: u64 = 3 * 16 + 2 * 95 + 64;
 
-/// A push sorts a slice if it finds no block, and two calls of it may have ended operations: its own, and those that these made ready.
+/// A push sorts a slice if it finds no block, and two calls of it may have ended operations: its
+/// own, and those that these made ready.
 const PUSH: u64 = 3 * SLICE;
 const COMPLETION: u64 = 2 * SLICE;
 
@@ -37,8 +40,8 @@ fn write(engine: &Engine, variable: Variable) {
     engine.op("write").writes([variable]).push(|_| ()).unwrap();
 }
 
-/// A backlog of writes behind one that is held, which ends; and what the calls take that come meanwhile and after it, those of the thread
-/// that has pushed it all.
+/// A backlog of writes behind one that is held, which ends; and what the calls take that come
+/// meanwhile and after it, those of the thread that has pushed it all.
 fn a_backlog_comes_and_goes(engine: &Engine) {
     let x = engine.new_variable();
     let first = hold(engine, &[], &[x]);
@@ -73,7 +76,8 @@ fn a_call_sorts_a_slice_of_what_a_backlog_leaves() {
     }
 }
 
-/// Does something while another thread looks at tails as well, so that blocks go by way of the reclaimer.
+/// Does something while another thread looks at tails as well, so that blocks go by way of the
+/// reclaimer.
 fn beside_another_looker(engine: &Engine, work: impl FnOnce()) {
     let (up, is_up) = mpsc::channel::<()>();
     let (down, is_down) = mpsc::channel::<()>();
@@ -107,7 +111,8 @@ fn what_a_thread_frees_itself_is_sorted_a_slice_at_a_time() {
     });
 }
 
-/// The slots of any number of deleted variables become free in one step, and a table of any size grows in one.
+/// The slots of any number of deleted variables become free in one step, and a table of any size
+/// grows in one.
 #[test]
 fn a_birth_does_not_pay_for_all_deletions() {
     let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
@@ -125,7 +130,8 @@ fn a_birth_does_not_pay_for_all_deletions() {
     }
 }
 
-/// Failures that nobody takes, or that are taken through their variables: the next one does not pay for all of them.
+/// Failures that nobody takes, or that are taken through their variables: the next one does not pay
+/// for all of them.
 #[test]
 fn a_failure_does_not_pay_for_all_failures() {
     const FAILURES: usize = 50_000;
@@ -139,7 +145,8 @@ fn a_failure_does_not_pay_for_all_failures() {
     assert!(engine.wait_for_all().is_ok());
 }
 
-/// What a worker does between two operations besides taking what has come: it lays out no more than 512.
+/// What a worker does between two operations besides taking what has come: it lays out no more than
+/// 512.
 #[test]
 fn a_worker_lays_out_a_slice_of_what_it_has() {
     a_worker_lays_out_a_slice_of(|_| 0);

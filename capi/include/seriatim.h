@@ -174,42 +174,48 @@ typedef struct SeriatimEngine SeriatimEngine;
 // fail with `SERIATIM_STATUS_STOPPED`.
 typedef struct SeriatimGraph SeriatimGraph;
 
-// A reusable operation. May be pushed again while earlier uses are in flight, and may outlive its engine.
+// A reusable operation. May be pushed again while earlier uses are in flight, and may outlive its
+// engine.
 typedef struct SeriatimOperator SeriatimOperator;
 
 // A parameter of a graph, from `seriatim_capture_parameter()`. Its value is a pointer with a
 // deleter.
 typedef struct SeriatimParameter SeriatimParameter;
 
-// What an operation is told when it runs. Belongs to the thread that the function was called on, and is valid until it returns.
+// What an operation is told when it runs. Belongs to the thread that the function was called on,
+// and is valid until it returns.
 typedef struct SeriatimRunContext SeriatimRunContext;
 
-// A setting: its name and its value, as an environment variable has them. The names are those of the environment variables, with
-// or without `SERIATIM_` in front:
+// A setting: its name and its value, as an environment variable has them. The names are those of
+// the environment variables, with or without `SERIATIM_` in front:
 //
-// - `ENGINE`: `per-device` (default), `pooled`, or `naive`, which runs each operation in its push and has no threads.
-// - `CPU_WORKERS`: threads for the processor, 1 to 1024; default: one less than there are cores, at least 1.
+// - `ENGINE`: `per-device` (default), `pooled`, or `naive`, which runs each operation in its push
+//   and has no threads.
+// - `CPU_WORKERS`: threads for the processor, 1 to 1024; default: one less than there are cores,
+//   at least 1.
 // - `PRIORITY_WORKERS`: threads for prioritised operations, 1 to 1024; default 4.
-// - `GPU_WORKERS`, `GPU_COPY_WORKERS`: threads for each GPU, 1 to 1024; default 2 and 1. For the device layer to come: asked
-//   for, they are a warning.
+// - `GPU_WORKERS`, `GPU_COPY_WORKERS`: threads for each GPU, 1 to 1024; default 2 and 1. For the
+//   device layer to come: asked for, they are a warning.
 // - `PIN`: whether workers are pinned to cores, `on` (default) or `off`.
 // - `CORES`: the cores to pin to, such as `0,2-5`; default: those of the calling thread.
-// - `MOVE_CALLERS`: whether a thread that has waited on a pinned worker's core is moved to another one, instead of the worker, `on`
-//   or `off` (default).
+// - `MOVE_CALLERS`: whether a thread that has waited on a pinned worker's core is moved to another
+//   one, instead of the worker, `on` or `off` (default).
 // - `IDLE`: what idle workers do, `spin-then-park` (default), `spin` or `park`.
 // - `BOUND`: operations in flight at most; default 0, for no bound.
-// - `WHEN_FULL`: what a push does at the bound, `block` (default), `help` (runs ready operations meanwhile) or `would-block` (fails
-//   with `SERIATIM_STATUS_ENGINE_FULL`).
-// - `WAITERS_HELP`: whether a thread that waits without a limit runs ready operations meanwhile, `on` (default) or `off`. A thread
-//   that holds a lock which operations take must not wait then.
-// - `INLINE_BELOW`: nanoseconds; operations whose functions have lately taken less run inside their push if nothing holds them up.
-//   Default 0, for none; 300 is a good start for functions that do almost nothing. What is learned is kept for each function. Do not
-//   set it if a function may wait for something that a pushing thread does after the push: it would wait for ever. No effect with a
-//   bound.
+// - `WHEN_FULL`: what a push does at the bound, `block` (default), `help` (runs ready operations
+//   meanwhile) or `would-block` (fails with `SERIATIM_STATUS_ENGINE_FULL`).
+// - `WAITERS_HELP`: whether a thread that waits without a limit runs ready operations meanwhile,
+//   `on` (default) or `off`. A thread that holds a lock which operations take must not wait then.
+// - `INLINE_BELOW`: nanoseconds; operations whose functions have lately taken less run inside
+//   their push if nothing holds them up. Default 0, for none; 300 is a good start for functions
+//   that do almost nothing. What is learned is kept for each function. Do not set it if a function
+//   may wait for something that a pushing thread does after the push: it would wait for ever. No
+//   effect with a bound.
 // - `NESTED_THREADS`: threads that one operation may use itself, 1 to 1024; default 1.
-// - `FORK_PATIENCE`: milliseconds that a `fork` of the process waits for operations in flight, default 100. If they take longer, the
-//   engine is of no use in the child, and says so.
-// - `INFO`: whether the engine says on standard error what it starts and stops, `on` or `off` (default).
+// - `FORK_PATIENCE`: milliseconds that a `fork` of the process waits for operations in flight,
+//   default 100. If they take longer, the engine is of no use in the child, and says so.
+// - `INFO`: whether the engine says on standard error what it starts and stops, `on` or `off`
+//   (default).
 typedef struct SeriatimSetting {
     // The name.
     const char *key;
@@ -217,16 +223,18 @@ typedef struct SeriatimSetting {
     const char *value;
 } SeriatimSetting;
 
-// Is told of an error that nobody has waited for: what kind it is of, the name of the operation (null if it has none), and the
-// text. Both texts are valid until it returns. It must not unwind.
+// Is told of an error that nobody has waited for: what kind it is of, the name of the operation
+// (null if it has none), and the text. Both texts are valid until it returns. It must not unwind.
 typedef void (*SeriatimErrorHook)(void *argument, SeriatimStatus status, const char *operation, const char *text);
 
-// Deletes an argument, such as `free`. Called exactly once, also for a null argument, on the thread that used the argument last or
-// found it unusable. Must not unwind, and must not wait for the engine.
+// Deletes an argument, such as `free`. Called exactly once, also for a null argument, on the
+// thread that used the argument last or found it unusable. Must not unwind, and must not wait for
+// the engine.
 typedef void (*SeriatimDeleter)(void *argument);
 
-// A token for anything that operations read or change. A plain value: copying it copies the handle, not the variable. It knows its
-// engine, and whether it was deleted, so that misuse is refused. All zeros are no variable of any engine.
+// A token for anything that operations read or change. A plain value: copying it copies the
+// handle, not the variable. It knows its engine, and whether it was deleted, so that misuse is
+// refused. All zeros are no variable of any engine.
 typedef struct SeriatimVariable {
     // The engine and the place in it.
     uint64_t place;
@@ -234,8 +242,9 @@ typedef struct SeriatimVariable {
     uint32_t generation;
 } SeriatimVariable;
 
-// Where an operation runs: a device and its number. All zeros mean any worker of the processor; on the per-device engine a
-// processor number of 1 and more prefers one worker, always the same for the same number.
+// Where an operation runs: a device and its number. All zeros mean any worker of the processor; on
+// the per-device engine a processor number of 1 and more prefers one worker, always the same for
+// the same number.
 typedef struct SeriatimContext {
     // A `SeriatimDevice`. A plain number, so that a wrong one can be refused.
     uint32_t device;
@@ -243,22 +252,26 @@ typedef struct SeriatimContext {
     uint32_t id;
 } SeriatimContext;
 
-// What an operation does. It ends when the function returns: 0 if all went well; anything else fails the operation, with the text
-// of `seriatim_run_context_set_error()`. `run` is valid until the function returns.
+// What an operation does. It ends when the function returns: 0 if all went well; anything else
+// fails the operation, with the text of `seriatim_run_context_set_error()`. `run` is valid until
+// the function returns.
 //
 // Called on a thread of the engine, or on one that pushes, waits or completes. Must not unwind.
 typedef int (*SeriatimFunction)(void *argument, const struct SeriatimRunContext *run);
 
-// An operation, but for its function. All zeros are an unnamed one without variables, on any worker of the processor.
+// An operation, but for its function. All zeros are an unnamed one without variables, on any
+// worker of the processor.
 //
 // What it points to is copied during the call.
 typedef struct SeriatimOperation {
-    // The name, for errors and profiles; may be null. Each text is kept for the life of the process, and found again under a lock:
-    // use few names, and none or an operator where every nanosecond counts.
+    // The name, for errors and profiles; may be null. Each text is kept for the life of the
+    // process, and found again under a lock: use few names, and none or an operator where every
+    // nanosecond counts.
     const char *name;
     // Where it runs. Not looked at when an operator is made: each use says it.
     struct SeriatimContext context;
-    // The variables that it reads. Repeats are harmless, and one that it also changes counts as changed.
+    // The variables that it reads. Repeats are harmless, and one that it also changes counts as
+    // changed.
     const struct SeriatimVariable *reads;
     // How many those are.
     size_t read_count;
@@ -268,13 +281,15 @@ typedef struct SeriatimOperation {
     size_t write_count;
     // A `SeriatimProperty`. A plain number, so that a wrong one can be refused.
     uint32_t property;
-    // Among ready operations, greater priorities run first; equal ones in push order. Not looked at when an operator is made.
+    // Among ready operations, greater priorities run first; equal ones in push order. Not looked
+    // at when an operator is made.
     int32_t priority;
 } SeriatimOperation;
 
-// What an asynchronous operation does: it starts something, which calls `seriatim_completion_complete()` or
-// `seriatim_completion_fail()` when it is done, once, on any thread, possibly before the function returns. `run` is valid until
-// the function returns. Must not unwind.
+// What an asynchronous operation does: it starts something, which calls
+// `seriatim_completion_complete()` or `seriatim_completion_fail()` when it is done, once, on any
+// thread, possibly before the function returns. `run` is valid until the function returns. Must
+// not unwind.
 typedef void (*SeriatimAsyncFunction)(void *argument,
                                       const struct SeriatimRunContext *run,
                                       struct SeriatimCompletion *completion);
@@ -304,57 +319,60 @@ uint32_t seriatim_abi_version(void);
 // `out` may be written to.
 SeriatimStatus seriatim_builder_new(struct SeriatimBuilder **out);
 
-// Begins with the settings of the environment; what is set afterwards overrides them. An engine that is made without a builder,
-// by `seriatim_engine_new()`, does not look at the environment.
+// Begins with the settings of the environment; what is set afterwards overrides them. An engine
+// that is made without a builder, by `seriatim_engine_new()`, does not look at the environment.
 //
 // # Errors
-// `SERIATIM_STATUS_BAD_SETTING` for an unknown variable that starts with `SERIATIM_`, or for a value that is not valid; the text
-// names both, and lists what is valid.
+// `SERIATIM_STATUS_BAD_SETTING` for an unknown variable that starts with `SERIATIM_`, or for a
+// value that is not valid; the text names both, and lists what is valid.
 //
 // # Safety
 // `out` may be written to.
 SeriatimStatus seriatim_builder_from_environment(struct SeriatimBuilder **out);
 
-// Changes `count` settings; the last one counts if a name comes twice. After an error none of them is changed.
+// Changes `count` settings; the last one counts if a name comes twice. After an error none of them
+// is changed.
 //
 // # Errors
 // `SERIATIM_STATUS_BAD_SETTING`; the text lists what is valid.
 //
 // # Safety
-// `builder` is a live handle, which no other thread uses at the same time. `settings` points to `count` settings, whose texts end
-// with a zero byte; it may be null if `count` is 0.
+// `builder` is a live handle, which no other thread uses at the same time. `settings` points to
+// `count` settings, whose texts end with a zero byte; it may be null if `count` is 0.
 SeriatimStatus seriatim_builder_set(struct SeriatimBuilder *builder,
                                     const struct SeriatimSetting *settings,
                                     size_t count);
 
-// Chooses who is told of an error that nobody waited for; without it a line on standard error is. A second call replaces the first.
+// Chooses who is told of an error that nobody waited for; without it a line on standard error is.
+// A second call replaces the first.
 //
-// `hook` is called when the engine ends, which is when its last handle is deleted: once for each operation that failed and whose
-// error no wait has returned or passed over, in the order of the pushes, on the thread that deletes the handle. At most 16 errors
-// are told so; one more call then says how many there are besides. `seriatim_engine_stop()` calls nothing, as the errors can still
+// `hook` is called when the engine ends, which is when its last handle is deleted: once for each
+// operation that failed and whose error no wait has returned or passed over, in the order of the
+// pushes, on the thread that deletes the handle. At most 16 errors are told so; one more call then
+// says how many there are besides. `seriatim_engine_stop()` calls nothing, as the errors can still
 // be waited for. `deleter` runs when the engine, its graphs and its parameters are gone.
 //
 // # Errors
 // Only those of every function. The deleter then runs before the call returns.
 //
 // # Safety
-// `builder` is a live handle, which no other thread uses at the same time. `hook` and `deleter` may be called with `argument` on any
-// thread.
+// `builder` is a live handle, which no other thread uses at the same time. `hook` and `deleter`
+// may be called with `argument` on any thread.
 SeriatimStatus seriatim_builder_on_error(struct SeriatimBuilder *builder,
                                          SeriatimErrorHook hook,
                                          void *argument,
                                          SeriatimDeleter deleter);
 
-// Makes the engine. Its threads start when they are first needed. The handle of the builder is gone afterwards, also if the call
-// fails.
+// Makes the engine. Its threads start when they are first needed. The handle of the builder is
+// gone afterwards, also if the call fails.
 //
 // # Errors
-// `SERIATIM_STATUS_BAD_SETTING` if the settings do not go together; the text says which. `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
+// `SERIATIM_STATUS_BAD_SETTING` if the settings do not go together; the text says which.
+// `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
 //
 // # Safety
 // `builder` is a live handle, which is not used again. `out` may be written to.
-SeriatimStatus seriatim_builder_build(struct SeriatimBuilder *builder,
-                                      struct SeriatimEngine **out);
+SeriatimStatus seriatim_builder_build(struct SeriatimBuilder *builder, struct SeriatimEngine **out);
 
 // Deletes a builder without making an engine; a null pointer is fine.
 //
@@ -365,29 +383,32 @@ SeriatimStatus seriatim_builder_build(struct SeriatimBuilder *builder,
 // `builder` is null or a live handle, which is not used again.
 SeriatimStatus seriatim_builder_delete(struct SeriatimBuilder *builder);
 
-// Makes an engine with `count` settings; the last one counts if a name comes twice, and those that are not named have their
-// defaults. `settings` may be null if `count` is 0. The engine's threads start when they are first needed.
+// Makes an engine with `count` settings; the last one counts if a name comes twice, and those that
+// are not named have their defaults. `settings` may be null if `count` is 0. The engine's threads
+// start when they are first needed.
 //
 // # Errors
-// `SERIATIM_STATUS_BAD_SETTING`; the text lists what is valid. `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
+// `SERIATIM_STATUS_BAD_SETTING`; the text lists what is valid.
+// `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
 //
 // # Safety
-// `settings` points to `count` settings, whose texts end with a zero byte. `out` may be written to.
-SeriatimStatus seriatim_engine_new(const struct SeriatimSetting *settings,
-                                   size_t count,
-                                   struct SeriatimEngine **out);
+// `settings` points to `count` settings, whose texts end with a zero byte. `out` may be written
+// to.
+SeriatimStatus seriatim_engine_new(const struct SeriatimSetting *settings, size_t count, struct SeriatimEngine **out);
 
-// Makes an engine with the settings of the environment. A variable that starts with `SERIATIM_` and is not a setting is refused.
+// Makes an engine with the settings of the environment. A variable that starts with `SERIATIM_`
+// and is not a setting is refused.
 //
 // # Errors
-// `SERIATIM_STATUS_BAD_SETTING`; the text lists what is valid. `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
+// `SERIATIM_STATUS_BAD_SETTING`; the text lists what is valid.
+// `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
 //
 // # Safety
 // `out` may be written to.
 SeriatimStatus seriatim_engine_from_environment(struct SeriatimEngine **out);
 
-// A handle to the engine of the process, which is made from the environment when it is first asked for, and which never ends: wait
-// for it before `main` returns, or what is in flight then is lost.
+// A handle to the engine of the process, which is made from the environment when it is first asked
+// for, and which never ends: wait for it before `main` returns, or what is in flight then is lost.
 //
 // # Errors
 // As `seriatim_engine_from_environment()`, each time it is called.
@@ -405,34 +426,38 @@ SeriatimStatus seriatim_engine_global(struct SeriatimEngine **out);
 // `engine` is a live handle. `out` may be written to.
 SeriatimStatus seriatim_engine_clone(const struct SeriatimEngine *engine, struct SeriatimEngine **out);
 
-// Deletes a handle; a null pointer is fine. With the last one the engine ends: it runs what is in flight, asynchronous operations
-// included, then ends its threads, and only then does the call return. Inside one of the engine's own operations, where that would
-// wait for itself, the call returns at once and the engine ends by itself. Errors that nobody has waited for go to the hook of
-// `seriatim_builder_on_error()`, or to standard error.
+// Deletes a handle; a null pointer is fine. With the last one the engine ends: it runs what is in
+// flight, asynchronous operations included, then ends its threads, and only then does the call
+// return. Inside one of the engine's own operations, where that would wait for itself, the call
+// returns at once and the engine ends by itself. Errors that nobody has waited for go to the hook
+// of `seriatim_builder_on_error()`, or to standard error.
 //
 // # Errors
 // Only those of every function.
 //
 // # Safety
-// `engine` is null or a live handle, which no call is using any more and which is not used again. An operation that deletes the
-// handle with which it was pushed may run inside that very push: give it a clone.
+// `engine` is null or a live handle, which no call is using any more and which is not used again.
+// An operation that deletes the handle with which it was pushed may run inside that very push:
+// give it a clone.
 SeriatimStatus seriatim_engine_delete(struct SeriatimEngine *engine);
 
-// Does now what a first push would do else: brings all threads up, waits until they look for work, and gives the calling thread
-// memory for 1,024 usual operations and 128 larger ones, with pages that have been touched. The thread's first push then takes about
-// as long as a later one. Another thread that is to push calls it as well. `seriatim_engine_start()` is for an engine that was
+// Does now what a first push would do else: brings all threads up, waits until they look for work,
+// and gives the calling thread memory for 1,024 usual operations and 128 larger ones, with pages
+// that have been touched. The thread's first push then takes about as long as a later one. Another
+// thread that is to push calls it as well. `seriatim_engine_start()` is for an engine that was
 // stopped; this one does not start it.
 //
 // # Errors
-// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_STOPPED`. `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the
-// same engine.
+// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_STOPPED`.
+// `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
 //
 // # Safety
 // `engine` is a live handle.
 SeriatimStatus seriatim_engine_prepare(const struct SeriatimEngine *engine);
 
-// Runs what is in flight, then ends the threads. Pushes are refused until `seriatim_engine_start()`, but for those of operations
-// that still run. Stopping twice is harmless.
+// Runs what is in flight, then ends the threads. Pushes are refused until
+// `seriatim_engine_start()`, but for those of operations that still run. Stopping twice is
+// harmless.
 //
 // # Errors
 // `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
@@ -453,7 +478,8 @@ SeriatimStatus seriatim_engine_stop(const struct SeriatimEngine *engine);
 // `engine` is a live handle.
 SeriatimStatus seriatim_engine_start(const struct SeriatimEngine *engine);
 
-// Says that the process is about to end: from now on operations complete without running, but for deletions. Deleters run as ever.
+// Says that the process is about to end: from now on operations complete without running, but for
+// deletions. Deleters run as ever.
 //
 // # Errors
 // Only those of every function.
@@ -462,33 +488,34 @@ SeriatimStatus seriatim_engine_start(const struct SeriatimEngine *engine);
 // `engine` is a live handle.
 SeriatimStatus seriatim_engine_notify_shutdown(const struct SeriatimEngine *engine);
 
-// The value of a setting that the engine has, as `SeriatimSetting` would set it, to be freed with `seriatim_string_free()`.
+// The value of a setting that the engine has, as `SeriatimSetting` would set it, to be freed with
+// `seriatim_string_free()`.
 //
 // # Errors
 // `SERIATIM_STATUS_BAD_SETTING` for an unknown name; the text lists those that are known.
 //
 // # Safety
 // `engine` is a live handle. `key` ends with a zero byte. `out` may be written to.
-SeriatimStatus seriatim_engine_setting(const struct SeriatimEngine *engine,
-                                       const char *key,
-                                       char **out);
+SeriatimStatus seriatim_engine_setting(const struct SeriatimEngine *engine, const char *key, char **out);
 
-// What did not go as the settings asked and was not worth an error, such as pins that the system refused, or workers for GPUs that
-// this build does not have: a line each, in a text to be freed with `seriatim_string_free()`.
+// What did not go as the settings asked and was not worth an error, such as pins that the system
+// refused, or workers for GPUs that this build does not have: a line each, in a text to be freed
+// with `seriatim_string_free()`.
 //
 // # Errors
 // Only those of every function.
 //
 // # Safety
 // `engine` is a live handle. `out` may be written to.
-SeriatimStatus seriatim_engine_warnings(const struct SeriatimEngine *engine,
-                                        char **out);
+SeriatimStatus seriatim_engine_warnings(const struct SeriatimEngine *engine, char **out);
 
-// What the last failing call of this thread has to say: what went wrong, where, and what to do about it. Empty if none has
-// failed. Valid until the next failing call of the thread; calls that succeed leave it as it is.
+// What the last failing call of this thread has to say: what went wrong, where, and what to do
+// about it. Empty if none has failed. Valid until the next failing call of the thread; calls that
+// succeed leave it as it is.
 const char *seriatim_last_error(void);
 
-// What a status code means, in a few words that live as long as the program; for codes whose error text is gone.
+// What a status code means, in a few words that live as long as the program; for codes whose error
+// text is gone.
 const char *seriatim_status_text(int32_t status);
 
 // Makes a variable, at version 0.
@@ -511,8 +538,9 @@ SeriatimStatus seriatim_variable_version(const struct SeriatimEngine *engine,
                                          struct SeriatimVariable variable,
                                          uint64_t *out);
 
-// Deletes a variable: `function` runs after its last use, even if the variable is marked by a failure, and every copy of the handle
-// is refused from now on. `function` may be null. If the deletion is refused, the variable lives on.
+// Deletes a variable: `function` runs after its last use, even if the variable is marked by a
+// failure, and every copy of the handle is refused from now on. `function` may be null. If the
+// deletion is refused, the variable lives on.
 //
 // # Errors
 // As `seriatim_push()`. The deleter then runs before the call returns.
@@ -526,8 +554,8 @@ SeriatimStatus seriatim_variable_delete(const struct SeriatimEngine *engine,
                                         void *argument,
                                         SeriatimDeleter deleter);
 
-// Pushes an operation that ends when its function returns. `deleter` then runs before the operation ends, so a wait that returns
-// has seen both.
+// Pushes an operation that ends when its function returns. `deleter` then runs before the
+// operation ends, so a wait that returns has seen both.
 //
 // # Errors
 // `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
@@ -537,16 +565,17 @@ SeriatimStatus seriatim_variable_delete(const struct SeriatimEngine *engine,
 // deleter runs before the call returns.
 //
 // # Safety
-// `engine` is a live handle. `operation` points to an operation whose pointers are as it describes them, and whose texts end with a
-// zero byte. `function` and `deleter` may be called with `argument` on any thread.
+// `engine` is a live handle. `operation` points to an operation whose pointers are as it describes
+// them, and whose texts end with a zero byte. `function` and `deleter` may be called with
+// `argument` on any thread.
 SeriatimStatus seriatim_push(const struct SeriatimEngine *engine,
                              const struct SeriatimOperation *operation,
                              SeriatimFunction function,
                              void *argument,
                              SeriatimDeleter deleter);
 
-// Pushes an operation that ends when its completion says so. `deleter` runs when the function has returned and the operation is
-// about to end, whichever is later.
+// Pushes an operation that ends when its completion says so. `deleter` runs when the function has
+// returned and the operation is about to end, whichever is later.
 //
 // # Errors
 // As `seriatim_push()`.
@@ -559,17 +588,19 @@ SeriatimStatus seriatim_push_async(const struct SeriatimEngine *engine,
                                    void *argument,
                                    SeriatimDeleter deleter);
 
-// Makes a reusable operator. If it changes no variable, several of its uses may run at the same time, with the same argument.
-// `deleter` runs when the operator is deleted and its last use is over.
+// Makes a reusable operator. If it changes no variable, several of its uses may run at the same
+// time, with the same argument. `deleter` runs when the operator is deleted and its last use is
+// over.
 //
 // # Errors
 // `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`. The deleter then runs
 // before the call returns.
 //
 // # Safety
-// `engine` is a live handle. `operation` points to an operation whose pointers are as it describes them, and whose texts end with a
-// zero byte. `function` and `deleter` may be called with `argument` on any thread, `function` on several at once if the operator
-// changes no variable. `out` may be written to.
+// `engine` is a live handle. `operation` points to an operation whose pointers are as it describes
+// them, and whose texts end with a zero byte. `function` and `deleter` may be called with
+// `argument` on any thread, `function` on several at once if the operator changes no variable.
+// `out` may be written to.
 SeriatimStatus seriatim_operator_new(const struct SeriatimEngine *engine,
                                      const struct SeriatimOperation *operation,
                                      SeriatimFunction function,
@@ -577,7 +608,8 @@ SeriatimStatus seriatim_operator_new(const struct SeriatimEngine *engine,
                                      SeriatimDeleter deleter,
                                      struct SeriatimOperator **out);
 
-// Makes a reusable operator whose uses end when their completions say so; otherwise as `seriatim_operator_new()`.
+// Makes a reusable operator whose uses end when their completions say so; otherwise as
+// `seriatim_operator_new()`.
 //
 // # Errors
 // As `seriatim_operator_new()`.
@@ -803,20 +835,21 @@ SeriatimStatus seriatim_parameter_delete(struct SeriatimParameter *parameter);
 // `completion` was given to an asynchronous function, and is used for the first and last time.
 SeriatimStatus seriatim_completion_complete(struct SeriatimCompletion *completion);
 
-// Ends the operation with an error, which marks the variables that it changes. The completion is freed. `text` says what went
-// wrong; it may be null, and bytes that are not UTF-8 are replaced, so that the operation ends in any case.
+// Ends the operation with an error, which marks the variables that it changes. The completion is
+// freed. `text` says what went wrong; it may be null, and bytes that are not UTF-8 are replaced,
+// so that the operation ends in any case.
 //
 // # Errors
 // As `seriatim_completion_complete()`.
 //
 // # Safety
-// `completion` was given to an asynchronous function, and is used for the first and last time. `text` is null or ends with a zero
-// byte.
-SeriatimStatus seriatim_completion_fail(struct SeriatimCompletion *completion,
-                                        const char *text);
+// `completion` was given to an asynchronous function, and is used for the first and last time.
+// `text` is null or ends with a zero byte.
+SeriatimStatus seriatim_completion_fail(struct SeriatimCompletion *completion, const char *text);
 
-// Gives up: the operation fails with `SERIATIM_STATUS_COMPLETION_DROPPED`, so that nothing waits for ever. For destructors and
-// paths that should not be taken. The completion is freed; a null pointer is fine.
+// Gives up: the operation fails with `SERIATIM_STATUS_COMPLETION_DROPPED`, so that nothing waits
+// for ever. For destructors and paths that should not be taken. The completion is freed; a null
+// pointer is fine.
 //
 // # Errors
 // As `seriatim_completion_complete()`.
@@ -849,17 +882,18 @@ int64_t seriatim_run_context_worker(const struct SeriatimRunContext *run);
 // `run` was given to the function that is running on this thread.
 size_t seriatim_run_context_nested_threads(const struct SeriatimRunContext *run);
 
-// Says why the operation is about to fail. The text counts if the function then returns something other than 0; the last one does
-// if there are several. A null pointer takes it back; bytes that are not UTF-8 are replaced. Asynchronous operations say it with
-// `seriatim_completion_fail()` instead.
+// Says why the operation is about to fail. The text counts if the function then returns something
+// other than 0; the last one does if there are several. A null pointer takes it back; bytes that
+// are not UTF-8 are replaced. Asynchronous operations say it with `seriatim_completion_fail()`
+// instead.
 //
 // # Errors
 // Only those of every function.
 //
 // # Safety
-// `run` was given to the function that is running on this thread. `text` is null or ends with a zero byte.
-SeriatimStatus seriatim_run_context_set_error(const struct SeriatimRunContext *run,
-                                              const char *text);
+// `run` was given to the function that is running on this thread. `text` is null or ends with a
+// zero byte.
+SeriatimStatus seriatim_run_context_set_error(const struct SeriatimRunContext *run, const char *text);
 
 // Starts recording named operations: those that are pushed from now on.
 //
@@ -879,7 +913,8 @@ SeriatimStatus seriatim_profile_start(const struct SeriatimEngine *engine);
 // `engine` is a live handle.
 SeriatimStatus seriatim_profile_stop(const struct SeriatimEngine *engine);
 
-// Writes what was recorded to a file, as a trace in Chrome's format, which Perfetto (<https://ui.perfetto.dev>) opens.
+// Writes what was recorded to a file, as a trace in Chrome's format, which Perfetto
+// (<https://ui.perfetto.dev>) opens.
 //
 // # Errors
 // `SERIATIM_STATUS_INPUT_OUTPUT`; the text has the path and the system's reason.
@@ -888,7 +923,8 @@ SeriatimStatus seriatim_profile_stop(const struct SeriatimEngine *engine);
 // `engine` is a live handle. `path` ends with a zero byte.
 SeriatimStatus seriatim_profile_write_trace(const struct SeriatimEngine *engine, const char *path);
 
-// The statistics of what was recorded as a table for people, to be freed with `seriatim_string_free()`.
+// The statistics of what was recorded as a table for people, to be freed with
+// `seriatim_string_free()`.
 //
 // # Errors
 // Only those of every function.
@@ -897,21 +933,22 @@ SeriatimStatus seriatim_profile_write_trace(const struct SeriatimEngine *engine,
 // `engine` is a live handle. `out` may be written to.
 SeriatimStatus seriatim_profile_table(const struct SeriatimEngine *engine, char **out);
 
-// The operations in flight as a Graphviz graph, to be freed with `seriatim_string_free()`. A look at a moving engine, for people
-// and not for programs.
+// The operations in flight as a Graphviz graph, to be freed with `seriatim_string_free()`. A look
+// at a moving engine, for people and not for programs.
 //
 // # Errors
 // Only those of every function.
 //
 // # Safety
 // `engine` is a live handle. `out` may be written to.
-SeriatimStatus seriatim_dump_dot(const struct SeriatimEngine *engine,
-                                 char **out);
+SeriatimStatus seriatim_dump_dot(const struct SeriatimEngine *engine, char **out);
 
-// Waits until the operations that change `variable` and were pushed before are complete. Running readers do not hold it up. The
-// calling thread may run ready operations meanwhile (setting `WAITERS_HELP`).
+// Waits until the operations that change `variable` and were pushed before are complete. Running
+// readers do not hold it up. The calling thread may run ready operations meanwhile (setting
+// `WAITERS_HELP`).
 //
-// Returns the failure that the variable is marked with, and clears it everywhere: a second wait succeeds.
+// Returns the failure that the variable is marked with, and clears it everywhere: a second wait
+// succeeds.
 //
 // # Errors
 // `SERIATIM_STATUS_OPERATION_FAILED`, `SERIATIM_STATUS_OPERATION_PANICKED` or
@@ -921,11 +958,11 @@ SeriatimStatus seriatim_dump_dot(const struct SeriatimEngine *engine,
 //
 // # Safety
 // `engine` is a live handle.
-SeriatimStatus seriatim_wait_for_variable(const struct SeriatimEngine *engine,
-                                          struct SeriatimVariable variable);
+SeriatimStatus seriatim_wait_for_variable(const struct SeriatimEngine *engine, struct SeriatimVariable variable);
 
-// As `seriatim_wait_for_variable()`, but not longer than this many nanoseconds, and without running operations itself. The text of
-// `SERIATIM_STATUS_TIMED_OUT` names what is pending and behind what.
+// As `seriatim_wait_for_variable()`, but not longer than this many nanoseconds, and without
+// running operations itself. The text of `SERIATIM_STATUS_TIMED_OUT` names what is pending and
+// behind what.
 //
 // # Errors
 // As `seriatim_wait_for_variable()`, and `SERIATIM_STATUS_TIMED_OUT`.
@@ -936,9 +973,11 @@ SeriatimStatus seriatim_wait_for_variable_timeout(const struct SeriatimEngine *e
                                                   struct SeriatimVariable variable,
                                                   uint64_t nanoseconds);
 
-// Waits until every operation that was pushed before is complete. Pushes that go on meanwhile may hold it up.
+// Waits until every operation that was pushed before is complete. Pushes that go on meanwhile may
+// hold it up.
 //
-// Returns the error of the operation that failed first in push order, of those that nobody has taken; all are cleared.
+// Returns the error of the operation that failed first in push order, of those that nobody has
+// taken; all are cleared.
 //
 // # Errors
 // `SERIATIM_STATUS_OPERATION_FAILED`, `SERIATIM_STATUS_OPERATION_PANICKED` or
@@ -949,7 +988,8 @@ SeriatimStatus seriatim_wait_for_variable_timeout(const struct SeriatimEngine *e
 // `engine` is a live handle.
 SeriatimStatus seriatim_wait_for_all(const struct SeriatimEngine *engine);
 
-// As `seriatim_wait_for_all()`, but not longer than this many nanoseconds, and without running operations itself.
+// As `seriatim_wait_for_all()`, but not longer than this many nanoseconds, and without running
+// operations itself.
 //
 // # Errors
 // As `seriatim_wait_for_all()`, and `SERIATIM_STATUS_TIMED_OUT`.
@@ -958,7 +998,8 @@ SeriatimStatus seriatim_wait_for_all(const struct SeriatimEngine *engine);
 // `engine` is a live handle.
 SeriatimStatus seriatim_wait_for_all_timeout(const struct SeriatimEngine *engine, uint64_t nanoseconds);
 
-// Frees a text that a function of this library has put into a `char **`. Does nothing with a null pointer.
+// Frees a text that a function of this library has put into a `char **`. Does nothing with a null
+// pointer.
 //
 // # Errors
 // Only those of every function.

@@ -10,8 +10,8 @@ use std::ffi::{c_char, c_void};
 /// The settings of an engine to be made. Used by one thread at a time.
 pub struct SeriatimBuilder(Builder);
 
-/// Is told of an error that nobody has waited for: what kind it is of, the name of the operation (null if it has none), and the
-/// text. Both texts are valid until it returns. It must not unwind.
+/// Is told of an error that nobody has waited for: what kind it is of, the name of the operation
+/// (null if it has none), and the text. Both texts are valid until it returns. It must not unwind.
 pub type SeriatimErrorHook = Option<
     unsafe extern "C-unwind" fn(
         argument: *mut c_void,
@@ -34,12 +34,12 @@ pub unsafe extern "C" fn seriatim_builder_new(out: *mut *mut SeriatimBuilder) ->
     guard(|| unsafe { produce_handle(out, || Ok(SeriatimBuilder(Engine::builder()))) })
 }
 
-/// Begins with the settings of the environment; what is set afterwards overrides them. An engine that is made without a builder,
-/// by `seriatim_engine_new()`, does not look at the environment.
+/// Begins with the settings of the environment; what is set afterwards overrides them. An engine
+/// that is made without a builder, by `seriatim_engine_new()`, does not look at the environment.
 ///
 /// # Errors
-/// `SERIATIM_STATUS_BAD_SETTING` for an unknown variable that starts with `SERIATIM_`, or for a value that is not valid; the text
-/// names both, and lists what is valid.
+/// `SERIATIM_STATUS_BAD_SETTING` for an unknown variable that starts with `SERIATIM_`, or for a
+/// value that is not valid; the text names both, and lists what is valid.
 ///
 /// # Safety
 /// `out` may be written to.
@@ -49,14 +49,15 @@ pub unsafe extern "C" fn seriatim_builder_from_environment(out: *mut *mut Seriat
     guard(|| unsafe { produce_handle(out, || Ok(SeriatimBuilder(Builder::from_env()?))) })
 }
 
-/// Changes `count` settings; the last one counts if a name comes twice. After an error none of them is changed.
+/// Changes `count` settings; the last one counts if a name comes twice. After an error none of them
+/// is changed.
 ///
 /// # Errors
 /// `SERIATIM_STATUS_BAD_SETTING`; the text lists what is valid.
 ///
 /// # Safety
-/// `builder` is a live handle, which no other thread uses at the same time. `settings` points to `count` settings, whose texts end
-/// with a zero byte; it may be null if `count` is 0.
+/// `builder` is a live handle, which no other thread uses at the same time. `settings` points to
+/// `count` settings, whose texts end with a zero byte; it may be null if `count` is 0.
 #[no_mangle]
 pub unsafe extern "C" fn seriatim_builder_set(
     builder: *mut SeriatimBuilder,
@@ -72,19 +73,21 @@ pub unsafe extern "C" fn seriatim_builder_set(
     })
 }
 
-/// Chooses who is told of an error that nobody waited for; without it a line on standard error is. A second call replaces the first.
+/// Chooses who is told of an error that nobody waited for; without it a line on standard error is.
+/// A second call replaces the first.
 ///
-/// `hook` is called when the engine ends, which is when its last handle is deleted: once for each operation that failed and whose
-/// error no wait has returned or passed over, in the order of the pushes, on the thread that deletes the handle. At most 16 errors
-/// are told so; one more call then says how many there are besides. `seriatim_engine_stop()` calls nothing, as the errors can still
+/// `hook` is called when the engine ends, which is when its last handle is deleted: once for each
+/// operation that failed and whose error no wait has returned or passed over, in the order of the
+/// pushes, on the thread that deletes the handle. At most 16 errors are told so; one more call then
+/// says how many there are besides. `seriatim_engine_stop()` calls nothing, as the errors can still
 /// be waited for. `deleter` runs when the engine, its graphs and its parameters are gone.
 ///
 /// # Errors
 /// Only those of every function. The deleter then runs before the call returns.
 ///
 /// # Safety
-/// `builder` is a live handle, which no other thread uses at the same time. `hook` and `deleter` may be called with `argument` on any
-/// thread.
+/// `builder` is a live handle, which no other thread uses at the same time. `hook` and `deleter`
+/// may be called with `argument` on any thread.
 #[no_mangle]
 pub unsafe extern "C" fn seriatim_builder_on_error(
     builder: *mut SeriatimBuilder,
@@ -102,7 +105,8 @@ pub unsafe extern "C" fn seriatim_builder_on_error(
             let operation = error.operation().map(c_text);
             let operation = operation.as_ref().map_or(std::ptr::null(), |name| name.as_ptr());
             let (status, text) = (SeriatimStatus::of(error.kind()), c_text(&error.to_string()));
-            // SAFETY: the hook comes with its argument, which lives as long as this closure; the texts live until it returns.
+            // SAFETY: the hook comes with its argument, which lives as long as this closure; the
+            // texts live until it returns.
             unsafe { hook(argument.pointer(), status, operation, text.as_ptr()) }
         };
         builder.0 = builder.0.clone().on_error(told);
@@ -110,11 +114,12 @@ pub unsafe extern "C" fn seriatim_builder_on_error(
     })
 }
 
-/// Makes the engine. Its threads start when they are first needed. The handle of the builder is gone afterwards, also if the call
-/// fails.
+/// Makes the engine. Its threads start when they are first needed. The handle of the builder is
+/// gone afterwards, also if the call fails.
 ///
 /// # Errors
-/// `SERIATIM_STATUS_BAD_SETTING` if the settings do not go together; the text says which. `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
+/// `SERIATIM_STATUS_BAD_SETTING` if the settings do not go together; the text says which.
+/// `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
 ///
 /// # Safety
 /// `builder` is a live handle, which is not used again. `out` may be written to.

@@ -8,16 +8,18 @@ use seriatim::{Completion, RunContext};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-/// What an operation does. It ends when the function returns: 0 if all went well; anything else fails the operation, with the text
-/// of `seriatim_run_context_set_error()`. `run` is valid until the function returns.
+/// What an operation does. It ends when the function returns: 0 if all went well; anything else
+/// fails the operation, with the text of `seriatim_run_context_set_error()`. `run` is valid until
+/// the function returns.
 ///
 /// Called on a thread of the engine, or on one that pushes, waits or completes. Must not unwind.
 pub type SeriatimFunction =
     Option<unsafe extern "C-unwind" fn(argument: *mut c_void, run: *const SeriatimRunContext) -> c_int>;
 
-/// What an asynchronous operation does: it starts something, which calls `seriatim_completion_complete()` or
-/// `seriatim_completion_fail()` when it is done, once, on any thread, possibly before the function returns. `run` is valid until
-/// the function returns. Must not unwind.
+/// What an asynchronous operation does: it starts something, which calls
+/// `seriatim_completion_complete()` or `seriatim_completion_fail()` when it is done, once, on any
+/// thread, possibly before the function returns. `run` is valid until the function returns. Must
+/// not unwind.
 pub type SeriatimAsyncFunction = Option<
     unsafe extern "C-unwind" fn(
         argument: *mut c_void,
@@ -26,11 +28,13 @@ pub type SeriatimAsyncFunction = Option<
     ),
 >;
 
-/// Deletes an argument, such as `free`. Called exactly once, also for a null argument, on the thread that used the argument last or
-/// found it unusable. Must not unwind, and must not wait for the engine.
+/// Deletes an argument, such as `free`. Called exactly once, also for a null argument, on the
+/// thread that used the argument last or found it unusable. Must not unwind, and must not wait for
+/// the engine.
 pub type SeriatimDeleter = Option<unsafe extern "C" fn(argument: *mut c_void)>;
 
-/// An argument, owned. Dropping it calls its deleter, so that Rust's rules of ownership see to it that this happens exactly once.
+/// An argument, owned. Dropping it calls its deleter, so that Rust's rules of ownership see to it
+/// that this happens exactly once.
 pub struct Argument {
     pointer: *mut c_void,
     deleter: SeriatimDeleter,
@@ -43,7 +47,8 @@ unsafe impl Sync for Argument {}
 
 impl Argument {
     /// # Safety
-    /// The argument may be used and deleted on any thread, by the functions that come with it, until the deleter is called.
+    /// The argument may be used and deleted on any thread, by the functions that come with it,
+    /// until the deleter is called.
     pub unsafe fn new(pointer: *mut c_void, deleter: SeriatimDeleter) -> Argument {
         Argument { pointer, deleter }
     }

@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
 use std::sync::Arc;
 
 /// Ends an asynchronous operation, once. Each function that takes one frees it.
-// Two share it: C, and the frame of the function that C was called with. The frame needs it only if the function unwinds: nobody can
-// know whether the function has given the handle away by then, so whoever comes first ends the operation.
+// Two share it: C, and the frame of the function that C was called with. The frame needs it only if
+// the function unwinds: nobody can know whether the function has given the handle away by then, so
+// whoever comes first ends the operation.
 pub struct SeriatimCompletion {
     taken: AtomicBool,
-    /// With a share of the argument, which lives until the function has returned and the operation is about to end, whichever is
-    /// later.
+    /// With a share of the argument, which lives until the function has returned and the operation
+    /// is about to end, whichever is later.
     content: UnsafeCell<Option<(Completion, Arc<Argument>)>>,
 }
 
@@ -41,7 +42,8 @@ impl SeriatimCompletion {
         (Frame { shared, returned: false }, handle)
     }
 
-    /// Takes the completion, if nobody has, and gives up the share of the argument: it is gone before the operation ends.
+    /// Takes the completion, if nobody has, and gives up the share of the argument: it is gone
+    /// before the operation ends.
     fn take(&self) -> Option<Completion> {
         if self.taken.swap(true, AcqRel) {
             return None;
@@ -96,15 +98,16 @@ pub unsafe extern "C" fn seriatim_completion_complete(completion: *mut SeriatimC
     })
 }
 
-/// Ends the operation with an error, which marks the variables that it changes. The completion is freed. `text` says what went
-/// wrong; it may be null, and bytes that are not UTF-8 are replaced, so that the operation ends in any case.
+/// Ends the operation with an error, which marks the variables that it changes. The completion is
+/// freed. `text` says what went wrong; it may be null, and bytes that are not UTF-8 are replaced,
+/// so that the operation ends in any case.
 ///
 /// # Errors
 /// As `seriatim_completion_complete()`.
 ///
 /// # Safety
-/// `completion` was given to an asynchronous function, and is used for the first and last time. `text` is null or ends with a zero
-/// byte.
+/// `completion` was given to an asynchronous function, and is used for the first and last time.
+/// `text` is null or ends with a zero byte.
 #[no_mangle]
 pub unsafe extern "C" fn seriatim_completion_fail(
     completion: *mut SeriatimCompletion,
@@ -118,8 +121,9 @@ pub unsafe extern "C" fn seriatim_completion_fail(
     })
 }
 
-/// Gives up: the operation fails with `SERIATIM_STATUS_COMPLETION_DROPPED`, so that nothing waits for ever. For destructors and
-/// paths that should not be taken. The completion is freed; a null pointer is fine.
+/// Gives up: the operation fails with `SERIATIM_STATUS_COMPLETION_DROPPED`, so that nothing waits
+/// for ever. For destructors and paths that should not be taken. The completion is freed; a null
+/// pointer is fine.
 ///
 /// # Errors
 /// As `seriatim_completion_complete()`.

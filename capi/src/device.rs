@@ -16,8 +16,9 @@ pub enum SeriatimDevice {
     Gpu = 2,
 }
 
-/// Where an operation runs: a device and its number. All zeros mean any worker of the processor; on the per-device engine a
-/// processor number of 1 and more prefers one worker, always the same for the same number.
+/// Where an operation runs: a device and its number. All zeros mean any worker of the processor; on
+/// the per-device engine a processor number of 1 and more prefers one worker, always the same for
+/// the same number.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SeriatimContext {

@@ -9,32 +9,36 @@ use std::ffi::c_char;
 /// An engine. Several handles may be the same engine: see `seriatim_engine_clone()`.
 pub struct SeriatimEngine(pub(crate) Engine);
 
-/// A setting: its name and its value, as an environment variable has them. The names are those of the environment variables, with
-/// or without `SERIATIM_` in front:
+/// A setting: its name and its value, as an environment variable has them. The names are those of
+/// the environment variables, with or without `SERIATIM_` in front:
 ///
-/// - `ENGINE`: `per-device` (default), `pooled`, or `naive`, which runs each operation in its push and has no threads.
-/// - `CPU_WORKERS`: threads for the processor, 1 to 1024; default: one less than there are cores, at least 1.
+/// - `ENGINE`: `per-device` (default), `pooled`, or `naive`, which runs each operation in its push
+///   and has no threads.
+/// - `CPU_WORKERS`: threads for the processor, 1 to 1024; default: one less than there are cores,
+///   at least 1.
 /// - `PRIORITY_WORKERS`: threads for prioritised operations, 1 to 1024; default 4.
-/// - `GPU_WORKERS`, `GPU_COPY_WORKERS`: threads for each GPU, 1 to 1024; default 2 and 1. For the device layer to come: asked
-///   for, they are a warning.
+/// - `GPU_WORKERS`, `GPU_COPY_WORKERS`: threads for each GPU, 1 to 1024; default 2 and 1. For the
+///   device layer to come: asked for, they are a warning.
 /// - `PIN`: whether workers are pinned to cores, `on` (default) or `off`.
 /// - `CORES`: the cores to pin to, such as `0,2-5`; default: those of the calling thread.
-/// - `MOVE_CALLERS`: whether a thread that has waited on a pinned worker's core is moved to another one, instead of the worker, `on`
-///   or `off` (default).
+/// - `MOVE_CALLERS`: whether a thread that has waited on a pinned worker's core is moved to another
+///   one, instead of the worker, `on` or `off` (default).
 /// - `IDLE`: what idle workers do, `spin-then-park` (default), `spin` or `park`.
 /// - `BOUND`: operations in flight at most; default 0, for no bound.
-/// - `WHEN_FULL`: what a push does at the bound, `block` (default), `help` (runs ready operations meanwhile) or `would-block` (fails
-///   with `SERIATIM_STATUS_ENGINE_FULL`).
-/// - `WAITERS_HELP`: whether a thread that waits without a limit runs ready operations meanwhile, `on` (default) or `off`. A thread
-///   that holds a lock which operations take must not wait then.
-/// - `INLINE_BELOW`: nanoseconds; operations whose functions have lately taken less run inside their push if nothing holds them up.
-///   Default 0, for none; 300 is a good start for functions that do almost nothing. What is learned is kept for each function. Do not
-///   set it if a function may wait for something that a pushing thread does after the push: it would wait for ever. No effect with a
-///   bound.
+/// - `WHEN_FULL`: what a push does at the bound, `block` (default), `help` (runs ready operations
+///   meanwhile) or `would-block` (fails with `SERIATIM_STATUS_ENGINE_FULL`).
+/// - `WAITERS_HELP`: whether a thread that waits without a limit runs ready operations meanwhile,
+///   `on` (default) or `off`. A thread that holds a lock which operations take must not wait then.
+/// - `INLINE_BELOW`: nanoseconds; operations whose functions have lately taken less run inside
+///   their push if nothing holds them up. Default 0, for none; 300 is a good start for functions
+///   that do almost nothing. What is learned is kept for each function. Do not set it if a function
+///   may wait for something that a pushing thread does after the push: it would wait for ever. No
+///   effect with a bound.
 /// - `NESTED_THREADS`: threads that one operation may use itself, 1 to 1024; default 1.
-/// - `FORK_PATIENCE`: milliseconds that a `fork` of the process waits for operations in flight, default 100. If they take longer, the
-///   engine is of no use in the child, and says so.
-/// - `INFO`: whether the engine says on standard error what it starts and stops, `on` or `off` (default).
+/// - `FORK_PATIENCE`: milliseconds that a `fork` of the process waits for operations in flight,
+///   default 100. If they take longer, the engine is of no use in the child, and says so.
+/// - `INFO`: whether the engine says on standard error what it starts and stops, `on` or `off`
+///   (default).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct SeriatimSetting {
@@ -44,14 +48,17 @@ pub struct SeriatimSetting {
     pub value: *const c_char,
 }
 
-/// Makes an engine with `count` settings; the last one counts if a name comes twice, and those that are not named have their
-/// defaults. `settings` may be null if `count` is 0. The engine's threads start when they are first needed.
+/// Makes an engine with `count` settings; the last one counts if a name comes twice, and those that
+/// are not named have their defaults. `settings` may be null if `count` is 0. The engine's threads
+/// start when they are first needed.
 ///
 /// # Errors
-/// `SERIATIM_STATUS_BAD_SETTING`; the text lists what is valid. `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
+/// `SERIATIM_STATUS_BAD_SETTING`; the text lists what is valid.
+/// `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
 ///
 /// # Safety
-/// `settings` points to `count` settings, whose texts end with a zero byte. `out` may be written to.
+/// `settings` points to `count` settings, whose texts end with a zero byte. `out` may be written
+/// to.
 #[no_mangle]
 pub unsafe extern "C" fn seriatim_engine_new(
     settings: *const SeriatimSetting,
@@ -83,10 +90,12 @@ pub(crate) unsafe fn apply(
     Ok(builder)
 }
 
-/// Makes an engine with the settings of the environment. A variable that starts with `SERIATIM_` and is not a setting is refused.
+/// Makes an engine with the settings of the environment. A variable that starts with `SERIATIM_`
+/// and is not a setting is refused.
 ///
 /// # Errors
-/// `SERIATIM_STATUS_BAD_SETTING`; the text lists what is valid. `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
+/// `SERIATIM_STATUS_BAD_SETTING`; the text lists what is valid.
+/// `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
 ///
 /// # Safety
 /// `out` may be written to.
@@ -96,8 +105,8 @@ pub unsafe extern "C" fn seriatim_engine_from_environment(out: *mut *mut Seriati
     guard(|| unsafe { produce_handle(out, || Ok(SeriatimEngine(Engine::from_env()?))) })
 }
 
-/// A handle to the engine of the process, which is made from the environment when it is first asked for, and which never ends: wait
-/// for it before `main` returns, or what is in flight then is lost.
+/// A handle to the engine of the process, which is made from the environment when it is first asked
+/// for, and which never ends: wait for it before `main` returns, or what is in flight then is lost.
 ///
 /// # Errors
 /// As `seriatim_engine_from_environment()`, each time it is called.
@@ -126,17 +135,19 @@ pub unsafe extern "C" fn seriatim_engine_clone(
     guard(|| unsafe { produce_handle(out, || Ok(SeriatimEngine(borrow(engine, "engine")?.0.clone()))) })
 }
 
-/// Deletes a handle; a null pointer is fine. With the last one the engine ends: it runs what is in flight, asynchronous operations
-/// included, then ends its threads, and only then does the call return. Inside one of the engine's own operations, where that would
-/// wait for itself, the call returns at once and the engine ends by itself. Errors that nobody has waited for go to the hook of
-/// `seriatim_builder_on_error()`, or to standard error.
+/// Deletes a handle; a null pointer is fine. With the last one the engine ends: it runs what is in
+/// flight, asynchronous operations included, then ends its threads, and only then does the call
+/// return. Inside one of the engine's own operations, where that would wait for itself, the call
+/// returns at once and the engine ends by itself. Errors that nobody has waited for go to the hook
+/// of `seriatim_builder_on_error()`, or to standard error.
 ///
 /// # Errors
 /// Only those of every function.
 ///
 /// # Safety
-/// `engine` is null or a live handle, which no call is using any more and which is not used again. An operation that deletes the
-/// handle with which it was pushed may run inside that very push: give it a clone.
+/// `engine` is null or a live handle, which no call is using any more and which is not used again.
+/// An operation that deletes the handle with which it was pushed may run inside that very push:
+/// give it a clone.
 #[no_mangle]
 pub unsafe extern "C" fn seriatim_engine_delete(engine: *mut SeriatimEngine) -> SeriatimStatus {
     guard(|| {
@@ -146,14 +157,15 @@ pub unsafe extern "C" fn seriatim_engine_delete(engine: *mut SeriatimEngine) -> 
     })
 }
 
-/// Does now what a first push would do else: brings all threads up, waits until they look for work, and gives the calling thread
-/// memory for 1,024 usual operations and 128 larger ones, with pages that have been touched. The thread's first push then takes about
-/// as long as a later one. Another thread that is to push calls it as well. `seriatim_engine_start()` is for an engine that was
+/// Does now what a first push would do else: brings all threads up, waits until they look for work,
+/// and gives the calling thread memory for 1,024 usual operations and 128 larger ones, with pages
+/// that have been touched. The thread's first push then takes about as long as a later one. Another
+/// thread that is to push calls it as well. `seriatim_engine_start()` is for an engine that was
 /// stopped; this one does not start it.
 ///
 /// # Errors
-/// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_STOPPED`. `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the
-/// same engine.
+/// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_STOPPED`.
+/// `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
 ///
 /// # Safety
 /// `engine` is a live handle.
@@ -163,8 +175,9 @@ pub unsafe extern "C" fn seriatim_engine_prepare(engine: *const SeriatimEngine) 
     guard(|| unsafe { borrow(engine, "engine") }?.0.prepare().map_err(Failure::from))
 }
 
-/// Runs what is in flight, then ends the threads. Pushes are refused until `seriatim_engine_start()`, but for those of operations
-/// that still run. Stopping twice is harmless.
+/// Runs what is in flight, then ends the threads. Pushes are refused until
+/// `seriatim_engine_start()`, but for those of operations that still run. Stopping twice is
+/// harmless.
 ///
 /// # Errors
 /// `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
@@ -193,7 +206,8 @@ pub unsafe extern "C" fn seriatim_engine_start(engine: *const SeriatimEngine) ->
     guard(|| unsafe { borrow(engine, "engine") }?.0.start().map_err(Failure::from))
 }
 
-/// Says that the process is about to end: from now on operations complete without running, but for deletions. Deleters run as ever.
+/// Says that the process is about to end: from now on operations complete without running, but for
+/// deletions. Deleters run as ever.
 ///
 /// # Errors
 /// Only those of every function.
@@ -209,7 +223,8 @@ pub unsafe extern "C" fn seriatim_engine_notify_shutdown(engine: *const Seriatim
     })
 }
 
-/// The value of a setting that the engine has, as `SeriatimSetting` would set it, to be freed with `seriatim_string_free()`.
+/// The value of a setting that the engine has, as `SeriatimSetting` would set it, to be freed with
+/// `seriatim_string_free()`.
 ///
 /// # Errors
 /// `SERIATIM_STATUS_BAD_SETTING` for an unknown name; the text lists those that are known.
@@ -257,8 +272,9 @@ fn value(settings: &Settings, key: &str) -> Option<String> {
     })
 }
 
-/// What did not go as the settings asked and was not worth an error, such as pins that the system refused, or workers for GPUs that
-/// this build does not have: a line each, in a text to be freed with `seriatim_string_free()`.
+/// What did not go as the settings asked and was not worth an error, such as pins that the system
+/// refused, or workers for GPUs that this build does not have: a line each, in a text to be freed
+/// with `seriatim_string_free()`.
 ///
 /// # Errors
 /// Only those of every function.

@@ -120,7 +120,8 @@ impl From<Error> for Failure {
 }
 
 thread_local! {
-    /// The text of the thread's last failure. Kept as C reads it, because C is given a pointer into it.
+    /// The text of the thread's last failure. Kept as C reads it, because C is given a pointer into
+    /// it.
     static LAST: RefCell<CString> = RefCell::default();
 }
 
@@ -145,7 +146,8 @@ pub fn guard(body: impl FnOnce() -> Outcome) -> SeriatimStatus {
     }
 }
 
-/// The wall around every call that returns a value: a failure leaves its text, and `otherwise` is returned.
+/// The wall around every call that returns a value: a failure leaves its text, and `otherwise` is
+/// returned.
 pub fn guard_value<T>(otherwise: T, body: impl FnOnce() -> Result<T, Failure>) -> T {
     let mut value = otherwise;
     guard(|| {
@@ -155,14 +157,16 @@ pub fn guard_value<T>(otherwise: T, body: impl FnOnce() -> Result<T, Failure>) -
     value
 }
 
-/// What the last failing call of this thread has to say: what went wrong, where, and what to do about it. Empty if none has
-/// failed. Valid until the next failing call of the thread; calls that succeed leave it as it is.
+/// What the last failing call of this thread has to say: what went wrong, where, and what to do
+/// about it. Empty if none has failed. Valid until the next failing call of the thread; calls that
+/// succeed leave it as it is.
 #[no_mangle]
 pub extern "C" fn seriatim_last_error() -> *const c_char {
     guard_value(c"".as_ptr(), || Ok(LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())))
 }
 
-/// What a status code means, in a few words that live as long as the program; for codes whose error text is gone.
+/// What a status code means, in a few words that live as long as the program; for codes whose error
+/// text is gone.
 #[no_mangle]
 pub extern "C" fn seriatim_status_text(status: i32) -> *const c_char {
     describe(status).as_ptr()

@@ -17,7 +17,8 @@ pub fn bad(text: impl Into<String>) -> Failure {
 /// What a pointer points to.
 ///
 /// # Safety
-/// A pointer that is not null points to a live `T` that nobody changes for as long as the reference is used.
+/// A pointer that is not null points to a live `T` that nobody changes for as long as the reference
+/// is used.
 pub unsafe fn borrow<'a, T>(pointer: *const T, what: &str) -> Result<&'a T, Failure> {
     // SAFETY: by the contract.
     unsafe { pointer.as_ref() }.ok_or_else(|| null(what))
@@ -26,7 +27,8 @@ pub unsafe fn borrow<'a, T>(pointer: *const T, what: &str) -> Result<&'a T, Fail
 /// What a pointer points to, to be changed.
 ///
 /// # Safety
-/// A pointer that is not null points to a live `T` that nobody else uses for as long as the reference is used.
+/// A pointer that is not null points to a live `T` that nobody else uses for as long as the
+/// reference is used.
 pub unsafe fn borrow_mut<'a, T>(pointer: *mut T, what: &str) -> Result<&'a mut T, Failure> {
     // SAFETY: by the contract.
     unsafe { pointer.as_mut() }.ok_or_else(|| null(what))
@@ -35,7 +37,8 @@ pub unsafe fn borrow_mut<'a, T>(pointer: *mut T, what: &str) -> Result<&'a mut T
 /// A list; a null pointer is fine for an empty one.
 ///
 /// # Safety
-/// A pointer that is not null points to `count` elements, live and unchanged for as long as the list is used.
+/// A pointer that is not null points to `count` elements, live and unchanged for as long as the
+/// list is used.
 pub unsafe fn list<'a, T>(pointer: *const T, count: usize, what: &str) -> Result<&'a [T], Failure> {
     if count == 0 {
         return Ok(&[]);
@@ -53,7 +56,8 @@ pub unsafe fn list<'a, T>(pointer: *const T, count: usize, what: &str) -> Result
 /// A text that must be there, and valid UTF-8.
 ///
 /// # Safety
-/// A pointer that is not null points to a text that ends with a zero byte, live and unchanged for as long as it is used.
+/// A pointer that is not null points to a text that ends with a zero byte, live and unchanged for
+/// as long as it is used.
 pub unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str, Failure> {
     if pointer.is_null() {
         return Err(null(what));
@@ -77,8 +81,8 @@ pub unsafe fn optional_name(pointer: *const c_char, what: &str) -> Result<Option
     Ok(Some(Name::from(unsafe { text(pointer, what) }?.to_owned())))
 }
 
-/// The text of an error. An error must not get lost because of how its text is written, so bytes that are not UTF-8 are replaced,
-/// and a null pointer is no text.
+/// The text of an error. An error must not get lost because of how its text is written, so bytes
+/// that are not UTF-8 are replaced, and a null pointer is no text.
 ///
 /// # Safety
 /// As for [`text`].

@@ -1,10 +1,12 @@
 //! The C interface of [`seriatim`]: opaque handles, status codes, and arguments with deleters.
 //!
-//! C programs use `include/seriatim.h`, which is generated from this crate, and link `libseriatim_c`. The functions are as public
-//! here as there, so that what C sees can be tested from Rust.
+//! C programs use `include/seriatim.h`, which is generated from this crate, and link
+//! `libseriatim_c`. The functions are as public here as there, so that what C sees can be tested
+//! from Rust.
 //!
-//! Three rules hold for all of them. They do not unwind. They check every pointer for null and every number for being one of its
-//! enumeration. And they own an argument from the moment of the call, so that its deleter runs exactly once whatever happens.
+//! Three rules hold for all of them. They do not unwind. They check every pointer for null and
+//! every number for being one of its enumeration. And they own an argument from the moment of the
+//! call, so that its deleter runs exactly once whatever happens.
 
 #![deny(missing_docs)]
 

@@ -32,18 +32,21 @@ pub enum SeriatimProperty {
     NoSkip = 7,
 }
 
-/// An operation, but for its function. All zeros are an unnamed one without variables, on any worker of the processor.
+/// An operation, but for its function. All zeros are an unnamed one without variables, on any
+/// worker of the processor.
 ///
 /// What it points to is copied during the call.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct SeriatimOperation {
-    /// The name, for errors and profiles; may be null. Each text is kept for the life of the process, and found again under a lock:
-    /// use few names, and none or an operator where every nanosecond counts.
+    /// The name, for errors and profiles; may be null. Each text is kept for the life of the
+    /// process, and found again under a lock: use few names, and none or an operator where every
+    /// nanosecond counts.
     pub name: *const c_char,
     /// Where it runs. Not looked at when an operator is made: each use says it.
     pub context: SeriatimContext,
-    /// The variables that it reads. Repeats are harmless, and one that it also changes counts as changed.
+    /// The variables that it reads. Repeats are harmless, and one that it also changes counts as
+    /// changed.
     pub reads: *const SeriatimVariable,
     /// How many those are.
     pub read_count: usize,
@@ -53,7 +56,8 @@ pub struct SeriatimOperation {
     pub write_count: usize,
     /// A `SeriatimProperty`. A plain number, so that a wrong one can be refused.
     pub property: u32,
-    /// Among ready operations, greater priorities run first; equal ones in push order. Not looked at when an operator is made.
+    /// Among ready operations, greater priorities run first; equal ones in push order. Not looked
+    /// at when an operator is made.
     pub priority: i32,
 }
 
@@ -148,8 +152,8 @@ pub unsafe fn described<H, C>(
     })
 }
 
-/// Pushes an operation that ends when its function returns. `deleter` then runs before the operation ends, so a wait that returns
-/// has seen both.
+/// Pushes an operation that ends when its function returns. `deleter` then runs before the
+/// operation ends, so a wait that returns has seen both.
 ///
 /// # Errors
 /// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
@@ -159,8 +163,9 @@ pub unsafe fn described<H, C>(
 /// deleter runs before the call returns.
 ///
 /// # Safety
-/// `engine` is a live handle. `operation` points to an operation whose pointers are as it describes them, and whose texts end with a
-/// zero byte. `function` and `deleter` may be called with `argument` on any thread.
+/// `engine` is a live handle. `operation` points to an operation whose pointers are as it describes
+/// them, and whose texts end with a zero byte. `function` and `deleter` may be called with
+/// `argument` on any thread.
 #[no_mangle]
 pub unsafe extern "C" fn seriatim_push(
     engine: *const SeriatimEngine,
@@ -178,8 +183,8 @@ pub unsafe extern "C" fn seriatim_push(
     }
 }
 
-/// Pushes an operation that ends when its completion says so. `deleter` runs when the function has returned and the operation is
-/// about to end, whichever is later.
+/// Pushes an operation that ends when its completion says so. `deleter` runs when the function has
+/// returned and the operation is about to end, whichever is later.
 ///
 /// # Errors
 /// As `seriatim_push()`.

@@ -9,20 +9,23 @@ use crate::operation::{content, SeriatimOperation};
 use seriatim::Operator;
 use std::ffi::c_void;
 
-/// A reusable operation. May be pushed again while earlier uses are in flight, and may outlive its engine.
+/// A reusable operation. May be pushed again while earlier uses are in flight, and may outlive its
+/// engine.
 pub struct SeriatimOperator(pub(crate) Operator);
 
-/// Makes a reusable operator. If it changes no variable, several of its uses may run at the same time, with the same argument.
-/// `deleter` runs when the operator is deleted and its last use is over.
+/// Makes a reusable operator. If it changes no variable, several of its uses may run at the same
+/// time, with the same argument. `deleter` runs when the operator is deleted and its last use is
+/// over.
 ///
 /// # Errors
 /// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`. The deleter then runs
 /// before the call returns.
 ///
 /// # Safety
-/// `engine` is a live handle. `operation` points to an operation whose pointers are as it describes them, and whose texts end with a
-/// zero byte. `function` and `deleter` may be called with `argument` on any thread, `function` on several at once if the operator
-/// changes no variable. `out` may be written to.
+/// `engine` is a live handle. `operation` points to an operation whose pointers are as it describes
+/// them, and whose texts end with a zero byte. `function` and `deleter` may be called with
+/// `argument` on any thread, `function` on several at once if the operator changes no variable.
+/// `out` may be written to.
 #[no_mangle]
 pub unsafe extern "C" fn seriatim_operator_new(
     engine: *const SeriatimEngine,
@@ -45,7 +48,8 @@ pub unsafe extern "C" fn seriatim_operator_new(
     guard(|| unsafe { produce_handle(out, make) })
 }
 
-/// Makes a reusable operator whose uses end when their completions say so; otherwise as `seriatim_operator_new()`.
+/// Makes a reusable operator whose uses end when their completions say so; otherwise as
+/// `seriatim_operator_new()`.
 ///
 /// # Errors
 /// As `seriatim_operator_new()`.

@@ -39,7 +39,8 @@ pub unsafe extern "C" fn seriatim_profile_stop(engine: *const SeriatimEngine) ->
     })
 }
 
-/// Writes what was recorded to a file, as a trace in Chrome's format, which Perfetto (<https://ui.perfetto.dev>) opens.
+/// Writes what was recorded to a file, as a trace in Chrome's format, which Perfetto
+/// (<https://ui.perfetto.dev>) opens.
 ///
 /// # Errors
 /// `SERIATIM_STATUS_INPUT_OUTPUT`; the text has the path and the system's reason.
@@ -61,7 +62,8 @@ pub unsafe extern "C" fn seriatim_profile_write_trace(
     })
 }
 
-/// The statistics of what was recorded as a table for people, to be freed with `seriatim_string_free()`.
+/// The statistics of what was recorded as a table for people, to be freed with
+/// `seriatim_string_free()`.
 ///
 /// # Errors
 /// Only those of every function.
@@ -77,8 +79,8 @@ pub unsafe extern "C" fn seriatim_profile_table(
     guard(|| unsafe { give(out, || Ok(borrow(engine, "engine")?.0.profile().table())) })
 }
 
-/// The operations in flight as a Graphviz graph, to be freed with `seriatim_string_free()`. A look at a moving engine, for people
-/// and not for programs.
+/// The operations in flight as a Graphviz graph, to be freed with `seriatim_string_free()`. A look
+/// at a moving engine, for people and not for programs.
 ///
 /// # Errors
 /// Only those of every function.

@@ -7,7 +7,8 @@ use seriatim::RunContext;
 use std::cell::{OnceCell, RefCell};
 use std::ffi::{c_char, CString};
 
-/// What an operation is told when it runs. Belongs to the thread that the function was called on, and is valid until it returns.
+/// What an operation is told when it runs. Belongs to the thread that the function was called on,
+/// and is valid until it returns.
 pub struct SeriatimRunContext<'a> {
     run: &'a RunContext<'a>,
     /// The name as C reads it, made when C asks for it.
@@ -76,15 +77,17 @@ pub unsafe extern "C" fn seriatim_run_context_nested_threads(run: *const Seriati
     guard_value(1, || Ok(unsafe { borrow(run, "run") }?.run.nested_threads()))
 }
 
-/// Says why the operation is about to fail. The text counts if the function then returns something other than 0; the last one does
-/// if there are several. A null pointer takes it back; bytes that are not UTF-8 are replaced. Asynchronous operations say it with
-/// `seriatim_completion_fail()` instead.
+/// Says why the operation is about to fail. The text counts if the function then returns something
+/// other than 0; the last one does if there are several. A null pointer takes it back; bytes that
+/// are not UTF-8 are replaced. Asynchronous operations say it with `seriatim_completion_fail()`
+/// instead.
 ///
 /// # Errors
 /// Only those of every function.
 ///
 /// # Safety
-/// `run` was given to the function that is running on this thread. `text` is null or ends with a zero byte.
+/// `run` was given to the function that is running on this thread. `text` is null or ends with a
+/// zero byte.
 #[no_mangle]
 pub unsafe extern "C" fn seriatim_run_context_set_error(
     run: *const SeriatimRunContext,

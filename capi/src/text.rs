@@ -16,7 +16,8 @@ pub unsafe fn give(out: *mut *mut c_char, make: impl FnOnce() -> Result<String, 
     }
 }
 
-/// Frees a text that a function of this library has put into a `char **`. Does nothing with a null pointer.
+/// Frees a text that a function of this library has put into a `char **`. Does nothing with a null
+/// pointer.
 ///
 /// # Errors
 /// Only those of every function.

@@ -8,8 +8,9 @@ use crate::input::{borrow, produce};
 use seriatim::Variable;
 use std::ffi::c_void;
 
-/// A token for anything that operations read or change. A plain value: copying it copies the handle, not the variable. It knows its
-/// engine, and whether it was deleted, so that misuse is refused. All zeros are no variable of any engine.
+/// A token for anything that operations read or change. A plain value: copying it copies the
+/// handle, not the variable. It knows its engine, and whether it was deleted, so that misuse is
+/// refused. All zeros are no variable of any engine.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SeriatimVariable {
@@ -65,8 +66,9 @@ pub unsafe extern "C" fn seriatim_variable_version(
     guard(|| unsafe { produce(out, || Ok(borrow(engine, "engine")?.0.version(variable.into())?)) })
 }
 
-/// Deletes a variable: `function` runs after its last use, even if the variable is marked by a failure, and every copy of the handle
-/// is refused from now on. `function` may be null. If the deletion is refused, the variable lives on.
+/// Deletes a variable: `function` runs after its last use, even if the variable is marked by a
+/// failure, and every copy of the handle is refused from now on. `function` may be null. If the
+/// deletion is refused, the variable lives on.
 ///
 /// # Errors
 /// As `seriatim_push()`. The deleter then runs before the call returns.

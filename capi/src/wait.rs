@@ -6,10 +6,12 @@ use crate::input::borrow;
 use crate::variable::SeriatimVariable;
 use std::time::Duration;
 
-/// Waits until the operations that change `variable` and were pushed before are complete. Running readers do not hold it up. The
-/// calling thread may run ready operations meanwhile (setting `WAITERS_HELP`).
+/// Waits until the operations that change `variable` and were pushed before are complete. Running
+/// readers do not hold it up. The calling thread may run ready operations meanwhile (setting
+/// `WAITERS_HELP`).
 ///
-/// Returns the failure that the variable is marked with, and clears it everywhere: a second wait succeeds.
+/// Returns the failure that the variable is marked with, and clears it everywhere: a second wait
+/// succeeds.
 ///
 /// # Errors
 /// `SERIATIM_STATUS_OPERATION_FAILED`, `SERIATIM_STATUS_OPERATION_PANICKED` or
@@ -28,8 +30,9 @@ pub unsafe extern "C" fn seriatim_wait_for_variable(
     guard(|| unsafe { borrow(engine, "engine") }?.0.wait_for_var(variable.into()).map_err(Failure::from))
 }
 
-/// As `seriatim_wait_for_variable()`, but not longer than this many nanoseconds, and without running operations itself. The text of
-/// `SERIATIM_STATUS_TIMED_OUT` names what is pending and behind what.
+/// As `seriatim_wait_for_variable()`, but not longer than this many nanoseconds, and without
+/// running operations itself. The text of `SERIATIM_STATUS_TIMED_OUT` names what is pending and
+/// behind what.
 ///
 /// # Errors
 /// As `seriatim_wait_for_variable()`, and `SERIATIM_STATUS_TIMED_OUT`.
@@ -50,9 +53,11 @@ pub unsafe extern "C" fn seriatim_wait_for_variable_timeout(
     })
 }
 
-/// Waits until every operation that was pushed before is complete. Pushes that go on meanwhile may hold it up.
+/// Waits until every operation that was pushed before is complete. Pushes that go on meanwhile may
+/// hold it up.
 ///
-/// Returns the error of the operation that failed first in push order, of those that nobody has taken; all are cleared.
+/// Returns the error of the operation that failed first in push order, of those that nobody has
+/// taken; all are cleared.
 ///
 /// # Errors
 /// `SERIATIM_STATUS_OPERATION_FAILED`, `SERIATIM_STATUS_OPERATION_PANICKED` or
@@ -67,7 +72,8 @@ pub unsafe extern "C" fn seriatim_wait_for_all(engine: *const SeriatimEngine) ->
     guard(|| unsafe { borrow(engine, "engine") }?.0.wait_for_all().map_err(Failure::from))
 }
 
-/// As `seriatim_wait_for_all()`, but not longer than this many nanoseconds, and without running operations itself.
+/// As `seriatim_wait_for_all()`, but not longer than this many nanoseconds, and without running
+/// operations itself.
 ///
 /// # Errors
 /// As `seriatim_wait_for_all()`, and `SERIATIM_STATUS_TIMED_OUT`.

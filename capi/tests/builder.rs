@@ -23,7 +23,8 @@ impl Told {
 }
 
 unsafe extern "C-unwind" fn tell(argument: *mut c_void, status: Status, operation: *const c_char, text: *const c_char) {
-    // SAFETY: chosen with a `Told` that outlives the engine; the texts are valid until this returns.
+    // SAFETY: chosen with a `Told` that outlives the engine; the texts are valid until this
+    // returns.
     let (told, operation, text) = unsafe {
         let operation = if operation.is_null() { c"none" } else { CStr::from_ptr(operation) };
         (&*argument.cast::<Told>(), operation, CStr::from_ptr(text))
@@ -112,7 +113,8 @@ fn what_is_wrong_is_refused_and_changes_nothing() {
     let told = Told::default();
     let builder = builder();
     let mut engine = null_mut();
-    // SAFETY: the builder lives until it is built, null pointers are what is tested, and texts are static.
+    // SAFETY: the builder lives until it is built, null pointers are what is tested, and texts are
+    // static.
     unsafe {
         ok(seriatim_builder_set(builder, [setting(c"ENGINE", c"naive")].as_ptr(), 1));
         let settings = [setting(c"ENGINE", c"pooled"), setting(c"BOUND", c"many")];

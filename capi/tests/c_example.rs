@@ -1,4 +1,5 @@
-//! The examples in C compile without a warning, link against both libraries, and find everything as it should be.
+//! The examples in C compile without a warning, link against both libraries, and find everything as
+//! it should be.
 
 #![cfg(all(unix, not(miri)))]
 
@@ -16,8 +17,8 @@ fn shared_name() -> String {
 
 const STATIC_NAME: &str = "libseriatim_c.a";
 
-/// The folder with the libraries. They are made together with the one that this test links, so they lie beside the test; should a
-/// future cargo put them elsewhere, it is asked to make them.
+/// The folder with the libraries. They are made together with the one that this test links, so they
+/// lie beside the test; should a future cargo put them elsewhere, it is asked to make them.
 fn libraries() -> PathBuf {
     let test = std::env::current_exe().expect("the test knows where it is");
     let beside = test.parent().expect("the test is in a folder");

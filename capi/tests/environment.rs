@@ -1,4 +1,5 @@
-//! Engines made from the environment: each test runs itself again in a process with the environment that it is about.
+//! Engines made from the environment: each test runs itself again in a process with the environment
+//! that it is about.
 
 #![cfg(not(miri))]
 
@@ -33,7 +34,8 @@ fn is_child(test: &str, variables: &[(&str, &str)]) -> bool {
     false
 }
 
-/// Fails unless it runs on a thread of the engine, which lets it use as many threads as the environment says.
+/// Fails unless it runs on a thread of the engine, which lets it use as many threads as the
+/// environment says.
 unsafe extern "C-unwind" fn is_on_a_worker(_: *mut c_void, run: *const SeriatimRunContext) -> c_int {
     // SAFETY: the run context is this call's.
     let (worker, threads) = unsafe { (seriatim_run_context_worker(run), seriatim_run_context_nested_threads(run)) };

@@ -1,4 +1,5 @@
-//! Random programs of pushes and replays through C end as if they had run one operation after another.
+//! Random programs of pushes and replays through C end as if they had run one operation after
+//! another.
 
 mod common;
 

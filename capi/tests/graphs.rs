@@ -1,4 +1,5 @@
-//! Captures, graphs and parameters: what is captured runs in each replay, refusals have their codes, and every deleter runs once.
+//! Captures, graphs and parameters: what is captured runs in each replay, refusals have their
+//! codes, and every deleter runs once.
 
 mod common;
 
@@ -64,7 +65,8 @@ struct Look {
 }
 
 unsafe extern "C-unwind" fn look(argument: *mut c_void, run: *const SeriatimRunContext<'_>) -> c_int {
-    // SAFETY: pushed with a `Look` that outlives the engine; its parameter lives as long as the graph.
+    // SAFETY: pushed with a `Look` that outlives the engine; its parameter lives as long as the
+    // graph.
     unsafe {
         let look = &*argument.cast::<Look>();
         let mut value = null_mut();

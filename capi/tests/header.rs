@@ -1,4 +1,5 @@
-//! `include/seriatim.h` is what the sources say. To write it anew: `SERIATIM_BLESS=1 cargo test -p seriatim_c --test header`.
+//! `include/seriatim.h` is what the sources say. To write it anew: `SERIATIM_BLESS=1 cargo test -p
+//! seriatim_c --test header`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! `INLINE_BELOW`: what is learned is kept for each function, though all pushes through C are of one type.
+//! `INLINE_BELOW`: what is learned is kept for each function, though all pushes through C are of
+//! one type.
 
 mod common;
 
@@ -11,7 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 static INSIDE: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(0)];
 
 unsafe fn count(run: *const SeriatimRunContext<'_>, which: usize) -> c_int {
-    // SAFETY: the run context is that of the caller. Workers have numbers, the pushing thread has none.
+    // SAFETY: the run context is that of the caller. Workers have numbers, the pushing thread has
+    // none.
     INSIDE[which].fetch_add(u32::from(unsafe { seriatim_run_context_worker(run) } < 0), SeqCst);
     0
 }
@@ -59,7 +61,8 @@ fn short_functions_run_inside_their_push_and_long_ones_are_shipped() {
             }
             INSIDE.each_ref().map(|inside| inside.load(SeqCst))
         };
-        // Until the short one is known, however often this thread loses its core. The long one is shipped all along.
+        // Until the short one is known, however often this thread loses its core. The long one is
+        // shipped all along.
         let known = (0..100).any(|_| {
             let [short, long] = turns();
             assert_eq!(long, 0, "long functions ran inside their pushes");

@@ -1,4 +1,5 @@
-//! `seriatim_engine_prepare()`: the threads are up before the first push. Alone in its process, whose threads it counts.
+//! `seriatim_engine_prepare()`: the threads are up before the first push. Alone in its process,
+//! whose threads it counts.
 
 mod common;
 

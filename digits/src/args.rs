@@ -27,7 +27,8 @@ Usage: cargo run --release -p digits -- [OPTIONS]
 Exit code: 0 when 286 of the 297 test images are read right, 1 when not or when a run fails, 2 for bad input.
 ";
 
-/// A tile smaller than this makes operations by the hundred thousand; one larger than the matrix makes no sense.
+/// A tile smaller than this makes operations by the hundred thousand; one larger than the matrix
+/// makes no sense.
 const TILE: RangeInclusive<usize> = 16..=FIT_ROWS;
 const WORKERS: RangeInclusive<usize> = 1..=256;
 const REPEAT: RangeInclusive<usize> = 1..=1000;
@@ -52,8 +53,8 @@ impl Args {
         let mut args = Args {
             engine: Kind::PerDevice,
             workers: std::thread::available_parallelism().map_or(1, usize::from).min(*WORKERS.end()),
-            // Twelve equal tiles a side: enough to keep a few workers busy, large enough that an operation takes
-            // tens of microseconds.
+            // Twelve equal tiles a side: enough to keep a few workers busy, large enough that an
+            // operation takes tens of microseconds.
             tile: 125,
             repeat: 3,
             trace: None,

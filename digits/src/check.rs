@@ -75,7 +75,8 @@ fn right(job: &Job) -> Result<usize, seriatim::Error> {
     Ok(right)
 }
 
-/// The factor overwrote the kernel matrix, so each of its tiles is built once more and the product taken out of it.
+/// The factor overwrote the kernel matrix, so each of its tiles is built once more and the product
+/// taken out of it.
 fn residual(job: &Job) -> Result<f64, seriatim::Error> {
     let plan = &job.plan;
     let (mut left_over, mut whole) = (0.0, 0.0);

@@ -64,8 +64,9 @@ impl Job {
         })
     }
 
-    /// Pushes the same operations on the same variables, each doing no more than count itself, and waits. What this
-    /// takes is the engine's own work: it makes the closures, orders, wakes and completes, with nothing to hide behind.
+    /// Pushes the same operations on the same variables, each doing no more than count itself, and
+    /// waits. What this takes is the engine's own work: it makes the closures, orders, wakes and
+    /// completes, with nothing to hide behind.
     ///
     /// # Errors
     /// As [`Job::run`].
@@ -87,7 +88,8 @@ impl Job {
         let tiles = &mut tiles.0;
         self.timed(|| {
             for task in &self.plan.tasks {
-                // Out of the list while it changes, so that the others can be lent; nothing is copied.
+                // Out of the list while it changes, so that the others can be lent; nothing is
+                // copied.
                 let mut out = std::mem::take(&mut tiles[task.write]);
                 let outcome = self.measure(|| task.run(&self.inputs, |slot| Ok::<_, String>(&tiles[slot]), &mut out));
                 tiles[task.write] = out;
@@ -110,7 +112,8 @@ impl Job {
         self.tiles[slot].read()
     }
 
-    /// The body of an operation: borrows the tiles, which checks that the plan declared them rightly, and does it.
+    /// The body of an operation: borrows the tiles, which checks that the plan declared them
+    /// rightly, and does it.
     fn perform(&self, task: &Task) -> Result<(), String> {
         let mut out = self.tiles[task.write].write().map_err(|error| error.to_string())?;
         self.measure(|| task.run(&self.inputs, |slot| self.tiles[slot].read(), &mut out))
@@ -151,7 +154,8 @@ impl SerialTiles {
     }
 }
 
-/// A tile of zeros for every slot of the plan. Every run writes each of them anew before it reads it.
+/// A tile of zeros for every slot of the plan. Every run writes each of them anew before it reads
+/// it.
 fn blank_tiles(plan: &Plan, inputs: &Inputs) -> Vec<Tile> {
     let mut tiles = vec![Tile::default(); plan.slots()];
     for (row, rows) in inputs.fit.iter().map(|block| block.labels.len()).enumerate() {

@@ -12,9 +12,11 @@ const GAMMA: f64 = 0.3;
 /// The ridge: what is added on the diagonal.
 const LAMBDA: f64 = 0.01;
 
-/// Fills `out` with the Gaussian kernel between every image of `a` (rows) and every image of `b` (columns).
+/// Fills `out` with the Gaussian kernel between every image of `a` (rows) and every image of `b`
+/// (columns).
 ///
-/// ‖a-b‖² is had as ‖a‖² + ‖b‖² − 2 a·b. Pixels are sixteenths, so these sums are exact and lose nothing to rounding.
+/// ‖a-b‖² is had as ‖a‖² + ‖b‖² − 2 a·b. Pixels are sixteenths, so these sums are exact and lose
+/// nothing to rounding.
 pub fn gaussian(a: &Block, b: &Block, out: &mut Tile) {
     product(-2.0, a.pixels.part(), b.pixels.part().transposed(), 0.0, out.part_mut());
     for (column, &norm) in b.norms.iter().enumerate() {
@@ -29,7 +31,8 @@ pub fn add_ridge(out: &mut Tile) {
     }
 }
 
-/// The right-hand sides: a column for each digit, +1 where the image shows it and −1 where it does not.
+/// The right-hand sides: a column for each digit, +1 where the image shows it and −1 where it does
+/// not.
 pub fn targets(block: &Block, out: &mut Tile) {
     for digit in 0..CLASSES {
         for (value, &label) in out.column_mut(digit).iter_mut().zip(&block.labels) {
@@ -38,7 +41,8 @@ pub fn targets(block: &Block, out: &mut Tile) {
     }
 }
 
-/// POTRF, the Cholesky factor of one tile: A = L Lᵀ, with L left in the lower half and zeros in the upper.
+/// POTRF, the Cholesky factor of one tile: A = L Lᵀ, with L left in the lower half and zeros in the
+/// upper.
 ///
 /// # Errors
 /// When the tile is not positive definite.
@@ -55,7 +59,8 @@ pub fn trsm(l: &Tile, a: &mut Tile) {
     triangle::divide(l.part(), a.part_mut());
 }
 
-/// SYRK, the symmetric update of a tile on the diagonal: A −= L Lᵀ, of which only the lower half counts.
+/// SYRK, the symmetric update of a tile on the diagonal: A −= L Lᵀ, of which only the lower half
+/// counts.
 pub fn syrk(l: &Tile, a: &mut Tile) {
     triangle::subtract_square(l.part(), a.part_mut());
 }
@@ -91,8 +96,8 @@ pub fn score(kernel: &Tile, weights: &Tile, first: bool, scores: &mut Tile) {
     product(1.0, kernel.part(), weights.part(), keep, scores.part_mut());
 }
 
-/// The digit with the highest score for each image, kept as a column of numbers so that every variable of this
-/// example guards the same kind of value.
+/// The digit with the highest score for each image, kept as a column of numbers so that every
+/// variable of this example guards the same kind of value.
 pub fn classify(scores: &Tile, guesses: &mut Tile) {
     for row in 0..scores.rows() {
         let better = |best: usize, digit: usize| {

@@ -1,7 +1,8 @@
 //! Loops over columns of numbers, compiled for the processor's vector units.
 //!
-//! Each loop is written once, and compiled twice on x86-64: for AVX2 with FMA, where the processor has them, and for
-//! every processor. `FUSED` says whether a multiplication and an addition are one instruction.
+//! Each loop is written once, and compiled twice on x86-64: for AVX2 with FMA, where the processor
+//! has them, and for every processor. `FUSED` says whether a multiplication and an addition are one
+//! instruction.
 
 use std::f64::consts::LOG2_E;
 
@@ -27,7 +28,8 @@ macro_rules! dispatched {
 }
 
 dispatched! {
-    /// Each value `v` becomes `exp(-gamma * (v + norm + norms[row]))`: the Gaussian kernel, from −2 a·b in `column`.
+    /// Each value `v` becomes `exp(-gamma * (v + norm + norms[row]))`: the Gaussian kernel, from −2
+    /// a·b in `column`.
     ///
     /// As [`exp`], for exponents from −708 to 0. A smaller one counts as −708, which gives 3e-308.
     gaussian(column: &mut [f64], norms: &[f64], norm: f64, gamma: f64) from gaussian_body
@@ -62,14 +64,16 @@ fn fused<const FUSED: bool>(a: f64, b: f64, c: f64) -> f64 {
     }
 }
 
-/// e to the power of `x`, for `x` from −708 to 700, within 2 units in the last place. Without a branch or a table, so
-/// that a loop of it becomes vector instructions.
+/// e to the power of `x`, for `x` from −708 to 700, within 2 units in the last place. Without a
+/// branch or a table, so that a loop of it becomes vector instructions.
 ///
-/// `x` = `k` ln 2 + `r` with a whole `k` and |`r`| ≤ ln 2 / 2. The Taylor series of `exp(r)` to the power 13 is cut off
-/// below a hundredth of the rounding unit; 2 to the power of `k` is added to the exponent's bits.
+/// `x` = `k` ln 2 + `r` with a whole `k` and |`r`| ≤ ln 2 / 2. The Taylor series of `exp(r)` to the
+/// power 13 is cut off below a hundredth of the rounding unit; 2 to the power of `k` is added to
+/// the exponent's bits.
 #[inline(always)]
 fn exp<const FUSED: bool>(x: f64) -> f64 {
-    /// Adding this to a small number rounds it to a whole one, which is then in the lowest bits of the sum.
+    /// Adding this to a small number rounds it to a whole one, which is then in the lowest bits of
+    /// the sum.
     const ROUND: f64 = 6_755_399_441_055_744.0; // 1.5 × 2⁵²
     /// ln 2 with its last 20 bits zero, so that `k` times it is exact, and the rest of it.
     const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
@@ -108,7 +112,8 @@ mod tests {
         a.to_bits().abs_diff(b.to_bits())
     }
 
-    /// Checks `exp`, or something that claims to be as good, at many exponents; says how far off it was at the worst.
+    /// Checks `exp`, or something that claims to be as good, at many exponents; says how far off it
+    /// was at the worst.
     fn worst(exp: impl Fn(f64) -> f64) -> u64 {
         let mut worst = 0;
         for step in 0..2_000_000 {

@@ -1,10 +1,12 @@
-//! Learns to read handwritten digits, with every tile of the linear algebra an operation of the engine.
+//! Learns to read handwritten digits, with every tile of the linear algebra an operation of the
+//! engine.
 //!
-//! Gaussian-kernel ridge regression on 1,500 real images: build the kernel matrix in tiles, factorise it by a tiled
-//! Cholesky, solve for ten right-hand sides, then classify 297 images the fit has not seen. Each tile is a value
-//! guarded by a variable ([`seriatim::Data`]); every operation says which tiles it reads and which one it changes,
-//! and the engine finds the parallelism. The same operations are then run as plain calls, on one thread and in the
-//! same order, so that the two times can be compared and the two results must agree bit by bit.
+//! Gaussian-kernel ridge regression on 1,500 real images: build the kernel matrix in tiles,
+//! factorise it by a tiled Cholesky, solve for ten right-hand sides, then classify 297 images the
+//! fit has not seen. Each tile is a value guarded by a variable ([`seriatim::Data`]); every
+//! operation says which tiles it reads and which one it changes, and the engine finds the
+//! parallelism. The same operations are then run as plain calls, on one thread and in the same
+//! order, so that the two times can be compared and the two results must agree bit by bit.
 //!
 //! ```text
 //! cargo run --release -p digits
@@ -90,14 +92,16 @@ fn run() -> Result<(), Failure> {
     let engine = Engine::builder()
         .kind(args.engine)
         .cpu_workers(args.workers)
-        // The waiting caller stays out of it: the threads that can run are then the workers, and no others.
+        // The waiting caller stays out of it: the threads that can run are then the workers, and no
+        // others.
         .waiters_help(false)
         .build()?;
     let plan = Plan::new(inputs.fit.len(), inputs.test.len());
     let job = Arc::new(Job::new(&engine, plan, inputs));
     let mut serial = SerialTiles::new(&job);
 
-    // Every run that the bar counts: the warm-up of both kinds, the timed rounds of three, the profiled one.
+    // Every run that the bar counts: the warm-up of both kinds, the timed rounds of three, the
+    // profiled one.
     let runs = 2 + 3 * args.repeat + 1;
     let progress = Progress::start(Arc::clone(&job), runs as u64);
     let mut report = Report::new(&args, &engine, &job);

@@ -1,8 +1,8 @@
 //! The list of operations: what each reads, what it changes, and how urgent it is.
 //!
-//! The list is in the order in which plain code would do the work. Both ways of running it go down the same list:
-//! plain calls one after another, or pushed to the engine, which works out from the reads and writes what may
-//! overlap.
+//! The list is in the order in which plain code would do the work. Both ways of running it go down
+//! the same list: plain calls one after another, or pushed to the engine, which works out from the
+//! reads and writes what may overlap.
 
 use std::fmt::Display;
 use std::ops::Deref;
@@ -13,7 +13,8 @@ use crate::data::Inputs;
 use crate::kernels;
 use crate::tile::Tile;
 
-/// What one operation does. `row` and `column` place a tile in the lower triangle; `from` is the block it takes from.
+/// What one operation does. `row` and `column` place a tile in the lower triangle; `from` is the
+/// block it takes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Build one tile of the kernel matrix.
@@ -45,8 +46,9 @@ pub enum Step {
 }
 
 impl Step {
-    /// The kind of step, in profiles. POTRF, TRSM, SYRK and GEMM are what every linear-algebra library
-    /// calls these four: a Cholesky factor, a triangular solve, a symmetric and a general update.
+    /// The kind of step, in profiles. POTRF, TRSM, SYRK and GEMM are what every linear-algebra
+    /// library calls these four: a Cholesky factor, a triangular solve, a symmetric and a general
+    /// update.
     pub fn name(self) -> &'static str {
         match self {
             Step::Kernel { .. } => "kernel",
@@ -65,7 +67,8 @@ impl Step {
         }
     }
 
-    /// About how many microseconds the step takes with the default tile: the weights of the critical path.
+    /// About how many microseconds the step takes with the default tile: the weights of the
+    /// critical path.
     fn cost(self) -> i32 {
         match self {
             Step::Gemm | Step::Trsm => 43,
@@ -84,8 +87,8 @@ impl Step {
 #[derive(Debug)]
 pub struct Task {
     pub step: Step,
-    /// The name in traces and error messages: the kind of step, the tile it changes and, where several change the
-    /// same one, the block it takes from.
+    /// The name in traces and error messages: the kind of step, the tile it changes and, where
+    /// several change the same one, the block it takes from.
     pub name: Name,
     /// The tiles it reads, in the order its step wants them.
     pub reads: Vec<usize>,
@@ -96,8 +99,8 @@ pub struct Task {
 }
 
 impl Task {
-    /// Does the step. `read` lends the tile in a slot: a plain reference, or a borrow that the engine's
-    /// [`seriatim::Data`] has checked.
+    /// Does the step. `read` lends the tile in a slot: a plain reference, or a borrow that the
+    /// engine's [`seriatim::Data`] has checked.
     pub fn run<R, E>(&self, inputs: &Inputs, read: impl Fn(usize) -> Result<R, E>, out: &mut Tile) -> Result<(), String>
     where
         R: Deref<Target = Tile>,
@@ -161,7 +164,8 @@ impl Plan {
         }
     }
 
-    /// The right-looking tiled Cholesky: each factored column is taken out of all that lies to its right.
+    /// The right-looking tiled Cholesky: each factored column is taken out of all that lies to its
+    /// right.
     fn factorise(&mut self) {
         for step in 0..self.fit {
             self.add(Step::Potrf, format!("{step},{step}"), &[], self.lower(step, step));
@@ -251,11 +255,11 @@ impl Plan {
     }
 }
 
-/// Gives every task the length of the longest path from its start to the end of the plan as its priority, so that
-/// the critical path goes first and the rest fills the gaps.
+/// Gives every task the length of the longest path from its start to the end of the plan as its
+/// priority, so that the critical path goes first and the rest fills the gaps.
 ///
-/// One walk from the last task to the first. For each tile it keeps the longest path that begins at its next
-/// writer, and at the readers before that writer: a writer must wait for those too.
+/// One walk from the last task to the first. For each tile it keeps the longest path that begins at
+/// its next writer, and at the readers before that writer: a writer must wait for those too.
 fn rank(tasks: &mut [Task], slots: usize) {
     let mut from_writer = vec![0; slots];
     let mut from_readers = vec![0; slots];

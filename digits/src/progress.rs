@@ -12,8 +12,8 @@ use crate::job::Job;
 const REDRAW: Duration = Duration::from_millis(100);
 const WIDTH: u64 = 40;
 
-/// Draws from a thread of its own until it is finished or dropped. It only reads the job's counter: operations
-/// never wait for the terminal.
+/// Draws from a thread of its own until it is finished or dropped. It only reads the job's counter:
+/// operations never wait for the terminal.
 #[derive(Debug)]
 pub struct Progress(Option<(JoinHandle<()>, Arc<AtomicBool>)>);
 

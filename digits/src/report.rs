@@ -13,7 +13,8 @@ use crate::job::{Job, Timing};
 #[derive(Debug)]
 pub struct Report {
     kind: Kind,
-    /// How many threads could run operations: the workers, or the caller alone with the naive engine.
+    /// How many threads could run operations: the workers, or the caller alone with the naive
+    /// engine.
     threads: usize,
     tile: usize,
     operations: usize,

@@ -1,7 +1,7 @@
 //! Dense blocks of numbers, parts of them, and the product of two parts.
 //!
-//! All unsafe code of this program about memory is here: a part may be cut by rows, which a slice cannot be, so
-//! parts hold addresses.
+//! All unsafe code of this program about memory is here: a part may be cut by rows, which a slice
+//! cannot be, so parts hold addresses.
 
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
@@ -79,8 +79,8 @@ impl IndexMut<(usize, usize)> for Tile {
 
 /// A rectangle of a tile that is read, perhaps transposed.
 ///
-/// Its element in row `r` and column `c` is at `at + r * down + c * right`. All of them lie inside a tile that is
-/// borrowed for `'a`.
+/// Its element in row `r` and column `c` is at `at + r * down + c * right`. All of them lie inside
+/// a tile that is borrowed for `'a`.
 #[derive(Clone, Copy)]
 pub struct Part<'a> {
     at: *const f64,
@@ -91,7 +91,8 @@ pub struct Part<'a> {
     lent: PhantomData<&'a Tile>,
 }
 
-/// A rectangle of a tile that is changed. As [`Part`], with `down` = 1; no other part has any of its elements.
+/// A rectangle of a tile that is changed. As [`Part`], with `down` = 1; no other part has any of
+/// its elements.
 pub struct PartMut<'a> {
     at: *mut f64,
     rows: usize,
@@ -175,14 +176,15 @@ impl<'a> PartMut<'a> {
     }
 }
 
-/// `c` becomes `scale` · `a` `b` + `keep` · `c`; with a `keep` of zero the old values of `c` are not read.
+/// `c` becomes `scale` · `a` `b` + `keep` · `c`; with a `keep` of zero the old values of `c` are
+/// not read.
 ///
 /// Single-threaded: all parallelism of this program is the engine's.
 pub fn product(scale: f64, a: Part<'_>, b: Part<'_>, keep: f64, c: PartMut<'_>) {
     assert!(a.rows == c.rows && b.columns == c.columns && a.columns == b.rows, "the shapes fit");
     let stride = |step: usize| step as isize;
-    // SAFETY: three parts of the asserted shapes. `c` is borrowed alone, so it has no element in common with the others,
-    // and no two of its own elements are the same.
+    // SAFETY: three parts of the asserted shapes. `c` is borrowed alone, so it has no element in
+    // common with the others, and no two of its own elements are the same.
     unsafe {
         matrixmultiply::dgemm(
             a.rows,

@@ -1,7 +1,7 @@
 //! Cholesky factors and triangular solves of one tile, by halves.
 //!
-//! Each function cuts its matrix in two until a block is small. Nearly all of the work is then products of
-//! rectangles, which is what the processor is good at.
+//! Each function cuts its matrix in two until a block is small. Nearly all of the work is then
+//! products of rectangles, which is what the processor is good at.
 
 use crate::lanes;
 use crate::tile::{product, Part, PartMut};
@@ -42,7 +42,8 @@ pub fn cholesky(mut a: PartMut<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The quarters of a lower half that are not zero: the upper triangle, what is below it, and the lower triangle.
+/// The quarters of a lower half that are not zero: the upper triangle, what is below it, and the
+/// lower triangle.
 fn quarters<'a>(l: Part<'a>, middle: usize) -> (Part<'a>, Part<'a>, Part<'a>) {
     let (top, bottom) = l.split_rows(middle);
     let (corner, _) = top.split_columns(middle);
@@ -71,7 +72,8 @@ pub fn divide(l: Part<'_>, mut a: PartMut<'_>) {
     }
 }
 
-/// A −= L Lᵀ, of which the lower half counts: the upper half is not worked out, but for small blocks.
+/// A −= L Lᵀ, of which the lower half counts: the upper half is not worked out, but for small
+/// blocks.
 pub fn subtract_square(l: Part<'_>, a: PartMut<'_>) {
     let size = a.rows();
     if size <= 2 * SMALL {
@@ -128,7 +130,8 @@ pub fn solve_transposed(l: Part<'_>, mut y: PartMut<'_>) {
     }
 }
 
-/// A little more than half of a large size, so that the upper part is a multiple of the product's own blocks.
+/// A little more than half of a large size, so that the upper part is a multiple of the product's
+/// own blocks.
 fn half(size: usize) -> usize {
     (size / 2).next_multiple_of(8)
 }
@@ -140,7 +143,8 @@ mod tests {
 
     const SIZES: [usize; 8] = [1, 2, 15, 16, 17, 33, 64, 125];
 
-    /// A lower triangle with a strong diagonal; its upper half is not a number, so that reading it shows.
+    /// A lower triangle with a strong diagonal; its upper half is not a number, so that reading it
+    /// shows.
     fn lower(size: usize) -> Tile {
         Tile::from_fn(size, size, |row, column| match row.cmp(&column) {
             std::cmp::Ordering::Less => f64::NAN,

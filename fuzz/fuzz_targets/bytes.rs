@@ -29,9 +29,11 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// Whether the harness is to make its planted mistake, which the check must notice: see `scripts/fuzz.sh --teeth`.
+/// Whether the harness is to make its planted mistake, which the check must notice: see
+/// `scripts/fuzz.sh --teeth`.
 pub fn has_planted_mistake() -> bool {
     static PLANTED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-    // Not named SERIATIM_…: engines made from the environment refuse variables of that name that they do not know.
+    // Not named SERIATIM_…: engines made from the environment refuse variables of that name that
+    // they do not know.
     *PLANTED.get_or_init(|| std::env::var_os("FUZZ_TEETH").is_some())
 }

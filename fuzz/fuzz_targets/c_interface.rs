@@ -1,6 +1,7 @@
-//! Bytes become a sequence of calls of the C interface: well-formed ones, whose operations note what they see, and wrong ones, as
-//! far as the header says what becomes of them. A sequential model says what every call must return, what every operation must
-//! see, and that every deleter is called exactly once.
+//! Bytes become a sequence of calls of the C interface: well-formed ones, whose operations note
+//! what they see, and wrong ones, as far as the header says what becomes of them. A sequential
+//! model says what every call must return, what every operation must see, and that every deleter is
+//! called exactly once.
 
 #![no_main]
 

@@ -1,7 +1,8 @@
-//! Bytes become a program of the oracle (see `tests/oracle.rs`), which runs on an engine and is checked against a serial replay.
+//! Bytes become a program of the oracle (see `tests/oracle.rs`), which runs on an engine and is
+//! checked against a serial replay.
 //!
-//! The programs are small, so that many run in a second, and most of them run on engines that earlier inputs have used: an engine's
-//! threads cost more than a program.
+//! The programs are small, so that many run in a second, and most of them run on engines that
+//! earlier inputs have used: an engine's threads cost more than a program.
 
 #![no_main]
 

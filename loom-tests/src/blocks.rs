@@ -5,7 +5,8 @@ use seriatim::internals::layout::size;
 use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
 use std::ops::Deref;
 
-/// The addresses of fresh blocks. Keep it until all threads that use them are joined: it frees them.
+/// The addresses of fresh blocks. Keep it until all threads that use them are joined: it frees
+/// them.
 pub struct Blocks(Vec<usize>);
 
 fn layout() -> Layout {
@@ -46,7 +47,8 @@ impl Deref for Blocks {
 impl Drop for Blocks {
     fn drop(&mut self) {
         for number in 0..self.0.len() {
-            // SAFETY: allocated above with the same layout, and nobody uses it any more. What is in it needs no drop.
+            // SAFETY: allocated above with the same layout, and nobody uses it any more. What is in
+            // it needs no drop.
             unsafe { dealloc(self.pointer(number).cast(), layout()) };
         }
     }

@@ -3,10 +3,12 @@
 use cell::Cell;
 use std::sync::Arc;
 
-/// A number that two threads cannot have at once, one of them changing it, without failing the model. Under loom nor can a thread
-/// look at it that is not ordered after the change which it sees.
+/// A number that two threads cannot have at once, one of them changing it, without failing the
+/// model. Under loom nor can a thread look at it that is not ordered after the change which it
+/// sees.
 ///
-/// Such a failure is a panic, which an engine would catch as its operation's: models must look at what the waits return.
+/// Such a failure is a panic, which an engine would catch as its operation's: models must look at
+/// what the waits return.
 #[derive(Clone)]
 pub struct Guarded(Arc<Cell>);
 
@@ -65,7 +67,8 @@ mod cell {
 mod cell {
     use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::SeqCst};
 
-    /// How many read it now, or -1 for one that changes it; and the value. Plain atomics: shuttle runs one thread at a time.
+    /// How many read it now, or -1 for one that changes it; and the value. Plain atomics: shuttle
+    /// runs one thread at a time.
     pub struct Cell(AtomicIsize, AtomicUsize);
 
     impl Cell {

@@ -262,8 +262,8 @@ impl World {
         self.check_spent();
     }
 
-    /// An order of all operations suits all slots, and each thread's pushes. Reads between two writes have
-    /// none among themselves.
+    /// An order of all operations suits all slots, and each thread's pushes. Reads between two
+    /// writes have none among themselves.
     fn check_order(&self) {
         let count = self.seen.len();
         let mut before = vec![vec![false; count]; count];
@@ -422,8 +422,8 @@ impl Thread {
         let is_common = |used: &&(u32, Mode)| world.is_common(slot_of(used.0).0);
         let mut failed = false;
         loop {
-            // What it links it looks for under the pin, and where it knows that the variables live: a
-            // second look without these might find a variable that was opened meanwhile.
+            // What it links it looks for under the pin, and where it knows that the variables live:
+            // a second look without these might find a variable that was opened meanwhile.
             let links = uses.iter().any(|used| is_common(&used));
             if links && !self.live(uses) {
                 return self.refuse(block, number);

@@ -26,7 +26,8 @@ pub enum Step {
     StopBefore(usize),
     /// Pushes, and ends when it is committed.
     StopBehind(usize),
-    /// Runs what others have pushed to this variable, and what that waits for, as far as it is found.
+    /// Runs what others have pushed to this variable, and what that waits for, as far as it is
+    /// found.
     Pull(u32),
 }
 use Step::*;

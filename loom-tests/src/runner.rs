@@ -8,12 +8,13 @@ use std::time::Instant;
 /// Whether a thread that a model spawns goes on first.
 static THEIRS_FIRST: AtomicBool = AtomicBool::new(false);
 
-/// Explores `model` within the preemption bound `preemptions`, and fails if that took fewer than `floor` executions: a model whose
-/// atomics are not loom's completes in one.
+/// Explores `model` within the preemption bound `preemptions`, and fails if that took fewer than
+/// `floor` executions: a model whose atomics are not loom's completes in one.
 ///
-/// It is explored twice: once with the spawning thread going on first, once with the spawned ones. Loom reorders what it knows to be in
-/// conflict, and of each word it remembers the last access only: a load hides an earlier load of another thread from the exchange that
-/// comes after it. From the other end the same pair is an exchange and a load after it, which it sees.
+/// It is explored twice: once with the spawning thread going on first, once with the spawned ones.
+/// Loom reorders what it knows to be in conflict, and of each word it remembers the last access
+/// only: a load hides an earlier load of another thread from the exchange that comes after it. From
+/// the other end the same pair is an exchange and a load after it, which it sees.
 pub fn explore(name: &str, preemptions: usize, floor: usize, model: impl Fn() + Sync + Send + 'static) {
     explore_from(&[false, true], false, name, preemptions, floor, model);
 }
@@ -23,7 +24,8 @@ pub fn explore_once(name: &str, preemptions: usize, floor: usize, model: impl Fn
     explore_from(&[false], false, name, preemptions, floor, model);
 }
 
-/// As [`explore`], where two light fences do not see each other: as it is where `membarrier` makes them free.
+/// As [`explore`], where two light fences do not see each other: as it is where `membarrier` makes
+/// them free.
 pub fn explore_light_fences(name: &str, preemptions: usize, floor: usize, model: impl Fn() + Sync + Send + 'static) {
     explore_from(&[false, true], true, name, preemptions, floor, model);
 }

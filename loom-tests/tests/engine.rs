@@ -1,7 +1,8 @@
-//! The whole engine, as its users see it, with the caller running everything: orders, versions, waits, completions, errors, operators,
-//! deletions and the end.
+//! The whole engine, as its users see it, with the caller running everything: orders, versions,
+//! waits, completions, errors, operators, deletions and the end.
 //!
-//! A panic inside an operation, a failed assertion included, is the engine's to catch: so every model looks at what its waits return.
+//! A panic inside an operation, a failed assertion included, is the engine's to catch: so every
+//! model looks at what its waits return.
 
 #![cfg(loom)]
 
@@ -375,7 +376,8 @@ fn a_place_is_another_variable_s_only_when_the_deletion_has_ended() {
         let keep = held.clone();
         engine.op("").writes([x]).push_async(move |_, completion| *keep.lock().unwrap() = Some(completion)).unwrap();
         engine.delete_variable(|_| (), Context::cpu(0), x).unwrap();
-        // Runs the deletion, and pushes nothing: so nobody is waited for before the place is given away.
+        // Runs the deletion, and pushes nothing: so nobody is waited for before the place is given
+        // away.
         let first = held.lock().unwrap().take().expect("it has the variable to itself");
         let other = spawn(move || first.complete());
         let next = engine.new_variable();

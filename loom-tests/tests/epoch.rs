@@ -1,5 +1,6 @@
-//! With the real epochs of crossbeam, which loom explores as well when built with `--cfg crossbeam_loom`: reclamation, and stopping, which
-//! rests on pins. Small models, because a pin alone is dozens of steps; elsewhere the epochs are real, and no steps of the model.
+//! With the real epochs of crossbeam, which loom explores as well when built with `--cfg
+//! crossbeam_loom`: reclamation, and stopping, which rests on pins. Small models, because a pin
+//! alone is dozens of steps; elsewhere the epochs are real, and no steps of the model.
 
 #![cfg(all(loom, crossbeam_loom))]
 
@@ -48,8 +49,8 @@ fn push_step(engine: &Engine, variable: Variable, value: &Guarded) -> usize {
     }
 }
 
-/// Stops an engine beside a push of another thread, which says how much of what it pushed was accepted. `at_once`: it runs inside its
-/// push, if it can.
+/// Stops an engine beside a push of another thread, which says how much of what it pushed was
+/// accepted. `at_once`: it runs inside its push, if it can.
 fn stop_against(at_once: bool, push: fn(&Engine, Variable, &Guarded) -> usize) {
     loom::stop_exploring();
     let builder = Engine::builder().kind(Kind::Naive);
@@ -100,8 +101,8 @@ fn push_enlisted(engine: &Engine, variables: &[Variable], value: &Guarded) {
     engine.op("").writes(variables.iter().copied()).push(move |_| value.step()).unwrap();
 }
 
-/// Common variables: who has found a block at a tail lines up behind it, or behind what has come since.
-/// From one end only: two take longer.
+/// Common variables: who has found a block at a tail lines up behind it, or behind what has come
+/// since. From one end only: two take longer.
 #[test]
 fn a_block_that_a_pusher_has_found_at_a_tail_is_not_used_again() {
     explore_once("a push behind a block against its reuse", 1, 5000, || {
@@ -120,7 +121,8 @@ fn a_block_that_a_pusher_has_found_at_a_tail_is_not_used_again() {
                 back.send(()).unwrap();
             }
             goes.recv().unwrap();
-            // What the tail of the first led to is spent, and is used again on the other if nobody looks.
+            // What the tail of the first led to is spent, and is used again on the other if nobody
+            // looks.
             push_enlisted(&theirs, &[x], &own[0]);
             (0..8).for_each(|_| push_enlisted(&theirs, &[y], &own[1]));
         });

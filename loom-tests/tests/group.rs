@@ -1,4 +1,5 @@
-//! A group of two workers, without an engine around it: nothing is lost, run twice or left lying beside a worker that has nothing to do.
+//! A group of two workers, without an engine around it: nothing is lost, run twice or left lying
+//! beside a worker that has nothing to do.
 
 #![cfg(loom)]
 
@@ -70,7 +71,8 @@ impl Numbered {
         self.group.get().expect("set").add_journal()
     }
 
-    /// Puts an operation into the log of a journal for a worker. One thread at a time for each journal.
+    /// Puts an operation into the log of a journal for a worker. One thread at a time for each
+    /// journal.
     fn log(&self, journal: &Journal, number: usize, worker: usize) {
         let block = self.blocks.pointer(number);
         self.left[number].set(1);
@@ -177,7 +179,8 @@ fn what_lies_in_the_inbox_of_a_worker_that_runs_something_is_stolen() {
 #[test]
 fn what_a_worker_makes_ready_is_run_by_the_other() {
     explore("stealing what a worker has laid out", 1, 8000, || {
-        // The first makes the second and the third ready, on its own seat. The second ends only when the third has run.
+        // The first makes the second and the third ready, on its own seat. The second ends only
+        // when the third has run.
         let body = |host: &Numbered, number| match number {
             0 => (1..3).for_each(|number| host.submit(number, None)),
             1 => host.pass(),
@@ -214,7 +217,8 @@ fn what_a_guest_takes_and_does_not_run_goes_back() {
 #[test]
 fn what_comes_to_a_worker_that_runs_something_is_run_by_a_guest() {
     explore("a guest that looks, sleeps and is woken", 1, 5000, || {
-        // The first, which ends only when the second has run, lets the second be pushed. The only worker is then at the first.
+        // The first, which ends only when the second has run, lets the second be pushed. The only
+        // worker is then at the first.
         let body = |host: &Numbered, number| {
             if number == 0 {
                 host.begun.store(true, Release);
@@ -246,7 +250,8 @@ fn what_comes_to_a_worker_that_runs_something_is_run_by_a_guest() {
 #[test]
 fn what_a_worker_has_laid_out_is_as_it_was_for_a_pusher_that_nobody_wakes() {
     explore("a pusher that takes what a worker has laid out", 1, 50, || {
-        // The first makes the others ready. The second ends only when the third has run, which is laid out by then.
+        // The first makes the others ready. The second ends only when the third has run, which is
+        // laid out by then.
         let body = |host: &Numbered, number| match number {
             0 => (1..3).for_each(|number| host.submit(number, None)),
             1 => host.pass(),
@@ -272,7 +277,8 @@ fn what_a_worker_has_laid_out_is_as_it_was_for_a_pusher_that_nobody_wakes() {
 
 #[test]
 fn a_pusher_that_catches_up_runs_what_is_laid_out_and_puts_back_what_is_not_short() {
-    // The first makes the others ready, on its worker's seat; the last but one, which is in the middle of what is laid out, is not short.
+    // The first makes the others ready, on its worker's seat; the last but one, which is in the
+    // middle of what is laid out, is not short.
     let catch_up = |others: usize| {
         let body = |host: &Numbered, number| {
             if number == 0 {
@@ -369,8 +375,9 @@ fn a_thief_finds_what_any_pusher_has_logged() {
 #[test]
 fn a_pusher_that_has_logged_much_does_not_hold_up_another() {
     explore("a journal with much in it beside one with little", 1, 50, || {
-        // The first ends when all have been logged. The fifth is the last of the full journal, the last
-        // is that of the other pusher, whose journal is older: a worker begins with the newest.
+        // The first ends when all have been logged. The fifth is the last of the full journal, the
+        // last is that of the other pusher, whose journal is older: a worker begins with the
+        // newest.
         let body = |host: &Numbered, number| match number {
             0 => host.pass(),
             4 => assert_eq!(host.ran[5].get(), 1, "the pusher of one operation is held up"),

@@ -7,8 +7,8 @@ use loom_tests::{explore, spawn, Blocks, Guarded};
 use seriatim::internals::handoff::{Handoff, List};
 use std::sync::Arc;
 
-/// A place to hand over, the threads that say that they will look, and operations that are written before
-/// they are left.
+/// A place to hand over, the threads that say that they will look, and operations that are written
+/// before they are left.
 struct Model {
     handoff: Handoff,
     will_look: [AtomicBool; 2],
@@ -68,7 +68,8 @@ impl Model {
         self.run(self.handoff.look())
     }
 
-    /// As `push`, by a thread that has run its share at once, and leaves what it was left to another one.
+    /// As `push`, by a thread that has run its share at once, and leaves what it was left to
+    /// another one.
     fn pass_on(&self, own: usize) -> usize {
         self.will_look[own].store(true, Relaxed);
         self.will_look[own].store(false, Relaxed);

@@ -1,4 +1,5 @@
-//! The inbox: nothing is lost or given out twice, what is taken is seen as it was pushed, and a sleeping owner is always woken.
+//! The inbox: nothing is lost or given out twice, what is taken is seen as it was pushed, and a
+//! sleeping owner is always woken.
 
 #![cfg(loom)]
 
@@ -70,7 +71,8 @@ fn two_pushers_and_two_takers_lose_nothing() {
 fn a_sleeping_owner_is_woken() {
     explore("inbox, sleep and wake", 3, 15, || {
         let model = Model::new(1);
-        // What the pusher needs to wake the owner: it finds it, because the owner wrote it before it fell asleep.
+        // What the pusher needs to wake the owner: it finds it, because the owner wrote it before
+        // it fell asleep.
         let handle = Guarded::new();
         let (theirs, written) = (model.clone(), handle.clone());
         let owner = spawn(move || {

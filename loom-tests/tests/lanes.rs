@@ -1,5 +1,5 @@
-//! Lanes: threads that run a plan, each a lane. First the protocol alone, with a host that spawns a thread for each lane that it is to
-//! hand out; then graphs of an engine, as its users see them.
+//! Lanes: threads that run a plan, each a lane. First the protocol alone, with a host that spawns a
+//! thread for each lane that it is to hand out; then graphs of an engine, as its users see them.
 
 #![cfg(loom)]
 
@@ -210,7 +210,8 @@ fn a_replay_follows_another_at_once() {
 #[test]
 fn a_message_that_ends_a_replay_is_sent_again_by_the_next() {
     // The second operation ends on a thread of its own, and with it the replay. Before that thread
-    // has done with the message, the next replay sends the lane its start and then the same segment.
+    // has done with the message, the next replay sends the lane its start and then the same
+    // segment.
     const OPS: &[Op] = &[(0, &[], &[0]), (1, &[0], &[1]), (1, &[], &[2])];
     explore("lanes, a message is sent again", 2, 100, || {
         let graph = Graph::new(OPS, 2, None, Some(1));
@@ -222,9 +223,11 @@ fn a_message_that_ends_a_replay_is_sent_again_by_the_next() {
 
 #[test]
 fn counters_are_set_back_for_the_next_replay() {
-    // Two segments of the other lane, because the first is awaited by an operation that does not wait for the second.
+    // Two segments of the other lane, because the first is awaited by an operation that does not
+    // wait for the second.
     const OPS: &[Op] = &[(1, &[], &[1]), (0, &[1], &[0]), (1, &[], &[2]), (0, &[1, 2, 0], &[3])];
-    // Loom has threads for one replay with two of them. So the second is run by one thread, lane after lane.
+    // Loom has threads for one replay with two of them. So the second is run by one thread, lane
+    // after lane.
     explore("lanes, replayed twice", 2, 20, || {
         let graph = Graph::new(OPS, 2, None, None);
         graph.replay(1);

@@ -226,8 +226,8 @@ fn the_last_owner_comes_to_another_variable_in_the_slot() {
     reopened();
 }
 
-/// A was the first to share it, and has not noticed that this is over when it shares the next variable in
-/// the slot. B is known as a reader of the first one.
+/// A was the first to share it, and has not noticed that this is over when it shares the next
+/// variable in the slot. B is known as a reader of the first one.
 #[test]
 fn a_slot_is_shared_twice_by_the_same_pusher() {
     static MODEL: Model = Model {

@@ -262,8 +262,8 @@ fn a_light_fence_is_enough_for_who_joins() {
     MODEL.explore_light("joins with light fences", 2, 100);
 }
 
-/// A member whose era has ended for the sake of another variable joins again, while one writes that is a
-/// member as well.
+/// A member whose era has ended for the sake of another variable joins again, while one writes that
+/// is a member as well.
 #[test]
 fn a_member_joins_again_while_another_writes() {
     static MODEL: Model = Model {
@@ -276,7 +276,8 @@ fn a_member_joins_again_while_another_writes() {
     MODEL.explore("joins again", 3, 500);
 }
 
-/// The era in which it joins again is over, which it has not noticed: no fence brings what it writes.
+/// The era in which it joins again is over, which it has not noticed: no fence brings what it
+/// writes.
 #[test]
 fn a_member_joins_again_in_an_era_that_is_over() {
     static MODEL: Model = Model {

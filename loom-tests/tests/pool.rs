@@ -1,4 +1,5 @@
-//! The pools: blocks that are sent home arrive, once; and memory is reused at once only when nobody looks.
+//! The pools: blocks that are sent home arrive, once; and memory is reused at once only when nobody
+//! looks.
 
 #![cfg(loom)]
 
@@ -88,8 +89,9 @@ fn a_block_that_is_looked_at_is_not_reused() {
         drop(home.pin());
         // SAFETY: nothing was read from a tail, here and below.
         let block = unsafe { home.allocate(0) }.expose_provenance();
-        // A link that leads to the block until it is cut, as a tail does; and whether the other thread is looking at the block. The epochs
-        // are not loom's here, so that is no atomic of the model.
+        // A link that leads to the block until it is cut, as a tail does; and whether the other
+        // thread is looking at the block. The epochs are not loom's here, so that is no atomic of
+        // the model.
         let (link, looking) = (Arc::new(AtomicUsize::new(1)), Arc::new(AtomicBool::new(false)));
         let (theirs, seen, looks) = (memory.clone(), link.clone(), looking.clone());
         let other = spawn(move || {
@@ -114,8 +116,8 @@ fn a_block_that_is_looked_at_is_not_reused() {
     });
 }
 
-/// A thread frees another one's blocks while that one runs dry and refills. `looking`: whether both look at tails, so that blocks go by way of
-/// the reclaimer.
+/// A thread frees another one's blocks while that one runs dry and refills. `looking`: whether both
+/// look at tails, so that blocks go by way of the reclaimer.
 fn free_elsewhere_against_refill(looking: bool) {
     let memory = Arc::new(Memory::new().unwrap());
     let home = Local::new(&memory);
@@ -175,7 +177,8 @@ fn blocks_that_another_thread_frees_come_home_once() {
 fn a_home_has_one_owner_at_a_time() {
     explore("two threads settle and leave", 3, 200, || {
         let memory = Arc::new(Memory::new().unwrap());
-        // A home without an owner, which both would like to adopt. What is private to its owner is the value.
+        // A home without an owner, which both would like to adopt. What is private to its owner is
+        // the value.
         let known = std::ptr::from_ref(Local::new(&memory).home()).addr();
         let private = Guarded::new();
         let owners: Vec<_> = (0..2)
@@ -224,7 +227,8 @@ fn a_place_is_taken_by_one_however_often_it_was_given_back() {
         known.iter().for_each(|slot| give_back(&table, slot));
         let (theirs, seen) = (table.clone(), places.clone());
         let other = spawn(move || take(&theirs, &seen));
-        // The first comes back when the second is gone: the list then starts as it did, and goes on differently.
+        // The first comes back when the second is gone: the list then starts as it did, and goes on
+        // differently.
         let first = take(&table, &places);
         let second = take(&table, &places);
         if let Some(slot) = first.and_then(|index| table.get(index)) {

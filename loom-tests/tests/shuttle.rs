@@ -1,6 +1,7 @@
 //! The whole engine with 8 to 16 threads, under random schedules.
 //!
-//! Shuttle knows sequential consistency only: what weaker orders allow is for loom, with fewer threads.
+//! Shuttle knows sequential consistency only: what weaker orders allow is for loom, with fewer
+//! threads.
 
 #![cfg(shuttle)]
 
@@ -57,7 +58,8 @@ fn threads(count: usize, body: impl Fn(usize) + Send + Sync + 'static) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// Any two operations that changed two common variables changed them in the same order; each pusher's writes come in its order.
+/// Any two operations that changed two common variables changed them in the same order; each
+/// pusher's writes come in its order.
 fn check_orders(cells: &[Cell]) -> Vec<usize> {
     let orders: Vec<Vec<usize>> = cells.iter().map(|cell| cell.writers.lock().unwrap().clone()).collect();
     for (index, one) in orders.iter().enumerate() {
@@ -329,7 +331,8 @@ fn the_last_of_many_handles_ends_the_engine() {
     }
 }
 
-/// No wait at the end: a pusher that has run its share leaves the rest only to a thread that will run it.
+/// No wait at the end: a pusher that has run its share leaves the rest only to a thread that will
+/// run it.
 #[test]
 fn what_pushers_hand_over_to_each_other_has_run_when_the_last_of_them_returns() {
     schedules("pushers that take over from each other", 6, 2000, || {

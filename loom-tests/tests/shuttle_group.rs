@@ -52,7 +52,8 @@ impl Host for Gate {
 
     fn idle(&self) {}
 }
-/// A group of two workers and its host, which `push` gives the operations; in which order they ran, and where.
+/// A group of two workers and its host, which `push` gives the operations; in which order they ran,
+/// and where.
 fn two_workers(logged: bool, push: impl FnOnce(&Arc<Gate>)) -> Vec<usize> {
     let group = Arc::new(Group::new(Plan {
         name: "",

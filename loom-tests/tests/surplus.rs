@@ -45,7 +45,8 @@ impl Model {
         }
     }
 
-    /// The owner: lays out the operations from `first` on, runs all that others leave, and one that comes later.
+    /// The owner: lays out the operations from `first` on, runs all that others leave, and one that
+    /// comes later.
     fn own(&self, count: usize) {
         let mut queue = Queue::default();
         (1..count).for_each(|number| self.push(&mut queue, number));

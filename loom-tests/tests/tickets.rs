@@ -144,7 +144,8 @@ fn what_uses_two_variables_waits_for_both() {
     taken_by_two("two variables", 2, TWO, &[0, 2, 4], &[1, 3]);
 }
 
-/// All operations are pushed. One thread waits for the last of them and pulls it; the other takes `others`.
+/// All operations are pushed. One thread waits for the last of them and pulls it; the other takes
+/// `others`.
 fn pulled(name: &str, variables: usize, uses: &'static [Uses], others: &'static [usize]) {
     explore(&format!("tickets, {name}"), 3, 50, move || {
         let program = Program::new(variables, uses.len(), uses);
@@ -272,7 +273,8 @@ impl Program {
     }
 }
 
-/// A log of operations without uses, some of which have been pushed: those of numbers below `pushed`.
+/// A log of operations without uses, some of which have been pushed: those of numbers below
+/// `pushed`.
 struct Logged {
     program: Arc<Program>,
     log: Log,

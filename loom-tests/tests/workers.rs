@@ -1,5 +1,6 @@
-//! The whole engine with a worker: handing over, sleeping and waking, the bound, priorities, stopping and the end. Several workers are in
-//! `group.rs`, without an engine around them: with it, three threads take too many steps.
+//! The whole engine with a worker: handing over, sleeping and waking, the bound, priorities,
+//! stopping and the end. Several workers are in `group.rs`, without an engine around them: with it,
+//! three threads take too many steps.
 
 #![cfg(loom)]
 
@@ -15,7 +16,8 @@ fn push_step(engine: &Engine, variable: Variable, value: &Guarded) {
     engine.op("").writes([variable]).push(move |_| value.step()).expect("the engine runs");
 }
 
-/// Two writes one after the other, and a wait: the worker may sleep at any point of it. Urgent operations are in no log.
+/// Two writes one after the other, and a wait: the worker may sleep at any point of it. Urgent
+/// operations are in no log.
 fn two_writes_and_a_wait(kind: Kind, priority: i32) {
     let engine = engine(kind, 1);
     let x = engine.new_variable();

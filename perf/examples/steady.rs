@@ -1,6 +1,6 @@
-//! Runs one workload on one entrant again and again, for profilers: `steady ENTRANT WORKLOAD SECONDS`. An entrant of this
-//! engine may be named without `seriatim-`. `steady --counted` says how many operations each workload has where
-//! `callgrind.sh` counts them.
+//! Runs one workload on one entrant again and again, for profilers: `steady ENTRANT WORKLOAD
+//! SECONDS`. An entrant of this engine may be named without `seriatim-`. `steady --counted` says
+//! how many operations each workload has where `callgrind.sh` counts them.
 
 use std::process::ExitCode;
 use std::thread;

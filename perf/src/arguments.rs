@@ -1,5 +1,5 @@
-//! The command line of a benchmark that is not criterion's, but is run beside those that are: by `cargo bench`, with
-//! flags meant for criterion.
+//! The command line of a benchmark that is not criterion's, but is run beside those that are: by
+//! `cargo bench`, with flags meant for criterion.
 
 use crate::machine::Mode;
 use std::collections::BTreeMap;
@@ -19,8 +19,8 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Reads this process's command line, for a benchmark that keeps baselines; says on standard error what it does not
-    /// know.
+    /// Reads this process's command line, for a benchmark that keeps baselines; says on standard
+    /// error what it does not know.
     ///
     /// # Errors
     /// One line, if a baseline has no name, or one that is no name of a file.
@@ -75,7 +75,8 @@ fn is_name(text: &str) -> bool {
 /// A figure for each workload and entrant.
 pub type Figures = BTreeMap<String, BTreeMap<String, f64>>;
 
-/// Where the figures of that name are kept: in the target folder, which is three above the benchmark's program.
+/// Where the figures of that name are kept: in the target folder, which is three above the
+/// benchmark's program.
 pub fn kept_at(benchmark: &str, name: &str) -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
     let target = program.ancestors().nth(3).unwrap_or(Path::new("target"));

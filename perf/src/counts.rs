@@ -1,4 +1,5 @@
-//! Allocations, deallocations and locks an operation, in steady state; with `perf/peers/counts.c` preloaded.
+//! Allocations, deallocations and locks an operation, in steady state; with `perf/peers/counts.c`
+//! preloaded.
 
 use serde::Serialize;
 
@@ -34,7 +35,8 @@ fn counters() -> Result<Read, String> {
     Ok(unsafe { std::mem::transmute::<*mut libc::c_void, Read>(found) })
 }
 
-/// Runs the named workloads until everything is warm, counts one more run of each, and prints a record of each.
+/// Runs the named workloads until everything is warm, counts one more run of each, and prints a
+/// record of each.
 ///
 /// # Errors
 /// If the entrant cannot be started, computes a wrong result, or nothing counts.

@@ -1,5 +1,6 @@
-//! How seriatim is measured, and against whom: the workloads, the runners of this engine and of its peers, the
-//! granularity after Task Bench, the latencies. The benches of the main package and the driver of this one share it.
+//! How seriatim is measured, and against whom: the workloads, the runners of this engine and of its
+//! peers, the granularity after Task Bench, the latencies. The benches of the main package and the
+//! driver of this one share it.
 
 pub mod arguments;
 pub mod counts;

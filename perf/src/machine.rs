@@ -1,4 +1,5 @@
-//! What the machine is doing: the processor time of this process and of all the others, and how far apart the cores are.
+//! What the machine is doing: the processor time of this process and of all the others, and how far
+//! apart the cores are.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -17,8 +18,8 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// From the command line, as criterion reads it: cargo passes `--bench` for `cargo bench`, so a run without it
-    /// comes from `cargo test` and is a test.
+    /// From the command line, as criterion reads it: cargo passes `--bench` for `cargo bench`, so a
+    /// run without it comes from `cargo test` and is a test.
     pub fn from_arguments() -> Mode {
         Mode::of(&std::env::args().skip(1).collect::<Vec<_>>())
     }
@@ -43,8 +44,8 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Processor time that this process has used, on all its threads, and that the processes it started and waited for have
-/// used. Zero where the system does not say.
+/// Processor time that this process has used, on all its threads, and that the processes it started
+/// and waited for have used. Zero where the system does not say.
 pub fn processor_time() -> Duration {
     #[cfg(unix)]
     {
@@ -88,8 +89,8 @@ impl Quiet {
         Quiet { start: Instant::now(), own: processor_time(), all: busy_time() }
     }
 
-    /// How much of a core other processes used since. None where the system does not say, and for spans that are too
-    /// short for its clock of 10 ms.
+    /// How much of a core other processes used since. None where the system does not say, and for
+    /// spans that are too short for its clock of 10 ms.
     pub fn others(&self) -> Option<f64> {
         let elapsed = self.start.elapsed();
         let all = busy_time()?.checked_sub(self.all?)?;
@@ -104,7 +105,8 @@ impl Quiet {
     }
 }
 
-/// Processor time that all processes together have used, as Linux counts it, and what the host took from this machine.
+/// Processor time that all processes together have used, as Linux counts it, and what the host took
+/// from this machine.
 fn busy_time() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     let mut fields = text.lines().next()?.strip_prefix("cpu")?.split_whitespace().map(str::parse::<u64>);
@@ -115,15 +117,18 @@ fn busy_time() -> Option<Duration> {
     Some(Duration::from_millis(10 * (user + nice + system + interrupt + soft_interrupt + stolen)))
 }
 
-/// How long a cache line takes from one core to another: half of a round trip between two threads that spin.
+/// How long a cache line takes from one core to another: half of a round trip between two threads
+/// that spin.
 ///
-/// Under a hypervisor this changes by a factor of ten from one minute to the next, with where the virtual cores are
-/// put, and the throughput of everything that uses two cores changes with it. A figure means little without it.
+/// Under a hypervisor this changes by a factor of ten from one minute to the next, with where the
+/// virtual cores are put, and the throughput of everything that uses two cores changes with it. A
+/// figure means little without it.
 pub fn cache_line_hop() -> Duration {
     const BATCHES: u32 = 21;
     const TRIPS: u32 = 100;
     let ball = AtomicU32::new(0);
-    // Even is for the one, odd for the other. A spin that takes long lets the other run, in case there is one core only.
+    // Even is for the one, odd for the other. A spin that takes long lets the other run, in case
+    // there is one core only.
     let await_turn = |turn: u32| {
         let mut spins = 0_u32;
         while ball.load(Ordering::Acquire) != turn {
@@ -149,23 +154,27 @@ pub fn cache_line_hop() -> Duration {
             }
             start.elapsed() / (2 * TRIPS)
         };
-        // The first batch includes the other thread's start, and any may include a pause of either thread.
+        // The first batch includes the other thread's start, and any may include a pause of either
+        // thread.
         let mut batches: Vec<Duration> = (0..BATCHES).map(batch).collect();
         batches.sort();
         batches[batches.len() / 2]
     })
 }
 
-/// Cores whose hop is below this are near each other: two hyperthreads of one core, or cores that share a cache.
+/// Cores whose hop is below this are near each other: two hyperthreads of one core, or cores that
+/// share a cache.
 pub const NEAR_BELOW: Duration = Duration::from_nanos(60);
 /// The most cores that are looked at to find a near and a far one.
 const MOST_LOOKED_AT: usize = 64;
 
-/// Two cores to run on, so that near and far ones can be told apart. None where the machine has no choice.
+/// Two cores to run on, so that near and far ones can be told apart. None where the machine has no
+/// choice.
 pub type Pair = Option<[usize; 2]>;
 
-/// A pair of near cores and a pair of far ones, where this process may use more than two and both kinds are there;
-/// otherwise the pair of the shortest hop. One `None` where there are not more than two cores.
+/// A pair of near cores and a pair of far ones, where this process may use more than two and both
+/// kinds are there; otherwise the pair of the shortest hop. One `None` where there are not more
+/// than two cores.
 pub fn pairs() -> Vec<Pair> {
     let all = usable();
     if all.len() <= 2 {
@@ -177,7 +186,8 @@ pub fn pairs() -> Vec<Pair> {
         Some((cache_line_hop(), pair))
     });
     let measured = measured.collect();
-    // Whatever was taken last: if that fails, the process stays on two cores, and the pair is taken again anyway.
+    // Whatever was taken last: if that fails, the process stays on two cores, and the pair is taken
+    // again anyway.
     let _ = use_only(&all);
     nearest_and_farthest(measured)
 }

@@ -1,23 +1,28 @@
-//! A program: which operations to push in which order, what each reads and changes, and what it does.
+//! A program: which operations to push in which order, what each reads and changes, and what it
+//! does.
 //!
-//! Everything that is measured is one of these, and everything that runs one gets the same: the layout is that of
-//! `perf/peers/peer.h`, so that an engine written in C++ walks the same arrays and calls the same bodies as one in Rust.
+//! Everything that is measured is one of these, and everything that runs one gets the same: the
+//! layout is that of `perf/peers/peer.h`, so that an engine written in C++ walks the same arrays
+//! and calls the same bodies as one in Rust.
 
 use std::cell::Cell;
 use std::ffi::c_void;
 
 /// What the operations of a program do.
 pub trait Body: Sync {
-    /// Runs a distinct operation. The engine under test must order the calls as the program's accesses demand.
+    /// Runs a distinct operation. The engine under test must order the calls as the program's
+    /// accesses demand.
     fn execute(&self, operation: u32);
 
-    /// Called before the push of each place of the sequence; only if [`Program::pace`] was asked for.
+    /// Called before the push of each place of the sequence; only if [`Program::pace`] was asked
+    /// for.
     fn pace(&self, _place: u64) {}
 
     /// Sets everything back, before a run.
     fn reset(&self);
 
-    /// Looks whether a run did its work, all of it, once, in a right order; says what is wrong if not.
+    /// Looks whether a run did its work, all of it, once, in a right order; says what is wrong if
+    /// not.
     fn verify(&self) -> Result<(), String>;
 }
 
@@ -50,9 +55,11 @@ pub struct Program {
     body: &'static dyn Body,
 }
 
-// SAFETY: nothing of a program changes once it is made, and its body is `Sync`; the pointers are to its own fields.
+// SAFETY: nothing of a program changes once it is made, and its body is `Sync`; the pointers are to
+// its own fields.
 unsafe impl Sync for Program {}
-// SAFETY: as above; the vectors' buffers and the leaked body stay where they are when the program moves.
+// SAFETY: as above; the vectors' buffers and the leaked body stay where they are when the program
+// moves.
 unsafe impl Send for Program {}
 
 /// What one distinct operation reads and changes.
@@ -69,16 +76,17 @@ thread_local! {
     static RAN: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How many bodies the calling thread has run, of any program. What a thread has run of one program is the difference
-/// between two calls: so is counted who runs the bodies, whatever the engine is. It costs a body one addition to a word
-/// of its thread.
+/// How many bodies the calling thread has run, of any program. What a thread has run of one program
+/// is the difference between two calls: so is counted who runs the bodies, whatever the engine is.
+/// It costs a body one addition to a word of its thread.
 pub fn ran_here() -> u64 {
     RAN.get()
 }
 
 extern "C" fn execute<B: Body>(context: *const c_void, operation: u32) {
     RAN.set(RAN.get() + 1);
-    // SAFETY: the layout holds this function beside a context that is the leaked `B` it was made with.
+    // SAFETY: the layout holds this function beside a context that is the leaked `B` it was made
+    // with.
     unsafe { &*context.cast::<B>() }.execute(operation);
 }
 
@@ -88,8 +96,8 @@ extern "C" fn pace<B: Body>(context: *const c_void, place: u64) {
 }
 
 impl Program {
-    /// Lays a program out. It is leaked, with its body: an operation can then hold a plain reference, and no engine pays
-    /// for counting the operations that hold one.
+    /// Lays a program out. It is leaked, with its body: an operation can then hold a plain
+    /// reference, and no engine pays for counting the operations that hold one.
     ///
     /// # Panics
     /// If the sequence names an operation, or an operation a variable, that there is not.

@@ -1,9 +1,10 @@
 //! How many operations a second several threads push and an engine runs.
 //!
-//! Each thread pushes every so-many-th operation of one program. Which of two threads comes first is open, so the result
-//! of a run cannot be that of a serial one; instead each body checks what it finds. A writer makes its cells odd, and then
-//! even again; a cell that is odd when an operation begins is being changed by another, and in the end each cell has been
-//! changed as often as there are operations that change it.
+//! Each thread pushes every so-many-th operation of one program. Which of two threads comes first
+//! is open, so the result of a run cannot be that of a serial one; instead each body checks what it
+//! finds. A writer makes its cells odd, and then even again; a cell that is odd when an operation
+//! begins is being changed by another, and in the end each cell has been changed as often as there
+//! are operations that change it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Barrier;
@@ -37,7 +38,8 @@ pub const OPERATIONS: usize = 100_000;
 
 /// Variables that a pusher of `disjoint` has, and those that all pushers of `read-mostly` share.
 const VARIABLES: usize = 64;
-/// What an operation of `read-mostly` reads, and how many of them there are for one that changes a variable.
+/// What an operation of `read-mostly` reads, and how many of them there are for one that changes a
+/// variable.
 const READS: usize = 8;
 const READS_FOR_A_WRITE: usize = 1000;
 /// How often a run is repeated; after one that warms up; the middle one is taken.
@@ -91,8 +93,8 @@ impl Body for Watching {
     }
 }
 
-/// The workload of that name for so many pushers; none if there is none. Place *i* of its sequence is pushed by thread
-/// *i* mod `pushers`.
+/// The workload of that name for so many pushers; none if there is none. Place *i* of its sequence
+/// is pushed by thread *i* mod `pushers`.
 pub fn named(name: &str, pushers: usize, operations: usize) -> Option<&'static Program> {
     let (name, accesses): (&'static str, Vec<Access>) = match name {
         // A thread's operations go round its own variables.

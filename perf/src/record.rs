@@ -1,4 +1,5 @@
-//! What the driver writes: one JSON object a line from each measuring process, and all of them in one file.
+//! What the driver writes: one JSON object a line from each measuring process, and all of them in
+//! one file.
 
 use serde::Serialize;
 

@@ -1,9 +1,11 @@
-//! Everything in one sitting: for each repetition, every entrant in turn does every measurement, each in a process of its
-//! own, so that a slow minute of the machine hits all of them and no engine's threads disturb another's figure.
+//! Everything in one sitting: for each repetition, every entrant in turn does every measurement,
+//! each in a process of its own, so that a slow minute of the machine hits all of them and no
+//! engine's threads disturb another's figure.
 //!
-//! A process during which others used more than a tenth of a core is run again; so is one during which the two cores went
-//! from near to far or back, as a hypervisor may move them. What is measured, of whom, is chosen so that nine repetitions
-//! take about 20 minutes on two cores (`takes_part`); what that leaves out is written into the results.
+//! A process during which others used more than a tenth of a core is run again; so is one during
+//! which the two cores went from near to far or back, as a hypervisor may move them. What is
+//! measured, of whom, is chosen so that nine repetitions take about 20 minutes on two cores
+//! (`takes_part`); what that leaves out is written into the results.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -54,7 +56,8 @@ const LEFT_OUT: [(&str, &str); 2] = [
 
 /// How often a disturbed process is run again before its figures are taken as they are.
 const RETRIES: usize = 3;
-/// How often one whose cores were moved is. Where a host moves them all the time, more would be in vain.
+/// How often one whose cores were moved is. Where a host moves them all the time, more would be in
+/// vain.
 const RETRIES_MOVED: usize = 1;
 /// A process that takes longer has failed.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -74,7 +77,8 @@ struct Results {
     machine: Machine,
     /// The pairs of cores that were used in turn; none where the machine has no choice.
     pairs: Vec<[usize; 2]>,
-    /// Iterations of the compute kernel in a microsecond, from which the bodies of a given length are made.
+    /// Iterations of the compute kernel in a microsecond, from which the bodies of a given length
+    /// are made.
     iterations_per_us: u32,
     skipped: Vec<Skipped>,
     /// What could have been measured, and was not, for want of time.
@@ -351,7 +355,8 @@ fn child(job: &Job) -> Result<String, String> {
         command.env("LD_PRELOAD", preload);
     }
     let mut child = command.spawn().map_err(|error| error.to_string())?;
-    // Both are read by threads, so that neither pipe fills up while the other is waited for. A pipe ends with the process.
+    // Both are read by threads, so that neither pipe fills up while the other is waited for. A pipe
+    // ends with the process.
     let (done, finished) = channel();
     let output = reader(child.stdout.take().expect("a pipe"), done.clone());
     let errors = reader(child.stderr.take().expect("a pipe"), done);
@@ -396,7 +401,8 @@ fn write(path: &Path, results: &Results) -> Result<(), String> {
 fn date(moment: SystemTime) -> String {
     let seconds = moment.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (days, second) = ((seconds / 86_400) as i64, seconds % 86_400);
-    // H. Hinnant, "chrono-Compatible Low-Level Date Algorithms": days since 1970 to a date of the Gregorian calendar.
+    // H. Hinnant, "chrono-Compatible Low-Level Date Algorithms": days since 1970 to a date of the
+    // Gregorian calendar.
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let of_era = shifted.rem_euclid(146_097);
@@ -431,7 +437,8 @@ mod tests {
             for entrant in &taking_part {
                 assert!([1, most].contains(&entrant.threads), "{measurement}: {}", entrant.name);
             }
-            // Ours is in each of them (the periodic job has names of its own), and so is somebody else.
+            // Ours is in each of them (the periodic job has names of its own), and so is somebody
+            // else.
             let ours = taking_part.iter().filter(|entrant| entrant.system == "seriatim").count();
             let expected = measurement == "jitter" || ours > 0 && taking_part.len() > ours;
             assert!(expected, "{measurement}: {ours} of {} are ours", taking_part.len());

@@ -1,5 +1,5 @@
-//! How long a program takes, from the first push to the end of the wait: one of nearly empty operations, and one of
-//! operations that take a while.
+//! How long a program takes, from the first push to the end of the wait: one of nearly empty
+//! operations, and one of operations that take a while.
 
 use std::time::Duration;
 
@@ -30,14 +30,16 @@ pub struct Throughput {
 /// What an operation of a workload took whose bodies compute for a while.
 #[derive(Serialize, Debug)]
 pub struct Length {
-    /// How long a body was asked to be, in nanoseconds. A serial loop in the same sitting tells how long it was.
+    /// How long a body was asked to be, in nanoseconds. A serial loop in the same sitting tells how
+    /// long it was.
     pub body_ns: u32,
     /// As for empty bodies.
     #[serde(flatten)]
     pub measured: Throughput,
 }
 
-/// A program is made four times larger, up to its full size, while a run takes less than this: some peers are quadratic.
+/// A program is made four times larger, up to its full size, while a run takes less than this: some
+/// peers are quadratic.
 const ENOUGH: Duration = Duration::from_millis(120);
 /// The first run, of a program this much shorter, warms everything up.
 const FIRST_PART: usize = 16;
@@ -46,7 +48,8 @@ const FIRST_PART: usize = 16;
 pub const LENGTHENED: [&str; 3] = ["independent", "random", "stencil"];
 /// How long, in nanoseconds.
 pub const LENGTHS: [u32; 3] = [250, 1_000, 10_000];
-/// What the bodies of a run with longer bodies take in all, run one after another, and the most of them.
+/// What the bodies of a run with longer bodies take in all, run one after another, and the most of
+/// them.
 const IN_ALL: Duration = Duration::from_millis(50);
 const MOST_LENGTHENED: usize = 100_000;
 
@@ -66,8 +69,8 @@ pub fn run(entrant: &Entrant, names: &[&'static str], operations: usize) -> Resu
     Ok(())
 }
 
-/// Runs the workloads of [`LENGTHENED`] with each of the [`LENGTHS`], and prints a record of each. `per_us` is how many
-/// iterations of the compute kernel take a microsecond.
+/// Runs the workloads of [`LENGTHENED`] with each of the [`LENGTHS`], and prints a record of each.
+/// `per_us` is how many iterations of the compute kernel take a microsecond.
 ///
 /// # Errors
 /// As [`run`].
@@ -87,7 +90,8 @@ pub fn lengths(entrant: &Entrant, per_us: u32) -> Result<(), String> {
     Ok(())
 }
 
-/// How many iterations of the compute kernel take a microsecond on one core: the median of several measurements.
+/// How many iterations of the compute kernel take a microsecond on one core: the median of several
+/// measurements.
 pub fn iterations_per_us() -> u32 {
     let during = Duration::from_millis(20);
     let mut rates: Vec<f64> = (0..5).map(|_| Kernel::Compute.peak(1, during)).collect();

@@ -1,21 +1,25 @@
-//! The throughput workloads: programs of small operations whose result shows whether they ran in a right order.
+//! The throughput workloads: programs of small operations whose result shows whether they ran in a
+//! right order.
 //!
-//! A program is a sequence over a set of distinct operations, all laid out in flat arrays before anything is timed. A
-//! body is as near to empty as one that can be checked may be: four loads and a store that hash the operation and what
-//! it reads into the cell of the variable that it changes. The hash depends on the order of the writers of a cell and on
-//! which value every read saw, so an operation that is lost, run twice, or run before another that it depends on gives
-//! another result: all cells are compared with those of a serial run.
+//! A program is a sequence over a set of distinct operations, all laid out in flat arrays before
+//! anything is timed. A body is as near to empty as one that can be checked may be: four loads and
+//! a store that hash the operation and what it reads into the cell of the variable that it changes.
+//! The hash depends on the order of the writers of a cell and on which value every read saw, so an
+//! operation that is lost, run twice, or run before another that it depends on gives another
+//! result: all cells are compared with those of a serial run.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::metg::kernel::{Kernel, Scratch};
 use crate::program::{small, Access, Body, Program};
 
-/// About how many operations a workload has; the stencil has 192,000, the fan a whole number of rounds.
+/// About how many operations a workload has; the stencil has 192,000, the fan a whole number of
+/// rounds.
 pub const OPERATIONS: usize = 200_000;
 /// Enough of them to see that everything runs.
 pub const TEST_OPERATIONS: usize = 2_000;
-/// As many as instructions are counted of: one thread's stock still holds the blocks of all of them.
+/// As many as instructions are counted of: one thread's stock still holds the blocks of all of
+/// them.
 pub const COUNTED_OPERATIONS: usize = 10_000;
 
 /// The most variables that one operation of a workload reads.
@@ -30,11 +34,13 @@ const STENCIL_POINTS: usize = 64;
 const STENCIL_STEPS: usize = 3000;
 const BRIEF_STEPS: usize = 50;
 
-/// A cell for a body's result, alone on its cache line: bodies must not share what their operations do not.
+/// A cell for a body's result, alone on its cache line: bodies must not share what their operations
+/// do not.
 #[repr(align(64))]
 struct Cell(AtomicU64);
 
-/// The cells of one operation. Unused inputs name a cell that is always zero, so that no body branches.
+/// The cells of one operation. Unused inputs name a cell that is always zero, so that no body
+/// branches.
 #[derive(Clone, Copy)]
 struct Cells {
     output: u32,
@@ -44,13 +50,15 @@ struct Cells {
 /// The bodies of a workload: each hashes what its operation reads into what it changes.
 pub(crate) struct Hashing {
     operations: Vec<Cells>,
-    /// One for each variable, then those of operations that change nothing, then the one that stays zero.
+    /// One for each variable, then those of operations that change nothing, then the one that stays
+    /// zero.
     cells: Vec<Cell>,
     expected: Vec<u64>,
 }
 
 impl Hashing {
-    /// Bodies for operations with these accesses; `sequence` is run once, here, to know what to expect.
+    /// Bodies for operations with these accesses; `sequence` is run once, here, to know what to
+    /// expect.
     pub(crate) fn new(variables: usize, accesses: &[Access], sequence: &[u32]) -> Hashing {
         let readers = accesses.iter().filter(|access| access.writes.is_empty()).count();
         let zero = small(variables + readers);
@@ -98,7 +106,8 @@ impl Body for Hashing {
     }
 }
 
-/// One step of the hash. The three inputs are turned by different amounts, so that they cannot stand for each other.
+/// One step of the hash. The three inputs are turned by different amounts, so that they cannot
+/// stand for each other.
 fn mix(operation: u32, before: u64, inputs: [u64; MOST_READS]) -> u64 {
     before
         .wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -202,7 +211,8 @@ pub fn all(operations: usize) -> Vec<&'static Program> {
     NAMES.into_iter().filter_map(|name| named(name, operations)).collect()
 }
 
-/// Operation *i* changes variable *i* mod 1024. Four different operations for each variable make their order count.
+/// Operation *i* changes variable *i* mod 1024. Four different operations for each variable make
+/// their order count.
 fn independent(operations: usize) -> (Builder, Sequence) {
     let distinct = 4 * INDEPENDENT_VARIABLES;
     let mut builder = Builder::new("independent", INDEPENDENT_VARIABLES);
@@ -249,8 +259,8 @@ fn fan(operations: usize) -> (Builder, Sequence) {
     fans("fan", FAN_READERS, operations)
 }
 
-/// One writer, then so many readers of one variable, repeated. Reader *j* of every round keeps what it saw in the same
-/// cell: the writer between two rounds orders them.
+/// One writer, then so many readers of one variable, repeated. Reader *j* of every round keeps what
+/// it saw in the same cell: the writer between two rounds orders them.
 pub fn fan_out(name: &'static str, readers: usize, operations: usize) -> &'static Program {
     let (builder, sequence) = fans(name, readers, operations);
     builder.build(sequence)
@@ -279,7 +289,8 @@ fn random(operations: usize) -> (Builder, Sequence) {
     (builder, Box::new(0..operations))
 }
 
-/// Operations that each read two of [`RANDOM_VARIABLES`] and change a third, the same ones every time.
+/// Operations that each read two of [`RANDOM_VARIABLES`] and change a third, the same ones every
+/// time.
 pub(crate) fn random_accesses(operations: usize) -> Vec<Access> {
     let mut state = 0x2545_F491_4F6C_DD1D_u64;
     let mut draw = || {
@@ -304,7 +315,8 @@ pub(crate) fn random_accesses(operations: usize) -> Vec<Access> {
     (0..operations).map(|_| access()).collect()
 }
 
-/// 64 points; at step *t* point *i* reads *i−1, i, i+1* of parity *t−1* and changes *i* of parity *t*.
+/// 64 points; at step *t* point *i* reads *i−1, i, i+1* of parity *t−1* and changes *i* of parity
+/// *t*.
 fn stencil(operations: usize) -> (Builder, Sequence) {
     stencil_of("stencil", (STENCIL_STEPS * operations / OPERATIONS).max(2))
 }

@@ -164,7 +164,8 @@ fn a_variable_of_another_engine_is_refused() {
     engine.push(|| {}, &[other.new_variable()], &[], 0);
 }
 
-/// A random program: every operation reads a few cells and changes one or two to values that depend on all of them.
+/// A random program: every operation reads a few cells and changes one or two to values that depend
+/// on all of them.
 fn program(operations: usize, variables: usize, random: &mut Random) -> Vec<(Vec<usize>, Vec<usize>)> {
     let mut any = |most: usize, not: &[usize]| {
         let mut chosen = Vec::new();
@@ -236,7 +237,8 @@ impl Body for Nothing {
     }
 }
 
-/// Two pushes that enlist with the same variables at the same time come before each other: each on one of them.
+/// Two pushes that enlist with the same variables at the same time come before each other: each on
+/// one of them.
 #[test]
 fn pushers_whose_operations_share_variables_do_not_make_them_wait_for_each_other() {
     const OPERATIONS: usize = 400_000;

@@ -1,5 +1,6 @@
-//! A figure counts only if the result was right, so the checks of the results must find engines that are wrong. Each
-//! engine here is wrong in one way; all of them run everything on one thread, so that they are wrong every time.
+//! A figure counts only if the result was right, so the checks of the results must find engines
+//! that are wrong. Each engine here is wrong in one way; all of them run everything on one thread,
+//! so that they are wrong every time.
 
 use seriatim_perf::entrants::{measure, Runner};
 use seriatim_perf::metg::kernel::Kernel;
@@ -154,7 +155,8 @@ fn the_programs_of_several_pushers_find_what_is_lost_and_what_runs_twice() {
         for count in pushers::COUNTS {
             let program = pushers::named(name, count, 10_000).expect("a workload of that name");
             assert_eq!(content(Fault::None, program), Some(true), "{name}: the control");
-            // Of the reads nothing is left behind, so the fault has to meet an operation that changes something.
+            // Of the reads nothing is left behind, so the fault has to meet an operation that
+            // changes something.
             for wrong in [Fault::Lost, Fault::Twice, Fault::TwiceLate].into_iter().filter(|_| name != "read-mostly") {
                 assert_eq!(content(wrong, program), Some(false), "{name}: {wrong:?} was not found");
             }
@@ -176,7 +178,8 @@ fn each_pusher_of_disjoint_has_variables_of_its_own() {
     }
 }
 
-/// An operation that runs while another changes what it uses is noticed, whichever of the two comes first.
+/// An operation that runs while another changes what it uses is noticed, whichever of the two comes
+/// first.
 #[test]
 fn bodies_that_overlap_are_found() {
     let program = pushers::named("common", 2, 4_000_000).expect("a workload");
@@ -186,8 +189,9 @@ fn bodies_that_overlap_are_found() {
         barrier.wait();
         program.sequence().iter().skip(part).step_by(2).for_each(|operation| program.execute(*operation));
     };
-    // Without any engine between them, two threads must be seen to disturb each other. On one core they do so only when
-    // one of them is stopped within a body, so a run is long, and there are many.
+    // Without any engine between them, two threads must be seen to disturb each other. On one core
+    // they do so only when one of them is stopped within a body, so a run is long, and there are
+    // many.
     for _ in 0..50 {
         std::thread::scope(|scope| {
             scope.spawn(|| body(0));

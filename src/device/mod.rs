@@ -1,8 +1,8 @@
 //! Where operations run: contexts now, and the place of the CUDA devices to come.
 //!
-//! A device layer for GPUs will live beside this file: one set of pinned workers and one copy worker a device, a
-//! stream each, and events that carry the order of variables across streams. Until then [`resolve`] turns every GPU
-//! context into a typed error, before anything is enlisted.
+//! A device layer for GPUs will live beside this file: one set of pinned workers and one copy
+//! worker a device, a stream each, and events that carry the order of variables across streams.
+//! Until then [`resolve`] turns every GPU context into a typed error, before anything is enlisted.
 
 #![forbid(unsafe_code)]
 
@@ -28,8 +28,8 @@ pub enum Device {
 
 /// Where an operation runs: a device and its number.
 ///
-/// `cpu(0)` means any worker of the processor; on the per-device engine `cpu(i)` for i ≥ 1 prefers one worker, always the
-/// same for the same number. Numbers reach to 1023.
+/// `cpu(0)` means any worker of the processor; on the per-device engine `cpu(i)` for i ≥ 1 prefers
+/// one worker, always the same for the same number. Numbers reach to 1023.
 ///
 /// ```
 /// use seriatim::Context;
@@ -64,7 +64,8 @@ impl Context {
         Context { device: Device::CpuPinned, id }
     }
 
-    /// A GPU. Pushing to one is an error of kind [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) in this version.
+    /// A GPU. Pushing to one is an error of kind
+    /// [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) in this version.
     ///
     /// ```
     /// use seriatim::{Context, Engine, ErrorKind};

@@ -1,4 +1,5 @@
-//! Making variables the calling thread's own before it pushes to them: when it first uses them, or when another thread has had them.
+//! Making variables the calling thread's own before it pushes to them: when it first uses them, or
+//! when another thread has had them.
 
 use super::claims::Source;
 use super::core::Core;
@@ -18,8 +19,9 @@ pub fn is_common(core: &Core, variable: u32) -> bool {
     core.memory.table.common(variable).is_some_and(|common| common.is_open())
 }
 
-/// Makes a variable the thread's own, unless it is common or has become so; or shares it, if it is to be read. As
-/// [`Pusher::acquire`](crate::tickets::owner::Pusher::acquire), but for those that it owns already, and for records that are used up.
+/// Makes a variable the thread's own, unless it is common or has become so; or shares it, if it is
+/// to be read. As [`Pusher::acquire`](crate::tickets::owner::Pusher::acquire), but for those that
+/// it owns already, and for records that are used up.
 #[inline]
 pub fn acquire(local: &Local, claim: &Claim, failed: bool, world: &World<'_, '_>) -> Acquired {
     if is_common(world.core, claim.variable.index) {
@@ -43,9 +45,9 @@ fn take(local: &Local, Claim { variable, mode }: &Claim, failed: bool, world: &W
     }
 }
 
-/// Makes a variable the thread's own that nobody has pushed to yet, also in the middle of a push; says
-/// whether. Without this, the first push to each new variable would go back to its start, and cost
-/// twice as much.
+/// Makes a variable the thread's own that nobody has pushed to yet, also in the middle of a push;
+/// says whether. Without this, the first push to each new variable would go back to its start, and
+/// cost twice as much.
 #[cold]
 #[inline(never)]
 pub fn adopt(core: &Core, local: &Local, variable: Variable) -> bool {
@@ -63,7 +65,8 @@ pub fn adopt(core: &Core, local: &Local, variable: Variable) -> bool {
     local.pusher().adopt((variable.index, variable.generation), of_slot, whole)
 }
 
-/// Makes all variables of a push the thread's own, if that can be done; says whether, and whether it is of use to try the push again.
+/// Makes all variables of a push the thread's own, if that can be done; says whether, and whether
+/// it is of use to try the push again.
 #[cold]
 #[inline(never)]
 pub fn acquire_all(core: &Arc<Core>, claims: &impl Source) -> bool {
@@ -127,7 +130,8 @@ mod tests {
         assert!(!is_common(engine.core(), x.index), "a wait has taken it");
     }
 
-    /// Has two threads push to a variable, each so often in its turn; says whether it is common in the end.
+    /// Has two threads push to a variable, each so often in its turn; says whether it is common in
+    /// the end.
     fn becomes_common(kind: Kind, turn: u32) -> bool {
         let engine = Engine::builder().kind(kind).cpu_workers(1).build().unwrap();
         let x = engine.new_variable();

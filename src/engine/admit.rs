@@ -25,8 +25,8 @@ pub fn admit(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes sure that the parts of a graph find someone to run them. Under the pin of the push, like the rest: a stop waits for it before
-/// it ends the threads.
+/// Makes sure that the parts of a graph find someone to run them. Under the pin of the push, like
+/// the rest: a stop waits for it before it ends the threads.
 #[cold]
 fn admit_parts(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
     let parts = [(NOTE_COPIES, Property::CopyFromGpu), (NOTE_PRIORITISED, Property::CpuPrioritized)];
@@ -46,9 +46,10 @@ pub fn refuse_if_stopped(core: &Core, local: &Local, request: &Request) -> Resul
 
 #[cold]
 fn check_stopped(local: &Local, request: &Request, state: u32) -> Result<(), Error> {
-    // Operations that are still running while the engine drains may push what they need, and waits are part of draining. But one
-    // that a thread is in the middle of when the process forks would be in flight for ever in the child. Inside an operation, of
-    // whatever engine, none is: the fork waits for that.
+    // Operations that are still running while the engine drains may push what they need, and waits
+    // are part of draining. But one that a thread is in the middle of when the process forks would
+    // be in flight for ever in the child. Inside an operation, of whatever engine, none is: the
+    // fork waits for that.
     let inside = !may_help();
     let may_wait = state & FORKING == 0 || inside;
     if local.depth.get() > 0 || request.notes & NOTE_WAIT != 0 && may_wait || state & YIELDING != 0 && inside {
@@ -62,7 +63,8 @@ pub fn stopped() -> Error {
     Error::new(ErrorKind::Stopped, "the engine is stopped: call start() before pushing")
 }
 
-/// Whether the engine that has just refused a push is stopped only while another thread forks, or not any more.
+/// Whether the engine that has just refused a push is stopped only while another thread forks, or
+/// not any more.
 #[cold]
 pub fn is_over_soon(core: &Core) -> bool {
     let state = core.state.load(Acquire);

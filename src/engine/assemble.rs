@@ -167,8 +167,9 @@ impl Recording {
         Ok(Graph::new(inner, edges))
     }
 
-    /// The lanes: first those for any operation, one a thread; then one for each other place where operations are to run. With them how many are of
-    /// the first kind, and the lanes of the operations (in `order`) that have to be elsewhere.
+    /// The lanes: first those for any operation, one a thread; then one for each other place where
+    /// operations are to run. With them how many are of the first kind, and the lanes of the
+    /// operations (in `order`) that have to be elsewhere.
     fn places(&self, core: &Core, order: &[u32]) -> (Vec<Place>, usize, Vec<Option<u32>>) {
         let common = threads(core);
         let mut places: Vec<Place> = (0..common).map(|worker| Place { property: Property::Normal, worker }).collect();
@@ -186,7 +187,8 @@ impl Recording {
     }
 }
 
-/// How many threads can run operations of a graph at once: the workers, and a thread that waits and helps, if there is a core for it.
+/// How many threads can run operations of a graph at once: the workers, and a thread that waits and
+/// helps, if there is a core for it.
 fn threads(core: &Core) -> usize {
     let settings = &core.settings;
     match settings.kind {

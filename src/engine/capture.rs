@@ -20,8 +20,9 @@ use crate::variable::access::Mode;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A graph being captured, in [`Engine::capture`] or from [`Engine::begin_capture`]. What is pushed through it is recorded, and not run.
-/// Dropped before [`finish`](Capture::finish), it makes no graph.
+/// A graph being captured, in [`Engine::capture`] or from [`Engine::begin_capture`]. What is pushed
+/// through it is recorded, and not run. Dropped before [`finish`](Capture::finish), it makes no
+/// graph.
 ///
 /// ```
 /// let engine = seriatim::Engine::new()?;
@@ -47,15 +48,19 @@ pub struct Capture {
 }
 
 impl Engine {
-    /// Captures a graph: `record` pushes operations into it, with closures that can be called again and again, and they are run, as one
-    /// operation, by each [`Graph::replay`]. What `record` returns comes back beside the graph: its parameters, say.
+    /// Captures a graph: `record` pushes operations into it, with closures that can be called again
+    /// and again, and they are run, as one operation, by each [`Graph::replay`]. What `record`
+    /// returns comes back beside the graph: its parameters, say.
     ///
-    /// Time and memory proportional to the operations and their variables; about 150 bytes an operation beside its closure.
+    /// Time and memory proportional to the operations and their variables; about 150 bytes an
+    /// operation beside its closure.
     ///
-    /// A graph that is replayed once and dropped is how several operations are pushed as a whole: they take their turn together, as one
-    /// operation with the variables of all (MXNet's `set_bulk_size`). The version of each variable steps once for each operation that
-    /// changes it, and a failure skips the operations that depend on it, not the rest. It takes longer than single pushes, some ten
-    /// times for a graph of a hundred operations: a graph has to be replayed often to make up for its capture.
+    /// A graph that is replayed once and dropped is how several operations are pushed as a whole:
+    /// they take their turn together, as one operation with the variables of all (MXNet's
+    /// `set_bulk_size`). The version of each variable steps once for each operation that changes
+    /// it, and a failure skips the operations that depend on it, not the rest. It takes longer than
+    /// single pushes, some ten times for a graph of a hundred operations: a graph has to be
+    /// replayed often to make up for its capture.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -70,7 +75,8 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// That of `record`; no graph is made then. [`EngineFull`](crate::ErrorKind::EngineFull) for more than a billion operations.
+    /// That of `record`; no graph is made then. [`EngineFull`](crate::ErrorKind::EngineFull) for
+    /// more than a billion operations.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -89,8 +95,9 @@ impl Engine {
         Ok((capture.finish()?, value))
     }
 
-    /// Begins the capture of a graph that [`Capture::finish`] makes, where [`capture`](Engine::capture) with its closure does not fit: if
-    /// the capture is kept in a structure, say. It keeps the engine alive.
+    /// Begins the capture of a graph that [`Capture::finish`] makes, where
+    /// [`capture`](Engine::capture) with its closure does not fit: if the capture is kept in a
+    /// structure, say. It keeps the engine alive.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -178,7 +185,8 @@ impl Capture {
         Parameter::new(self.engine.core(), self.id, self.variable, value)
     }
 
-    /// Names the graph, for profiles and for what is said of waits that run out of time. It is "graph" otherwise.
+    /// Names the graph, for profiles and for what is said of waits that run out of time. It is
+    /// "graph" otherwise.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -190,7 +198,8 @@ impl Capture {
         self.name = name.into();
     }
 
-    /// Replays are spread over all lanes after so many operations, whatever the clock says: for tests.
+    /// Replays are spread over all lanes after so many operations, whatever the clock says: for
+    /// tests.
     pub(crate) fn spreads_after(&mut self, operations: u32) {
         self.spreads_after = Some(operations);
     }
@@ -199,7 +208,8 @@ impl Capture {
 impl Drop for Capture {
     fn drop(&mut self) {
         if !self.made {
-            // Nobody has seen it but parameters, which are refused from now on. A stopped engine keeps it until its end.
+            // Nobody has seen it but parameters, which are refused from now on. A stopped engine
+            // keeps it until its end.
             delete_own_variable(self.engine.core(), self.variable, |_| ());
         }
     }
@@ -306,11 +316,14 @@ impl CaptureBuilder<'_> {
         self
     }
 
-    /// Records the operation; in each replay it ends when the closure returns. Replays do not overlap, so the closure may change what it owns.
+    /// Records the operation; in each replay it ends when the closure returns. Replays do not
+    /// overlap, so the closure may change what it owns.
     ///
     /// # Errors
-    /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted), [`ForeignVariable`](crate::ErrorKind::ForeignVariable),
-    /// [`UnknownDevice`](crate::ErrorKind::UnknownDevice), [`DeviceUnavailable`](crate::ErrorKind::DeviceUnavailable): nothing is then recorded.
+    /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
+    /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable),
+    /// [`UnknownDevice`](crate::ErrorKind::UnknownDevice),
+    /// [`DeviceUnavailable`](crate::ErrorKind::DeviceUnavailable): nothing is then recorded.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -332,7 +345,8 @@ impl CaptureBuilder<'_> {
         self.record(sync(move |run| closure(run).into_outcome()))
     }
 
-    /// Records an asynchronous operation: in each replay it ends when its completion was used and the closure has returned.
+    /// Records an asynchronous operation: in each replay it ends when its completion was used and
+    /// the closure has returned.
     ///
     /// # Errors
     /// As [`push`](CaptureBuilder::push).

@@ -9,9 +9,11 @@ use crate::mutants::mutate;
 use crate::operation::name::Name;
 use crate::variable::access::Mode;
 
-/// Brings claims into the one order of all operations, each variable once: a write swallows reads and other writes.
+/// Brings claims into the one order of all operations, each variable once: a write swallows reads
+/// and other writes.
 pub fn order(claims: &mut [Claim]) -> &[Claim] {
-    // Writes first among equals. Claims of other engines or of earlier generations stay beside each other: they are refused.
+    // Writes first among equals. Claims of other engines or of earlier generations stay beside each
+    // other: they are refused.
     let key = |claim: &Claim| {
         let variable = claim.variable;
         (variable.index, variable.engine, variable.generation, claim.mode == Mode::Read)
@@ -39,7 +41,8 @@ pub fn order(claims: &mut [Claim]) -> &[Claim] {
 
 /// Where a push finds what its operation uses.
 pub trait Source {
-    /// Calls `take` for each claim, as they were named, repeats included, until one is not taken; says whether all were.
+    /// Calls `take` for each claim, as they were named, repeats included, until one is not taken;
+    /// says whether all were.
     fn all(&self, take: impl FnMut(&Claim) -> bool) -> bool;
 
     /// How many there are, with repeats.
@@ -110,7 +113,8 @@ impl Source for &[Claim] {
     }
 }
 
-/// What the long forms of a push are given: lists, which need not be collected if the operation is not enlisted.
+/// What the long forms of a push are given: lists, which need not be collected if the operation is
+/// not enlisted.
 pub struct Lists<'a> {
     pub reads: &'a [Variable],
     pub writes: &'a [Variable],

@@ -31,9 +31,11 @@ pub const PROFILING: u32 = 1 << 2;
 pub const FORKING: u32 = 1 << 4;
 /// The child of a `fork` got the engine in the middle of something: it stays stopped.
 pub const ABANDONED: u32 = 1 << 5;
-/// A `fork` waits for what is in flight: operations of other engines still push here, as they may hold up what it waits for.
+/// A `fork` waits for what is in flight: operations of other engines still push here, as they may
+/// hold up what it waits for.
 pub const YIELDING: u32 = 1 << 6;
-/// Above this: how many threads look at what is pending. No block of a ring is used again meanwhile.
+/// Above this: how many threads look at what is pending. No block of a ring is used again
+/// meanwhile.
 pub const LOOKERS: u32 = 1 << 8;
 /// Some operation has failed: from now on marks are looked at.
 pub const FAILED: u32 = 1 << 3;
@@ -112,7 +114,8 @@ impl Core {
         Local::of(&self.memory)
     }
 
-    /// Whether the engine has ended: its last handle is gone, and threads know nothing of it any more.
+    /// Whether the engine has ended: its last handle is gone, and threads know nothing of it any
+    /// more.
     pub fn is_closed(&self) -> bool {
         self.memory.closed.load(Acquire)
     }
@@ -137,14 +140,16 @@ impl Core {
         }
     }
 
-    /// For a thread that has ended operations and now does something else: blocks go home, waiters learn of it.
+    /// For a thread that has ended operations and now does something else: blocks go home, waiters
+    /// learn of it.
     #[inline]
     pub fn settle(&self, local: &Local) {
         local.flush();
         self.quiescence.notify(|| self.is_quiescent());
     }
 
-    /// For a thread that has yielded its core, or may have been parked, and that a worker may have woken beside itself: parts the two.
+    /// For a thread that has yielded its core, or may have been parked, and that a worker may have
+    /// woken beside itself: parts the two.
     #[cold]
     pub fn make_way(&self) {
         if let Some(group) = self.dispatch.group(Property::Normal) {
@@ -152,7 +157,8 @@ impl Core {
         }
     }
 
-    /// Whether there was a moment during this call at which nothing was in flight and no closure ran that could push.
+    /// Whether there was a moment during this call at which nothing was in flight and no closure
+    /// ran that could push.
     pub fn is_deserted(&self) -> bool {
         let (ends, starts) = self.memory.tally_inside();
         ends == starts

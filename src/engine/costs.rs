@@ -1,13 +1,17 @@
 //! What closures cost, as far as it matters: whether it pays to ship them to a worker.
 //!
-//! Handing an operation to another core costs some hundred nanoseconds of the pusher's time. A closure that takes less is better run by
-//! the pusher. Closures of one type mostly take alike, so what is learned is kept for each type, or for each key if the program gives
-//! one: a count of measurements in a row that were short. While the count rises every call is measured. A long measurement takes one from a full count, and if the next is long too the count is empty: an
+//! Handing an operation to another core costs some hundred nanoseconds of the pusher's time. A
+//! closure that takes less is better run by the pusher. Closures of one type mostly take alike, so
+//! what is learned is kept for each type, or for each key if the program gives one: a count of
+//! measurements in a row that were short. While the count rises every call is measured. A long
+//! measurement takes one from a full count, and if the next is long too the count is empty: an
 //! interrupt changes nothing, and a change of mind costs two calls.
 //!
-//! While the count is full or empty, a thread looks at the clock once in 12 calls. If those have taken, all together and with what the program did between
-//! them, no longer than 12 short ones may, none of them was long. Else, and now and then in any case, one of the next 4 is measured, chosen at random so that no
-//! rhythm of the program hides a type: where the 4 lie depends on which one it was the last time.
+//! While the count is full or empty, a thread looks at the clock once in 12 calls. If those have
+//! taken, all together and with what the program did between them, no longer than 12 short ones
+//! may, none of them was long. Else, and now and then in any case, one of the next 4 is measured,
+//! chosen at random so that no rhythm of the program hides a type: where the 4 lie depends on which
+//! one it was the last time.
 
 use crate::operation::closure::{Cost, Vtable};
 use crate::stopwatch::Stopwatch;
@@ -17,14 +21,17 @@ use std::time::Duration;
 
 /// Short measurements in a row after which a closure counts as short.
 const SHORT: u8 = 4;
-/// One more, after which not every call is measured any more. A long one then leads back to `SHORT`, and a second to nothing.
+/// One more, after which not every call is measured any more. A long one then leads back to
+/// `SHORT`, and a second to nothing.
 const CONVINCED: u8 = SHORT + 1;
 /// Calls between two looks at the clock, unless opinion is about to change.
 const EVERY: u32 = 12;
-/// Calls of which one is measured after a look that says so. Together with `EVERY`, and two more, they are what a
-/// change of mind takes at most, if closures become so long that a few of them are longer than `EVERY` short ones may be.
+/// Calls of which one is measured after a look that says so. Together with `EVERY`, and two more,
+/// they are what a change of mind takes at most, if closures become so long that a few of them are
+/// longer than `EVERY` short ones may be.
 const WINDOW: u32 = 4;
-/// One look of so many leads to a measurement, however quick the calls were: one in a long row that is slow is found some time.
+/// One look of so many leads to a measurement, however quick the calls were: one in a long row that
+/// is slow is found some time.
 const SELDOM: u32 = 32;
 /// Places for keys.
 const KEYS: usize = 512;
@@ -44,7 +51,8 @@ fn hash(key: u64) -> u32 {
     (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32
 }
 
-/// What is taken to cost alike: closures of one type, or those that the program gave one key. Keys that come to the same place are.
+/// What is taken to cost alike: closures of one type, or those that the program gave one key. Keys
+/// that come to the same place are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key(usize);
 
@@ -114,7 +122,8 @@ impl Costs {
         Costs { keys: (0..keys).map(|_| Learned(AtomicU8::new(0))).collect(), below, stopwatch: Stopwatch::new() }
     }
 
-    /// The place of a key, if anything is learned of it. The key is not asked for if nothing is learned at all.
+    /// The place of a key, if anything is learned of it. The key is not asked for if nothing is
+    /// learned at all.
     #[inline]
     fn of(&self, key: impl FnOnce() -> Option<Key>) -> Option<&Learned> {
         if self.keys.is_empty() {
@@ -219,7 +228,8 @@ mod tests {
 
     #[test]
     fn each_key_is_learned_by_itself() {
-        // A busy machine makes a short call long now and then: more often than twice in a row it does not.
+        // A busy machine makes a short call long now and then: more often than twice in a row it
+        // does not.
         let learns = || {
             let costs = Costs::new(Duration::from_millis(20));
             let [short, long] = [1, 2].map(|key| move || Some(Key::given(key)));

@@ -55,7 +55,8 @@ impl Current for Enlisted<'_> {
     }
 }
 
-/// Variables up to this number are kept in place; more go to a list that the thread keeps for the next time.
+/// Variables up to this number are kept in place; more go to a list that the thread keeps for the
+/// next time.
 const INLINE: usize = 8;
 
 thread_local! {

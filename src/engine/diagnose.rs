@@ -1,8 +1,9 @@
 //! What is pending, and behind what: for errors of waits that ran out of time, and as a graph.
 //!
-//! A look at a running engine: operations come and go meanwhile. The looker is pinned and counted among those who look at tails,
-//! so no block that it finds in use is given to another operation while it reads. Blocks of rings, which are used again without that,
-//! are not while somebody looks ([`Look`]).
+//! A look at a running engine: operations come and go meanwhile. The looker is pinned and counted
+//! among those who look at tails, so no block that it finds in use is given to another operation
+//! while it reads. Blocks of rings, which are used again without that, are not while somebody looks
+//! ([`Look`]).
 
 use super::core::{Core, LOOKERS};
 use super::variable::Variable;
@@ -26,7 +27,8 @@ struct Seen {
     uses: Vec<(u32, Mode, usize)>,
 }
 
-/// How often a thread is asked whether it still fills a block of its ring. One that has lost its core there is left out.
+/// How often a thread is asked whether it still fills a block of its ring. One that has lost its
+/// core there is left out.
 const ASKS: u32 = if MODELLED { 2 } else { 1000 };
 
 /// A look at what is pending. Pushes that begin meanwhile take no block of a ring.
@@ -68,8 +70,9 @@ impl<'a> Look<'a> {
     /// # Safety
     /// It is a block of the engine.
     unsafe fn is_running(&self, block: *mut Block) -> Option<bool> {
-        // SAFETY: blocks of slabs live as long as the memory. Acquire: a block in use has its header written. A block of a ring has
-        // the home that it was laid into the ring for, for good.
+        // SAFETY: blocks of slabs live as long as the memory. Acquire: a block in use has its
+        // header written. A block of a ring has the home that it was laid into the ring for, for
+        // good.
         unsafe {
             let lifecycle = (*block).lifecycle.load(Acquire);
             let is_in_use = lifecycle == PENDING || lifecycle == RUNNING;
@@ -109,7 +112,8 @@ fn look(core: &Core) -> HashMap<usize, Seen> {
         }
     }
     for (variable, mut order) in tickets {
-        // Reads that come after the same write have their own numbers of reads, which the write behind them counts.
+        // Reads that come after the same write have their own numbers of reads, which the write
+        // behind them counts.
         order.sort_unstable_by_key(|(ticket, writes, _)| (ticket.writes, ticket.reads, *writes));
         for pair in order.windows(2) {
             let uses = seen.get_mut(&pair[0].2).into_iter().flat_map(|seen| &mut seen.uses);
@@ -144,8 +148,8 @@ pub fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// How many blocks a report looks at in any case, and how long it then goes on: it is the last thing that a wait does whose time is
-/// up.
+/// How many blocks a report looks at in any case, and how long it then goes on: it is the last
+/// thing that a wait does whose time is up.
 const LEAST_BLOCKS: usize = 256;
 const PATIENCE: Duration = Duration::from_micros(20);
 /// Blocks between two readings of the clock.
@@ -180,8 +184,9 @@ impl Few {
     }
 }
 
-/// A sentence on what is pending: what runs, and what waits behind it; on one variable, or on all. Looks at what runs inside pushes,
-/// then at blocks for a moment, and says so if there are more of them.
+/// A sentence on what is pending: what runs, and what waits behind it; on one variable, or on all.
+/// Looks at what runs inside pushes, then at blocks for a moment, and says so if there are more of
+/// them.
 pub fn pending_report(core: &Core, variable: Option<Variable>) -> String {
     let look = Look::begin(core);
     let (mut running, mut others, mut pending) = (Few::default(), Few::default(), Few::default());
@@ -239,7 +244,8 @@ pub fn pending_report(core: &Core, variable: Option<Variable>) -> String {
     text
 }
 
-/// The operations in flight as a Graphviz graph: an edge from each to those that wait for it, one a variable.
+/// The operations in flight as a Graphviz graph: an edge from each to those that wait for it, one a
+/// variable.
 pub fn dot(core: &Core) -> String {
     let seen = look(core);
     let mut order: Vec<(&usize, &Seen)> = seen.iter().collect();

@@ -1,4 +1,5 @@
-//! The seam between the engine and the ways to run operations: the trait that the three engines implement.
+//! The seam between the engine and the ways to run operations: the trait that the three engines
+//! implement.
 
 use super::core::Core;
 use crate::device::Context;
@@ -20,8 +21,8 @@ pub enum Moment {
 
 /// Decides where ready operations run.
 pub trait Dispatch: Send + Sync {
-    /// Makes sure that an operation of this kind will find someone to run it. Called before anything is enlisted, so that a
-    /// refusal loses nothing.
+    /// Makes sure that an operation of this kind will find someone to run it. Called before
+    /// anything is enlisted, so that a refusal loses nothing.
     fn admit(&self, core: &Arc<Core>, property: Property, _: Context) -> Result<(), Error> {
         match self.group(property) {
             Some(group) if !group.is_started() => core.start_group(group),
@@ -38,7 +39,8 @@ pub trait Dispatch: Send + Sync {
     /// The operation is ready, was admitted, and is the caller's to give away.
     unsafe fn submit(&self, core: &Arc<Core>, local: &Local, block: *mut Block, moment: Moment);
 
-    /// Puts a ready operation where another thread finds it: the worker of number `place`, or one that has nothing to do.
+    /// Puts a ready operation where another thread finds it: the worker of number `place`, or one
+    /// that has nothing to do.
     ///
     /// # Safety
     /// As [`Dispatch::submit`].
@@ -52,11 +54,12 @@ pub trait Dispatch: Send + Sync {
         }
     }
 
-    /// Runs what the calling thread has made ready and queued, or hands it over. Called with `draining` set, which it clears.
+    /// Runs what the calling thread has made ready and queued, or hands it over. Called with
+    /// `draining` set, which it clears.
     fn drain(&self, _: &Arc<Core>, _: &Local) {}
 
-    /// Whether a push that is about to enlist an operation will call [`Dispatch::take_over`] after that, before
-    /// anything of the user's is run.
+    /// Whether a push that is about to enlist an operation will call [`Dispatch::take_over`] after
+    /// that, before anything of the user's is run.
     fn will_take_over(&self, _: &Local) -> bool {
         false
     }
@@ -75,14 +78,16 @@ pub trait Dispatch: Send + Sync {
         self.groups().into_iter().for_each(Group::forget_guests);
     }
 
-    /// Runs ready operations on the calling thread while `go_on` says so; returns whether it ran any.
+    /// Runs ready operations on the calling thread while `go_on` says so; returns whether it ran
+    /// any.
     fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool;
 
-    /// Runs a few of the short operations that workers have laid out; if there are none, asks for some. Says whether it ran any.
+    /// Runs a few of the short operations that workers have laid out; if there are none, asks for
+    /// some. Says whether it ran any.
     fn catch_up(&self, core: &Arc<Core>) -> bool;
 
-    /// Works with the workers until `done`, in rows of operations that `go_on` can end. Who makes `done` true unparks the calling
-    /// thread. May return early: then the caller only waits.
+    /// Works with the workers until `done`, in rows of operations that `go_on` can end. Who makes
+    /// `done` true unparks the calling thread. May return early: then the caller only waits.
     fn serve(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool, done: &mut dyn FnMut() -> bool);
 
     /// Brings back the threads that [`Dispatch::stop`] ended.

@@ -20,7 +20,8 @@ use crate::variable::access::Mode;
 use std::sync::Arc;
 
 impl Core {
-    /// Ends an operation: marks, versions, its accesses, its counts; then what became ready is handed out.
+    /// Ends an operation: marks, versions, its accesses, its counts; then what became ready is
+    /// handed out.
     #[allow(clippy::too_many_arguments)]
     #[inline]
     pub unsafe fn end(
@@ -68,7 +69,8 @@ impl Core {
             let early = deleted.filter(|_| mutant("retired-before-it-has-ended"));
             early.into_iter().for_each(|slot| self.memory.table.retire(slot));
             self.count_out(block, &self.memory.table, &mut found);
-            // When it has ended: from the retirement on the slot may become that of another variable.
+            // When it has ended: from the retirement on the slot may become that of another
+            // variable.
             deleted.filter(|_| early.is_none()).into_iter().for_each(|slot| self.memory.table.retire(slot));
             // Before it counts as completed: who has waited for everything finds room.
             if self.settings.bound > 0 && notes & NOTE_WAIT == 0 {
@@ -147,7 +149,8 @@ impl Core {
     /// They are ready, and ours.
     #[inline]
     pub unsafe fn hand_out(self: &Arc<Self>, local: &Local, mut first: *mut Block) {
-        // Where the caller runs what it makes ready, it runs one share of it all, and not one for each.
+        // Where the caller runs what it makes ready, it runs one share of it all, and not one for
+        // each.
         let gathers = self.settings.kind == Kind::Naive && !local.draining.replace(true);
         while !first.is_null() {
             // SAFETY: the list is ours; an operation is read before it is given away.

@@ -1,5 +1,5 @@
-//! Pushing the long way: any operation, on variables that the thread owns, takes from another, or shares with
-//! others.
+//! Pushing the long way: any operation, on variables that the thread owns, takes from another, or
+//! shares with others.
 
 use super::acquire::acquire;
 use super::admit::{admit, refuse_if_stopped};
@@ -37,7 +37,8 @@ pub fn enlist(
     // Before the pin, so that a stopped engine finds nobody pinned; see `life`.
     refuse_if_stopped(core, local, request)?;
     let guard = Some(local.pin()).filter(|_| !mutant("enlisted-without-a-pin"));
-    // And after it: whoever stops the engine sets the flag, then waits until all earlier pins are gone.
+    // And after it: whoever stops the engine sets the flag, then waits until all earlier pins are
+    // gone.
     let state = mutate!("stop-not-looked-for-under-the-pin": core.state.load(Relaxed), refuse_if_stopped(core, local, request)?);
     for claim in claims {
         resolve(core, claim.variable)?;
@@ -51,17 +52,19 @@ pub fn enlist(
     admit(core, request)?;
     let deletes = request.notes & NOTE_DELETE != 0;
     if deletes {
-        // The handle dies before the deletion is pushed: pushes that come later are refused by it, those that are under way by
-        // what they find when they ask for the variable.
+        // The handle dies before the deletion is pushed: pushes that come later are refused by it,
+        // those that are under way by what they find when they ask for the variable.
         mutate!("handle-survives-its-deletion": (), claims.iter().try_for_each(|claim| kill(core, claim.variable))?);
     }
-    // From here on nothing waits, and nothing is refused but for a variable that is deleted meanwhile.
+    // From here on nothing waits, and nothing is refused but for a variable that is deleted
+    // meanwhile.
     let will_look = request.notes & (NOTE_WAIT | NOTE_BEYOND) == 0 && core.dispatch.will_take_over(local);
     if will_look {
         local.say_will_look(true);
     }
     let profiled = state & PROFILING != 0 && !request.name.as_str().is_empty();
-    // SAFETY: nothing was read from a tail yet. The block is ours until it is committed or linked; the class has room for all.
+    // SAFETY: nothing was read from a tail yet. The block is ours until it is committed or linked;
+    // the class has room for all.
     let (enlisted, block, found) = unsafe {
         let (block, tag) = fill(core, local, request, (claims.len(), Layout::Linked, profiled), body, size, store);
         mutate!("counted-after-enlisting": (), local.count_pushed());
@@ -75,7 +78,8 @@ pub fn enlist(
         (enlisted, block, found.first)
     };
     if will_look {
-        // Before the pin ends: who forks waits for that, and no child takes a thread at its word that is gone.
+        // Before the pin ends: who forks waits for that, and no child takes a thread at its word
+        // that is gone.
         local.say_will_look(false);
     }
     drop(guard);
@@ -90,7 +94,8 @@ pub fn enlist(
                 leave(local);
                 Block::enter(block, FREE);
                 let mut more = Found::new(local);
-                // It may have been announced, so that waits have parked there: what comes back looks again.
+                // It may have been announced, so that waits have parked there: what comes back
+                // looks again.
                 give_back(block, &core.memory.table, &mut |ready| more.ready(ready));
                 local.retire(block);
                 local.count_completed();
@@ -109,7 +114,8 @@ pub fn enlist(
     }
 }
 
-/// Fills a block for an operation with so many accesses, which are not written. Returns it with its tag.
+/// Fills a block for an operation with so many accesses, which are not written. Returns it with its
+/// tag.
 ///
 /// # Safety
 /// Nothing was read from a tail yet. The class has room for all.
@@ -148,8 +154,8 @@ unsafe fn fill(
     }
 }
 
-/// Has a wait parked behind a write of another thread's, without a ticket; says whether it is. If not, nothing
-/// has happened: the write has ended, or nobody can park there.
+/// Has a wait parked behind a write of another thread's, without a ticket; says whether it is. If
+/// not, nothing has happened: the write has ended, or nobody can park there.
 pub fn park_wait(
     core: &Arc<Core>,
     request: &Request,
@@ -162,7 +168,8 @@ pub fn park_wait(
     refuse_if_stopped(core, local, request)?;
     let guard = local.pin();
     refuse_if_stopped(core, local, request)?;
-    // SAFETY: nothing was read from a tail. The block is ours until it is parked, and again if it is not.
+    // SAFETY: nothing was read from a tail. The block is ours until it is parked, and again if it
+    // is not.
     unsafe {
         let (block, tag) = fill(core, local, request, (0, Layout::Plain, false), body, size, store);
         // Nobody refers to it.
@@ -191,8 +198,9 @@ struct Linking<'a> {
 }
 
 impl Linking<'_> {
-    /// Gives the operation its tickets: those of variables that the thread owns all at once, by a commit; then it is linked on the
-    /// others. An error names the variable that was deleted meanwhile; then nothing has happened.
+    /// Gives the operation its tickets: those of variables that the thread owns all at once, by a
+    /// commit; then it is linked on the others. An error names the variable that was deleted
+    /// meanwhile; then nothing has happened.
     ///
     /// # Safety
     /// The caller is pinned, and has looked after that whether the variables live.
@@ -231,7 +239,8 @@ impl Linking<'_> {
         }
     }
 
-    /// Makes each variable the thread's own, unless it is common; writes the accesses to those that are, and says how many there are.
+    /// Makes each variable the thread's own, unless it is common; writes the accesses to those that
+    /// are, and says how many there are.
     unsafe fn sort_out(&self, world: &World<'_, '_>, failed: bool) -> Result<u32, super::Variable> {
         let mut linked = 0;
         for claim in self.claims {
@@ -249,7 +258,8 @@ impl Linking<'_> {
         Ok(linked)
     }
 
-    /// Claims the other variables, and commits that. None: one of them was taken from the thread before.
+    /// Claims the other variables, and commits that. None: one of them was taken from the thread
+    /// before.
     unsafe fn commit(&self, linked: u32) -> Option<bool> {
         let block = self.block;
         // SAFETY: ours until it is committed, with room.

@@ -29,7 +29,8 @@ impl Core {
     /// The operation is ready, and ours.
     #[inline]
     pub unsafe fn execute(self: &Arc<Self>, local: &Local, block: *mut Block, worker: Option<usize>) {
-        // SAFETY: the operation is ours until it ends. After the call of an asynchronous closure the block is not touched.
+        // SAFETY: the operation is ours until it ends. After the call of an asynchronous closure
+        // the block is not touched.
         unsafe {
             let body = &*(*block).body;
             if let Run::Part(call) = body.run {
@@ -43,7 +44,8 @@ impl Core {
             let property = Block::property(block);
             // Relaxed: the tickets were acquired, and the flag was set before they came.
             let cancelled = Block::is_voided(block);
-            // A cancelled operation may not look at the marks of its variables: one of them is another by now.
+            // A cancelled operation may not look at the marks of its variables: one of them is
+            // another by now.
             let inherited = if !cancelled && state & FAILED != 0 { self.inherited(block) } else { None };
             if notes & NOTE_PROFILED != 0 {
                 self.start_profile(block);
@@ -102,8 +104,8 @@ impl Core {
                     // Whoever stops the engine waits for the return as well.
                     self.quiescence.notify(|| self.is_quiescent());
                     if let Err(fault) = outcome {
-                        // The closure unwound after it had given its completion away: the operation is somebody
-                        // else's now, but the panic must not be lost.
+                        // The closure unwound after it had given its completion away: the operation
+                        // is somebody else's now, but the panic must not be lost.
                         self.record(fault, name, sequence);
                     }
                 }
@@ -173,7 +175,8 @@ impl Core {
         unsafe { self.memory.table.at(variable) }
     }
 
-    /// The failure that an operation finds on its variables: the first in the order of the variables.
+    /// The failure that an operation finds on its variables: the first in the order of the
+    /// variables.
     #[cold]
     #[inline(never)]
     unsafe fn inherited(&self, block: *mut Block) -> Option<Arc<Failure>> {
@@ -253,7 +256,8 @@ impl Finish for Core {
     }
 }
 
-/// Whether an operation is ended without being run: for a failure that it has inherited, or because the process is about to end.
+/// Whether an operation is ended without being run: for a failure that it has inherited, or because
+/// the process is about to end.
 #[inline]
 pub fn is_skipped(property: Property, inherits: bool, state: u32) -> bool {
     inherits && property != Property::NoSkip || state & SHUTDOWN != 0 && property != Property::DeleteVar

@@ -8,8 +8,9 @@ use crate::sync::{AtomicPtr, AtomicUsize, Ordering::*};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// The most failures that are kept until a wait takes them. Of those that come when there are so many, only their variables know; here they
-/// are counted. The docs of `Engine::wait_for_all` give this number.
+/// The most failures that are kept until a wait takes them. Of those that come when there are so
+/// many, only their variables know; here they are counted. The docs of `Engine::wait_for_all` give
+/// this number.
 const MOST: usize = 1000;
 
 /// The most records that one failure looks at.
@@ -17,7 +18,8 @@ const SLICE: usize = 8;
 
 struct Record {
     failure: Arc<Failure>,
-    /// How many were noted before: those of one graph have the number of its replay, and the first of them was noted first.
+    /// How many were noted before: those of one graph have the number of its replay, and the first
+    /// of them was noted first.
     number: usize,
     next: *mut Record,
 }
@@ -28,7 +30,8 @@ pub struct Failures {
     /// The records that there are, in both lists: at most [`MOST`].
     count: AtomicUsize,
     noted: AtomicUsize,
-    /// Records that are yet to be looked at. Locked by whoever waits for everything, and by failures while there are as many as are kept.
+    /// Records that are yet to be looked at. Locked by whoever waits for everything, and by
+    /// failures while there are as many as are kept.
     pub(super) aside: Lock<Aside>,
     beyond: Arc<Beyond>,
 }
@@ -50,8 +53,8 @@ impl Failures {
         }
     }
 
-    /// Makes a failure, and keeps it if there is room. Any number of threads may do so at once. Looks at no more than a few others, and waits
-    /// for nobody.
+    /// Makes a failure, and keeps it if there is room. Any number of threads may do so at once.
+    /// Looks at no more than a few others, and waits for nobody.
     pub fn record(&self, error: Error, sequence: u64) -> Arc<Failure> {
         if self.count.load(Relaxed) >= MOST {
             self.prune();
@@ -66,7 +69,8 @@ impl Failures {
         failure
     }
 
-    /// Looks at some records, and drops those that were taken through a variable, unless somebody else is doing so.
+    /// Looks at some records, and drops those that were taken through a variable, unless somebody
+    /// else is doing so.
     #[cold]
     fn prune(&self) {
         // Dropped after the lock: an error's destructor is the user's.
@@ -117,10 +121,11 @@ impl Failures {
         Some(first.map_or_else(|| only_counted(more), |first| first.and_more(more)))
     }
 
-    /// Takes all failures that nobody has taken. Those that are kept, in the order in which their operations were pushed; and how many more there
-    /// were.
+    /// Takes all failures that nobody has taken. Those that are kept, in the order in which their
+    /// operations were pushed; and how many more there were.
     pub fn take_all_live(&self) -> (Vec<Error>, usize) {
-        // Relaxed: what the caller has waited for had noted its failures before it counted as completed.
+        // Relaxed: what the caller has waited for had noted its failures before it counted as
+        // completed.
         if self.noted.load(Relaxed) == 0 {
             return (Vec::new(), 0);
         }

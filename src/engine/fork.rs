@@ -1,13 +1,18 @@
-//! `fork`: threads do not survive it, so the engines are stopped before it and started again in the parent and in the child.
+//! `fork`: threads do not survive it, so the engines are stopped before it and started again in the
+//! parent and in the child.
 //!
-//! Pushes of other threads wait meanwhile, for no longer than the engine's `fork_patience`. An engine that cannot be stopped by then, because
-//! its operations take longer, or the forking thread is inside one of them or owes it a completion, goes on in the parent, and in the child it
-//! refuses pushes. All engines are asked at once, then waited for; until they have been, operations of one may still push to another.
+//! Pushes of other threads wait meanwhile, for no longer than the engine's `fork_patience`. An
+//! engine that cannot be stopped by then, because its operations take longer, or the forking thread
+//! is inside one of them or owes it a completion, goes on in the parent, and in the child it
+//! refuses pushes. All engines are asked at once, then waited for; until they have been, operations
+//! of one may still push to another.
 //!
-//! Other threads may be in the middle of anything else that does not push: drawing the graph, waiting, making variables, and what
-//! they leave behind must not hold up the child. A lock would be held for ever: every lock that they could hold is taken before the fork
-//! and released after it. A pin would be held for ever, and no look at a flag before the pin or after it rules out that a thread
-//! loses its core between the two just when the process forks: the child gets a reclaimer that does not know the old pins.
+//! Other threads may be in the middle of anything else that does not push: drawing the graph,
+//! waiting, making variables, and what they leave behind must not hold up the child. A lock would
+//! be held for ever: every lock that they could hold is taken before the fork and released after
+//! it. A pin would be held for ever, and no look at a flag before the pin or after it rules out
+//! that a thread loses its core between the two just when the process forks: the child gets a
+//! reclaimer that does not know the old pins.
 
 use super::core::{Core, ABANDONED, FORKING, LOOKERS, STOPPED, YIELDING};
 use super::life::{self, end_threads, start_holding};
@@ -37,7 +42,8 @@ struct Fork {
     list: MutexGuard<'static, Vec<Weak<Core>>>,
 }
 
-/// What it holds of one engine. The guards point into the engine: they come first, to be dropped first.
+/// What it holds of one engine. The guards point into the engine: they come first, to be dropped
+/// first.
 struct Held {
     /// Locks that are taken for moments only.
     short: Vec<Box<dyn Any>>,
@@ -80,7 +86,8 @@ pub fn register(core: &Arc<Core>) {
 extern "C" fn before() {
     let list = lock::of_static(&ENGINES);
     let mut engines: Vec<Held> = list.iter().filter_map(Weak::upgrade).map(Held::new).collect();
-    // All at once: so the fork takes as long as the slowest of them, or its patience, and not as long as all together.
+    // All at once: so the fork takes as long as the slowest of them, or its patience, and not as
+    // long as all together.
     engines.iter_mut().for_each(Held::ask);
     engines.iter_mut().filter(|held| held.life.is_none()).for_each(Held::insist);
     let_pushes_through(&engines);
@@ -98,13 +105,15 @@ extern "C" fn before() {
     let_pushes_through(&engines);
     engines.iter_mut().for_each(Held::wait);
     engines.iter().filter(|held| held.fate == Fate::Restarts).for_each(|held| end_threads(&held.core));
-    // Only now: operations of one engine may wait for another that is stopped already, and need these locks for that.
+    // Only now: operations of one engine may wait for another that is stopped already, and need
+    // these locks for that.
     engines.iter_mut().for_each(Held::lock);
     let names = lock::of_static(&NAMES);
     FORK.set(Some(Fork { engines, names, list }));
 }
 
-/// Returns when every push that may have missed the change of its engine's state has finished enlisting.
+/// Returns when every push that may have missed the change of its engine's state has finished
+/// enlisting.
 fn let_pushes_through(engines: &[Held]) {
     // Against the light ones of those who push without a pin.
     heavy();
@@ -149,7 +158,8 @@ impl Held {
             return;
         }
         let Some(life) = self.engine().life.try_lock() else { return };
-        // With the lock it does not change whether the engine is stopped. If it is, it has no threads, and takes no pushes at all.
+        // With the lock it does not change whether the engine is stopped. If it is, it has no
+        // threads, and takes no pushes at all.
         let (fate, flags) = match self.core.state.load(SeqCst) & STOPPED {
             0 => (Fate::Restarts, STOPPED | FORKING | YIELDING),
             _ => (Fate::StaysStopped, FORKING),
@@ -158,13 +168,15 @@ impl Held {
         (self.fate, self.life) = (fate, Some(life));
     }
 
-    /// Whether there is nothing to wait for: the calling thread is inside an operation of the engine, or the engine is one that an earlier fork
-    /// has cut off, and the lock may be that of a thread that is gone.
+    /// Whether there is nothing to wait for: the calling thread is inside an operation of the
+    /// engine, or the engine is one that an earlier fork has cut off, and the lock may be that of a
+    /// thread that is gone.
     fn is_out_of_reach(&self) -> bool {
         self.core.is_inside() || self.core.state.load(SeqCst) & ABANDONED != 0
     }
 
-    /// As [`Held::ask`], and waits for another thread that stops or starts the engine. That one may wait for what this one owes.
+    /// As [`Held::ask`], and waits for another thread that stops or starts the engine. That one may
+    /// wait for what this one owes.
     fn insist(&mut self) {
         while !self.is_out_of_reach() {
             self.ask();
@@ -175,7 +187,8 @@ impl Held {
         }
     }
 
-    /// Waits until nothing is in flight. If that takes too long the engine goes on at once, and with it the pushes of other threads.
+    /// Waits until nothing is in flight. If that takes too long the engine goes on at once, and
+    /// with it the pushes of other threads.
     fn wait(&mut self) {
         if self.life.is_none() || life::ends_by(&self.core, self.deadline) {
             return;
@@ -203,8 +216,9 @@ impl Held {
 
     /// The engine, for guards that are kept here.
     fn engine(&self) -> &'static Core {
-        // SAFETY: the engine lives as long as `core` is here. What borrows from the reference are guards, which go into fields that
-        // are dropped before `core`, or are dropped in `stop`; nothing takes `core` out.
+        // SAFETY: the engine lives as long as `core` is here. What borrows from the reference are
+        // guards, which go into fields that are dropped before `core`, or are dropped in `stop`;
+        // nothing takes `core` out.
         unsafe { &*Arc::as_ptr(&self.core) }
     }
 
@@ -220,7 +234,8 @@ impl Held {
     }
 }
 
-/// For the child, and an engine in which nothing is in flight: what the parent's other threads were about to do does not count.
+/// For the child, and an engine in which nothing is in flight: what the parent's other threads were
+/// about to do does not count.
 fn forget_other_threads(core: &Core) {
     let forget_all = |waiters: &Waiters| {
         waiters.threads.lock().clear();
@@ -233,6 +248,7 @@ fn forget_other_threads(core: &Core) {
     core.state.fetch_and(LOOKERS - 1, SeqCst);
     // Those who had counted themselves in, and would have pushed after the fork.
     core.in_flight.store(0, Relaxed);
-    // SAFETY: the child of a fork has one thread. It is inside a call of `fork`, and user code never runs under a pin.
+    // SAFETY: the child of a fork has one thread. It is inside a call of `fork`, and user code
+    // never runs under a pin.
     unsafe { core.local().forget_other_threads() };
 }

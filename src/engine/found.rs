@@ -34,7 +34,8 @@ impl<'a> Found<'a> {
         self.last = block;
     }
 
-    /// No thread will touch the block again, except those that are pinned and were already looking at it.
+    /// No thread will touch the block again, except those that are pinned and were already looking
+    /// at it.
     #[inline(always)]
     pub fn spent(&mut self, block: *mut Block) {
         // SAFETY: a block of this engine's pools.

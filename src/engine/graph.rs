@@ -18,16 +18,20 @@ use std::fmt::{self, Write};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
-/// Operations that were captured once, to be run many times: from [`Engine::capture`](crate::Engine::capture).
+/// Operations that were captured once, to be run many times: from
+/// [`Engine::capture`](crate::Engine::capture).
 ///
-/// A replay is one operation of the engine: it uses all variables of the captured operations, so it takes its turn among other pushes and
-/// other graphs as if they were all pushed in a row at that moment. Inside, what waits for what was resolved by the capture: a replay
-/// touches no queue, and allocates nothing. Replays of one graph follow each other.
+/// A replay is one operation of the engine: it uses all variables of the captured operations, so it
+/// takes its turn among other pushes and other graphs as if they were all pushed in a row at that
+/// moment. Inside, what waits for what was resolved by the capture: a replay touches no queue, and
+/// allocates nothing. Replays of one graph follow each other.
 ///
-/// Differences from pushing the operations one by one: the variables are free again, and their versions step, when all of them are done; and
-/// an asynchronous one ends when its completion was used *and* its call has returned.
+/// Differences from pushing the operations one by one: the variables are free again, and their
+/// versions step, when all of them are done; and an asynchronous one ends when its completion was
+/// used *and* its call has returned.
 ///
-/// Short replays run on one thread, long ones on all of the engine's: the replay looks at the clock (see `src/engine/pace.rs`).
+/// Short replays run on one thread, long ones on all of the engine's: the replay looks at the clock
+/// (see `src/engine/pace.rs`).
 ///
 /// ```
 /// use seriatim::{Data, Engine, Error};
@@ -54,7 +58,8 @@ use std::sync::Arc;
 /// ```
 pub struct Graph {
     inner: Arc<Inner>,
-    /// Who waits for whom, for drawing: for each operation, in the order of the plan, those before it.
+    /// Who waits for whom, for drawing: for each operation, in the order of the plan, those before
+    /// it.
     edges: Box<[(u32, u32)]>,
 }
 
@@ -63,12 +68,13 @@ impl Graph {
         Graph { inner: Arc::new(inner), edges }
     }
 
-    /// Pushes one replay. Lock-free, no allocation; time proportional to the number of variables of the graph, and not of its operations.
-    /// On a naive engine the replay runs inside the call.
+    /// Pushes one replay. Lock-free, no allocation; time proportional to the number of variables of
+    /// the graph, and not of its operations. On a naive engine the replay runs inside the call.
     ///
     /// # Errors
-    /// As [`Engine::push_sync`](crate::Engine::push_sync), for all variables of the graph: nothing of it is then run. What goes wrong inside
-    /// marks what the failing operation changes, as for single pushes.
+    /// As [`Engine::push_sync`](crate::Engine::push_sync), for all variables of the graph: nothing
+    /// of it is then run. What goes wrong inside marks what the failing operation changes, as for
+    /// single pushes.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -84,8 +90,8 @@ impl Graph {
         self.replay_with_priority(0)
     }
 
-    /// As [`replay`](Graph::replay), with a priority among other ready operations. The priorities of the captured operations count among
-    /// themselves.
+    /// As [`replay`](Graph::replay), with a priority among other ready operations. The priorities
+    /// of the captured operations count among themselves.
     ///
     /// # Errors
     /// As there.
@@ -106,7 +112,8 @@ impl Graph {
             Request { property: Property::NoSkip, priority, notes: inner.notes, ..Request::named(inner.name) };
         let graph = Arc::clone(inner);
         if core.inline == Inline::Always && inner.plain {
-            // SAFETY: the operation changes the graph's own variable, so it is the only replay under way.
+            // SAFETY: the operation changes the graph's own variable, so it is the only replay
+            // under way.
             let run_all = move |run: &RunContext<'_>| unsafe { graph.run_all(run) };
             return push(core, &request, &inner.claims[..], sync_vtable(&run_all), run_all);
         }
@@ -141,7 +148,8 @@ impl Graph {
         self.inner.nodes.is_empty()
     }
 
-    /// The graph for Graphviz: a box for each operation, an edge to each that waits for it, a frame around those that one thread runs.
+    /// The graph for Graphviz: a box for each operation, an edge to each that waits for it, a frame
+    /// around those that one thread runs.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -175,8 +183,8 @@ impl Graph {
 }
 
 impl Drop for Graph {
-    /// The closures are dropped after the last replay, by the last thread to leave it, which may be a moment after its end. Panics of their
-    /// destructors have nobody to go to.
+    /// The closures are dropped after the last replay, by the last thread to leave it, which may be
+    /// a moment after its end. Panics of their destructors have nobody to go to.
     fn drop(&mut self) {
         if self.inner.core.is_closed() {
             return;
@@ -186,8 +194,9 @@ impl Drop for Graph {
     }
 }
 
-/// Ends the variable of a graph, or of a capture that came to nothing; calls `end` after its last use. Also if as many operations are in
-/// flight as the bound allows. A stopped engine refuses it: then the variable stays until the engine ends.
+/// Ends the variable of a graph, or of a capture that came to nothing; calls `end` after its last
+/// use. Also if as many operations are in flight as the bound allows. A stopped engine refuses it:
+/// then the variable stays until the engine ends.
 pub(super) fn delete_own_variable(
     core: &Arc<Core>,
     variable: Variable,

@@ -2,7 +2,8 @@
 //!
 //! If its tickets have come and its thread is to run it anyway, it runs from the stack. Its push is
 //! committed *before* its body, which may push to the same variables. If nobody has been given a
-//! ticket when it ends, the push is withdrawn: nothing is counted, and nobody can have parked on it.
+//! ticket when it ends, the push is withdrawn: nothing is counted, and nobody can have parked on
+//! it.
 
 use super::acquire::{acquire_all, adopt, is_common};
 use super::claims::Source;
@@ -29,7 +30,8 @@ use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// The most variables of an operation that [`run`] runs. The frame of each push has room for so many.
+/// The most variables of an operation that [`run`] runs. The frame of each push has room for so
+/// many.
 pub const FEW: usize = SHOWN;
 /// The most of one that [`run_wide`] runs.
 pub const MANY: usize = 256;
@@ -148,7 +150,8 @@ fn run_as<const MOST: usize>(
 }
 
 impl<'a, const MOST: usize> Uses<'a, MOST> {
-    /// Counts the operation on its variables if all tickets have come, so that it can run; else on none.
+    /// Counts the operation on its variables if all tickets have come, so that it can run; else on
+    /// none.
     #[inline(always)]
     fn claim_all(&mut self, core: &'a Core, claims: &impl Source) -> Tried {
         let (engine, local) = (core.memory.id, self.local);
@@ -182,8 +185,8 @@ impl<'a, const MOST: usize> Uses<'a, MOST> {
         );
         fill.end();
         self.this.set(this);
-        // Relaxed: a failure on one of the variables was noted in the state before its ticket came. So
-        // not before the tickets are looked at.
+        // Relaxed: a failure on one of the variables was noted in the state before its ticket came.
+        // So not before the tickets are looked at.
         let failed = mutate!("at-once-in-spite-of-a-failure": false, core.state.load(Relaxed) & FAILED != 0);
         if failed && self.uses.iter().any(|used| used.slot.is_marked()) {
             (all, had) = (false, Tried::NotNow);
@@ -204,7 +207,8 @@ impl<'a, const MOST: usize> Uses<'a, MOST> {
         had
     }
 
-    /// As [`Uses::claim_all`], after that has failed: if it can make the variables the thread's own.
+    /// As [`Uses::claim_all`], after that has failed: if it can make the variables the thread's
+    /// own.
     #[cold]
     #[inline(never)]
     fn try_again(&mut self, core: &'a Arc<Core>, claims: &impl Source, had: Tried) -> Tried {
@@ -271,7 +275,8 @@ impl<'a, const MOST: usize> Uses<'a, MOST> {
         inside::pay();
     }
 
-    /// Ends the operation; writes step the versions if `steps`. Returns what has become ready, in a list.
+    /// Ends the operation; writes step the versions if `steps`. Returns what has become ready, in a
+    /// list.
     #[inline(always)]
     fn end(&self, core: &Core, steps: bool) -> *mut Block {
         for used in self.uses.iter().filter(|used| steps && used.mode != Mode::Read) {
@@ -286,8 +291,8 @@ impl<'a, const MOST: usize> Uses<'a, MOST> {
         null_mut()
     }
 
-    /// Counts the operation, whose push stands, on its variables, and frees its word, on which others may have
-    /// parked. Returns what has become ready, in a list.
+    /// Counts the operation, whose push stands, on its variables, and frees its word, on which
+    /// others may have parked. Returns what has become ready, in a list.
     #[cold]
     #[inline(never)]
     fn count(&self, core: &Core) -> *mut Block {
@@ -335,8 +340,8 @@ fn find<'a>(whole: *const ()) -> (&'a Slot, &'a Progress) {
     (slot, slot.progress())
 }
 
-/// As [`AtOnce::claim`], after that was refused: if the variable is nobody's yet. Else `had` is what came
-/// of it.
+/// As [`AtOnce::claim`], after that was refused: if the variable is nobody's yet. Else `had` is
+/// what came of it.
 #[cold]
 #[inline(never)]
 fn claim_new<'a>(

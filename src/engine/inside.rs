@@ -1,4 +1,5 @@
-//! Whether a thread is inside an operation: of one engine, and of any; and what it owes when it is out of all of them.
+//! Whether a thread is inside an operation: of one engine, and of any; and what it owes when it is
+//! out of all of them.
 
 #![forbid(unsafe_code)]
 
@@ -9,8 +10,9 @@ use crate::sync::thread_local;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-/// Operations that push operations that push … run inside each other down to this depth, to spare the stack: on one thread, of
-/// whatever engines. Deeper ones are queued: by a naive engine until the outermost has returned, by the others for a worker.
+/// Operations that push operations that push … run inside each other down to this depth, to spare
+/// the stack: on one thread, of whatever engines. Deeper ones are queued: by a naive engine until
+/// the outermost has returned, by the others for a worker.
 pub const NESTED: u32 = 32;
 
 /// The thread owes something.
@@ -42,13 +44,14 @@ pub fn is_deep() -> bool {
     count(Cell::get) & !(OWES | PAYS) >= NESTED
 }
 
-/// Whether the calling thread may run operations while it waits: not inside an operation of another engine, which would become part
-/// of what they wait for.
+/// Whether the calling thread may run operations while it waits: not inside an operation of another
+/// engine, which would become part of what they wait for.
 pub fn may_help() -> bool {
     count(Cell::get) & !(OWES | PAYS) == 0
 }
 
-/// Has [`pay`] run the calling thread's queue for an engine. `false`: the thread ends, and can owe nothing any more.
+/// Has [`pay`] run the calling thread's queue for an engine. `false`: the thread ends, and can owe
+/// nothing any more.
 #[cold]
 pub fn owe(core: &Arc<Core>) -> bool {
     let owed = OWED.try_with(|owed| owed.borrow_mut().push(Arc::clone(core))).is_ok();

@@ -1,7 +1,9 @@
 //! The life of an engine: stop and start, and the end.
 //!
-//! Stopping: 1. pushes are refused, but for those of closures that still run; 2. every push that had not seen the refusal is let
-//! through (those that pin; what is borrowed without a pin was counted before, and is in flight); 3. what is in flight completes, and closures that run on after their completion return; 4. the threads end. Starting brings the threads back.
+//! Stopping: 1. pushes are refused, but for those of closures that still run; 2. every push that
+//! had not seen the refusal is let through (those that pin; what is borrowed without a pin was
+//! counted before, and is in flight); 3. what is in flight completes, and closures that run on
+//! after their completion return; 4. the threads end. Starting brings the threads back.
 
 use super::core::{Core, ABANDONED, STOPPED};
 use super::wait;
@@ -47,7 +49,8 @@ pub fn end_threads(core: &Core) {
     core.say(|| "stopped".to_owned());
 }
 
-/// Waits until nothing is in flight in an engine that takes no pushes, and no closure runs; `false` if the deadline comes first.
+/// Waits until nothing is in flight in an engine that takes no pushes, and no closure runs; `false`
+/// if the deadline comes first.
 #[cfg(all(unix, not(any(loom, shuttle))))]
 pub fn ends_by(core: &Core, deadline: Option<std::time::Instant>) -> bool {
     core.quiescence.wait(deadline, || core.is_quiescent() && core.is_deserted(), || ())
@@ -93,11 +96,12 @@ pub fn refuse_inside(core: &Core, what: &str) -> Result<(), Error> {
     ))
 }
 
-/// Rounds of collecting after which the reclaimer has called what was deferred, if nobody was pinned.
+/// Rounds of collecting after which the reclaimer has called what was deferred, if nobody was
+/// pinned.
 const ROUNDS: usize = 4;
 
-/// Returns when every push that may have missed a change of the engine's state has finished enlisting: those pushes were
-/// pinned, and the reclaimer says when all pins of that time are gone.
+/// Returns when every push that may have missed a change of the engine's state has finished
+/// enlisting: those pushes were pinned, and the reclaimer says when all pins of that time are gone.
 pub fn let_pushes_through(core: &Arc<Core>) {
     let through = Arc::new(AtomicBool::new(false));
     let signal = Arc::clone(&through);
@@ -114,14 +118,15 @@ pub fn let_pushes_through(core: &Arc<Core>) {
     }
 }
 
-/// The end of an engine, when its last handle is gone: drains and joins. Inside an operation, where that would wait for itself, a
-/// thread of its own does it.
+/// The end of an engine, when its last handle is gone: drains and joins. Inside an operation, where
+/// that would wait for itself, a thread of its own does it.
 pub fn close(core: &Arc<Core>) {
     if core.is_inside() {
         warn_of_loss(core);
         let own = Arc::clone(core);
         let closer = thread::Builder::new().name("seriatim-close".to_owned());
-        // Should the system refuse the thread, the workers run what is in flight and then wait for ever: nothing is lost but them.
+        // Should the system refuse the thread, the workers run what is in flight and then wait for
+        // ever: nothing is lost but them.
         let _ = closer.spawn(move || close(&own));
         return;
     }
@@ -132,7 +137,8 @@ pub fn close(core: &Arc<Core>) {
     core.say(|| "closed".to_owned());
 }
 
-/// The last handle is dropped inside an operation: says so if more is in flight than the operations that this thread is inside of.
+/// The last handle is dropped inside an operation: says so if more is in flight than the operations
+/// that this thread is inside of.
 fn warn_of_loss(core: &Core) {
     let (completed, pushed) = core.memory.tally();
     let inside = u64::from(core.local().depth.get());

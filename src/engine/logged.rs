@@ -47,8 +47,8 @@ pub fn push(
         return false;
     }
     let local = core.local();
-    // Before the flags are looked at: who stops the engine waits for it, or it sees the flag. So does
-    // who looks at what is pending.
+    // Before the flags are looked at: who stops the engine waits for it, or it sees the flag. So
+    // does who looks at what is pending.
     local.count_pushed();
     let _filling = Filling::begin(local);
     // Against the heavy one of who stops the engine, or looks.
@@ -140,7 +140,8 @@ fn claim_new(core: &Core, local: &Local, push: &mut Push<'_>, Claim { variable, 
     adopt(core, local, variable) && push.claim(variable.index, variable.generation, mode)
 }
 
-/// Gives back the block of an operation that is not pushed. Its closure is not there: nobody calls or drops it.
+/// Gives back the block of an operation that is not pushed. Its closure is not there: nobody calls
+/// or drops it.
 #[cold]
 #[inline(never)]
 unsafe fn give_back(core: &Arc<Core>, local: &Local, block: *mut Block, tag: u64) -> bool {

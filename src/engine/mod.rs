@@ -64,14 +64,16 @@ use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 
-/// A dependency engine: push functions, say which variables each reads and which it changes, and it runs them in parallel so that
-/// *two of which at least one changes a common variable run in the order in which they were pushed*.
+/// A dependency engine: push functions, say which variables each reads and which it changes, and it
+/// runs them in parallel so that *two of which at least one changes a common variable run in the
+/// order in which they were pushed*.
 ///
-/// A handle: clones are the same engine, and may be used from any number of threads at once. Pushes from several threads get one
-/// total order, the same on every variable. When the last clone is dropped, the engine runs what is in flight, then ends its
-/// threads. Dropped inside one of its own operations, where that would wait for itself, it does so on a thread of its own: a process that
-/// ends meanwhile loses what is in flight, so a line on standard error says so if anything else is. Errors that nobody has waited for go to
-/// [`Builder::on_error`].
+/// A handle: clones are the same engine, and may be used from any number of threads at once. Pushes
+/// from several threads get one total order, the same on every variable. When the last clone is
+/// dropped, the engine runs what is in flight, then ends its threads. Dropped inside one of its own
+/// operations, where that would wait for itself, it does so on a thread of its own: a process that
+/// ends meanwhile loses what is in flight, so a line on standard error says so if anything else is.
+/// Errors that nobody has waited for go to [`Builder::on_error`].
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -103,8 +105,8 @@ impl Drop for Handle {
 }
 
 impl Engine {
-    /// A per-device engine with default [`Settings`]. It does not look at the environment: [`from_env`](Engine::from_env)
-    /// and [`Builder::from_env`] do.
+    /// A per-device engine with default [`Settings`]. It does not look at the environment:
+    /// [`from_env`](Engine::from_env) and [`Builder::from_env`] do.
     ///
     /// Its threads start when they are first needed: the first push pays for that, unless
     /// [`prepare`](Engine::prepare) was called.
@@ -130,11 +132,12 @@ impl Engine {
         Builder::new()
     }
 
-    /// An engine with the settings of the environment: every [`Settings`] field names its variable. [`Builder::from_env`] begins with
-    /// them and can override some.
+    /// An engine with the settings of the environment: every [`Settings`] field names its variable.
+    /// [`Builder::from_env`] begins with them and can override some.
     ///
     /// # Errors
-    /// [`BadSetting`](crate::ErrorKind::BadSetting) for an unknown `SERIATIM_*` variable or value, with those that are valid.
+    /// [`BadSetting`](crate::ErrorKind::BadSetting) for an unknown `SERIATIM_*` variable or value,
+    /// with those that are valid.
     ///
     /// ```
     /// let engine = seriatim::Engine::from_env()?;
@@ -144,8 +147,9 @@ impl Engine {
         Builder::from_env()?.build()
     }
 
-    /// The engine of the process, made from the environment when it is first asked for. It is never dropped: call
-    /// [`wait_for_all`](Engine::wait_for_all) before `main` returns, or what is in flight then is lost with the process.
+    /// The engine of the process, made from the environment when it is first asked for. It is never
+    /// dropped: call [`wait_for_all`](Engine::wait_for_all) before `main` returns, or what is in
+    /// flight then is lost with the process.
     ///
     /// # Errors
     /// As [`from_env`](Engine::from_env).
@@ -194,11 +198,12 @@ impl Engine {
         &self.core().settings
     }
 
-    /// What does not go as the settings asked, and was not worth an error: GPU workers that were asked for in a build
-    /// without GPUs, spinning workers that have no core of their own or leave none to the caller, pins that the system
-    /// refused. Empty if all is well.
+    /// What does not go as the settings asked, and was not worth an error: GPU workers that were
+    /// asked for in a build without GPUs, spinning workers that have no core of their own or leave
+    /// none to the caller, pins that the system refused. Empty if all is well.
     ///
-    /// Pins are known once the threads are up: ask after [`prepare`](Engine::prepare), or after a first push.
+    /// Pins are known once the threads are up: ask after [`prepare`](Engine::prepare), or after a
+    /// first push.
     ///
     /// ```
     /// let engine = seriatim::Engine::builder().pin(false).build()?;
@@ -212,9 +217,11 @@ impl Engine {
         settings.into_iter().chain(self.core().dispatch.groups().into_iter().flat_map(Group::warnings)).collect()
     }
 
-    /// A new variable, at version 0. Lock-free; allocates only when there are more variables than ever before.
+    /// A new variable, at version 0. Lock-free; allocates only when there are more variables than
+    /// ever before.
     ///
-    /// Worst case: a few steps, however many variables were deleted before; when the table is full, one allocation as large as the table.
+    /// Worst case: a few steps, however many variables were deleted before; when the table is full,
+    /// one allocation as large as the table.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -246,18 +253,19 @@ impl Engine {
             return;
         }
         let table: *const Table = &memory.table;
-        // SAFETY: the variables are deleted, so whoever pins from now on finds that; the table outlives the
-        // reclaimer, in the same memory.
+        // SAFETY: the variables are deleted, so whoever pins from now on finds that; the table
+        // outlives the reclaimer, in the same memory.
         unsafe { self.core().local().defer(move || (*table).release(retired)) };
     }
 
-    /// The number of operations completed that change the variable, failed and skipped ones included. It may grow at any
-    /// time while such operations are in flight.
+    /// The number of operations completed that change the variable, failed and skipped ones
+    /// included. It may grow at any time while such operations are in flight.
     ///
     /// Worst case: three loads.
     ///
     /// # Errors
-    /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted), [`ForeignVariable`](crate::ErrorKind::ForeignVariable).
+    /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
+    /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable).
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -273,8 +281,9 @@ impl Engine {
     }
 }
 
-// A panic leaves nothing of an engine half changed: those of closures are caught before they reach it, calls of the interface do
-// not unwind, and what several threads share changes by single atomic steps.
+// A panic leaves nothing of an engine half changed: those of closures are caught before they reach
+// it, calls of the interface do not unwind, and what several threads share changes by single atomic
+// steps.
 impl UnwindSafe for Engine {}
 impl RefUnwindSafe for Engine {}
 

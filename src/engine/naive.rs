@@ -1,14 +1,16 @@
 //! The naive engine: the caller runs everything.
 //!
-//! An operation that is ready when it is pushed runs inside the push. One that has to wait, for an asynchronous operation
-//! or for another thread, runs on the thread that ends what it waited for. Either way there is a loop and no recursion
-//! along dependencies: what an operation makes ready is queued on the thread, and the outermost call runs the queue.
+//! An operation that is ready when it is pushed runs inside the push. One that has to wait, for an
+//! asynchronous operation or for another thread, runs on the thread that ends what it waited for.
+//! Either way there is a loop and no recursion along dependencies: what an operation makes ready is
+//! queued on the thread, and the outermost call runs the queue.
 //!
-//! Other threads may go on pushing behind what such a call runs. So a call that has run [`SHARE`] operations
-//! of its queue, or has done so for [`TIME`], leaves the rest to a thread that is inside a push which has to
-//! line up ([`Handoff`]); before each further operation it looks for one. Such a push pays for what it adds:
-//! before it returns it runs a share of what was left. Nobody waits for anybody. If no other thread is inside
-//! such a push, the caller is the only one there is, and runs on.
+//! Other threads may go on pushing behind what such a call runs. So a call that has run [`SHARE`]
+//! operations of its queue, or has done so for [`TIME`], leaves the rest to a thread that is inside
+//! a push which has to line up ([`Handoff`]); before each further operation it looks for one. Such
+//! a push pays for what it adds: before it returns it runs a share of what was left. Nobody waits
+//! for anybody. If no other thread is inside such a push, the caller is the only one there is, and
+//! runs on.
 
 use super::core::Core;
 use super::dispatch::{Dispatch, Moment};
@@ -26,8 +28,8 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Operations of its queue that a call runs before it looks for another thread to go on, and how long it
-/// does so. The operation that it is in then is finished.
+/// Operations of its queue that a call runs before it looks for another thread to go on, and how
+/// long it does so. The operation that it is in then is finished.
 const SHARE: u32 = if MODELLED { 1 } else { 32 };
 const TIME: Duration = Duration::from_micros(20);
 
@@ -41,8 +43,8 @@ impl Naive {
         Naive { handoff: Handoff::new(), stopwatch: Stopwatch::new() }
     }
 
-    /// Leaves the thread's queue to another thread that will look for it, if there is one; says whether there
-    /// is something left to run here.
+    /// Leaves the thread's queue to another thread that will look for it, if there is one; says
+    /// whether there is something left to run here.
     fn hand_over(&self, local: &Local) -> bool {
         let list = List { first: local.first.replace(null_mut()), last: local.last.replace(null_mut()) };
         // SAFETY: the queue held them for us.
@@ -114,7 +116,8 @@ impl Dispatch for Naive {
     }
 
     fn drain(&self, core: &Arc<Core>, local: &Local) {
-        // The thread may be that deep in operations of other engines only: then it is owed until it is out of them.
+        // The thread may be that deep in operations of other engines only: then it is owed until it
+        // is out of them.
         if !(is_deep() && owe(core)) {
             self.run_queue(core, local);
         }
@@ -122,7 +125,8 @@ impl Dispatch for Naive {
 
     #[inline]
     fn will_take_over(&self, local: &Local) -> bool {
-        // Inside an operation it would run what may have to come after that. Alone, nobody leaves anything.
+        // Inside an operation it would run what may have to come after that. Alone, nobody leaves
+        // anything.
         mutate!("pushers-do-not-pay": false, may_help() && !local.draining.get() && !local.memory.has_one_looker())
     }
 
@@ -189,8 +193,8 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::sync::Mutex;
 
-    /// Calls `call` while another thread is inside a push, however long that has lost its core there. Returns
-    /// how often `x` had been changed when the call returned. The push then goes on.
+    /// Calls `call` while another thread is inside a push, however long that has lost its core
+    /// there. Returns how often `x` had been changed when the call returned. The push then goes on.
     fn beside_a_push(engine: &Engine, x: Variable, call: impl FnOnce()) -> u64 {
         let (inside, is_inside) = channel();
         let (goes_on, go_on) = channel();

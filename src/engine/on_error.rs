@@ -46,7 +46,8 @@ impl fmt::Debug for OnError {
 }
 
 impl Core {
-    /// Tells what has failed without anybody learning of it. Nothing is in flight, and nobody can wait any more.
+    /// Tells what has failed without anybody learning of it. Nothing is in flight, and nobody can
+    /// wait any more.
     pub fn report_failures(&self) {
         // The failures of a child of a fork are its parent's.
         if self.state.load(Acquire) & ABANDONED != 0 {

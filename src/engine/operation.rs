@@ -39,7 +39,8 @@ impl<'a> OperationBuilder<'a> {
         OperationBuilder { engine, draft: Draft::new(name) }
     }
 
-    /// Adds variables that the operation reads. Repeats are harmless; a variable that is also written counts as written.
+    /// Adds variables that the operation reads. Repeats are harmless; a variable that is also
+    /// written counts as written.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -93,11 +94,13 @@ impl<'a> OperationBuilder<'a> {
         self.writes([variable])
     }
 
-    /// Among ready operations, greater priorities run first; equal ones in push order. The default is 0.
+    /// Among ready operations, greater priorities run first; equal ones in push order. The default
+    /// is 0.
     ///
-    /// What an operation of positive priority waits for gets that priority as well, 32 operations at most, as far as nobody has begun
-    /// with it. It stays as it is if several threads push to its variables, if it is profiled, if its closure has more than 64 bytes,
-    /// or if the engine has a bound.
+    /// What an operation of positive priority waits for gets that priority as well, 32 operations
+    /// at most, as far as nobody has begun with it. It stays as it is if several threads push to
+    /// its variables, if it is profiled, if its closure has more than 64 bytes, or if the engine
+    /// has a bound.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -136,13 +139,16 @@ impl<'a> OperationBuilder<'a> {
         self
     }
 
-    /// Says what the operation's cost is learned by, for [`Builder::inline_below`](crate::Builder::inline_below): operations of one
-    /// key are taken to cost alike. Without a key that is the type of the closure, which says nothing where one type does all kinds
-    /// of things: a boxed closure, a function pointer, a closure that calls one of several functions. Any number is a key, such as
-    /// the address of the function. To be called last, before the operation is pushed or made an operator; asynchronous operations
-    /// have no key, because they do not run inside their push.
+    /// Says what the operation's cost is learned by, for
+    /// [`Builder::inline_below`](crate::Builder::inline_below): operations of one key are taken to
+    /// cost alike. Without a key that is the type of the closure, which says nothing where one type
+    /// does all kinds of things: a boxed closure, a function pointer, a closure that calls one of
+    /// several functions. Any number is a key, such as the address of the function. To be called
+    /// last, before the operation is pushed or made an operator; asynchronous operations have no
+    /// key, because they do not run inside their push.
     ///
-    /// Free where `inline_below` is not set; 8 bytes of the closure's room otherwise, which keys share with nothing.
+    /// Free where `inline_below` is not set; 8 bytes of the closure's room otherwise, which keys
+    /// share with nothing.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -160,7 +166,8 @@ impl<'a> OperationBuilder<'a> {
         KeyedBuilder { builder: self, key }
     }
 
-    /// Pushes the operation; it ends when the closure returns. Closures of up to 64 bytes (and an alignment of 16) cost no allocation.
+    /// Pushes the operation; it ends when the closure returns. Closures of up to 64 bytes (and an
+    /// alignment of 16) cost no allocation.
     ///
     /// Worst case: as [`Engine::push_sync`].
     ///
@@ -204,7 +211,8 @@ impl<'a> OperationBuilder<'a> {
         push(self.engine.core(), request, claims, AsyncBody::<G>::VTABLE, closure)
     }
 
-    /// Makes a reusable operator of it instead of pushing it. The context and the priority are chosen at each push.
+    /// Makes a reusable operator of it instead of pushing it. The context and the priority are
+    /// chosen at each push.
     ///
     /// # Errors
     /// See [`Engine::new_operator`].
@@ -260,7 +268,8 @@ pub struct KeyedBuilder<'a> {
 }
 
 impl KeyedBuilder<'_> {
-    /// Pushes the operation, as [`OperationBuilder::push`] does. Closures of up to 56 bytes cost no allocation.
+    /// Pushes the operation, as [`OperationBuilder::push`] does. Closures of up to 56 bytes cost no
+    /// allocation.
     ///
     /// # Errors
     /// See [`Engine::push_sync`].

@@ -1,4 +1,5 @@
-//! Reusable operators: the closure and the variables are given once, and pushed any number of times.
+//! Reusable operators: the closure and the variables are given once, and pushed any number of
+//! times.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +23,8 @@ use std::sync::Arc;
 type SyncCall = dyn Fn(&RunContext<'_>) -> Result<(), Source> + Send + Sync;
 type AsyncCall = dyn Fn(&RunContext<'_>, Completion) + Send + Sync;
 
-/// A reusable operation. May be pushed again while it is in flight; its closure is dropped after the last use.
+/// A reusable operation. May be pushed again while it is in flight; its closure is dropped after
+/// the last use.
 ///
 /// ```
 /// let engine = seriatim::Engine::new()?;

@@ -1,27 +1,30 @@
 //! Whether a replay is worth more than one thread.
 //!
-//! Handing a segment to another core costs a cache line or two, and starting the lanes a few more. A replay is begun by one thread, which looks
-//! at the clock after one operation, two, four, and so on; once the segments are seen to take longer than that costs, it spreads what is left. One
-//! that was worth it is taken to be so again for some replays; then it is measured once more. One that was not, though it seemed so, doubles what a
-//! segment is taken to cost.
+//! Handing a segment to another core costs a cache line or two, and starting the lanes a few more.
+//! A replay is begun by one thread, which looks at the clock after one operation, two, four, and so
+//! on; once the segments are seen to take longer than that costs, it spreads what is left. One that
+//! was worth it is taken to be so again for some replays; then it is measured once more. One that
+//! was not, though it seemed so, doubles what a segment is taken to cost.
 
 #![forbid(unsafe_code)]
 
 use crate::sync::MODELLED;
 use std::time::{Duration, Instant};
 
-/// What a segment costs when lanes are run by several threads, what each wait for another lane adds (a cache line that moves), and what
-/// starting the lanes costs.
+/// What a segment costs when lanes are run by several threads, what each wait for another lane adds
+/// (a cache line that moves), and what starting the lanes costs.
 const SEGMENT: f64 = 20e-9;
 const WAIT: f64 = 70e-9;
 const START: f64 = 3e-6;
-/// The first replay touches everything for the first time, which costs a segment this much, at most.
+/// The first replay touches everything for the first time, which costs a segment this much, at
+/// most.
 const COLD: f64 = 2e-6;
 /// The most that is learned: so many times what is expected.
 const MOST: f64 = 16.0;
 /// Less than this is not judged.
 const GLANCE: Duration = Duration::from_micros(4);
-/// Operations between two looks at the clock, at most: so a change is noticed after so many, and a look costs each a nanosecond or two.
+/// Operations between two looks at the clock, at most: so a change is noticed after so many, and a
+/// look costs each a nanosecond or two.
 const EVERY: u32 = 16;
 /// Replays that are spread from the start before one is measured again.
 const TRUST: u32 = 16;
@@ -47,9 +50,11 @@ pub struct Pace {
     /// The last look found that it would pay; and some look of this replay that it would not.
     suspected: bool,
     refuted: bool,
-    /// Replays in a row that were too short to be spread in the middle, and of which all that was seen was long.
+    /// Replays in a row that were too short to be spread in the middle, and of which all that was
+    /// seen was long.
     long: u32,
-    /// What a segment took at the last look; and whether the replay under way was spread in the middle.
+    /// What a segment took at the last look; and whether the replay under way was spread in the
+    /// middle.
     each: f64,
     spread: bool,
     /// Nothing has been replayed yet.
@@ -61,7 +66,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// For a graph of so many segments, with so many waits of one lane for another, that may be run alone if it is `plain`.
+    /// For a graph of so many segments, with so many waits of one lane for another, that may be run
+    /// alone if it is `plain`.
     pub fn new(plain: bool, lanes: usize, segments: usize, waits: usize) -> Pace {
         let expected = SEGMENT + WAIT * waits as f64 / segments.max(1) as f64;
         Pace {
@@ -127,7 +133,8 @@ impl Pace {
         let Some(looked) = self.looked.filter(|_| self.began.is_some()) else { return false };
         let now = Instant::now();
         if now - looked < GLANCE {
-            // Too little to tell: a few operations whose lines the cache has lost look as long as many others.
+            // Too little to tell: a few operations whose lines the cache has lost look as long as
+            // many others.
             self.interval = (2 * self.interval).min(EVERY);
             return false;
         }
@@ -169,7 +176,8 @@ impl Pace {
         let each = took / self.segments.max(1) as f64;
         let useless = took >= self.alone;
         if !self.begun_alone {
-            // What was no use, or takes so little on all threads together, is measured again: what the operations do may have changed.
+            // What was no use, or takes so little on all threads together, is measured again: what
+            // the operations do may have changed.
             if useless || !self.pays(each * f64::from(self.lanes), self.segments) {
                 self.trusted = 0;
             }
@@ -178,7 +186,8 @@ impl Pace {
             self.learned = (2.0 * self.learned).min(MOST * self.expected);
             return;
         } else if !self.spread {
-            // What is too short to be spread in the middle can be worth it from the start. Twice, because one may have met an interrupt.
+            // What is too short to be spread in the middle can be worth it from the start. Twice,
+            // because one may have met an interrupt.
             self.long = if !self.refuted && self.pays(each, self.segments) { self.long + 1 } else { 0 };
             if self.long >= 2 {
                 self.trusted = TRUST;

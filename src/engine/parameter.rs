@@ -1,4 +1,5 @@
-//! Parameters of graphs: values that captured operations read, and that can be replaced between replays.
+//! Parameters of graphs: values that captured operations read, and that can be replaced between
+//! replays.
 
 use super::admit::stopped;
 use super::core::Core;
@@ -14,10 +15,11 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::sync::Arc;
 
-/// A value of a [`Graph`](crate::Graph), from [`Capture::parameter`](crate::Capture::parameter), that can be replaced between replays.
+/// A value of a [`Graph`](crate::Graph), from [`Capture::parameter`](crate::Capture::parameter),
+/// that can be replaced between replays.
 ///
-/// Replays that were pushed before a [`set`](Parameter::set) see the old value, those after it the new one. Reading it costs a comparison: while
-/// a replay runs nobody can replace it.
+/// Replays that were pushed before a [`set`](Parameter::set) see the old value, those after it the
+/// new one. Reading it costs a comparison: while a replay runs nobody can replace it.
 ///
 /// ```
 /// use seriatim::{Data, Engine, Error};
@@ -49,8 +51,9 @@ struct Inner<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is replaced by an operation that changes the graph's variable, and read only inside operations of the graph, which run while a
-// replay has that variable to itself. `T: Sync`, because several of them may read at once.
+// SAFETY: the value is replaced by an operation that changes the graph's variable, and read only
+// inside operations of the graph, which run while a replay has that variable to itself. `T: Sync`,
+// because several of them may read at once.
 unsafe impl<T: Send + Sync> Sync for Inner<T> {}
 // SAFETY: the value goes along.
 unsafe impl<T: Send> Send for Inner<T> {}
@@ -63,7 +66,8 @@ impl<T: Send + Sync + 'static> Parameter<T> {
     /// The value, inside an operation of the graph.
     ///
     /// # Errors
-    /// [`BorrowConflict`](ErrorKind::BorrowConflict) anywhere else, where it could be replaced at any time.
+    /// [`BorrowConflict`](ErrorKind::BorrowConflict) anywhere else, where it could be replaced at
+    /// any time.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -86,16 +90,19 @@ impl<T: Send + Sync + 'static> Parameter<T> {
         if run.graph != self.0.graph {
             return Err(elsewhere());
         }
-        // SAFETY: `run` is that of an operation of the graph, which cannot end before its call has returned, and `run` lives no longer; so a
-        // replay is under way for as long as the borrow lasts, and it excludes the operation by which `set` replaces the value.
+        // SAFETY: `run` is that of an operation of the graph, which cannot end before its call has
+        // returned, and `run` lives no longer; so a replay is under way for as long as the borrow
+        // lasts, and it excludes the operation by which `set` replaces the value.
         Ok(unsafe { &*self.0.value.get() })
     }
 
-    /// Replaces the value for replays that are pushed from now on. Does not wait: pushes an operation that comes after the replays
-    /// that are in flight. The old value is dropped by that operation. No allocation for values of up to 56 bytes.
+    /// Replaces the value for replays that are pushed from now on. Does not wait: pushes an
+    /// operation that comes after the replays that are in flight. The old value is dropped by that
+    /// operation. No allocation for values of up to 56 bytes.
     ///
     /// # Errors
-    /// As [`Engine::push_sync`](crate::Engine::push_sync); [`VariableDeleted`](ErrorKind::VariableDeleted) once the graph is dropped.
+    /// As [`Engine::push_sync`](crate::Engine::push_sync);
+    /// [`VariableDeleted`](ErrorKind::VariableDeleted) once the graph is dropped.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -111,7 +118,8 @@ impl<T: Send + Sync + 'static> Parameter<T> {
         }
         let inner = Arc::clone(&self.0);
         let replace = move |_: &RunContext<'_>| {
-            // SAFETY: this operation changes the graph's variable, so no replay is under way and no other `set`.
+            // SAFETY: this operation changes the graph's variable, so no replay is under way and no
+            // other `set`.
             let old = std::mem::replace(unsafe { &mut *inner.value.get() }, value);
             drop(old);
         };

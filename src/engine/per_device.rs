@@ -1,4 +1,5 @@
-//! The per-device engine: pinned workers for the processor, a pool for prioritised operations, an I/O thread a device.
+//! The per-device engine: pinned workers for the processor, a pool for prioritised operations, an
+//! I/O thread a device.
 
 use super::core::Core;
 use super::dispatch::{Dispatch, Moment};

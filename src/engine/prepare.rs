@@ -46,7 +46,8 @@ pub fn prepare(engine: &Engine) -> Result<(), Error> {
     let claim = [Claim { variable, mode: Mode::Write }];
     core.local().pusher().prepare(variable.index);
     for _ in 0..PUSHES {
-        // Not held up by a bound: at it, nobody is to wait for these. Else they go where all pushes go.
+        // Not held up by a bound: at it, nobody is to wait for these. Else they go where all pushes
+        // go.
         let notes = if core.settings.bound > 0 { NOTE_BEYOND } else { 0 };
         let request = Request { notes, ..Request::named(Name::default()) };
         let nothing = |_: &RunContext<'_>| ();

@@ -9,7 +9,8 @@ use crate::tickets::word::Word;
 use std::sync::Arc;
 
 /// Runs what the writes of a variable wait for that were pushed, as far as it can be found: see
-/// [`Pull`](crate::tickets::pull::Pull). Returns when the last of them has ended, or when nothing more is found.
+/// [`Pull`](crate::tickets::pull::Pull). Returns when the last of them has ended, or when nothing
+/// more is found.
 pub fn pull(core: &Arc<Core>, variable: Variable) {
     let local = core.local();
     let Some(workers) = core.workers.as_ref() else { return };
@@ -18,8 +19,8 @@ pub fn pull(core: &Arc<Core>, variable: Variable) {
     core.settle(local);
 }
 
-/// As [`pull`], for the operation that the calling thread has pushed last, if that was since its last call and with a
-/// variable of its own: for a thread that waits for everything.
+/// As [`pull`], for the operation that the calling thread has pushed last, if that was since its
+/// last call and with a variable of its own: for a thread that waits for everything.
 pub fn pull_last(core: &Arc<Core>) {
     let local = core.local();
     let Some(workers) = core.workers.as_ref() else { return };

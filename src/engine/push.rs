@@ -85,7 +85,8 @@ pub fn deleted(variable: Variable) -> Error {
     Error::new(ErrorKind::VariableDeleted, format!("{variable:?} was deleted: push its last use before the deletion"))
 }
 
-/// Pushes an operation: runs it at once, or logs it, if that is all that it takes; else it goes the long way.
+/// Pushes an operation: runs it at once, or logs it, if that is all that it takes; else it goes the
+/// long way.
 ///
 /// On an error nothing was pushed, and the closure is dropped without being called.
 #[inline]
@@ -96,7 +97,8 @@ pub fn push<F: Send + 'static>(
     body: &'static Vtable,
     closure: F,
 ) -> Result<(), Error> {
-    // The long ways get copies, so that on the quick ones the caller's request need not lie in memory.
+    // The long ways get copies, so that on the quick ones the caller's request need not lie in
+    // memory.
     let long_way = |claims: &[Claim], closure, tried| push_on(core, &{ *request }, claims, body, closure, tried);
     let Run::Sync(call) = body.run else {
         return claims.in_order(|claims| long_way(claims, closure, Tried::NotNow));
@@ -119,7 +121,8 @@ pub fn push<F: Send + 'static>(
 /// As [`push`], the quick ways: runs the operation at once, or puts it into a log.
 ///
 /// # Safety
-/// `storage` holds a closure of `body` that fits into a block. It is gone if the operation was pushed.
+/// `storage` holds a closure of `body` that fits into a block. It is gone if the operation was
+/// pushed.
 #[inline]
 unsafe fn try_to_push<F>(
     core: &Arc<Core>,
@@ -155,13 +158,14 @@ unsafe fn try_to_log<F>(
     body: &'static Vtable,
     storage: *mut F,
 ) -> bool {
-    // SAFETY: it is given the storage of a closure of this size; then the closure is there and not here.
+    // SAFETY: it is given the storage of a closure of this size; then the closure is there and not
+    // here.
     let store = |to: *mut u8| unsafe { to.cast::<F>().copy_from_nonoverlapping(storage, 1) };
     logged::push(core, request, claims, body, const { stored_size::<F>() }, store)
 }
 
-/// As [`push`], of an operation that does not run inside its push. `claims` are in order, and the closure fits
-/// into a block.
+/// As [`push`], of an operation that does not run inside its push. `claims` are in order, and the
+/// closure fits into a block.
 #[inline]
 pub fn push_shipped<F: Send + 'static>(
     core: &Arc<Core>,
@@ -233,8 +237,8 @@ pub fn runs_here(core: &Core, request: &Request, is_short: impl FnOnce() -> bool
         && !request.property.is_copy()
 }
 
-/// Pushes an operation that would have run here, had its tickets come: the workers are behind, so this thread then runs a few
-/// of the operations that they have laid out.
+/// Pushes an operation that would have run here, had its tickets come: the workers are behind, so
+/// this thread then runs a few of the operations that they have laid out.
 #[cold]
 #[inline(never)]
 pub fn push_behind<F: Send + 'static>(
@@ -280,10 +284,11 @@ pub fn push_enlisted<F: Send + 'static>(
     pushed
 }
 
-/// As [`push_enlisted`], for whatever type of closure: `store` puts it into its storage in the block, of `size` bytes.
+/// As [`push_enlisted`], for whatever type of closure: `store` puts it into its storage in the
+/// block, of `size` bytes.
 ///
-/// One function for closures of all types. A copy for each would be 3 kB, and cold when the first closure of a type is pushed,
-/// whatever was pushed before.
+/// One function for closures of all types. A copy for each would be 3 kB, and cold when the first
+/// closure of a type is pushed, whatever was pushed before.
 #[inline(never)]
 fn push_stored(
     core: &Arc<Core>,
@@ -303,8 +308,8 @@ fn push_stored(
     }
     let pushed = loop {
         match enlist::enlist(core, local, request, claims, body, size, store) {
-            // Nothing was taken from us yet. Stopped for a fork, or only just started again: once more. A wait looks itself how long it
-            // may go on.
+            // Nothing was taken from us yet. Stopped for a fork, or only just started again: once
+            // more. A wait looks itself how long it may go on.
             Err(error)
                 if error.kind() == ErrorKind::Stopped && request.notes & NOTE_WAIT == 0 && is_over_soon(core) =>
             {
@@ -315,8 +320,8 @@ fn push_stored(
     };
     match pushed {
         Ok(Pushed { stands, block, found, will_look }) => {
-            // Only now, with the pin gone, may user code run. What others have left comes first: it must not
-            // wait for what this operation does.
+            // Only now, with the pin gone, may user code run. What others have left comes first: it
+            // must not wait for what this operation does.
             if will_look {
                 core.dispatch.take_over(core, local);
             }

@@ -31,16 +31,19 @@ impl Engine {
         OperationBuilder::new(self, name.into())
     }
 
-    /// Pushes an operation that ends when its closure returns. Lock-free, no allocation in steady state for closures of up to 64
-    /// bytes; time proportional to the number of variables.
+    /// Pushes an operation that ends when its closure returns. Lock-free, no allocation in steady
+    /// state for closures of up to 64 bytes; time proportional to the number of variables.
     ///
-    /// Worst case: its own steps, those of operations that other threads are in the middle of pushing, and a slice of what came back from
-    /// operations that have ended; 64 blocks are made if none is free. `src/engine/README.md` has it in full.
+    /// Worst case: its own steps, those of operations that other threads are in the middle of
+    /// pushing, and a slice of what came back from operations that have ended; 64 blocks are made
+    /// if none is free. `src/engine/README.md` has it in full.
     ///
     /// # Errors
     /// Nothing is pushed, and the closure is dropped, on
-    /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted), [`ForeignVariable`](crate::ErrorKind::ForeignVariable),
-    /// [`UnknownDevice`](crate::ErrorKind::UnknownDevice), [`DeviceUnavailable`](crate::ErrorKind::DeviceUnavailable),
+    /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
+    /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable),
+    /// [`UnknownDevice`](crate::ErrorKind::UnknownDevice),
+    /// [`DeviceUnavailable`](crate::ErrorKind::DeviceUnavailable),
     /// [`EngineFull`](crate::ErrorKind::EngineFull), [`Stopped`](crate::ErrorKind::Stopped) and
     /// [`ThreadRefused`](crate::ErrorKind::ThreadRefused).
     ///
@@ -130,7 +133,8 @@ impl Engine {
     /// Makes a reusable operator.
     ///
     /// # Errors
-    /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted), [`ForeignVariable`](crate::ErrorKind::ForeignVariable).
+    /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
+    /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable).
     ///
     /// ```
     /// use seriatim::{Context, Engine, Property};
@@ -187,7 +191,8 @@ impl Engine {
     /// Worst case: as [`push_sync`](Engine::push_sync); the variables are sorted already.
     ///
     /// # Errors
-    /// As [`push_sync`](Engine::push_sync), and [`ForeignOperator`](crate::ErrorKind::ForeignOperator).
+    /// As [`push_sync`](Engine::push_sync), and
+    /// [`ForeignOperator`](crate::ErrorKind::ForeignOperator).
     ///
     /// ```
     /// use seriatim::{Context, Engine};
@@ -202,7 +207,8 @@ impl Engine {
         operator.push(self.core(), context, priority)
     }
 
-    /// Deletes an operator: its closure is dropped after its last use. Dropping the handle does the same.
+    /// Deletes an operator: its closure is dropped after its last use. Dropping the handle does the
+    /// same.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -216,7 +222,8 @@ impl Engine {
         drop(operator);
     }
 
-    /// Deletes a variable: `closure` runs after its last use, and every copy of the handle is refused from now on.
+    /// Deletes a variable: `closure` runs after its last use, and every copy of the handle is
+    /// refused from now on.
     ///
     /// The closure runs even if the variable is marked by a failure.
     ///

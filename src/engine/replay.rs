@@ -1,7 +1,8 @@
 //! Running a graph: what a replay does when its turn comes.
 //!
-//! A replay is one operation, which uses all variables of the graph, so nobody else does while it runs: between its own operations the plan keeps
-//! order, and marks and versions of variables may be touched as each of them would by itself. See [`lanes`](crate::graph::lanes).
+//! A replay is one operation, which uses all variables of the graph, so nobody else does while it
+//! runs: between its own operations the plan keeps order, and marks and versions of variables may
+//! be touched as each of them would by itself. See [`lanes`](crate::graph::lanes).
 
 use super::core::{Core, FAILED};
 use super::dispatch::Moment;
@@ -43,11 +44,14 @@ pub enum Body {
 pub struct Detached {
     /// Called by the runner of its lane, one call after the other.
     pub call: UnsafeCell<Quiet<Box<AsyncCall>>>,
-    /// [`CALLED`], and then [`RETURNED`] or [`ENDED`], whichever comes first: the segment ends with the other.
+    /// [`CALLED`], and then [`RETURNED`] or [`ENDED`], whichever comes first: the segment ends with
+    /// the other.
     pub stage: AtomicU8,
-    /// How it ended. Written by its end, read by the lane's runner once both the call and the end are over.
+    /// How it ended. Written by its end, read by the lane's runner once both the call and the end
+    /// are over.
     pub outcome: UnsafeCell<Result<(), Fault>>,
-    /// When it started, on which thread and on which worker: the first two only if it is profiled. The lane's runners' only.
+    /// When it started, on which thread and on which worker: the first two only if it is profiled.
+    /// The lane's runners' only.
     pub started: Cell<(u64, u32, Option<usize>)>,
 }
 
@@ -101,7 +105,8 @@ pub struct Inner {
     pub places: Box<[Place]>,
     /// Of the operation that a replay is: what it is, and whom it needs.
     pub notes: u8,
-    /// The lanes before this one take any operation; those behind it have operations that run elsewhere.
+    /// The lanes before this one take any operation; those behind it have operations that run
+    /// elsewhere.
     pub common: usize,
     /// Whether any thread may run all of it, in a row.
     pub plain: bool,
@@ -109,8 +114,10 @@ pub struct Inner {
     pub replay: UnsafeCell<Replay>,
 }
 
-// SAFETY: nodes, blocks and the replay are touched only by who has them to itself: a replay excludes others by the graph's variable, and within it a
-// node belongs to the runner of its segment's lane, a block to who hands out its lane. Slots are shared, and live as long as the core.
+// SAFETY: nodes, blocks and the replay are touched only by who has them to itself: a replay
+// excludes others by the graph's variable, and within it a node belongs to the runner of its
+// segment's lane, a block to who hands out its lane. Slots are shared, and live as long as the
+// core.
 unsafe impl Sync for Inner {}
 // SAFETY: nothing in it is tied to a thread: closures are `Send`.
 unsafe impl Send for Inner {}
@@ -144,9 +151,11 @@ unsafe fn run_lane(storage: *mut u8, worker: Option<usize>) {
     let graph = ManuallyDrop::new(unsafe { Arc::from_raw(graph) });
     let core = Arc::clone(&graph.core);
     let local = core.local();
-    // The replay may be over before we have left the lane: whoever stops the engine, or forks, waits for that as well.
+    // The replay may be over before we have left the lane: whoever stops the engine, or forks,
+    // waits for that as well.
     local.count_called();
-    // SAFETY: the block was handed out because the lane got something to do, and is handed to one thread.
+    // SAFETY: the block was handed out because the lane got something to do, and is handed to one
+    // thread.
     let rest = unsafe { work(&graph, lane, worker) };
     if rest == Rest::Idle {
         let_go(local, ManuallyDrop::into_inner(graph));
@@ -228,15 +237,18 @@ impl Inner {
     /// Steps the versions of what a replay has changed.
     pub fn count_writes(&self) {
         for (slot, writes) in &self.writes {
-            // SAFETY: slots live as long as the core's memory, and the replay has the variable to itself.
+            // SAFETY: slots live as long as the core's memory, and the replay has the variable to
+            // itself.
             unsafe { (**slot).advance_version(*writes) };
         }
     }
 
-    /// The block of a lane, made ready to be given to a thread that is to run the lane, with a count of the graph.
+    /// The block of a lane, made ready to be given to a thread that is to run the lane, with a
+    /// count of the graph.
     ///
     /// # Safety
-    /// A replay is under way, and the caller is the lane's runner or has just become responsible for it.
+    /// A replay is under way, and the caller is the lane's runner or has just become responsible
+    /// for it.
     unsafe fn lend_block(self: &Arc<Self>, lane: u32) -> *mut Block {
         let block = self.blocks[lane as usize].get();
         // SAFETY: by the contract the block is in no list, and the replay is not written.
@@ -275,7 +287,8 @@ impl Inner {
         self.uses(node).find_map(|(slot, _)| slot.failure_for(stamp))
     }
 
-    /// Marks what an operation changes, with its own failure or the one that it found; clears other marks.
+    /// Marks what an operation changes, with its own failure or the one that it found; clears other
+    /// marks.
     pub fn mark(&self, node: &Node, outcome: Result<(), Fault>, inherited: Option<Arc<Failure>>, stamp: Stamp) {
         let failure = match outcome {
             Ok(()) => inherited,
@@ -298,11 +311,13 @@ impl Finish for Inner {
         let operation = unsafe { node.offset_from(self.nodes.as_ptr()) } as u32;
         let segments = &self.lanes.plan().segments;
         let segment = segments.partition_point(|segment| segment.operations.end <= operation) as u32;
-        // SAFETY: the operation runs and has not ended, so it is this call's; then the lane's, whose runner is told. The replay is under way.
+        // SAFETY: the operation runs and has not ended, so it is this call's; then the lane's,
+        // whose runner is told. The replay is under way.
         unsafe {
             let Body::Async(detached) = &(*node).body else { return };
             *detached.outcome.get() = outcome;
-            // AcqRel: the outcome goes to whoever comes second; the next use of the operation comes after both.
+            // AcqRel: the outcome goes to whoever comes second; the next use of the operation comes
+            // after both.
             let returned = detached.stage.swap(ENDED, AcqRel) == RETURNED;
             if (returned || mutant("ended-before-the-call-returns")) && self.lanes.ended(segment) {
                 self.hand_out(segments[segment as usize].lane);

@@ -9,7 +9,8 @@ use crate::pool::local::Local;
 use crate::sync::Ordering::*;
 use std::sync::Arc;
 
-/// Counts an operation in, waiting for room if there is none; one that may go `beyond` the bound waits for nobody.
+/// Counts an operation in, waiting for room if there is none; one that may go `beyond` the bound
+/// waits for nobody.
 #[cold]
 pub fn make_room(core: &Arc<Core>, local: &Local, beyond: bool) -> Result<(), Error> {
     let bound = core.settings.bound;
@@ -31,7 +32,8 @@ pub fn make_room(core: &Arc<Core>, local: &Local, beyond: bool) -> Result<(), Er
         return Ok(());
     }
     if local.depth.get() > 0 || beyond {
-        // An operation that waited for room could wait for itself, and a destructor for what its thread does next.
+        // An operation that waited for room could wait for itself, and a destructor for what its
+        // thread does next.
         core.in_flight.fetch_add(1, AcqRel);
         return Ok(());
     }

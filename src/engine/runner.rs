@@ -1,4 +1,5 @@
-//! A thread that runs a part of a graph: its operations, one after the other, with their failures and their events.
+//! A thread that runs a part of a graph: its operations, one after the other, with their failures
+//! and their events.
 
 use super::core::{Core, FAILED, SHUTDOWN};
 use super::execute::is_skipped;
@@ -18,7 +19,8 @@ use crate::worker::group::Group;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Operations of a graph that a thread runs before it does what else it has to do, and before it looks whether something is urgent.
+/// Operations of a graph that a thread runs before it does what else it has to do, and before it
+/// looks whether something is urgent.
 const TURN: u32 = 256;
 const GLANCE: u32 = 16;
 
@@ -108,7 +110,8 @@ impl<'a> Runner<'a> {
         self.running.node.set(Some(node));
         self.context.name = node.name.as_str();
         self.context.context = node.context;
-        // Relaxed: a failure that concerns us was noted before we were told that what we wait for is done.
+        // Relaxed: a failure that concerns us was noted before we were told that what we wait for
+        // is done.
         let state = self.core.state.load(Relaxed) & (FAILED | SHUTDOWN);
         // SAFETY: the caller has the node to itself.
         unsafe {
@@ -145,8 +148,9 @@ impl<'a> Runner<'a> {
                 detached.stage.store(CALLED, Relaxed);
                 let engine: Arc<dyn Finish> = Arc::<Inner>::clone(graph);
                 self.local.count_called();
-                // SAFETY: the node runs, and this is its only completion. Nobody calls the closure again before it has returned, though the
-                // operation may end meanwhile, on another thread, which touches no other field than we do.
+                // SAFETY: the node runs, and this is its only completion. Nobody calls the closure
+                // again before it has returned, though the operation may end meanwhile, on another
+                // thread, which touches no other field than we do.
                 let outcome = unsafe {
                     let completion = Completion::new(engine, std::ptr::from_ref(node).cast_mut().cast());
                     call(completion, |completion| (*detached.call.get())(&context, completion))
@@ -177,7 +181,8 @@ impl Host for Runner<'_> {
         let range = &graph.lanes.plan().segments[segment as usize].operations;
         let mut ended = true;
         for node in &graph.nodes[range.start as usize..range.end as usize] {
-            // SAFETY: the protocol of the lanes has given us the segment; an asynchronous operation is alone in its own.
+            // SAFETY: the protocol of the lanes has given us the segment; an asynchronous operation
+            // is alone in its own.
             ended = unsafe { self.run_node(node) };
         }
         self.paced += range.end - range.start;
@@ -236,7 +241,8 @@ impl Host for Runner<'_> {
 
     fn over(&mut self) {
         self.graph.count_writes();
-        // SAFETY: every segment has been run; what follows the end is another replay, so nothing of this one is touched after it.
+        // SAFETY: every segment has been run; what follows the end is another replay, so nothing of
+        // this one is touched after it.
         let completion = unsafe {
             let replay = &mut *self.graph.replay.get();
             replay.pace.over();
@@ -276,7 +282,8 @@ impl Runner<'_> {
         let asynchronous = matches!(node.body, Body::Async(_));
         let (what, replay) = ((name, node.property, node.context), (replay.stamp, replay.pushed));
         let uses = self.graph.uses[node.uses.start as usize..node.uses.end as usize].iter().map(|used| {
-            // SAFETY: slots live as long as the engine's memory. Relaxed: the variable was born before the capture.
+            // SAFETY: slots live as long as the engine's memory. Relaxed: the variable was born
+            // before the capture.
             let slot = unsafe { &*used.slot };
             Use::new(slot.index(), slot.generation.load(Relaxed), used.writes)
         });

@@ -21,12 +21,13 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Kind {
-    /// The pushing thread runs each operation at once; no threads. For tests, and quick in its own right.
+    /// The pushing thread runs each operation at once; no threads. For tests, and quick in its own
+    /// right.
     ///
-    /// A call also runs what its operation makes ready: 32 operations, or what fits into 20 µs. After that it
-    /// leaves the rest to another thread that is inside a push to busy variables, if there is one, and goes on
-    /// if there is none. So a push may run operations that other threads have pushed: hold no lock in it that
-    /// an operation takes.
+    /// A call also runs what its operation makes ready: 32 operations, or what fits into 20 µs.
+    /// After that it leaves the rest to another thread that is inside a push to busy variables, if
+    /// there is one, and goes on if there is none. So a push may run operations that other threads
+    /// have pushed: hold no lock in it that an operation takes.
     Naive,
     /// One shared queue for all workers, and one I/O worker.
     Pooled,
@@ -70,42 +71,54 @@ pub enum WhenFull {
 pub struct Settings {
     /// Which engine. `SERIATIM_ENGINE`: `naive`, `pooled`, `per-device` (default).
     pub kind: Kind,
-    /// Workers for the processor. `SERIATIM_CPU_WORKERS`; default: one less than there are cores, at least 1.
+    /// Workers for the processor. `SERIATIM_CPU_WORKERS`; default: one less than there are cores,
+    /// at least 1.
     pub cpu_workers: usize,
-    /// Workers for prioritised operations (per-device engine). `SERIATIM_PRIORITY_WORKERS`; default 4.
+    /// Workers for prioritised operations (per-device engine). `SERIATIM_PRIORITY_WORKERS`; default
+    /// 4.
     pub priority_workers: usize,
-    /// Workers for each GPU. `SERIATIM_GPU_WORKERS`; default 2. Kept for the device layer to come: asked for, they are a
-    /// [warning](crate::Engine::warnings).
+    /// Workers for each GPU. `SERIATIM_GPU_WORKERS`; default 2. Kept for the device layer to come:
+    /// asked for, they are a [warning](crate::Engine::warnings).
     pub gpu_workers: usize,
     /// Copy workers for each GPU. `SERIATIM_GPU_COPY_WORKERS`; default 1. As those.
     pub gpu_copy_workers: usize,
-    /// Whether processor workers of the per-device engine are pinned. `SERIATIM_PIN`: `on` (default), `off`.
+    /// Whether processor workers of the per-device engine are pinned. `SERIATIM_PIN`: `on`
+    /// (default), `off`.
     pub pin: bool,
-    /// The cores to pin to, round and round, beginning behind the one that the engine is first used from. `SERIATIM_CORES`, such as `0,2-5`; default: those of the calling thread.
+    /// The cores to pin to, round and round, beginning behind the one that the engine is first used
+    /// from. `SERIATIM_CORES`, such as `0,2-5`; default: those of the calling thread.
     pub cores: Vec<usize>,
-    /// Whether a thread that waits is moved off a worker's core, instead of the worker. `SERIATIM_MOVE_CALLERS`: `on`, `off` (default).
+    /// Whether a thread that waits is moved off a worker's core, instead of the worker.
+    /// `SERIATIM_MOVE_CALLERS`: `on`, `off` (default).
     pub move_callers: bool,
     /// What idle workers do. `SERIATIM_IDLE`: `spin`, `spin-then-park` (default), `park`.
     pub idle: IdlePolicy,
     /// Operations in flight at most; 0 (default): no bound. `SERIATIM_BOUND`.
     pub bound: usize,
-    /// What a push does at the bound. `SERIATIM_WHEN_FULL`: `block` (default), `help`, `would-block`.
+    /// What a push does at the bound. `SERIATIM_WHEN_FULL`: `block` (default), `help`,
+    /// `would-block`.
     pub when_full: WhenFull,
-    /// Whether a waiting thread runs ready operations. `SERIATIM_WAITERS_HELP`: `on` (default), `off`.
+    /// Whether a waiting thread runs ready operations. `SERIATIM_WAITERS_HELP`: `on` (default),
+    /// `off`.
     pub waiters_help: bool,
-    /// Operations whose closures have lately taken less than this run inside their push if nothing holds them up; zero (default): none do.
-    /// See [`Builder::inline_below`](crate::Builder::inline_below). `SERIATIM_INLINE_BELOW`, in nanoseconds.
+    /// Operations whose closures have lately taken less than this run inside their push if nothing
+    /// holds them up; zero (default): none do. See
+    /// [`Builder::inline_below`](crate::Builder::inline_below). `SERIATIM_INLINE_BELOW`, in
+    /// nanoseconds.
     pub inline_below: Duration,
     /// Threads that one operation may use itself. `SERIATIM_NESTED_THREADS`; default 1.
     pub nested_threads: usize,
-    /// How long a `fork` waits for operations in flight. See [`Builder::fork_patience`](crate::Builder::fork_patience).
-    /// `SERIATIM_FORK_PATIENCE`, in milliseconds; default 100.
+    /// How long a `fork` waits for operations in flight. See
+    /// [`Builder::fork_patience`](crate::Builder::fork_patience). `SERIATIM_FORK_PATIENCE`, in
+    /// milliseconds; default 100.
     pub fork_patience: Duration,
-    /// Whether the engine says on standard error what it starts and stops. `SERIATIM_INFO`: `on`, `off` (default).
+    /// Whether the engine says on standard error what it starts and stops. `SERIATIM_INFO`: `on`,
+    /// `off` (default).
     pub info: bool,
     /// Whether workers for GPUs were asked for.
     pub(crate) asks_for_gpus: bool,
-    /// Whether operations run inside their push. Only the models switch it off: the long way is theirs to explore as well.
+    /// Whether operations run inside their push. Only the models switch it off: the long way is
+    /// theirs to explore as well.
     pub(crate) inline: bool,
 }
 

@@ -4,10 +4,12 @@
 
 use std::fmt;
 
-/// A token for anything that operations read or change: a light handle that knows its engine and its generation.
+/// A token for anything that operations read or change: a light handle that knows its engine and
+/// its generation.
 ///
-/// Copying it copies the handle, not the variable. After [`delete_variable`](crate::Engine::delete_variable) every copy is
-/// refused with a typed error, also when its place has been given to a new variable.
+/// Copying it copies the handle, not the variable. After
+/// [`delete_variable`](crate::Engine::delete_variable) every copy is refused with a typed error,
+/// also when its place has been given to a new variable.
 ///
 /// ```
 /// let engine = seriatim::Engine::new()?;
@@ -37,7 +39,8 @@ impl Variable {
         (u64::from(self.engine) << 32 | u64::from(self.index), self.generation)
     }
 
-    /// The handle that [`into_raw`](Variable::into_raw) made words of. Any other words make a handle that engines refuse.
+    /// The handle that [`into_raw`](Variable::into_raw) made words of. Any other words make a
+    /// handle that engines refuse.
     ///
     /// ```
     /// let stray = seriatim::Variable::from_raw((0, 0));
@@ -49,8 +52,8 @@ impl Variable {
         Variable { engine: (place >> 32) as u32, index: place as u32, generation }
     }
 
-    /// Whether the handle may be that of a variable of this engine, as far as it tells itself: variables are alive in odd generations, and even ones
-    /// were never handed out.
+    /// Whether the handle may be that of a variable of this engine, as far as it tells itself:
+    /// variables are alive in odd generations, and even ones were never handed out.
     #[inline(always)]
     pub(crate) fn may_be_of(self, engine: u32) -> bool {
         self.engine == engine && self.generation % 2 == 1

@@ -35,8 +35,8 @@ const LOOKS_AWAKE: Duration = Duration::from_micros(20);
 /// How long a thread sleeps between two looks whether a `fork` is over.
 const NAP: Duration = Duration::from_micros(100);
 
-/// How often a waiter looks at the variable itself, or helps, before it lines up behind the writes: most waits are over by then, and have
-/// moved no cache line but that of the last access.
+/// How often a waiter looks at the variable itself, or helps, before it lines up behind the writes:
+/// most waits are over by then, and have moved no cache line but that of the last access.
 const WATCHES: u32 = looks(100);
 /// How long a waiter looks whether all is over before it takes a seat.
 const GLIMPSE: Duration = Duration::from_micros(3);
@@ -44,7 +44,8 @@ const GLIMPSE: Duration = Duration::from_micros(3);
 const PINNED: u32 = 16;
 /// How often a waiter tries to park behind a write that is over when it does.
 const TRIES: u32 = 3;
-/// Operations that such a waiter runs between two looks at the variable: a look costs as much as a short one.
+/// Operations that such a waiter runs between two looks at the variable: a look costs as much as a
+/// short one.
 const HELPED: u32 = 16;
 
 /// Where a waiting thread is told that its variable is free.
@@ -56,8 +57,8 @@ struct Bell {
 }
 
 thread_local! {
-    /// The thread's bell, kept from wait to wait. A wait that ran out of time leaves its bell behind for the operation that
-    /// will still ring it.
+    /// The thread's bell, kept from wait to wait. A wait that ran out of time leaves its bell
+    /// behind for the operation that will still ring it.
     static BELL: Cell<Option<Arc<Bell>>> = const { Cell::new(None) };
 }
 
@@ -110,7 +111,8 @@ impl Drop for Bell {
     }
 }
 
-/// Waits until every write of `variable` that was pushed before is complete; then takes its error, if it is marked.
+/// Waits until every write of `variable` that was pushed before is complete; then takes its error,
+/// if it is marked.
 pub fn for_variable(core: &Arc<Core>, variable: Variable, timeout: Option<Duration>) -> Result<(), Error> {
     refuse_inside(core)?;
     if is_quiet(core, variable)? {
@@ -177,8 +179,9 @@ enum Beside {
     Not,
 }
 
-/// Waits for the writes that another thread has pushed to a variable of its own, without taking it from that
-/// thread: parked behind the last one, without a ticket. So a variable for which others wait stays its pusher's.
+/// Waits for the writes that another thread has pushed to a variable of its own, without taking it
+/// from that thread: parked behind the last one, without a ticket. So a variable for which others
+/// wait stays its pusher's.
 fn beside_owner(
     core: &Arc<Core>,
     variable: Variable,
@@ -200,7 +203,8 @@ fn beside_owner(
         let Some((writes, last)) = found.or_else(|| wanted.map(|wanted| (wanted, Word::NONE))) else {
             return Ok(Beside::Not);
         };
-        // What was pushed since the first look need not be waited for. What was found then may have been given up.
+        // What was pushed since the first look need not be waited for. What was found then may have
+        // been given up.
         let earlier = |first: u32| if first.wrapping_sub(writes) as i32 <= 0 { first } else { writes };
         let target = wanted.map_or(writes, earlier);
         wanted = Some(target);
@@ -252,7 +256,8 @@ fn becomes_quiet(
     let slot = resolve(core, variable)?;
     for look in 1..=looks {
         if finds_quiet(core, local, variable) {
-            // Relaxed: a failure is noted in the state before the variable that it marks can be quiet. The mark itself lies in a line that workers write.
+            // Relaxed: a failure is noted in the state before the variable that it marks can be
+            // quiet. The mark itself lies in a line that workers write.
             let marked = core.state.load(Relaxed) & FAILED != 0 && slot.is_marked();
             return Ok(mutate!("quiet-in-spite-of-a-mark": true, !marked));
         }
@@ -280,7 +285,8 @@ fn finds_quiet(core: &Core, local: &Local, variable: Variable) -> bool {
     owner.is_quiet(variable.index, table, |pusher| core.memory.records.get(pusher))
 }
 
-/// Watches the variable for a moment, running ready operations meanwhile if the settings allow it; says whether it is quiet.
+/// Watches the variable for a moment, running ready operations meanwhile if the settings allow it;
+/// says whether it is quiet.
 fn watch(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
     let helps = core.settings.waiters_help && may_help();
     if helps {
@@ -311,8 +317,9 @@ fn watch(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// Waits for the bell, running ready operations meanwhile if the settings allow it; `false` at the deadline. A waiter that has a
-/// deadline neither helps nor yields: an operation and a yield take as long as they take.
+/// Waits for the bell, running ready operations meanwhile if the settings allow it; `false` at the
+/// deadline. A waiter that has a deadline neither helps nor yields: an operation and a yield take
+/// as long as they take.
 fn listen(core: &Arc<Core>, bell: &Arc<Bell>, deadline: Option<Instant>) -> bool {
     if deadline.is_none() && core.settings.waiters_help && may_help() {
         core.dispatch.serve(core, &mut || !bell.is_rung(), &mut || bell.is_rung());
@@ -370,7 +377,8 @@ pub fn drain(core: &Arc<Core>) {
     let _ = all_done(core, None);
 }
 
-/// Waits until nothing is in flight; `false` if the time was up first. Refused if nobody will ever do it.
+/// Waits until nothing is in flight; `false` if the time was up first. Refused if nobody will ever
+/// do it.
 fn all_done(core: &Arc<Core>, timeout: Option<Duration>) -> Result<bool, Error> {
     if core.is_quiescent() {
         return Ok(true);
@@ -391,8 +399,8 @@ fn all_done(core: &Arc<Core>, timeout: Option<Duration>) -> Result<bool, Error> 
     Ok(core.quiescence.wait(deadline(timeout), || core.is_quiescent(), || core.make_way()))
 }
 
-/// Runs what the calling thread has pushed last, and looks for a moment whether nothing is in flight: most waits are
-/// over by then, and have taken no seat and no lock.
+/// Runs what the calling thread has pushed last, and looks for a moment whether nothing is in
+/// flight: most waits are over by then, and have taken no seat and no lock.
 fn becomes_quiescent(core: &Arc<Core>) -> bool {
     pull_last(core);
     let groups = [Property::Normal, Property::CpuPrioritized].map(|property| core.dispatch.group(property));

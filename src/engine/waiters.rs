@@ -1,8 +1,10 @@
-//! Threads that wait for a condition of the whole engine: that nothing is in flight, or that there is room.
+//! Threads that wait for a condition of the whole engine: that nothing is in flight, or that there
+//! is room.
 //!
-//! A waiter announces itself before it looks at the condition for the last time, and whoever may have made it true looks
-//! for waiters after that; a fence on each side ([`crate::fences`]) rules out that both miss. The list is locked, but only while somebody
-//! waits: operations come and go without touching it.
+//! A waiter announces itself before it looks at the condition for the last time, and whoever may
+//! have made it true looks for waiters after that; a fence on each side ([`crate::fences`]) rules
+//! out that both miss. The list is locked, but only while somebody waits: operations come and go
+//! without touching it.
 
 #![forbid(unsafe_code)]
 
@@ -29,8 +31,9 @@ impl Waiters {
         Waiters { count: CachePadded::new(AtomicUsize::new(0)), threads: Lock::default() }
     }
 
-    /// Waits until `done`, or until the deadline; says which. `done` is called again and again, `rested` once if it took longer than
-    /// some looks, after which the thread may have been parked.
+    /// Waits until `done`, or until the deadline; says which. `done` is called again and again,
+    /// `rested` once if it took longer than some looks, after which the thread may have been
+    /// parked.
     pub fn wait(&self, deadline: Option<Instant>, mut done: impl FnMut() -> bool, rested: impl FnOnce()) -> bool {
         let mut spin = Spin::awake(remaining(deadline).map_or(LOOKS, |left| left.min(LOOKS)));
         while spin.pause() {
@@ -56,8 +59,9 @@ impl Waiters {
         in_time
     }
 
-    /// Calls `waiting`, which may park: until it returns the calling thread is unparked whenever the condition may have become true. It
-    /// must pass a [`heavy`] fence and then look at the condition before it parks.
+    /// Calls `waiting`, which may park: until it returns the calling thread is unparked whenever
+    /// the condition may have become true. It must pass a [`heavy`] fence and then look at the
+    /// condition before it parks.
     pub fn announced<T>(&self, waiting: impl FnOnce() -> T) -> T {
         let this = thread::current();
         let id = this.id();
@@ -79,7 +83,8 @@ impl Waiters {
     /// Wakes the waiters, if there are any and `worth` says that it is worth it.
     #[inline]
     pub fn notify(&self, worth: impl FnOnce() -> bool) {
-        // Against the one in `wait`: either we see the waiter counted, or it sees what we have done.
+        // Against the one in `wait`: either we see the waiter counted, or it sees what we have
+        // done.
         mutate!("notifier-without-a-fence": (), light());
         if self.count.load(Relaxed) > 0 {
             self.wake(worth);
@@ -90,7 +95,8 @@ impl Waiters {
     #[cold]
     #[inline(never)]
     fn wake(&self, worth: impl FnOnce() -> bool) {
-        // Against those who do the same: of two who end the last two operations at once, one must see that both have.
+        // Against those who do the same: of two who end the last two operations at once, one must
+        // see that both have.
         mutate!("enders-without-a-fence": (), fence(SeqCst));
         if worth() {
             self.threads.lock().iter().for_each(Thread::unpark);

@@ -136,8 +136,8 @@ impl Commons for Ends<'_, '_> {
             return;
         }
         let block = operation.block();
-        // SAFETY: blocks with links stay as they are while we are pinned; those of rings always go into
-        // logs. What is taken is ours.
+        // SAFETY: blocks with links stay as they are while we are pinned; those of rings always go
+        // into logs. What is taken is ours.
         unsafe {
             let workers = self.core.workers.as_ref();
             if let Some(workers) = workers.filter(|_| !Block::is_linked(block) || is_for_any_worker(block)) {

@@ -1,4 +1,5 @@
-//! Who waits for whom: from what operations use, in the order in which they were recorded, to a list of predecessors for each.
+//! Who waits for whom: from what operations use, in the order in which they were recorded, to a
+//! list of predecessors for each.
 
 #![forbid(unsafe_code)]
 
@@ -66,8 +67,8 @@ struct Past {
     reads: Vec<u32>,
 }
 
-/// The predecessors of each operation: for a read the last write before it, for a write the reads since then, or that write if there are none. Time
-/// proportional to the uses.
+/// The predecessors of each operation: for a read the last write before it, for a write the reads
+/// since then, or that write if there are none. Time proportional to the uses.
 pub fn predecessors(uses: &[&[Use]], variables: usize) -> Lists {
     let mut past = vec![Past::default(); variables];
     let mut lists = Lists::default();
@@ -94,8 +95,8 @@ pub fn predecessors(uses: &[&[Use]], variables: usize) -> Lists {
     lists
 }
 
-/// The operations in an order in which one thread can run them: of those that wait for nothing the greatest priority first, and among equals
-/// the one that was recorded first.
+/// The operations in an order in which one thread can run them: of those that wait for nothing the
+/// greatest priority first, and among equals the one that was recorded first.
 pub fn schedule(predecessors: &Lists, priorities: &[i32]) -> Vec<u32> {
     let count = predecessors.len();
     if priorities.windows(2).all(|pair| pair[0] == pair[1]) {

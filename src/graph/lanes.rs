@@ -1,19 +1,25 @@
 //! Running a plan: the protocol of the lanes.
 //!
-//! A lane is run by one thread at a time, its *runner*. The lane's inbox says whether it has one: `IDLE` if not, else the messages that
-//! have come and that the runner has not yet taken. Who sends to an idle lane becomes responsible for it: it hands the lane to a thread. So
-//! a lane is never run by two threads, never forgotten, and costs nothing while nothing comes for it. (This is the scheme of actors, Hewitt 1973, and of a
-//! stack that is emptied as a whole, Treiber 1986.)
+//! A lane is run by one thread at a time, its *runner*. The lane's inbox says whether it has one:
+//! `IDLE` if not, else the messages that have come and that the runner has not yet taken. Who sends
+//! to an idle lane becomes responsible for it: it hands the lane to a thread. So a lane is never
+//! run by two threads, never forgotten, and costs nothing while nothing comes for it. (This is the
+//! scheme of actors, Hewitt 1973, and of a stack that is emptied as a whole, Treiber 1986.)
 //!
-//! What a runner alone touches is not atomic: which segments are ready, what each of its segments still waits for within the lane, how many are
-//! done. A segment that waits for other lanes has an atomic counter for all of them; who takes it to zero sends the segment as a message, which counts
-//! as one more wait within the lane. With one such wait there is no counter, only the message.
+//! What a runner alone touches is not atomic: which segments are ready, what each of its segments
+//! still waits for within the lane, how many are done. A segment that waits for other lanes has an
+//! atomic counter for all of them; who takes it to zero sends the segment as a message, which
+//! counts as one more wait within the lane. With one such wait there is no counter, only the
+//! message.
 //!
-//! Counters are set back when their segment is run: all that counts down for this time has then done so, and what counts down the next time comes
-//! after the end of this one. So a replay prepares nothing, and allocates nothing.
+//! Counters are set back when their segment is run: all that counts down for this time has then
+//! done so, and what counts down the next time comes after the end of this one. So a replay
+//! prepares nothing, and allocates nothing.
 //!
-//! A replay begins *alone*: the runner of its first lane runs all segments, of whatever lane, in an order in which one thread can, without any counter. When
-//! its host finds that it pays it *spreads* what is left: it counts down what those that are done would have, then starts the other lanes.
+//! A replay begins *alone*: the runner of its first lane runs all segments, of whatever lane, in an
+//! order in which one thread can, without any counter. When its host finds that it pays it
+//! *spreads* what is left: it counts down what those that are done would have, then starts the
+//! other lanes.
 
 use super::own::Own;
 use super::plan::{Plan, Segment};
@@ -29,13 +35,14 @@ use std::time::Duration;
 const EMPTY: u32 = u32::MAX;
 /// In an inbox: the lane has no runner.
 const IDLE: u32 = u32::MAX - 1;
-/// A message: a segment that ended later than its call. Without this bit: what it waits for of other lanes is done.
+/// A message: a segment that ended later than its call. Without this bit: what it waits for of
+/// other lanes is done.
 const ENDED: u32 = 1 << 30;
 /// The most segments of a plan; messages behind them are for lanes.
 pub const MOST_SEGMENTS: usize = 1 << 29;
 
-/// How long a runner without anything to run waits for a message before it gives up the lane, and how long of that it does not yield its
-/// core, which may be the one that the other runner needs.
+/// How long a runner without anything to run waits for a message before it gives up the lane, and
+/// how long of that it does not yield its core, which may be the one that the other runner needs.
 const LOOKS: Duration = Duration::from_micros(80);
 const LOOKS_AWAKE: Duration = Duration::from_micros(20);
 /// After how many of them it looks whether the thread has something better to do.
@@ -55,8 +62,8 @@ pub trait Host {
     fn alone(&mut self, left: usize) -> Alone;
     /// Asked between segments of a lane.
     fn is_due(&mut self) -> bool;
-    /// Whether to wait for messages: `false` if the thread has something better to do, or if it would wait for lanes that nobody runs. `others`
-    /// says whether other threads run some.
+    /// Whether to wait for messages: `false` if the thread has something better to do, or if it
+    /// would wait for lanes that nobody runs. `others` says whether other threads run some.
     fn may_wait(&mut self, others: bool) -> bool;
     /// Everything is done.
     fn over(&mut self);
@@ -87,7 +94,8 @@ pub struct Lanes {
     plan: Plan,
     lanes: Box<[Lane]>,
     segments: Box<[Progress]>,
-    /// Of each message to a lane, the next one in the inbox: its start, and, last, the beginning of a replay.
+    /// Of each message to a lane, the next one in the inbox: its start, and, last, the beginning of
+    /// a replay.
     links: Box<[AtomicU32]>,
     /// Lanes that are not done.
     left: CachePadded<AtomicU32>,
@@ -115,7 +123,8 @@ struct Running {
 
 /// What a segment still waits for.
 struct Progress {
-    /// Touched by the runner of its lane only, or, before the lanes are started, by who spreads the replay.
+    /// Touched by the runner of its lane only, or, before the lanes are started, by who spreads the
+    /// replay.
     near: AtomicU32,
     far: AtomicU32,
     /// The next message in the inbox.
@@ -153,7 +162,8 @@ impl Lanes {
         &self.plan
     }
 
-    /// Begins a replay, on `lane`. `true`: the caller is the lane's runner from now on, and is to call [`Lanes::work`].
+    /// Begins a replay, on `lane`. `true`: the caller is the lane's runner from now on, and is to
+    /// call [`Lanes::work`].
     ///
     /// # Safety
     /// No replay is under way, and the last one happened before.
@@ -188,8 +198,8 @@ impl Lanes {
         loop {
             let idle = head == IDLE;
             link.store(if idle { EMPTY } else { head }, Relaxed);
-            // AcqRel: release what the message is about; acquire from an idle lane what its last runner did. A head that comes back
-            // after others is no harm: the link to it is right.
+            // AcqRel: release what the message is about; acquire from an idle lane what its last
+            // runner did. A head that comes back after others is no harm: the link to it is right.
             match inbox.compare_exchange_weak(head, message, mutate!("lane-sent-to-relaxed": Relaxed, AcqRel), Relaxed)
             {
                 Ok(_) => return idle && !mutant("idle-lane-not-handed-out"),
@@ -211,7 +221,8 @@ impl Lanes {
             if rest == Rest::Paused {
                 break rest;
             }
-            // Release: whoever is the next runner sees what we did. Something may have come meanwhile: then we still are.
+            // Release: whoever is the next runner sees what we did. Something may have come
+            // meanwhile: then we still are.
             let given_up =
                 inbox.compare_exchange(EMPTY, IDLE, mutate!("lane-given-up-relaxed": Relaxed, Release), Relaxed);
             if given_up.is_ok() || mutant("what-comes-to-a-leaving-runner-is-ignored") {
@@ -345,15 +356,17 @@ impl Lanes {
         true
     }
 
-    /// Starts all lanes on what is left of a replay whose segments of rank below `from` are done. The caller runs `lane`.
+    /// Starts all lanes on what is left of a replay whose segments of rank below `from` are done.
+    /// The caller runs `lane`.
     fn spread(&self, lane: u32, own: &mut Running, from: u32, host: &mut impl Host) {
         let (order, segments) = (&self.plan.order, &self.plan.segments);
         let Some(done) = order.get(..from as usize).filter(|done| done.len() < order.len()) else {
             host.over();
             return;
         };
-        // Nobody looks at a lane's counters before it gets a message of this replay. All of this is handed on by the release of the first
-        // message: who sends something to a lane has been started.
+        // Nobody looks at a lane's counters before it gets a message of this replay. All of this is
+        // handed on by the release of the first message: who sends something to a lane has been
+        // started.
         let mut ready = self.count_down(done, from);
         let mut lanes = 0;
         for (lane, range) in self.lanes.iter().zip(&self.plan.lanes) {
@@ -364,8 +377,8 @@ impl Lanes {
         }
         self.left.store(lanes, Relaxed);
         self.from.store(from, Relaxed);
-        // A start goes only to lanes that have something which waits for it: such a lane is not done, and so the replay is not over, before
-        // it has been taken.
+        // A start goes only to lanes that have something which waits for it: such a lane is not
+        // done, and so the replay is not over, before it has been taken.
         for other in 0..self.lanes.len() as u32 {
             let message = segments.len() as u32 + other;
             let waits = mutate!("lanes-started-for-nothing": self.lanes[other as usize].left.load(Relaxed) > 0, self.has_root(other, from));
@@ -386,8 +399,9 @@ impl Lanes {
         }
     }
 
-    /// Counts down what segments that were run alone would have, for those of rank `from` and above; returns a list, by the links of
-    /// messages, of those that wait for nothing else, and leaves them waiting for a message.
+    /// Counts down what segments that were run alone would have, for those of rank `from` and
+    /// above; returns a list, by the links of messages, of those that wait for nothing else, and
+    /// leaves them waiting for a message.
     fn count_down(&self, done: &[u32], from: u32) -> u32 {
         let mut ready = EMPTY;
         for of in done.iter().map(|done| &self.plan.segments[*done as usize]) {

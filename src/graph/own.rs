@@ -1,6 +1,7 @@
 //! A value that one thread at a time has to itself, which others see to.
 
-/// A value of which the holder makes sure that only one thread uses it at a time, and that each sees what the one before it did. Loom checks both.
+/// A value of which the holder makes sure that only one thread uses it at a time, and that each
+/// sees what the one before it did. Loom checks both.
 pub struct Own<T>(cell::UnsafeCell<T>);
 
 // SAFETY: `take` demands that only one thread uses the value at a time.

@@ -1,15 +1,17 @@
 //! Which lane runs which operation.
 //!
-//! Level by level of the longest path, so that what can run at once is spread evenly; within a level an operation goes where most of those are
-//! that it waits for, if there is room, and where its place in the level puts it otherwise. Level-based clustering with a bound on each cluster's
-//! share is old (Hu 1961 for levels; linear clustering of Kim and Browne 1988 for following one's predecessors); here both are greedy and
-//! linear in the edges.
+//! Level by level of the longest path, so that what can run at once is spread evenly; within a
+//! level an operation goes where most of those are that it waits for, if there is room, and where
+//! its place in the level puts it otherwise. Level-based clustering with a bound on each cluster's
+//! share is old (Hu 1961 for levels; linear clustering of Kim and Browne 1988 for following one's
+//! predecessors); here both are greedy and linear in the edges.
 
 #![forbid(unsafe_code)]
 
 use super::edges::Lists;
 
-/// The lane of each operation. `lanes` of them are dealt out; an operation with a lane of its own (`fixed`) keeps it.
+/// The lane of each operation. `lanes` of them are dealt out; an operation with a lane of its own
+/// (`fixed`) keeps it.
 pub fn partition(predecessors: &Lists, lanes: usize, fixed: &[Option<u32>]) -> Vec<u32> {
     let count = predecessors.len();
     let mut chosen: Vec<u32> = fixed.iter().map(|lane| lane.unwrap_or(0)).collect();

@@ -1,12 +1,15 @@
-//! The plan: segments of operations that one thread runs in a row, with counters and successor lists.
+//! The plan: segments of operations that one thread runs in a row, with counters and successor
+//! lists.
 //!
-//! Operations that follow each other in a lane are joined while that delays nobody: not across a new wait for another lane, and not beyond an
-//! operation that another lane waits for, unless it waits for the next one too. So a segment can be run as soon as its first
-//! operation can, but for what the same thread has to run before anyway.
+//! Operations that follow each other in a lane are joined while that delays nobody: not across a
+//! new wait for another lane, and not beyond an operation that another lane waits for, unless it
+//! waits for the next one too. So a segment can be run as soon as its first operation can, but for
+//! what the same thread has to run before anyway.
 //!
-//! Segments are numbered lane by lane, in order. The order of their first operations is one in which a single thread can run
-//! them: if a segment waits for another one of a different lane its first operation does (the later ones add no such wait), so the other one begins earlier; and
-//! in its own lane every segment begins after those before it.
+//! Segments are numbered lane by lane, in order. The order of their first operations is one in
+//! which a single thread can run them: if a segment waits for another one of a different lane its
+//! first operation does (the later ones add no such wait), so the other one begins earlier; and in
+//! its own lane every segment begins after those before it.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +17,8 @@ use super::edges::Lists;
 use crate::sync::MODELLED;
 use std::ops::Range;
 
-/// The most operations of a segment: between segments the thread looks for what has come, and at the clock.
+/// The most operations of a segment: between segments the thread looks for what has come, and at
+/// the clock.
 const LONGEST: usize = if MODELLED { 2 } else { 16 };
 
 /// Operations that one thread runs in a row.
@@ -25,10 +29,12 @@ pub struct Segment {
     pub rank: u32,
     /// Its operations, a part of [`Plan::operations`].
     pub operations: Range<u32>,
-    /// Segments of the same lane that wait for it, a part of [`Plan::successors`]; those of other lanes follow.
+    /// Segments of the same lane that wait for it, a part of [`Plan::successors`]; those of other
+    /// lanes follow.
     pub near: Range<u32>,
     pub far: Range<u32>,
-    /// Segments of the same lane that it waits for; one more for all of other lanes together, or for the start if there is nothing else.
+    /// Segments of the same lane that it waits for; one more for all of other lanes together, or
+    /// for the start if there is nothing else.
     pub waits_near: u32,
     /// Segments of other lanes that it waits for.
     pub waits_far: u32,
@@ -146,7 +152,8 @@ fn join(members: &[Member], predecessors: &Lists, lanes: usize) -> Vec<Draft> {
                 && draft.members.len() < LONGEST
                 && draft.waits.len() <= MOST_LOOKED_UP
                 && open.awaited.len() <= MOST_LOOKED_UP
-                // No new wait: neither for another lane, nor for an end that is not the thread's own doing.
+                // No new wait: neither for another lane, nor for an end that is not the thread's
+                // own doing.
                 && before.iter().all(|other| {
                     !is_far(other) && !members[*other as usize].detached
                         || draft.waits.contains(&draft_of[*other as usize])

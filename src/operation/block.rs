@@ -1,7 +1,9 @@
-//! The operation block: everything about one pushed operation, in two cache lines if it is a usual one.
+//! The operation block: everything about one pushed operation, in two cache lines if it is a usual
+//! one.
 //!
-//! Blocks come from pools ([`crate::pool`]), in the sizes of [`layout`](super::layout). They stay blocks for as long as the engine is there, so a reference
-//! to an operation that has ended is harmless: the tag in its word tells.
+//! Blocks come from pools ([`crate::pool`]), in the sizes of [`layout`](super::layout). They stay
+//! blocks for as long as the engine is there, so a reference to an operation that has ended is
+//! harmless: the tag in its word tells.
 
 use super::closure::Vtable;
 use super::layout::{behind, behind_accesses, Layout, ACCESSES_OFFSET, CLOSURE_ALIGN};
@@ -41,14 +43,17 @@ pub const NOTE_BEYOND: u8 = 1 << 7;
 const POOLED: u8 = 0;
 /// The block is one of a [ring](crate::tickets::ring).
 const RINGED: u8 = 1;
-/// A block of the pool, of which operations that run inside their push use the word alone, one after the other.
+/// A block of the pool, of which operations that run inside their push use the word alone, one
+/// after the other.
 const INSIDE: u8 = 2;
-/// A block of the pool, of an operation that is linked on common variables ([`common`](crate::tickets::common)).
+/// A block of the pool, of an operation that is linked on common variables
+/// ([`common`](crate::tickets::common)).
 const LINKED: u8 = 3;
 /// As that, but a variable was deleted meanwhile: the operation completes without running.
 const VOIDED: u8 = 4;
 
-/// An operation block. Read through raw pointers on purpose: a reference to a block would claim more than any one thread may.
+/// An operation block. Read through raw pointers on purpose: a reference to a block would claim
+/// more than any one thread may.
 #[repr(C, align(128))]
 pub struct Block {
     /// See [`Word`](word::Word).
@@ -67,7 +72,8 @@ pub struct Block {
     /// Property and context.
     pub(super) room: u16,
     pub priority: i32,
-    /// The size class, and the number of the home. While free and the first of a magazine, the number of its blocks.
+    /// The size class, and the number of the home. While free and the first of a magazine, the
+    /// number of its blocks.
     pub(super) origin: u32,
     pub(super) name: *const u8,
     /// How to run and to drop the closure. While free: see [`crate::pool::magazine`].
@@ -84,7 +90,8 @@ pub struct Block {
 #[cfg_attr(any(loom, shuttle), repr(C, align(2048)))]
 struct Payload(MaybeUninit<[u8; if MODELLED { 2048 } else { 64 }]>);
 
-/// When an operation was pushed, became ready and was started, in nanoseconds of the engine's clock, and on which threads.
+/// When an operation was pushed, became ready and was started, in nanoseconds of the engine's
+/// clock, and on which threads.
 #[derive(Clone, Copy)]
 pub struct Times {
     pub push: u64,
@@ -127,7 +134,8 @@ impl Block {
         }
     }
 
-    /// Makes the block that of a fresh operation with so many accesses. It leaves the word alone: others may still look at that.
+    /// Makes the block that of a fresh operation with so many accesses. It leaves the word alone:
+    /// others may still look at that.
     ///
     /// # Safety
     /// `this` points to a block of ours.
@@ -150,7 +158,8 @@ impl Block {
         unsafe { (*this).kind.store(INSIDE, Ordering::Relaxed) }
     }
 
-    /// Whether operations that run inside their push use it: nobody can park there who has no ticket.
+    /// Whether operations that run inside their push use it: nobody can park there who has no
+    /// ticket.
     ///
     /// # Safety
     /// `this` points to a block of the engine.
@@ -296,7 +305,8 @@ impl Block {
         unsafe { touch(this, behind((*this).count as usize, Layout::Plain) + CLOSURE_ALIGN, writes) }
     }
 
-    /// Asks for the lines that running the operation writes, and that a push does: the header with its counters, the first accesses and the closure.
+    /// Asks for the lines that running the operation writes, and that a push does: the header with
+    /// its counters, the first accesses and the closure.
     #[inline]
     pub fn expect(this: *mut Block, class: u8) {
         let lines = if class == 0 { 2 } else { 3 };

@@ -1,4 +1,5 @@
-//! Closure storage: small closures inside the operation block, larger ones in a box; and the calls that run or drop them.
+//! Closure storage: small closures inside the operation block, larger ones in a box; and the calls
+//! that run or drop them.
 
 use super::completion::{call, Completion};
 use super::context::RunContext;
@@ -8,8 +9,9 @@ use std::mem::{align_of, size_of, ManuallyDrop};
 use std::ops::{Deref, DerefMut};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-/// What a closure may return: nothing, or a `Result` with any error that threads can share, a text included. Also nothing at all: a
-/// closure that only panics is accepted in every edition. Types of other crates cannot have this trait: give a `Result`.
+/// What a closure may return: nothing, or a `Result` with any error that threads can share, a text
+/// included. Also nothing at all: a closure that only panics is accepted in every edition. Types of
+/// other crates cannot have this trait: give a `Result`.
 ///
 /// ```edition2024,no_run
 /// # let engine = seriatim::Engine::new()?;
@@ -68,7 +70,8 @@ impl<E: Into<Source>> IntoOutcome for Result<(), E> {
     }
 }
 
-/// Names `!`, which is what `|_| panic!()` returns from edition 2024 on, and cannot be written where a type stands.
+/// Names `!`, which is what `|_| panic!()` returns from edition 2024 on, and cannot be written
+/// where a type stands.
 #[doc(hidden)]
 pub trait Returns {
     /// What the function returns.
@@ -85,7 +88,8 @@ impl IntoOutcome for <fn() -> ! as Returns>::Value {
     }
 }
 
-/// How to run and to drop a stored closure. Both take the closure out of its storage: exactly one of them is called, once.
+/// How to run and to drop a stored closure. Both take the closure out of its storage: exactly one
+/// of them is called, once.
 pub struct Vtable {
     pub run: Run,
     /// Drops the closure without running it. Panics of its destructor are swallowed.
@@ -105,7 +109,8 @@ pub enum Cost {
     Unknown,
 }
 
-/// Calls a synchronous closure in its storage, which it takes out, or drops if the call unwinds; it does not unwind itself.
+/// Calls a synchronous closure in its storage, which it takes out, or drops if the call unwinds; it
+/// does not unwind itself.
 pub type CallStored = unsafe fn(*mut u8, &RunContext<'_>) -> Result<(), Fault>;
 
 /// How to run a stored closure. Neither form unwinds.
@@ -113,10 +118,11 @@ pub type CallStored = unsafe fn(*mut u8, &RunContext<'_>) -> Result<(), Fault>;
 pub enum Run {
     /// The operation ends when the call returns.
     Sync(CallStored),
-    /// The operation ends when its completion says so; an error here means that the call itself unwound. By then the
-    /// block may be another operation's.
+    /// The operation ends when its completion says so; an error here means that the call itself
+    /// unwound. By then the block may be another operation's.
     Async(unsafe fn(*mut u8, &RunContext<'_>, Completion) -> Result<(), Fault>),
-    /// A part of an operation: its end ends nothing. On the worker of that number. By the time it returns the block may be in use again.
+    /// A part of an operation: its end ends nothing. On the worker of that number. By the time it
+    /// returns the block may be in use again.
     Part(unsafe fn(*mut u8, Option<usize>)),
 }
 
@@ -284,8 +290,8 @@ where
         &Vtable { run: Run::Async(Self::run), discard: discard::<G>, cost: Cost::Unknown };
 
     unsafe fn run(storage: *mut u8, run: &RunContext<'_>, completion: Completion) -> Result<(), Fault> {
-        // SAFETY: the vtable belongs to the type that was stored. The closure is moved out before it is called, because
-        // the block may be recycled as soon as the completion is used.
+        // SAFETY: the vtable belongs to the type that was stored. The closure is moved out before
+        // it is called, because the block may be recycled as soon as the completion is used.
         let closure: G = unsafe { take(storage) };
         call(completion, |completion| closure(run, completion))
     }
@@ -305,7 +311,8 @@ where
     SyncBody::<F, R>::VTABLE
 }
 
-/// As [`sync_vtable`], for closures of one type that do all kinds of things: those by which operators are pushed.
+/// As [`sync_vtable`], for closures of one type that do all kinds of things: those by which
+/// operators are pushed.
 pub fn mixed_vtable<F, R>(_: &F) -> &'static Vtable
 where
     F: FnOnce(&RunContext<'_>) -> R + Send + 'static,

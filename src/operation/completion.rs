@@ -20,9 +20,10 @@ pub trait Finish: Send + Sync {
 /// Ends an asynchronous operation: from any thread, at any time, once.
 ///
 /// Dropping it without a call fails the operation with
-/// [`CompletionDropped`](crate::ErrorKind::CompletionDropped), so that nothing waits for ever. One that is never dropped (lost in a leak or
-/// by `std::mem::forget`) leaves its operation running: what is behind it waits, so do waits without a limit, stops and the end of the
-/// engine; waits with a limit name the operation, and everything independent goes on.
+/// [`CompletionDropped`](crate::ErrorKind::CompletionDropped), so that nothing waits for ever. One
+/// that is never dropped (lost in a leak or by `std::mem::forget`) leaves its operation running:
+/// what is behind it waits, so do waits without a limit, stops and the end of the engine; waits
+/// with a limit name the operation, and everything independent goes on.
 ///
 /// ```
 /// let engine = seriatim::Engine::new()?;
@@ -38,26 +39,27 @@ pub struct Completion {
     block: *mut Block,
 }
 
-// SAFETY: the block is an operation in flight, of which this handle is the only owner; it may end on any thread.
+// SAFETY: the block is an operation in flight, of which this handle is the only owner; it may end
+// on any thread.
 unsafe impl Send for Completion {}
 // SAFETY: a shared handle offers nothing but `Debug`.
 unsafe impl Sync for Completion {}
 
-/// An asynchronous operation whose closure is being called, and its completion if that was dropped while the closure unwinds: the
-/// operation then ends with the panic's message.
+/// An asynchronous operation whose closure is being called, and its completion if that was dropped
+/// while the closure unwinds: the operation then ends with the panic's message.
 struct Call {
     block: *mut Block,
     orphan: Option<Completion>,
 }
 
 thread_local! {
-    /// The innermost call of this thread, which lies on its stack. A plain pointer, so that it works in destructors of other
-    /// thread-locals.
+    /// The innermost call of this thread, which lies on its stack. A plain pointer, so that it
+    /// works in destructors of other thread-locals.
     static CALL: Cell<*mut Call> = const { Cell::new(std::ptr::null_mut()) };
 }
 
-/// Calls the closure of an asynchronous operation. An unwinding one ends its operation, if it still owned the completion;
-/// otherwise the fault is returned.
+/// Calls the closure of an asynchronous operation. An unwinding one ends its operation, if it still
+/// owned the completion; otherwise the fault is returned.
 pub fn call(completion: Completion, closure: impl FnOnce(Completion)) -> Result<(), Fault> {
     let mut this = UnsafeCell::new(Call { block: completion.block, orphan: None });
     let before = CALL.with(|call| call.replace(this.get()));
@@ -68,7 +70,8 @@ pub fn call(completion: Completion, closure: impl FnOnce(Completion)) -> Result<
             orphan.end(Err(fault));
             Ok(())
         }
-        // The thread was unwinding for another reason: then the completion was just dropped, and ends here as that.
+        // The thread was unwinding for another reason: then the completion was just dropped, and
+        // ends here as that.
         (outcome, orphan) => {
             drop(orphan);
             outcome
@@ -85,11 +88,12 @@ impl Completion {
 
     /// Ends the operation well.
     ///
-    /// Runs what becomes ready, if it is of the kind that runs on the thread that finds it (the naive engine's
-    /// operations); otherwise hands it to the workers and returns.
+    /// Runs what becomes ready, if it is of the kind that runs on the thread that finds it (the
+    /// naive engine's operations); otherwise hands it to the workers and returns.
     ///
-    /// Worst case: a few steps for each variable and for each operation that becomes ready, such as all readers behind a write, and
-    /// two slices of what came back from operations that have ended. `src/engine/README.md` has it in full.
+    /// Worst case: a few steps for each variable and for each operation that becomes ready, such as
+    /// all readers behind a write, and two slices of what came back from operations that have
+    /// ended. `src/engine/README.md` has it in full.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -130,7 +134,8 @@ impl Drop for Completion {
             return;
         }
         let call = CALL.with(Cell::get);
-        // SAFETY: set by `call` to a place on this thread's stack for as long as the closure runs, and used by this thread only.
+        // SAFETY: set by `call` to a place on this thread's stack for as long as the closure runs,
+        // and used by this thread only.
         if std::thread::panicking() && !call.is_null() && unsafe { (*call).block } == self.block {
             let orphan = Completion { engine: self.engine.take(), block: self.block };
             // SAFETY: as above.

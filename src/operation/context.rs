@@ -6,7 +6,8 @@ use crate::device::Context;
 use crate::error::{Failure, Stamp};
 use std::sync::Arc;
 
-/// What an operation is told when it runs: where, under which name, and how many threads it may use itself.
+/// What an operation is told when it runs: where, under which name, and how many threads it may use
+/// itself.
 ///
 /// ```
 /// let engine = seriatim::Engine::new()?;
@@ -24,12 +25,14 @@ pub struct RunContext<'a> {
     pub(crate) name: &'static str,
     pub(crate) worker: Option<usize>,
     pub(crate) nested_threads: usize,
-    /// The failure that a variable of this operation is marked with, where that does not keep it from running, and when the
-    /// operation was pushed.
+    /// The failure that a variable of this operation is marked with, where that does not keep it
+    /// from running, and when the operation was pushed.
     pub(crate) inherited: Option<(&'a Arc<Failure>, Stamp)>,
-    /// The graph that it is a part of, whose parameters hold still while it runs: a number of its own for each, 0 for none.
+    /// The graph that it is a part of, whose parameters hold still while it runs: a number of its
+    /// own for each, 0 for none.
     pub(crate) graph: u64,
-    /// If it runs a graph: when it was pushed, as a stamp and, if it is profiled, in nanoseconds of the profiler.
+    /// If it runs a graph: when it was pushed, as a stamp and, if it is profiled, in nanoseconds of
+    /// the profiler.
     pub(crate) pushed: Option<(Stamp, u64)>,
 }
 
@@ -58,8 +61,8 @@ impl RunContext<'_> {
         self.name
     }
 
-    /// The number of the worker within its group, or `None` on a thread that is not the engine's: the caller of the naive
-    /// engine, a pusher, or a waiter that helps.
+    /// The number of the worker within its group, or `None` on a thread that is not the engine's:
+    /// the caller of the naive engine, a pusher, or a waiter that helps.
     ///
     /// ```
     /// # let engine = seriatim::Engine::builder().kind(seriatim::Kind::Naive).build()?;
@@ -70,7 +73,8 @@ impl RunContext<'_> {
         self.worker
     }
 
-    /// How many threads the operation may use itself, from [`Builder::nested_threads`](crate::Builder::nested_threads).
+    /// How many threads the operation may use itself, from
+    /// [`Builder::nested_threads`](crate::Builder::nested_threads).
     ///
     /// ```
     /// # let engine = seriatim::Engine::builder().nested_threads(4).build()?;

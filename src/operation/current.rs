@@ -1,4 +1,5 @@
-//! The operations that a thread is inside of, and what each has declared: for the check of every borrow of a [`Data`](crate::Data).
+//! The operations that a thread is inside of, and what each has declared: for the check of every
+//! borrow of a [`Data`](crate::Data).
 
 use crate::sync::thread_local;
 use std::cell::Cell;
@@ -7,10 +8,11 @@ use std::ptr::null;
 /// An operation whose closure is being called.
 pub trait Current {
     fn name(&self) -> &'static str;
-    /// What it may do to the variable of this index of this engine; `None` if it is another engine's operation.
+    /// What it may do to the variable of this index of this engine; `None` if it is another
+    /// engine's operation.
     fn may(&self, engine: u32, index: u32) -> Option<May>;
-    /// The generation that the place of a declared variable has now: the variable's, or one more once its deletion is pushed.
-    /// The place is not used again before the operation has ended.
+    /// The generation that the place of a declared variable has now: the variable's, or one more
+    /// once its deletion is pushed. The place is not used again before the operation has ended.
     fn generation(&self, index: u32) -> u32;
 }
 
@@ -67,8 +69,8 @@ pub fn within<R>(current: &dyn Current, call: impl FnOnce() -> R) -> R {
 #[inline]
 fn innermost<T>(find: impl Fn(&dyn Current) -> Option<T>) -> Option<T> {
     let mut frame = STACK.with(|(_, innermost)| innermost.get());
-    // SAFETY: each frame lies on this thread's stack until its `within` has put back the one outside of it, which is after the
-    // call that leads here.
+    // SAFETY: each frame lies on this thread's stack until its `within` has put back the one
+    // outside of it, which is after the call that leads here.
     while let Some(this) = unsafe { frame.as_ref() } {
         let found = find(this.current);
         if found.is_some() {
@@ -79,8 +81,9 @@ fn innermost<T>(find: impl Fn(&dyn Current) -> Option<T>) -> Option<T> {
     None
 }
 
-/// What the calling thread may do to a variable: outside all operations of its engine, anything; inside, what the innermost of them
-/// has declared. A deleted variable is not the one that has its place now.
+/// What the calling thread may do to a variable: outside all operations of its engine, anything;
+/// inside, what the innermost of them has declared. A deleted variable is not the one that has its
+/// place now.
 #[inline]
 pub fn may(engine: u32, index: u32, generation: u32) -> May {
     let of = |current: &dyn Current| {

@@ -146,7 +146,8 @@ impl Block {
     /// `this` points to a block of ours.
     #[inline]
     pub unsafe fn enter(this: *mut Block, lifecycle: u8) {
-        // SAFETY: the block is ours. Release: a thread that reads PENDING also reads the header that was written before.
+        // SAFETY: the block is ours. Release: a thread that reads PENDING also reads the header
+        // that was written before.
         unsafe { (*this).lifecycle.store(lifecycle, Ordering::Release) }
     }
 

@@ -1,8 +1,9 @@
 //! Where the parts of an operation lie in its block, and how large the block must be.
 //!
-//! Blocks come in size classes: 128 bytes, and twice as much for each class after that. The header is
-//! the first line. Behind it come the accesses, for each of them the write before it, the
-//! [`Links`] of an operation on common variables, the times of one that is profiled, and the closure.
+//! Blocks come in size classes: 128 bytes, and twice as much for each class after that. The header
+//! is the first line. Behind it come the accesses, for each of them the write before it, the
+//! [`Links`] of an operation on common variables, the times of one that is profiled, and the
+//! closure.
 
 use super::block::{Block, Times};
 use crate::sync::{AtomicU64, MODELLED};
@@ -63,7 +64,8 @@ pub(super) const fn behind(accesses: usize, layout: Layout) -> usize {
     behind_accesses(accesses) + more.next_multiple_of(CLOSURE_ALIGN)
 }
 
-/// The smallest class whose blocks hold `accesses` accesses, which are at most [`MOST_ACCESSES`], a closure of so many bytes, and times if need be.
+/// The smallest class whose blocks hold `accesses` accesses, which are at most [`MOST_ACCESSES`], a
+/// closure of so many bytes, and times if need be.
 #[inline(always)]
 pub fn class_for(accesses: usize, closure: usize, timed: bool, layout: Layout) -> u8 {
     let times = if timed { size_of::<Times>() } else { 0 };

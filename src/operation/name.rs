@@ -13,9 +13,10 @@ pub static NAMES: Mutex<Names> = Mutex::new(None);
 
 /// The name of an operation: cheap to copy, and never freed.
 ///
-/// Made from a string literal at no cost. Made from a `String` it is interned: the first use of each text takes a lock
-/// and keeps the text for the life of the process, so make such names ahead of time and not for every push. Of a text of more than
-/// 65,535 bytes operations that wait for their turn remember the beginning.
+/// Made from a string literal at no cost. Made from a `String` it is interned: the first use of
+/// each text takes a lock and keeps the text for the life of the process, so make such names ahead
+/// of time and not for every push. Of a text of more than 65,535 bytes operations that wait for
+/// their turn remember the beginning.
 ///
 /// ```
 /// use seriatim::Name;

@@ -29,7 +29,8 @@ pub enum Property {
     GpuPrioritized,
     /// Only starts something: runs on the pushing thread when it is ready at once.
     Async,
-    /// Deletes a variable: as `Async`, and runs even after [`notify_shutdown`](crate::Engine::notify_shutdown).
+    /// Deletes a variable: as `Async`, and runs even after
+    /// [`notify_shutdown`](crate::Engine::notify_shutdown).
     DeleteVar,
     /// Runs even when what it uses is marked by a failure.
     NoSkip,

@@ -4,8 +4,9 @@ use super::memory::Memory;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-/// How a thread knows the memory of an engine that it uses. It does not keep it: dropping the engine frees it, also while other threads
-/// still have a state. Whoever uses a state is inside a call that has the engine.
+/// How a thread knows the memory of an engine that it uses. It does not keep it: dropping the
+/// engine frees it, also while other threads still have a state. Whoever uses a state is inside a
+/// call that has the engine.
 pub struct Bond {
     /// The memory's number, also when it is gone.
     pub id: u32,
@@ -34,7 +35,8 @@ impl Deref for Bond {
 
     #[inline(always)]
     fn deref(&self) -> &Memory {
-        // SAFETY: used inside calls only that have the engine, or by the end of a state, which has upgraded `weak`.
+        // SAFETY: used inside calls only that have the engine, or by the end of a state, which has
+        // upgraded `weak`.
         unsafe { &*self.memory }
     }
 }
@@ -50,7 +52,8 @@ mod tests {
         for round in 0..300 {
             let memory = Arc::new(Memory::new().unwrap());
             let known = Arc::downgrade(&memory);
-            // Some end while the memory goes, and some are there until it has gone; now and then all.
+            // Some end while the memory goes, and some are there until it has gone; now and then
+            // all.
             let stay = if round % 3 == 0 { 4 } else { 2 };
             let (together, over) = (Barrier::new(5), Barrier::new(stay + 1));
             std::thread::scope(|scope| {
@@ -78,7 +81,8 @@ mod tests {
                 }
                 together.wait();
                 drop(memory);
-                // Only an end that is under way keeps it. They go on before this fails, or it would hang.
+                // Only an end that is under way keeps it. They go on before this fails, or it would
+                // hang.
                 let kept = known.strong_count();
                 over.wait();
                 assert!(stay < 4 || kept == 0, "in round {round} threads that have used it keep it");

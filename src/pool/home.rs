@@ -1,10 +1,12 @@
 //! A home: one thread's private stock of blocks, and the stacks by which its blocks come back.
 //!
-//! What comes back is sorted a slice at a time: by [`Home::allocate`] when a stock is dry, and by [`Home::tidy`] when a lot has come back
-//! and nothing is allocated. A slice is at most [`SLICE`] magazines from other threads, as many from the reclaimer, and [`DEFERRALS`] magazines to
-//! the reclaimer, whose blocks are looked at one by one; the rest is left to the next slice. A slice sorts more than a magazine, so that
-//! a backlog shrinks while its thread goes on allocating; until then it is kept, and used before anything new. No blocks are lost to
-//! others for good: what is too much goes to the depot, as one rack.
+//! What comes back is sorted a slice at a time: by [`Home::allocate`] when a stock is dry, and by
+//! [`Home::tidy`] when a lot has come back and nothing is allocated. A slice is at most [`SLICE`]
+//! magazines from other threads, as many from the reclaimer, and [`DEFERRALS`] magazines to the
+//! reclaimer, whose blocks are looked at one by one; the rest is left to the next slice. A slice
+//! sorts more than a magazine, so that a backlog shrinks while its thread goes on allocating; until
+//! then it is kept, and used before anything new. No blocks are lost to others for good: what is
+//! too much goes to the depot, as one rack.
 
 use super::magazine::{self, Magazine, Stack};
 use super::memory::Memory;
@@ -31,7 +33,8 @@ pub const SLICE: usize = 16;
 /// The most magazines that one call gives to the reclaimer.
 const DEFERRALS: usize = 2;
 
-/// One thread's pool. Which fields a thread may touch: `private` and the counters' stores, the owner; the rest, anyone.
+/// One thread's pool. Which fields a thread may touch: `private` and the counters' stores, the
+/// owner; the rest, anyone.
 pub struct Home {
     /// Magazines that other threads have emptied of operations.
     incoming: [CachePadded<Stack>; CLASSES],
@@ -44,7 +47,8 @@ pub struct Home {
     pub number: u32,
     /// Whether the owner counts among those who look at tails.
     pub looks_at_tails: Cell<bool>,
-    /// Operations pushed and completed by the owners of this home. Only the owner stores; `wait_for_all` sums.
+    /// Operations pushed and completed by the owners of this home. Only the owner stores;
+    /// `wait_for_all` sums.
     pub pushed: CachePadded<AtomicU64>,
     pub completed: CachePadded<AtomicU64>,
     /// Asynchronous closures called by the owners, and those that have returned.
@@ -59,7 +63,8 @@ pub struct Home {
     pub running: Running,
     /// Whether the owner will look for operations that others leave to it.
     pub will_look: AtomicBool,
-    /// Once the owner has pushed: which variables it owns, blocks that it uses again and again, and where it logs.
+    /// Once the owner has pushed: which variables it owns, blocks that it uses again and again, and
+    /// where it logs.
     pub record: Cell<*const Record>,
     pub ring: UnsafeCell<Ring>,
     pub journal: Cell<*const Journal>,
@@ -84,7 +89,8 @@ struct Shelf {
     stock: Magazine,
     /// To be handed out when the stock is dry.
     ready: Rack,
-    /// Spent, but perhaps still looked at: less than a magazine, and full ones. First what the owner has spent itself.
+    /// Spent, but perhaps still looked at: less than a magazine, and full ones. First what the
+    /// owner has spent itself.
     limbo: Magazine,
     spent: Rack,
     /// What was taken from `incoming` and from `safe`, and is not sorted yet.
@@ -146,7 +152,8 @@ impl Home {
     /// The caller is the owner, and holds no address that it read from a tail.
     #[inline]
     pub unsafe fn allocate(&self, class: u8, memory: &Memory, handle: &<Epoch as Reclaim>::Handle) -> *mut Block {
-        // SAFETY: the owner alone touches the private part, and no reference to it outlives this call.
+        // SAFETY: the owner alone touches the private part, and no reference to it outlives this
+        // call.
         let shelf = unsafe { self.shelf(class) };
         match shelf.stock.pop() {
             Some(block) => {
@@ -196,7 +203,8 @@ impl Home {
     /// The owner's blocks of a class.
     ///
     /// # Safety
-    /// The caller is the owner, and uses no other reference to them until it has done with this one.
+    /// The caller is the owner, and uses no other reference to them until it has done with this
+    /// one.
     #[inline]
     #[allow(clippy::mut_from_ref)]
     unsafe fn shelf(&self, class: u8) -> &mut Shelf {
@@ -214,10 +222,12 @@ impl Home {
         }
     }
 
-    /// The stock has run dry: sort a slice of what has come back, then take what there is, or fetch some, or make some.
+    /// The stock has run dry: sort a slice of what has come back, then take what there is, or fetch
+    /// some, or make some.
     #[cold]
     unsafe fn refill(&self, class: u8, memory: &Memory, handle: &<Epoch as Reclaim>::Handle) -> *mut Block {
-        // SAFETY: passed on. The caller is the owner; the references are not used across the calls of `sort`.
+        // SAFETY: passed on. The caller is the owner; the references are not used across the calls
+        // of `sort`.
         unsafe {
             self.sort(class, memory, handle, true);
             if self.shelf(class).ready.is_empty() {
@@ -240,7 +250,8 @@ impl Home {
         }
     }
 
-    /// Takes what has come back to another home, whose owner may not need it for long: all of it that is not sorted. Says whether there was any.
+    /// Takes what has come back to another home, whose owner may not need it for long: all of it
+    /// that is not sorted. Says whether there was any.
     ///
     /// # Safety
     /// The caller is the owner.
@@ -262,8 +273,8 @@ impl Home {
         false
     }
 
-    /// Brings what has come back a step closer to being used again, by no more than a slice; what is too much goes to the depot.
-    /// `needed`: by a caller that has nothing of this class left.
+    /// Brings what has come back a step closer to being used again, by no more than a slice; what
+    /// is too much goes to the depot. `needed`: by a caller that has nothing of this class left.
     unsafe fn sort(&self, class: u8, memory: &Memory, handle: &<Epoch as Reclaim>::Handle, needed: bool) {
         let index = usize::from(class);
         let slice = mutate!("sorted-without-a-limit": usize::MAX, SLICE);
@@ -318,8 +329,8 @@ impl Home {
         self.untidy.get() != 0
     }
 
-    /// Sorts a slice of what has come back, as [`Home::allocate`] does when a stock is dry, for a thread that frees blocks and
-    /// needs none. Only if [`Home::is_untidy`].
+    /// Sorts a slice of what has come back, as [`Home::allocate`] does when a stock is dry, for a
+    /// thread that frees blocks and needs none. Only if [`Home::is_untidy`].
     ///
     /// # Safety
     /// As there.
@@ -346,7 +357,8 @@ impl Home {
         let guard = Epoch::pin(handle);
         let first = spent.pack();
         let home: *const Home = self;
-        // SAFETY: homes live until after the reclaimer is dropped; two words and a byte, so that nothing is allocated.
+        // SAFETY: homes live until after the reclaimer is dropped; two words and a byte, so that
+        // nothing is allocated.
         unsafe {
             Epoch::defer(&guard, move || {
                 (*home).safe[usize::from(class)].push(Magazine::unpack(first));

@@ -1,5 +1,5 @@
-//! What one thread keeps for one engine: its home, its place in the reclaimer, blocks on their way to other homes, and what
-//! it is running.
+//! What one thread keeps for one engine: its home, its place in the reclaimer, blocks on their way
+//! to other homes, and what it is running.
 
 use super::bond::Bond;
 use super::home::Home;
@@ -15,7 +15,8 @@ use std::mem::ManuallyDrop;
 use std::ptr::null;
 use std::sync::Arc;
 
-/// A magazine for another home is sent when it holds this many blocks or is full, or when its collector has nothing else to do.
+/// A magazine for another home is sent when it holds this many blocks or is full, or when its
+/// collector has nothing else to do.
 const SEND: usize = 32;
 
 /// What one thread keeps for one engine.
@@ -56,14 +57,14 @@ thread_local! {
 }
 
 impl Local {
-    /// The calling thread's state for the engine of `memory`. Costs about a nanosecond when the thread used the same
-    /// engine last.
+    /// The calling thread's state for the engine of `memory`. Costs about a nanosecond when the
+    /// thread used the same engine last.
     #[inline]
     pub fn of(memory: &Arc<Memory>) -> &Local {
         let (id, local) = LAST.with(Cell::get);
         if id == memory.id {
-            // SAFETY: set below for this thread; entries are dropped at the end of the thread, or when their engine is
-            // gone, and then its id is never asked for again.
+            // SAFETY: set below for this thread; entries are dropped at the end of the thread, or
+            // when their engine is gone, and then its id is never asked for again.
             return unsafe { &*local };
         }
         Local::find(memory)
@@ -71,7 +72,8 @@ impl Local {
 
     #[cold]
     fn find(memory: &Arc<Memory>) -> &Local {
-        // Engines that are gone: a good moment to forget them. Dropped when the list is free again, should that come back here.
+        // Engines that are gone: a good moment to forget them. Dropped when the list is free again,
+        // should that come back here.
         let mut gone = Vec::new();
         let found = LOCALS.try_with(|locals| {
             let mut locals = locals.0.borrow_mut();
@@ -84,8 +86,8 @@ impl Local {
             &raw const **locals.last().expect("pushed just now")
         });
         drop(gone);
-        // The thread may be ending and its states gone, while one of its destructors still uses the engine: that gets a state that
-        // is kept elsewhere. `LAST` has no destructor.
+        // The thread may be ending and its states gone, while one of its destructors still uses the
+        // engine: that gets a state that is kept elsewhere. `LAST` has no destructor.
         let local = found.unwrap_or_else(|_| stray::find(memory));
         LAST.with(|last| last.set((memory.id, local)));
         // SAFETY: boxed, so it stays where it is; see `of` for its life.
@@ -126,7 +128,8 @@ impl Local {
         unsafe { &*self.home }
     }
 
-    /// Starts looking at tails: nothing that can be reached from now on is reused until the guard is gone.
+    /// Starts looking at tails: nothing that can be reached from now on is reused until the guard
+    /// is gone.
     #[inline]
     pub fn pin(&self) -> <Epoch as Reclaim>::Guard {
         mutate!("lookers-not-counted": (), self.look_at_tails());
@@ -135,7 +138,8 @@ impl Local {
 
     #[inline]
     fn handle(&self) -> &<Epoch as Reclaim>::Handle {
-        // SAFETY: the cell is this thread's, and is written only by `forget_other_threads`, inside of which nobody uses the handle.
+        // SAFETY: the cell is this thread's, and is written only by `forget_other_threads`, inside
+        // of which nobody uses the handle.
         unsafe { &*self.handle.get() }
     }
 
@@ -146,7 +150,8 @@ impl Local {
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub unsafe fn forget_other_threads(&self) {
         let lookers = usize::from(self.home().looks_at_tails.get());
-        // SAFETY: passed on. The caller is between pushes, so nothing refers to the old handle, which goes here.
+        // SAFETY: passed on. The caller is between pushes, so nothing refers to the old handle,
+        // which goes here.
         unsafe {
             self.memory.forget_other_threads(lookers);
             self.memory.even_out(self.home());
@@ -165,7 +170,8 @@ impl Local {
         }
     }
 
-    /// Whether no other thread looks at tails: what cannot be reached any more may then be reused at once.
+    /// Whether no other thread looks at tails: what cannot be reached any more may then be reused
+    /// at once.
     pub fn is_alone(&self) -> bool {
         self.look_at_tails();
         self.memory.has_no_looker_but(true)
@@ -198,7 +204,8 @@ impl Local {
     /// The block is spent, and came from [`Local::allocate`] of a thread of the same engine.
     #[inline]
     pub unsafe fn retire(&self, block: *mut Block) {
-        // SAFETY: spent, so only helpers may still look at it, and they do not look at these fields.
+        // SAFETY: spent, so only helpers may still look at it, and they do not look at these
+        // fields.
         unsafe {
             if mutate!("blocks-kept-by-whoever-frees-them": true, Block::home(block) == self.home().number) {
                 self.home().keep(block);
@@ -235,7 +242,8 @@ impl Local {
         unsafe { Epoch::defer(&self.pin(), reuse) }
     }
 
-    /// Sends home what was collected, and sorts a slice of what is too much: [`Home::tidy`]. For when there is nothing else to do.
+    /// Sends home what was collected, and sorts a slice of what is too much: [`Home::tidy`]. For
+    /// when there is nothing else to do.
     #[inline]
     pub fn flush(&self) {
         if self.sends.get() {
@@ -243,7 +251,8 @@ impl Local {
         }
         // SAFETY: the cell is this thread's.
         unsafe {
-            // The caller has ended operations: it is not in the middle of looking at tails. What it has borrowed is not spent.
+            // The caller has ended operations: it is not in the middle of looking at tails. What it
+            // has borrowed is not spent.
             if self.home().is_untidy() {
                 self.home().tidy(&self.memory, self.handle());
             }
@@ -259,8 +268,8 @@ impl Local {
         unsafe { &mut *self.outgoing.get() }.iter_mut().for_each(|outgoing| outgoing.send(&self.memory));
     }
 
-    /// Says that the thread will look for what others leave to it, or takes that back: it must look then. Only
-    /// a store: whoever looks passes a fence before.
+    /// Says that the thread will look for what others leave to it, or takes that back: it must look
+    /// then. Only a store: whoever looks passes a fence before.
     #[inline]
     pub fn say_will_look(&self, will_look: bool) {
         self.home().will_look.store(will_look, Relaxed);
@@ -345,8 +354,8 @@ impl Drop for Local {
                 self.memory.remove_looker();
             }
         }
-        // SAFETY: dropped once. It may run what was deferred, as any use of it may: `Memory::run_deferred` reckons with it, whether the memory
-        // is there or is going just now.
+        // SAFETY: dropped once. It may run what was deferred, as any use of it may:
+        // `Memory::run_deferred` reckons with it, whether the memory is there or is going just now.
         unsafe { ManuallyDrop::drop(self.handle.get_mut()) };
         if memory.is_some() {
             // SAFETY: nothing of this thread uses the home again.

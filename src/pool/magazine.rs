@@ -2,9 +2,11 @@
 //!
 //! Nothing here walks a list.
 //!
-//! A magazine that has to fit a word is packed: it is then known by its first block, which holds the number of its blocks and, in `body`, the first
-//! block of another packed magazine, of the list that both are in. The `body` of its second block holds the last. Those fields are unused in a free block,
-//! and neither helpers look at them nor who draws the pending graph, who may both be late.
+//! A magazine that has to fit a word is packed: it is then known by its first block, which holds
+//! the number of its blocks and, in `body`, the first block of another packed magazine, of the list
+//! that both are in. The `body` of its second block holds the last. Those fields are unused in a
+//! free block, and neither helpers look at them nor who draws the pending graph, who may both be
+//! late.
 
 use super::rack::Pile;
 use crate::mutants::mutate;
@@ -15,8 +17,8 @@ use std::ptr::null_mut;
 /// Blocks in a magazine of the two smallest classes that is full, and in a slab.
 const MAGAZINE: usize = if MODELLED { 2 } else { 64 };
 
-/// Blocks in a full magazine of `class`, and in a slab: of wide ones there are fewer, so that a magazine is a bounded number of accesses,
-/// or a single block.
+/// Blocks in a full magazine of `class`, and in a slab: of wide ones there are fewer, so that a
+/// magazine is a bounded number of accesses, or a single block.
 #[inline]
 pub fn size(class: u8) -> usize {
     (MAGAZINE >> class.saturating_sub(1).min(8)).max(1)
@@ -113,10 +115,12 @@ impl Magazine {
         }
     }
 
-    /// Takes the magazine apart into something that fits a word: its first block, which remembers the rest.
+    /// Takes the magazine apart into something that fits a word: its first block, which remembers
+    /// the rest.
     pub fn pack(self) -> *mut Block {
         if !self.first.is_null() {
-            // SAFETY: the magazine owns its blocks; if there are two, the first is linked to the second.
+            // SAFETY: the magazine owns its blocks; if there are two, the first is linked to the
+            // second.
             unsafe {
                 Block::set_number(self.first, self.count as u32);
                 if self.count > 1 {
@@ -164,7 +168,8 @@ impl Magazine {
     }
 }
 
-/// A lock-free stack of magazines: any thread pushes, one takes all. Taking all at once leaves no room for ABA.
+/// A lock-free stack of magazines: any thread pushes, one takes all. Taking all at once leaves no
+/// room for ABA.
 pub struct Stack {
     head: AtomicPtr<Block>,
 }
@@ -204,7 +209,8 @@ impl Stack {
             self.head.store(null_mut(), Release);
             first
         }, self.head.swap(null_mut(), mutate!("magazines-taken-relaxed": Relaxed, Acquire)));
-        // SAFETY: the swap made every magazine of the stack ours; `push` packed them, and the first one found null.
+        // SAFETY: the swap made every magazine of the stack ours; `push` packed them, and the first
+        // one found null.
         unsafe { Pile::of(first) }
     }
 }

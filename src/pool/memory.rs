@@ -1,7 +1,7 @@
 //! All the memory of one engine: slabs, homes, the depot between them, and the table of variables.
 //!
-//! The engine keeps it: when the engine is dropped it goes, whatever threads have used it. Graphs and parameters that outlive the engine's last
-//! handle keep the engine.
+//! The engine keeps it: when the engine is dropped it goes, whatever threads have used it. Graphs
+//! and parameters that outlive the engine's last handle keep the engine.
 
 use super::home::{Home, SLICE};
 use super::magazine::{self, Magazine};
@@ -26,7 +26,8 @@ use std::sync::Arc;
 
 /// All the memory of one engine.
 pub struct Memory {
-    /// First, to be dropped first: the reclaimer runs what was deferred, which puts blocks into homes.
+    /// First, to be dropped first: the reclaimer runs what was deferred, which puts blocks into
+    /// homes.
     reclaim: UnsafeCell<Epoch>,
     /// Tells engines apart, also in the handles of their variables.
     pub id: u32,
@@ -55,12 +56,14 @@ struct Slab {
     next: AtomicPtr<Slab>,
 }
 
-// SAFETY: the lists are append-only and atomic; what they hold is `Sync` or reached by its owner only.
+// SAFETY: the lists are append-only and atomic; what they hold is `Sync` or reached by its owner
+// only.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
-/// The number of the next engine. Each is given out once: by its number a thread finds its state for an engine, and a handle its engine.
+/// The number of the next engine. Each is given out once: by its number a thread finds its state
+/// for an engine, and a handle its engine.
 static IDS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
 
 fn draw_id(ids: &std::sync::atomic::AtomicU32) -> Result<u32, Error> {
@@ -98,20 +101,24 @@ impl Memory {
 
     /// Makes the calling thread a member of the reclaimer.
     pub fn register(&self) -> <Epoch as Reclaim>::Handle {
-        // SAFETY: the cell is written only by `forget_other_threads`, when there is no other thread, and by the end.
+        // SAFETY: the cell is written only by `forget_other_threads`, when there is no other
+        // thread, and by the end.
         unsafe { (*self.reclaim.get()).register() }
     }
 
-    /// For the child of a `fork`: starts over with a reclaimer that does not know those who were pinned, which they would be for ever.
-    /// What the old one keeps back stays where it is until the memory goes, unless the caller was its only member.
+    /// For the child of a `fork`: starts over with a reclaimer that does not know those who were
+    /// pinned, which they would be for ever. What the old one keeps back stays where it is until
+    /// the memory goes, unless the caller was its only member.
     ///
     /// # Safety
-    /// The calling thread is the only one, and is not pinned. It gives up its membership of the old reclaimer.
+    /// The calling thread is the only one, and is not pinned. It gives up its membership of the old
+    /// reclaimer.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub unsafe fn forget_other_threads(&self, lookers: usize) {
         self.lookers.store(lookers, SeqCst);
         self.forget_promises();
-        // SAFETY: nobody else is there, and `register` keeps no reference. Members that are gone hold the old one.
+        // SAFETY: nobody else is there, and `register` keeps no reference. Members that are gone
+        // hold the old one.
         unsafe { *self.reclaim.get() = Epoch::new() };
     }
 
@@ -121,10 +128,12 @@ impl Memory {
         self.homes.iter().for_each(|home| home.will_look.store(false, Relaxed));
     }
 
-    /// Operations completed and pushed. If the two are equal, there was a moment during the call at which nothing was in
-    /// flight: the completed are counted first, both only grow, and an operation is counted as pushed before it can complete.
+    /// Operations completed and pushed. If the two are equal, there was a moment during the call at
+    /// which nothing was in flight: the completed are counted first, both only grow, and an
+    /// operation is counted as pushed before it can complete.
     pub fn tally(&self) -> (u64, u64) {
-        // Acquire: an operation counted as completed has had its effects, and was counted as pushed.
+        // Acquire: an operation counted as completed has had its effects, and was counted as
+        // pushed.
         let pushed = || self.homes.iter().map(|home| home.pushed.load(Acquire)).sum();
         let early = mutant("pushed-counted-before-completed").then(pushed);
         let completed = self.homes.iter().map(|home| home.completed.load(Acquire)).sum();
@@ -133,16 +142,19 @@ impl Memory {
 
     /// Whether nobody looks at tails but the caller, who is counted or is not.
     ///
-    /// What became unreachable did so before the fence. A thread that joins does so before a fence of its own: if that one comes
-    /// first, it is counted here; if ours does, its looks come after the time at which the memory could last be reached.
+    /// What became unreachable did so before the fence. A thread that joins does so before a fence
+    /// of its own: if that one comes first, it is counted here; if ours does, its looks come after
+    /// the time at which the memory could last be reached.
     pub fn has_no_looker_but(&self, caller_is_counted: bool) -> bool {
         mutate!("no-fence-before-counting-lookers": (), fence(SeqCst));
-        // Acquire: with the release of whoever left, so that its last looks and swings are over for us as well.
+        // Acquire: with the release of whoever left, so that its last looks and swings are over for
+        // us as well.
         self.lookers.load(mutate!("lookers-counted-relaxed": Relaxed, Acquire))
             <= mutate!("recycled-at-once": usize::MAX, usize::from(caller_is_counted))
     }
 
-    /// Whether the caller, who is counted, is the only one who has ever looked at tails and is still there: so nobody pushes beside it.
+    /// Whether the caller, who is counted, is the only one who has ever looked at tails and is
+    /// still there: so nobody pushes beside it.
     #[inline]
     pub fn has_one_looker(&self) -> bool {
         // Acquire: as in `has_no_looker_but`.
@@ -167,8 +179,9 @@ impl Memory {
         self.lookers.fetch_sub(1, mutate!("looker-leaves-relaxed": Relaxed, Release));
     }
 
-    /// As [`Memory::tally`], but asynchronous closures that still run count as well, whether their operations are complete or not: if
-    /// the two are equal, there was a moment at which nobody could push from inside.
+    /// As [`Memory::tally`], but asynchronous closures that still run count as well, whether their
+    /// operations are complete or not: if the two are equal, there was a moment at which nobody
+    /// could push from inside.
     pub fn tally_inside(&self) -> (u64, u64) {
         let sum = |counter: fn(&Home) -> &AtomicU64| -> u64 {
             self.homes.iter().map(|home| counter(home).load(Acquire)).sum()
@@ -178,8 +191,9 @@ impl Memory {
         (ends, starts)
     }
 
-    /// For the child of a `fork`, in which nothing is in flight: those who had counted in what they would have pushed after the fork are gone. `own`
-    /// is the calling thread's, and makes up for them.
+    /// For the child of a `fork`, in which nothing is in flight: those who had counted in what they
+    /// would have pushed after the fork are gone. `own` is the calling thread's, and makes up for
+    /// them.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub fn even_out(&self, own: &Home) {
         let add = |counter: &AtomicU64, (less, more): (u64, u64)| {
@@ -236,7 +250,8 @@ impl Memory {
             }
         }
         let slab = Box::into_raw(Box::new(Slab { blocks, class, count, next: AtomicPtr::new(null_mut()) }));
-        // At the end: a report that has no time for all of them looks at what was made first. Acquire: pairs with the releases below.
+        // At the end: a report that has no time for all of them looks at what was made first.
+        // Acquire: pairs with the releases below.
         // SAFETY: slabs are written before they are published, and live as long as the memory.
         let newest = unsafe { self.newest.load(Acquire).as_ref() };
         let mut end = newest.map_or(&self.slabs, |newest| &newest.next);
@@ -245,7 +260,8 @@ impl Memory {
             // SAFETY: as above.
             end = unsafe { &(*next).next };
         }
-        // Of two threads the slower may set it back to its own: then the next one walks a step more.
+        // Of two threads the slower may set it back to its own: then the next one walks a step
+        // more.
         self.newest.store(slab, Release);
         let mut rack = Rack::new();
         rack.push(magazine);
@@ -272,8 +288,9 @@ impl Memory {
 }
 
 impl Memory {
-    /// Runs what was deferred, before the homes that it returns blocks to are gone. Nobody is pinned and nobody defers any more, but members may
-    /// be there: threads that sleep, and threads that end just now, which may be running what was deferred before.
+    /// Runs what was deferred, before the homes that it returns blocks to are gone. Nobody is
+    /// pinned and nobody defers any more, but members may be there: threads that sleep, and threads
+    /// that end just now, which may be running what was deferred before.
     fn run_deferred(&mut self) {
         if self.homes.iter().all(Home::is_left) {
             // No members: the end of the reclaimer runs everything.
@@ -281,8 +298,9 @@ impl Memory {
             return;
         }
         let handle = self.register();
-        // Twice. What was deferred is taken out in order, so when the first call has been made all others were taken out before. Whoever took one
-        // out is pinned until it has returned; that began before the second call is deferred, which waits for it.
+        // Twice. What was deferred is taken out in order, so when the first call has been made all
+        // others were taken out before. Whoever took one out is pinned until it has returned; that
+        // began before the second call is deferred, which waits for it.
         for _ in 0..2 {
             let called = Arc::new(AtomicBool::new(false));
             let call = Arc::clone(&called);

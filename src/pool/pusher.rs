@@ -17,8 +17,8 @@ impl Local {
         if record.is_null() {
             record = self.new_record();
         }
-        // SAFETY: records live as long as the memory. One thread at a time has a home, and so its record;
-        // each comes after the one before.
+        // SAFETY: records live as long as the memory. One thread at a time has a home, and so its
+        // record; each comes after the one before.
         unsafe { (*record).pusher() }
     }
 
@@ -41,7 +41,8 @@ impl Local {
         unsafe { &*home.journal.get() }
     }
 
-    /// A free block with room for so many bytes of `class`, and the tag of its use; its node is new.
+    /// A free block with room for so many bytes of `class`, and the tag of its use; its node is
+    /// new.
     #[inline]
     pub fn allocate_from_ring(&self, count: u32, class: u8) -> (*mut Block, u64) {
         let home = self.home();
@@ -66,12 +67,12 @@ impl Local {
         }
     }
 
-    /// A reference for an operation that runs inside its push: others may park on its word, which is
-    /// taken. All else of the block is unused.
+    /// A reference for an operation that runs inside its push: others may park on its word, which
+    /// is taken. All else of the block is unused.
     ///
     /// As long as nobody is given it, it serves one operation after the other. That it then stands
-    /// beside variables as their last write does no harm: who finds it there finds that all writes are
-    /// counted, and does not park.
+    /// beside variables as their last write does no harm: who finds it there finds that all writes
+    /// are counted, and does not park.
     ///
     /// # Safety
     /// As [`Local::allocate`].

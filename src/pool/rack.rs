@@ -1,4 +1,5 @@
-//! Racks and piles: many magazines as one list, so that any number of blocks changes hands in one step.
+//! Racks and piles: many magazines as one list, so that any number of blocks changes hands in one
+//! step.
 //!
 //! The magazines in a list are packed, and linked to one another: see [`super::magazine`].
 
@@ -6,7 +7,8 @@ use super::magazine::Magazine;
 use crate::operation::block::Block;
 use std::ptr::null_mut;
 
-/// Magazines that no other thread can see. Adding one, taking one, and adding all of another rack take one step each.
+/// Magazines that no other thread can see. Adding one, taking one, and adding all of another rack
+/// take one step each.
 pub struct Rack {
     /// The first blocks of the first magazine and of the last.
     first: *mut Block,
@@ -45,7 +47,8 @@ impl Rack {
         if self.first.is_null() {
             return None;
         }
-        // SAFETY: the rack owns its blocks; each magazine was packed when it came, and is unpacked as it goes.
+        // SAFETY: the rack owns its blocks; each magazine was packed when it came, and is unpacked
+        // as it goes.
         let magazine = unsafe {
             let first = self.first;
             self.first = if first == self.last { null_mut() } else { Magazine::chained(first) };
@@ -76,7 +79,8 @@ impl Rack {
     }
 }
 
-/// Magazines as a [`Stack`](super::magazine::Stack) held them: how many there are is not known, and they can only be taken one by one.
+/// Magazines as a [`Stack`](super::magazine::Stack) held them: how many there are is not known, and
+/// they can only be taken one by one.
 pub struct Pile {
     first: *mut Block,
 }
@@ -160,7 +164,8 @@ mod tests {
         let slab = || memory.new_slab(0).pop().expect("there is always one");
         let mut all = Magazine::new();
         let mut known = HashSet::new();
-        // Onto none, and then what was so appended onto others: the last of the first is the last of all.
+        // Onto none, and then what was so appended onto others: the last of the first is the last
+        // of all.
         for _ in 0..3 {
             let magazine = slab();
             magazine.for_each(|block| assert!(known.insert(block)));

@@ -1,8 +1,9 @@
 //! Reclamation: when may memory be reused that a helper may still be looking at?
 //!
-//! Only threads that look at tails (pushers and waiters) can hold the address of another thread's operation, and they
-//! pin while they do. Whoever reuses blocks defers it until every pin from before is gone. The trait is the seam for the
-//! models: they run the protocol with real epochs, with none, and with a reclaimer that is wrong on purpose.
+//! Only threads that look at tails (pushers and waiters) can hold the address of another thread's
+//! operation, and they pin while they do. Whoever reuses blocks defers it until every pin from
+//! before is gone. The trait is the seam for the models: they run the protocol with real epochs,
+//! with none, and with a reclaimer that is wrong on purpose.
 
 use crate::sync::{deferred, pinned};
 
@@ -17,14 +18,17 @@ pub trait Reclaim {
     fn register(&self) -> Self::Handle;
     /// Starts looking at tails.
     fn pin(handle: &Self::Handle) -> Self::Guard;
-    /// Calls `reuse` when all guards that exist now are gone; at the latest when the reclaimer is dropped.
+    /// Calls `reuse` when all guards that exist now are gone; at the latest when the reclaimer is
+    /// dropped.
     ///
     /// # Safety
-    /// What `reuse` makes reusable cannot be reached any more, and `reuse` may run on any member's thread.
+    /// What `reuse` makes reusable cannot be reached any more, and `reuse` may run on any member's
+    /// thread.
     unsafe fn defer(guard: &Self::Guard, reuse: impl FnOnce() + 'static);
 }
 
-/// Epoch-based reclamation by `crossbeam-epoch`, with a collector of its own: dropping it runs all that was deferred.
+/// Epoch-based reclamation by `crossbeam-epoch`, with a collector of its own: dropping it runs all
+/// that was deferred.
 pub struct Epoch(crossbeam_epoch::Collector);
 
 impl Epoch {
@@ -49,7 +53,8 @@ impl Reclaim for Epoch {
 
     unsafe fn defer(guard: &Self::Guard, reuse: impl FnOnce() + 'static) {
         deferred();
-        // SAFETY: passed on. Flushing at once keeps the garbage in step: a deferred call stands for tens of blocks.
+        // SAFETY: passed on. Flushing at once keeps the garbage in step: a deferred call stands for
+        // tens of blocks.
         unsafe { guard.defer_unchecked(reuse) };
         guard.flush();
     }

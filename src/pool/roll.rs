@@ -1,5 +1,5 @@
-//! Everything of one kind that an engine keeps for its threads, by numbers: homes, and the records of pushers. It only grows, and
-//! never moves what it holds.
+//! Everything of one kind that an engine keeps for its threads, by numbers: homes, and the records
+//! of pushers. It only grows, and never moves what it holds.
 
 use crate::chunks::{Chunks, Vacant};
 use crate::operation::header::MOST_HOMES;
@@ -56,7 +56,8 @@ impl<T> Roll<T> {
 
     /// How many there are, with those that are just being added.
     pub fn count(&self) -> u32 {
-        // Relaxed: who has heard of something that the owner of a member did comes after that member's count.
+        // Relaxed: who has heard of something that the owner of a member did comes after that
+        // member's count.
         self.count.load(Relaxed)
     }
 

@@ -1,7 +1,8 @@
 //! What a thread runs inside a push and without a block, for whoever asks what is pending.
 //!
-//! One thread writes, any may look: a sequence lock (Lameter 2005; Boehm, MSPC 2012, for the orderings), whose number is the
-//! operation's own and so never comes back. Nobody waits: a look that meets a change sees nothing.
+//! One thread writes, any may look: a sequence lock (Lameter 2005; Boehm, MSPC 2012, for the
+//! orderings), whose number is the operation's own and so never comes back. Nobody waits: a look
+//! that meets a change sees nothing.
 
 use crate::sync::{fence, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use std::ptr::null_mut;
@@ -16,7 +17,8 @@ pub struct Running {
     /// Its name.
     text: AtomicPtr<u8>,
     length: AtomicUsize,
-    /// How many variables it uses, and the first of them: the index, and in the lowest bit whether it only reads.
+    /// How many variables it uses, and the first of them: the index, and in the lowest bit whether
+    /// it only reads.
     count: AtomicUsize,
     uses: [AtomicU64; SHOWN],
 }
@@ -43,7 +45,8 @@ impl Running {
     /// Notes an operation; the thread has noted none.
     #[inline]
     pub fn begin(&self, sequence: u64, name: &'static str, uses: impl ExactSizeIterator<Item = (u32, bool)>) {
-        // Release: who sees one of the new fields also sees that the number of the one before is gone.
+        // Release: who sees one of the new fields also sees that the number of the one before is
+        // gone.
         self.text.store(name.as_ptr().cast_mut(), Release);
         self.length.store(name.len(), Release);
         self.count.store(uses.len(), Release);
@@ -73,7 +76,8 @@ impl Running {
         if self.sequence.load(Relaxed) != sequence {
             return None;
         }
-        // SAFETY: the number was the same before and after, and it is used once: so the two are of one `begin`, and names are static.
+        // SAFETY: the number was the same before and after, and it is used once: so the two are of
+        // one `begin`, and names are static.
         let name = unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(text, length)) };
         let uses = uses.into_iter().map(|packed| ((packed >> 1) as u32, packed & 1 == 1)).collect();
         Some(Glimpse { sequence, name, uses })

@@ -1,9 +1,10 @@
-//! States of threads that use an engine when their other states are gone already: in destructors of thread-locals that are older
-//! than ours.
+//! States of threads that use an engine when their other states are gone already: in destructors of
+//! thread-locals that are older than ours.
 //!
-//! Where there are POSIX threads, the list of them hangs on a key whose destructor runs after those of all thread-locals. (With the C
-//! libraries in use. Should another run it earlier, what comes later makes a new list, which the next round of destructors finds.)
-//! Elsewhere, under a model and if the system has no keys left, they stay, as they did nothing that could hurt but take memory.
+//! Where there are POSIX threads, the list of them hangs on a key whose destructor runs after those
+//! of all thread-locals. (With the C libraries in use. Should another run it earlier, what comes
+//! later makes a new list, which the next round of destructors finds.) Elsewhere, under a model and
+//! if the system has no keys left, they stay, as they did nothing that could hurt but take memory.
 
 use super::local::Local;
 use super::memory::Memory;
@@ -20,8 +21,8 @@ pub fn find(memory: &Arc<Memory>) -> *const Local {
         strays = Box::into_raw(Box::default());
         slot::set(strays);
     }
-    // SAFETY: made by `into_raw` above, for this thread alone, and taken down only by `end_all`, which nothing here calls.
-    // No reference to the list is kept.
+    // SAFETY: made by `into_raw` above, for this thread alone, and taken down only by `end_all`,
+    // which nothing here calls. No reference to the list is kept.
     unsafe {
         if let Some(known) = (*strays).iter().find(|local| local.memory.id == memory.id) {
             return &raw const **known;
@@ -84,7 +85,8 @@ mod slot {
             return Some(known);
         }
         let mut made: pthread_key_t = 0;
-        // SAFETY: `made` is ours to write; the destructor is a plain function that lives as long as the program.
+        // SAFETY: `made` is ours to write; the destructor is a plain function that lives as long as
+        // the program.
         if unsafe { pthread_key_create(&raw mut made, Some(end_of_thread)) } != 0 {
             return None;
         }
@@ -110,8 +112,9 @@ mod slot {
     }
 
     extern "C" fn end_of_thread(strays: *mut c_void) {
-        // SAFETY: left with the thread by `set`. The thread runs nothing any more but other keys' destructors, and its slot is empty
-        // already: should one of those use an engine, it gets a new list.
+        // SAFETY: left with the thread by `set`. The thread runs nothing any more but other keys'
+        // destructors, and its slot is empty already: should one of those use an engine, it gets a
+        // new list.
         unsafe { end_all(strays.cast()) }
     }
 }

@@ -6,10 +6,12 @@ use super::recorder::Event;
 use crate::error::Stamp;
 use std::collections::HashMap;
 
-/// For each operation of `events`, the operations that it made ready, in the order in which these started.
+/// For each operation of `events`, the operations that it made ready, in the order in which these
+/// started.
 ///
-/// Of those that an operation has to follow on one variable, only the one that ended last is counted: it is the one that
-/// held up. Operations of a replay are looked at among themselves, and their graph, as one operation, among the others.
+/// Of those that an operation has to follow on one variable, only the one that ended last is
+/// counted: it is the one that held up. Operations of a replay are looked at among themselves, and
+/// their graph, as one operation, among the others.
 pub fn dependants(events: &[Event]) -> Vec<Vec<u32>> {
     /// The last operations that ended, on one variable.
     #[derive(Default)]

@@ -38,7 +38,8 @@ impl Profile {
         Profile { summaries: table::summarise(&events), events, threads, lost }
     }
 
-    /// The operations, in the order in which they ended. Times are nanoseconds since the engine was made.
+    /// The operations, in the order in which they ended. Times are nanoseconds since the engine was
+    /// made.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -51,8 +52,8 @@ impl Profile {
         &self.events
     }
 
-    /// The name of a thread that pushed, started or ended some of the operations, by the number that their events give;
-    /// "thread" if it has no name of its own.
+    /// The name of a thread that pushed, started or ended some of the operations, by the number
+    /// that their events give; "thread" if it has no name of its own.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -91,8 +92,8 @@ impl Profile {
         &self.summaries
     }
 
-    /// The same operations under the names that `rename` makes of theirs: for the statistics of groups, where each
-    /// operation has a name of its own.
+    /// The same operations under the names that `rename` makes of theirs: for the statistics of
+    /// groups, where each operation has a name of its own.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -121,17 +122,20 @@ impl Profile {
         table::render(&self.summaries, self.lost)
     }
 
-    /// Writes a trace in Chrome's JSON format, which Perfetto (<https://ui.perfetto.dev>) and `chrome://tracing` open.
+    /// Writes a trace in Chrome's JSON format, which Perfetto (<https://ui.perfetto.dev>) and
+    /// `chrome://tracing` open.
     ///
-    /// The clock starts at the first push. There is a row for each thread, by the operating system's number, with a slice
-    /// for each operation that ran there and a tick for each push. An asynchronous operation has a row of its own, from its
-    /// start to its completion, and a tick on the threads on which these were. Arrows lead from the push of an operation
-    /// to where it ran, and from there to each operation that waited for it last. Arguments: device, priority, variables,
-    /// the time spent waiting for other operations and that spent waiting for a worker. Two counters: operations in
-    /// flight and operations ready. A replayed graph has arrows among its own operations, and as one operation among the
-    /// others.
+    /// The clock starts at the first push. There is a row for each thread, by the operating
+    /// system's number, with a slice for each operation that ran there and a tick for each push. An
+    /// asynchronous operation has a row of its own, from its start to its completion, and a tick on
+    /// the threads on which these were. Arrows lead from the push of an operation to where it ran,
+    /// and from there to each operation that waited for it last. Arguments: device, priority,
+    /// variables, the time spent waiting for other operations and that spent waiting for a worker.
+    /// Two counters: operations in flight and operations ready. A replayed graph has arrows among
+    /// its own operations, and as one operation among the others.
     ///
-    /// Takes time and memory in proportion to the number of events, about a kilobyte of text for each.
+    /// Takes time and memory in proportion to the number of events, about a kilobyte of text for
+    /// each.
     ///
     /// # Errors
     /// Those of the writer.

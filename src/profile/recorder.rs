@@ -44,8 +44,8 @@ pub struct Event {
     pub priority: i32,
     /// The worker's number, or `None` for a thread that is not the engine's.
     pub worker: Option<usize>,
-    /// The thread that pushed it. All threads are named by the operating system's number on Linux (`gettid`), by a
-    /// number of their own elsewhere.
+    /// The thread that pushed it. All threads are named by the operating system's number on Linux
+    /// (`gettid`), by a number of their own elsewhere.
     pub pushed_on: u32,
     /// The thread that started it.
     pub started_on: u32,
@@ -65,7 +65,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// The event of an operation of a graph, which was ready when it started. The recorder sets where and when it ends.
+    /// The event of an operation of a graph, which was ready when it started. The recorder sets
+    /// where and when it ends.
     pub(crate) fn of_replay(
         replay: (Stamp, u64),
         (name, property, context): (&'static str, Property, Context),
@@ -142,7 +143,8 @@ impl Event {
     }
 }
 
-/// A variable that an operation used. Shown as the numbers that `{:?}` gives the [`Variable`](crate::Variable).
+/// A variable that an operation used. Shown as the numbers that `{:?}` gives the
+/// [`Variable`](crate::Variable).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Use {
     index: u32,
@@ -151,7 +153,8 @@ pub struct Use {
 }
 
 impl Use {
-    /// `generation`: of the variable's place, odd while the variable is alive, or one more if this use deletes it.
+    /// `generation`: of the variable's place, odd while the variable is alive, or one more if this
+    /// use deletes it.
     pub(crate) fn new(index: u32, generation: u32, writes: bool) -> Use {
         Use { index, bits: generation.wrapping_sub(1) & !1 | u32::from(writes) }
     }
@@ -220,7 +223,8 @@ pub struct Profiler {
     lost: AtomicU32,
 }
 
-// SAFETY: a place is written by the one thread that drew its number, and read only once it is marked as written.
+// SAFETY: a place is written by the one thread that drew its number, and read only once it is
+// marked as written.
 unsafe impl Sync for Profiler {}
 // SAFETY: the recorder owns its chunks.
 unsafe impl Send for Profiler {}
@@ -288,7 +292,8 @@ impl Profiler {
                 break;
             }
             for index in 0..CHUNK {
-                // SAFETY: inside the chunk; the event is read only if it is written, after which it does not change.
+                // SAFETY: inside the chunk; the event is read only if it is written, after which it
+                // does not change.
                 unsafe {
                     let place = places.add(index);
                     if (*place).written.load(Acquire) {

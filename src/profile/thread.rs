@@ -11,7 +11,8 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 static LISTS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The thread's number with the `FORKS` at which it was asked for, and the last list that has it.
+    /// The thread's number with the `FORKS` at which it was asked for, and the last list that has
+    /// it.
     static THIS: Cell<(u32, u32, u64)> = const { Cell::new((0, 0, 0)) };
 }
 
@@ -34,7 +35,8 @@ fn number() -> u32 {
     NEXT.fetch_add(1, Relaxed)
 }
 
-/// The threads that pushed or ran profiled operations of an engine: an append-only list without a lock.
+/// The threads that pushed or ran profiled operations of an engine: an append-only list without a
+/// lock.
 pub struct Threads {
     /// Tells lists apart, so that a thread knows the last list that has it.
     list: u64,
@@ -47,7 +49,8 @@ struct Known {
     next: *mut Known,
 }
 
-// SAFETY: an entry is written before it is in the list, is not changed after that, and lives as long as the list.
+// SAFETY: an entry is written before it is in the list, is not changed after that, and lives as
+// long as the list.
 unsafe impl Sync for Threads {}
 // SAFETY: nothing in it is tied to a thread.
 unsafe impl Send for Threads {}

@@ -1,9 +1,10 @@
 //! Chrome's trace format.
 //!
-//! What the format asks: complete slices ("X") of a thread nest; an asynchronous slice ("b", "e") has an id; a flow
-//! ("s", "t", "f") has an id, and each of its ends is inside a slice of its thread. An operation that is not
-//! asynchronous is a slice. A push, and the start and the end of an asynchronous operation, are moments: as slices they
-//! take a nanosecond. A thread reads the clock before and after each of them, so they nest with all others.
+//! What the format asks: complete slices ("X") of a thread nest; an asynchronous slice ("b", "e")
+//! has an id; a flow ("s", "t", "f") has an id, and each of its ends is inside a slice of its
+//! thread. An operation that is not asynchronous is a slice. A push, and the start and the end of
+//! an asynchronous operation, are moments: as slices they take a nanosecond. A thread reads the
+//! clock before and after each of them, so they nest with all others.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +14,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// What is written of an event. Of the same time and length, in this order: a slice is open before what is inside it.
+/// What is written of an event. Of the same time and length, in this order: a slice is open before
+/// what is inside it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     /// All of an operation that is not asynchronous.
@@ -109,8 +111,9 @@ pub fn write(events: &[Event], threads: &BTreeMap<u32, &'static str>, writer: im
 
 /// What is to be written, sorted.
 ///
-/// The flow of an event's own number leads from its push to where it runs, and on to the first operation that waited for
-/// it. Arrows to other ones are flows of their own, with numbers above those of the events.
+/// The flow of an event's own number leads from its push to where it runs, and on to the first
+/// operation that waited for it. Arrows to other ones are flows of their own, with numbers above
+/// those of the events.
 fn lines(events: &[Event]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::with_capacity(10 * events.len());
     let mut next_flow = events.len() as u32;

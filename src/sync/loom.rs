@@ -13,7 +13,8 @@ macro_rules! per_thread {
 pub(crate) use per_thread as thread_local;
 
 pub mod thread {
-    //! Threads that park as std's do. Loom's own forget that they were unparked when they wait for a mutex meanwhile.
+    //! Threads that park as std's do. Loom's own forget that they were unparked when they wait for
+    //! a mutex meanwhile.
 
     use loom::sync::Notify;
     pub use loom::thread::{yield_now, Builder, JoinHandle, ThreadId};

@@ -1,16 +1,19 @@
-//! The one door to atomics, threads, thread-locals and the mutex: std in the library, loom under `--cfg loom`, shuttle under
-//! `--cfg shuttle`, a machine of many cores under `--cfg seriatim_simulation`.
+//! The one door to atomics, threads, thread-locals and the mutex: std in the library, loom under
+//! `--cfg loom`, shuttle under `--cfg shuttle`, a machine of many cores under `--cfg
+//! seriatim_simulation`.
 //!
-//! Everything that synchronises takes what it needs from here, so that the models in `loom-tests/` explore the code that ships and not
-//! a copy of it: the whole engine, not only its parts.
+//! Everything that synchronises takes what it needs from here, so that the models in `loom-tests/`
+//! explore the code that ships and not a copy of it: the whole engine, not only its parts.
 
 #![cfg_attr(not(seriatim_simulation), forbid(unsafe_code))]
 
-/// Whether a model checker runs the code. Capacities shrink then, so that every path is reached by few operations, and nobody looks
-/// again and again before parking: to a model that is the same look.
+/// Whether a model checker runs the code. Capacities shrink then, so that every path is reached by
+/// few operations, and nobody looks again and again before parking: to a model that is the same
+/// look.
 pub const MODELLED: bool = cfg!(any(loom, shuttle));
 
-/// How often to look before parking. To Miri, which takes a thousand times as long, each look would be one too many.
+/// How often to look before parking. To Miri, which takes a thousand times as long, each look would
+/// be one too many.
 pub const fn looks(count: u32) -> u32 {
     if MODELLED || cfg!(miri) {
         0

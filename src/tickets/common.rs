@@ -36,10 +36,10 @@
 //! - *Deletion.* The handle dies first. Nothing is linked behind a deletion, and when it has run
 //!   the tail rests on the tombstone. What comes later, and had found the handle alive, is void
 //!   there.
-//! - *A slot that is opened anew.* Its threads are gone that were pinned at the deletion's end: also
-//!   the pushers of all that is void there. A helper of theirs may be late, and itself pinned later.
-//!   But then the operation is done, which the helper sees after what it finds in place of a tail
-//!   (1): [`Common::renew`] releases it.
+//! - *A slot that is opened anew.* Its threads are gone that were pinned at the deletion's end:
+//!   also the pushers of all that is void there. A helper of theirs may be late, and itself pinned
+//!   later. But then the operation is done, which the helper sees after what it finds in place of a
+//!   tail (1): [`Common::renew`] releases it.
 
 use super::links::Links;
 use super::run::{Start, Ticket};
@@ -164,8 +164,8 @@ impl Common {
         }
         self.ticket.store(0, Relaxed);
         self.last.store(Word::NONE.0, Relaxed);
-        // Release: a helper may be late with an operation that is void on the variable before. If it
-        // finds this, it finds that the operation is done.
+        // Release: a helper may be late with an operation that is void on the variable before. If
+        // it finds this, it finds that the operation is done.
         let order = mutate!("common-renewed-relaxed": Relaxed, Release);
         self.tail.store(null_mut(), order);
     }

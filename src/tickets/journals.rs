@@ -1,8 +1,8 @@
 //! The logs of a group: one for each pair of pusher and worker.
 //!
-//! A log has one writer, so each pusher has a [`Journal`]: a log for each worker. A journal is added at a
-//! pusher's first push and stays for as long as the group. Workers, thieves and guests go through
-//! all journals: an operation must not wait because of who pushed it.
+//! A log has one writer, so each pusher has a [`Journal`]: a log for each worker. A journal is
+//! added at a pusher's first push and stays for as long as the group. Workers, thieves and guests
+//! go through all journals: an operation must not wait because of who pushed it.
 
 use crate::mutants::{mutant, mutate};
 use crate::sync::{AtomicPtr, Ordering::*, MODELLED};
@@ -40,8 +40,8 @@ impl Journal {
         &self.logs
     }
 
-    /// The worker for an operation that uses these variables. For the journal's pusher, which then logs it
-    /// there.
+    /// The worker for an operation that uses these variables. For the journal's pusher, which then
+    /// logs it there.
     #[inline]
     pub fn place(&self, uses: impl Iterator<Item = (u32, Mode)> + Clone) -> usize {
         if self.logs.len() == 1 {
@@ -78,8 +78,8 @@ impl Journals {
         let logs = (0..self.workers).map(|_| Log::new()).collect();
         let placing = Placing::new(self.workers);
         let journal = Box::into_raw(Box::new(Journal { logs, placing, next: AtomicPtr::new(null_mut()) }));
-        // Relaxed: the journals before it come with the exchanges that linked them, of which each is
-        // part of the release sequences before it.
+        // Relaxed: the journals before it come with the exchanges that linked them, of which each
+        // is part of the release sequences before it.
         let mut first = self.first.load(Relaxed);
         loop {
             // SAFETY: ours alone until the exchange; it stays afterwards.
@@ -111,8 +111,8 @@ impl Journals {
         self.first.load(mutate!("journal-found-relaxed": Relaxed, Acquire))
     }
 
-    /// The journal behind one of this list. Behind the oldest comes the newest: who goes round finds
-    /// journals that were added meanwhile.
+    /// The journal behind one of this list. Behind the oldest comes the newest: who goes round
+    /// finds journals that were added meanwhile.
     #[inline]
     pub fn behind<'a>(&'a self, journal: &'a Journal) -> &'a Journal {
         // Relaxed: as in `next`.
@@ -170,9 +170,9 @@ impl<'a> Watch<'a> {
 
     /// Looks at `most` logs at most, and at each log once; the next look goes on from there.
     ///
-    /// Gives an operation that has lain there for so many looks, or [`Word::NONE`]. It is one that the
-    /// worker would not come to soon, if there is one. If an operation that was seen has gone, the worker
-    /// comes for them: the next look begins at the next log.
+    /// Gives an operation that has lain there for so many looks, or [`Word::NONE`]. It is one that
+    /// the worker would not come to soon, if there is one. If an operation that was seen has gone,
+    /// the worker comes for them: the next look begins at the next log.
     pub fn look(&mut self, most: usize, looks: u32) -> Word {
         let Some(mut journal) = self.journal.or_else(|| self.logs.first()) else { return Word::NONE };
         if self.operation != Word::NONE {

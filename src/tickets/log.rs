@@ -6,8 +6,8 @@
 //! segment may find it further back in the log when they go on, and the numbers of segments tell:
 //! "nothing more" counts only if the segment still has the number that it had.
 //!
-//! What is in an entry may be old, or of a later place in the log. An operation is taken by its tag,
-//! so an old entry is one that somebody has taken, and any other is as good as the next.
+//! What is in an entry may be old, or of a later place in the log. An operation is taken by its
+//! tag, so an old entry is one that somebody has taken, and any other is as good as the next.
 
 use super::run::{is_untaken, take};
 use super::word::Word;
@@ -31,8 +31,8 @@ const PROBED: usize = 16;
 struct Segment {
     entries: [AtomicU64; LENGTH],
     next: AtomicPtr<Segment>,
-    /// Which one it is in the log, counted from 0; [`SPARE`] if it is not in the log. It never has a
-    /// number twice.
+    /// Which one it is in the log, counted from 0; [`SPARE`] if it is not in the log. It never has
+    /// a number twice.
     number: AtomicU64,
     /// The next of the pusher's spare ones.
     spare: Cell<*mut Segment>,
@@ -40,7 +40,8 @@ struct Segment {
 
 /// Behind every number.
 const SPARE: u64 = u64::MAX;
-/// The most segments that the pusher takes off the front when it needs one: a long chain gets short.
+/// The most segments that the pusher takes off the front when it needs one: a long chain gets
+/// short.
 const AT_ONCE: usize = 2;
 
 /// Entries that the pusher looks at for that at most: it gets on, even if others have taken all.
@@ -118,8 +119,8 @@ impl Cursor {
         // SAFETY: segments stay for as long as the log.
         unsafe {
             if self.index.get() == LENGTH {
-                // Acquire: the segment was cleared before it was appended. And what is behind another
-                // place of ours brings its number.
+                // Acquire: the segment was cleared before it was appended. And what is behind
+                // another place of ours brings its number.
                 let next = (*self.segment.get()).next.load(Acquire);
                 if next.is_null() || !self.is_in_place() {
                     return Word::NONE;
@@ -163,8 +164,8 @@ impl Log {
         }
     }
 
-    /// Appends an operation, whose word says "pushed". Allocates if more than ever before is left in
-    /// the log.
+    /// Appends an operation, whose word says "pushed". Allocates if more than ever before is left
+    /// in the log.
     ///
     /// # Safety
     /// One thread at a time pushes.
@@ -241,7 +242,8 @@ impl Log {
                 }
                 // Release: who begins there finds the segment as it was appended.
                 self.chain.oldest.store((*oldest).next.load(Relaxed), Release);
-                // Release: who finds that it has not the number that it had finds the next one there.
+                // Release: who finds that it has not the number that it had finds the next one
+                // there.
                 (*oldest).number.store(SPARE, mutate!("taken-off-relaxed": Relaxed, Release));
                 (*oldest).spare.set(self.chain.spares.replace(oldest));
             }
@@ -315,12 +317,14 @@ impl Log {
         Word::NONE
     }
 
-    /// As [`Log::find`], of those that lie `ahead` entries or more behind the first one: the worker will
-    /// not come to them at once. Looks at [`PROBED`] of them; [`Word::NONE`] if none of these is there.
+    /// As [`Log::find`], of those that lie `ahead` entries or more behind the first one: the worker
+    /// will not come to them at once. Looks at [`PROBED`] of them; [`Word::NONE`] if none of these
+    /// is there.
     pub fn find_ahead(&self, ahead: usize) -> Word {
         let cursor = self.begin();
         cursor.index.set(cursor.index.get() + ahead);
-        // SAFETY: segments stay for as long as the log. One that has been used again holds what is as good.
+        // SAFETY: segments stay for as long as the log. One that has been used again holds what is
+        // as good.
         unsafe {
             if let Some(index) = cursor.index.get().checked_sub(LENGTH) {
                 let next = (*cursor.segment.get()).next.load(Acquire);
@@ -350,7 +354,8 @@ impl Log {
         unsafe {
             let segment = near.load(Acquire);
             let number = (*segment).number.load(Acquire);
-            // Else it has been used again, or come into the log after we looked how far all is taken.
+            // Else it has been used again, or come into the log after we looked how far all is
+            // taken.
             if number <= start / LENGTH as u64 {
                 let index = (start - number * LENGTH as u64).min(LENGTH as u64);
                 return Cursor::at(segment, number, index as usize);

@@ -6,9 +6,9 @@
 //! ends an operation counts it on its variables, and gets back what has parked.
 //!
 //! A thread owns the variables that it alone pushes to, and counts their uses by plain loads and
-//! stores; it looks at no other operation ([`owner`]). So it does with those that several threads only
-//! read. Those that several threads write are common: each operation is linked behind the one before
-//! it, and its tickets follow from that one's ([`common`]). An operation may use all kinds.
+//! stores; it looks at no other operation ([`owner`]). So it does with those that several threads
+//! only read. Those that several threads write are common: each operation is linked behind the one
+//! before it, and its tickets follow from that one's ([`common`]). An operation may use all kinds.
 //!
 //! After the tickets of Lamport's bakery (1974) and of ticket locks, one count for each variable.
 

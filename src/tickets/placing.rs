@@ -1,12 +1,12 @@
 //! Placing: the worker into whose log a pusher puts an operation.
 //!
-//! An operation that has to wait goes where the last use is queued that it waits for: when the worker
-//! comes to it, that has ended, so it need not park. One that waits for nothing goes where its variable
-//! was written last, whose lines are there. If that worker has much more to do than another one, the
-//! operation goes to the other one.
+//! An operation that has to wait goes where the last use is queued that it waits for: when the
+//! worker comes to it, that has ended, so it need not park. One that waits for nothing goes where
+//! its variable was written last, whose lines are there. If that worker has much more to do than
+//! another one, the operation goes to the other one.
 //!
-//! The pusher knows all this by itself, but for how far workers have come. That lies on lines that they
-//! write for each operation, so it looks at one of them every few pushes.
+//! The pusher knows all this by itself, but for how far workers have come. That lies on lines that
+//! they write for each operation, so it looks at one of them every few pushes.
 
 use super::log::Log;
 use crate::chunks::{Chunks, Vacant};
@@ -16,8 +16,8 @@ use std::cell::Cell;
 
 /// So many operations are placed between two looks at how far workers have come.
 const EVERY: u32 = 4;
-/// How much more than another one a worker may have to do that is given an operation: one that waits
-/// for what that worker has, and one that does not.
+/// How much more than another one a worker may have to do that is given an operation: one that
+/// waits for what that worker has, and one that does not.
 const MORE_IF_IT_WAITS: u64 = 24;
 const MORE: u64 = 4;
 
@@ -25,7 +25,8 @@ const MORE: u64 = 4;
 const FIRST: u32 = if MODELLED { 2 } else { 64 };
 const CHUNKS: usize = 26;
 
-/// Where a variable was used last, as far as the pusher knows: worker and place in its log, counted from
+/// Where a variable was used last, as far as the pusher knows: worker and place in its log, counted
+/// from
 /// 1. Atomic for the sake of [`Chunks`]: only the pusher uses it.
 struct Used {
     write: [AtomicU32; 2],
@@ -73,7 +74,8 @@ impl Placing {
             let mut wait_for = |[worker, place]: &[AtomicU32; 2]| {
                 let worker = worker.load(Relaxed) as usize;
                 let behind = place.load(Relaxed).wrapping_sub(self.come[worker].get() as u32);
-                // What is further behind than all that is left has ended long ago: places start again at 2³².
+                // What is further behind than all that is left has ended long ago: places start
+                // again at 2³².
                 if behind > most && u64::from(behind) <= self.left(logs, worker) {
                     (home, most) = (Some(worker), behind);
                 }
@@ -99,7 +101,8 @@ impl Placing {
         worker
     }
 
-    /// The worker that has least left of what the pusher has logged for it, as far as that is known.
+    /// The worker that has least left of what the pusher has logged for it, as far as that is
+    /// known.
     fn least(&self, logs: &[Log]) -> usize {
         let placed = self.placed.get();
         self.placed.set(placed.wrapping_add(1));

@@ -1,9 +1,9 @@
 //! Pulling: how a thread that waits for an operation finds what of that can run now.
 //!
 //! It takes the operation out of its log, wherever that is, notes the writes that it waits for, and
-//! settles it: so it parks. Then it does the same with each of these, the last one noted first, until
-//! one is ready, which it runs. What has parked there comes back as from any other end. Nothing is
-//! looked at twice, because what was taken is not taken again.
+//! settles it: so it parks. Then it does the same with each of these, the last one noted first,
+//! until one is ready, which it runs. What has parked there comes back as from any other end.
+//! Nothing is looked at twice, because what was taken is not taken again.
 //!
 //! What somebody else has taken is left alone: that thread runs it, or has parked it on something
 //! that comes earlier in its logs. So are the reads that a write waits for, since nothing leads to
@@ -22,8 +22,8 @@ const NOTED: usize = if MODELLED { 4 } else { 128 };
 /// So many operations at most are parked on the way to one that is ready. Who is further away
 /// from it leaves a long row to the worker that comes along it.
 const PARKED: u32 = if MODELLED { 4 } else { 256 };
-/// As that, and of those that are ready as well, on behalf of an urgent operation: a bound on what a
-/// push can take.
+/// As that, and of those that are ready as well, on behalf of an urgent operation: a bound on what
+/// a push can take.
 const URGED: u32 = 32;
 
 /// The priority of what somebody waits for: when it comes back, it goes before strangers.
@@ -60,7 +60,8 @@ impl Pull {
         }
     }
 
-    /// The next operation that is ready, as a list of one, and the caller's to run; null if there is none.
+    /// The next operation that is ready, as a list of one, and the caller's to run; null if there
+    /// is none.
     pub fn next(&mut self, variables: &impl Variables) -> *mut Block {
         while self.left > 0 {
             let Some(operation) = self.noted.pop() else { break };

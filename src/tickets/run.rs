@@ -192,8 +192,8 @@ pub unsafe fn settle(block: *mut Block, variables: &impl Variables) -> bool {
 /// So many of an operation's variables are looked at for what it waits for.
 const LOOKED_AT: u32 = 64;
 
-/// Calls `note` with the writes that an operation waits for, until it says that this is enough, but not of more than
-/// [`LOOKED_AT`] variables.
+/// Calls `note` with the writes that an operation waits for, until it says that this is enough, but
+/// not of more than [`LOOKED_AT`] variables.
 ///
 /// # Safety
 /// The operation is the caller's.
@@ -214,8 +214,8 @@ pub unsafe fn waits_for(block: *mut Block, variables: &impl Variables, mut note:
     }
 }
 
-/// Whether the variable of an access was deleted before the access had a ticket: there is nothing to
-/// wait for.
+/// Whether the variable of an access was deleted before the access had a ticket: there is nothing
+/// to wait for.
 #[cold]
 unsafe fn is_void(block: *mut Block, index: u32) -> bool {
     // SAFETY: ours; a voided operation has links.
@@ -247,8 +247,8 @@ unsafe fn park_behind(block: *mut Block, before: Word) -> bool {
     }
 }
 
-/// Parks an operation without accesses behind a write, for a wait that takes no ticket; says whether it
-/// has. If not, that write has ended, or nobody may park there who has no ticket.
+/// Parks an operation without accesses behind a write, for a wait that takes no ticket; says
+/// whether it has. If not, that write has ended, or nobody may park there who has no ticket.
 ///
 /// # Safety
 /// The operation in `block` is the caller's. `write` refers to an operation of the engine.
@@ -287,7 +287,8 @@ unsafe fn wait_for_reads(block: *mut Block, progress: &Progress, needed: u32, mu
 /// waited for it alone.
 ///
 /// # Safety
-/// The operation has run, and is the caller's, who gives it up: the block may be used again when this returns.
+/// The operation has run, and is the caller's, who gives it up: the block may be used again when
+/// this returns.
 #[inline]
 pub unsafe fn end(block: *mut Block, variables: &impl Variables, mut ready: impl FnMut(*mut Block)) {
     // SAFETY: ours until the last exchange; what comes back is ours.
@@ -304,8 +305,8 @@ pub unsafe fn end(block: *mut Block, variables: &impl Variables, mut ready: impl
     }
 }
 
-/// As [`end`], of an operation that was [voided](Block::is_voided) and has not run: the variables that
-/// were deleted may have become others, and are left alone.
+/// As [`end`], of an operation that was [voided](Block::is_voided) and has not run: the variables
+/// that were deleted may have become others, and are left alone.
 ///
 /// # Safety
 /// As [`end`].

@@ -1,5 +1,5 @@
-//! Variables: how operations use them ([`access`]), what each is ([`slot`]), and the table that they live in
-//! ([`table`]).
+//! Variables: how operations use them ([`access`]), what each is ([`slot`]), and the table that
+//! they live in ([`table`]).
 
 pub mod access;
 pub mod slot;

@@ -20,17 +20,20 @@ pub struct Slot {
     ran: Ran,
 }
 
-/// What the operations that have run leave: on a line of its own, so that they do not take the other line from those who push.
+/// What the operations that have run leave: on a line of its own, so that they do not take the
+/// other line from those who push.
 #[repr(C, align(64))]
 struct Ran {
     /// Writes completed. Stored by the running write only.
     version: AtomicU64,
-    /// The failure that the last write left, an owned `Arc`. Changed by running writes only, read by running accesses.
+    /// The failure that the last write left, an owned `Arc`. Changed by running writes only, read
+    /// by running accesses.
     mark: AtomicPtr<Failure>,
     /// How far it has come.
     progress: Progress,
-    /// The place in the table, by which all operations order their accesses. Written by the first birth, before the generation. Here, as who
-    /// runs an operation inside its push looks at this line only.
+    /// The place in the table, by which all operations order their accesses. Written by the first
+    /// birth, before the generation. Here, as who runs an operation inside its push looks at this
+    /// line only.
     index: AtomicU32,
 }
 
@@ -53,8 +56,8 @@ impl Slot {
         }
     }
 
-    /// Notes the place in the table. Relaxed: nobody asks for it who has not seen a generation that the slot's first
-    /// variable has released.
+    /// Notes the place in the table. Relaxed: nobody asks for it who has not seen a generation that
+    /// the slot's first variable has released.
     pub(super) fn set_index(&self, index: u32) {
         self.ran.index.store(index, Relaxed);
     }
@@ -88,7 +91,8 @@ impl Slot {
         self.ran.version.load(Acquire)
     }
 
-    /// Steps the version. Only for the running write, which has the variable to itself: no read-modify-write is needed.
+    /// Steps the version. Only for the running write, which has the variable to itself: no
+    /// read-modify-write is needed.
     #[inline]
     pub fn step_version(&self) {
         self.ran.version.store(self.ran.version.load(Relaxed) + 1, mutate!("version-stored-relaxed": Relaxed, Release));
@@ -99,7 +103,8 @@ impl Slot {
         self.ran.version.store(self.ran.version.load(Relaxed) + writes, Release);
     }
 
-    /// The failure that the variable is marked with, taken or not. Only for an access that runs: no write can replace it meanwhile.
+    /// The failure that the variable is marked with, taken or not. Only for an access that runs: no
+    /// write can replace it meanwhile.
     #[inline]
     pub fn mark(&self) -> Option<Arc<Failure>> {
         let mark = self.ran.mark.load(Acquire);

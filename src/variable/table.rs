@@ -23,8 +23,9 @@ pub struct Table {
     used: AtomicU32,
     /// Slots free for reuse: index in the low half, a count that rules out ABA in the high half.
     free: AtomicU64,
-    /// Slots of deleted variables that a thread may still be looking at: a stack that is taken whole. Its first slot is in the low half,
-    /// its last in the high half, so that it becomes part of the free list in one step.
+    /// Slots of deleted variables that a thread may still be looking at: a stack that is taken
+    /// whole. Its first slot is in the low half, its last in the high half, so that it becomes part
+    /// of the free list in one step.
     retired: AtomicU64,
 }
 
@@ -86,7 +87,8 @@ unsafe impl Vacant for Common {
     }
 }
 
-// SAFETY: a slot of zeros is one of no variable, without version and mark; the table drops marks itself.
+// SAFETY: a slot of zeros is one of no variable, without version and mark; the table drops marks
+// itself.
 unsafe impl Vacant for Slot {
     const NAME: &'static str = "variable";
 
@@ -139,7 +141,8 @@ impl Table {
     /// # Safety
     /// As [`Table::at`].
     pub unsafe fn generation(&self, index: u32) -> u32 {
-        // SAFETY: passed on. Relaxed: who asks runs an operation on the slot's variable, and so came after its birth.
+        // SAFETY: passed on. Relaxed: who asks runs an operation on the slot's variable, and so
+        // came after its birth.
         unsafe { self.at(index) }.generation.load(Relaxed)
     }
 
@@ -158,8 +161,8 @@ impl Table {
             }
             let slot = self.get(index)?;
             let next = counted(head) | u64::from(slot.next.load(Relaxed));
-            // AcqRel: the slot comes to us as its last user left it. The count in the high half makes the exchange fail if the
-            // slot was taken and given back since the load.
+            // AcqRel: the slot comes to us as its last user left it. The count in the high half
+            // makes the exchange fail if the slot was taken and given back since the load.
             match self.free.compare_exchange(head, next, AcqRel, Acquire) {
                 Ok(_) => return Some(slot),
                 Err(now) => head = now,
@@ -193,8 +196,9 @@ impl Table {
         next
     }
 
-    /// Notes that the slot's variable is gone, for [`Table::take_retired`]. A slot whose generations are used up is not used again: in
-    /// the next one the first handles of all would be valid again.
+    /// Notes that the slot's variable is gone, for [`Table::take_retired`]. A slot whose
+    /// generations are used up is not used again: in the next one the first handles of all would be
+    /// valid again.
     pub fn retire(&self, slot: &Slot) {
         slot.set_mark(None);
         // Relaxed: the deletion that runs has stepped it in its push.
@@ -207,7 +211,8 @@ impl Table {
             let Retired { first, last } = Retired::of(head);
             slot.next.store(first, Relaxed);
             let retired = Retired { first: index, last: if first == NONE { index } else { last } };
-            // Release: who takes the slots finds them closed and linked. ABA does no harm: the word says all that the exchange relies on.
+            // Release: who takes the slots finds them closed and linked. ABA does no harm: the word
+            // says all that the exchange relies on.
             match self.retired.compare_exchange(head, retired.word(), Release, Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
@@ -228,7 +233,8 @@ impl Table {
     /// Makes retired slots free for reuse: one step, however many there are.
     ///
     /// # Safety
-    /// They come from [`Table::take_retired`], are released once, and no thread looks at them any more.
+    /// They come from [`Table::take_retired`], are released once, and no thread looks at them any
+    /// more.
     pub unsafe fn release(&self, retired: Retired) {
         let Some(last) = self.get(retired.last) else { return };
         steps::count(1);
@@ -236,7 +242,8 @@ impl Table {
         loop {
             last.next.store(head as u32, Relaxed);
             let new = counted(head) | u64::from(retired.first);
-            // Release: the slots as their deletions left them, and their links. Acquire: keeps what was released before us.
+            // Release: the slots as their deletions left them, and their links. Acquire: keeps what
+            // was released before us.
             match self.free.compare_exchange(head, new, mutate!("places-freed-relaxed": Relaxed, AcqRel), Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,

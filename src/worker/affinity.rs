@@ -17,8 +17,8 @@ pub enum Moved {
     Stuck,
 }
 
-/// The cores that the calling thread may use, by number. Read it before anything is pinned: a pinned thread sees its own core
-/// only, and so do the threads that it starts.
+/// The cores that the calling thread may use, by number. Read it before anything is pinned: a
+/// pinned thread sees its own core only, and so do the threads that it starts.
 pub fn cores() -> Vec<usize> {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     cores.into_iter().map(|core| core.id).collect()
@@ -86,13 +86,15 @@ mod place {
         set_mask(thread, &only(core))
     }
 
-    /// How many numbers of cores there are to try; none if the system may have more than the calls here can name.
+    /// How many numbers of cores there are to try; none if the system may have more than the calls
+    /// here can name.
     pub fn numbers() -> Option<usize> {
         // With a set that is shorter than the system's the call fails.
         mask(0).map(|_| CPU_SETSIZE as usize)
     }
 
-    /// Has the calling thread run on this core, and leaves it there. Whether it did; nothing if the process may not use the core.
+    /// Has the calling thread run on this core, and leaves it there. Whether it did; nothing if the
+    /// process may not use the core.
     pub fn visit(core: usize) -> Option<bool> {
         if core >= CPU_SETSIZE as usize {
             return Some(false);
@@ -104,8 +106,9 @@ mod place {
         Some(current() == Some(core))
     }
 
-    /// Has the system move the calling thread to a core that is not `taken`, if it may run on such a one. Afterwards it may run where it might before, unless
-    /// somebody has given it other cores meanwhile: then it keeps those.
+    /// Has the system move the calling thread to a core that is not `taken`, if it may run on such
+    /// a one. Afterwards it may run where it might before, unless somebody has given it other cores
+    /// meanwhile: then it keeps those.
     #[cold]
     pub fn move_off(taken: impl Fn(usize) -> bool) -> Moved {
         let Some(may) = mask(0) else { return Moved::Back };

@@ -1,9 +1,10 @@
 //! The cores of a group's workers.
 //!
-//! A pinned worker cannot leave its core, and a thread that runs is not moved soon by the system. So a worker whose core another
-//! thread has got waits for that thread, for tens of milliseconds, even beside a core that is free. A thread that has waited for the
-//! engine may have woken up on such a core: then the worker is pinned to another one. The thread itself is the user's, and is moved
-//! only if the settings say so.
+//! A pinned worker cannot leave its core, and a thread that runs is not moved soon by the system.
+//! So a worker whose core another thread has got waits for that thread, for tens of milliseconds,
+//! even beside a core that is free. A thread that has waited for the engine may have woken up on
+//! such a core: then the worker is pinned to another one. The thread itself is the user's, and is
+//! moved only if the settings say so.
 
 use super::affinity::{self, Moved};
 use super::group::Group;
@@ -13,7 +14,8 @@ use crate::sync::Instant;
 use crate::sync::MutexGuard;
 use std::time::Duration;
 
-/// The system's numbers of a group's pinned workers, by worker; 0 if it is not there. Locked while one is moved: so none ends meanwhile.
+/// The system's numbers of a group's pinned workers, by worker; 0 if it is not there. Locked while
+/// one is moved: so none ends meanwhile.
 pub type Ids = Lock<Vec<i32>>;
 
 /// A worker that other threads may move to another core.
@@ -25,7 +27,8 @@ impl Drop for Movable<'_> {
     }
 }
 
-/// How often a worker that spins was without its core for a millisecond or more, in the last second.
+/// How often a worker that spins was without its core for a millisecond or more, in the last
+/// second.
 #[derive(Default)]
 pub struct Stalls {
     count: u32,
@@ -76,8 +79,8 @@ impl Group {
         Some(Movable(&self.ids, index))
     }
 
-    /// Parts the calling thread and a worker that is pinned to the core where the thread runs. The worker goes to a core of the settings'
-    /// that no other worker has, if there is one.
+    /// Parts the calling thread and a worker that is pinned to the core where the thread runs. The
+    /// worker goes to a core of the settings' that no other worker has, if there is one.
     #[inline]
     pub fn make_way(&self) {
         let Some(here) = affinity::current() else { return };
@@ -105,7 +108,8 @@ impl Group {
         }
         // A thread that moves a worker just now, or a worker that ends, is not waited for.
         let Some(ids) = self.ids.try_lock() else { return };
-        // Looked for again under the lock: two threads could choose the same core, or move the same worker.
+        // Looked for again under the lock: two threads could choose the same core, or move the same
+        // worker.
         let (post, id, free) = (&self.workers[index], ids[index], free());
         if id == 0 || !post.is_on(here) {
             return;

@@ -1,4 +1,5 @@
-//! A group of workers: where operations are put down, picked up and stolen, and when workers sleep and wake.
+//! A group of workers: where operations are put down, picked up and stolen, and when workers sleep
+//! and wake.
 
 use super::cores::Ids;
 use super::guests::Guest;
@@ -39,7 +40,8 @@ pub enum IdlePolicy {
     Park,
 }
 
-/// Operations that one thread pushes in a row go to the same worker, if they are not better placed elsewhere.
+/// Operations that one thread pushes in a row go to the same worker, if they are not better placed
+/// elsewhere.
 const BURST: usize = 8;
 
 /// How a group is made.
@@ -51,7 +53,8 @@ pub struct Plan {
     /// One inbox for all workers, first come first served.
     pub shared: bool,
     pub idle: IdlePolicy,
-    /// The cores to pin to, one worker each, round and round, beginning behind that of the thread that starts them. Empty: not pinned.
+    /// The cores to pin to, one worker each, round and round, beginning behind that of the thread
+    /// that starts them. Empty: not pinned.
     pub cores: Vec<usize>,
     /// Whether a thread that waits is moved off a worker's core, instead of the worker.
     pub move_callers: bool,
@@ -60,7 +63,8 @@ pub struct Plan {
 /// Where a ready operation is to run.
 #[derive(Clone, Copy)]
 pub enum Where {
-    /// Anywhere: on the calling thread's own seat, if it has one, or a worker that is chosen in turn.
+    /// Anywhere: on the calling thread's own seat, if it has one, or a worker that is chosen in
+    /// turn.
     Any,
     /// On this worker, counted round.
     Worker(usize),
@@ -79,7 +83,8 @@ pub struct Group {
     pub(super) guests: Box<[Guest]>,
     /// So many of these at most were ever taken.
     pub(super) seated: AtomicUsize,
-    /// The inbox of all, for what is urgent, or for everything if the plan says so: a place without a worker.
+    /// The inbox of all, for what is urgent, or for everything if the plan says so: a place without
+    /// a worker.
     pub(super) common: Post,
     /// Workers that look for work or sleep.
     pub(super) idle: CachePadded<AtomicUsize>,
@@ -95,7 +100,8 @@ pub struct Group {
 }
 
 thread_local! {
-    /// What this thread has dealt out. Threads start at different workers: together they would go round together.
+    /// What this thread has dealt out. Threads start at different workers: together they would go
+    /// round together.
     static PUSHED: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
@@ -168,7 +174,8 @@ impl Group {
         self.ready.load(Acquire) >= self.workers.len()
     }
 
-    /// Brings the workers up, if they are not. All or none: a refusal is an error that leaves the group down.
+    /// Brings the workers up, if they are not. All or none: a refusal is an error that leaves the
+    /// group down.
     #[cold]
     pub fn start<H: Host>(self: &Arc<Self>, host: &Arc<H>) -> Result<(), Error> {
         let mut threads = self.threads.lock();
@@ -178,8 +185,9 @@ impl Group {
         self.stop.store(false, Relaxed);
         self.lock_warnings().clear();
         self.ready.store(0, Relaxed);
-        // The thread that starts the workers is one that pushes: if there are more cores than workers, its own is left to it. The system would otherwise see
-        // only after some milliseconds that two threads share a core beside one that is free.
+        // The thread that starts the workers is one that pushes: if there are more cores than
+        // workers, its own is left to it. The system would otherwise see only after some
+        // milliseconds that two threads share a core beside one that is free.
         let cores = &self.plan.cores;
         let own = affinity::current().and_then(|core| cores.iter().position(|other| *other == core)).unwrap_or(0);
         for index in 0..self.workers.len() {
@@ -207,7 +215,8 @@ impl Group {
         Ok(())
     }
 
-    /// Ends the workers. Everything that was submitted has been run: they look at what else there is only once.
+    /// Ends the workers. Everything that was submitted has been run: they look at what else there
+    /// is only once.
     pub fn stop(&self) {
         let mut threads = self.threads.lock();
         self.started.store(false, Relaxed);
@@ -223,13 +232,14 @@ impl Group {
             }
         }
         for thread in threads.drain(..) {
-            // Workers catch the panics of operations; one that ended otherwise has nothing more to say here.
+            // Workers catch the panics of operations; one that ended otherwise has nothing more to
+            // say here.
             let _ = thread.join();
         }
     }
 
-    /// Puts a ready operation where a worker finds it: on this thread's own seat, or in an inbox. `depth`: how many operations the
-    /// calling thread is inside of.
+    /// Puts a ready operation where a worker finds it: on this thread's own seat, or in an inbox.
+    /// `depth`: how many operations the calling thread is inside of.
     ///
     /// # Safety
     /// The operation is ready, and ours to give away.
@@ -249,7 +259,8 @@ impl Group {
         }
     }
 
-    /// Puts a ready operation where another thread finds it: in the inbox of the worker of number `place`, counted round.
+    /// Puts a ready operation where another thread finds it: in the inbox of the worker of number
+    /// `place`, counted round.
     ///
     /// # Safety
     /// As [`Group::submit`].
@@ -277,14 +288,14 @@ impl Group {
     /// Puts an operation into the log of a worker, and wakes who sleeps.
     ///
     /// # Safety
-    /// The journal is one of this group, and one thread at a time logs into it. The operation's word
-    /// says "pushed".
+    /// The journal is one of this group, and one thread at a time logs into it. The operation's
+    /// word says "pushed".
     #[inline]
     pub unsafe fn log(&self, journal: &Journal, worker: usize, operation: Word) {
         // SAFETY: passed on.
         unsafe { journal.log(worker).push(operation) };
-        // Against the one in `sleep`: either we see the sleeper, or it sees the entry, and the journal
-        // if that is new: it was linked before.
+        // Against the one in `sleep`: either we see the sleeper, or it sees the entry, and the
+        // journal if that is new: it was linked before.
         mutate!("logged-without-a-fence": (), light());
         if self.sleeping.load(Relaxed) > 0 {
             self.wake(worker);
@@ -312,14 +323,16 @@ impl Group {
         self.common.awaits_hurry() || self.workers.get(worker).is_some_and(Post::awaits_hurry)
     }
 
-    /// Puts ready operations, linked from the first to the last, into an inbox, and wakes who sleeps.
+    /// Puts ready operations, linked from the first to the last, into an inbox, and wakes who
+    /// sleeps.
     ///
     /// # Safety
     /// They are ours to give away.
     pub(super) unsafe fn deliver(&self, first: *mut Block, last: *mut Block, place: Where, urgent: bool) {
         let worker = match place {
             _ if self.plan.shared => &self.common,
-            // Whoever comes first takes it: the worker that it would be given to may be in a long operation.
+            // Whoever comes first takes it: the worker that it would be given to may be in a long
+            // operation.
             Where::Any if urgent => &self.common,
             Where::Worker(number) => &self.workers[number % self.workers.len()],
             Where::Any => &self.workers[next_worker() % self.workers.len()],
@@ -340,7 +353,8 @@ impl Group {
 
     /// Wakes a sleeper, after something was laid out that it could run.
     pub(super) fn wake_one(&self) {
-        // Against the one in `sleep`: either we see the sleeper counted, or it sees what we have laid out.
+        // Against the one in `sleep`: either we see the sleeper counted, or it sees what we have
+        // laid out.
         mutate!("waker-without-a-fence": (), light());
         if self.sleeping.load(Relaxed) == 0 {
             return;

@@ -1,7 +1,8 @@
 //! Guests: threads that wait for something and work for the group until they have it.
 //!
-//! A guest with nothing to run looks about like a worker, and sleeps like one: at a place of its own, where whoever lays out work finds it. Nothing is
-//! delivered there, so its inbox holds no more than the guest's state. What it has taken and does not run yet it lays out there.
+//! A guest with nothing to run looks about like a worker, and sleeps like one: at a place of its
+//! own, where whoever lays out work finds it. Nothing is delivered there, so its inbox holds no
+//! more than the guest's state. What it has taken and does not run yet it lays out there.
 
 use super::group::{next_worker, Group, Where};
 use super::inbox::Inbox;
@@ -35,8 +36,8 @@ const SEATS: usize = if MODELLED { 1 } else { 16 };
 const LOOKS: Duration = Duration::from_micros(300);
 const LOOKS_AWAKE: Duration = Duration::from_micros(30);
 
-/// Operations of a row after which a guest gives back what they have left. The row may be long, and what
-/// its thread has spent itself nobody else can use.
+/// Operations of a row after which a guest gives back what they have left. The row may be long, and
+/// what its thread has spent itself nobody else can use.
 const SETTLES: u32 = 64;
 
 /// A place for a guest.
@@ -46,7 +47,8 @@ pub struct Guest {
     /// What the guest would run next, for others.
     surplus: Surplus,
     taken: AtomicBool,
-    /// Who sits here. Never waited for: the guest sets it before it falls asleep, and one thread at most has then woken it.
+    /// Who sits here. Never waited for: the guest sets it before it falls asleep, and one thread at
+    /// most has then woken it.
     thread: Lock<Option<Thread>>,
 }
 
@@ -83,8 +85,8 @@ impl Group {
             .collect()
     }
 
-    /// Works for the group until `done`. `go_on` is asked before each operation: `false` gives back the row that was taken. Who makes `done`
-    /// true unparks the thread.
+    /// Works for the group until `done`. `go_on` is asked before each operation: `false` gives back
+    /// the row that was taken. Who makes `done` true unparks the thread.
     ///
     /// Returns at once if the group has no threads or no free seat.
     pub fn serve<H: Host>(&self, host: &Arc<H>, go_on: &mut dyn FnMut() -> bool, done: &mut dyn FnMut() -> bool) {
@@ -118,8 +120,8 @@ impl Group {
         self.guests[..self.seated.load(Relaxed)].iter().map(|guest| &guest.surplus)
     }
 
-    /// Lets the calling thread run operations of this group while `go_on` says so; returns whether it ran any. What it has
-    /// taken and not run goes back.
+    /// Lets the calling thread run operations of this group while `go_on` says so; returns whether
+    /// it ran any. What it has taken and not run goes back.
     pub fn help<H: Host>(&self, host: &Arc<H>, go_on: impl FnMut() -> bool) -> bool {
         self.help_from(None, host, go_on)
     }
@@ -137,8 +139,9 @@ impl Group {
         !first.is_null()
     }
 
-    /// Runs a list of operations, and what they make ready, for as long as `go_on`; gives back the rest. `next` gives more that is
-    /// needed, or null: it is asked before anything runs that nobody waits for.
+    /// Runs a list of operations, and what they make ready, for as long as `go_on`; gives back the
+    /// rest. `next` gives more that is needed, or null: it is asked before anything runs that
+    /// nobody waits for.
     ///
     /// # Safety
     /// The lists are ready, of this group, and the caller's.
@@ -178,7 +181,8 @@ impl Group {
                     host.idle();
                 }
             }
-            // What is laid out as well: workers that have enough to do look into inboxes, but not there.
+            // What is laid out as well: workers that have enough to do look into inboxes, but not
+            // there.
             let rest = seat.queue.borrow_mut().take_all(surplus);
             if let Some(row) = rest {
                 // SAFETY: the queue held them for us.
@@ -193,8 +197,9 @@ impl Group {
         unsafe { self.deliver(row.first, row.last, Where::Any, row.best.0 != 0) };
     }
 
-    /// Runs what a thread needs that waits for an operation, as far as that [is found](Pull), and what that makes ready; but nothing
-    /// more when the operation has ended. What is left then goes to the workers.
+    /// Runs what a thread needs that waits for an operation, as far as that [is found](Pull), and
+    /// what that makes ready; but nothing more when the operation has ended. What is left then goes
+    /// to the workers.
     pub fn run_awaited<H: Host>(&self, host: &Arc<H>, operation: Word, variables: &impl Variables) {
         let mut pull = Pull::new(operation);
         let first = pull.next(variables);
@@ -220,7 +225,8 @@ impl Group {
                 break;
             }
             let first = self.first_waiting();
-            // What has just come to a worker that looks for it is the worker's; what is still there the next time is not.
+            // What has just come to a worker that looks for it is the worker's; what is still there
+            // the next time is not.
             if !first.is_null() && (first == seen || MODELLED) {
                 break;
             }
@@ -244,7 +250,8 @@ impl Group {
         }
         sitting.has_slept.set(true);
         self.sleeping.fetch_add(1, Relaxed);
-        // Against the one in `wake_one`, as for workers; and against whoever makes `done` true and looks whether somebody waits.
+        // Against the one in `wake_one`, as for workers; and against whoever makes `done` true and
+        // looks whether somebody waits.
         mutate!("guest-without-a-fence": (), heavy());
         if mutate!("guest-does-not-look-again": false, !self.first_waiting().is_null()) || done() {
             inbox.wake();

@@ -1,9 +1,10 @@
 //! Handing over: a thread that has run its share of the operations of others leaves the rest to a
 //! thread that is about to look.
 //!
-//! For engines without workers. Nobody comes for what is left lying, and nobody waits for it to be left.
-//! So a thread says that it will look, by a plain store, for as long as it is inside a call; takes that
-//! back; and looks. Operations are left only while a thread says so: see [`Handoff::leave`].
+//! For engines without workers. Nobody comes for what is left lying, and nobody waits for it to be
+//! left. So a thread says that it will look, by a plain store, for as long as it is inside a call;
+//! takes that back; and looks. Operations are left only while a thread says so: see
+//! [`Handoff::leave`].
 
 use crate::mutants::mutate;
 use crate::operation::block::Block;
@@ -20,7 +21,8 @@ pub struct List {
 
 /// Where threads leave ready operations to each other.
 pub struct Handoff {
-    /// The last operation of the list that was left, which leads to the first; null if there is none.
+    /// The last operation of the list that was left, which leads to the first; null if there is
+    /// none.
     left: CachePadded<AtomicPtr<Block>>,
 }
 
@@ -29,8 +31,8 @@ impl Handoff {
         Handoff { left: CachePadded::new(AtomicPtr::new(null_mut())) }
     }
 
-    /// Leaves a list to a thread that will look. Returns what the caller has to run itself: nothing if
-    /// somebody has the list or will find it.
+    /// Leaves a list to a thread that will look. Returns what the caller has to run itself: nothing
+    /// if somebody has the list or will find it.
     ///
     /// `will_look`: whether a thread has still to call [`look`](Handoff::look), and has said so.
     ///

@@ -1,9 +1,10 @@
-//! An inbox: a lock-free stack of ready operations that any thread pushes to and anyone may empty, with the owner's state in
-//! the same word.
+//! An inbox: a lock-free stack of ready operations that any thread pushes to and anyone may empty,
+//! with the owner's state in the same word.
 //!
-//! The word is the first operation of a list, or, when there is none, what the owner is doing: running something
-//! (`BUSY`), looking for work (`LOOKING`) or sleeping (`ASLEEP`). Because a push replaces that state, the pusher learns
-//! from its own exchange whether it must wake the owner: no second word, no fence, no lost wake-up.
+//! The word is the first operation of a list, or, when there is none, what the owner is doing:
+//! running something (`BUSY`), looking for work (`LOOKING`) or sleeping (`ASLEEP`). Because a push
+//! replaces that state, the pusher learns from its own exchange whether it must wake the owner: no
+//! second word, no fence, no lost wake-up.
 
 use crate::line::fetch_now;
 use crate::mutants::{mutant, mutate};
@@ -44,7 +45,8 @@ impl Inbox {
         Inbox { head: CachePadded::new(AtomicPtr::new(BUSY)) }
     }
 
-    /// Adds the operations from `first` to `last`, linked by `link`. Lock-free: a retry means that another thread succeeded.
+    /// Adds the operations from `first` to `last`, linked by `link`. Lock-free: a retry means that
+    /// another thread succeeded.
     ///
     /// # Safety
     /// The operations are ready, and ours.
@@ -56,8 +58,9 @@ impl Inbox {
             unsafe {
                 (*last).link = if is_state(head) || mutant("inbox-push-drops-the-others") { null_mut() } else { head }
             };
-            // Release: the operations go to whoever takes them as we see them. Acquire: if this replaces a sleeper's mark, what the
-            // sleeper wrote before is seen, so that it is found and woken.
+            // Release: the operations go to whoever takes them as we see them. Acquire: if this
+            // replaces a sleeper's mark, what the sleeper wrote before is seen, so that it is found
+            // and woken.
             let order = mutate!("inbox-pushed-relaxed": Relaxed, mutate!("sleeper-not-acquired": Release, AcqRel));
             match self.head.compare_exchange(head, first, order, Relaxed) {
                 Ok(_) => break,
@@ -82,8 +85,9 @@ impl Inbox {
             }
             // Its lines come while the inbox's own does.
             Block::expect(head, 0);
-            // Acquire: pairs with the pushes, which form one release sequence. ABA does no harm: whatever list is there is
-            // taken whole. The owner's state is then unknown to us; `BUSY` is always safe, it only costs a wake-up.
+            // Acquire: pairs with the pushes, which form one release sequence. ABA does no harm:
+            // whatever list is there is taken whole. The owner's state is then unknown to us;
+            // `BUSY` is always safe, it only costs a wake-up.
             match self.head.compare_exchange(
                 head,
                 mutate!("thief-leaves-the-sleeper-s-mark": ASLEEP, BUSY),
@@ -111,18 +115,21 @@ impl Inbox {
         self.become_state(BUSY, LOOKING)
     }
 
-    /// The owner has found work elsewhere. `false`: something may have come meanwhile, whose pusher relied on the owner's looking.
+    /// The owner has found work elsewhere. `false`: something may have come meanwhile, whose pusher
+    /// relied on the owner's looking.
     #[must_use]
     pub fn stop_looking(&self) -> bool {
         self.become_state(LOOKING, BUSY)
     }
 
-    /// The owner is about to sleep. Fails if there is work, or after a thief has taken it: look again.
+    /// The owner is about to sleep. Fails if there is work, or after a thief has taken it: look
+    /// again.
     pub fn fall_asleep(&self) -> bool {
         mutate!("asleep-whatever-came": { self.head.store(ASLEEP, Release); true }, self.become_state(LOOKING, ASLEEP))
     }
 
-    /// Wakes a sleeping owner: `true` if it slept, and the caller must unpark it. The owner itself uses it to get up.
+    /// Wakes a sleeping owner: `true` if it slept, and the caller must unpark it. The owner itself
+    /// uses it to get up.
     pub fn wake(&self) -> bool {
         self.become_state(ASLEEP, LOOKING)
     }
@@ -132,14 +139,16 @@ impl Inbox {
         self.head.load(Acquire) == ASLEEP
     }
 
-    /// For the child of a `fork`, whose threads are gone: nothing is there, and the owner is not either.
+    /// For the child of a `fork`, whose threads are gone: nothing is there, and the owner is not
+    /// either.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub fn reset(&self) {
         self.head.store(BUSY, Relaxed);
     }
 
     fn become_state(&self, from: *mut Block, to: *mut Block) -> bool {
-        // AcqRel: who wakes a sleeper passes on what it has seen; who falls asleep has left everything in order.
+        // AcqRel: who wakes a sleeper passes on what it has seen; who falls asleep has left
+        // everything in order.
         self.head.compare_exchange(from, to, AcqRel, Relaxed).is_ok()
     }
 }

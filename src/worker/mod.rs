@@ -1,12 +1,13 @@
 //! Workers: threads that run ready operations, and how operations reach them.
 //!
-//! A [`group::Group`] is a set of workers that serve the same kind of operation. Each has an [`inbox::Inbox`], into which
-//! any thread pushes, and a [`queue::Queue`] ordered by priority and push order. What a worker will run next it lays out
-//! for others to steal; one with nothing to do spins, then parks. Threads that wait for something are guests meanwhile, and do
-//! the same.
+//! A [`group::Group`] is a set of workers that serve the same kind of operation. Each has an
+//! [`inbox::Inbox`], into which any thread pushes, and a [`queue::Queue`] ordered by priority and
+//! push order. What a worker will run next it lays out for others to steal; one with nothing to do
+//! spins, then parks. Threads that wait for something are guests meanwhile, and do the same.
 //!
-//! Where operations have tickets, pushers write into [logs](crate::tickets::journals) instead: one for each pair of pusher and worker. A worker goes through
-//! its logs round and round, and others take out of them what it does not come to.
+//! Where operations have tickets, pushers write into [logs](crate::tickets::journals) instead: one
+//! for each pair of pusher and worker. A worker goes through its logs round and round, and others
+//! take out of them what it does not come to.
 
 pub mod affinity;
 pub mod cores;
@@ -33,7 +34,8 @@ pub trait Host: Send + Sync + 'static {
     /// The operation is ready, and the caller owns it.
     unsafe fn run(self: &Arc<Self>, block: *mut Block, worker: Option<usize>);
 
-    /// Tests the tickets of an operation that was taken out of a log: `true` if it is ready. If not, it comes back from elsewhere.
+    /// Tests the tickets of an operation that was taken out of a log: `true` if it is ready. If
+    /// not, it comes back from elsewhere.
     ///
     /// # Safety
     /// The caller has taken it.

@@ -75,7 +75,8 @@ impl Post {
         self.urgent.store(true, Release);
     }
 
-    /// Whether something urgent has come that the worker has not looked for yet. Any thread may ask.
+    /// Whether something urgent has come that the worker has not looked for yet. Any thread may
+    /// ask.
     pub fn awaits_hurry(&self) -> bool {
         self.urgent.load(Relaxed)
     }
@@ -85,7 +86,8 @@ impl Post {
         if !self.urgent.load(Relaxed) {
             return false;
         }
-        // A read-modify-write, so that the look into the inbox that follows does not pass it; Acquire: it finds the operation.
+        // A read-modify-write, so that the look into the inbox that follows does not pass it;
+        // Acquire: it finds the operation.
         self.urgent.swap(false, AcqRel);
         true
     }
@@ -95,8 +97,9 @@ impl Post {
         self.waking.fetch_add(1, Relaxed);
         // Against the one in `register`.
         fence(SeqCst);
-        // SAFETY: set before the worker can sleep. A handle is dropped only after another thread was set and no waker was counted, so
-        // the one that is read here stays until we are not counted any more.
+        // SAFETY: set before the worker can sleep. A handle is dropped only after another thread
+        // was set and no waker was counted, so the one that is read here stays until we are not
+        // counted any more.
         if let Some(thread) = unsafe { self.thread.load(Acquire).as_ref() } {
             thread.unpark();
         }

@@ -1,8 +1,8 @@
 //! The ready operations of a thread: highest priority first, push order among equals.
 //!
-//! Most operations have the default priority and arrive in push order: they go into a ring, where adding and taking cost a
-//! few instructions. All others go into a binary heap. The best of both are [laid out](Surplus) for others. The next operation
-//! is the best of the three fronts.
+//! Most operations have the default priority and arrive in push order: they go into a ring, where
+//! adding and taking cost a few instructions. All others go into a binary heap. The best of both
+//! are [laid out](Surplus) for others. The next operation is the best of the three fronts.
 
 use super::surplus::Surplus;
 use crate::mutants::mutate;
@@ -51,8 +51,8 @@ impl Ord for Entry {
 /// Room that a queue keeps when it is empty, in operations: 400 kB in each of its parts.
 const ROOM: usize = 1 << 14;
 
-/// The most operations that are laid out at a time: a bound on what stands between two of a thread's operations, and on what a
-/// pusher that helps has to look through.
+/// The most operations that are laid out at a time: a bound on what stands between two of a
+/// thread's operations, and on what a pusher that helps has to look through.
 const LAID_OUT: usize = 512;
 
 /// The ready operations of one thread. Does not own their memory.
@@ -136,8 +136,8 @@ impl Queue {
         self.arrivals = arrivals;
     }
 
-    /// As [`Queue::add_list`], of urgent operations that other threads could run as well: keeps the best of them, of many a
-    /// 32nd, and gives back the other urgent ones.
+    /// As [`Queue::add_list`], of urgent operations that other threads could run as well: keeps the
+    /// best of them, of many a 32nd, and gives back the other urgent ones.
     ///
     /// # Safety
     /// As there.
@@ -372,7 +372,8 @@ mod tests {
         }
     }
 
-    /// Whether all of it is laid out, and the owner takes it all, or others take what they find, or put some back.
+    /// Whether all of it is laid out, and the owner takes it all, or others take what they find, or
+    /// put some back.
     #[test]
     fn what_is_laid_out_is_next_and_for_others_meanwhile() {
         let (memory, surplus) = (Memory::new().unwrap(), Surplus::new());
@@ -433,7 +434,8 @@ mod tests {
         }
     }
 
-    /// A guest leaves: its own and what it has laid out is all there, and it knows how good the best of it is.
+    /// A guest leaves: its own and what it has laid out is all there, and it knows how good the
+    /// best of it is.
     #[test]
     fn who_leaves_takes_all_of_it() {
         let (memory, surplus) = (Memory::new().unwrap(), Surplus::new());

@@ -83,7 +83,8 @@ impl Group {
                     }
                     continue;
                 };
-                // Also when nobody wants it yet: the operation that is about to run may be a long one.
+                // Also when nobody wants it yet: the operation that is about to run may be a long
+                // one.
                 if queue.is_hiding(&own.surplus) && !mutant("hidden-behind-an-operation") {
                     let idle = self.idle.load(Relaxed);
                     if idle > 0 || self.workers.len() > 1 {
@@ -102,8 +103,9 @@ impl Group {
         });
     }
 
-    /// Takes what lies in the inbox of all. Of several urgent operations it leaves the others there: this worker may be a long time in
-    /// the first, and the others have something to do, so they look for nothing but what is urgent.
+    /// Takes what lies in the inbox of all. Of several urgent operations it leaves the others
+    /// there: this worker may be a long time in the first, and the others have something to do, so
+    /// they look for nothing but what is urgent.
     ///
     /// # Safety
     /// The queue is that of a worker of this group.
@@ -119,8 +121,9 @@ impl Group {
         }
     }
 
-    /// Runs some operations out of one of the worker's logs, until it has something else to run, and goes on to the next journal; says whether
-    /// there were any. It has looked at all journals if not.
+    /// Runs some operations out of one of the worker's logs, until it has something else to run,
+    /// and goes on to the next journal; says whether there were any. It has looked at all journals
+    /// if not.
     #[inline]
     fn run_logged<'a, H: Host>(
         &'a self,
@@ -148,9 +151,11 @@ impl Group {
         }
     }
 
-    /// Runs some operations out of one of the worker's logs, until it has something to run that is no less urgent; says whether there were any.
+    /// Runs some operations out of one of the worker's logs, until it has something to run that is
+    /// no less urgent; says whether there were any.
     ///
-    /// A call for each run of operations costs less than a loop whose variables are in memory, as they are where it is inlined.
+    /// A call for each run of operations costs less than a loop whose variables are in memory, as
+    /// they are where it is inlined.
     #[inline(never)]
     fn run_log<H: Host>(&self, log: &Log, index: usize, seat: &Seat, host: &Arc<H>, most: u32) -> bool {
         let own = &self.workers[index];
@@ -172,7 +177,8 @@ impl Group {
         any
     }
 
-    /// Takes operations out of the worker's own logs until one is ready, which it gives as a list, but no more than [`PARKED`].
+    /// Takes operations out of the worker's own logs until one is ready, which it gives as a list,
+    /// but no more than [`PARKED`].
     fn take_own<H: Host>(&self, index: usize, host: &Arc<H>) -> Own {
         let (mut came, mut left) = (false, PARKED);
         for log in self.journals.iter().map(|journal| journal.log(index)) {
@@ -200,7 +206,8 @@ impl Group {
         }
     }
 
-    /// Finds work for a worker that has none, sleeping if it must. `false`: the group stops, and there is none.
+    /// Finds work for a worker that has none, sleeping if it must. `false`: the group stops, and
+    /// there is none.
     #[cold]
     fn look_for_work<H: Host>(&self, index: usize, seat: &Seat, host: &Arc<H>, stalls: &mut Stalls) -> bool {
         let own = &self.workers[index];
@@ -275,15 +282,18 @@ impl Group {
         found
     }
 
-    /// Parks until someone pushes to this worker's inbox or wakes it; returns at once if there is something to do.
+    /// Parks until someone pushes to this worker's inbox or wakes it; returns at once if there is
+    /// something to do.
     fn sleep(&self, own: &Post) {
         if !own.inbox.fall_asleep() {
-            // A thief has taken what came and left `BUSY` behind: say that we are looking, then try again.
+            // A thief has taken what came and left `BUSY` behind: say that we are looking, then try
+            // again.
             own.inbox.start_looking();
             return;
         }
         self.sleeping.fetch_add(1, Relaxed);
-        // Against the one in `wake_one`: either it sees us counted and asleep, or we see what was laid out.
+        // Against the one in `wake_one`: either it sees us counted and asleep, or we see what was
+        // laid out.
         mutate!("sleeper-without-a-fence": (), heavy());
         if mutate!("sleeper-does-not-look-again": false, self.has_work()) || self.stop.load(Relaxed) {
             own.inbox.wake();
@@ -306,7 +316,8 @@ enum Own {
     Nothing,
 }
 
-/// How many operations a worker runs out of a log before the best that it has in its queue, of which it has run so many.
+/// How many operations a worker runs out of a log before the best that it has in its queue, of
+/// which it has run so many.
 fn due_of_log(best: Option<Key>, from_queue: &mut u32) -> u32 {
     match best {
         Some(key) if key.0 > 0 => 0,

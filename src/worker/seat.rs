@@ -1,7 +1,9 @@
-//! A seat: the private queue of a thread that is running operations of a group, a worker or a guest.
+//! A seat: the private queue of a thread that is running operations of a group, a worker or a
+//! guest.
 //!
-//! What becomes ready on such a thread goes straight into its seat's queue: no atomic, no other core. But not what becomes ready in
-//! the middle of an operation, which may be a long one: others could not see it there.
+//! What becomes ready on such a thread goes straight into its seat's queue: no atomic, no other
+//! core. But not what becomes ready in the middle of an operation, which may be a long one: others
+//! could not see it there.
 
 use super::group::Group;
 use super::queue::Queue;
@@ -33,7 +35,8 @@ pub enum Left {
 
 thread_local! {
     static SEAT: Cell<*const Seat> = const { Cell::new(null()) };
-    /// The empty queue of the last seat, with the room that it has grown to, up to a limit: guests come and go.
+    /// The empty queue of the last seat, with the room that it has grown to, up to a limit: guests
+    /// come and go.
     static SPARE: Cell<Option<Queue>> = const { Cell::new(None) };
 }
 
@@ -55,15 +58,16 @@ impl Seat {
         work(self)
     }
 
-    /// Queues an operation on the calling thread, if it has a seat in `group` and is in the middle of none of its operations; `depth` is
-    /// how many operations the thread is inside of.
+    /// Queues an operation on the calling thread, if it has a seat in `group` and is in the middle
+    /// of none of its operations; `depth` is how many operations the thread is inside of.
     ///
     /// # Safety
     /// `block` is ready, of this group, and ours.
     #[inline]
     pub unsafe fn keep(group: &Group, block: *mut Block, depth: u32) -> Left {
         let seat = SEAT.try_with(Cell::get).unwrap_or(null());
-        // SAFETY: the pointer is set only while `occupy` borrows the seat, further up on this stack.
+        // SAFETY: the pointer is set only while `occupy` borrows the seat, further up on this
+        // stack.
         match unsafe { seat.as_ref() } {
             Some(seat) if std::ptr::eq(seat.group, group) => {
                 if depth > mutate!("kept-behind-an-operation": u32::MAX - 1, seat.depth) {

@@ -8,13 +8,16 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The most operations that a pusher runs for the workers, and how long it goes on with that: a bound on what a push can take.
+/// The most operations that a pusher runs for the workers, and how long it goes on with that: a
+/// bound on what a push can take.
 const CATCH_UP: usize = 32;
 const CATCH_UP_TIME: Duration = Duration::from_micros(20);
 
 impl Group {
-    /// Runs some of the short operations that a worker has laid out, and leaves the others there: no more than [`CATCH_UP`], and not what they
-    /// make ready; nor another one after [`CATCH_UP_TIME`]. If nothing is laid out, asks for it, for the next time. Says whether it ran any.
+    /// Runs some of the short operations that a worker has laid out, and leaves the others there:
+    /// no more than [`CATCH_UP`], and not what they make ready; nor another one after
+    /// [`CATCH_UP_TIME`]. If nothing is laid out, asks for it, for the next time. Says whether it
+    /// ran any.
     pub fn catch_up<H: Host>(&self, host: &Arc<H>) -> bool {
         let taken = self.workers.iter().map(|post| (post, post.surplus.take())).find(|(_, list)| !list.is_null());
         let Some((post, mut list)) = taken else {
@@ -36,7 +39,8 @@ impl Group {
             if post.surplus.put_back(list) {
                 self.wake_one();
             } else {
-                // Something else lies there by now. SAFETY: still ours. Urgent: it is not known what is in it.
+                // Something else lies there by now. SAFETY: still ours. Urgent: it is not known
+                // what is in it.
                 unsafe {
                     let mut last = list;
                     while !(*last).link.is_null() {
@@ -53,7 +57,8 @@ impl Group {
             let rest = &short[number + 1..count];
             let is_late = started.is_some_and(|started| !MODELLED && started.elapsed() >= CATCH_UP_TIME);
             if let ([first, ..], [.., last], true) = (rest, rest, is_late) {
-                // SAFETY: ours still, and linked as they were laid out. Urgent: it is not known what is among them.
+                // SAFETY: ours still, and linked as they were laid out. Urgent: it is not known
+                // what is among them.
                 unsafe { self.deliver(*first, *last, Where::Any, true) };
                 break;
             }

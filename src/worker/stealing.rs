@@ -17,12 +17,13 @@ const TRIES: u32 = 16;
 pub(super) const STOOD: u32 = if MODELLED { 1 } else { 64 };
 /// The most operations that a worker then takes at a time.
 pub(super) const STOLEN: usize = if MODELLED { 1 } else { 8 };
-/// The most logs that a thief looks at before it looks elsewhere: there is one for each pusher and worker.
+/// The most logs that a thief looks at before it looks elsewhere: there is one for each pusher and
+/// worker.
 pub(super) const LOGS: usize = if MODELLED { 2 } else { 64 };
 
 impl Group {
-    /// Takes operations, `at_once` at most, out of any log that the thief comes to, for a thread that has nothing else. Gives a list of those
-    /// that are ready; null if there are none.
+    /// Takes operations, `at_once` at most, out of any log that the thief comes to, for a thread
+    /// that has nothing else. Gives a list of those that are ready; null if there are none.
     pub(super) fn steal_logged<H: Host>(
         &self,
         host: &Arc<H>,
@@ -88,7 +89,8 @@ impl Group {
         list
     }
 
-    /// Takes what another worker laid out, or what lies in an inbox whose owner does not come for it.
+    /// Takes what another worker laid out, or what lies in an inbox whose owner does not come for
+    /// it.
     pub(super) fn steal(&self, thief: usize, seen: &mut *mut Block) -> *mut Block {
         let list = self.common.inbox.take();
         if !list.is_null() {

@@ -2,9 +2,10 @@
 //! take them meanwhile.
 //!
 //! They are a list, best first, whose first operation is in one word. Others take the list whole,
-//! and put back the end of it. The owner takes one at a time: it keeps the row for itself as well, so it knows what comes second
-//! without a look into a block that a thief may have by then. A word that is as the owner left it
-//! heads the list that the owner laid out: what comes back from others is the end of that list.
+//! and put back the end of it. The owner takes one at a time: it keeps the row for itself as well,
+//! so it knows what comes second without a look into a block that a thief may have by then. A word
+//! that is as the owner left it heads the list that the owner laid out: what comes back from others
+//! is the end of that list.
 
 use crate::mutants::mutate;
 use crate::operation::block::Block;
@@ -54,8 +55,9 @@ impl Surplus {
             .is_ok()
     }
 
-    /// Takes about half of the list, the best of it, but no more than [`STOLEN`]; null if there is none. Says also whether it has put back
-    /// the others: then somebody who sleeps may have missed them.
+    /// Takes about half of the list, the best of it, but no more than [`STOLEN`]; null if there is
+    /// none. Says also whether it has put back the others: then somebody who sleeps may have missed
+    /// them.
     pub fn take_half(&self) -> (*mut Block, bool) {
         let first = self.take();
         if first.is_null() {
@@ -88,16 +90,18 @@ impl Surplus {
     /// For the owner: lays out a list of so many operations, and takes what lies there.
     pub(super) fn replace(&self, list: *mut Block, count: usize) -> *mut Block {
         self.0.count.store(count, Relaxed);
-        // Release: the operations go to the thief as we see them. Acquire: somebody may have put something back.
+        // Release: the operations go to the thief as we see them. Acquire: somebody may have put
+        // something back.
         self.0.first.swap(list, mutate!("surplus-laid-out-relaxed": Relaxed, AcqRel))
     }
 
-    /// For the owner: takes `first`, behind which `second` comes and so many in all, if it is still the first. Else: what is.
+    /// For the owner: takes `first`, behind which `second` comes and so many in all, if it is still
+    /// the first. Else: what is.
     #[inline]
     pub(super) fn pop(&self, first: *mut Block, second: *mut Block, left: usize) -> Result<(), *mut Block> {
         self.0.count.store(left, Relaxed);
-        // Acquire: who has put it back has looked at its link. No release: what the list says was laid out
-        // before, and whoever takes it acquires that, past this exchange.
+        // Acquire: who has put it back has looked at its link. No release: what the list says was
+        // laid out before, and whoever takes it acquires that, past this exchange.
         self.0
             .first
             .compare_exchange(first, second, mutate!("surplus-popped-relaxed": Relaxed, Acquire), Relaxed)

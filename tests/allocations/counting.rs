@@ -57,8 +57,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Stands in for the C library's function of this name, by which std and parking_lot call futexes on Linux. The linker binds their
-/// calls to this one, because it comes first.
+/// Stands in for the C library's function of this name, by which std and parking_lot call futexes
+/// on Linux. The linker binds their calls to this one, because it comes first.
 #[cfg(target_os = "linux")]
 #[no_mangle]
 extern "C" fn syscall(
@@ -82,8 +82,8 @@ extern "C" fn syscall(
         assert!(real != 0, "the C library has the function");
         REAL.store(real, Relaxed);
     }
-    // SAFETY: it is the C library's function. It takes further arguments as a variadic function does, which for integers is the
-    // same here.
+    // SAFETY: it is the C library's function. It takes further arguments as a variadic function
+    // does, which for integers is the same here.
     let real: Real = unsafe { std::mem::transmute(std::ptr::with_exposed_provenance::<()>(real)) };
     real(number, a, b, c, d, e, f)
 }
@@ -136,8 +136,9 @@ pub fn cost(work: impl FnOnce()) -> Costs {
     }
 }
 
-/// What `work` costs when nothing is left to grow: with several workers it takes a while until each of their queues has held the most
-/// that it will ever hold. What an operation costs in itself shows every time.
+/// What `work` costs when nothing is left to grow: with several workers it takes a while until each
+/// of their queues has held the most that it will ever hold. What an operation costs in itself
+/// shows every time.
 pub fn least_cost(is_enough: fn(Costs) -> bool, mut work: impl FnMut()) -> Costs {
     let mut costs = cost(&mut work);
     for _ in 0..5 {

@@ -1,4 +1,5 @@
-//! Replays of graphs: each costs no more than one operation does. The last operation of each counts as the end.
+//! Replays of graphs: each costs no more than one operation does. The last operation of each counts
+//! as the end.
 
 use super::{body, Stage};
 use seriatim::{Capture, Completion, Engine, Error, Graph, Parameter, Property, RunContext, Variable};
@@ -33,7 +34,8 @@ impl Graphs {
         });
         let mixed = engine.capture(|c| {
             for step in 0..STEPS {
-                // Each kind by itself: few waits for other threads, which take long where there are more threads than cores.
+                // Each kind by itself: few waits for other threads, which take long where there are
+                // more threads than cores.
                 let op = c.op("step").writes([variables[step % 4]]);
                 match step % 4 {
                     0 => op.property(Property::CpuPrioritized).push(|_| ())?,

@@ -1,5 +1,5 @@
-//! What the integration tests share: the engines to try everything on, operations that hold others up, child processes, a
-//! watchdog, and random numbers that repeat.
+//! What the integration tests share: the engines to try everything on, operations that hold others
+//! up, child processes, a watchdog, and random numbers that repeat.
 
 #![allow(dead_code)] // Each test binary uses a part of it.
 
@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{mpsc, Arc};
 use std::time::{Duration, Instant};
 
-/// The settings that everything is tried with: each kind of engine, alone and with more workers than this machine may have cores.
+/// The settings that everything is tried with: each kind of engine, alone and with more workers
+/// than this machine may have cores.
 pub fn builders() -> Vec<Builder> {
     let workers = |kind, count| Engine::builder().kind(kind).cpu_workers(count);
     vec![
@@ -47,7 +48,8 @@ pub fn with_every_builder(test: impl Fn(Builder)) {
     }
 }
 
-/// An asynchronous operation that runs now and ends when the caller says so: what comes behind it on its variables waits.
+/// An asynchronous operation that runs now and ends when the caller says so: what comes behind it
+/// on its variables waits.
 pub fn hold(engine: &Engine, reads: &[Variable], writes: &[Variable]) -> Completion {
     let (send, receive) = mpsc::channel();
     let start = move |_: &RunContext<'_>, completion| send.send(completion).expect("the test waits for it");
@@ -107,7 +109,8 @@ pub fn spin(time: Duration) {
     }
 }
 
-/// Ends the process if a test hangs: a lost wake-up should be a failure with a name, not a job that never ends.
+/// Ends the process if a test hangs: a lost wake-up should be a failure with a name, not a job that
+/// never ends.
 pub struct Watchdog(#[allow(dead_code)] mpsc::Sender<()>);
 
 impl Watchdog {
@@ -140,7 +143,8 @@ pub fn assert_failed(outcome: Result<(), Error>, message: &str) {
     assert_says(&outcome.expect_err(message), ErrorKind::OperationFailed, &[message]);
 }
 
-/// How much of something to do: `LONG_TESTS=1` asks for the long form, as CI does. Not named SERIATIM_…: see `TASK`.
+/// How much of something to do: `LONG_TESTS=1` asks for the long form, as CI does. Not named
+/// SERIATIM_…: see `TASK`.
 pub fn by_length<T>(usual: T, long: T) -> T {
     // Asked once: an answer from the environment is an allocation, and some tests count those.
     static LONG: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
@@ -152,7 +156,8 @@ pub fn by_length<T>(usual: T, long: T) -> T {
     }
 }
 
-/// Tells a child process what to do. Not named SERIATIM_…: the engine refuses variables of that name that it does not know.
+/// Tells a child process what to do. Not named SERIATIM_…: the engine refuses variables of that
+/// name that it does not know.
 pub const TASK: &str = "TEST_CHILD_TASK";
 
 /// The task of this process, if it is a child of a test.
@@ -160,8 +165,9 @@ pub fn task() -> Option<String> {
     std::env::var(TASK).ok()
 }
 
-/// Runs this test binary once more, for one task: what a test must do that would disturb its neighbours (limits, forks, exits).
-/// Every binary that uses it has one test that carries out the tasks.
+/// Runs this test binary once more, for one task: what a test must do that would disturb its
+/// neighbours (limits, forks, exits). Every binary that uses it has one test that carries out the
+/// tasks.
 pub fn child(task: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("the path of this binary"));
     command.args(["a_child_process_does_its_task", "--exact", "--nocapture", "--test-threads=1"]);
@@ -202,11 +208,12 @@ pub fn said(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned()).concat()
 }
 
-/// Forks. In the child: runs `inner` and ends the process, with success if it did not panic. In the parent: waits for that. For
-/// child processes of tests only.
+/// Forks. In the child: runs `inner` and ends the process, with success if it did not panic. In the
+/// parent: waits for that. For child processes of tests only.
 pub fn fork_and(inner: impl FnOnce()) {
-    // SAFETY: the child runs Rust code on a copy of this thread. The test's process has no other thread that holds a lock at this
-    // time: the engine's are stopped for the fork, the harness runs one test, and other pushers wait.
+    // SAFETY: the child runs Rust code on a copy of this thread. The test's process has no other
+    // thread that holds a lock at this time: the engine's are stopped for the fork, the harness
+    // runs one test, and other pushers wait.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "the system refused to fork");
     if pid == 0 {

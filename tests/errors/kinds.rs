@@ -231,7 +231,8 @@ fn a_refused_closure_may_panic_in_its_destructor_without_losing_its_place() {
                     let _ = &bomb;
                 })
             };
-            // Whether the destructor's panic comes out of the push or is swallowed is not promised; the place is.
+            // Whether the destructor's panic comes out of the push or is swallowed is not promised;
+            // the place is.
             let _ = catch_unwind(AssertUnwindSafe(push));
             eventually("there is room", || engine.op("fits").push(|_| ()).is_ok());
             engine.wait_for_all().unwrap();

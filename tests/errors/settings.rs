@@ -99,7 +99,8 @@ fn limit_address_space(more: Option<u64>) {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
 }
 
-/// The parent asks for stacks of 64 MB, so a few threads exhaust the limit and leave room for everything else.
+/// The parent asks for stacks of 64 MB, so a few threads exhaust the limit and leave room for
+/// everything else.
 pub fn refused_threads() {
     let kind: Kind = std::env::var("TEST_CHILD_KIND").unwrap().parse().unwrap();
     let engine = Engine::builder().kind(kind).cpu_workers(1024).pin(false).idle(IdlePolicy::Park).build().unwrap();

@@ -12,7 +12,8 @@ fn operations_behind_a_blocked_writer_cost_bounded_memory_which_is_used_again() 
     println!("{}", run_child_well(child("backlog").env("TEST_CHILD_PENDING", pending)));
 }
 
-/// As the test above, with ten million: `cargo test --release --test faults -- --ignored`. Needs 3 GB.
+/// As the test above, with ten million: `cargo test --release --test faults -- --ignored`. Needs 3
+/// GB.
 #[test]
 #[ignore = "takes long, and 3 GB"]
 fn ten_million_operations_behind_a_blocked_writer() {

@@ -1,5 +1,5 @@
-//! Forks beside threads that use an engine without pushing: whatever they are in the middle of, they are gone in the child, and must
-//! not hold it up.
+//! Forks beside threads that use an engine without pushing: whatever they are in the middle of,
+//! they are gone in the child, and must not hold it up.
 
 use crate::common::*;
 use seriatim::{Context, Engine, Kind, Name};
@@ -98,7 +98,8 @@ fn what_other_threads_would_have_pushed_takes_no_room_in_the_child() {
     run_child_well(&mut child("fork beside pushers that found room"));
 }
 
-/// Pushers that have counted themselves in and then find that a fork is under way wait with their place taken.
+/// Pushers that have counted themselves in and then find that a fork is under way wait with their
+/// place taken.
 pub fn fork_beside_counted_pushers() {
     const BOUND: usize = 2;
     let engine =
@@ -156,7 +157,8 @@ fn a_fork_inside_an_operation_does_not_wait_for_a_thread_that_was_alone() {
     run_child_well(&mut child("fork inside beside one that is alone"));
 }
 
-/// The engine is cut off in the child, and the thread that was the only one to look at variables is gone in the middle of doing so. The one that forks has not looked yet.
+/// The engine is cut off in the child, and the thread that was the only one to look at variables is
+/// gone in the middle of doing so. The one that forks has not looked yet.
 pub fn fork_inside_beside_one_that_is_alone() {
     let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
     let (x, y) = (engine.new_variable(), engine.new_variable());

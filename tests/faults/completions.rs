@@ -1,6 +1,8 @@
-//! Completions that fail, are dropped or are forgotten, among panics and under load. What forgetting one means follows from what the
-//! engine promises: its operation has not ended, so it is in flight for ever. Waits with a time limit say so and name it;
-//! what does not depend on it goes on; and whatever runs everything to its end first, such as the end of the engine, does not return.
+//! Completions that fail, are dropped or are forgotten, among panics and under load. What
+//! forgetting one means follows from what the engine promises: its operation has not ended, so it
+//! is in flight for ever. Waits with a time limit say so and name it; what does not depend on it
+//! goes on; and whatever runs everything to its end first, such as the end of the engine, does not
+//! return.
 
 use crate::common::*;
 use seriatim::{Completion, Engine, ErrorKind, Kind, RunContext, Variable};
@@ -85,7 +87,8 @@ fn a_forgotten_completion_among_failures_holds_up_its_own_variable_and_no_other(
             })
             .collect();
         for pusher in pushers {
-            // Three ways of seven fail; those that panic once they have given the completion away have not failed their variable.
+            // Three ways of seven fail; those that panic once they have given the completion away
+            // have not failed their variable.
             assert_eq!(pusher.join().unwrap(), (400, 300));
         }
         drop(send);
@@ -115,7 +118,8 @@ pub fn forgotten_and_dropped() {
         let engine = Engine::builder().kind(kind).cpu_workers(2).build().unwrap();
         let [x, y] = [engine.new_variable(), engine.new_variable()];
         engine.op("forgets").writes([x]).push_async(|_, completion| forget(completion)).unwrap();
-        // A fork waits its second for it, then goes on: the parent works, the child's engine refuses.
+        // A fork waits its second for it, then goes on: the parent works, the child's engine
+        // refuses.
         let begin = Instant::now();
         fork_and(|| {
             assert_eq!(engine.op("child").writes([y]).push(|_| ()).unwrap_err().kind(), ErrorKind::Stopped);

@@ -30,7 +30,8 @@ pub fn crowd_of_engines() {
     assert!(grown < 16 << 20, "{ENGINES} engines a round, four rounds, left {grown} bytes behind");
 }
 
-/// Several threads make, use and drop all engines at once. Engine `n` has an operation that an operation of another engine ends.
+/// Several threads make, use and drop all engines at once. Engine `n` has an operation that an
+/// operation of another engine ends.
 fn crowd(round: u64) {
     let slots: Arc<Vec<Mutex<Option<Engine>>>> = Arc::new((0..ENGINES).map(|_| Mutex::new(None)).collect());
     let (ran, pushed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -69,7 +70,8 @@ fn crowd(round: u64) {
                     pushed.fetch_add(if fails { 1 } else { 21 }, SeqCst);
                 }
                 barrier.wait();
-                // Not one's own: whoever made an engine has state of its own for it that outlives it a little.
+                // Not one's own: whoever made an engine has state of its own for it that outlives
+                // it a little.
                 for number in (0..ENGINES).filter(|number| number % THREADS == (thread + 1) % THREADS) {
                     drop(slots[number].lock().unwrap().take());
                 }
@@ -133,7 +135,8 @@ fn deleted_and_foreign_handles_are_typed_errors_from_any_number_of_threads() {
                                 0
                             }
                             Err(ErrorKind::VariableDeleted) => {
-                                // Others may still use the dead handle; later ones find a new one most of the time.
+                                // Others may still use the dead handle; later ones find a new one
+                                // most of the time.
                                 if random.chance(50) {
                                     variables.write().unwrap()[place] = (owner, engines[owner].new_variable());
                                 }

@@ -1,5 +1,6 @@
-//! The last handle of an engine goes at every point: with operations pending, with a completion to come, while others wait or
-//! push. Whatever was accepted has run, or was skipped, exactly once; no closure and no thread is left.
+//! The last handle of an engine goes at every point: with operations pending, with a completion to
+//! come, while others wait or push. Whatever was accepted has run, or was skipped, exactly once; no
+//! closure and no thread is left.
 
 use crate::common::*;
 use seriatim::{Completion, Engine, RunContext};
@@ -158,7 +159,8 @@ pub fn last_handle_races() {
                                     false => completion.complete(),
                                 }
                             };
-                            // While other handles live or go: to the pusher its own handle is the engine.
+                            // While other handles live or go: to the pusher its own handle is the
+                            // engine.
                             engine.op("race").writes([x]).push_async(body).unwrap();
                             accepted.fetch_add(1, SeqCst);
                         }

@@ -1,4 +1,5 @@
-//! A filter for system calls that is installed while the engine runs, as programs do that lock themselves up once they are ready.
+//! A filter for system calls that is installed while the engine runs, as programs do that lock
+//! themselves up once they are ready.
 
 use crate::common::*;
 use seriatim::{Engine, IdlePolicy, Kind, Variable};
@@ -51,7 +52,8 @@ pub fn fences_lost() {
     engines.iter().for_each(|engine| use_it(engine, 20));
     let calls = [libc::SYS_membarrier, libc::SYS_sched_setaffinity];
     refuse(if both { &calls } else { &calls[..1] });
-    // While threads come and go, workers fall asleep and are woken, and engines stop and start: all that needs the fences.
+    // While threads come and go, workers fall asleep and are woken, and engines stop and start: all
+    // that needs the fences.
     std::thread::scope(|scope| {
         for engine in &engines {
             scope.spawn(|| use_it(engine, 200));

@@ -88,7 +88,8 @@ pub fn fork_with_refused_threads() {
     for point in 0..3 {
         write().unwrap();
         version += 1;
-        // One refusal when the fork brings the threads back, one at the push after it, on each side.
+        // One refusal when the fork brings the threads back, one at the push after it, on each
+        // side.
         refuse_after(point, 2);
         let refused_then_well = || {
             assert_eq!(refusals_left(), 1, "the first was the fork's");
@@ -110,7 +111,8 @@ fn a_fork_waits_for_closures_that_go_on_after_their_completion() {
     }
 }
 
-/// What such a closure pushes starts threads if there are none, and the fork that ends them waits for the closure.
+/// What such a closure pushes starts threads if there are none, and the fork that ends them waits
+/// for the closure.
 pub fn fork_beside_closures_that_go_on() {
     let _watchdog = Watchdog::new(30, "a fork beside a closure that pushes");
     let kind: Kind = std::env::var("TEST_CHILD_KIND").unwrap().parse().unwrap();
@@ -148,7 +150,8 @@ fn a_fork_beside_long_operations_takes_its_patience_once() {
     run_child_well(&mut child("fork beside long operations"));
 }
 
-/// Four engines that are busy for longer than a fork waits; one that is not waited for; and one that is idle.
+/// Four engines that are busy for longer than a fork waits; one that is not waited for; and one
+/// that is idle.
 pub fn fork_beside_long_operations() {
     const LIMIT: Duration = Duration::from_millis(700);
     let with = |patience| Engine::builder().cpu_workers(1).fork_patience(patience).build().unwrap();

@@ -1,9 +1,11 @@
-//! Threads that lose their core in the middle of anything: a signal reaches a thread at whatever instruction it is, and its handler
-//! does not return until the test says so. Not after a time but after progress: so a machine under load makes a test
-//! slow, and only a thread that others wait for makes it fail.
+//! Threads that lose their core in the middle of anything: a signal reaches a thread at whatever
+//! instruction it is, and its handler does not return until the test says so. Not after a time but
+//! after progress: so a machine under load makes a test slow, and only a thread that others wait
+//! for makes it fail.
 //!
-//! Two places are spared, because a thread that stops there holds a lock that is not, or not wrongly, in others' way: the system's
-//! allocator, and the few locks that `tests/locks.rs` lists as off the path.
+//! Two places are spared, because a thread that stops there holds a lock that is not, or not
+//! wrongly, in others' way: the system's allocator, and the few locks that `tests/locks.rs` lists
+//! as off the path.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::c_void;
@@ -14,7 +16,8 @@ use std::time::{Duration, Instant};
 thread_local! {
     /// Inside the allocator.
     static ALLOCATES: AtomicBool = const { AtomicBool::new(false) };
-    /// How many locks had been taken when this thread entered the section in which it may be frozen, plus one; 0 outside of one.
+    /// How many locks had been taken when this thread entered the section in which it may be
+    /// frozen, plus one; 0 outside of one.
     static SECTION: AtomicUsize = const { AtomicUsize::new(0) };
 }
 
@@ -112,7 +115,8 @@ unsafe fn instruction(context: *mut c_void) -> usize {
 #[derive(Clone, Copy)]
 pub struct Target(libc::pthread_t);
 
-/// The calling thread, which may be frozen inside its sections, or anywhere from now on if it never holds a lock.
+/// The calling thread, which may be frozen inside its sections, or anywhere from now on if it never
+/// holds a lock.
 pub fn this_thread(anywhere: bool) -> Target {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -131,7 +135,8 @@ pub fn this_thread(anywhere: bool) -> Target {
     Target(unsafe { libc::pthread_self() })
 }
 
-/// Runs something that the calling thread may be frozen in the middle of, as long as it has taken no lock in there.
+/// Runs something that the calling thread may be frozen in the middle of, as long as it has taken
+/// no lock in there.
 pub fn section<T>(inner: impl FnOnce() -> T) -> T {
     SECTION.with(|section| section.store(seriatim::testing::locks_taken() + 1, Relaxed));
     compiler_fence(SeqCst);

@@ -28,7 +28,8 @@ struct Freezes {
     places: HashSet<usize>,
 }
 
-/// Lets several threads push to the same variables, and freezes one of them inside its push again and again.
+/// Lets several threads push to the same variables, and freezes one of them inside its push again
+/// and again.
 fn freeze_pushers(
     engine: &Engine,
     push: impl Fn(usize, &dyn Fn()) + Send + Clone + 'static,
@@ -66,8 +67,8 @@ fn freeze_pushers(
     // Thousands are possible in that time, dozens on a machine that is busy with other things.
     while (begin.elapsed() < Duration::from_secs(3) || count(&freezes) < LEAST) && freezes.stalled < 3 {
         let victim = random.below(PUSHERS);
-        // Seen to move, it has a core now, and the signal meets it at any instruction; otherwise it would meet it at the one at
-        // which the scheduler took it off.
+        // Seen to move, it has a core now, and the signal meets it at any instruction; otherwise it
+        // would meet it at the one at which the scheduler took it off.
         let (moved, since) = (returns[victim].load(Relaxed), Instant::now());
         while returns[victim].load(Relaxed) == moved && since.elapsed() < Duration::from_millis(1) {
             std::hint::spin_loop();
@@ -165,9 +166,10 @@ fn workers_of(engine: &Engine, count: usize) -> Vec<Target> {
     found.into_iter().flatten().collect()
 }
 
-/// What is pushed while a worker is frozen must run, on the variables that it has nothing in hand for. The per-device engine needs no
-/// help for that. The pooled one wakes one sleeper for all that comes until somebody takes it; if that sleeper is the one that gets
-/// no core, it is up to the threads that wait, which help.
+/// What is pushed while a worker is frozen must run, on the variables that it has nothing in hand
+/// for. The per-device engine needs no help for that. The pooled one wakes one sleeper for all that
+/// comes until somebody takes it; if that sleeper is the one that gets no core, it is up to the
+/// threads that wait, which help.
 pub fn frozen_workers() {
     const WORKERS: usize = 3;
     const FRESH: usize = 64;
@@ -209,7 +211,8 @@ pub fn frozen_workers() {
             if helps {
                 fresh.iter().for_each(|variable| engine.wait_for_var(*variable).unwrap());
             }
-            // Of those that lie with a sleeper that does not get up, the last few may stay there until more comes.
+            // Of those that lie with a sleeper that does not get up, the last few may stay there
+            // until more comes.
             eventually("others run what is pushed while a worker is frozen", || got.load(SeqCst) >= FRESH / 2);
             least = least.min(got.load(SeqCst));
             // Three of a second, the others short and at many places.

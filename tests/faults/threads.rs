@@ -6,7 +6,8 @@ use seriatim::{Context, Engine, ErrorKind, Kind, Property, RunContext, Variable,
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex};
 
-/// Each group of workers: how the engine is made, what it takes to need the group, its name and its size.
+/// Each group of workers: how the engine is made, what it takes to need the group, its name and its
+/// size.
 fn groups() -> Vec<(Engine, Property, &'static str, usize)> {
     let engine = |kind| Engine::builder().kind(kind).cpu_workers(3).priority_workers(4).build().unwrap();
     vec![
@@ -202,8 +203,9 @@ fn an_engine_whose_end_is_refused_a_thread_runs_what_is_in_flight() {
     run_child_well(&mut child("refused closer"));
 }
 
-/// The last handle goes inside an operation, so the end wants a thread of its own and does not get it. The workers then stay, but
-/// every operation runs. In a process of its own, which ends with them.
+/// The last handle goes inside an operation, so the end wants a thread of its own and does not get
+/// it. The workers then stay, but every operation runs. In a process of its own, which ends with
+/// them.
 pub fn refused_closer() {
     let _watchdog = Watchdog::new(60, "operations of an engine that cannot end");
     for builder in builders() {

@@ -1,4 +1,5 @@
-//! Failures inside graphs: they travel along variables as if the operations had been pushed one by one.
+//! Failures inside graphs: they travel along variables as if the operations had been pushed one by
+//! one.
 
 use crate::common::*;
 use crate::helpers::*;

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::{mpsc, Arc, Mutex};
 use std::time::Duration;
 
-/// How the replays of a graph are run: as the engine finds best, or by one thread for so many operations and by all from then on.
+/// How the replays of a graph are run: as the engine finds best, or by one thread for so many
+/// operations and by all from then on.
 #[derive(Clone, Copy, Debug)]
 pub struct Way(Option<u32>);
 

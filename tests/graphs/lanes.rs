@@ -10,7 +10,8 @@ fn a_replay_can_begin_where_none_of_its_operations_run() {
     let _watchdog = Watchdog::new(120, "replays that begin on a lane without operations");
     let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(2).idle(IdlePolicy::Park).build().unwrap();
     let [x, y] = [0u64; 2].map(|zero| Data::new(&engine, zero));
-    // Two other groups of workers, of which the second waits for the first: it has no use for being started.
+    // Two other groups of workers, of which the second waits for the first: it has no use for being
+    // started.
     let (graph, ()) = engine
         .capture(|c| {
             let own = x.clone();

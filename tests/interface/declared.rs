@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 
 type Found = Vec<Result<(), Error>>;
 
-/// Three values, of which the operations below declare that they read the first and change the second, and a place for outcomes.
+/// Three values, of which the operations below declare that they read the first and change the
+/// second, and a place for outcomes.
 #[derive(Clone)]
 struct Values {
     read: Data<u32>,

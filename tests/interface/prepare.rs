@@ -1,5 +1,6 @@
-//! After `prepare` a first push does what a later one does. Times only show it roughly: the code of a push, and the closure's own,
-//! may be cold, and a neighbour may have the core. So instructions, system calls and page faults are counted.
+//! After `prepare` a first push does what a later one does. Times only show it roughly: the code of
+//! a push, and the closure's own, may be cold, and a neighbour may have the core. So instructions,
+//! system calls and page faults are counted.
 
 use crate::common::*;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -32,7 +33,8 @@ fn push(engine: &Engine, variable: Variable) {
     engine.op("step").writes([variable]).push(|_| ()).unwrap();
 }
 
-/// How long the first push of a fresh engine takes, and the median of those from the 100th to the 200th.
+/// How long the first push of a fresh engine takes, and the median of those from the 100th to the
+/// 200th.
 fn first_and_later(builder: &Builder, prepares: bool) -> (Duration, Duration) {
     let (engine, variables) = fresh(builder, prepares);
     let timed = |variable: &Variable| {
@@ -131,7 +133,8 @@ fn the_first_push_after_it_meets_no_page_that_was_never_touched() {
             push(engine, variables[0]);
             page_faults() - before
         };
-        // The first engine brings the code into memory. All are kept: none gets memory that another has touched.
+        // The first engine brings the code into memory. All are kept: none gets memory that another
+        // has touched.
         let engines: Vec<_> = (0..5).map(|_| fresh(&builder, true)).collect();
         let met: Vec<i64> = engines.iter().map(faults).collect();
         println!("{name}: page faults of the first push: {met:?}");

@@ -1,6 +1,7 @@
 //! Counting instructions: a process runs step by step under the eyes of the one that forked it.
 //!
-//! Unlike a time, this is the same on a busy machine and on a quiet one. Caches and predictors do not show.
+//! Unlike a time, this is the same on a busy machine and on a quiet one. Caches and predictors do
+//! not show.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -21,12 +22,14 @@ const MARK: u8 = 0xCC;
 /// Where the count begins or ends, by turns.
 #[inline(never)]
 pub fn mark() {
-    // SAFETY: a breakpoint. The process that watches this one takes the signal; nothing else comes here.
+    // SAFETY: a breakpoint. The process that watches this one takes the signal; nothing else comes
+    // here.
     unsafe { asm!("int3") };
 }
 
-/// Runs `work` in a fork of this process, and counts what its first thread does between each pair of marks. None if the system
-/// does not let a process watch its child. For child processes of tests only.
+/// Runs `work` in a fork of this process, and counts what its first thread does between each pair
+/// of marks. None if the system does not let a process watch its child. For child processes of
+/// tests only.
 pub fn count(work: impl FnOnce()) -> Option<Vec<Walk>> {
     // SAFETY: as in `fork_and`: nobody holds a lock in this process.
     let pid = unsafe { libc::fork() };
@@ -104,7 +107,8 @@ fn walk(pid: libc::pid_t) -> Walk {
 /// The next instruction's first bytes.
 fn next_code(pid: libc::pid_t) -> [u8; 8] {
     let place = std::mem::offset_of!(libc::user, regs) + std::mem::offset_of!(libc::user_regs_struct, rip);
-    // SAFETY: the process stands still. Its counter points to an instruction, and so to memory that can be read.
+    // SAFETY: the process stands still. Its counter points to an instruction, and so to memory that
+    // can be read.
     let word = unsafe {
         let counter = libc::ptrace(libc::PTRACE_PEEKUSER, pid, place, 0);
         libc::ptrace(libc::PTRACE_PEEKTEXT, pid, counter, 0)

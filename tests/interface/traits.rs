@@ -12,7 +12,8 @@ fn everything_can_be_sent_shared_and_shown() {
     shared::<(Engine, Builder, Settings, Operator, Graph, Parameter<u8>, Variable, Data<u8>)>();
     shared::<(Completion, Context, Device, Property, Name, Error, ErrorKind, Kind, IdlePolicy, WhenFull)>();
     shared::<(Profile, Event, Summary, Times, Use)>();
-    // Builders may be handed on, and closures are sent with them; what is borrowed of an operation stays.
+    // Builders may be handed on, and closures are sent with them; what is borrowed of an operation
+    // stays.
     fn sent<T: Send>() {}
     sent::<(Capture, CaptureBuilder<'_>, OperationBuilder<'_>, KeyedBuilder<'_>)>();
     fn shown<T: Debug>() {}

@@ -41,7 +41,8 @@ fn bounded_pushes(engine: &Engine, bound: usize) {
                         }
                     };
                     match builder.push_async(body) {
-                        // In this order: what has ended by the later look had ended for good, so what is left was in flight.
+                        // In this order: what has ended by the later look had ended for good, so
+                        // what is left was in flight.
                         Ok(()) => {
                             let pushed = accepted.fetch_add(1, SeqCst) + 1;
                             most.fetch_max(pushed.saturating_sub(ended.load(SeqCst)), SeqCst);

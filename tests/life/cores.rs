@@ -1,5 +1,5 @@
-//! Which cores threads run on: workers not on that of the thread which starts them, and not on that of a thread that waits. The affinity
-//! of the program's threads is theirs.
+//! Which cores threads run on: workers not on that of the thread which starts them, and not on that
+//! of a thread that waits. The affinity of the program's threads is theirs.
 
 use crate::common::*;
 use seriatim::{Builder, Engine, IdlePolicy, Kind, RunContext};
@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 type System = fn(usize) -> Answer;
 
 thread_local! {
-    /// What the system does when the calling thread changes its own affinity, call by call; and how many calls there were.
+    /// What the system does when the calling thread changes its own affinity, call by call; and how
+    /// many calls there were.
     static SYSTEM: Cell<(System, usize)> = const { Cell::new((|_| Answer::Obey, 0)) };
     /// The core that somebody else gives to the calling thread.
     static OTHER: Cell<usize> = const { Cell::new(0) };
@@ -158,8 +159,8 @@ fn workers_leave_the_core_of_the_thread_that_starts_them() {
     }
 }
 
-/// Has a thread wait for a worker that is pinned to the core where it stands, again and again: they must part, and the thread's affinity must not be
-/// touched unless `moves`.
+/// Has a thread wait for a worker that is pinned to the core where it stands, again and again: they
+/// must part, and the thread's affinity must not be touched unless `moves`.
 fn waits_on_the_core_of_a_worker(helps: bool, moves: bool, wait: fn(&Engine)) {
     const ROUNDS: usize = 40;
     let all = cores();
@@ -220,7 +221,8 @@ fn a_thread_that_waits_leaves_the_core_of_a_worker_if_the_settings_say_so() {
     waits_on_the_core_of_a_worker(false, true, for_a_variable);
 }
 
-/// Has a thread that is to be moved wait on a worker's core, until the system was asked to move it; then `check`s.
+/// Has a thread that is to be moved wait on a worker's core, until the system was asked to move it;
+/// then `check`s.
 fn moved_by(answer: System, check: fn(&Engine)) {
     let all = cores();
     if all.len() < 2 {

@@ -1,4 +1,5 @@
-//! Waits with a time limit: not longer than that, as far as the system's own clock allows, also beside busy threads.
+//! Waits with a time limit: not longer than that, as far as the system's own clock allows, also
+//! beside busy threads.
 
 use crate::common::*;
 use seriatim::{Engine, ErrorKind, Kind};
@@ -8,15 +9,16 @@ use std::time::{Duration, Instant};
 
 /// What a wait may be later than a condition variable.
 const SLACK: Duration = Duration::from_micros(60);
-/// Waits of each kind in a round, and rounds: other processes take cores too, and a round that they disturb says nothing.
+/// Waits of each kind in a round, and rounds: other processes take cores too, and a round that they
+/// disturb says nothing.
 const WAITS: usize = 15;
 const ROUNDS: usize = 12;
 
 /// How late each of two kinds of waits is in the middle, when they take turns.
 ///
 /// Each begins at another time between two ticks of the system's clock. Without that they keep step
-/// with the ticks: those of one kind end just behind a tick, where a busy thread keeps its core until
-/// the next one, and those of the other do not.
+/// with the ticks: those of one kind end just behind a tick, where a busy thread keeps its core
+/// until the next one, and those of the other do not.
 fn lateness(limit: Duration, waits: [&dyn Fn(); 2]) -> [Duration; 2] {
     let mut late = [const { Vec::new() }; 2];
     let mut random = Random(limit.as_nanos() as u64);
@@ -34,7 +36,8 @@ fn lateness(limit: Duration, waits: [&dyn Fn(); 2]) -> [Duration; 2] {
     })
 }
 
-/// Holds a wait against a condition variable's, on every engine, beside so many threads that do not sleep.
+/// Holds a wait against a condition variable's, on every engine, beside so many threads that do not
+/// sleep.
 fn compare(busy: usize, limit: Duration, wait: impl Fn(&Engine, seriatim::Variable, Duration)) {
     let (mutex, condvar) = (Mutex::new(()), Condvar::new());
     let plain = || drop(condvar.wait_timeout(mutex.lock().unwrap(), limit).unwrap());

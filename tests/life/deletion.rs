@@ -83,7 +83,8 @@ fn places_of_deleted_variables_are_used_again_with_a_new_generation() {
         other.join().unwrap();
         assert!(most < 10_100, "10,000 variables, one at a time, used {most} places");
         engine.wait_for_all().unwrap();
-        // How soon places come back beside another thread is for the scheduler to say; alone they come back at once.
+        // How soon places come back beside another thread is for the scheduler to say; alone they
+        // come back at once.
         for _ in 0..200 {
             let x = engine.new_variable();
             let place = x.into_raw().0 as u32;
@@ -126,7 +127,8 @@ fn a_push_that_races_with_a_deletion_runs_before_it_or_is_refused() {
         for round in 0..60 {
             let blocked = round % 2 == 0;
             let [other, x] = [engine.new_variable(), engine.new_variable()];
-            // Half of the time another variable of the operations is busy, so that refused ones cannot complete at once.
+            // Half of the time another variable of the operations is busy, so that refused ones
+            // cannot complete at once.
             let holding = blocked.then(|| hold(&engine, &[], &[other]));
             let (accepted, ran, at_the_end) =
                 (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -169,8 +171,9 @@ fn a_push_that_races_with_a_deletion_runs_before_it_or_is_refused() {
 
 #[test]
 fn a_push_that_others_help_with_learns_of_a_deletion_all_the_same() {
-    // A wide operation takes time to enlist, and pushes behind it help. If the pusher loses its core meanwhile, a helper is
-    // first at the deleted variable: the pusher must learn of that although it never sees it.
+    // A wide operation takes time to enlist, and pushes behind it help. If the pusher loses its
+    // core meanwhile, a helper is first at the deleted variable: the pusher must learn of that
+    // although it never sees it.
     let _watchdog = Watchdog::new(120, "helped pushes that race with a deletion");
     let done = Arc::new(AtomicBool::new(false));
     let disturb = {

@@ -9,7 +9,8 @@ use std::time::Duration;
 /// Longer than a waiter looks for work before it sleeps.
 const ASLEEP: Duration = Duration::from_millis(10);
 
-/// The only worker is busy until the end, so what is ready is for the waiters. The first one is over when it is woken.
+/// The only worker is busy until the end, so what is ready is for the waiters. The first one is
+/// over when it is woken.
 #[test]
 fn a_waiter_that_leaves_wakes_another_one_for_what_is_ready() {
     let _watchdog = Watchdog::new(200, "waiters that leave");
@@ -40,8 +41,8 @@ fn a_waiter_that_leaves_wakes_another_one_for_what_is_ready() {
     engine.wait_for_all().unwrap();
 }
 
-/// The only worker is busy until the end. A waiter runs the three operations that it needs, and none of those that were
-/// pushed before them.
+/// The only worker is busy until the end. A waiter runs the three operations that it needs, and
+/// none of those that were pushed before them.
 #[test]
 fn a_waiter_runs_what_it_waits_for_and_no_strangers() {
     let _watchdog = Watchdog::new(200, "waiters and strangers");

@@ -4,8 +4,9 @@ use crate::common::*;
 use seriatim::{Builder, Engine, Kind};
 use std::sync::{Arc, Mutex, TryLockError};
 
-/// Holds a lock, pushes an operation that takes it, and waits for another one, which ends meanwhile. Says whether the waiting thread
-/// has met its own lock: the operation only tries to take it then, so that the test ends. `waited` is called after the wait.
+/// Holds a lock, pushes an operation that takes it, and waits for another one, which ends
+/// meanwhile. Says whether the waiting thread has met its own lock: the operation only tries to
+/// take it then, so that the test ends. `waited` is called after the wait.
 fn waits_with_a_lock(engine: &Engine, waited: impl FnOnce()) -> bool {
     let lock = Arc::new(Mutex::new(()));
     let x = engine.new_variable();
@@ -48,7 +49,8 @@ fn a_helping_waiter_may_run_an_operation_that_takes_its_lock_and_another_does_no
     }
 }
 
-/// As [`waits_with_a_lock`], while the workers are in something else until it has waited, or for long.
+/// As [`waits_with_a_lock`], while the workers are in something else until it has waited, or for
+/// long.
 fn waits_while_workers_are_occupied(builder: &Builder) -> bool {
     let engine = builder.clone().build().unwrap();
     let gates: Vec<Gate> = (0..2).map(|_| Gate::new()).collect();

@@ -67,7 +67,8 @@ fn descend(outer: &Arc<[Engine]>, level: usize, innermost: Arc<dyn Fn() + Send +
     outer[level].op("level").push(body).unwrap();
 }
 
-/// What is owed to an engine runs before its thread waits for that engine, or for room in it, or stops it.
+/// What is owed to an engine runs before its thread waits for that engine, or for room in it, or
+/// stops it.
 #[test]
 fn a_wait_deep_inside_other_engines_does_not_wait_for_its_own_thread() {
     const DEEP: usize = 32;

@@ -1,4 +1,5 @@
-//! Threads that come to an engine and go, beside one that is the only one meanwhile and so needs no locked instructions.
+//! Threads that come to an engine and go, beside one that is the only one meanwhile and so needs no
+//! locked instructions.
 
 use crate::common::*;
 use seriatim::{Engine, Kind, RunContext, Variable};
@@ -16,7 +17,8 @@ impl Fragile {
     }
 }
 
-/// Variables that a newcomer finds as they were born: once something was enlisted on one, it takes locked instructions for long.
+/// Variables that a newcomer finds as they were born: once something was enlisted on one, it takes
+/// locked instructions for long.
 const VARIABLES: usize = 3;
 const ROUNDS: usize = 3000;
 

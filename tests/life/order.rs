@@ -180,7 +180,8 @@ fn what_an_urgent_operation_needs_goes_before_strangers() {
     }
 }
 
-/// One worker is in a long operation, the other has a long row: an urgent operation waits for neither.
+/// One worker is in a long operation, the other has a long row: an urgent operation waits for
+/// neither.
 #[test]
 fn an_urgent_operation_goes_to_whoever_comes_first() {
     for kind in [Kind::Pooled, Kind::PerDevice] {

@@ -1,4 +1,5 @@
-//! Where operations run: with `inline_below` on the pusher while they are short, and not for long once they are not; else where their data is.
+//! Where operations run: with `inline_below` on the pusher while they are short, and not for long
+//! once they are not; else where their data is.
 
 use crate::common::*;
 use seriatim::{Engine, IdlePolicy, Kind, RunContext};
@@ -75,7 +76,8 @@ fn closures_of_one_type_are_told_apart_by_their_keys() {
             (0..count).for_each(|_| [0, 1].into_iter().for_each(push));
             [0, 1].map(|which| ran[which].load(SeqCst))
         };
-        // Until the short ones are known, however often this thread loses its core. The long ones are shipped all along.
+        // Until the short ones are known, however often this thread loses its core. The long ones
+        // are shipped all along.
         loop {
             let [short, long] = turns(50);
             assert_eq!(long, 0, "long operations ran inside their pushes");
@@ -90,7 +92,8 @@ fn closures_of_one_type_are_told_apart_by_their_keys() {
 #[test]
 fn operations_go_to_the_worker_that_used_their_variable_last() {
     let _watchdog = Watchdog::new(60, "operations beside their data");
-    // Beside other processes a worker may be away for so long that the other one takes what was meant for it.
+    // Beside other processes a worker may be away for so long that the other one takes what was
+    // meant for it.
     let (mut seen, begin) = (Vec::new(), std::time::Instant::now());
     while begin.elapsed() < Duration::from_secs(40) {
         match placed() {
@@ -103,7 +106,8 @@ fn operations_go_to_the_worker_that_used_their_variable_last() {
 
 /// Whether operations on 32 variables run where those were used before.
 fn placed() -> Result<(), String> {
-    // Workers that sleep at once: whoever is woken runs what it was woken for, and nobody looks around for it.
+    // Workers that sleep at once: whoever is woken runs what it was woken for, and nobody looks
+    // around for it.
     let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(2).idle(IdlePolicy::Park).waiters_help(false);
     let engine = engine.build().unwrap();
     let variables: Vec<_> = (0..32).map(|_| engine.new_variable()).collect();
@@ -120,7 +124,8 @@ fn placed() -> Result<(), String> {
         worker.load(Relaxed)
     };
     let first: Vec<usize> = (0..32).map(|variable| ran_on(variable, false)).collect();
-    // In an order in which neighbours ran on different workers: dealing out in turn would be right for half of them.
+    // In an order in which neighbours ran on different workers: dealing out in turn would be right
+    // for half of them.
     let order = (0..32).map(|number| number * 11 % 32);
     let again: Vec<(usize, usize)> = order.map(|variable| (variable, ran_on(variable, false))).collect();
     let same = again.iter().filter(|(variable, worker)| first[*variable] == *worker).count();

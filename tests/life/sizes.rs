@@ -159,7 +159,8 @@ fn an_operation_may_use_thousands_of_variables() {
         engine.wait_for_all().unwrap();
         let versions: Vec<u64> = wide.iter().map(|variable| engine.version(*variable).unwrap()).collect();
         assert_eq!(versions, expected);
-        // The first variable is written by every wide operation, so those are in a row; each has its follower behind it.
+        // The first variable is written by every wide operation, so those are in a row; each has
+        // its follower behind it.
         let order = order.lock().unwrap();
         let position = |number: usize| order.iter().position(|other| *other == number).expect("it ran");
         assert_eq!(order.len(), number);

@@ -55,7 +55,8 @@ struct Replay<'a> {
     world: &'a World,
     turns: Vec<u64>,
     versions: Vec<u64>,
-    /// The replay that was the last to change a variable, and how often it has: its own operations see none of that.
+    /// The replay that was the last to change a variable, and how often it has: its own operations
+    /// see none of that.
     replayed: Vec<(usize, u64)>,
     hashes: Vec<u64>,
     deleted: Vec<bool>,
@@ -83,7 +84,8 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// One thread has pushed everything, so the order is that of its steps, and every wait has its place in it.
+    /// One thread has pushed everything, so the order is that of its steps, and every wait has its
+    /// place in it.
     fn run_script(&mut self) -> Result<(), String> {
         let mut waits = self.outcome.waits[0].iter();
         for (step, action) in self.world.plan.scripts[0].iter().enumerate() {
@@ -225,7 +227,8 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Whether a failure concerned a node, going by where the node was pushed and when the failure was taken.
+    /// Whether a failure concerned a node, going by where the node was pushed and when the failure
+    /// was taken.
     fn live(&self, failure: usize, node: usize) -> Live {
         let (pusher, step) = self.world.plan.nodes[node].place;
         let nested = self.world.plan.nodes[node].is_nested;

@@ -33,8 +33,8 @@ pub fn random(seed: u64) -> Program {
         inline_below: r.pick(&[0, 0, 300, 1_000_000]),
         variables: r.pick(&[1, 2, 3, 5, 8, 16, 40, 100]),
         watched: r.chance(5),
-        // Not of the program's own random numbers, so that a seed is the program that it was. Miri objects to how the
-        // reclaimer ends its members there, in the reclaimer's own code.
+        // Not of the program's own random numbers, so that a seed is the program that it was. Miri
+        // objects to how the reclaimer ends its members there, in the reclaimer's own code.
     };
     let fails = r.pick(&[0, 0, 0, 1, 1, 2, 4, 15]);
     let rates = Rates {

@@ -1,4 +1,5 @@
-//! Graphs in the oracle's programs: captured before the threads start, replayed by the thread that they belong to.
+//! Graphs in the oracle's programs: captured before the threads start, replayed by the thread that
+//! they belong to.
 
 use crate::common::eventually;
 use crate::plan::{Node, Plan};
@@ -35,7 +36,8 @@ impl Drop for Part {
     }
 }
 
-/// The node that a call of a graph's operation stands for. What is wrong with the parameters ends here.
+/// The node that a call of a graph's operation stands for. What is wrong with the parameters ends
+/// here.
 pub fn node_of_call(world: &World, graph: usize, member: usize, run: &RunContext<'_>) -> usize {
     let captured = &world.graphs[graph];
     let (number, value) = captured.parameters.get().expect("set before the first replay");
@@ -100,8 +102,9 @@ fn capture(world: &Arc<World>, operators: &[Operator], index: usize) -> Held {
     Held { index, graph, accepted: 0 }
 }
 
-/// With the planted bug: what an operation of one rare kind says that it reads, without its first read. That one is of a variable that
-/// others of the graph use, so the replay has it, and only the order inside is lost: which shows where a replay is spread over threads.
+/// With the planted bug: what an operation of one rare kind says that it reads, without its first
+/// read. That one is of a variable that others of the graph use, so the replay has it, and only the
+/// order inside is lost: which shows where a replay is spread over threads.
 fn wrong_reads<'a>(plan: &Plan, member: &'a Node, members: &[Node]) -> Option<&'a [usize]> {
     let first = member.template.reads.first()?;
     let own = |variables: &[usize]| variables.contains(first);

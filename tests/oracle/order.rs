@@ -63,7 +63,8 @@ pub fn check_outcomes(world: &World) -> Result<(), String> {
     Ok(())
 }
 
-/// Operations that one thread pushes, and those that an operation pushes behind itself, keep their order on every variable.
+/// Operations that one thread pushes, and those that an operation pushes behind itself, keep their
+/// order on every variable.
 pub fn check_program_order(world: &World) -> Result<(), String> {
     let deleted_by_nobody = deleted_by_nobody(world);
     for script in &world.plan.scripts {
@@ -142,8 +143,8 @@ struct Uses {
     deletion: Option<(u64, usize)>,
 }
 
-/// One order of all operations that agrees with every variable, in which those of a replay follow each other: it exists if the engine
-/// kept its promise.
+/// One order of all operations that agrees with every variable, in which those of a replay follow
+/// each other: it exists if the engine kept its promise.
 pub fn total_order(world: &World) -> Result<Vec<usize>, String> {
     let count = world.plan.nodes.len();
     let mut uses: Vec<Uses> = world.cells.iter().map(|_| Uses::default()).collect();

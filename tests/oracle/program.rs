@@ -35,7 +35,8 @@ pub enum Step {
     Push(Operation),
     /// Pushes an operator, if it is this thread's.
     Use(usize, i32),
-    /// Replays a graph with a priority, if it is this thread's; gives its operations another value; drops it.
+    /// Replays a graph with a priority, if it is this thread's; gives its operations another value;
+    /// drops it.
     Replay(usize, i32),
     Set(usize, u64),
     Drop(usize),
@@ -73,9 +74,11 @@ pub struct Operation {
 #[derive(Clone, Debug)]
 pub struct Recording {
     pub members: Vec<Member>,
-    /// After how many operations a replay goes from one thread to all lanes; `None`: when the engine finds that it pays.
+    /// After how many operations a replay goes from one thread to all lanes; `None`: when the
+    /// engine finds that it pays.
     pub spreads_after: Option<u32>,
-    /// Whether closures find out by counting their calls which replay they are in, or by a parameter: when some are skipped.
+    /// Whether closures find out by counting their calls which replay they are in, or by a
+    /// parameter: when some are skipped.
     pub counts: bool,
 }
 
@@ -133,7 +136,8 @@ impl Body {
         !matches!(self, Body::FailEarly | Body::Panic | Body::DropCompletion | Body::PanicWithCompletion)
     }
 
-    /// The same, but for completions that are dropped, whose errors name no more than the operation.
+    /// The same, but for completions that are dropped, whose errors name no more than the
+    /// operation.
     fn telling(self) -> Body {
         match self {
             Body::DropCompletion | Body::DropElsewhere => Body::FailByCompletion,
@@ -174,7 +178,8 @@ pub const PROPERTIES: [Property; 8] = [
 ];
 
 impl Program {
-    /// Whether the order of everything is known beforehand: one thread pushes, and no operation does.
+    /// Whether the order of everything is known beforehand: one thread pushes, and no operation
+    /// does.
     pub fn is_serial(&self) -> bool {
         self.pushers.len() == 1 && !self.operations().any(|operation| !operation.nested.is_empty())
     }
@@ -215,8 +220,9 @@ impl Program {
         }
     }
 
-    /// Takes out what the check could not tell apart from the outside. A closure that is dropped without having been called was
-    /// skipped because of a failure, or refused; where both can happen at any time, one of them has to go.
+    /// Takes out what the check could not tell apart from the outside. A closure that is dropped
+    /// without having been called was skipped because of a failure, or refused; where both can
+    /// happen at any time, one of them has to go.
     pub fn tamed(mut self) -> Program {
         let (serial, failures) = (self.is_serial(), self.has_failures());
         if failures {
@@ -254,8 +260,9 @@ impl Program {
     }
 }
 
-/// A member of a graph that runs before all others, whatever has failed, and changes what they change: so the place of each replay among
-/// all that is pushed can be told, though some of the others are skipped and leave no note.
+/// A member of a graph that runs before all others, whatever has failed, and changes what they
+/// change: so the place of each replay among all that is pushed can be told, though some of the
+/// others are skipped and leave no note.
 fn first_member(operators: &[Template], members: &[Member]) -> Operation {
     let mut template =
         Template { reads: Vec::new(), writes: Vec::new(), property: Property::NoSkip, body: Body::Return, work: 0 };

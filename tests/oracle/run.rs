@@ -45,7 +45,8 @@ impl Drop for Ticket {
             return;
         }
         let (world, id) = (&self.world, self.id);
-        // If it was skipped, it is inside the engine and has its variables to itself. If it was refused, it has not.
+        // If it was skipped, it is inside the engine and has its variables to itself. If it was
+        // refused, it has not.
         let inside = world.engine.start().is_err();
         if world.plan.failures && inside && world.plan.nodes[id].template.property != Property::NoSkip {
             world.note(id);
@@ -200,8 +201,8 @@ pub fn is_planted(bug: &str) -> bool {
     PLANTED.get_or_init(|| std::env::var("SERIATIM_ORACLE_TEETH").ok()).as_deref() == Some(bug)
 }
 
-/// What an operation of one rare kind says that it reads and writes, with one write turned into a read. The check knows
-/// nothing of it, and must find out.
+/// What an operation of one rare kind says that it reads and writes, with one write turned into a
+/// read. The check knows nothing of it, and must find out.
 fn wrong_claims(node: &Node) -> Option<(Vec<usize>, Vec<usize>)> {
     let template = &node.template;
     let rare = template.writes.len() == 2 && template.reads.len() == 1 && node.large && template.work > 100;

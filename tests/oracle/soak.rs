@@ -1,4 +1,5 @@
-//! How long the oracle runs, and what it says meanwhile: the part of `scripts/soak.sh` that is inside the process.
+//! How long the oracle runs, and what it says meanwhile: the part of `scripts/soak.sh` that is
+//! inside the process.
 
 use crate::common::by_length;
 use crate::Totals;
@@ -7,10 +8,12 @@ use std::time::{Duration, Instant};
 
 /// How often a long run says how far it is.
 const PROGRESS: Duration = Duration::from_secs(10);
-/// A program takes milliseconds. One that takes as many seconds as this hangs, however busy the machine is.
+/// A program takes milliseconds. One that takes as many seconds as this hangs, however busy the
+/// machine is.
 const PATIENCE: u64 = 100;
-/// Memory of the second half of a run may exceed that of the first by a quarter and this many bytes, and no more. A process
-/// runs some five million operations a minute: in a soak of ten minutes, half a byte lost for each would show.
+/// Memory of the second half of a run may exceed that of the first by a quarter and this many
+/// bytes, and no more. A process runs some five million operations a minute: in a soak of ten
+/// minutes, half a byte lost for each would show.
 const GROWTH: usize = 8 << 20;
 
 /// The seeds that a run takes, and for how long.
@@ -70,7 +73,8 @@ struct State {
 }
 
 impl Progress {
-    /// Starts the thread that ends the process if a program hangs, and says which; and that says how far a timed run is.
+    /// Starts the thread that ends the process if a program hangs, and says which; and that says
+    /// how far a timed run is.
     pub fn watched(range: &Range) -> Progress {
         let state =
             State { first: range.first, seed: 0, totals: Totals::default(), begin: Instant::now(), most: [0; 2] };

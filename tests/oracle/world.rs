@@ -27,8 +27,8 @@ pub struct Place {
 
 const NO_VERSION: u64 = u64::MAX;
 
-/// A variable's contents. Nothing guards them but the engine's promise: plain loads and stores, and a race is no undefined
-/// behaviour but a wrong result.
+/// A variable's contents. Nothing guards them but the engine's promise: plain loads and stores, and
+/// a race is no undefined behaviour but a wrong result.
 #[derive(Default)]
 pub struct Cell {
     pub turn: AtomicU64,
@@ -142,7 +142,8 @@ impl World {
         }
     }
 
-    /// The other half, after which the operation may end; checks that nobody else has been at its variables.
+    /// The other half, after which the operation may end; checks that nobody else has been at its
+    /// variables.
     pub fn finish_changes(&self, id: usize, half_done: bool) {
         let body = self.plan.nodes[id].template.body;
         let seen = self.notes(id).fold(0, |seen, (_, _, note)| mix(seen ^ note.hash));
@@ -177,7 +178,8 @@ pub fn halfway(id: usize, old: u64) -> u64 {
     mix(old ^ (id as u64).rotate_left(32))
 }
 
-/// What an operation leaves in a variable: depends on itself, on the old contents and on all that it saw.
+/// What an operation leaves in a variable: depends on itself, on the old contents and on all that
+/// it saw.
 pub fn result(id: usize, body: Body, old: u64, seen: u64) -> u64 {
     match body {
         body if !body.changes() => old,

@@ -231,7 +231,8 @@ fn several_waits_for_everything_in_a_row() {
     });
 }
 
-/// What the original merges by `set_bulk_size`, a graph that is captured and replayed once does here.
+/// What the original merges by `set_bulk_size`, a graph that is captured and replayed once does
+/// here.
 #[test]
 fn a_short_lived_graph_takes_its_turn_as_one_operation_and_steps_each_version() {
     on_every_engine(|engine| {

@@ -63,7 +63,8 @@ fn memory_grows_with_the_backlog_only_without_a_bound() {
 }
 
 pub fn memory_under_a_bound() {
-    // Everything is pushed behind one operation that takes its time: without a bound each push would add a block.
+    // Everything is pushed behind one operation that takes its time: without a bound each push
+    // would add a block.
     let grown_by = |bound: usize, when_full: seriatim::WhenFull| {
         let engine = Engine::builder().cpu_workers(1).bound(bound).when_full(when_full).build().unwrap();
         let x = engine.new_variable();
@@ -105,7 +106,8 @@ fn keep_busy(engine: &Engine) {
     let step = engine.op("step").operator(|_| spin(Duration::from_micros(20))).unwrap();
     for _ in 0..2_000 {
         if engine.kind() == Kind::Naive {
-            // Its operations run on threads of the caller, here on one of their own that is cut short.
+            // Its operations run on threads of the caller, here on one of their own that is cut
+            // short.
             let (engine, step) = (engine.clone(), step.clone());
             std::thread::spawn(move || loop {
                 let _ = engine.push(&step, Context::cpu(0), 0);

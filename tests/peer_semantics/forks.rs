@@ -120,7 +120,8 @@ pub fn fork_inside_an_operation() {
     assert_eq!(engine.version(x).unwrap(), 2);
 }
 
-/// The engine cannot be drained for the fork: it goes on in the parent, and in the child it refuses pushes.
+/// The engine cannot be drained for the fork: it goes on in the parent, and in the child it refuses
+/// pushes.
 pub fn fork_while_owing() {
     let kind: Kind = std::env::var("TEST_CHILD_KIND").unwrap().parse().unwrap();
     let engine = Engine::builder().kind(kind).cpu_workers(2).build().unwrap();

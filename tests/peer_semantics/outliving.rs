@@ -25,8 +25,8 @@ fn static_objects_may_outlive_their_engine() {
     }
 }
 
-/// What a program keeps for a thread: a variable that it deletes when the thread ends, by then perhaps after the engine's own
-/// state for the thread is gone.
+/// What a program keeps for a thread: a variable that it deletes when the thread ends, by then
+/// perhaps after the engine's own state for the thread is gone.
 struct Tensor {
     engine: Engine,
     variable: Variable,

@@ -27,7 +27,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// What `place` in `slices` stands for: the operation, of its slice, its start or its completion.
+    /// What `place` in `slices` stands for: the operation, of its slice, its start or its
+    /// completion.
     pub fn operation(&self, place: usize) -> &str {
         let slice = &self.slices[place];
         slice.arguments["operation"].as_str().unwrap_or(&slice.name)

@@ -41,7 +41,8 @@ fn asynchronous_operations_that_overlap_are_spans_and_not_slices() {
         assert_eq!(trace.spans.len(), 2);
         let (a, b) = (&trace.spans[0], &trace.spans[1]);
         assert!(a.name == "hold" && b.name == "hold" && a.from < b.from && b.from < a.to && a.to < b.to, "{trace:?}");
-        // The second was the last that held up the one behind, and the first as well: on another variable.
+        // The second was the last that held up the one behind, and the first as well: on another
+        // variable.
         assert!(trace.leads(("hold", false), "behind both"), "{trace:?}");
         let completions = trace.slices.iter().filter(|slice| slice.name == "complete").count();
         let arrows = trace.arrows.iter().filter(|(_, to)| trace.slices[*to].name == "behind both").count();
@@ -170,7 +171,8 @@ fn threads_are_those_of_the_operating_system() {
     assert_eq!(trace.threads.get(&number()).map(String::as_str), std::thread::current().name());
 }
 
-/// Operations of all kinds from three threads, many of them asynchronous and ended by a fourth; many variables; deletions; failures.
+/// Operations of all kinds from three threads, many of them asynchronous and ended by a fourth;
+/// many variables; deletions; failures.
 #[test]
 fn random_programs_make_sound_traces() {
     for (round, builder) in builders().into_iter().enumerate() {

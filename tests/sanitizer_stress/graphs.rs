@@ -1,4 +1,5 @@
-//! Graphs in the stress: captured by one thread, replayed beside what others push, dropped while they are replayed.
+//! Graphs in the stress: captured by one thread, replayed beside what others push, dropped while
+//! they are replayed.
 
 use crate::common::Random;
 use crate::pusher::{accepted, touch, variables, Accepted, Choice};

@@ -1,13 +1,16 @@
-//! A stress of everything at once, made to be watched by a sanitizer: what the operations share are plain values without any
-//! synchronisation of their own, so an order that the engine fails to keep is a data race, a use after free or a leak, and
-//! `scripts/sanitizers.sh` has the tools that see those. Run by `cargo test`, it is a short stress test that checks its results.
+//! A stress of everything at once, made to be watched by a sanitizer: what the operations share are
+//! plain values without any synchronisation of their own, so an order that the engine fails to keep
+//! is a data race, a use after free or a leak, and `scripts/sanitizers.sh` has the tools that see
+//! those. Run by `cargo test`, it is a short stress test that checks its results.
 //!
-//! A plain `main`, because the standard library is not built with ThreadSanitizer: the test harness, its channels and the last
-//! drop of an `Arc` look like races to it. For the same reason threads are spawned and joined, what blocks is from `parking_lot`,
-//! and operations share their world through a plain reference.
+//! A plain `main`, because the standard library is not built with ThreadSanitizer: the test
+//! harness, its channels and the last drop of an `Arc` look like races to it. For the same reason
+//! threads are spawned and joined, what blocks is from `parking_lot`, and operations share their
+//! world through a plain reference.
 //!
-//! `SERIATIM_STRESS_MS` says how long (default 1000), `SERIATIM_STRESS_SEED` with which random numbers. `SERIATIM_PLANT` runs one
-//! of the mistakes in `plant.rs` instead, which the sanitizers must report.
+//! `SERIATIM_STRESS_MS` says how long (default 1000), `SERIATIM_STRESS_SEED` with which random
+//! numbers. `SERIATIM_PLANT` runs one of the mistakes in `plant.rs` instead, which the sanitizers
+//! must report.
 
 #[path = "../common/mod.rs"]
 mod common;

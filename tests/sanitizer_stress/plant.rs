@@ -1,5 +1,5 @@
-//! Mistakes that a program could make with the engine, one for each thing that a sanitizer is to see. They show that a clean run
-//! of the sanitizers means something.
+//! Mistakes that a program could make with the engine, one for each thing that a sanitizer is to
+//! see. They show that a clean run of the sanitizers means something.
 
 use crate::world::Guarded;
 use seriatim::{Completion, Context, Engine, Kind};
@@ -34,7 +34,8 @@ fn race(engine: &Engine) {
                 }
                 std::hint::spin_loop();
             }
-            // SAFETY: none, this is the mistake: only a declared write would have the value to itself.
+            // SAFETY: none, this is the mistake: only a declared write would have the value to
+            // itself.
             unsafe { *std::ptr::with_exposed_provenance_mut::<u64>(value) += 1 };
             INSIDE.fetch_sub(1, Relaxed);
         };
@@ -55,7 +56,8 @@ fn leak(engine: &Engine) {
     engine.wait_for_all().expect("nothing fails");
 }
 
-/// An operation uses a value without declaring its variable, and runs after the deletion that frees the value.
+/// An operation uses a value without declaring its variable, and runs after the deletion that frees
+/// the value.
 fn use_after_free(engine: &Engine) {
     let slot = Guarded::new(engine);
     let gate = engine.new_variable();
@@ -79,8 +81,8 @@ fn uninitialised(engine: &Engine) {
     let value: Box<MaybeUninit<u64>> = Box::new(MaybeUninit::uninit());
     let x = engine.new_variable();
     let body = move |_: &seriatim::RunContext<'_>| {
-        // SAFETY: none, this is the mistake: the operation that would have written it was never pushed. Volatile, so that the
-        // compiler leaves the read where it is.
+        // SAFETY: none, this is the mistake: the operation that would have written it was never
+        // pushed. Volatile, so that the compiler leaves the read where it is.
         let found = unsafe { value.as_ptr().read_volatile() };
         println!("{}", if found % 2 == 0 { "even" } else { "odd" });
     };

@@ -176,7 +176,8 @@ fn short_life(world: &'static World, random: &mut Random) {
     }
     let delete = |engine: &Engine| {
         let deleter = move |_: &seriatim::RunContext<'_>| {
-            // SAFETY: the deletion of a variable runs after everything that uses it, and nothing comes after it.
+            // SAFETY: the deletion of a variable runs after everything that uses it, and nothing
+            // comes after it.
             unsafe {
                 assert_eq!(slot.read(), expected);
                 slot.free();

@@ -1,5 +1,5 @@
-//! What the operations of a stress share: an engine, plain values guarded by variables, and a thread that ends asynchronous
-//! operations.
+//! What the operations of a stress share: an engine, plain values guarded by variables, and a
+//! thread that ends asynchronous operations.
 
 use crate::common::{mix, Random};
 use crate::pusher;
@@ -23,7 +23,8 @@ pub struct Guarded {
     value: *mut Value,
 }
 
-// SAFETY: that only those use the value whom the engine lets is what the stress is about; its methods say so in their contracts.
+// SAFETY: that only those use the value whom the engine lets is what the stress is about; its
+// methods say so in their contracts.
 unsafe impl Send for Guarded {}
 // SAFETY: as above.
 unsafe impl Sync for Guarded {}
@@ -37,7 +38,8 @@ impl Guarded {
     /// How often the value was changed.
     ///
     /// # Safety
-    /// The value is not freed, and nobody changes it meanwhile: the caller has declared to read it, or everything has ended.
+    /// The value is not freed, and nobody changes it meanwhile: the caller has declared to read it,
+    /// or everything has ended.
     pub unsafe fn read(self) -> u64 {
         // SAFETY: by the contract.
         let Value { changes, seal } = unsafe { &*self.value };
@@ -48,7 +50,8 @@ impl Guarded {
     /// Changes the value.
     ///
     /// # Safety
-    /// The value is not freed, and nobody else uses it meanwhile: the caller has declared to change it.
+    /// The value is not freed, and nobody else uses it meanwhile: the caller has declared to change
+    /// it.
     pub unsafe fn change(self) {
         // SAFETY: by the contract.
         unsafe {
@@ -188,7 +191,8 @@ impl World {
             let version = this.engine.version(slot.variable).expect("it is alive");
             assert_eq!(version, found, "{shape:?}");
         }
-        // A completed operation's closure may still be on its way out of the completer: `stop` waits for that.
+        // A completed operation's closure may still be on its way out of the completer: `stop`
+        // waits for that.
         this.engine.stop().expect("we are not inside");
         this.completer.close();
         completer.join().expect("the completer does not panic");

@@ -15,8 +15,8 @@ pub fn ok(status: Status) {
     assert!(status == Status::Ok, "{status:?}: {}", last_error());
 }
 
-/// Checks that a call was refused for one of the things that were wrong with it, or succeeded if nothing was. Says whether it
-/// succeeded.
+/// Checks that a call was refused for one of the things that were wrong with it, or succeeded if
+/// nothing was. Says whether it succeeded.
 #[track_caller]
 pub fn expect(status: Status, wrongs: &[Status]) -> bool {
     if wrongs.is_empty() {

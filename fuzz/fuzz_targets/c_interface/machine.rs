@@ -20,7 +20,8 @@ pub struct Machine<'a> {
     pub model: Model,
     /// The accepted operations, by the model's numbers, and whether each has a deleter.
     pub records: Vec<(Box<Record>, bool)>,
-    /// The records of operations that were refused, and those of operators: only their deleters are left to be checked.
+    /// The records of operations that were refused, and those of operators: only their deleters are
+    /// left to be checked.
     pub others: Vec<(Box<Record>, bool)>,
     pub operators: Vec<Operator>,
     /// The operations that the program holds, in push order.
@@ -129,7 +130,8 @@ impl Machine<'_> {
             self.end_engine(engine);
         }
         self.check_violations();
-        // A last use of an operator, or an asynchronous function, may just be giving its argument up.
+        // A last use of an operator, or an asynchronous function, may just be giving its argument
+        // up.
         eventually("every deleter is called exactly once", || {
             let mut all = self.records.iter().chain(&self.others);
             all.all(|(record, has_deleter)| record.deletions.load(SeqCst) == u32::from(*has_deleter))

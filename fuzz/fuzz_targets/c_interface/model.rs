@@ -1,5 +1,5 @@
-//! The sequential model: what a program does if every operation runs at the moment of its push. The library may run them later and
-//! at once, but nobody must be able to tell.
+//! The sequential model: what a program does if every operation runs at the moment of its push. The
+//! library may run them later and at once, but nobody must be able to tell.
 
 use crate::calls::Status;
 use crate::operations::{halfway, mix, result, Behaviour, End, Mode, Text};

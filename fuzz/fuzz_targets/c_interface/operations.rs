@@ -1,5 +1,5 @@
-//! What the operations do when the library calls them: they note what they see, change what they may change, and end as they were
-//! told to.
+//! What the operations do when the library calls them: they note what they see, change what they
+//! may change, and end as they were told to.
 
 use crate::calls::{last_error, Status};
 use crate::engines::NESTED_THREADS;
@@ -58,8 +58,8 @@ pub enum Mode {
     Delete,
 }
 
-/// What variables stand for. Nothing guards it but the engine's promise: plain loads and stores, so a broken promise is no
-/// undefined behaviour but a wrong number.
+/// What variables stand for. Nothing guards it but the engine's promise: plain loads and stores, so
+/// a broken promise is no undefined behaviour but a wrong number.
 #[derive(Default)]
 pub struct Cell {
     pub value: AtomicU64,
@@ -98,7 +98,8 @@ impl World {
     }
 }
 
-/// One operation: what it is to do, and what became of it. Its address is the argument that the library is given.
+/// One operation: what it is to do, and what became of it. Its address is the argument that the
+/// library is given.
 pub struct Record {
     pub world: *const World,
     pub id: usize,
@@ -221,7 +222,8 @@ impl Record {
                 End::Drops => seriatim_completion_drop(completion),
             }
         };
-        // Nothing of the record may be used from here on but what is the world's: the program may be over.
+        // Nothing of the record may be used from here on but what is the world's: the program may
+        // be over.
         assert!(status == Status::Ok, "a completion was refused: {}", last_error());
     }
 
@@ -337,7 +339,8 @@ unsafe extern "C" fn delete_nested(argument: *mut c_void) {
     unsafe { &*argument.cast::<World>() }.nested_deletions.fetch_add(1, SeqCst);
 }
 
-/// Null arguments whose deleter was called, in this process. Whoever counts them pushes one after another.
+/// Null arguments whose deleter was called, in this process. Whoever counts them pushes one after
+/// another.
 pub static NULLS_DELETED: AtomicU32 = AtomicU32::new(0);
 
 pub unsafe extern "C" fn delete_null(argument: *mut c_void) {
@@ -381,7 +384,8 @@ pub fn halfway(id: usize, old: u64) -> u64 {
     mix(old ^ (id as u64).rotate_left(32))
 }
 
-/// What an operation leaves in a cell of which half the change is done: depends on itself, on the old value and on all that it saw.
+/// What an operation leaves in a cell of which half the change is done: depends on itself, on the
+/// old value and on all that it saw.
 pub fn result(id: usize, halfway: u64, seen: u64) -> u64 {
     mix(mix(halfway).wrapping_add(seen) ^ id as u64)
 }

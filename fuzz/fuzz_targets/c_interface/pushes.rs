@@ -24,7 +24,8 @@ pub struct Operator {
 const NAMES: [Option<&CStr>; 4] = [None, Some(c"copy"), Some(c"caf\xc3\xa9"), Some(c"")];
 
 impl Machine<'_> {
-    /// A handle of a variable for an operation on this engine: its number, or why it will be refused.
+    /// A handle of a variable for an operation on this engine: its number, or why it will be
+    /// refused.
     pub fn token(&mut self, engine: usize) -> (SeriatimVariable, Result<usize, Status>) {
         let choice = usize::from(self.bytes.next());
         let variables = &self.model.variables;

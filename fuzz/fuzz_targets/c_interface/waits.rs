@@ -11,7 +11,8 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 const LONG: u64 = 100_000_000_000;
 
 impl Machine<'_> {
-    /// Ends the operation that the program has held longest. Nothing that it holds is in front of it, so it runs before long.
+    /// Ends the operation that the program has held longest. Nothing that it holds is in front of
+    /// it, so it runs before long.
     pub fn release_first(&mut self) {
         if self.held.is_empty() {
             return;
@@ -200,7 +201,8 @@ impl Machine<'_> {
         engine.is_stopped = false;
     }
 
-    /// From now on nothing runs on an engine but deletions. Only on engines that no later program uses.
+    /// From now on nothing runs on an engine but deletions. Only on engines that no later program
+    /// uses.
     pub fn shut_down(&mut self, engine: usize) {
         let handle = self.engines[engine].handle();
         if handle.is_null() || !self.engines[engine].keeper.is_null() {

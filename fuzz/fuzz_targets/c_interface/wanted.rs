@@ -18,7 +18,8 @@ pub struct Wanted {
     pub has_function: bool,
     pub has_operation: bool,
     pub has_deleter: bool,
-    /// What it may be refused for; what is wrong with its context is not looked at when it becomes an operator.
+    /// What it may be refused for; what is wrong with its context is not looked at when it becomes
+    /// an operator.
     pub wrongs: Vec<Status>,
     pub context_wrongs: Vec<Status>,
 }
@@ -121,7 +122,8 @@ impl Wanted {
         self.behaviour.context = self.operation.context;
     }
 
-    /// The planted mistake: the library is not told of one variable that the operation reads. Whether there was one.
+    /// The planted mistake: the library is not told of one variable that the operation reads.
+    /// Whether there was one.
     pub fn forget_a_read(&mut self, variables: &[Variable]) -> bool {
         let read = self.claims.iter().find(|(_, mode)| *mode == Mode::Read);
         let Some((variable, _)) = read.filter(|_| self.wrongs.is_empty()) else { return false };

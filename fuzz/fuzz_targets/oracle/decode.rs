@@ -1,5 +1,6 @@
-//! From bytes to a program. Total: any bytes make a valid program, and an input that is a little different makes a program that is
-//! a little different, which is what a fuzzer that mutates inputs lives on.
+//! From bytes to a program. Total: any bytes make a valid program, and an input that is a little
+//! different makes a program that is a little different, which is what a fuzzer that mutates inputs
+//! lives on.
 
 use crate::bytes::Bytes;
 use crate::program::*;
@@ -36,7 +37,8 @@ pub fn program(input: &[u8]) -> (Program, bool) {
         waiters_help,
         bound,
         when_full,
-        // Chosen with something that it has little to do with, so that no input of the corpus changes its meaning otherwise.
+        // Chosen with something that it has little to do with, so that no input of the corpus
+        // changes its meaning otherwise.
         inline_below: [0, 1_000_000][usize::from(waiters_help)],
         variables: [3, 1, 2, 5, 8, 16, 30, 4][usize::from(surroundings % 8)],
         watched,

@@ -9,7 +9,8 @@ type Key = (Kind, usize, IdlePolicy, bool, usize, WhenFull);
 
 static ENGINES: Mutex<Vec<(Key, Engine)>> = Mutex::new(Vec::new());
 
-/// An engine of this shape: a new one, which ends with its last handle, or the one that earlier inputs of the shape have used.
+/// An engine of this shape: a new one, which ends with its last handle, or the one that earlier
+/// inputs of the shape have used.
 pub fn engine(shape: &Shape, fresh: bool) -> Engine {
     if fresh {
         return shape.engine();

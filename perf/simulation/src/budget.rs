@@ -1,4 +1,5 @@
-//! The hop budget: for each workload and engine, the lines that move an operation, and what moves them.
+//! The hop budget: for each workload and engine, the lines that move an operation, and what moves
+//! them.
 
 use crate::page::{row, table};
 use crate::runs::{workload, How, Outcome, ENGINES};
@@ -11,7 +12,8 @@ use std::fmt::Write;
 /// Trips below this number an operation are left out of the tables.
 const LITTLE: f64 = 0.05;
 
-/// What one step costs an operation: trips, and nanoseconds that anybody, and that the pusher, waits for them.
+/// What one step costs an operation: trips, and nanoseconds that anybody, and that the pusher,
+/// waits for them.
 #[derive(Clone, Copy, Default)]
 pub struct Share {
     /// Lines that came from another core.

@@ -1,4 +1,5 @@
-//! The page: assumptions, a comparison with measurements, the tables, and what is to be learned from them.
+//! The page: assumptions, a comparison with measurements, the tables, and what is to be learned
+//! from them.
 
 use crate::runs::{workload, How, Load};
 use crate::words::Sources;
@@ -37,8 +38,8 @@ fn machines(base: &Parameters) -> [(&'static str, Parameters); 2] {
     ]
 }
 
-/// Measured medians, nanoseconds an operation: everything shipped to one worker, at hops of 23 to 26 ns (the sitting of commit 312fd3e). And naive,
-/// where no line moves.
+/// Measured medians, nanoseconds an operation: everything shipped to one worker, at hops of 23 to
+/// 26 ns (the sitting of commit 312fd3e). And naive, where no line moves.
 const MEASURED: [(&str, f64, f64); 7] = [
     ("independent", 29.5, 19.6),
     ("shared-read", 32.8, 23.4),

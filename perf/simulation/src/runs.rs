@@ -77,7 +77,8 @@ impl Bodies {
         Box::leak(Box::new(Bodies { program, cells: (0..count).map(|_| Cell([0; 64])).collect(), nanoseconds }))
     }
 
-    /// Charges the lines that the body reads and writes, works, and calls the body itself, which notices a wrong order.
+    /// Charges the lines that the body reads and writes, works, and calls the body itself, which
+    /// notices a wrong order.
     fn execute(&self, operation: u32) {
         let cell = |index: usize| &raw const self.cells[index];
         for read in self.program.reads(operation) {
@@ -97,7 +98,8 @@ struct Claims {
     writes: Vec<Variable>,
 }
 
-/// Runs a workload twice on one engine, pushed by one thread: the first time to fill the pools, the second time to count.
+/// Runs a workload twice on one engine, pushed by one thread: the first time to fill the pools, the
+/// second time to count.
 ///
 /// # Panics
 /// If there is no such workload, or if its result is wrong.

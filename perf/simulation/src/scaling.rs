@@ -7,7 +7,8 @@ use crate::words::Sources;
 use seriatim::simulated::lines::Parameters;
 use std::fmt::Write;
 
-/// One pusher, and workers that run bodies of so many nanoseconds. Says what moves on 16 cores, if that is among them.
+/// One pusher, and workers that run bodies of so many nanoseconds. Says what moves on 16 cores, if
+/// that is among them.
 pub fn workers(
     name: &str,
     body: u64,
@@ -50,7 +51,8 @@ pub fn workers(
     page + &close
 }
 
-/// Many pushers of empty operations: how many times as many operations as one. Says what moves where there are most.
+/// Many pushers of empty operations: how many times as many operations as one. Says what moves
+/// where there are most.
 pub fn many_pushers(load: Load, counts: &[usize], each: usize, machine: &Parameters, sources: &mut Sources) -> String {
     let mut page = table(
         &[
@@ -78,7 +80,8 @@ pub fn many_pushers(load: Load, counts: &[usize], each: usize, machine: &Paramet
             format!("{:.1} × ({:.1} M/s)", rate / ones[at - 1], rate)
         };
         for (how, _) in ENGINES {
-            // One worker for each pusher; where pushers run everything themselves, one that has nothing to do.
+            // One worker for each pusher; where pushers run everything themselves, one that has
+            // nothing to do.
             let helpers = if how == How::Shipped { count } else { 1 };
             let outcome = pushers(count, each, load, how, helpers, machine);
             if how == How::Shipped && Some(&count) == counts.last() {

@@ -1,4 +1,5 @@
-//! The model of the lines and of the machine: what is simple enough to be computed by hand comes out so, to the nanosecond.
+//! The model of the lines and of the machine: what is simple enough to be computed by hand comes
+//! out so, to the nanosecond.
 
 #![cfg(seriatim_simulation)]
 
@@ -65,8 +66,8 @@ fn a_line_that_is_written_in_turn_by_two_costs_two_hops_a_round() {
 
 #[test]
 fn what_perf_measures_as_a_hop_is_two_trips() {
-    // `perf/src/machine.rs`: one looks until the number is its own, then stores the next. The look brings the line, the store makes it the
-    // only copy.
+    // `perf/src/machine.rs`: one looks until the number is its own, then stores the next. The look
+    // brings the line, the store makes it the only copy.
     const ROUNDS: u64 = 100;
     let round = run(trips_only(), || {
         let ball = Arc::new(Line::default());

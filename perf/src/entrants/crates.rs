@@ -1,5 +1,5 @@
-//! rayon and tokio. They know no dependencies, so they run only programs that have none within their memory: each
-//! operation is spawned from outside, and counts itself off.
+//! rayon and tokio. They know no dependencies, so they run only programs that have none within
+//! their memory: each operation is spawned from outside, and counts itself off.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;

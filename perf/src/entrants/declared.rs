@@ -1,8 +1,10 @@
-//! shred, which schedules by declared access: systems say what they read and write, and a dispatcher built once runs
-//! them all in an order that respects it. It cannot take single pushes, so a program becomes dispatchers of 64
-//! operations, built beforehand and dispatched one after another.
+//! shred, which schedules by declared access: systems say what they read and write, and a
+//! dispatcher built once runs them all in an order that respects it. It cannot take single pushes,
+//! so a program becomes dispatchers of 64 operations, built beforehand and dispatched one after
+//! another.
 //!
-//! Its systems here fetch nothing from their world, which saves it the run-time checks of its cells.
+//! Its systems here fetch nothing from their world, which saves it the run-time checks of its
+//! cells.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -95,7 +97,8 @@ impl Shred {
         let names: Vec<String> = (0..block.len()).map(|place| place.to_string()).collect();
         let mut builder = DispatcherBuilder::new().with_pool(Arc::clone(&self.pool));
         for (place, number) in block.iter().copied().enumerate() {
-            // Its own order among systems that conflict is not that of their addition, so every conflict is named.
+            // Its own order among systems that conflict is not that of their addition, so every
+            // conflict is named.
             let earlier = (0..place).filter(|earlier| conflict(program, block[*earlier], number));
             let before: Vec<&str> = earlier.map(|earlier| names[earlier].as_str()).collect();
             let declared =

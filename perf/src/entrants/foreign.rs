@@ -1,4 +1,5 @@
-//! Peers that are shared libraries with the face of `perf/peers/peer.h`; `scripts/peers.sh` builds them.
+//! Peers that are shared libraries with the face of `perf/peers/peer.h`; `scripts/peers.sh` builds
+//! them.
 
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::path::PathBuf;
@@ -59,8 +60,8 @@ pub fn find(library: &str) -> Result<PathBuf, String> {
 impl Foreign {
     pub fn start(library: &str, mode: &str, threads: usize) -> Result<Foreign, String> {
         let path = find(library)?;
-        // SAFETY: the library was built by scripts/peers.sh from perf/peers; its initialisers are those of a peer, made to
-        // be loaded by any program.
+        // SAFETY: the library was built by scripts/peers.sh from perf/peers; its initialisers are
+        // those of a peer, made to be loaded by any program.
         let loaded = unsafe { Library::new(&path) }.map_err(|error| format!("{}: {error}", path.display()))?;
         // Threads of a peer may outlive its engine, so its code must stay.
         let loaded = Box::leak(Box::new(loaded));
@@ -104,7 +105,8 @@ impl Runner for Foreign {
     }
 }
 
-// SAFETY: between two calls that need `&mut self`, only `push` and `wait` are called, which any thread may call at any time.
+// SAFETY: between two calls that need `&mut self`, only `push` and `wait` are called, which any
+// thread may call at any time.
 unsafe impl Sync for Foreign {}
 
 impl Shared for Foreign {

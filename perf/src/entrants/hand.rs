@@ -1,8 +1,10 @@
-//! What one would write by hand, as programs on message passing are: each thread owns a block of the variables and runs the operations that
-//! change them, in order; before each it looks whether the other threads have come as far as it needs them to have. No
-//! runtime, no queue, no read-modify-write: the progress of a thread is a counter that it alone stores.
+//! What one would write by hand, as programs on message passing are: each thread owns a block of
+//! the variables and runs the operations that change them, in order; before each it looks whether
+//! the other threads have come as far as it needs them to have. No runtime, no queue, no
+//! read-modify-write: the progress of a thread is a counter that it alone stores.
 //!
-//! The order is found beforehand, and threads spin while they wait, so this is a floor to measure graphs against and not an engine.
+//! The order is found beforehand, and threads spin while they wait, so this is a floor to measure
+//! graphs against and not an engine.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
@@ -12,7 +14,8 @@ use std::thread::{self, JoinHandle};
 use super::Runner;
 use crate::program::Program;
 
-/// An operation of one thread, and what it needs: how many operations each other thread has to have done.
+/// An operation of one thread, and what it needs: how many operations each other thread has to have
+/// done.
 struct Step {
     operation: u32,
     needs: Vec<(usize, usize)>,
@@ -98,7 +101,8 @@ impl Runner for ByHand {
     fn prepare(&mut self, program: &'static Program) -> Result<(), String> {
         let threads = self.shared.progress.len();
         let mut script = Script { program, threads: (0..threads).map(|_| Vec::new()).collect() };
-        // Who changed a variable last, and who has read it since: the thread, and how many operations it has then done.
+        // Who changed a variable last, and who has read it since: the thread, and how many
+        // operations it has then done.
         let mut writes: Vec<Option<(usize, usize)>> = vec![None; program.variables()];
         let mut reads: Vec<Vec<(usize, usize)>> = vec![Vec::new(); program.variables()];
         for operation in program.sequence() {

@@ -1,5 +1,5 @@
-//! Everything that can run a program, behind one face: this engine in its kinds, the mutex-guarded baseline, the peers
-//! from crates.io, and those that are shared libraries.
+//! Everything that can run a program, behind one face: this engine in its kinds, the mutex-guarded
+//! baseline, the peers from crates.io, and those that are shared libraries.
 
 mod accesses;
 pub mod baseline;
@@ -23,14 +23,15 @@ use crate::program::{ran_here, Program};
 
 /// Something that runs programs.
 pub trait Runner {
-    /// Makes what `program` needs and may be made beforehand: variables, and operators or graphs where those are used.
+    /// Makes what `program` needs and may be made beforehand: variables, and operators or graphs
+    /// where those are used.
     ///
     /// # Errors
     /// If it cannot express the program; says why.
     fn prepare(&mut self, program: &'static Program) -> Result<(), String>;
 
-    /// Pushes the whole program that was prepared and waits for its end. This is what is timed: it includes the
-    /// pushing thread's own work.
+    /// Pushes the whole program that was prepared and waits for its end. This is what is timed: it
+    /// includes the pushing thread's own work.
     fn run(&mut self);
 
     /// The version of what really runs.
@@ -44,7 +45,8 @@ pub trait Runner {
 
 /// A runner with a prepared program that several threads push, each a part of it.
 pub trait Shared: Sync {
-    /// Pushes every `parts`-th operation of the sequence, from number `part` on, and waits for nothing.
+    /// Pushes every `parts`-th operation of the sequence, from number `part` on, and waits for
+    /// nothing.
     fn push_part(&self, part: usize, parts: usize);
 
     /// Waits for all that was pushed.
@@ -66,8 +68,9 @@ pub enum Style {
 /// One way to run programs: a column of the tables.
 #[derive(Clone, Debug)]
 pub struct Entrant {
-    /// What the tables call it: `system-mode-number`, and the style if that is not dynamic. The number is that of the
-    /// workers for ours and what is in Rust, and that of all threads for what is a shared library.
+    /// What the tables call it: `system-mode-number`, and the style if that is not dynamic. The
+    /// number is that of the workers for ours and what is in Rust, and that of all threads for what
+    /// is a shared library.
     pub name: String,
     /// Whose it is: `seriatim`, `baseline`, `onetbb` and so on.
     pub system: &'static str,
@@ -109,7 +112,8 @@ impl Entrant {
             Style::Operators => name.push_str(" operators"),
             Style::Graph => name.push_str(" graph"),
         }
-        // Shared libraries, and threads by hand, are asked for all threads; the others for workers beside the caller.
+        // Shared libraries, and threads by hand, are asked for all threads; the others for workers
+        // beside the caller.
         let counted = matches!(what, What::Foreign(..) | What::ByHand | What::Serial) || mode == "naive";
         Entrant { name, system, mode, style, workers, threads: workers + usize::from(!counted), what }
     }
@@ -167,7 +171,8 @@ fn ours(workers: &[usize]) -> Vec<Entrant> {
     entrants
 }
 
-/// The settings that the report compares: those of `Engine::new()`, and shipping, with each number of workers.
+/// The settings that the report compares: those of `Engine::new()`, and shipping, with each number
+/// of workers.
 fn as_set(workers: &[usize]) -> Vec<Entrant> {
     let new = |setting, mode, style, workers| Entrant::new(What::Ours(setting), "seriatim", mode, style, workers);
     let styles = [Style::Dynamic, Style::Operators, Style::Graph];
@@ -176,7 +181,8 @@ fn as_set(workers: &[usize]) -> Vec<Entrant> {
     entrants
 }
 
-/// How many workers `Engine::new()` has here: one for each core but the caller's. Starting one checks it.
+/// How many workers `Engine::new()` has here: one for each core but the caller's. Starting one
+/// checks it.
 pub fn default_workers() -> usize {
     crate::machine::cores().saturating_sub(1).max(1)
 }
@@ -235,7 +241,8 @@ fn mode_shown(mode: &'static str) -> &'static str {
     }
 }
 
-/// All of them, with each number of workers beside the pushing thread, and those that have one thread in all.
+/// All of them, with each number of workers beside the pushing thread, and those that have one
+/// thread in all.
 pub fn all(workers: &[usize]) -> Vec<Entrant> {
     let mut entrants = vec![Entrant::new(What::Serial, "serial", "", Style::Dynamic, 1)];
     entrants.extend(as_set(workers));

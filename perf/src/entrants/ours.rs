@@ -29,7 +29,8 @@ struct Prepared {
 pub enum Setting {
     /// As `Engine::new()` sets it.
     Default,
-    /// The per-device engine with everything off by which a body can run on the thread that pushed it.
+    /// The per-device engine with everything off by which a body can run on the thread that pushed
+    /// it.
     Shipped,
     /// The per-device engine, which runs short operations inside their pushes.
     Inline,

@@ -1,12 +1,13 @@
 //! How punctual is a job of 1 kHz, alone and while a load of lower priority keeps the workers busy?
 //!
-//! A thread pushes the job's operation every millisecond, with a high priority; its body notes how long after the
-//! scheduled moment it began. The load is another thread that keeps operations of about 20 µs in flight. There is one
-//! worker fewer than cores, so that the job's thread has a core for its own.
+//! A thread pushes the job's operation every millisecond, with a high priority; its body notes how
+//! long after the scheduled moment it began. The load is another thread that keeps operations of
+//! about 20 µs in flight. There is one worker fewer than cores, so that the job's thread has a core
+//! for its own.
 //!
-//! Two floors stand beside the engines, without any: a thread that sleeps to each moment, as cyclictest does, and one that
-//! sleeps to shortly before it and then spins, as the job's thread does here. Their load is the same bodies, in a thread
-//! for each worker.
+//! Two floors stand beside the engines, without any: a thread that sleeps to each moment, as
+//! cyclictest does, and one that sleeps to shortly before it and then spins, as the job's thread
+//! does here. Their load is the same bodies, in a thread for each worker.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, Sender};
@@ -37,7 +38,8 @@ pub struct Jitter {
 }
 
 const PERIOD: Duration = Duration::from_millis(1);
-/// The job's thread sleeps until this long before the moment, and then spins: a timer is later than that.
+/// The job's thread sleeps until this long before the moment, and then spins: a timer is later than
+/// that.
 const AWAKE_BEFORE: u64 = 200_000;
 /// Operations of the load in flight, and the variables that they go round.
 const IN_FLIGHT: usize = 64;
@@ -225,7 +227,8 @@ fn measure(subject: &dyn Subject, with_load: bool, during: Duration, awake_befor
     Ok(Percentiles::from(&histogram))
 }
 
-/// Pushes the job's operations, each by a thread that sleeps until so many nanoseconds before its moment, and returns where they write how late they were, once all are complete.
+/// Pushes the job's operations, each by a thread that sleeps until so many nanoseconds before its
+/// moment, and returns where they write how late they were, once all are complete.
 fn job(subject: &dyn Subject, during: Duration, awake_before: u64) -> Arc<[AtomicU64]> {
     let count = (during.as_micros() / PERIOD.as_micros()) as usize;
     let late: Arc<[AtomicU64]> = (0..count).map(|_| AtomicU64::new(0)).collect();

@@ -1,4 +1,5 @@
-//! How long single operations take: round trips, pushes, operations offered at a fixed rate, a periodic job.
+//! How long single operations take: round trips, pushes, operations offered at a fixed rate, a
+//! periodic job.
 
 pub mod jitter;
 pub mod open_loop;

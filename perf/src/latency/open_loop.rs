@@ -1,7 +1,8 @@
 //! Operations offered at a fixed rate: how long after its scheduled moment is each complete?
 //!
-//! The schedule does not wait for the engine, so an operation that is pushed late because the one before it took long
-//! counts from the moment at which it should have been pushed: what is called correction for coordinated omission.
+//! The schedule does not wait for the engine, so an operation that is pushed late because the one
+//! before it took long counts from the moment at which it should have been pushed: what is called
+//! correction for coordinated omission.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -43,8 +44,8 @@ pub const RATES: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
 const DISTINCT: usize = 4096;
 /// Operations that warm everything up.
 const WARM_UP: usize = 20_000;
-/// Iterations of the compute kernel in a body: about a quarter of a microsecond, so that one thread could do with the
-/// highest rate.
+/// Iterations of the compute kernel in a body: about a quarter of a microsecond, so that one thread
+/// could do with the highest rate.
 const ITERATIONS: u32 = 128;
 
 /// What can be changed between runs, and what comes out of one.
@@ -59,7 +60,8 @@ struct Schedule {
 
 struct Timed {
     hashing: Hashing,
-    /// How often each distinct operation ran, alone on its cache line. Its runs are ordered, so the number tells the place.
+    /// How often each distinct operation ran, alone on its cache line. Its runs are ordered, so the
+    /// number tells the place.
     ran: Vec<Counter>,
     schedule: Arc<Schedule>,
     scratch: Scratch,

@@ -1,4 +1,5 @@
-//! From a push on an engine that has nothing else to do to the end of the wait for it; and the push call alone.
+//! From a push on an engine that has nothing else to do to the end of the wait for it; and the push
+//! call alone.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,7 +15,8 @@ use crate::record::{self, Percentiles, Who};
 /// What a round trip took.
 #[derive(Serialize, Debug)]
 pub struct RoundTrip {
-    /// How long the caller slept before each, in microseconds: long enough for a worker to go idle, or not at all.
+    /// How long the caller slept before each, in microseconds: long enough for a worker to go idle,
+    /// or not at all.
     pub pause_us: u64,
     /// The distribution, in nanoseconds.
     pub percentiles: Percentiles,
@@ -117,7 +119,8 @@ thread_local! {
     static PUSHES: std::cell::RefCell<Histogram<u64>> = std::cell::RefCell::new(histogram());
 }
 
-/// Looks at the clock before each push: two such moments, less the time spent here, are what a push took.
+/// Looks at the clock before each push: two such moments, less the time spent here, are what a push
+/// took.
 struct Watched {
     ran: Vec<AtomicU64>,
     last: AtomicU64,

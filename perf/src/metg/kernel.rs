@@ -17,12 +17,14 @@ pub enum Kernel {
     Empty,
 }
 
-/// Floating-point operations of the compute kernel: two for each of 64 lanes in an iteration, and the product at the end.
+/// Floating-point operations of the compute kernel: two for each of 64 lanes in an iteration, and
+/// the product at the end.
 const FLOP_PER_ITERATION: u64 = 128;
 const FLOP_OF_PRODUCT: u64 = 64;
 /// What an iteration of the memory kernel copies, in bytes.
 const CHUNK: usize = 512;
-/// The scratch buffer of a tile, in bytes: those of 32 tiles are larger than most last-level caches.
+/// The scratch buffer of a tile, in bytes: those of 32 tiles are larger than most last-level
+/// caches.
 const SCRATCH: usize = 2 << 20;
 
 impl Kernel {
@@ -111,7 +113,8 @@ pub struct Scratch {
     position: UnsafeCell<usize>,
 }
 
-// SAFETY: tasks that change one tile are never concurrent: that is the promise of the engine under test.
+// SAFETY: tasks that change one tile are never concurrent: that is the promise of the engine under
+// test.
 unsafe impl Sync for Scratch {}
 
 impl Scratch {
@@ -124,8 +127,9 @@ impl Scratch {
 
     /// Copies chunks from the lower half to the upper, from where the last task stopped.
     fn copy(&self, iterations: u32) {
-        // SAFETY: the caller is a task that changes this tile, so no other task uses it now. That is the promise of the
-        // engine under test; one that breaks it is found by the check of the tiles.
+        // SAFETY: the caller is a task that changes this tile, so no other task uses it now. That
+        // is the promise of the engine under test; one that breaks it is found by the check of the
+        // tiles.
         let (buffer, position) = unsafe { (&mut *self.buffer.get(), &mut *self.position.get()) };
         let (lower, upper) = buffer.split_at_mut(SCRATCH / 2);
         for _ in 0..iterations {
@@ -137,7 +141,8 @@ impl Scratch {
     }
 }
 
-/// 16 vectors of the lanes 1, 2, 3, 4, each `a = a · a + a` as often as asked; the product of all 64 lanes.
+/// 16 vectors of the lanes 1, 2, 3, 4, each `a = a · a + a` as often as asked; the product of all
+/// 64 lanes.
 fn compute(iterations: u32) -> f64 {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
@@ -147,7 +152,8 @@ fn compute(iterations: u32) -> f64 {
     let mut lanes: [[f64; 4]; 16] = [[1.0, 2.0, 3.0, 4.0]; 16];
     for _ in 0..iterations {
         for lane in lanes.as_flattened_mut() {
-            // Where it is one instruction; on x86 without FMA it would be a call, so there two instructions.
+            // Where it is one instruction; on x86 without FMA it would be a call, so there two
+            // instructions.
             *lane = if cfg!(target_arch = "x86_64") { *lane * *lane + *lane } else { lane.mul_add(*lane, *lane) };
         }
     }

@@ -1,10 +1,13 @@
-//! Minimum effective task granularity: how long tasks must be for a runtime to use half of the machine.
+//! Minimum effective task granularity: how long tasks must be for a runtime to use half of the
+//! machine.
 //!
-//! After E. Slaughter et al., *Task Bench: A Parameterized Benchmark for Evaluating Parallel Runtime Performance*, SC'20,
-//! written anew and natively: the same graphs, kernels, checks and metric. Efficiency is the work done a second over
-//! what all cores do when they run nothing but the kernel; granularity is the time of all cores over the number of tasks,
-//! overhead included; METG(50 %) is the granularity at which the efficiency is a half, by linear interpolation between
-//! the neighbouring points of a sweep over powers of two. All cores count, the pushing thread's too.
+//! After E. Slaughter et al., *Task Bench: A Parameterized Benchmark for Evaluating Parallel
+//! Runtime Performance*, SC'20, written anew and natively: the same graphs, kernels, checks and
+//! metric. Efficiency is the work done a second over what all cores do when they run nothing but
+//! the kernel; granularity is the time of all cores over the number of tasks, overhead included;
+//! METG(50 %) is the granularity at which the efficiency is a half, by linear interpolation between
+//! the neighbouring points of a sweep over powers of two. All cores count, the pushing thread's
+//! too.
 
 pub mod kernel;
 pub mod pattern;
@@ -47,7 +50,8 @@ pub struct Sweep {
     pub width: i64,
     /// Its rows: fewer where a run would take too long.
     pub steps: i64,
-    /// The cores that the efficiency is about: those that the entrant occupies, the pushing thread's too.
+    /// The cores that the efficiency is about: those that the entrant occupies, the pushing
+    /// thread's too.
     pub cores: usize,
     /// What one core does in a second when all run nothing but the kernel.
     pub peak: f64,
@@ -70,14 +74,17 @@ pub struct Plan {
     pub steps: i64,
 }
 
-/// A graph whose emptiest run takes longer than this gets a quarter of its rows, until it takes less.
+/// A graph whose emptiest run takes longer than this gets a quarter of its rows, until it takes
+/// less.
 const LONGEST_FLOOR: Duration = Duration::from_millis(200);
 const FEWEST_STEPS: i64 = 30;
-/// The sweep ends above this efficiency, or when a run takes longer than that and than several of the emptiest.
+/// The sweep ends above this efficiency, or when a run takes longer than that and than several of
+/// the emptiest.
 const EFFICIENT: f64 = 0.8;
 const LONGEST_RUN: Duration = Duration::from_millis(400);
 const LONGEST_IN_FLOORS: f64 = 10.0;
-/// How long the first graph is run before anything is measured: a process that has just begun gets its second core only now and then, whatever runs in it.
+/// How long the first graph is run before anything is measured: a process that has just begun gets
+/// its second core only now and then, whatever runs in it.
 const WARM_UP: Duration = Duration::from_millis(200);
 /// What its tasks then do: about two microseconds.
 const WARM_UP_ITERATIONS: u32 = 1024;
@@ -90,7 +97,8 @@ const PEAK_TIME: Duration = Duration::from_millis(20);
 /// If the entrant cannot be started, or a task read something wrong.
 pub fn run(entrant: &Entrant, patterns: &[Pattern], plan: Plan) -> Result<(), String> {
     let cores = entrant.occupies(cores());
-    // Before the engine starts and after it has ended: its threads may spin, or pin the thread that starts them.
+    // Before the engine starts and after it has ended: its threads may spin, or pin the thread that
+    // starts them.
     let before = plan.kernel.peak(cores, PEAK_TIME);
     let mut runner = entrant.start()?;
     let who = Who::new(entrant, runner.version());

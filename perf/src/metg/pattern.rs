@@ -108,7 +108,8 @@ impl Graph {
         start..start + width
     }
 
-    /// What point `point` of row `step` reads of the row before, in ascending order; nothing in the first row.
+    /// What point `point` of row `step` reads of the row before, in ascending order; nothing in the
+    /// first row.
     pub fn inputs(&self, step: i64, point: i64) -> Vec<i64> {
         if step == 0 {
             return Vec::new();
@@ -145,7 +146,8 @@ impl Graph {
     }
 }
 
-/// A number in 0..1 for each possible dependence: Task Bench's hash, SipHash-2-4 over five numbers of 64 bits.
+/// A number in 0..1 for each possible dependence: Task Bench's hash, SipHash-2-4 over five numbers
+/// of 64 bits.
 fn chance(set: i64, input: i64, point: i64) -> f64 {
     let (graph, key) = (0_i64, *b"\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x00");
     let mut hasher = SipHasher24::new_with_key(&key);

@@ -1,7 +1,9 @@
-//! A graph of Task Bench as a program: one operation a point, which changes its tile and reads those of its inputs.
+//! A graph of Task Bench as a program: one operation a point, which changes its tile and reads
+//! those of its inputs.
 //!
-//! Tiles are double-buffered: the tile of point *x* in row *t* is number *t* mod 2 of that point, so that a task has to
-//! wait for the readers of the row before the last (write after read) and for the task that wrote its tile two rows ago.
+//! Tiles are double-buffered: the tile of point *x* in row *t* is number *t* mod 2 of that point,
+//! so that a task has to wait for the readers of the row before the last (write after read) and for
+//! the task that wrote its tile two rows ago.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::Arc;
@@ -10,7 +12,8 @@ use super::kernel::{Kernel, Scratch};
 use super::pattern::Graph;
 use crate::program::{small, Access, Body, Program};
 
-/// What a task leaves for its readers, and how many tasks have done so here, alone on its cache line.
+/// What a task leaves for its readers, and how many tasks have done so here, alone on its cache
+/// line.
 #[repr(align(64))]
 struct Tile {
     step: AtomicI64,
@@ -130,7 +133,8 @@ impl Body for Tasks {
         }
         own.step.store(*step, Ordering::Relaxed);
         own.point.store(*point, Ordering::Relaxed);
-        // Not an addition in one step: tasks of one tile are ordered, and two that are not should be noticed.
+        // Not an addition in one step: tasks of one tile are ordered, and two that are not should
+        // be noticed.
         own.count.store(own.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         let iterations = self.settings.iterations.load(Ordering::Relaxed);
         self.kernel.run(self.kernel.iterations(iterations, u64::from(operation)), &own.scratch);

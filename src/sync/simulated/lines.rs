@@ -1,9 +1,10 @@
 //! The model of the caches: who has which line, who waits for one, and what that takes.
 //!
-//! Every core has a cache without end, in which a line is in one of three states: owned (no other core has it; it may be written),
-//! shared (it may be read), or absent. A core that has what it needs goes on after a hit. One that does not waits for a trip between
-//! cores. Trips that change the owner of a line follow each other; copies of a line that nobody owns are handed out side by side.
-//! A line that no core has touched yet comes at the price of a hit: memory is not modelled.
+//! Every core has a cache without end, in which a line is in one of three states: owned (no other
+//! core has it; it may be written), shared (it may be read), or absent. A core that has what it
+//! needs goes on after a hit. One that does not waits for a trip between cores. Trips that change
+//! the owner of a line follow each other; copies of a line that nobody owns are handed out side by
+//! side. A line that no core has touched yet comes at the price of a hit: memory is not modelled.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -27,8 +28,9 @@ pub struct Parameters {
     pub far_hop: u64,
     /// Cores of a socket: core *i* is on socket *i / socket*. 0: there is but one.
     pub socket: usize,
-    /// Whether lines are waited for side by side where a core of today would: plain stores do not wait (only read-modify-writes and fences wait for
-    /// them), and the lines of one row of plain data come together.
+    /// Whether lines are waited for side by side where a core of today would: plain stores do not
+    /// wait (only read-modify-writes and fences wait for them), and the lines of one row of plain
+    /// data come together.
     pub overlap: bool,
     /// A turn of a loop that waits (`pause`).
     pub pause: u64,
@@ -158,7 +160,8 @@ pub struct Trip {
 pub struct Lines(Map<usize, Line>);
 
 impl Lines {
-    /// Whether the core can read, or write, the line without a trip. A line that nobody has had is owned from now on.
+    /// Whether the core can read, or write, the line without a trip. A line that nobody has had is
+    /// owned from now on.
     #[inline]
     pub fn hits(&mut self, core: usize, line: usize, writes: bool) -> bool {
         let bit = 1 << core;

@@ -1,8 +1,9 @@
 //! The machine: cores that each run one thread, a clock for each, and who goes next.
 //!
-//! Threads are coroutines on one thread of the system. Only one runs; it goes on until it wants a line that it does not have while
-//! another thread is behind it in time. An access that hits may run ahead of the others by half a hop: that long it takes until a
-//! core learns that another one wants its line. So no access sees what comes later, and a run is the same every time.
+//! Threads are coroutines on one thread of the system. Only one runs; it goes on until it wants a
+//! line that it does not have while another thread is behind it in time. An access that hits may
+//! run ahead of the others by half a hop: that long it takes until a core learns that another one
+//! wants its line. So no access sees what comes later, and a run is the same every time.
 
 pub use super::ledger::Cause;
 use super::ledger::Ledger;
@@ -66,15 +67,18 @@ thread_local! {
     static MACHINE: Cell<*mut Machine> = const { Cell::new(null_mut()) };
 }
 
-/// Calls `look` with the machine; nothing if there is none. `look` must neither suspend nor run code of others.
+/// Calls `look` with the machine; nothing if there is none. `look` must neither suspend nor run
+/// code of others.
 #[inline]
 pub fn with<T>(look: impl FnOnce(&mut Machine) -> T) -> Option<T> {
     let machine = MACHINE.with(Cell::get);
-    // SAFETY: set by `run` while its machine lives. One thread at a time runs, and none of the closures passed here comes back.
+    // SAFETY: set by `run` while its machine lives. One thread at a time runs, and none of the
+    // closures passed here comes back.
     unsafe { machine.as_mut() }.map(look)
 }
 
-/// Lets the others go on. The caller is in the queue, or has nothing to do before somebody puts it there.
+/// Lets the others go on. The caller is in the queue, or has nothing to do before somebody puts it
+/// there.
 fn suspend() {
     if let Some(yielder) = with(|machine| machine.cores[machine.current].yielder) {
         // SAFETY: the yielder lies on the stack of the coroutine that runs, which is the caller's.

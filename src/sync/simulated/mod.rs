@@ -1,8 +1,10 @@
-//! What the engine is made of under `--cfg seriatim_simulation`: a machine with as many cores as there are threads, on which every access
-//! that synchronises, and every row of plain data that is named to [`touch`], takes the time that its cache line takes to come.
+//! What the engine is made of under `--cfg seriatim_simulation`: a machine with as many cores as
+//! there are threads, on which every access that synchronises, and every row of plain data that is
+//! named to [`touch`], takes the time that its cache line takes to come.
 //!
-//! The code that runs is the engine's own, unchanged; time is not. `perf/simulation/` measures with it what a machine with that many
-//! cores would have to be had for. What is modelled, and what is not, is said in [`lines`] and [`machine`].
+//! The code that runs is the engine's own, unchanged; time is not. `perf/simulation/` measures with
+//! it what a machine with that many cores would have to be had for. What is modelled, and what is
+//! not, is said in [`lines`] and [`machine`].
 
 pub mod ledger;
 pub mod lines;
@@ -58,7 +60,8 @@ pub fn lay_out<T: ?Sized>(start: *const T, bytes: usize, distance: usize, name: 
     machine::lay_out(start.cast::<u8>().addr(), bytes, distance, name);
 }
 
-/// The lines that all members of an epoch share: the epoch's number and the ends of its queue of what is deferred.
+/// The lines that all members of an epoch share: the epoch's number and the ends of its queue of
+/// what is deferred.
 #[repr(C, align(128))]
 struct EpochLines([u8; 256]);
 

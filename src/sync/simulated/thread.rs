@@ -201,8 +201,8 @@ impl<T: 'static> LocalKey<T> {
     #[inline]
     pub fn try_with<R>(&'static self, look: impl FnOnce(&T) -> R) -> std::result::Result<R, AccessError> {
         let value = self.find()?;
-        // SAFETY: boxed, and kept until the thread that calls this ends: it is the only one to drop it, and not while it is in here,
-        // unless from a destructor of its own, as with std's.
+        // SAFETY: boxed, and kept until the thread that calls this ends: it is the only one to drop
+        // it, and not while it is in here, unless from a destructor of its own, as with std's.
         Ok(look(unsafe { &*value }))
     }
 

@@ -47,7 +47,8 @@ impl<'a> Pusher<'a> {
 impl<'a> AtOnce<'a> {
     /// Counts a use of a variable by the operation `this`, if the pusher owns the variable, the
     /// operation does not use it already, and all has ended that was pushed to it before. `find` is
-    /// given what [`Peers::whole`](super::Peers::whole) said when the variable became the pusher's own.
+    /// given what [`Peers::whole`](super::Peers::whole) said when the variable became the pusher's
+    /// own.
     #[inline(always)]
     pub fn claim<'v, V>(
         &self,
@@ -73,8 +74,9 @@ impl<'a> AtOnce<'a> {
         self.record.commit(self.number, this)
     }
 
-    /// After the commit, when the operation has run: says whether it is as if there had been no such
-    /// push. Then what it has counted is to be taken back. If not, its operation ends as any other does.
+    /// After the commit, when the operation has run: says whether it is as if there had been no
+    /// such push. Then what it has counted is to be taken back. If not, its operation ends as any
+    /// other does.
     #[inline(always)]
     pub fn withdraw(&self) -> bool {
         self.record.withdraw(self.number)

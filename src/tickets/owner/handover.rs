@@ -1,5 +1,5 @@
-//! How a variable changes hands: any pusher that wants it looks at it, one exchange decides, and nobody
-//! waits.
+//! How a variable changes hands: any pusher that wants it looks at it, one exchange decides, and
+//! nobody waits.
 
 use super::number::{Holder, Number, Owner};
 use super::place::Place;
@@ -16,14 +16,14 @@ use crate::variable::access::Mode;
 /// So often a variable changes hands; after that it is common. For good, so the threads that set a
 /// program up should not get there.
 const CHANGES: u8 = if MODELLED { 2 } else { 8 };
-/// If a pusher has used a variable so often before it changes hands, earlier changes are forgotten: a
-/// `membarrier` for so many uses costs less than a common variable.
+/// If a pusher has used a variable so often before it changes hands, earlier changes are forgotten:
+/// a `membarrier` for so many uses costs less than a common variable.
 const TURN: u32 = 1000;
 
 impl Pusher<'_> {
-    /// Makes a variable the pusher's own, unless it is common or becomes so; or shares it with others, if
-    /// it is to be read and is another's. For one that a [claim] has refused. Costs the time of a system
-    /// call if its owner has to be closed for that.
+    /// Makes a variable the pusher's own, unless it is common or becomes so; or shares it with
+    /// others, if it is to be read and is another's. For one that a [claim] has refused. Costs the
+    /// time of a system call if its owner has to be closed for that.
     ///
     /// `failed`: a commit of this push has failed. Then even the pusher's own return to a variable
     /// counts as a change of hands, so that two who want it cannot hinder each other without end.
@@ -44,12 +44,13 @@ impl Pusher<'_> {
         let mut old = owner.holder();
         loop {
             let start = record.start.get();
-            // What it begins with must not be as new as what it has counted as one of several that read.
+            // What it begins with must not be as new as what it has counted as one of several that
+            // read.
             let counts = record.places.get(variable).is_some_and(|place| {
                 place.is_owned(start, generation, Mode::Read) && !mutant("taken-in-the-era-of-the-share")
             });
-            // Nor may it be the first of two shares of a slot in one era: it has heard of the end of the first,
-            // which has closed the era. Relaxed: so it has heard of that.
+            // Nor may it be the first of two shares of a slot in one era: it has heard of the end
+            // of the first, which has closed the era. Relaxed: so it has heard of that.
             let is_closed = start.0 >= record.limit.load(Relaxed) && !mutant("shared-in-a-closed-era");
             if counts || is_closed {
                 record.end_own();
@@ -130,7 +131,8 @@ impl Pusher<'_> {
                 }
                 let is_wanted = !is_mine || record.is_wanted(variable, theirs);
                 let hand_over = || owner.hand_over(variable, theirs, peers);
-                // Of a newcomer's change alone: an owner that comes back again and again could be followed without end.
+                // Of a newcomer's change alone: an owner that comes back again and again could be
+                // followed without end.
                 let start = if is_mine || failed { None } else { hand_over() };
                 let uses = |start: Start| peers.owner(variable).used_since(start.ticket, peers.version(variable));
                 let changes = if start.map_or(0, uses) >= TURN { 0 } else { changes + u8::from(failed || is_wanted) };
@@ -185,12 +187,12 @@ enum Next {
 }
 
 impl Pusher<'_> {
-    /// Makes a variable the pusher's own that nobody has pushed to yet; says whether. Nothing is taken
-    /// over from anybody, so a push may be under way. Where it does not serve,
+    /// Makes a variable the pusher's own that nobody has pushed to yet; says whether. Nothing is
+    /// taken over from anybody, so a push may be under way. Where it does not serve,
     /// [`acquire`](Pusher::acquire) does.
     ///
-    /// The caller holds a pin, under which it has found that the variable lives. `version` and `whole`:
-    /// what [`Peers`] says.
+    /// The caller holds a pin, under which it has found that the variable lives. `version` and
+    /// `whole`: what [`Peers`] says.
     #[inline]
     pub fn adopt(
         &self,
@@ -223,9 +225,9 @@ impl Pusher<'_> {
 }
 
 impl Owner {
-    /// Whether every write of the variable of this number has ended that the caller has heard of, for
-    /// who does not own it. May say "no" of one that its owner uses just now, and says so of one that
-    /// is becoming common.
+    /// Whether every write of the variable of this number has ended that the caller has heard of,
+    /// for who does not own it. May say "no" of one that its owner uses just now, and says so of
+    /// one that is becoming common.
     pub fn is_quiet<'a>(
         &self,
         variable: u32,
@@ -249,8 +251,8 @@ impl Owner {
 }
 
 impl Owner {
-    /// What [`Owner::is_quiet`] waits for, if a pusher owns the variable: so many writes, and the last of
-    /// them. It may be one of which nothing comes, or an older one.
+    /// What [`Owner::is_quiet`] waits for, if a pusher owns the variable: so many writes, and the
+    /// last of them. It may be one of which nothing comes, or an older one.
     pub fn last_write<'a>(&self, variable: u32, record: impl FnOnce(u32) -> Option<&'a Record>) -> Option<(u32, Word)> {
         match self.holder() {
             Holder::Pusher { pusher, .. } => record(pusher)?.places.get(variable)?.last_write(),
@@ -262,11 +264,13 @@ impl Owner {
         }
     }
 
-    /// A write of the variable whose push is over, if a pusher owns it: the last one, or the one before that.
+    /// A write of the variable whose push is over, if a pusher owns it: the last one, or the one
+    /// before that.
     pub fn last_finished<'a>(&self, variable: u32, record: impl FnOnce(u32) -> Option<&'a Record>) -> Option<Word> {
         let Holder::Pusher { pusher, era, .. } = self.holder() else { return None };
         let record = record(pusher)?;
-        // Acquire: the operations of the pushes up to there. Who has begun this one has finished those before.
+        // Acquire: the operations of the pushes up to there. Who has begun this one has finished
+        // those before.
         let order = mutate!("last-finished-relaxed": Relaxed, Acquire);
         let last = Number(record.commit.load(order));
         let before = mutate!("unfinished-taken-for-finished": last, last.before_it());
@@ -282,7 +286,8 @@ impl Record {
         self.hand_over_from((variable, era), false, peers)
     }
 
-    /// As that. `fenced`: the era was [closed](Record::close), and then the caller has passed a heavy fence.
+    /// As that. `fenced`: the era was [closed](Record::close), and then the caller has passed a
+    /// heavy fence.
     pub(super) fn hand_over_from(
         &self,
         (variable, era): (u32, u64),
@@ -319,8 +324,8 @@ impl Record {
         if decided == undecided {
             if !fenced {
                 self.close(era);
-                // Against the light one in `commit`: either we see the push, or the pusher sees that
-                // the era is closed.
+                // Against the light one in `commit`: either we see the push, or the pusher sees
+                // that the era is closed.
                 mutate!("closed-without-a-fence": (), heavy());
             }
             // Acquire: the places and the operation of that push.

@@ -36,16 +36,17 @@
 //! 4. It compare-exchanges the owner from (A, e) to itself and its own era. If that fails, the copy
 //!    is void, and it looks again.
 //!
-//! A itself goes from (A, e) to its present era in the same way, when it next uses the variable. The
-//! newcomer has noted that it wants the variable (a hint): then A's return counts as a change of hands.
-//! Otherwise A could be back before the newcomer has looked, each time.
+//! A itself goes from (A, e) to its present era in the same way, when it next uses the variable.
+//! The newcomer has noted that it wants the variable (a hint): then A's return counts as a change
+//! of hands. Otherwise A could be back before the newcomer has looked, each time.
 //!
 //! If the newcomer only reads, it does not become the owner: the variable is [shared](share) then.
 //!
-//! After [some changes of hands](handover) with few uses in between the variable becomes common: the
-//! owner goes from (A, e) to (ending, A, e), after which A's place for it is not written any more. So
-//! all who find that compute the same [`Start`], which [`Peers::begin_common`] stores, and the owner
-//! goes on to common. One exchange would not do: a pusher that comes late would store another start.
+//! After [some changes of hands](handover) with few uses in between the variable becomes common:
+//! the owner goes from (A, e) to (ending, A, e), after which A's place for it is not written any
+//! more. So all who find that compute the same [`Start`], which [`Peers::begin_common`] stores, and
+//! the owner goes on to common. One exchange would not do: a pusher that comes late would store
+//! another start.
 //!
 //! # Why it holds
 //! - *The owner and the newcomers agree.* Of a push's store to `commit` and its load of `limit`,
@@ -62,24 +63,25 @@
 //! - *A copy counts in any later decision.* It has the number of the newcomer's last push, which is
 //!   not above what is decided for the newcomer's era, and above all of its older eras.
 //! - *Nobody hinders another without end.* A try fails if the variable has changed hands, or if its
-//!   owner has come back to it. An owner's return to a variable that somebody wants always counts as
-//!   a change, whatever it has pushed since. A newcomer's change is forgotten only if the holder
+//!   owner has come back to it. An owner's return to a variable that somebody wants always counts
+//!   as a change, whatever it has pushed since. A newcomer's change is forgotten only if the holder
 //!   before had many uses. So a newcomer tries a few times, or once for each long turn of others.
 //!
 //! # What runs inside its push
 //! Such a push ([`AtOnce`]) is committed before its operation runs, so that pushes from inside and
 //! newcomers come behind it. When it has run, the pusher withdraws it: it stores `commit` = n - 1,
 //! passes a light fence, and loads `limit`. If the era is open, push n has never been: the pusher
-//! takes the states' numbers away, and gives n to the next push. Nothing is counted on the run side.
-//! If the era is closed, `decided` says whether n counts; if it does, the operation ends as any other.
+//! takes the states' numbers away, and gives n to the next push. Nothing is counted on the run
+//! side. If the era is closed, `decided` says whether n counts; if it does, the operation ends as
+//! any other.
 //!
 //! - *Nobody has a ticket from it.* Who closes the era after the light fence finds n - 1. Who has
 //!   closed it before is seen, and then one exchange decides, as for a commit.
 //! - *The state before is there.* A place has two states, so n's stays the newer one, and the older
 //!   one is as of n - 1, until another push writes it. If one was begun since, whatever has come of
 //!   it, n stands. So it does if a place was begun, whose number is n.
-//! - *Its effects are seen.* Who decides for n - 1 has acquired the store of that. Who waits, and has
-//!   heard of the operation, acquires the state that was taken away.
+//! - *Its effects are seen.* Who decides for n - 1 has acquired the store of that. Who waits, and
+//!   has heard of the operation, acquires the state that was taken away.
 //!
 //! # Finishing
 //! A pusher that has committed a push links the operation to its common variables, if it has any,
@@ -117,16 +119,16 @@
 //! The handle dies first. Then its thread pushes the deletion, which it may have to acquire the
 //! variable for, and forgets its place. A variable that is common by then has its deletion linked.
 //!
-//! - *Nothing is taken from the deletion.* A newcomer asks whether the variable lives *after* it has
-//!   seen what the owner has. If that is as of the deletion, the newcomer has acquired the commit,
-//!   and with it that the handle is dead. Otherwise the owner's era ends before the deletion, which
-//!   fails and takes the variable back. To ask before is not enough: an owner that deletes need not
-//!   acquire, so no exchange shows that the variable has gone.
+//! - *Nothing is taken from the deletion.* A newcomer asks whether the variable lives *after* it
+//!   has seen what the owner has. If that is as of the deletion, the newcomer has acquired the
+//!   commit, and with it that the handle is dead. Otherwise the owner's era ends before the
+//!   deletion, which fails and takes the variable back. To ask before is not enough: an owner that
+//!   deletes need not acquire, so no exchange shows that the variable has gone.
 //! - *Who owned it before* finds the era closed when it next commits, and the variable gone.
 //! - *Who has deleted it* has forgotten it, so claims are refused, and the variable is gone.
-//! - *The slot* is opened anew when the deletion has ended and all threads are gone that were pinned
-//!   then: [`Owner::renew`], [`Common::renew`](super::common::Common::renew), then the generation.
-//!   The counts go on from those that have ended.
+//! - *The slot* is opened anew when the deletion has ended and all threads are gone that were
+//!   pinned then: [`Owner::renew`], [`Common::renew`](super::common::Common::renew), then the
+//!   generation. The counts go on from those that have ended.
 //!
 //! # Not here
 //! A pin keeps a variable's slot from being used again while [`Pusher::acquire`] looks at it. The
@@ -164,7 +166,8 @@ pub enum Acquired {
 
 /// The variables and the other pushers.
 pub trait Peers: Variables {
-    /// All that is kept of a variable, for who owns it: see [`AtOnce::claim`](at_once::AtOnce::claim).
+    /// All that is kept of a variable, for who owns it: see
+    /// [`AtOnce::claim`](at_once::AtOnce::claim).
     fn whole(&self, variable: u32) -> *const () {
         std::ptr::from_ref(self.progress(variable)).cast()
     }

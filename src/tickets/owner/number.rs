@@ -106,8 +106,8 @@ impl Holder {
 /// owner's.
 pub struct Owner {
     holder: AtomicU64,
-    /// What was pushed when the holder took the variable, and how many writes will have ended when all of
-    /// that has, modulo 2³². Hints.
+    /// What was pushed when the holder took the variable, and how many writes will have ended when
+    /// all of that has, modulo 2³². Hints.
     taken_at: [AtomicU32; 2],
 }
 
@@ -174,8 +174,8 @@ impl Owner {
         at_end.store((ended as u32).wrapping_add(backlog), Relaxed);
     }
 
-    /// About how often the variable was used since it changed hands. Uses whose pushes were withdrawn are
-    /// not among the pushed ones, and reads not among those that have ended.
+    /// About how often the variable was used since it changed hands. Uses whose pushes were
+    /// withdrawn are not among the pushed ones, and reads not among those that have ended.
     pub(super) fn used_since(&self, pushed: Ticket, ended: u64) -> u32 {
         if MODELLED {
             return 0;

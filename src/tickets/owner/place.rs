@@ -22,13 +22,14 @@ pub(super) struct State {
     last: AtomicU64,
 }
 
-/// The generation of a variable, and above it what its pusher may do. 0: anything, so that a look at
-/// both is one. Odd: it [shares](super::share) the variable, and may only read. Each read has added
-/// [`READ`], also of a push that was withdrawn; joining again has taken [`JOINED`] away.
+/// The generation of a variable, and above it what its pusher may do. 0: anything, so that a look
+/// at both is one. Odd: it [shares](super::share) the variable, and may only read. Each read has
+/// added [`READ`], also of a push that was withdrawn; joining again has taken [`JOINED`] away.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key(u64);
 
-/// What is saved by a read, and what it costs to join again, which is as much as one and a half. Even.
+/// What is saved by a read, and what it costs to join again, which is as much as one and a half.
+/// Even.
 const READ: u32 = 4;
 const JOINED: u32 = 6;
 
@@ -64,7 +65,8 @@ impl Key {
 #[repr(C, align(64))]
 pub(super) struct Place {
     states: [State; 2],
-    /// Whose it is, a [`Key`]: variables that are deleted leave their place to others. The pusher's.
+    /// Whose it is, a [`Key`]: variables that are deleted leave their place to others. The
+    /// pusher's.
     key: AtomicU64,
     /// [`Peers::whole`](super::Peers::whole). For the pusher.
     whole: AtomicPtr<()>,
@@ -116,13 +118,14 @@ impl Place {
         Key(self.key.load(Relaxed))
     }
 
-    /// For anybody: about how often the variable was read as a shared one, less what it has cost to join
-    /// again.
+    /// For anybody: about how often the variable was read as a shared one, less what it has cost to
+    /// join again.
     pub fn uses(&self) -> u32 {
         self.key().shared() / READ
     }
 
-    /// For the pusher: as [`Key::allows`], of a use that is pushed now, if the variable may be shared.
+    /// For the pusher: as [`Key::allows`], of a use that is pushed now, if the variable may be
+    /// shared.
     #[inline(always)]
     fn allows_shared(&self, generation: u32, mode: Mode) -> bool {
         let key = self.key();
@@ -133,15 +136,15 @@ impl Place {
         allowed
     }
 
-    /// For the pusher: whether it owns the variable, of which it has a state since `start`; or shares it, if
-    /// it is to be read.
+    /// For the pusher: whether it owns the variable, of which it has a state since `start`; or
+    /// shares it, if it is to be read.
     #[inline(always)]
     pub fn is_owned(&self, start: Number, generation: u32, mode: Mode) -> bool {
         self.by_age().0 >= start && self.key().allows(generation, mode)
     }
 
-    /// For the pusher: the ticket of one more use by push `number`, the write before it, and the state
-    /// that counts it, if it owns the variable.
+    /// For the pusher: the ticket of one more use by push `number`, the write before it, and the
+    /// state that counts it, if it owns the variable.
     #[inline(always)]
     pub fn count(
         &self,
@@ -179,8 +182,8 @@ impl Place {
         writes.reduce(|first, second| if first.wrapping_sub(second) as i32 > 0 { first } else { second })
     }
 
-    /// For anybody: the last write that [`Place::most_writes`] counts, and how many there are with it. May
-    /// name one of which nothing has come, or an older one.
+    /// For anybody: the last write that [`Place::most_writes`] counts, and how many there are with
+    /// it. May name one of which nothing has come, or an older one.
     pub fn last_write(&self) -> Option<(u32, Word)> {
         // Acquire: as in `most_writes`; and with the block.
         let counts = |state: &&State| state.number.load(Acquire) != Number::NONE.0;
@@ -206,8 +209,8 @@ impl Place {
         self.by_age().1.get().1
     }
 
-    /// For the pusher, which is about to become the owner, or to share the variable: what it begins with,
-    /// as of its push `number`.
+    /// For the pusher, which is about to become the owner, or to share the variable: what it begins
+    /// with, as of its push `number`.
     pub fn begin(&self, number: Number, generation: u32, start: Start, whole: *const (), shared: bool) {
         if self.key().generation() != generation {
             // What is here is of another variable, which nobody uses. It may be as new as what is
@@ -254,8 +257,8 @@ impl Place {
         self.states.iter().for_each(|state| state.number.store(Number::NONE.0, Release));
     }
 
-    /// For anybody: the newest state that is not newer than `number`. None, if there is none, or if it is
-    /// written just now.
+    /// For anybody: the newest state that is not newer than `number`. None, if there is none, or if
+    /// it is written just now.
     pub fn until(&self, number: Number) -> Option<Start> {
         // Acquire: pairs with `forget`.
         let numbered = self.states.each_ref().map(|state| (Number(state.number.load(Acquire)), state));

@@ -34,8 +34,8 @@ pub struct Record {
     pub(super) operations: [AtomicU64; 2],
     /// The start of the era, [`Number::NEVER`] when it has ended. The pusher's.
     pub(super) start: Cell<Number>,
-    /// The push that was begun last, whatever has come of it; or, if a place was begun after that, the
-    /// one that would be next. The pusher's.
+    /// The push that was begun last, whatever has come of it; or, if a place was begun after that,
+    /// the one that would be next. The pusher's.
     pub(super) begun: Cell<Number>,
     /// What was committed when [`Pusher::pushed_since`] was last asked. The pusher's.
     asked: Cell<Number>,
@@ -55,8 +55,8 @@ unsafe impl Vacant for Place {
     }
 }
 
-// SAFETY: `start`, `begun` and `asked` are used through `Pusher` alone, of which there is one at a time;
-// the rest is atomic.
+// SAFETY: `start`, `begun` and `asked` are used through `Pusher` alone, of which there is one at a
+// time; the rest is atomic.
 unsafe impl Sync for Record {}
 
 /// The pusher itself: the one thread at a time that pushes with a record.
@@ -119,7 +119,8 @@ impl<'a> Pusher<'a> {
         Push { record, number, start: record.start.get(), block, this, linked, claimed: 0 }
     }
 
-    /// Whether every write of a variable that was pushed has ended, if the pusher owns or shares it.
+    /// Whether every write of a variable that was pushed has ended, if the pusher owns or shares
+    /// it.
     pub fn is_quiet(&self, variable: u32, generation: u32, variables: &impl Variables) -> Option<bool> {
         let place = self.place(variable, generation)?;
         Some(variables.progress(variable).has_written(place.writes()))
@@ -130,8 +131,8 @@ impl<'a> Pusher<'a> {
         self.place(variable, generation).map(Place::last)
     }
 
-    /// The operation that was committed last, if it was since this was last asked. It may have ended, or
-    /// been withdrawn; then it may be the one before.
+    /// The operation that was committed last, if it was since this was last asked. It may have
+    /// ended, or been withdrawn; then it may be the one before.
     pub fn pushed_since(&mut self) -> Option<Word> {
         let record = self.record;
         let last = Number(record.commit.load(Relaxed));
@@ -208,9 +209,9 @@ impl Push<'_> {
     /// The operation is written, its word included: others may finish it from now on. The caller
     /// finishes it before it begins another push.
     ///
-    /// Once, and nothing is claimed after it. By reference: a move of the push would wait until all that was
-    /// written before is in the cache, the operation's lines included, which another core has. After a
-    /// `false` it is dropped before its block is given away.
+    /// Once, and nothing is claimed after it. By reference: a move of the push would wait until all
+    /// that was written before is in the cache, the operation's lines included, which another core
+    /// has. After a `false` it is dropped before its block is given away.
     #[inline]
     #[must_use]
     pub fn commit(&mut self) -> bool {
@@ -273,11 +274,11 @@ impl Record {
         decided
     }
 
-    /// Takes back the last push, which was committed, and whose operation has run; says whether it is
-    /// as if there had been no such push. Its states are to be withdrawn then.
+    /// Takes back the last push, which was committed, and whose operation has run; says whether it
+    /// is as if there had been no such push. Its states are to be withdrawn then.
     ///
-    /// It stands if somebody may have been given a ticket since, or if the states before it are gone:
-    /// another push was begun, or a place, or the era has ended with it.
+    /// It stands if somebody may have been given a ticket since, or if the states before it are
+    /// gone: another push was begun, or a place, or the era has ended with it.
     #[inline]
     pub(super) fn withdraw(&self, number: Number) -> bool {
         if self.begun.get() != number {

@@ -2,38 +2,42 @@
 //! place, by plain loads and stores, as if the variable were its own.
 //!
 //! # A share
-//! It begins when a pusher takes a variable from its owner in order to read it ([`Holder::Shared`]): that
-//! is its first member, who counts on from what the owner had. A share has the number of its first member
-//! and of that one's era, which no other share of the variable has.
+//! It begins when a pusher takes a variable from its owner in order to read it
+//! ([`Holder::Shared`]): that is its first member, who counts on from what the owner had. A share
+//! has the number of its first member and of that one's era, which no other share of the variable
+//! has.
 //!
-//! Others join. A member's [`Share`] says so: the number of the share, and the era in which the member
-//! has joined. It joins again in each further era, with the reads that it has counted. A member
+//! Others join. A member's [`Share`] says so: the number of the share, and the era in which the
+//! member has joined. It joins again in each further era, with the reads that it has counted. A
+//! member
 //!
 //! 1. begins its place, and then writes its [`Share`];
-//! 2. passes a light fence, and looks whether the variable is still shared. If it is not, the member has
-//!    not joined, and it ends its era, in which nothing was pushed to the variable.
+//! 2. passes a light fence, and looks whether the variable is still shared. If it is not, the
+//!    member has not joined, and it ends its era, in which nothing was pushed to the variable.
 //!
 //! # A write
-//! Who wants to write exchanges the holder to [`Holder::Closed`], so that nobody joins any more, and
-//! passes a heavy fence. Then it ends the eras of all members, as for a newcomer, and finishes their
-//! last pushes. The variable has had as many reads as all members have counted together. All who find
-//! it closed compute the same, and one exchange makes it somebody's own. A member that does so ends its
-//! era first, if it has joined in that.
+//! Who wants to write exchanges the holder to [`Holder::Closed`], so that nobody joins any more,
+//! and passes a heavy fence. Then it ends the eras of all members, as for a newcomer, and finishes
+//! their last pushes. The variable has had as many reads as all members have counted together. All
+//! who find it closed compute the same, and one exchange makes it somebody's own. A member that
+//! does so ends its era first, if it has joined in that.
 //!
 //! # Why it holds
-//! - *No member is missed.* Of its store and its look, and of the exchange and the look at the members,
-//!   one sees the other: the fences are between.
-//! - *What a member has counted stays* until the variable is no longer closed. A place that is begun
-//!   has a number of a later era than the one in which its pusher has joined last, and so does not count.
-//!   It is written over the older state, which is that of a try to join that has failed, if there was
-//!   one. Who has read its number just before that looks at it again.
-//! - *A read is never early.* The first member has finished the last push of the owner; the others find
-//!   the share behind that. A write is not early, as it has finished the last push of each member.
-//! - *Reads have no order among themselves.* No operation waits for one that only reads what it reads.
-//! - *A share has its number alone*, also among the variables that a slot has after each other. Its end
-//!   closes the era of its first member, who notices that before it begins another.
-//! - *Nobody hinders another without end.* That a share is closed counts as a change of hands, unless
-//!   it was of use [so often](PAID). (Reads of pushes that were given up count as well.)
+//! - *No member is missed.* Of its store and its look, and of the exchange and the look at the
+//!   members, one sees the other: the fences are between.
+//! - *What a member has counted stays* until the variable is no longer closed. A place that is
+//!   begun has a number of a later era than the one in which its pusher has joined last, and so
+//!   does not count. It is written over the older state, which is that of a try to join that has
+//!   failed, if there was one. Who has read its number just before that looks at it again.
+//! - *A read is never early.* The first member has finished the last push of the owner; the others
+//!   find the share behind that. A write is not early, as it has finished the last push of each
+//!   member.
+//! - *Reads have no order among themselves.* No operation waits for one that only reads what it
+//!   reads.
+//! - *A share has its number alone*, also among the variables that a slot has after each other. Its
+//!   end closes the era of its first member, who notices that before it begins another.
+//! - *Nobody hinders another without end.* That a share is closed counts as a change of hands,
+//!   unless it was of use [so often](PAID). (Reads of pushes that were given up count as well.)
 
 use super::number::{Holder, Number};
 use super::place::Place;
@@ -47,8 +51,8 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering::*, MODELLED};
 use crate::tickets::run::{Start, Ticket};
 use crate::tickets::word::Word;
 
-/// The end of a share costs some microseconds, and it begins as soon again. So many reads would cost as
-/// much if the variable were common.
+/// The end of a share costs some microseconds, and it begins as soon again. So many reads would
+/// cost as much if the variable were common.
 const PAID: u32 = if MODELLED { 2 } else { 32 };
 
 /// So many members are closed by one fence.
@@ -65,7 +69,8 @@ pub(super) struct Share {
     last: AtomicU64,
     /// How many writes there were with that one.
     writes: AtomicU32,
-    /// An era in which the pusher owned the variable and another wanted it: the lower part. Others write it.
+    /// An era in which the pusher owned the variable and another wanted it: the lower part. Others
+    /// write it.
     wanted: AtomicU32,
 }
 
@@ -87,10 +92,12 @@ unsafe impl Vacant for Share {
 impl Share {
     /// Becomes a member's part in share `id`, which begins with `start`.
     fn begin(&self, id: u64, era: u64, start: Start) {
-        // Release (both): who finds one of them finds that the variable has gone on from an earlier share.
+        // Release (both): who finds one of them finds that the variable has gone on from an earlier
+        // share.
         self.last.store(start.last.0, Release);
         self.writes.store(start.ticket.writes, Release);
-        // Release (both): who finds one of them finds the place. If the era is over, no fence brings that.
+        // Release (both): who finds one of them finds the place. If the era is over, no fence
+        // brings that.
         self.era.store(era, Release);
         self.id.store(id, Release);
     }
@@ -112,8 +119,8 @@ impl Record {
         self.shares.get(variable)?.start(id)
     }
 
-    /// Notes that another pusher wants a variable that is this one's in this era. A hint: an owner that comes
-    /// back to its variable lets the other in.
+    /// Notes that another pusher wants a variable that is this one's in this era. A hint: an owner
+    /// that comes back to its variable lets the other in.
     pub(super) fn want(&self, variable: u32, era: u64) {
         if let Some(share) = self.shares.get_or_add(variable) {
             share.wanted.store(era as u32, Relaxed);
@@ -155,8 +162,8 @@ impl Pusher<'_> {
             place.begin(now, generation, start, peers.whole(variable), true);
             share.begin(id, era, start);
         }
-        // Against the heavy one in `end_share`: either we see that the share is closed, or who closes it
-        // sees us.
+        // Against the heavy one in `end_share`: either we see that the share is closed, or who
+        // closes it sees us.
         mutate!("joined-without-a-fence": (), light());
         let joined = peers.owner(variable).holder() == old || mutant("joined-without-a-look");
         if !joined {
@@ -169,13 +176,15 @@ impl Pusher<'_> {
     }
 }
 
-/// Whether so many reads were pushed in a share that its end need not count as a change of hands. About.
+/// Whether so many reads were pushed in a share that its end need not count as a change of hands.
+/// About.
 pub(super) fn has_paid(variable: u32, id: u64, peers: &impl Peers) -> bool {
     let places = members(variable, id, peers).filter_map(|(record, _)| record.places.get(variable));
     places.map(Place::uses).fold(0, u32::saturating_add) >= PAID
 }
 
-/// What a share has come to that is closed: the start of whoever takes the variable. `None`: look again.
+/// What a share has come to that is closed: the start of whoever takes the variable. `None`: look
+/// again.
 pub(super) fn end_share(variable: u32, id: u64, peers: &impl Peers) -> Option<Start> {
     // Of those that are found before the fence. It serves for all; the others need one each.
     let mut closed = ArrayVec::<(u32, u64), FEW>::new();

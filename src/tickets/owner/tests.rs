@@ -153,7 +153,8 @@ fn push(world: &World, pusher: &mut Pusher<'_>, block: &Fresh, (tag, mode): (u64
     }
 }
 
-/// Has all threads pass all variables, some at once, most one after the other; one push of so many writes.
+/// Has all threads pass all variables, some at once, most one after the other; one push of so many
+/// writes.
 fn each_write_counts_all_before_it(count: u32, writes: u64) {
     let world = World::new(count);
     std::thread::scope(|scope| {

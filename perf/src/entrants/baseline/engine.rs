@@ -1,4 +1,5 @@
-//! The engine: enlists pushed operations with their variables, and runs them on its workers once these allow it.
+//! The engine: enlists pushed operations with their variables, and runs them on its workers once
+//! these allow it.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -17,7 +18,8 @@ pub struct Operator {
     operation: NonNull<ReusableOperation>,
 }
 
-// SAFETY: an operator only names an operation, which is `Send` and `Sync`, to its engine, which owns it.
+// SAFETY: an operator only names an operation, which is `Send` and `Sync`, to its engine, which
+// owns it.
 unsafe impl Send for Operator {}
 // SAFETY: as above.
 unsafe impl Sync for Operator {}
@@ -47,7 +49,8 @@ struct Shared {
 }
 
 impl Engine {
-    /// An engine whose workers take operations first in, first out, as the original's do for a CPU device.
+    /// An engine whose workers take operations first in, first out, as the original's do for a CPU
+    /// device.
     pub fn new(workers: usize) -> Engine {
         Engine::with_order(workers, Order::Fifo)
     }
@@ -79,8 +82,8 @@ impl Engine {
         Var::new(self.identity)
     }
 
-    /// Pushes a function to run once its variables allow it. No variable may be listed twice, except as a read: the
-    /// original waits for itself then, and so does this.
+    /// Pushes a function to run once its variables allow it. No variable may be listed twice,
+    /// except as a read: the original waits for itself then, and so does this.
     pub fn push(&self, body: impl FnOnce() + Send + 'static, reads: &[Var], writes: &[Var], priority: i32) {
         let operation = Operation { reads: reads.to_vec(), writes: writes.to_vec(), body: Box::new(body) as Box<_> };
         self.submit(Source::Temporary(Box::new(operation)), reads, writes, priority);
@@ -199,8 +202,8 @@ impl Shared {
         }
     }
 
-    /// Sleeps until `condition` holds. Whoever makes it true does so under the mutex of `waiting`, which also orders
-    /// everything that went before.
+    /// Sleeps until `condition` holds. Whoever makes it true does so under the mutex of `waiting`,
+    /// which also orders everything that went before.
     fn wait_until(&self, condition: impl Fn() -> bool) {
         let mut waiting = self.waiting.lock();
         while !condition() {

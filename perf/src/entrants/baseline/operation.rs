@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::variable::Var;
 
-/// What an operation runs and touches. `Body` is a boxed `FnOnce` for an operation pushed once, a boxed `Fn` for a
-/// reusable one.
+/// What an operation runs and touches. `Body` is a boxed `FnOnce` for an operation pushed once, a
+/// boxed `Fn` for a reusable one.
 pub(super) struct Operation<Body: ?Sized> {
     pub(super) reads: Vec<Var>,
     pub(super) writes: Vec<Var>,
@@ -31,18 +31,19 @@ pub(super) struct OperationBlock {
     pub(super) source: Source,
 }
 
-// SAFETY: the block is a counter, a number and an operation. A temporary operation is `Send` by its type. A reusable one
-// is only read through its pointer, and everything in it is `Sync`.
+// SAFETY: the block is a counter, a number and an operation. A temporary operation is `Send` by its
+// type. A reusable one is only read through its pointer, and everything in it is `Sync`.
 unsafe impl Send for OperationBlock {}
 
-/// One share of a block's wait count. All shares together own the block: the one that is given up last gets it back.
+/// One share of a block's wait count. All shares together own the block: the one that is given up
+/// last gets it back.
 ///
-/// This is a counted pointer whose count is set once for all shares, as the original does, instead of being raised for
-/// every share by a locked instruction.
+/// This is a counted pointer whose count is set once for all shares, as the original does, instead
+/// of being raised for every share by a locked instruction.
 pub(super) struct Claim(NonNull<OperationBlock>);
 
-// SAFETY: a claim gives access to the block's atomic counter from any thread, and to the rest only for the last claim,
-// which then owns the block; the block is `Send`.
+// SAFETY: a claim gives access to the block's atomic counter from any thread, and to the rest only
+// for the last claim, which then owns the block; the block is `Send`.
 unsafe impl Send for Claim {}
 
 /// The shares of a new block that have not been handed out.
@@ -71,16 +72,16 @@ impl Claims {
 impl Claim {
     /// Gives the share up. The last to do so receives the block, which is then ready to run.
     pub(super) fn release(self) -> Option<Box<OperationBlock>> {
-        // SAFETY: the block is freed only by the release that takes the count to zero. This share is part of the
-        // count, and `self` is consumed, so that has not happened yet.
+        // SAFETY: the block is freed only by the release that takes the count to zero. This share
+        // is part of the count, and `self` is consumed, so that has not happened yet.
         let block = unsafe { self.0.as_ref() };
-        // Release: what this thread did before, for the operation's variables and its body. Acquire: the same of all
-        // the others, for the last one, which goes on to run it.
+        // Release: what this thread did before, for the operation's variables and its body.
+        // Acquire: the same of all the others, for the last one, which goes on to run it.
         let before = block.wait.fetch_sub(1, Ordering::AcqRel);
         assert!(before > 0, "an operation was granted a variable twice");
         if before == 1 {
-            // SAFETY: the count covered every share that `Claims` handed out, and all are given up: nobody else can
-            // reach the block, which `Claims::new` took from a `Box`.
+            // SAFETY: the count covered every share that `Claims` handed out, and all are given up:
+            // nobody else can reach the block, which `Claims::new` took from a `Box`.
             Some(unsafe { Box::from_raw(self.0.as_ptr()) })
         } else {
             None

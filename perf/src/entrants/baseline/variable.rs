@@ -1,8 +1,9 @@
 //! The queue of one variable: a mutex around a list of the operations that wait for it.
 //!
-//! The list runs from the oldest waiting write to an empty block at its end, which the next operation to wait fills in,
-//! hanging a new empty block behind it. A read that finds no write waiting takes no place in the list; it is only
-//! counted. Whoever ends a write takes it off the front together with the reads right behind it, and lets those go.
+//! The list runs from the oldest waiting write to an empty block at its end, which the next
+//! operation to wait fills in, hanging a new empty block behind it. A read that finds no write
+//! waiting takes no place in the list; it is only counted. Whoever ends a write takes it off the
+//! front together with the reads right behind it, and lets those go.
 
 use std::ptr::NonNull;
 
@@ -16,7 +17,8 @@ const WRITE_TRIGGERED: i32 = -1;
 /// A place in a variable's list.
 struct VersionedBlock {
     next: Option<NonNull<VersionedBlock>>,
-    /// The operation to grant the variable to; none once that is done, and none in the empty block at the end.
+    /// The operation to grant the variable to; none once that is done, and none in the empty block
+    /// at the end.
     trigger: Option<Claim>,
     write: bool,
 }
@@ -32,13 +34,15 @@ struct State {
     pending_reads: i32,
     /// The empty block at the end of the list.
     head: NonNull<VersionedBlock>,
-    /// The oldest write that has not ended, and so the front of the list. None means that reads may start at once.
+    /// The oldest write that has not ended, and so the front of the list. None means that reads may
+    /// start at once.
     pending_write: Option<NonNull<VersionedBlock>>,
     version: u64,
 }
 
-// SAFETY: the list belongs to the state: its blocks are reached only under the mutex around the state, except for those
-// that `complete_write` has taken off, which then belong to its caller. The claims in them are `Send`.
+// SAFETY: the list belongs to the state: its blocks are reached only under the mutex around the
+// state, except for those that `complete_write` has taken off, which then belong to its caller. The
+// claims in them are `Send`.
 unsafe impl Send for State {}
 
 pub(super) struct Variable {
@@ -81,7 +85,8 @@ impl Var {
             let mut state = self.0.state.lock();
             if state.pending_write.is_some() {
                 let end = VersionedBlock::empty();
-                // SAFETY: `head` is the last block of the list, alive and reached by nobody else under the mutex.
+                // SAFETY: `head` is the last block of the list, alive and reached by nobody else
+                // under the mutex.
                 let place = unsafe { state.head.as_mut() };
                 place.next = Some(end);
                 place.trigger = Some(claim);
@@ -138,7 +143,8 @@ impl Var {
         }
     }
 
-    /// Ends a write: takes it off the list together with the reads behind it, lets these go, or else the next write.
+    /// Ends a write: takes it off the list together with the reads behind it, lets these go, or
+    /// else the next write.
     pub(super) fn complete_write(self, mut dispatch: impl FnMut(Box<OperationBlock>)) {
         let (ended, end_of_reads, trigger) = {
             let mut state = self.0.state.lock();
@@ -167,7 +173,8 @@ impl Var {
             }
             (ended, block, trigger)
         };
-        // Outside the mutex. The blocks from `ended` up to, not including, `end_of_reads` are off the list.
+        // Outside the mutex. The blocks from `ended` up to, not including, `end_of_reads` are off
+        // the list.
         // SAFETY: nobody else can reach a block that is off the list, and it came from a `Box`.
         let mut block = unsafe { take(ended) }.next.expect("only the last block has none behind it");
         while block != end_of_reads {
@@ -184,14 +191,15 @@ impl Var {
     }
 }
 
-/// Counts off a variable that was free when its operation asked. The pusher has a share of its own until it has
-/// enlisted everywhere, so this is never the last.
+/// Counts off a variable that was free when its operation asked. The pusher has a share of its own
+/// until it has enlisted everywhere, so this is never the last.
 fn grant_to_pusher(claim: Claim) {
     let ready = claim.release();
     debug_assert!(ready.is_none(), "the pusher still holds a share");
 }
 
-/// The block behind one that is not the last. The caller holds the mutex of the list that `block` is in.
+/// The block behind one that is not the last. The caller holds the mutex of the list that `block`
+/// is in.
 fn next(block: NonNull<VersionedBlock>) -> NonNull<VersionedBlock> {
     // SAFETY: only called by `complete_write`, under the mutex, for blocks in the list.
     unsafe { block.as_ref() }.next.expect("only the last block has none behind it")
