@@ -99,15 +99,15 @@ pub fn push<F: Send + 'static>(
 ) -> Result<(), Error> {
     // The long ways get copies, so that on the quick ones the caller's request need not lie in
     // memory.
-    let long_way = |claims: &[Claim], closure, tried| push_on(core, &{ *request }, claims, body, closure, tried);
     let Run::Sync(call) = body.run else {
-        return claims.in_order(|claims| long_way(claims, closure, Tried::NotNow));
+        return push_long(core, *request, claims, body, closure);
     };
     if const { !is_inline::<F>() } {
-        return claims.in_order(|claims| long_way(claims, closure, Tried::NotNow));
+        return push_long(core, *request, claims, body, closure);
     }
     if claims.count() > inline::FEW {
-        return push_wide(core, &{ *request }, claims, (body, call), closure);
+        let request = *request;
+        return push_wide(core, &request, claims, (body, call), closure);
     }
     let mut closure = ManuallyDrop::new(closure);
     // SAFETY: it is the closure's own body; if it was not pushed it is still here.
@@ -115,7 +115,20 @@ pub fn push<F: Send + 'static>(
     if matches!(tried, Tried::Ran) {
         return Ok(());
     }
-    claims.in_order(|claims| long_way(claims, ManuallyDrop::into_inner(closure), tried))
+    let (closure, request) = (ManuallyDrop::into_inner(closure), *request);
+    claims.in_order(move |claims| push_on(core, &request, claims, body, closure, tried))
+}
+
+/// As [`push`], the long way.
+#[inline]
+fn push_long<F: Send + 'static>(
+    core: &Arc<Core>,
+    request: Request,
+    claims: impl Source,
+    body: &'static Vtable,
+    closure: F,
+) -> Result<(), Error> {
+    claims.in_order(move |claims| push_enlisted(core, &request, claims, body, closure))
 }
 
 /// As [`push`], the quick ways: runs the operation at once, or puts it into a log.
