@@ -284,6 +284,45 @@ impl Block {
         }
     }
 
+    /// Writes to each line behind the header in which something of the operation lies, so that its
+    /// next pusher gets it soon: see [`crate::line`]. What is further back of a long closure is for
+    /// who takes that out. Not of an operation that is linked: others may look at it when it has
+    /// ended.
+    ///
+    /// # Safety
+    /// `this` points to an operation that has run and is ours.
+    #[inline]
+    pub unsafe fn mark_lines(this: *mut Block) {
+        // So many and the beginning of a closure need one line.
+        const FEW: u32 = 2;
+        const { assert!(MODELLED || behind(FEW as usize, Layout::Plain) + CLOSURE_ALIGN <= 2 * LINE) };
+        // SAFETY: ours, and of this layout. At the start of a line lies a ticket, a write before,
+        // or what was the closure's. Nothing is needed any more, and what others could still look
+        // at is atomic.
+        unsafe {
+            if MODELLED || Block::is_linked(this) {
+                return;
+            }
+            (*this.cast::<u8>().add(LINE).cast::<AtomicU64>()).store(0, Ordering::Relaxed);
+            if (*this).count > FEW {
+                Block::mark_further_lines(this);
+            }
+        }
+    }
+
+    #[inline(never)]
+    unsafe fn mark_further_lines(this: *mut Block) {
+        // SAFETY: as in `mark_lines`.
+        unsafe {
+            let end = this.cast::<u8>().add(behind((*this).count as usize, Layout::Plain) + CLOSURE_ALIGN);
+            let mut line = this.cast::<u8>().add(2 * LINE);
+            while line < end {
+                (*line.cast::<AtomicU64>()).store(0, Ordering::Relaxed);
+                line = line.add(LINE);
+            }
+        }
+    }
+
     /// Where the [`Links`](crate::tickets::links::Links) of an operation on common variables are.
     ///
     /// # Safety
@@ -317,6 +356,29 @@ impl Block {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_line_of_an_operation_is_marked_and_no_other() {
+        const WORD: usize = LINE / size_of::<u64>();
+        let mut memory = MaybeUninit::<[Block; 4]>::uninit();
+        let block: *mut Block = memory.as_mut_ptr().cast();
+        // Accesses, and the lines up to the beginning of the closure.
+        for (count, lines) in [(0, 1..2), (1, 1..2), (2, 1..2), (3, 1..3), (8, 1..5)] {
+            // SAFETY: the memory is ours, as long as four blocks of the smallest class, and
+            // written.
+            let words = unsafe {
+                block.cast::<u8>().write_bytes(0xff, size_of::<[Block; 4]>());
+                Block::initialise(block, 2);
+                block.cast::<u64>().add(WORD).write_bytes(0xff, WORD);
+                (*block).count = count;
+                Block::mark_lines(block);
+                std::slice::from_raw_parts(block.cast::<u64>().add(WORD), 7 * WORD)
+            };
+            let written = |line: usize| words[(line - 1) * WORD..line * WORD].iter().any(|word| *word == 0);
+            let found: Vec<_> = (1..8).filter(|line| written(*line)).collect();
+            assert_eq!(found, lines.collect::<Vec<_>>(), "{count} accesses");
+        }
+    }
 
     #[test]
     fn the_worker_and_the_start_are_kept_however_long_the_engine_has_run() {

@@ -5,6 +5,7 @@ use super::completion::{call, Completion};
 use super::context::RunContext;
 use super::layout::{CLOSURE_ALIGN, INLINE_CLOSURE};
 use crate::error::{Fault, Source};
+use crate::line::LINE;
 use std::mem::{align_of, size_of, ManuallyDrop};
 use std::ops::{Deref, DerefMut};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -165,10 +166,28 @@ unsafe fn take<F>(storage: *mut u8) -> F {
     // SAFETY: by the contract.
     unsafe {
         if const { is_inline::<F>() } {
-            storage.cast::<F>().read()
+            let closure = storage.cast::<F>().read();
+            mark_line::<F>(storage);
+            closure
         } else {
             *storage.cast::<Box<F>>().read()
         }
+    }
+}
+
+const _: () = assert!(INLINE_CLOSURE <= LINE);
+
+/// Writes to the line into which a long closure reaches from the one in which it begins: see
+/// [`crate::line`].
+///
+/// # Safety
+/// `storage` is that of an `F`, and empty.
+#[inline]
+unsafe fn mark_line<F>(storage: *mut u8) {
+    let next = LINE - storage.addr() % LINE;
+    if size_of::<F>() > CLOSURE_ALIGN && next + size_of::<u64>() <= size_of::<F>() {
+        // SAFETY: within the storage, which is aligned to that of a closure; nothing is there.
+        unsafe { storage.add(next).cast::<u64>().write_unaligned(0) };
     }
 }
 

@@ -10,33 +10,20 @@
 //! tag, so an old entry is one that somebody has taken, and any other is as good as the next.
 
 use super::run::{is_untaken, take};
+use super::segment::{Cursor, Segment, LENGTH};
 use super::word::Word;
-use crate::line::fetch_to_write;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::Block;
-use crate::sync::{fence, AtomicPtr, AtomicU64, Ordering::*, MODELLED};
+use crate::sync::{fence, AtomicPtr, AtomicU64, Ordering::*};
 use crossbeam_utils::CachePadded;
-use std::array::from_fn;
 use std::cell::Cell;
 use std::ptr::null_mut;
 
-/// Entries of a segment.
-const LENGTH: usize = if MODELLED { 2 } else { 512 };
 /// So many entries ahead of the one that is taken, the worker asks for the block.
 const AHEAD: usize = 6;
 
 /// Entries that [`Log::find_ahead`] looks at.
 const PROBED: usize = 16;
-
-struct Segment {
-    entries: [AtomicU64; LENGTH],
-    next: AtomicPtr<Segment>,
-    /// Which one it is in the log, counted from 0; [`SPARE`] if it is not in the log. It never has
-    /// a number twice.
-    number: AtomicU64,
-    /// The next of the pusher's spare ones.
-    spare: Cell<*mut Segment>,
-}
 
 /// Behind every number.
 const SPARE: u64 = u64::MAX;
@@ -46,13 +33,6 @@ const AT_ONCE: usize = 2;
 
 /// Entries that the pusher looks at for that at most: it gets on, even if others have taken all.
 const SCANNED: usize = 2 * LENGTH;
-
-/// Where somebody stands in a log. What lies before it has been taken.
-struct Cursor {
-    segment: Cell<*mut Segment>,
-    number: Cell<u64>,
-    index: Cell<usize>,
-}
 
 pub struct Log {
     pusher: CachePadded<Cursor>,
@@ -80,75 +60,6 @@ struct Chain {
 unsafe impl Send for Log {}
 // SAFETY: as above.
 unsafe impl Sync for Log {}
-
-impl Segment {
-    fn new() -> *mut Segment {
-        Box::into_raw(Box::new(Segment {
-            entries: from_fn(|_| AtomicU64::new(0)),
-            next: AtomicPtr::new(null_mut()),
-            number: AtomicU64::new(0),
-            spare: Cell::new(null_mut()),
-        }))
-    }
-}
-
-impl Cursor {
-    fn at(segment: *mut Segment, number: u64, index: usize) -> Cursor {
-        Cursor { segment: Cell::new(segment), number: Cell::new(number), index: Cell::new(index) }
-    }
-
-    fn go_to(&self, other: Cursor) {
-        self.segment.set(other.segment.get());
-        self.number.set(other.number.get());
-        self.index.set(other.index.get());
-    }
-
-    /// Entries before it.
-    fn position(&self) -> u64 {
-        self.number.get() * LENGTH as u64 + self.index.get() as u64
-    }
-
-    /// The entry under the cursor, [`Word::NONE`] if there is none yet. Goes on to the next segment
-    /// if it has to, and then calls `entered`. That there is none only counts if the cursor
-    /// [is in place](Cursor::is_in_place).
-    ///
-    /// # Safety
-    /// The cursor stands in a segment of a log that is there.
-    #[inline]
-    unsafe fn look(&self, entered: impl FnOnce()) -> Word {
-        // SAFETY: segments stay for as long as the log.
-        unsafe {
-            if self.index.get() == LENGTH {
-                // Acquire: the segment was cleared before it was appended. And what is behind
-                // another place of ours brings its number.
-                let next = (*self.segment.get()).next.load(Acquire);
-                if next.is_null() || !self.is_in_place() {
-                    return Word::NONE;
-                }
-                self.go_to(Cursor::at(next, self.number.get() + 1, 0));
-                entered();
-            }
-            // Acquire: the operation's word says "pushed" if nobody has taken it. And an entry that
-            // was cleared brings the number.
-            Word((*self.segment.get()).entries[self.index.get()].load(mutate!("log-read-relaxed": Relaxed, Acquire)))
-        }
-    }
-
-    /// Whether the segment has not been used again since the cursor came to it.
-    ///
-    /// # Safety
-    /// As [`Cursor::look`].
-    #[inline]
-    unsafe fn is_in_place(&self) -> bool {
-        // Relaxed: what was found before has brought the number, if it is of another place.
-        // SAFETY: segments stay for as long as the log.
-        unsafe { (*self.segment.get()).number.load(Relaxed) == self.number.get() }
-    }
-
-    fn step(&self) {
-        self.index.set(self.index.get() + 1);
-    }
-}
 
 impl Log {
     pub fn new() -> Log {
@@ -178,13 +89,13 @@ impl Log {
                 self.extend(cursor);
             }
             // Release: who finds the entry finds the operation's word.
-            let entry = &(*cursor.segment.get()).entries[cursor.index.get()];
-            entry.store(operation.0, mutate!("logged-relaxed": Relaxed, Release));
+            cursor.entry().store(operation.0, mutate!("logged-relaxed": Relaxed, Release));
         }
         cursor.step();
     }
 
-    /// Operations that were ever pushed: for who pushes.
+    /// How far the pusher has come, for itself: as many places as operations were ever pushed, and
+    /// one more for each line.
     pub fn pushed(&self) -> u64 {
         self.pusher.position()
     }
@@ -218,7 +129,7 @@ impl Log {
                 (*segment).number.store(number, Release);
             }
             (*segment).next.store(null_mut(), Relaxed);
-            (*segment).entries.iter().for_each(|entry| entry.store(0, Relaxed));
+            (*segment).clear();
             // Release: who finds its number finds it cleared.
             (*segment).number.store(number, mutate!("numbered-relaxed": Relaxed, Release));
             // Release: who goes on to it finds it empty.
@@ -269,7 +180,10 @@ impl Log {
                 continue;
             }
             // SAFETY: as above.
-            unsafe { fetch_ahead(cursor) };
+            unsafe {
+                cursor.fetch_ahead(AHEAD);
+                cursor.mark();
+            }
             cursor.step();
             // Thieves go on from here. Relaxed: what they find is taken by its tag.
             self.come.store(cursor.position(), Relaxed);
@@ -322,7 +236,7 @@ impl Log {
     /// is there.
     pub fn find_ahead(&self, ahead: usize) -> Word {
         let cursor = self.begin();
-        cursor.index.set(cursor.index.get() + ahead);
+        cursor.step_by(ahead);
         // SAFETY: segments stay for as long as the log. One that has been used again holds what is
         // as good.
         unsafe {
@@ -386,18 +300,6 @@ impl Log {
             // Never less: the pusher counts on it when it needs a segment.
             self.scanned.fetch_max(position, Relaxed);
         }
-    }
-}
-
-/// Asks for the block of an operation that the worker will soon come to.
-#[inline]
-unsafe fn fetch_ahead(cursor: &Cursor) {
-    // SAFETY: the segment is the log's.
-    let ahead = unsafe { &(*cursor.segment.get()).entries }.get(cursor.index.get() + AHEAD);
-    if let Some(ahead) = ahead {
-        let block = Word(ahead.load(Relaxed)).block();
-        fetch_to_write(block);
-        fetch_to_write(block.cast::<u8>().wrapping_add(crate::line::LINE));
     }
 }
 

@@ -21,4 +21,5 @@ mod placing;
 pub mod pull;
 pub mod ring;
 pub mod run;
+mod segment;
 pub mod word;

@@ -25,9 +25,8 @@ const MORE: u64 = 4;
 const FIRST: u32 = if MODELLED { 2 } else { 64 };
 const CHUNKS: usize = 26;
 
-/// Where a variable was used last, as far as the pusher knows: worker and place in its log, counted
-/// from
-/// 1. Atomic for the sake of [`Chunks`]: only the pusher uses it.
+/// Where a variable was used last, as far as the pusher knows: worker and place in its log, with 1
+/// added. Atomic for the sake of [`Chunks`]: only the pusher uses it.
 struct Used {
     write: [AtomicU32; 2],
     read: [AtomicU32; 2],

@@ -1,11 +1,12 @@
 //! The ring of blocks that pushes use again and again: a block is free when its word says so, and
 //! nobody brings it back.
 //!
-//! A push looks at one block, which it has asked for eight pushes before; it does not touch what a
-//! worker is at. If the ring is full, blocks come from the pool for a while.
+//! A push looks at one block, which it has asked for some pushes before; it does not touch what a
+//! worker is at. If the ring is full, blocks come from the pool for a while. The blocks are out of
+//! order, so that a worker close behind has none of those fetched that the pusher is at.
 
 use super::word::{Word, FREE};
-use crate::line::{fetch_to_write, LINE};
+use crate::line::{fetch_to_write, scattered, LINE};
 use crate::operation::block::Block;
 use crate::sync::{Ordering::*, MODELLED};
 
@@ -72,6 +73,8 @@ impl Ring {
         // SAFETY: ours.
         let tag = Word(unsafe { (*Block::word(block)).load(Relaxed) }).tag().wrapping_add(1);
         self.blocks.push((block, tag));
+        let blocks = self.blocks.len();
+        self.blocks.swap(blocks - 1, scattered(blocks));
         tag
     }
 }

@@ -300,6 +300,7 @@ pub unsafe fn end(block: *mut Block, variables: &impl Variables, mut ready: impl
             count(block, index, variables, &mut ready);
         }
         if !mutant("freed-before-it-is-counted") {
+            Block::mark_lines(block);
             give_back(block, variables, &mut ready);
         }
     }

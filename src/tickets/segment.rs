@@ -1,0 +1,203 @@
+//! The segments of a log, and where somebody stands in one.
+//!
+//! A line of entries ends with a *mark*, a word that means nothing. The worker writes it when it
+//! has taken an entry of the line: see [`crate::line`] for what that saves the pusher.
+
+use super::word::Word;
+use crate::line::{fetch_to_write, LINE};
+use crate::mutants::mutate;
+use crate::sync::{AtomicPtr, AtomicU64, Ordering::*, MODELLED};
+use std::array::from_fn;
+use std::cell::Cell;
+use std::mem::size_of;
+use std::ptr::null_mut;
+
+/// Entries and marks of a segment.
+pub(super) const LENGTH: usize = if MODELLED { 2 } else { 512 };
+/// Words of a line, of which the last is the mark. Models have no lines.
+const WORDS: usize = LINE / size_of::<AtomicU64>();
+const _: () = assert!(MODELLED || LENGTH % WORDS == 0);
+
+#[cfg_attr(not(any(loom, shuttle)), repr(C, align(64)))]
+pub(super) struct Segment {
+    entries: [AtomicU64; LENGTH],
+    pub next: AtomicPtr<Segment>,
+    /// Which one it is in the log, counted from 0, or behind all numbers if it is not in the log.
+    /// It never has a number twice.
+    pub number: AtomicU64,
+    /// The next of the pusher's spare ones.
+    pub spare: Cell<*mut Segment>,
+}
+
+/// Where somebody stands in a log. What lies before it has been taken.
+pub(super) struct Cursor {
+    pub segment: Cell<*mut Segment>,
+    pub number: Cell<u64>,
+    /// Never that of a mark.
+    pub index: Cell<usize>,
+}
+
+impl Segment {
+    pub fn new() -> *mut Segment {
+        Box::into_raw(Box::new(Segment {
+            entries: from_fn(|_| AtomicU64::new(0)),
+            next: AtomicPtr::new(null_mut()),
+            number: AtomicU64::new(0),
+            spare: Cell::new(null_mut()),
+        }))
+    }
+
+    /// Makes it empty.
+    pub fn clear(&self) {
+        self.entries.iter().for_each(|entry| entry.store(0, Relaxed));
+    }
+}
+
+/// The index, or the one behind it if that is a mark's.
+#[inline]
+fn beside_marks(index: usize) -> usize {
+    index + usize::from(!MODELLED && index % WORDS == WORDS - 1)
+}
+
+impl Cursor {
+    #[inline]
+    pub fn at(segment: *mut Segment, number: u64, index: usize) -> Cursor {
+        Cursor { segment: Cell::new(segment), number: Cell::new(number), index: Cell::new(index) }
+    }
+
+    #[inline]
+    pub fn go_to(&self, other: Cursor) {
+        self.segment.set(other.segment.get());
+        self.number.set(other.number.get());
+        self.index.set(other.index.get());
+    }
+
+    /// Entries and marks before it.
+    #[inline]
+    pub fn position(&self) -> u64 {
+        self.number.get() * LENGTH as u64 + self.index.get() as u64
+    }
+
+    /// Goes to the next entry.
+    #[inline]
+    pub fn step(&self) {
+        self.index.set(beside_marks(self.index.get() + 1));
+    }
+
+    /// Goes on by so many entries.
+    pub fn step_by(&self, entries: usize) {
+        let index = self.index.get();
+        self.index.set(if MODELLED {
+            index + entries
+        } else {
+            let entry = index / WORDS * (WORDS - 1) + index % WORDS + entries;
+            entry / (WORDS - 1) * WORDS + entry % (WORDS - 1)
+        });
+    }
+
+    /// The entry under the cursor, which is not behind the last of its segment.
+    ///
+    /// # Safety
+    /// The cursor stands in a segment of a log that is there, and stays.
+    #[inline]
+    pub unsafe fn entry(&self) -> &AtomicU64 {
+        // SAFETY: by the contract.
+        unsafe { &(*self.segment.get()).entries[self.index.get()] }
+    }
+
+    /// What is under the cursor, [`Word::NONE`] if there is nothing yet. Goes on to the next
+    /// segment if it has to, and then calls `entered`. That there is none only counts if the cursor
+    /// [is in place](Cursor::is_in_place).
+    ///
+    /// # Safety
+    /// As [`Cursor::entry`], but it may be behind the last.
+    #[inline]
+    pub unsafe fn look(&self, entered: impl FnOnce()) -> Word {
+        // SAFETY: segments stay for as long as the log.
+        unsafe {
+            if self.index.get() == LENGTH {
+                // Acquire: the segment was cleared before it was appended. And what is behind
+                // another place of ours brings its number.
+                let next = (*self.segment.get()).next.load(Acquire);
+                if next.is_null() || !self.is_in_place() {
+                    return Word::NONE;
+                }
+                self.go_to(Cursor::at(next, self.number.get() + 1, 0));
+                entered();
+            }
+            // Acquire: the operation's word says "pushed" if nobody has taken it. And an entry that
+            // was cleared brings the number.
+            Word(self.entry().load(mutate!("log-read-relaxed": Relaxed, Acquire)))
+        }
+    }
+
+    /// Whether the segment has not been used again since the cursor came to it.
+    ///
+    /// # Safety
+    /// As [`Cursor::look`].
+    #[inline]
+    pub unsafe fn is_in_place(&self) -> bool {
+        // Relaxed: what was found before has brought the number, if it is of another place.
+        // SAFETY: segments stay for as long as the log.
+        unsafe { (*self.segment.get()).number.load(Relaxed) == self.number.get() }
+    }
+
+    /// Writes the mark of the line under the cursor. Whoever has the segment by then: nobody reads
+    /// it.
+    ///
+    /// # Safety
+    /// As [`Cursor::entry`].
+    #[inline]
+    pub unsafe fn mark(&self) {
+        if !MODELLED {
+            // SAFETY: segments stay for as long as the log.
+            unsafe { (&(*self.segment.get()).entries)[self.index.get() | (WORDS - 1)].store(0, Relaxed) };
+        }
+    }
+
+    /// Asks for the block of an operation that lies about so many entries behind the one under the
+    /// cursor, if that is in the same segment.
+    ///
+    /// # Safety
+    /// As [`Cursor::look`].
+    #[inline]
+    pub unsafe fn fetch_ahead(&self, ahead: usize) {
+        // SAFETY: segments stay for as long as the log.
+        let ahead = unsafe { &(*self.segment.get()).entries }.get(beside_marks(self.index.get() + ahead));
+        if let Some(ahead) = ahead {
+            let block = Word(ahead.load(Relaxed)).block();
+            fetch_to_write(block);
+            fetch_to_write(block.cast::<u8>().wrapping_add(LINE));
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_meets_each_entry_and_no_mark() {
+        let segment = Segment::new();
+        let (one, many) = (Cursor::at(segment, 3, 0), |entries| {
+            let cursor = Cursor::at(segment, 3, 0);
+            cursor.step_by(entries);
+            cursor.index.get()
+        });
+        let mut entries = 0;
+        while one.index.get() < LENGTH {
+            assert_ne!(one.index.get() % WORDS, WORDS - 1, "it stands on a mark");
+            assert_eq!(many(entries), one.index.get());
+            // SAFETY: the segment is there; the cursor is before its end.
+            unsafe {
+                assert_eq!(one.entry().swap(1, Relaxed), 0, "it is a mark, or was met before");
+                one.mark();
+            }
+            one.step();
+            entries += 1;
+        }
+        assert_eq!((entries, many(entries), one.position()), (LENGTH / WORDS * (WORDS - 1), LENGTH, 4 * LENGTH as u64));
+        // SAFETY: made by `new`, and used no more.
+        drop(unsafe { Box::from_raw(segment) });
+    }
+}
