@@ -374,7 +374,7 @@ mod tests {
                 Block::mark_lines(block);
                 std::slice::from_raw_parts(block.cast::<u64>().add(WORD), 7 * WORD)
             };
-            let written = |line: usize| words[(line - 1) * WORD..line * WORD].iter().any(|word| *word == 0);
+            let written = |line: usize| words[(line - 1) * WORD..line * WORD].contains(&0);
             let found: Vec<_> = (1..8).filter(|line| written(*line)).collect();
             assert_eq!(found, lines.collect::<Vec<_>>(), "{count} accesses");
         }
