@@ -11,7 +11,7 @@
 //! way side by side. Where the other one has only read it, each trip waits for the one before, and
 //! no request ahead of time helps. `perf/NOTES.md` has the figures: blocks of two lines that one
 //! core writes and another one reads cost the writer 68 ns each on far cores, and 8 ns if the
-//! reader writes to both lines (18 and 4 ns on near ones). The reader pays nothing for it.
+//! reader writes to both lines (18 and 4 ns on near ones). There the reader pays nothing for it.
 //!
 //! Nor should lines that are handed over come in ascending order, if nothing else asks for that:
 //! who reads them then has them fetched ahead by the processor, from under the hands of who still
@@ -49,9 +49,9 @@ pub fn fetch_now<T>(place: *const T) {
     fetch_to_write(place);
 }
 
-/// A number below `count` that has nothing to do with those for smaller counts. Taken as the place
-/// with which the last of so many is exchanged, one count after the other, it brings them out of
-/// order.
+/// A number below `count`, which is not 0, that has nothing to do with those for smaller counts.
+/// Taken as the place with which the last of so many is exchanged, one count after the other, it
+/// brings them out of order.
 pub fn scattered(count: usize) -> usize {
     // Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014): the
     // finaliser.

@@ -208,3 +208,32 @@ pub unsafe fn log(group: &Group, local: &Local, operation: Word) {
 fn journal<'a>(group: &'a Group, local: &'a Local) -> &'a Journal {
     local.journal(|| group.add_journal())
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use crate::{Engine, Kind, Variable};
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    /// Closures without bytes: with eight variables a block is full to its end.
+    #[test]
+    fn operations_that_fill_their_blocks_leave_their_neighbours_alone() {
+        const OPERATIONS: u64 = 3000;
+        for count in 0..=9 {
+            let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).waiters_help(false).build().unwrap();
+            let variables: Vec<Variable> = (0..count).map(|_| engine.new_variable()).collect();
+            // So that many of them lie side by side, pushed and not run.
+            let (open, gate) = channel::<()>();
+            engine.op("gate").push(move |_| _ = gate.recv()).unwrap();
+            for _ in 0..OPERATIONS {
+                engine.op("full").writes(variables.iter().copied()).push(|_| ()).unwrap();
+            }
+            open.send(()).unwrap();
+            let all = engine.wait_for_all_timeout(Duration::from_secs(60));
+            assert!(all.is_ok(), "{count} variables: {all:?}");
+            for variable in variables {
+                assert_eq!(engine.version(variable).unwrap(), OPERATIONS, "{count} variables");
+            }
+        }
+    }
+}

@@ -403,7 +403,10 @@ fn all_done(core: &Arc<Core>, timeout: Option<Duration>) -> Result<bool, Error> 
 /// flight: most waits are over by then, and have taken no seat and no lock.
 fn becomes_quiescent(core: &Arc<Core>) -> bool {
     pull_last(core);
-    let groups = [Property::Normal, Property::CpuPrioritized].map(|property| core.dispatch.group(property));
+    let [normal, prioritised] = [Property::Normal, Property::CpuPrioritized].map(|of| core.dispatch.group(of));
+    // One group, but on the per-device engine.
+    let prioritised = prioritised.filter(|other| !normal.is_some_and(|group| Arc::ptr_eq(group, other)));
+    let has_work = || [normal, prioritised].into_iter().flatten().any(|group| group.has_work());
     let mut began = None;
     loop {
         if core.is_quiescent() {
@@ -411,7 +414,7 @@ fn becomes_quiescent(core: &Arc<Core>) -> bool {
         }
         // With many threads a look takes long, so the clock counts.
         let is_over = MODELLED || began.get_or_insert_with(Instant::now).elapsed() > GLIMPSE;
-        if is_over || groups.iter().flatten().any(|group| group.has_work()) {
+        if is_over || has_work() {
             return false;
         }
         spin_loop();

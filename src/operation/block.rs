@@ -6,7 +6,7 @@
 //! harmless: the tag in its word tells.
 
 use super::closure::Vtable;
-use super::layout::{behind, behind_accesses, Layout, ACCESSES_OFFSET, CLOSURE_ALIGN};
+use super::layout::{behind, behind_accesses, size, Layout, ACCESSES_OFFSET, CLOSURE_ALIGN};
 use crate::line::{fetch_to_write, LINE};
 use crate::sync::{touch, AtomicU32, AtomicU64, AtomicU8, Ordering, MODELLED};
 use crate::tickets::word;
@@ -286,8 +286,8 @@ impl Block {
 
     /// Writes to each line behind the header in which something of the operation lies, so that its
     /// next pusher gets it soon: see [`crate::line`]. What is further back of a long closure is for
-    /// who takes that out. Not of an operation that is linked: others may look at it when it has
-    /// ended.
+    /// who takes that out. Not of an operation that is linked, as all are that have not gone the
+    /// quick way: others may look at it when it has ended.
     ///
     /// # Safety
     /// `this` points to an operation that has run and is ours.
@@ -296,9 +296,9 @@ impl Block {
         // So many and the beginning of a closure need one line.
         const FEW: u32 = 2;
         const { assert!(MODELLED || behind(FEW as usize, Layout::Plain) + CLOSURE_ALIGN <= 2 * LINE) };
-        // SAFETY: ours, and of this layout. At the start of a line lies a ticket, a write before,
-        // or what was the closure's. Nothing is needed any more, and what others could still look
-        // at is atomic.
+        // SAFETY: ours, and of this layout; each block has two lines. At the start of a line lies a
+        // ticket, a write before, what was the closure's, or nothing. Nothing is needed any more,
+        // and what others could still look at is atomic.
         unsafe {
             if MODELLED || Block::is_linked(this) {
                 return;
@@ -314,7 +314,9 @@ impl Block {
     unsafe fn mark_further_lines(this: *mut Block) {
         // SAFETY: as in `mark_lines`.
         unsafe {
-            let end = this.cast::<u8>().add(behind((*this).count as usize, Layout::Plain) + CLOSURE_ALIGN);
+            // Without anything to store, a closure may begin where the block ends.
+            let used = behind((*this).count as usize, Layout::Plain) + CLOSURE_ALIGN;
+            let end = this.cast::<u8>().add(used.min(size(Block::class(this))));
             let mut line = this.cast::<u8>().add(2 * LINE);
             while line < end {
                 (*line.cast::<AtomicU64>()).store(0, Ordering::Relaxed);
@@ -355,28 +357,34 @@ impl Block {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
+    use super::super::layout::class_for;
     use super::*;
 
     #[test]
     fn each_line_of_an_operation_is_marked_and_no_other() {
         const WORD: usize = LINE / size_of::<u64>();
-        let mut memory = MaybeUninit::<[Block; 4]>::uninit();
+        const BLOCKS: usize = 8;
+        let mut memory = MaybeUninit::<[Block; BLOCKS]>::uninit();
         let block: *mut Block = memory.as_mut_ptr().cast();
-        // Accesses, and the lines up to the beginning of the closure.
-        for (count, lines) in [(0, 1..2), (1, 1..2), (2, 1..2), (3, 1..3), (8, 1..5)] {
-            // SAFETY: the memory is ours, as long as four blocks of the smallest class, and
-            // written.
+        // Accesses, and the lines up to the beginning of the closure, which has no bytes. So eight
+        // accesses fill their block to the end.
+        for (count, lines) in
+            [(0, 1..2), (1, 1..2), (2, 1..2), (3, 1..3), (4, 1..3), (5, 1..4), (8, 1..4), (9, 1..5), (18, 1..8)]
+        {
+            let class = class_for(count, 0, false, Layout::Plain);
+            assert!(size(class) <= size_of::<[Block; BLOCKS]>());
+            // SAFETY: the memory is ours, long enough, and written.
             let words = unsafe {
-                block.cast::<u8>().write_bytes(0xff, size_of::<[Block; 4]>());
-                Block::initialise(block, 2);
+                block.cast::<u8>().write_bytes(0xff, size_of::<[Block; BLOCKS]>());
+                Block::initialise(block, class);
                 block.cast::<u64>().add(WORD).write_bytes(0xff, WORD);
-                (*block).count = count;
+                (*block).count = count as u32;
                 Block::mark_lines(block);
-                std::slice::from_raw_parts(block.cast::<u64>().add(WORD), 7 * WORD)
+                std::slice::from_raw_parts(block.cast::<u64>().add(WORD), (2 * BLOCKS - 1) * WORD)
             };
             let written = |line: usize| words[(line - 1) * WORD..line * WORD].contains(&0);
-            let found: Vec<_> = (1..8).filter(|line| written(*line)).collect();
-            assert_eq!(found, lines.collect::<Vec<_>>(), "{count} accesses");
+            let found: Vec<_> = (1..2 * BLOCKS).filter(|line| written(*line)).collect();
+            assert_eq!(found, lines.collect::<Vec<_>>(), "{count} accesses in {} bytes", size(class));
         }
     }
 

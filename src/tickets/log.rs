@@ -19,9 +19,6 @@ use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::ptr::null_mut;
 
-/// So many entries ahead of the one that is taken, the worker asks for the block.
-const AHEAD: usize = 6;
-
 /// Entries that [`Log::find_ahead`] looks at.
 const PROBED: usize = 16;
 
@@ -181,7 +178,7 @@ impl Log {
             }
             // SAFETY: as above.
             unsafe {
-                cursor.fetch_ahead(AHEAD);
+                cursor.fetch_ahead();
                 cursor.mark();
             }
             cursor.step();

@@ -98,7 +98,8 @@ impl Pusher<'_> {
             match owner.replace(old, new) {
                 Ok(()) => {
                     if !matches!(old, Holder::Pusher { pusher, .. } if pusher == record.index) {
-                        owner.note_taken(start.ticket, peers.progress(variable), peers.version(variable));
+                        let ended = peers.progress(variable).counts().0;
+                        owner.note_taken(start.ticket, ended, peers.version(variable));
                     }
                     if mutant("counts-after-the-exchange") {
                         place.begin(now, generation, start, whole, shared);
@@ -216,7 +217,7 @@ impl Pusher<'_> {
         let mine = Holder::Pusher { pusher: record.index, era: start.era(), changes: 0 };
         let adopted = owner.replace(old, mine).is_ok();
         if adopted {
-            owner.note_taken(begun.ticket, progress, version);
+            owner.note_taken(begun.ticket, writes, version);
         } else {
             mutate!("adopted-in-vain-and-kept": (), place.void(now));
         }

@@ -4,7 +4,7 @@
 
 use crate::mutants::mutant;
 use crate::sync::{AtomicU32, AtomicU64, Ordering::*, MODELLED};
-use crate::tickets::run::{Progress, Ticket};
+use crate::tickets::run::Ticket;
 
 /// Bits of a push's number within its era. An era that has used them up ends: after minutes at 10
 /// ns a push.
@@ -163,15 +163,17 @@ impl Owner {
         }
     }
 
-    /// Notes that the variable has changed hands, after so many uses pushed and writes ended.
-    pub(super) fn note_taken(&self, pushed: Ticket, progress: &Progress, ended: u64) {
+    /// Notes that the variable has changed hands, after so many uses pushed, of which so many
+    /// writes have ended: first by the tickets' count, then, looked at later, by the variable's
+    /// version.
+    pub(super) fn note_taken(&self, pushed: Ticket, ended: u32, version: u64) {
         if MODELLED {
             return; // To a model these were more accesses to explore, on which nothing depends.
         }
-        let backlog = pushed.writes.wrapping_sub(progress.counts().0);
+        let backlog = pushed.writes.wrapping_sub(ended);
         let [at_push, at_end] = &self.taken_at;
         at_push.store(pushed.writes.wrapping_add(pushed.reads), Relaxed);
-        at_end.store((ended as u32).wrapping_add(backlog), Relaxed);
+        at_end.store((version as u32).wrapping_add(backlog), Relaxed);
     }
 
     /// About how often the variable was used since it changed hands. Uses whose pushes were
@@ -235,7 +237,7 @@ mod tests {
     fn what_was_pushed_before_a_change_of_hands_is_not_used_after_it() {
         let owner = Owner::new();
         // 3,000 were pushed, of which none has ended; then they end, and one more.
-        owner.note_taken(Ticket { writes: 3000, reads: 0 }, &Progress::new(), 7);
+        owner.note_taken(Ticket { writes: 3000, reads: 0 }, 0, 7);
         assert_eq!(owner.used_since(Ticket { writes: 3001, reads: 0 }, 7 + 3000), 1);
         // Writes whose pushes were withdrawn: they are among the ended ones alone.
         assert_eq!(owner.used_since(Ticket { writes: 3001, reads: 0 }, 7 + 3000 + 1200), 1200);
