@@ -17,7 +17,7 @@ pub(super) const LENGTH: usize = if MODELLED { 2 } else { 512 };
 /// So many entries ahead of the one that is taken, the worker asks for the block.
 const AHEAD: usize = 6;
 /// Words of a line, of which the last is the mark. Models have no lines.
-const WORDS: usize = LINE / size_of::<AtomicU64>();
+const WORDS: usize = LINE / size_of::<u64>();
 const _: () = assert!(MODELLED || LENGTH % WORDS == 0);
 
 #[cfg_attr(not(any(loom, shuttle)), repr(C, align(64)))]
