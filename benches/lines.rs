@@ -4,7 +4,7 @@
 //! other one writes to the first line and reads the second, or writes to both. Nanoseconds a block,
 //! of each side; nothing runs beside it, so that no line is waited for while the other side has it.
 //! Where the first column of a row is much larger than the second, who only reads a line makes the
-//! next who writes to it wait: see `src/line.rs`.
+//! next who writes to it wait: see `src/platform/cache_line.rs`.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};

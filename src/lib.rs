@@ -58,37 +58,35 @@
 )]
 #![cfg_attr(seriatim_simulation, allow(missing_docs, missing_debug_implementations))]
 
-// Imports point one way: engine → worker → pool → operation, variable → sync; and engine → graph →
-// sync.
-mod array_vec;
-mod chunks;
-mod data;
+// Imports point one way: api → engine → worker → thread → pool → operation, variable → sync; and
+// engine → graph → sync.
+mod api;
 mod device;
 mod engine;
 mod error;
-mod fences;
 mod graph;
-mod line;
-mod lock;
-mod low;
 mod mutants;
 mod operation;
+mod platform;
 mod pool;
 mod profile;
-mod spin;
-mod steps;
-mod stopwatch;
 mod sync;
+mod thread;
 mod tickets;
+mod util;
 mod variable;
 mod worker;
 
-pub use data::{Data, Ref, RefMut};
+pub use api::builder::Builder;
+pub use api::capture::{Capture, CaptureBuilder};
+pub use api::data::{Data, Ref, RefMut};
+pub use api::engine::Engine;
+pub use api::graph::Graph;
+pub use api::operation::{KeyedBuilder, OperationBuilder};
+pub use api::operator::Operator;
+pub use api::parameter::Parameter;
 pub use device::{Context, Device};
-pub use engine::{
-    Builder, Capture, CaptureBuilder, Engine, Graph, IdlePolicy, KeyedBuilder, Kind, OperationBuilder, Operator,
-    Parameter, Settings, Variable, WhenFull,
-};
+pub use engine::settings::{IdlePolicy, Kind, Settings, WhenFull};
 pub use error::{Error, ErrorKind};
 pub use operation::closure::IntoOutcome;
 pub use operation::completion::Completion;
@@ -96,6 +94,7 @@ pub use operation::context::RunContext;
 pub use operation::name::Name;
 pub use operation::property::Property;
 pub use profile::{Event, Profile, Summary, Times, Use};
+pub use variable::handle::Variable;
 
 /// The programs of the README and of `examples/`, which the tests of the documentation compile and
 /// run.
@@ -114,13 +113,13 @@ mod programs {
 pub mod testing {
     /// How many locks this process's engines have taken so far.
     pub fn locks_taken() -> usize {
-        crate::lock::taken()
+        crate::sync::lock::taken()
     }
 
     /// How many list nodes the calling thread has visited so far in order to recycle, to reclaim
     /// and to hand on.
     pub fn steps_taken() -> u64 {
-        crate::steps::taken()
+        crate::util::work_counter::taken()
     }
 
     /// Replays of the graph are spread over all lanes after so many operations, whatever the clock
@@ -130,27 +129,20 @@ pub mod testing {
     }
 }
 
-/// The machine that `perf/simulation/` measures on.
-#[cfg(seriatim_simulation)]
-#[doc(hidden)]
-#[allow(missing_docs)]
-pub mod simulated {
-    pub use crate::sync::backend::*;
-}
-
 /// What the models in `loom-tests/` explore: the modules that the engine is made of.
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]
 pub mod internals {
-    #[cfg(loom)]
-    pub use crate::fences::begin_model;
     pub use crate::graph::{edges, lanes, partition, plan};
     pub use crate::operation::{block, layout};
-    pub use crate::pool::{home, local, magazine, memory, rack, reclaim};
+    #[cfg(loom)]
+    pub use crate::platform::asymmetric_fence::begin_model;
+    pub use crate::pool::{magazine, memory, rack, reclaim, thread_cache};
     pub use crate::sync::thread;
+    pub use crate::thread::context;
     pub mod tickets {
         pub use crate::tickets::{common, journals, links, log, owner, pull, ring, run, word};
     }
     pub use crate::variable::{access, slot, table};
-    pub use crate::worker::{group, handoff, inbox, queue, surplus, Host};
+    pub use crate::worker::{group, handoff, inbox, local_queue, stealable, Host};
 }

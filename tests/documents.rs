@@ -10,8 +10,19 @@ const WIDTH: usize = 100;
 const OTHERS: [&str; 2] = ["target", "report"];
 
 /// Folders whose files documents name as `folder/…`.
-const FOLDERS: [&str; 10] =
-    ["scripts/", "perf/", "benches/", "tests/", "src/", "loom-tests/", "capi/", "fuzz/", "digits/", "examples/"];
+const FOLDERS: [&str; 11] = [
+    "scripts/",
+    "perf/",
+    "benches/",
+    "tests/",
+    "src/",
+    "loom-tests/",
+    "capi/",
+    "fuzz/",
+    "digits/",
+    "examples/",
+    "sim/",
+];
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

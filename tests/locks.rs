@@ -1,7 +1,7 @@
 //! Where the source locks: the other half of what `tests/allocations.rs` counts.
 //!
 //! A count of locks says something only if every lock is counted. So: there is one lock type, in
-//! `src/lock.rs`, which counts; nothing else that blocks is named anywhere but at the places listed
+//! `src/sync/lock.rs`, which counts; nothing else that blocks is named anywhere but at the places listed
 //! here, and every place that takes a lock is listed with the reason why no operation comes by it
 //! on its way from push to completion.
 
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 /// Every place that takes a lock: file, function, why it is off the path.
 const LOCKS: &[(&str, &str, &str)] = &[
     ("operation/name.rs", "from", "a name made of a String is interned; literals are not"),
-    ("engine/life.rs", "stop", "stops and starts exclude each other"),
-    ("engine/life.rs", "start", "stops and starts exclude each other"),
+    ("engine/lifecycle.rs", "stop", "stops and starts exclude each other"),
+    ("engine/lifecycle.rs", "start", "stops and starts exclude each other"),
     ("engine/fork.rs", "register", "a new engine enters the list for forks"),
     ("engine/fork.rs", "before", "a fork"),
     ("engine/fork.rs", "ask", "a fork"),
@@ -23,13 +23,13 @@ const LOCKS: &[(&str, &str, &str)] = &[
         "an operation has failed, after hundreds that nobody took; if the lock is taken it goes on without",
     ),
     ("engine/failures.rs", "take_all_live", "a wait for everything takes the failures, if there ever were any"),
-    ("engine/waiters.rs", "announced", "a thread waits for everything that is in flight, or is about to park"),
-    ("engine/waiters.rs", "forget", "a thread has waited"),
-    ("engine/waiters.rs", "wake", "a thread waits, and what it waits for has come"),
-    ("worker/post.rs", "register", "a worker starts"),
-    ("worker/guests.rs", "rest", "a waiter is about to park"),
-    ("worker/guests.rs", "wake", "a waiter is parked, and is woken"),
-    ("worker/guests.rs", "guest_locks", "a fork"),
+    ("engine/wait/wait_list.rs", "announced", "a thread waits for everything that is in flight, or is about to park"),
+    ("engine/wait/wait_list.rs", "forget", "a thread has waited"),
+    ("engine/wait/wait_list.rs", "wake", "a thread waits, and what it waits for has come"),
+    ("worker/remote.rs", "register", "a worker starts"),
+    ("worker/helpers.rs", "rest", "a waiter is about to park"),
+    ("worker/helpers.rs", "wake", "a waiter is parked, and is woken"),
+    ("worker/helpers.rs", "guest_locks", "a fork"),
     (
         "worker/group.rs",
         "lock_warnings",
@@ -63,10 +63,10 @@ const NAMES: &[(&str, &[&str])] = &[
             "sync/loom.rs",
             "sync/shuttle.rs",
             "engine/fork.rs",
-            "engine/life.rs",
+            "engine/lifecycle.rs",
             "worker/cores.rs",
             "worker/group.rs",
-            "worker/guests.rs",
+            "worker/helpers.rs",
         ],
     ),
     ("RwLock", &[]),
@@ -103,9 +103,6 @@ fn lines(mut visit: impl FnMut(&str, &str, &str)) {
     assert!(paths.len() > 30, "this is not the source");
     for path in paths {
         let file = path.strip_prefix(source()).expect("it lies there").to_str().expect("names are ASCII").to_owned();
-        if file.starts_with("sync/simulated") {
-            continue; // A machine that is simulated; nothing that is shipped.
-        }
         if file.ends_with("/tests.rs") {
             continue;
         }

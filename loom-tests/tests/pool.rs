@@ -6,7 +6,7 @@
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering::*};
 use loom_tests::{explore, spawn, Guarded};
-use seriatim::internals::local::Local;
+use seriatim::internals::context::Local;
 use seriatim::internals::magazine::{Magazine, Stack};
 use seriatim::internals::memory::Memory;
 use seriatim::internals::slot::Slot;

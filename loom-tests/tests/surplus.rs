@@ -6,8 +6,8 @@
 use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use loom_tests::{explore, spawn, Blocks, Guarded};
 use seriatim::internals::block::Block;
-use seriatim::internals::queue::Queue;
-use seriatim::internals::surplus::Surplus;
+use seriatim::internals::local_queue::Queue;
+use seriatim::internals::stealable::Surplus;
 use std::sync::Arc;
 
 struct Model {

@@ -2,12 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use super::draft::Draft;
-use super::push::Claim;
-use super::variable::Variable;
+use crate::engine::draft::Draft;
+use crate::engine::push::Claim;
 use crate::mutants::mutate;
 use crate::operation::name::Name;
 use crate::variable::access::Mode;
+use crate::variable::handle::Variable;
 
 /// Brings claims into the one order of all operations, each variable once: a write swallows reads
 /// and other writes.

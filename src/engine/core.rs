@@ -1,22 +1,23 @@
 //! What all threads of an engine share, and the questions that they ask of it.
 
-use super::costs::Costs;
-use super::dispatch::Dispatch;
-use super::failures::Failures;
-use super::naive::Naive;
-use super::on_error::OnError;
-use super::per_device::PerDevice;
-use super::pooled::Pooled;
-use super::settings::{Kind, Settings};
-use super::waiters::Waiters;
+use crate::engine::dispatch::naive::Naive;
+use crate::engine::dispatch::per_device::PerDevice;
+use crate::engine::dispatch::pooled::Pooled;
+use crate::engine::dispatch::Dispatch;
+use crate::engine::failures::Failures;
+use crate::engine::inline::policy::Costs;
+use crate::engine::on_error::OnError;
+use crate::engine::settings::{Kind, Settings};
+use crate::engine::wait::wait_list::Waiters;
 use crate::error::Error;
-use crate::fences;
-use crate::lock::Lock;
 use crate::operation::property::Property;
-use crate::pool::local::Local;
+use crate::platform::asymmetric_fence;
 use crate::pool::memory::Memory;
 use crate::profile::recorder::Profiler;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering::*};
+use crate::sync::lock::Lock;
+use crate::sync::Ordering::*;
+use crate::sync::{AtomicU32, AtomicUsize};
+use crate::thread::context::Local;
 use crate::worker::group::Group;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
@@ -78,7 +79,7 @@ pub struct Core {
 
 impl Core {
     pub fn new(settings: Settings, on_error: OnError) -> Result<Core, Error> {
-        fences::prepare();
+        asymmetric_fence::prepare();
         let dispatch: Box<dyn Dispatch> = match settings.kind {
             Kind::Naive => Box::new(Naive::new()),
             Kind::Pooled => Box::new(Pooled::new(&settings)),

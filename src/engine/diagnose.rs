@@ -5,15 +5,16 @@
 //! while it reads. Blocks of rings, which are used again without that, are not while somebody looks
 //! ([`Look`]).
 
-use super::core::{Core, LOOKERS};
-use super::variable::Variable;
-use crate::fences::heavy;
+use crate::engine::core::{Core, LOOKERS};
 use crate::operation::block::{Block, NOTE_WAIT, PENDING, RUNNING};
-use crate::pool::home::Home;
+use crate::platform::asymmetric_fence::heavy;
 use crate::pool::reclaim::{Epoch, Reclaim};
-use crate::sync::{fence, thread, Ordering::*, MODELLED};
+use crate::pool::thread_cache::Home;
+use crate::sync::Ordering::*;
+use crate::sync::{fence, thread, MODELLED};
 use crate::tickets::run::Ticket;
 use crate::variable::access::Mode;
+use crate::variable::handle::Variable;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};

@@ -6,14 +6,14 @@
 
 #![forbid(unsafe_code)]
 
-use super::claims::order;
-use super::push::{Claim, Request};
-use super::variable::Variable;
 use crate::device::Context;
+use crate::engine::claims::order;
+use crate::engine::push::{Claim, Request};
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::sync::{thread_local, MODELLED};
 use crate::variable::access::Mode;
+use crate::variable::handle::Variable;
 use std::cell::Cell;
 use std::mem::forget;
 

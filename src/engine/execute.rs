@@ -1,10 +1,10 @@
 //! Running operations.
 
-use super::core::{Core, FAILED, SHUTDOWN};
-use super::costs::Key;
-use super::declared::{Copied, Enlisted};
-use super::found::Found;
-use super::inside::{enter, leave, pay};
+use crate::engine::core::{Core, FAILED, SHUTDOWN};
+use crate::engine::declared::{Copied, Enlisted};
+use crate::engine::inline::policy::Key;
+use crate::engine::nesting::{enter, leave, pay};
+use crate::engine::ready_list::Found;
 use crate::error::{Error, Failure, Fault, Stamp};
 use crate::mutants::mutate;
 use crate::operation::block::*;
@@ -14,8 +14,8 @@ use crate::operation::context::RunContext;
 use crate::operation::current::within;
 use crate::operation::layout::Layout;
 use crate::operation::property::Property;
-use crate::pool::local::Local;
 use crate::sync::Ordering::*;
+use crate::thread::context::Local;
 use crate::tickets::run;
 use crate::variable::slot::Slot;
 use crate::variable::table::Stepping;

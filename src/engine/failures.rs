@@ -1,10 +1,11 @@
 //! The failures that nobody has taken yet, for `wait_for_all`: a lock-free list.
 
 use crate::error::{Beyond, Error, ErrorKind, Failure, Stamp};
-use crate::lock::Lock;
 use crate::mutants::mutate;
-use crate::steps;
-use crate::sync::{AtomicPtr, AtomicUsize, Ordering::*};
+use crate::sync::lock::Lock;
+use crate::sync::Ordering::*;
+use crate::sync::{AtomicPtr, AtomicUsize};
+use crate::util::work_counter;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -81,7 +82,7 @@ impl Failures {
         }
         for _ in 0..mutate!("failures-pruned-without-a-limit": usize::MAX, SLICE) {
             let Some(record) = aside.pop() else { break };
-            steps::count(1);
+            work_counter::count(1);
             if record.failure.is_live() {
                 self.push(record);
             } else {

@@ -14,14 +14,15 @@
 //! that a thread loses its core between the two just when the process forks: the child gets a
 //! reclaimer that does not know the old pins.
 
-use super::core::{Core, ABANDONED, FORKING, LOOKERS, STOPPED, YIELDING};
-use super::life::{self, end_threads, start_holding};
-use super::waiters::Waiters;
-use crate::fences::heavy;
-use crate::lock;
+use crate::engine::core::{Core, ABANDONED, FORKING, LOOKERS, STOPPED, YIELDING};
+use crate::engine::lifecycle;
+use crate::engine::lifecycle::{end_threads, start_holding};
+use crate::engine::wait::wait_list::Waiters;
 use crate::operation::name::{Names, NAMES};
+use crate::platform::asymmetric_fence::heavy;
 use crate::profile;
-use crate::sync::{thread, Ordering::*};
+use crate::sync::Ordering::*;
+use crate::sync::{lock, thread};
 use crate::worker::group::Group;
 use std::any::Any;
 use std::cell::RefCell;
@@ -117,7 +118,7 @@ extern "C" fn before() {
 fn let_pushes_through(engines: &[Held]) {
     // Against the light ones of those who push without a pin.
     heavy();
-    engines.iter().filter(|held| held.life.is_some()).for_each(|held| life::let_pushes_through(&held.core));
+    engines.iter().filter(|held| held.life.is_some()).for_each(|held| lifecycle::let_pushes_through(&held.core));
 }
 
 extern "C" fn after_in_parent() {
@@ -190,7 +191,7 @@ impl Held {
     /// Waits until nothing is in flight. If that takes too long the engine goes on at once, and
     /// with it the pushes of other threads.
     fn wait(&mut self) {
-        if self.life.is_none() || life::ends_by(&self.core, self.deadline) {
+        if self.life.is_none() || lifecycle::ends_by(&self.core, self.deadline) {
             return;
         }
         let flags = match std::mem::replace(&mut self.fate, Fate::GoesOn) {

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::core::{Core, ABANDONED};
+use crate::engine::core::{Core, ABANDONED};
 use crate::error::{Error, ErrorKind, Fault};
 use crate::sync::Ordering::Acquire;
 use std::fmt;

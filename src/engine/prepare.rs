@@ -2,11 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use super::draft::Draft;
-use super::graph::delete_own_variable;
-use super::life::refuse_inside;
-use super::push::{push, Claim, Request};
-use super::{wait, Engine};
+use crate::api::engine::Engine;
+use crate::api::graph::delete_own_variable;
+use crate::engine::draft::Draft;
+use crate::engine::lifecycle::refuse_inside;
+use crate::engine::push::{push, Claim, Request};
+use crate::engine::wait;
 use crate::error::Error;
 use crate::operation::block::NOTE_BEYOND;
 use crate::operation::closure::sync_vtable;

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::error::{Error, ErrorKind};
-use crate::worker::affinity;
+use crate::platform::affinity;
 pub use crate::worker::group::IdlePolicy;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,13 +1,14 @@
 //! What a push finds: the variables, the other pushers, and where
 //! operations go that have got their tickets.
 
-use super::core::Core;
-use super::found::Found;
-use super::logged::{is_for_any_worker, log};
+use crate::engine::core::Core;
+use crate::engine::push::logged::{is_for_any_worker, log};
+use crate::engine::ready_list::Found;
 use crate::operation::block::Block;
-use crate::pool::local::Local;
 use crate::sync::Ordering::*;
-use crate::tickets::common::{self, Common, Commons};
+use crate::thread::context::Local;
+use crate::tickets::common;
+use crate::tickets::common::{Common, Commons};
 use crate::tickets::owner::{Owner, Peers, Record};
 use crate::tickets::pull::Pull;
 use crate::tickets::run::{is_untaken, settle, take, Progress, Start, Variables};

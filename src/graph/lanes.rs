@@ -21,11 +21,12 @@
 //! *spreads* what is left: it counts down what those that are done would have, then starts the
 //! other lanes.
 
-use super::own::Own;
-use super::plan::{Plan, Segment};
+use crate::graph::own::Own;
+use crate::graph::plan::{Plan, Segment};
 use crate::mutants::{mutant, mutate};
-use crate::spin::Spin;
-use crate::sync::{AtomicU32, Ordering::*, MODELLED};
+use crate::sync::Ordering::*;
+use crate::sync::{AtomicU32, MODELLED};
+use crate::util::spin::Spin;
 use crossbeam_utils::CachePadded;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -8,7 +8,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::edges::Lists;
+use crate::graph::edges::Lists;
 
 /// The lane of each operation. `lanes` of them are dealt out; an operation with a lane of its own
 /// (`fixed`) keeps it.
@@ -52,8 +52,8 @@ pub fn partition(predecessors: &Lists, lanes: usize, fixed: &[Option<u32>]) -> V
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::super::edges::{predecessors, Use};
     use super::*;
+    use crate::graph::edges::{predecessors, Use};
 
     #[test]
     fn points_of_a_stencil_stay_where_they_are() {

@@ -13,7 +13,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::edges::Lists;
+use crate::graph::edges::Lists;
 use crate::sync::MODELLED;
 use std::ops::Range;
 
@@ -181,9 +181,9 @@ fn join(members: &[Member], predecessors: &Lists, lanes: usize) -> Vec<Draft> {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::super::edges::{predecessors, Use};
-    use super::super::partition::partition;
     use super::*;
+    use crate::graph::edges::{predecessors, Use};
+    use crate::graph::partition::partition;
 
     fn planned(uses: &[Vec<Use>], variables: usize, lanes: usize) -> (Lists, Plan) {
         let uses: Vec<&[Use]> = uses.iter().map(Vec::as_slice).collect();

@@ -1,13 +1,13 @@
 //! The operation block: everything about one pushed operation, in two cache lines if it is a usual
 //! one.
 //!
-//! Blocks come from pools ([`crate::pool`]), in the sizes of [`layout`](super::layout). They stay
-//! blocks for as long as the engine is there, so a reference to an operation that has ended is
-//! harmless: the tag in its word tells.
+//! Blocks come from pools ([`crate::pool`]), in the sizes of [`layout`](crate::operation::layout).
+//! They stay blocks for as long as the engine is there, so a reference to an operation that has
+//! ended is harmless: the tag in its word tells.
 
-use super::closure::Vtable;
-use super::layout::{behind, behind_accesses, size, Layout, ACCESSES_OFFSET, CLOSURE_ALIGN};
-use crate::line::{fetch_to_write, LINE};
+use crate::operation::closure::Vtable;
+use crate::operation::layout::{behind, behind_accesses, size, Layout, ACCESSES_OFFSET, CLOSURE_ALIGN};
+use crate::platform::cache_line::{fetch_to_write, LINE};
 use crate::sync::{touch, AtomicU32, AtomicU64, AtomicU8, Ordering, MODELLED};
 use crate::tickets::word;
 use crate::variable::access::Access;
@@ -285,9 +285,9 @@ impl Block {
     }
 
     /// Writes to each line behind the header in which something of the operation lies, so that its
-    /// next pusher gets it soon: see [`crate::line`]. What is further back of a long closure is for
-    /// who takes that out. Not of an operation that is linked, as all are that have not gone the
-    /// quick way: others may look at it when it has ended.
+    /// next pusher gets it soon: see [`crate::platform::cache_line`]. What is further back of a
+    /// long closure is for who takes that out. Not of an operation that is linked, as all are that
+    /// have not gone the quick way: others may look at it when it has ended.
     ///
     /// # Safety
     /// `this` points to an operation that has run and is ours.
@@ -357,8 +357,8 @@ impl Block {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::super::layout::class_for;
     use super::*;
+    use crate::operation::layout::class_for;
 
     #[test]
     fn each_line_of_an_operation_is_marked_and_no_other() {

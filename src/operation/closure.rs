@@ -1,11 +1,11 @@
 //! Closure storage: small closures inside the operation block, larger ones in a box; and the calls
 //! that run or drop them.
 
-use super::completion::{call, Completion};
-use super::context::RunContext;
-use super::layout::{CLOSURE_ALIGN, INLINE_CLOSURE};
 use crate::error::{Fault, Source};
-use crate::line::LINE;
+use crate::operation::completion::{call, Completion};
+use crate::operation::context::RunContext;
+use crate::operation::layout::{CLOSURE_ALIGN, INLINE_CLOSURE};
+use crate::platform::cache_line::LINE;
 use std::mem::{align_of, size_of, ManuallyDrop};
 use std::ops::{Deref, DerefMut};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -178,7 +178,7 @@ unsafe fn take<F>(storage: *mut u8) -> F {
 const _: () = assert!(INLINE_CLOSURE <= LINE);
 
 /// Writes to the line into which a long closure reaches from the one in which it begins: see
-/// [`crate::line`].
+/// [`crate::platform::cache_line`].
 ///
 /// # Safety
 /// `storage` is that of an `F`, and empty.

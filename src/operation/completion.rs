@@ -1,8 +1,8 @@
 //! The owned completion handle of an asynchronous operation.
 
-use super::block::Block;
 use crate::error::{ErrorKind, Fault};
 use crate::mutants::mutate;
+use crate::operation::block::Block;
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe};

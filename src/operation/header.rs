@@ -1,10 +1,10 @@
 //! What the header of a block packs: size class and home, property and context, name, stage.
 
-use super::block::{Block, ASSEMBLED, PENDING};
-use super::layout::CLASSES;
-use super::name::Name;
-use super::property::Property;
 use crate::device::{Context, Device, DEVICES};
+use crate::operation::block::{Block, ASSEMBLED, PENDING};
+use crate::operation::layout::CLASSES;
+use crate::operation::name::Name;
+use crate::operation::property::Property;
 use crate::sync::Ordering;
 
 /// Bits of a block's `origin` that hold its class. The home is above.

@@ -5,7 +5,7 @@
 //! [`Links`] of an operation on common variables, the times of one that is profiled, and the
 //! closure.
 
-use super::block::{Block, Times};
+use crate::operation::block::{Block, Times};
 use crate::sync::{AtomicU64, MODELLED};
 use crate::tickets::links::Links;
 use crate::variable::access::Access;

@@ -6,6 +6,7 @@ pub mod completion;
 pub mod context;
 pub mod current;
 pub mod header;
+pub mod inline_run;
 pub mod layout;
 pub mod name;
 pub mod property;

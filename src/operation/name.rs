@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::lock;
+use crate::sync::lock;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Mutex;

@@ -8,10 +8,11 @@
 //! free block, and neither helpers look at them nor who draws the pending graph, who may both be
 //! late.
 
-use super::rack::Pile;
 use crate::mutants::mutate;
 use crate::operation::block::Block;
-use crate::sync::{touch, AtomicPtr, Ordering::*, MODELLED};
+use crate::pool::rack::Pile;
+use crate::sync::Ordering::*;
+use crate::sync::{touch, AtomicPtr, MODELLED};
 use std::ptr::null_mut;
 
 /// Blocks in a magazine of the two smallest classes that is full, and in a slab.

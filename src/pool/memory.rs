@@ -3,20 +3,21 @@
 //! The engine keeps it: when the engine is dropped it goes, whatever threads have used it. Graphs
 //! and parameters that outlive the engine's last handle keep the engine.
 
-use super::home::{Home, SLICE};
-use super::magazine::{self, Magazine};
-use super::rack::Rack;
-use super::reclaim::{Epoch, Reclaim};
-use super::roll::Roll;
 use crate::error::{Error, ErrorKind};
-use crate::lock;
-use crate::low::Low;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::Block;
 use crate::operation::layout::{size, CLASSES};
-use crate::steps;
-use crate::sync::{fence, lay_out, thread, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
+use crate::platform::low_memory::Low;
+use crate::pool::magazine;
+use crate::pool::magazine::Magazine;
+use crate::pool::rack::Rack;
+use crate::pool::reclaim::{Epoch, Reclaim};
+use crate::pool::registry::Roll;
+use crate::pool::thread_cache::{Home, SLICE};
+use crate::sync::Ordering::*;
+use crate::sync::{fence, lay_out, lock, thread, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
 use crate::tickets::owner::Record;
+use crate::util::work_counter;
 use crate::variable::table::Table;
 use crossbeam_utils::CachePadded;
 use std::alloc::Layout;
@@ -217,7 +218,7 @@ impl Memory {
         let Some(rack) = self.depot[usize::from(class)].try_pull() else { return Rack::new() };
         let mut rest = rack.detach().1;
         let mut few = Rack::new();
-        steps::count(SLICE);
+        work_counter::count(SLICE);
         (0..SLICE).map_while(|_| rest.pop()).for_each(|magazine| few.push(magazine));
         if !rest.is_empty() {
             self.put_away(class, rest);
@@ -236,7 +237,7 @@ impl Memory {
     #[cold]
     pub fn new_slab(&self, class: u8) -> Rack {
         let count = magazine::size(class);
-        steps::count(count);
+        work_counter::count(count);
         let layout = slab_layout(class, count);
         let blocks = Low::allocate(layout, false);
         lay_out(blocks.start, layout.size(), size(class), "block");

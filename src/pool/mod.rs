@@ -11,14 +11,9 @@
 //! [`rack::Rack`], in one step, and what has to be looked at one by one is, a few dozen at a time,
 //! by the calls that come later. [`home`] has the bound.
 
-mod bond;
-pub mod home;
-pub mod local;
 pub mod magazine;
 pub mod memory;
-pub mod pusher;
 pub mod rack;
 pub mod reclaim;
-pub mod roll;
-pub mod running;
-mod stray;
+pub mod registry;
+pub mod thread_cache;

@@ -1,10 +1,10 @@
 //! Racks and piles: many magazines as one list, so that any number of blocks changes hands in one
 //! step.
 //!
-//! The magazines in a list are packed, and linked to one another: see [`super::magazine`].
+//! The magazines in a list are packed, and linked to one another: see [`crate::pool::magazine`].
 
-use super::magazine::Magazine;
 use crate::operation::block::Block;
+use crate::pool::magazine::Magazine;
 use std::ptr::null_mut;
 
 /// Magazines that no other thread can see. Adding one, taking one, and adding all of another rack
@@ -79,8 +79,8 @@ impl Rack {
     }
 }
 
-/// Magazines as a [`Stack`](super::magazine::Stack) held them: how many there are is not known, and
-/// they can only be taken one by one.
+/// Magazines as a [`Stack`](crate::pool::magazine::Stack) held them: how many there are is not
+/// known, and they can only be taken one by one.
 pub struct Pile {
     first: *mut Block,
 }

@@ -2,8 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use super::recorder::Event;
 use crate::error::Stamp;
+use crate::profile::recorder::Event;
 use std::collections::HashMap;
 
 /// For each operation of `events`, the operations that it made ready, in the order in which these

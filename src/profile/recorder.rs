@@ -1,11 +1,12 @@
 //! The recorder: a lock-free, append-only list of events that any thread adds to.
 
-use super::thread::Threads;
 use crate::device::Context;
 use crate::error::Stamp;
 use crate::operation::block::{Block, Times};
 use crate::operation::property::Property;
-use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*, MODELLED};
+use crate::profile::thread::Threads;
+use crate::sync::Ordering::*;
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, MODELLED};
 use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::recorder::Event;
+use crate::profile::recorder::Event;
 use hdrhistogram::Histogram;
 use std::collections::HashMap;
 use std::fmt::Write;

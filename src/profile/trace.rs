@@ -8,8 +8,8 @@
 
 #![forbid(unsafe_code)]
 
-use super::flows::dependants;
-use super::recorder::Event;
+use crate::profile::flows::dependants;
+use crate::profile::recorder::Event;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};

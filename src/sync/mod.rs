@@ -5,7 +5,7 @@
 //! Everything that synchronises takes what it needs from here, so that the models in `loom-tests/`
 //! explore the code that ships and not a copy of it: the whole engine, not only its parts.
 
-#![cfg_attr(not(seriatim_simulation), forbid(unsafe_code))]
+#![forbid(unsafe_code)]
 
 /// Whether a model checker runs the code. Capacities shrink then, so that every path is reached by
 /// few operations, and nobody looks again and again before parking: to a model that is the same
@@ -29,10 +29,13 @@ mod backend;
 #[path = "shuttle.rs"]
 mod backend;
 #[cfg(seriatim_simulation)]
-#[path = "simulated/mod.rs"]
-pub mod backend;
+mod backend {
+    pub use seriatim_sim::*;
+}
 
 pub use backend::*;
+
+pub mod lock;
 
 /// What the simulation is told of plain data and of epochs: nothing, where time is real.
 #[cfg(not(seriatim_simulation))]

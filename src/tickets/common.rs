@@ -4,7 +4,7 @@
 //! A variable's *tail* leads to its last access (Michael and Scott 1996). An access that is linked
 //! behind another gets its ticket, and the reference of the write before it, from that one alone.
 //! Nothing else is passed along: whether an operation may run, its tickets say
-//! ([`run`](super::run)).
+//! ([`run`](crate::tickets::run)).
 //!
 //! # Linking access *j* of operation *o*: any thread, for any operation
 //!
@@ -41,13 +41,14 @@
 //!   later. But then the operation is done, which the helper sees after what it finds in place of a
 //!   tail (1): [`Common::renew`] releases it.
 
-use super::links::Links;
-use super::run::{Start, Ticket};
-use super::word::{Word, FREE, PUSHED};
-use crate::line::fetch_to_write;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::Block;
-use crate::sync::{AtomicPtr, AtomicU64, Ordering::*, MODELLED};
+use crate::platform::cache_line::fetch_to_write;
+use crate::sync::Ordering::*;
+use crate::sync::{AtomicPtr, AtomicU64, MODELLED};
+use crate::tickets::links::Links;
+use crate::tickets::run::{Start, Ticket};
+use crate::tickets::word::{Word, FREE, PUSHED};
 use crate::variable::access::{Access, Mode};
 use std::ptr::{null_mut, without_provenance_mut};
 

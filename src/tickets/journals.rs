@@ -5,7 +5,8 @@
 //! go through all journals: an operation must not wait because of who pushed it.
 
 use crate::mutants::{mutant, mutate};
-use crate::sync::{AtomicPtr, Ordering::*, MODELLED};
+use crate::sync::Ordering::*;
+use crate::sync::{AtomicPtr, MODELLED};
 use crate::tickets::log::Log;
 use crate::tickets::placing::Placing;
 use crate::tickets::run::is_untaken;

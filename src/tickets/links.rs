@@ -2,11 +2,12 @@
 //! behind each of its accesses, and how long its block is needed. It lies behind the tickets, where
 //! only such operations have it.
 
-use super::word::Word;
 use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::operation::layout::CLOSURE_ALIGN;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
+use crate::sync::Ordering::*;
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, MODELLED};
+use crate::tickets::word::Word;
 use crate::variable::access::Access;
 use std::mem::{align_of, size_of};
 use std::ptr::null_mut;

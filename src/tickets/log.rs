@@ -9,12 +9,13 @@
 //! What is in an entry may be old, or of a later place in the log. An operation is taken by its
 //! tag, so an old entry is one that somebody has taken, and any other is as good as the next.
 
-use super::run::{is_untaken, take};
-use super::segment::{Cursor, Segment, LENGTH};
-use super::word::Word;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::Block;
-use crate::sync::{fence, AtomicPtr, AtomicU64, Ordering::*};
+use crate::sync::Ordering::*;
+use crate::sync::{fence, AtomicPtr, AtomicU64};
+use crate::tickets::run::{is_untaken, take};
+use crate::tickets::segment::{Cursor, Segment, LENGTH};
+use crate::tickets::word::Word;
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::ptr::null_mut;

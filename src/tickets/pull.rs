@@ -9,12 +9,12 @@
 //! that comes earlier in its logs. So are the reads that a write waits for, since nothing leads to
 //! them. So this finds some of what is needed, not all; workers find the rest.
 
-use super::run::{settle, take, waits_for, Variables};
-use super::word::Word;
-use crate::array_vec::ArrayVec;
 use crate::mutants::mutant;
 use crate::operation::block::Block;
 use crate::sync::MODELLED;
+use crate::tickets::run::{settle, take, waits_for, Variables};
+use crate::tickets::word::Word;
+use crate::util::array_vec::ArrayVec;
 use std::ptr::null_mut;
 
 /// The most operations that are noted at a time; more are left to others.

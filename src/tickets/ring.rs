@@ -5,10 +5,11 @@
 //! worker is at. If the ring is full, blocks come from the pool for a while. The blocks are out of
 //! order, so that a worker close behind has none of those fetched that the pusher is at.
 
-use super::word::{Word, FREE};
-use crate::line::{fetch_to_write, scattered, LINE};
 use crate::operation::block::Block;
-use crate::sync::{Ordering::*, MODELLED};
+use crate::platform::cache_line::{fetch_to_write, scattered, LINE};
+use crate::sync::Ordering::*;
+use crate::sync::MODELLED;
+use crate::tickets::word::{Word, FREE};
 
 /// Blocks of a ring: as many as fit into the caches next to a core.
 const MOST: usize = if MODELLED { 2 } else { 2048 };

@@ -3,11 +3,12 @@
 //! Nothing here waits. A look that comes too early parks the operation on what it lacks, and gives
 //! it up with that: who ends the other one gets it back.
 
-use super::links::Links;
-use super::word::{Word, FREE, PUSHED, TAKEN};
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::Block;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
+use crate::sync::Ordering::*;
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, MODELLED};
+use crate::tickets::links::Links;
+use crate::tickets::word::{Word, FREE, PUSHED, TAKEN};
 use crate::variable::access::Mode;
 use std::ptr::null_mut;
 

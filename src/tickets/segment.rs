@@ -1,12 +1,14 @@
 //! The segments of a log, and where somebody stands in one.
 //!
 //! A line of entries ends with a *mark*, a word that means nothing. The worker writes it when it
-//! has taken an entry of the line: see [`crate::line`] for what that saves the pusher.
+//! has taken an entry of the line: see [`crate::platform::cache_line`] for what that saves the
+//! pusher.
 
-use super::word::Word;
-use crate::line::{fetch_to_write, LINE};
 use crate::mutants::mutate;
-use crate::sync::{AtomicPtr, AtomicU64, Ordering::*, MODELLED};
+use crate::platform::cache_line::{fetch_to_write, LINE};
+use crate::sync::Ordering::*;
+use crate::sync::{AtomicPtr, AtomicU64, MODELLED};
+use crate::tickets::word::Word;
 use std::array::from_fn;
 use std::cell::Cell;
 use std::mem::size_of;

@@ -2,5 +2,6 @@
 //! they live in ([`table`]).
 
 pub mod access;
+pub mod handle;
 pub mod slot;
 pub mod table;

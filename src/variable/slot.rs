@@ -2,7 +2,8 @@
 
 use crate::error::{Failure, Stamp};
 use crate::mutants::mutate;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use crate::sync::Ordering::*;
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64};
 use crate::tickets::owner::Owner;
 use crate::tickets::run::Progress;
 use std::ptr::null_mut;

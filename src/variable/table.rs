@@ -1,12 +1,13 @@
 //! The table of variables: slots that never move, found by index, reused with a new generation.
 
-use super::slot::Slot;
-use crate::chunks::{Chunks, Vacant};
 use crate::mutants::mutate;
-use crate::steps;
-use crate::sync::{AtomicU32, AtomicU64, Ordering::*, MODELLED};
+use crate::sync::Ordering::*;
+use crate::sync::{AtomicU32, AtomicU64, MODELLED};
 use crate::tickets::common::Common;
 use crate::tickets::run::{Progress, Variables};
+use crate::util::bucket_array::{Chunks, Vacant};
+use crate::util::work_counter;
+use crate::variable::slot::Slot;
 use std::alloc::{handle_alloc_error, Layout};
 
 /// Slots of the first chunk; each further chunk has twice as many.
@@ -237,7 +238,7 @@ impl Table {
     /// more.
     pub unsafe fn release(&self, retired: Retired) {
         let Some(last) = self.get(retired.last) else { return };
-        steps::count(1);
+        work_counter::count(1);
         let mut head = self.free.load(Relaxed);
         loop {
             last.next.store(head as u32, Relaxed);

@@ -6,12 +6,13 @@
 //! such a core: then the worker is pinned to another one. The thread itself is the user's, and is
 //! moved only if the settings say so.
 
-use super::affinity::{self, Moved};
-use super::group::Group;
-use crate::lock::Lock;
+use crate::platform::affinity;
+use crate::platform::affinity::Moved;
+use crate::sync::lock::Lock;
 use crate::sync::Instant;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 use crate::sync::MutexGuard;
+use crate::worker::group::Group;
 use std::time::Duration;
 
 /// The system's numbers of a group's pinned workers, by worker; 0 if it is not there. Locked while

@@ -1,21 +1,23 @@
 //! A group of workers: where operations are put down, picked up and stolen, and when workers sleep
 //! and wake.
 
-use super::cores::Ids;
-use super::guests::Guest;
-use super::inbox::Met;
-use super::post::Post;
-use super::seat::{Left, Seat};
-use super::{affinity, Host};
 use crate::error::{Error, ErrorKind};
-use crate::fences::light;
-use crate::lock::Lock;
 use crate::mutants::mutate;
 use crate::operation::block::Block;
-use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{fence, lay_out, thread_local, AtomicBool, AtomicUsize, MutexGuard, Ordering::*, MODELLED};
+use crate::platform::affinity;
+use crate::platform::asymmetric_fence::light;
+use crate::sync::lock::Lock;
+use crate::sync::thread::JoinHandle;
+use crate::sync::Ordering::*;
+use crate::sync::{fence, lay_out, thread, thread_local, AtomicBool, AtomicUsize, MutexGuard, MODELLED};
 use crate::tickets::journals::{Journal, Journals};
 use crate::tickets::word::Word;
+use crate::worker::cores::Ids;
+use crate::worker::current::{Left, Seat};
+use crate::worker::helpers::Guest;
+use crate::worker::inbox::Met;
+use crate::worker::remote::Post;
+use crate::worker::Host;
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::sync::Arc;

@@ -8,7 +8,8 @@
 
 use crate::mutants::mutate;
 use crate::operation::block::Block;
-use crate::sync::{fence, AtomicPtr, Ordering::*};
+use crate::sync::Ordering::*;
+use crate::sync::{fence, AtomicPtr};
 use crossbeam_utils::CachePadded;
 use std::ptr::null_mut;
 

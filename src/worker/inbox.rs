@@ -6,10 +6,11 @@
 //! replaces that state, the pusher learns from its own exchange whether it must wake the owner: no
 //! second word, no fence, no lost wake-up.
 
-use crate::line::fetch_now;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::Block;
-use crate::sync::{AtomicPtr, Ordering::*};
+use crate::platform::cache_line::fetch_now;
+use crate::sync::AtomicPtr;
+use crate::sync::Ordering::*;
 use crossbeam_utils::CachePadded;
 use std::ptr::{null_mut, without_provenance_mut};
 

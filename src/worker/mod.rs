@@ -9,19 +9,18 @@
 //! for each pair of pusher and worker. A worker goes through its logs round and round, and others
 //! take out of them what it does not come to.
 
-pub mod affinity;
 pub mod cores;
+pub mod current;
 pub mod group;
-mod guests;
 pub mod handoff;
+mod helpers;
 pub mod inbox;
-mod post;
-pub mod queue;
-mod rounds;
-pub mod seat;
+pub mod local_queue;
+mod remote;
+mod run_loop;
 mod sharing;
-mod stealing;
-pub mod surplus;
+mod steal;
+pub mod stealable;
 
 use crate::operation::block::Block;
 use std::sync::Arc;

@@ -1,9 +1,10 @@
 //! A pusher that runs some of what a worker has laid out.
 
-use super::group::{Group, Where, WANTED};
-use super::Host;
 use crate::operation::block::{Block, NOTE_SHORT};
-use crate::sync::{Instant, Ordering::Relaxed, MODELLED};
+use crate::sync::Ordering::Relaxed;
+use crate::sync::{Instant, MODELLED};
+use crate::worker::group::{Group, Where, WANTED};
+use crate::worker::Host;
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Duration;

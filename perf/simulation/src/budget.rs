@@ -5,7 +5,7 @@ use crate::page::{row, table};
 use crate::runs::{workload, How, Outcome, ENGINES};
 use crate::words::{Sources, Step};
 use crate::workloads::NAMES;
-use seriatim::simulated::lines::Parameters;
+use seriatim_sim::lines::Parameters;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

@@ -1,7 +1,7 @@
 //! Seriatim on a simulated machine: the lines that move an operation, and what becomes of it on 2
 //! to 64 cores.
 //!
-//! The library runs as it is, on the machine that `src/sync/simulated/` puts under it. Everything
+//! The library runs as it is, on the machine that `sim/` puts under it. Everything
 //! here exists under `--cfg seriatim_simulation` only: run it with `perf/simulate.sh`.
 
 #![cfg(seriatim_simulation)]

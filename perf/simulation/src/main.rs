@@ -8,7 +8,7 @@ fn main() {
 
 #[cfg(seriatim_simulation)]
 fn main() {
-    use seriatim::simulated::lines::Parameters;
+    use seriatim_sim::lines::Parameters;
     use seriatim_simulation::page::{write, Length};
     let mut length = Length::Full;
     let mut base = Parameters::default();

@@ -4,7 +4,7 @@
 use crate::runs::{workload, How, Load};
 use crate::words::Sources;
 use crate::{budget, scaling};
-use seriatim::simulated::lines::Parameters;
+use seriatim_sim::lines::Parameters;
 use std::fmt::Write;
 
 /// How long the page may take.

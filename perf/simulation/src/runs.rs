@@ -2,10 +2,10 @@
 
 use crate::program::Program;
 use crate::workloads;
-use seriatim::simulated::machine::{busy, catch_up, causes, count_from_here, now, run, work, Cause};
-use seriatim::simulated::thread::Builder;
-use seriatim::simulated::{lines::Parameters, spin_loop, touch, AtomicUsize, Ordering};
 use seriatim::{Context, Engine, Kind, Name, Property, RunContext, Variable};
+use seriatim_sim::machine::{busy, catch_up, causes, count_from_here, now, run, work, Cause};
+use seriatim_sim::thread::Builder;
+use seriatim_sim::{lines::Parameters, spin_loop, touch, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use crate::budget::steps;
 use crate::page::{row, table};
 use crate::runs::{pushers, workload, How, Load, ENGINES};
 use crate::words::Sources;
-use seriatim::simulated::lines::Parameters;
+use seriatim_sim::lines::Parameters;
 use std::fmt::Write;
 
 /// One pusher, and workers that run bodies of so many nanoseconds. Says what moves on 16 cores, if

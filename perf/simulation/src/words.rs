@@ -1,6 +1,6 @@
 //! What a place in the source does, in words, and what lies on a line.
 
-use seriatim::simulated::machine::Cause;
+use seriatim_sim::machine::Cause;
 use std::collections::HashMap;
 
 /// A function that moves lines, and which of them.

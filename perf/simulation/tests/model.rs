@@ -3,10 +3,10 @@
 
 #![cfg(seriatim_simulation)]
 
-use seriatim::simulated::lines::{Lines, Parameters};
-use seriatim::simulated::machine::{causes, count_from_here, now, run, work};
-use seriatim::simulated::thread::{current, park, Builder, JoinHandle};
-use seriatim::simulated::{ask, touch, AtomicU64, Mutex, Ordering::*};
+use seriatim_sim::lines::{Lines, Parameters};
+use seriatim_sim::machine::{causes, count_from_here, now, run, work};
+use seriatim_sim::thread::{current, park, Builder, JoinHandle};
+use seriatim_sim::{ask, touch, AtomicU64, Mutex, Ordering::*};
 use seriatim_simulation::runs::{workload, How};
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ fn what_perf_measures_as_a_hop_is_two_trips() {
         let play = |ball: &Line, first: u64| {
             for turn in 0..ROUNDS {
                 while ball.load(Acquire) != 2 * turn + first {
-                    seriatim::simulated::spin_loop();
+                    seriatim_sim::spin_loop();
                 }
                 ball.store(2 * turn + first + 1, Release);
             }
@@ -221,7 +221,7 @@ fn sleepers_are_woken_and_a_wake_up_before_the_sleep_is_not_lost() {
             (early, clock())
         });
         work(1_000_000);
-        seriatim::simulated::machine::catch_up();
+        seriatim_sim::machine::catch_up();
         hear.recv().expect("the sleeper sleeps by now").unpark();
         let (early, late) = sleeper.join().expect("no panic");
         (late, early)
@@ -240,7 +240,7 @@ fn a_mutex_admits_one_at_a_time() {
                     let mut value = value.lock().expect("no panic");
                     let before = *value;
                     work(50);
-                    seriatim::simulated::machine::catch_up();
+                    seriatim_sim::machine::catch_up();
                     *value = before + 1;
                 }
             })

@@ -3,9 +3,9 @@
 //!
 //! When the operation has run, the push is withdrawn, unless it stands: see `Record::withdraw`.
 
-use super::number::Number;
-use super::place::State;
-use super::pusher::{Pusher, Record};
+use crate::tickets::owner::number::Number;
+use crate::tickets::owner::place::State;
+use crate::tickets::owner::pusher::{Pusher, Record};
 use crate::tickets::run::Progress;
 use crate::tickets::word::Word;
 use crate::variable::access::Mode;
@@ -47,8 +47,8 @@ impl<'a> Pusher<'a> {
 impl<'a> AtOnce<'a> {
     /// Counts a use of a variable by the operation `this`, if the pusher owns the variable, the
     /// operation does not use it already, and all has ended that was pushed to it before. `find` is
-    /// given what [`Peers::whole`](super::Peers::whole) said when the variable became the pusher's
-    /// own.
+    /// given what [`Peers::whole`](crate::tickets::owner::Peers::whole) said when the variable
+    /// became the pusher's own.
     #[inline(always)]
     pub fn claim<'v, V>(
         &self,

@@ -1,14 +1,15 @@
 //! How a variable changes hands: any pusher that wants it looks at it, one exchange decides, and
 //! nobody waits.
 
-use super::number::{Holder, Number, Owner};
-use super::place::Place;
-use super::pusher::{Pusher, Record, LINKED};
-use super::share::{end_share, has_paid};
-use super::{Acquired, Peers};
-use crate::fences::heavy;
 use crate::mutants::{mutant, mutate};
-use crate::sync::{Ordering::*, MODELLED};
+use crate::platform::asymmetric_fence::heavy;
+use crate::sync::Ordering::*;
+use crate::sync::MODELLED;
+use crate::tickets::owner::number::{Holder, Number, Owner};
+use crate::tickets::owner::place::Place;
+use crate::tickets::owner::pusher::{Pusher, Record, LINKED};
+use crate::tickets::owner::share::{end_share, has_paid};
+use crate::tickets::owner::{Acquired, Peers};
 use crate::tickets::run::{Progress, Start, Ticket, Variables};
 use crate::tickets::word::Word;
 use crate::variable::access::Mode;
@@ -30,7 +31,7 @@ impl Pusher<'_> {
     ///
     /// The caller holds a pin: the variable's slot is not used again meanwhile.
     ///
-    /// [claim]: super::pusher::Push::claim
+    /// [claim]: crate::tickets::owner::pusher::Push::claim
     #[cold]
     pub fn acquire(
         &mut self,

@@ -97,8 +97,8 @@
 //!
 //! # Owned and common variables in one push
 //! The accesses of common variables come first, in ascending order, and have
-//! [links](super::links::Links). The others are claimed behind them. Nothing is linked before the
-//! commit, so a push that fails has left nothing.
+//! [links](crate::tickets::links::Links). The others are claimed behind them. Nothing is linked
+//! before the commit, so a push that fails has left nothing.
 //!
 //! 1. The push finds that some variables are open as common ones. It pins, and stays pinned to its
 //!    end. Under the pin it looks whether its variables live, and *then* which are common. A look
@@ -113,7 +113,7 @@
 //! not look into the block: an operation without links may have ended, and its block be another's.
 //! An operation that is given up after a commit that failed leaves [`FREE`] in its word.
 //!
-//! [`FREE`]: super::word::FREE
+//! [`FREE`]: crate::tickets::word::FREE
 //!
 //! # Deletion
 //! The handle dies first. Then its thread pushes the deletion, which it may have to acquire the
@@ -127,8 +127,8 @@
 //! - *Who owned it before* finds the era closed when it next commits, and the variable gone.
 //! - *Who has deleted it* has forgotten it, so claims are refused, and the variable is gone.
 //! - *The slot* is opened anew when the deletion has ended and all threads are gone that were
-//!   pinned then: [`Owner::renew`], [`Common::renew`](super::common::Common::renew), then the
-//!   generation. The counts go on from those that have ended.
+//!   pinned then: [`Owner::renew`], [`Common::renew`](crate::tickets::common::Common::renew), then
+//!   the generation. The counts go on from those that have ended.
 //!
 //! # Not here
 //! A pin keeps a variable's slot from being used again while [`Pusher::acquire`] looks at it. The
@@ -147,8 +147,8 @@ pub use at_once::{AtOnce, Counted};
 pub use number::Owner;
 pub use pusher::{Push, Pusher, Record};
 
-use super::run::{Start, Variables};
-use super::word::Word;
+use crate::tickets::run::{Start, Variables};
+use crate::tickets::word::Word;
 
 /// What [`Pusher::acquire`] has come to.
 #[must_use]
@@ -196,8 +196,8 @@ pub trait Peers: Variables {
     fn pushers(&self) -> u32;
 
     /// Finishes an operation that was committed, unless that is done. `linked`: it has common
-    /// variables, and is [helped](super::common::help). Else it is logged: its block may be used
-    /// again already, and is not looked at.
+    /// variables, and is [helped](crate::tickets::common::help). Else it is logged: its block may
+    /// be used again already, and is not looked at.
     fn finish(&self, operation: Word, linked: bool);
 
     /// Notes where the count of a common variable begins. Called by several, with the same start,

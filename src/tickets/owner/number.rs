@@ -3,7 +3,8 @@
 #![forbid(unsafe_code)]
 
 use crate::mutants::mutant;
-use crate::sync::{AtomicU32, AtomicU64, Ordering::*, MODELLED};
+use crate::sync::Ordering::*;
+use crate::sync::{AtomicU32, AtomicU64, MODELLED};
 use crate::tickets::run::Ticket;
 
 /// Bits of a push's number within its era. An era that has used them up ends: after minutes at 10

@@ -2,9 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-use super::number::Number;
 use crate::mutants::{mutant, mutate};
-use crate::sync::{AtomicPtr, AtomicU64, Ordering::*};
+use crate::sync::Ordering::*;
+use crate::sync::{AtomicPtr, AtomicU64};
+use crate::tickets::owner::number::Number;
 use crate::tickets::run::{Start, Ticket};
 use crate::tickets::word::Word;
 use crate::variable::access::Mode;
@@ -23,8 +24,9 @@ pub(super) struct State {
 }
 
 /// The generation of a variable, and above it what its pusher may do. 0: anything, so that a look
-/// at both is one. Odd: it [shares](super::share) the variable, and may only read. Each read has
-/// added [`READ`], also of a push that was withdrawn; joining again has taken [`JOINED`] away.
+/// at both is one. Odd: it [shares](crate::tickets::owner::share) the variable, and may only read.
+/// Each read has added [`READ`], also of a push that was withdrawn; joining again has taken
+/// [`JOINED`] away.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key(u64);
 
@@ -68,7 +70,7 @@ pub(super) struct Place {
     /// Whose it is, a [`Key`]: variables that are deleted leave their place to others. The
     /// pusher's.
     key: AtomicU64,
-    /// [`Peers::whole`](super::Peers::whole). For the pusher.
+    /// [`Peers::whole`](crate::tickets::owner::Peers::whole). For the pusher.
     whole: AtomicPtr<()>,
 }
 
@@ -193,7 +195,8 @@ impl Place {
         self.states.iter().filter(counts).map(writes).reduce(newer)
     }
 
-    /// For the pusher, which owns the variable: [`Peers::whole`](super::Peers::whole).
+    /// For the pusher, which owns the variable:
+    /// [`Peers::whole`](crate::tickets::owner::Peers::whole).
     #[inline(always)]
     pub fn whole(&self) -> *const () {
         self.whole.load(Relaxed)

@@ -1,15 +1,16 @@
 //! What a pusher does with variables that it owns: plain loads and stores.
 
-use super::number::{Number, PUSHER_BITS};
-use super::place::Place;
-use super::share::Share;
-use crate::chunks::{Chunks, Vacant};
-use crate::fences::light;
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::Block;
-use crate::sync::{AtomicU64, Ordering::*, MODELLED};
+use crate::platform::asymmetric_fence::light;
+use crate::sync::Ordering::*;
+use crate::sync::{AtomicU64, MODELLED};
+use crate::tickets::owner::number::{Number, PUSHER_BITS};
+use crate::tickets::owner::place::Place;
+use crate::tickets::owner::share::Share;
 use crate::tickets::run::Variables;
 use crate::tickets::word::Word;
+use crate::util::bucket_array::{Chunks, Vacant};
 use crate::variable::access::{Access, Mode};
 use std::cell::Cell;
 

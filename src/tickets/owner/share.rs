@@ -39,17 +39,18 @@
 //! - *Nobody hinders another without end.* That a share is closed counts as a change of hands,
 //!   unless it was of use [so often](PAID). (Reads of pushes that were given up count as well.)
 
-use super::number::{Holder, Number};
-use super::place::Place;
-use super::pusher::{Pusher, Record};
-use super::Peers;
-use crate::array_vec::ArrayVec;
-use crate::chunks::Vacant;
-use crate::fences::{heavy, light};
 use crate::mutants::{mutant, mutate};
-use crate::sync::{AtomicU32, AtomicU64, Ordering::*, MODELLED};
+use crate::platform::asymmetric_fence::{heavy, light};
+use crate::sync::Ordering::*;
+use crate::sync::{AtomicU32, AtomicU64, MODELLED};
+use crate::tickets::owner::number::{Holder, Number};
+use crate::tickets::owner::place::Place;
+use crate::tickets::owner::pusher::{Pusher, Record};
+use crate::tickets::owner::Peers;
 use crate::tickets::run::{Start, Ticket};
 use crate::tickets::word::Word;
+use crate::util::array_vec::ArrayVec;
+use crate::util::bucket_array::Vacant;
 
 /// The end of a share costs some microseconds, and it begins as soon again. So many reads would
 /// cost as much if the variable were common.

@@ -1,10 +1,10 @@
 //! Owners beside newcomers on a real machine, with its fences: each use of a variable has a ticket
 //! of its own.
 
-use super::*;
-use crate::fences;
 use crate::operation::block::Block;
 use crate::operation::layout::size;
+use crate::platform::asymmetric_fence;
+use crate::tickets::owner::*;
 use crate::tickets::run::{Progress, Start, Ticket};
 use crate::tickets::word::PUSHED;
 use crate::variable::access::{Access, Mode};
@@ -31,7 +31,7 @@ struct World {
 
 impl World {
     fn new(count: u32) -> World {
-        fences::prepare();
+        asymmetric_fence::prepare();
         let variable = |_| Variable {
             progress: Progress::new(),
             owner: Owner::new(),

@@ -1,0 +1,322 @@
+//! The builder of engines.
+
+#![forbid(unsafe_code)]
+
+use crate::api::engine::Engine;
+use crate::engine::on_error::OnError;
+use crate::engine::settings::{IdlePolicy, Kind, Settings, WhenFull};
+use crate::error::Error;
+use std::time::Duration;
+
+/// Chooses the settings of an engine. See [`Settings`] for what each means and its default.
+///
+/// ```
+/// use seriatim::{Engine, IdlePolicy, Kind};
+/// let engine = Engine::builder()
+///     .kind(Kind::PerDevice)
+///     .cpu_workers(2)
+///     .idle(IdlePolicy::Spin)
+///     .build()?;
+/// assert_eq!(engine.kind(), Kind::PerDevice);
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until build() is called"]
+pub struct Builder {
+    settings: Settings,
+    on_error: OnError,
+}
+
+macro_rules! setter {
+    ($name:ident: $type:ty, $about:literal, $example:literal) => {
+        #[doc = $about]
+        ///
+        /// ```
+        #[doc = concat!("let engine = seriatim::Engine::builder().", $example, ".build()?;")]
+        /// engine.wait_for_all()?;
+        /// # Ok::<(), seriatim::Error>(())
+        /// ```
+        pub fn $name(mut self, $name: $type) -> Builder {
+            self.settings.$name = $name;
+            self
+        }
+    };
+}
+
+impl Default for Builder {
+    /// As [`Engine::builder`].
+    fn default() -> Builder {
+        Builder::new()
+    }
+}
+
+impl Builder {
+    pub(crate) fn new() -> Builder {
+        Builder { settings: Settings::new(), on_error: OnError::default() }
+    }
+
+    /// Begins with the settings of the environment: every [`Settings`] field names its variable.
+    /// What is called on the builder after that overrides them.
+    ///
+    /// # Errors
+    /// [`BadSetting`](crate::ErrorKind::BadSetting) for an unknown `SERIATIM_*` variable, or for a
+    /// value that is not valid: the message names both, and lists what is valid.
+    ///
+    /// ```
+    /// use seriatim::{Builder, Kind};
+    /// let engine = Builder::from_env()?.kind(Kind::Naive).build()?; // whatever SERIATIM_ENGINE says
+    /// assert_eq!(engine.kind(), Kind::Naive);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn from_env() -> Result<Builder, Error> {
+        Ok(Builder { settings: Settings::from_env()?, on_error: OnError::default() })
+    }
+
+    /// Chooses who is told of an error that nobody waited for. Without it, a line on standard error
+    /// is.
+    ///
+    /// The hook is called when the engine ends, which is when its last handle is dropped: once for
+    /// each operation that failed and whose error no wait has returned or passed over, in the order
+    /// of the pushes, on the thread that drops the handle. At most 16 errors are told so; one more
+    /// call then says how many there are besides. [`Engine::stop`] calls nothing, as the errors can
+    /// still be waited for. An engine that is never dropped, such as [`Engine::global`], tells
+    /// nobody, nor does the child of a `fork`. A panic of the hook is swallowed. A hook that holds
+    /// a handle keeps its engine from ending.
+    ///
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    /// let told = Arc::new(Mutex::new(Vec::new()));
+    /// let here = Arc::clone(&told);
+    /// let engine = seriatim::Engine::builder()
+    ///     .on_error(move |error| here.lock().unwrap().push(error.to_string()))
+    ///     .build()?;
+    /// engine.op("parse").push(|_| "12a".parse::<u32>().map(|_| ()))?;
+    /// drop(engine);
+    /// assert!(told.lock().unwrap()[0].contains("operation 'parse' failed"));
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn on_error(mut self, hook: impl Fn(&Error) + Send + Sync + 'static) -> Builder {
+        self.on_error = OnError::new(hook);
+        self
+    }
+
+    setter!(kind: Kind, "Which of the three engines.", "kind(seriatim::Kind::Pooled)");
+    setter!(cpu_workers: usize, "Workers for the processor, 1 to 1024.", "cpu_workers(3)");
+    setter!(priority_workers: usize, "Workers for prioritised operations, 1 to 1024.", "priority_workers(1)");
+    /// Whether processor workers of the per-device engine are pinned to cores
+    /// ([`cores`](Builder::cores)). A pin that fails is reported by [`Engine::warnings`]. The
+    /// threads that use the engine keep the cores that they may use.
+    ///
+    /// A pinned worker cannot leave its core to a thread that the system has put there. So on Linux
+    /// a thread that has waited for the engine looks whether it is on a worker's core. If it is,
+    /// and a core of [`cores`](Builder::cores) has no worker, the worker is pinned to that one.
+    ///
+    /// **Sizing.** Have a core for each worker and one for the threads that push and wait: the
+    /// default is one worker less than there are cores. Threads of yours that compute need cores as
+    /// well: take away a worker for each, or choose `pin(false)`, so that the system can place the
+    /// workers.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::builder().pin(false).build()?;
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn pin(mut self, pin: bool) -> Builder {
+        self.settings.pin = pin;
+        self
+    }
+
+    /// How long a `fork` of the process waits until the engine's operations in flight are over, so
+    /// that the engine works in the child as well; 100 ms by default. Pushes of other threads wait
+    /// as long. A fork asks all engines at once: so it takes as long as the most patient engine
+    /// that is busy, and not as long as all of them. An engine in which nothing is in flight takes
+    /// some 100 µs, to end and start its threads.
+    ///
+    /// If the time is up the engine goes on in the parent. In the child its threads are gone in the
+    /// middle of their operations: there each push, each `start` and each wait for what was in
+    /// flight is an error of kind [`Stopped`](crate::ErrorKind::Stopped) that says so. Other
+    /// engines work, and new ones can be made. Zero is for engines that children do not use: a fork
+    /// does not wait for them. `std::process::Command` does not fork in this sense.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let engine = seriatim::Engine::builder().fork_patience(Duration::ZERO).build()?;
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn fork_patience(mut self, fork_patience: Duration) -> Builder {
+        self.settings.fork_patience = fork_patience;
+        self
+    }
+
+    /// Whether a thread that has waited for the engine, and is on a pinned worker's core, is moved
+    /// to another core that it may use, instead of the worker. Off by default: a library leaves its
+    /// callers where they are. On Linux, and for workers that have to stay where they are.
+    ///
+    /// The thread is moved by its affinity, which is then given back as it was. If another thread
+    /// changes it between the two, that change stays. If the system does not give it back,
+    /// [`Engine::warnings`] says so.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::builder().cpu_workers(1).cores([0]).move_callers(true).build()?;
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn move_callers(mut self, move_callers: bool) -> Builder {
+        self.settings.move_callers = move_callers;
+        self
+    }
+
+    setter!(idle: IdlePolicy, "What idle workers do. [`IdlePolicy::Spin`] takes a whole core for each worker: see the sizing at [`pin`](Builder::pin). A worker that spins and shares its core with busy threads takes turns with them, some milliseconds each, and [`Engine::warnings`] says so.", "idle(seriatim::IdlePolicy::Park)");
+    setter!(bound: usize, "Operations in flight at most; 0 for no bound. Operations pushed by operations are not held up.", "bound(1000)");
+    setter!(when_full: WhenFull, "What a push does at the bound.", "when_full(seriatim::WhenFull::Help)");
+    /// Whether a waiting thread runs ready operations meanwhile. The default is on: a thread that
+    /// waits has a core, and the operation that it waits for may be the next one to be run.
+    ///
+    /// **Turn it off** if a waiting thread may hold a lock that an operation takes, or anything
+    /// else that an operation waits for. The thread runs what it waits for, and if that cannot run
+    /// yet whatever is ready, so it may run that very operation and wait for itself for ever. A
+    /// worker then waits in each such operation instead, so there must be more workers than those.
+    /// The same holds for a push that may run operations: on the naive engine, with
+    /// [`inline_below`](Builder::inline_below), and at a [`bound`](Builder::bound) with
+    /// [`WhenFull::Help`](crate::WhenFull::Help). Waits with a time limit never run operations.
+    ///
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    /// let engine = seriatim::Engine::builder().waiters_help(false).cpu_workers(2).build()?;
+    /// let (x, total) = (engine.new_variable(), Arc::new(Mutex::new(0)));
+    /// let sum = Arc::clone(&total);
+    /// let held = total.lock().unwrap();
+    /// engine.op("locks").push(move |_| *sum.lock().unwrap() += 1)?;
+    /// engine.op("other").writes([x]).push(|_| ())?;
+    /// // A helping thread could run 'locks' here.
+    /// engine.wait_for_var(x)?;
+    /// drop(held);
+    /// engine.wait_for_all()?;
+    /// assert_eq!(*total.lock().unwrap(), 1);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn waiters_help(mut self, waiters_help: bool) -> Builder {
+        self.settings.waiters_help = waiters_help;
+        self
+    }
+
+    setter!(nested_threads: usize, "Threads that one operation may use itself, as its run context tells it.", "nested_threads(2)");
+    setter!(info: bool, "Whether the engine says on standard error what it starts and stops.", "info(false)");
+
+    /// Operations whose closures have lately taken less than this run inside their push, if nothing
+    /// holds them up and they need no GPU: handing a closure of some ten nanoseconds to another
+    /// core costs more than calling it. Zero, the default, for none; for closures that do almost
+    /// nothing, 300 ns is a good start.
+    ///
+    /// What is learned is kept for each type of closure, that of an operator included. The engine
+    /// measures each call until four in a row were short. From then on the type is short, and the
+    /// engine looks at the clock once in 12 calls, and measures one of the next four if those took
+    /// long, and now and then in any case. A long one puts the type in doubt, a second one ends it.
+    /// While a type changes from short to long, up to 18 calls run inside their pushes, which then
+    /// take as long: so will, now and then, those of a type that is sometimes long. Boxed closures
+    /// and function pointers are one type, whatever they do, unless
+    /// [`cost_key`](crate::OperationBuilder::cost_key) tells them apart. A push that finds its
+    /// variables busy also runs up to 32 short operations of others that are ready, and no more of
+    /// them after 20 µs.
+    ///
+    /// **Do not set it** if a closure may wait for something that a pushing thread does after the
+    /// push: it would wait for ever. The naive engine, where this is so in any case, needs no such
+    /// setting; with a [`bound`](Builder::bound) it has no effect.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let engine = seriatim::Engine::builder().inline_below(Duration::from_nanos(300)).build()?;
+    /// let x = engine.new_variable();
+    /// for _ in 0..1000 {
+    ///     engine.op("step").writes([x]).push(|_| ())?;
+    /// }
+    /// engine.wait_for_var(x)?;
+    /// assert_eq!(engine.version(x)?, 1000);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn inline_below(mut self, inline_below: Duration) -> Builder {
+        self.settings.inline_below = inline_below;
+        self
+    }
+
+    /// Workers for each GPU, 1 to 1024. This build knows no GPUs: [`Engine::warnings`] says so.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::builder().gpu_workers(2).build()?;
+    /// assert_eq!(engine.warnings().len(), 1);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn gpu_workers(mut self, gpu_workers: usize) -> Builder {
+        (self.settings.gpu_workers, self.settings.asks_for_gpus) = (gpu_workers, true);
+        self
+    }
+
+    /// Copy workers for each GPU, 1 to 1024. As [`gpu_workers`](Builder::gpu_workers).
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::builder().gpu_copy_workers(1).build()?;
+    /// assert_eq!(engine.warnings().len(), 1);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn gpu_copy_workers(mut self, gpu_copy_workers: usize) -> Builder {
+        (self.settings.gpu_copy_workers, self.settings.asks_for_gpus) = (gpu_copy_workers, true);
+        self
+    }
+
+    /// No operation runs inside its push: for models of the one way and of the other.
+    #[cfg(any(loom, shuttle))]
+    #[doc(hidden)]
+    pub fn without_inline(mut self) -> Builder {
+        self.settings.inline = false;
+        self
+    }
+
+    /// The cores to pin workers to, round and round. The first worker comes on the core behind that
+    /// of the thread which starts them by its push, so that, with fewer workers than cores, that
+    /// thread keeps its own. Cores without a worker are those to which one may be moved
+    /// ([`pin`](Builder::pin)). Numbers as the system has them, 0 to 1023.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::builder().cores([0]).build()?;
+    /// assert_eq!(engine.settings().cores, [0]);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn cores(mut self, cores: impl IntoIterator<Item = usize>) -> Builder {
+        self.settings.cores = cores.into_iter().collect();
+        self
+    }
+
+    /// Chooses a setting by the name of its environment variable, with or without `SERIATIM_`: for
+    /// settings that come as text.
+    ///
+    /// # Errors
+    /// [`BadSetting`](crate::ErrorKind::BadSetting) for an unknown name or value, with those that
+    /// are valid.
+    ///
+    /// ```
+    /// use seriatim::{Engine, Kind};
+    /// let engine = Engine::builder().set("ENGINE", "pooled")?.set("SERIATIM_CPU_WORKERS", "2")?.build()?;
+    /// assert_eq!(engine.kind(), Kind::Pooled);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn set(mut self, key: &str, value: &str) -> Result<Builder, Error> {
+        self.settings.set(key, value)?;
+        Ok(self)
+    }
+
+    /// Makes the engine. Its threads start when they are first needed.
+    ///
+    /// # Errors
+    /// [`BadSetting`](crate::ErrorKind::BadSetting), with the values that are valid.
+    ///
+    /// ```
+    /// use seriatim::{Engine, ErrorKind};
+    /// let error = Engine::builder().cpu_workers(0).build().unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::BadSetting);
+    /// ```
+    pub fn build(self) -> Result<Engine, Error> {
+        self.settings.check()?;
+        Engine::with_settings(self.settings, self.on_error)
+    }
+}

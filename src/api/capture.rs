@@ -1,0 +1,393 @@
+//! Capturing: from recorded pushes to a graph that can be replayed.
+
+use crate::api::engine::Engine;
+use crate::api::graph::{delete_own_variable, Graph};
+use crate::api::operator::Operator;
+use crate::api::parameter::Parameter;
+use crate::device::Context;
+use crate::engine::draft::Draft;
+use crate::engine::push::Request;
+use crate::engine::replay::assemble::{detached, sync, Captured, Recording, Whole};
+use crate::engine::replay::Body;
+use crate::error::Error;
+use crate::operation::closure::IntoOutcome;
+use crate::operation::completion::Completion;
+use crate::operation::context::RunContext;
+use crate::operation::name::Name;
+use crate::operation::property::Property;
+use crate::variable::access::Mode;
+use crate::variable::handle::Variable;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A graph being captured, in [`Engine::capture`] or from [`Engine::begin_capture`]. What is pushed
+/// through it is recorded, and not run. Dropped before [`finish`](Capture::finish), it makes no
+/// graph.
+///
+/// ```
+/// let engine = seriatim::Engine::new()?;
+/// let x = engine.new_variable();
+/// let (graph, ()) = engine.capture(|c| {
+///     c.name("two steps");
+///     c.op("first").writes([x]).push(|_| ())?;
+///     c.op("second").writes([x]).push(|_| ())
+/// })?;
+/// graph.replay()?;
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[must_use = "a capture makes no graph until finish() is called"]
+pub struct Capture {
+    engine: Engine,
+    id: u64,
+    name: Name,
+    variable: Variable,
+    recording: Recording,
+    /// A graph was made, which sees to the variable.
+    made: bool,
+    spreads_after: Option<u32>,
+}
+
+impl Engine {
+    /// Captures a graph: `record` pushes operations into it, with closures that can be called again
+    /// and again, and they are run, as one operation, by each [`Graph::replay`]. What `record`
+    /// returns comes back beside the graph: its parameters, say.
+    ///
+    /// Time and memory proportional to the operations and their variables; about 150 bytes an
+    /// operation beside its closure.
+    ///
+    /// A graph that is replayed once and dropped is how several operations are pushed as a whole:
+    /// they take their turn together, as one operation with the variables of all (MXNet's
+    /// `set_bulk_size`). The version of each variable steps once for each operation that changes
+    /// it, and a failure skips the operations that depend on it, not the rest. It takes longer than
+    /// single pushes, some ten times for a graph of a hundred operations: a graph has to be
+    /// replayed often to make up for its capture.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let [x, y] = [engine.new_variable(), engine.new_variable()];
+    /// let record = |c: &mut seriatim::Capture| {
+    ///     c.op("load").writes([x]).push(|_| ())?;
+    ///     c.op("sum").reads([x]).writes([y]).push(|_| ())
+    /// };
+    /// engine.capture(record)?.0.replay()?; // nothing that another thread pushes comes between the two
+    /// engine.wait_for_var(y)?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// That of `record`; no graph is made then. [`EngineFull`](crate::ErrorKind::EngineFull) for
+    /// more than a billion operations.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let x = engine.new_variable();
+    /// let (graph, ()) = engine.capture(|c| {
+    ///     (0..100).try_for_each(|_| c.op("tiny").writes([x]).push(|_| ()))
+    /// })?;
+    /// graph.replay()?;
+    /// engine.wait_for_var(x)?;
+    /// assert_eq!(engine.version(x)?, 100);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn capture<T>(&self, record: impl FnOnce(&mut Capture) -> Result<T, Error>) -> Result<(Graph, T), Error> {
+        let mut capture = self.begin_capture();
+        let value = record(&mut capture)?;
+        Ok((capture.finish()?, value))
+    }
+
+    /// Begins the capture of a graph that [`Capture::finish`] makes, where
+    /// [`capture`](Engine::capture) with its closure does not fit: if the capture is kept in a
+    /// structure, say. It keeps the engine alive.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let x = engine.new_variable();
+    /// let mut capture = engine.begin_capture();
+    /// capture.op("step").writes([x]).push(|_| ())?;
+    /// let graph = capture.finish()?;
+    /// graph.replay()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn begin_capture(&self) -> Capture {
+        static GRAPHS: AtomicU64 = AtomicU64::new(1);
+        Capture {
+            engine: self.clone(),
+            id: GRAPHS.fetch_add(1, Relaxed),
+            name: Name::from("graph"),
+            variable: self.new_variable(),
+            recording: Recording::default(),
+            made: false,
+            spreads_after: None,
+        }
+    }
+}
+
+impl Capture {
+    /// Makes the graph of what was recorded.
+    ///
+    /// Time and memory proportional to the operations and their variables.
+    ///
+    /// # Errors
+    /// [`EngineFull`](crate::ErrorKind::EngineFull) for more than a billion operations.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let graph = engine.begin_capture().finish()?;
+    /// assert!(graph.is_empty());
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn finish(mut self) -> Result<Graph, Error> {
+        let (id, name, variable, spreads_after) = (self.id, self.name, self.variable, self.spreads_after);
+        let whole = Whole { id, name, variable, spreads_after };
+        let graph = std::mem::take(&mut self.recording).assemble(self.engine.core(), whole)?;
+        self.made = true;
+        Ok(graph)
+    }
+
+    /// Starts an operation of the graph. As [`Engine::op`].
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// # let x = engine.new_variable();
+    /// let (graph, ()) = engine.capture(|c| c.op("one").writes([x]).push(|_| ()))?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn op(&mut self, name: impl Into<Name>) -> CaptureBuilder<'_> {
+        CaptureBuilder { draft: Draft::new(name.into()), capture: self }
+    }
+
+    /// Records a use of an operator. As [`Engine::push`].
+    ///
+    /// # Errors
+    /// As [`CaptureBuilder::push`], and [`ForeignOperator`](crate::ErrorKind::ForeignOperator).
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// # let x = engine.new_variable();
+    /// let step = engine.op("step").writes([x]).operator(|_| ())?;
+    /// let (graph, ()) = engine.capture(|c| c.push(&step, seriatim::Context::cpu(0), 0))?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn push(&mut self, operator: &Operator, context: Context, priority: i32) -> Result<(), Error> {
+        let (name, property, claims, body) = operator.captured(self.engine.core())?;
+        self.recording.record(self.engine.core(), Captured { body, name, context, property, priority }, claims)
+    }
+
+    /// A value that the operations of the graph can read, and that can be replaced between replays.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let (graph, rate) = engine.capture(|c| Ok(c.parameter(0.5)))?;
+    /// rate.set(0.25)?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn parameter<T: Send + Sync + 'static>(&mut self, value: T) -> Parameter<T> {
+        Parameter::new(self.engine.core(), self.id, self.variable, value)
+    }
+
+    /// Names the graph, for profiles and for what is said of waits that run out of time. It is
+    /// "graph" otherwise.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let (graph, ()) = engine.capture(|c| Ok(c.name("time step")))?;
+    /// assert!(format!("{graph:?}").contains("time step"));
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn name(&mut self, name: impl Into<Name>) {
+        self.name = name.into();
+    }
+
+    /// Replays are spread over all lanes after so many operations, whatever the clock says: for
+    /// tests.
+    pub(crate) fn spreads_after(&mut self, operations: u32) {
+        self.spreads_after = Some(operations);
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        if !self.made {
+            // Nobody has seen it but parameters, which are refused from now on. A stopped engine
+            // keeps it until its end.
+            delete_own_variable(self.engine.core(), self.variable, |_| ());
+        }
+    }
+}
+
+/// An operation of a graph being put together, from [`Capture::op`].
+///
+/// ```
+/// # let engine = seriatim::Engine::new()?;
+/// # let [x, y] = [engine.new_variable(), engine.new_variable()];
+/// let (graph, ()) = engine.capture(|c| c.op("axpy").reads([x]).writes([y]).priority(2).push(|_| ()))?;
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[must_use = "an operation is not recorded until push() is called"]
+pub struct CaptureBuilder<'c> {
+    capture: &'c mut Capture,
+    draft: Draft,
+}
+
+impl CaptureBuilder<'_> {
+    /// Adds variables that the operation reads.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// # let x = engine.new_variable();
+    /// let (graph, ()) = engine.capture(|c| c.op("look").reads([x]).push(|_| ()))?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn reads(mut self, variables: impl IntoIterator<Item = impl Into<Variable>>) -> Self {
+        variables.into_iter().for_each(|variable| self.draft.add(variable.into(), Mode::Read));
+        self
+    }
+
+    /// Adds variables that the operation changes.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// # let x = engine.new_variable();
+    /// let (graph, ()) = engine.capture(|c| c.op("change").writes([x]).push(|_| ()))?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn writes(mut self, variables: impl IntoIterator<Item = impl Into<Variable>>) -> Self {
+        variables.into_iter().for_each(|variable| self.draft.add(variable.into(), Mode::Write));
+        self
+    }
+
+    /// Adds one variable that the operation reads.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// # let x = engine.new_variable();
+    /// let (graph, ()) = engine.capture(|c| c.op("look").read(x).push(|_| ()))?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn read(self, variable: impl Into<Variable>) -> Self {
+        self.reads([variable])
+    }
+
+    /// Adds one variable that the operation changes.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// # let x = engine.new_variable();
+    /// let (graph, ()) = engine.capture(|c| c.op("change").write(x).push(|_| ()))?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn write(self, variable: impl Into<Variable>) -> Self {
+        self.writes([variable])
+    }
+
+    /// Among ready operations of the graph that one thread could run, greater priorities run first.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let (graph, ()) = engine.capture(|c| c.op("soon").priority(3).push(|_| ()))?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.draft.request_mut().priority = priority;
+        self
+    }
+
+    /// What kind of work the operation is: copies and prioritised ones run on their own workers.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let (graph, ()) = engine.capture(|c| c.op("report").property(seriatim::Property::NoSkip).push(|_| ()))?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn property(mut self, property: Property) -> Self {
+        self.draft.request_mut().property = property;
+        self
+    }
+
+    /// Where the operation runs.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let (graph, ()) = engine.capture(|c| c.op("first worker").context(seriatim::Context::cpu(1)).push(|_| ()))?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn context(mut self, context: Context) -> Self {
+        self.draft.request_mut().context = context;
+        self
+    }
+
+    /// Records the operation; in each replay it ends when the closure returns. Replays do not
+    /// overlap, so the closure may change what it owns.
+    ///
+    /// # Errors
+    /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
+    /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable),
+    /// [`UnknownDevice`](crate::ErrorKind::UnknownDevice),
+    /// [`DeviceUnavailable`](crate::ErrorKind::DeviceUnavailable): nothing is then recorded.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let mut count = 0;
+    /// let (graph, ()) = engine.capture(|c| {
+    ///     c.op("count").push(move |_| {
+    ///         count += 1;
+    ///         println!("replay {count}");
+    ///     })
+    /// })?;
+    /// graph.replay()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn push<F, R>(self, mut closure: F) -> Result<(), Error>
+    where
+        F: FnMut(&RunContext<'_>) -> R + Send + 'static,
+        R: IntoOutcome,
+    {
+        self.record(sync(move |run| closure(run).into_outcome()))
+    }
+
+    /// Records an asynchronous operation: in each replay it ends when its completion was used and
+    /// the closure has returned.
+    ///
+    /// # Errors
+    /// As [`push`](CaptureBuilder::push).
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// # let x = engine.new_variable();
+    /// let (graph, ()) = engine.capture(|c| {
+    ///     c.op("fetch").writes([x]).push_async(|_, completion| {
+    ///         std::thread::spawn(move || completion.complete());
+    ///     })
+    /// })?;
+    /// graph.replay()?;
+    /// engine.wait_for_var(x)?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn push_async<G>(self, closure: G) -> Result<(), Error>
+    where
+        G: FnMut(&RunContext<'_>, Completion) + Send + 'static,
+    {
+        self.record(detached(closure))
+    }
+}
+
+impl CaptureBuilder<'_> {
+    fn record(mut self, body: Body) -> Result<(), Error> {
+        let Request { name, context, property, priority, .. } = *self.draft.request();
+        let Capture { engine, recording, .. } = self.capture;
+        let captured = Captured { body, name, context, property, priority };
+        recording.record(engine.core(), captured, self.draft.ordered())
+    }
+}
+
+impl fmt::Debug for Capture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Capture('{}')", self.name.as_str())
+    }
+}
+
+impl fmt::Debug for CaptureBuilder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CaptureBuilder('{}')", self.draft.request().name.as_str())
+    }
+}

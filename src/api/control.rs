@@ -1,0 +1,258 @@
+//! The engine's ways to wait, to stop and start, and to see what it does.
+
+#![forbid(unsafe_code)]
+
+use crate::api::engine::Engine;
+use crate::engine::core::{PROFILING, SHUTDOWN};
+use crate::engine::{diagnose, lifecycle, prepare, wait};
+use crate::error::Error;
+use crate::profile::Profile;
+use crate::sync::Ordering::*;
+use crate::variable::handle::Variable;
+use std::time::Duration;
+
+impl Engine {
+    /// Waits until the writes of `variable` that were pushed before are complete. Running reads do
+    /// not hold it up.
+    ///
+    /// The calling thread may run other ready operations meanwhile. **Hold no lock that an
+    /// operation takes**: the thread may run that operation and wait for itself for ever. See
+    /// [`waiters_help`](crate::Builder::waiters_help), which turns that off.
+    ///
+    /// Worst case: a few loads if no write is pending. Otherwise it takes what the writes take,
+    /// and, if it helps, the operation that it is in then and a step for each of those that it took
+    /// and gives back.
+    ///
+    /// # Errors
+    /// The failure that the variable is marked with, which is thereby cleared everywhere: a second
+    /// wait succeeds. [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation),
+    /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
+    /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable).
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let x = engine.new_variable();
+    /// engine.op("fail").writes([x]).push(|_| Err("out of paper"))?;
+    /// assert!(engine.wait_for_var(x).is_err());
+    /// assert!(engine.wait_for_var(x).is_ok());
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn wait_for_var(&self, variable: Variable) -> Result<(), Error> {
+        wait::for_variable(self.core(), variable, None)
+    }
+
+    /// As [`wait_for_var`](Engine::wait_for_var), but not longer than `timeout`, and without
+    /// running operations itself. It is as late as the timed wait of a condition variable, and up
+    /// to 60 µs more. A wait that runs out of time leaves about 200 bytes behind until the variable
+    /// is free: it is not a way to poll a variable that stays busy.
+    ///
+    /// One exception, on the naive engine: the wait may have to finish the push of another thread
+    /// that has lost its core in the middle of it. If that operation is then ready, the wait runs
+    /// it first.
+    ///
+    /// # Errors
+    /// Also [`TimedOut`](crate::ErrorKind::TimedOut), which names what is pending and behind what.
+    /// It looks for that in the oldest blocks of the engine for about 20 µs, and says so if there
+    /// are more; [`dump_dot`](Engine::dump_dot) looks at all.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let engine = seriatim::Engine::new()?;
+    /// let x = engine.new_variable();
+    /// let (wake, alarm) = std::sync::mpsc::channel::<()>();
+    /// engine.op("nap").writes([x]).push(move |_| { let _ = alarm.recv(); })?;
+    /// let error = engine.wait_for_var_timeout(x, Duration::from_millis(1)).unwrap_err();
+    /// assert_eq!(error.kind(), seriatim::ErrorKind::TimedOut);
+    /// assert!(error.to_string().contains("'nap'"));
+    /// drop(wake);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn wait_for_var_timeout(&self, variable: Variable, timeout: Duration) -> Result<(), Error> {
+        wait::for_variable(self.core(), variable, Some(timeout))
+    }
+
+    /// Waits until every operation that was pushed before is complete. Pushes that go on meanwhile
+    /// may hold it up. As in [`wait_for_var`](Engine::wait_for_var), the calling thread may run
+    /// operations meanwhile, so it should hold no lock that they take.
+    ///
+    /// Worst case: if nothing is in flight, a look at each thread that has used the engine, and all
+    /// failures that nobody has taken are sorted.
+    ///
+    /// # Errors
+    /// Of the errors that nobody has taken, that of the operation that was pushed first; all are
+    /// cleared. Between the pushes of different threads, push order is known only roughly: numbers
+    /// are dealt to threads 64 at a time. The first 1,000 errors that nobody has taken are kept;
+    /// what fails after them is counted, and the text of the error says how many there were. They
+    /// are cleared with the others. [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation).
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// engine.op("fail").push(|_| Err("nothing changed, and still not lost"))?;
+    /// assert!(engine.wait_for_all().is_err());
+    /// assert!(engine.wait_for_all().is_ok());
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn wait_for_all(&self) -> Result<(), Error> {
+        wait::for_all(self.core(), None)
+    }
+
+    /// As [`wait_for_all`](Engine::wait_for_all), but not longer than `timeout`, and without
+    /// running operations itself. As late as
+    /// [`wait_for_var_timeout`](Engine::wait_for_var_timeout).
+    ///
+    /// # Errors
+    /// Also [`TimedOut`](crate::ErrorKind::TimedOut), which names what is pending, as there.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// engine.wait_for_all_timeout(std::time::Duration::from_secs(1))?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn wait_for_all_timeout(&self, timeout: Duration) -> Result<(), Error> {
+        wait::for_all(self.core(), Some(timeout))
+    }
+
+    /// Runs what is in flight, then ends the threads. Pushes are refused until
+    /// [`start`](Engine::start), but for those of operations that still run. Stopping twice is
+    /// harmless.
+    ///
+    /// Worst case: as long as what is in flight takes.
+    ///
+    /// # Errors
+    /// [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation).
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// engine.stop()?;
+    /// assert!(engine.op("late").push(|_| ()).is_err());
+    /// engine.start()?;
+    /// assert!(engine.op("again").push(|_| ()).is_ok());
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn stop(&self) -> Result<(), Error> {
+        lifecycle::stop(self.core())
+    }
+
+    /// Does now what a first push would do else: brings all threads up, waits until they look for
+    /// work, and gives the calling thread memory for 1,024 usual operations and 128 larger ones,
+    /// with pages that have been touched.
+    ///
+    /// The calling thread's first push then does what a later one does, instruction by instruction:
+    /// no thread is started, nothing is allocated, no page is touched for the first time. It may
+    /// still take some 100 ns more, for code that the processor has not run lately: that of the
+    /// push at this place in the program, and of the closure. Another thread that is to push calls
+    /// it as well. A worker that has gone to sleep meanwhile is woken by the push, which takes some
+    /// microseconds more ([`IdlePolicy::Spin`](crate::IdlePolicy::Spin) never sleeps); and what
+    /// [`inline_below`](crate::Builder::inline_below) has to learn of a closure is learned from its
+    /// first calls. [`start`](Engine::start) is for an engine that was stopped; this one does not
+    /// start it.
+    ///
+    /// Worst case: the start of all threads.
+    ///
+    /// # Errors
+    /// [`ThreadRefused`](crate::ErrorKind::ThreadRefused), [`Stopped`](crate::ErrorKind::Stopped),
+    /// [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation).
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// engine.prepare()?;
+    /// engine.op("first").push(|_| ())?; // starts no thread, makes no memory
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn prepare(&self) -> Result<(), Error> {
+        prepare::prepare(self)
+    }
+
+    /// Starts a stopped engine. Starting twice is harmless.
+    ///
+    /// # Errors
+    /// [`ThreadRefused`](crate::ErrorKind::ThreadRefused): the engine is then still stopped.
+    /// [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation).
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// engine.stop()?;
+    /// engine.start()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn start(&self) -> Result<(), Error> {
+        lifecycle::start(self.core())
+    }
+
+    /// Says that the process is about to end: from now on operations complete without running, but
+    /// for deletions.
+    ///
+    /// ```
+    /// use seriatim::{Context, Engine};
+    /// let engine = Engine::new()?;
+    /// let x = engine.new_variable();
+    /// engine.notify_shutdown();
+    /// engine.op("skipped").writes([x]).push(|_| println!("never printed"))?;
+    /// engine.delete_variable(|_| println!("runs"), Context::cpu(0), x)?;
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn notify_shutdown(&self) {
+        self.core().state.fetch_or(SHUTDOWN, SeqCst);
+    }
+
+    /// Starts recording named operations: those that are pushed from now on.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// engine.start_profiling();
+    /// engine.op("work").push(|_| ())?;
+    /// engine.wait_for_all()?;
+    /// println!("{}", engine.profile().table());
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn start_profiling(&self) {
+        self.core().state.fetch_or(PROFILING, SeqCst);
+    }
+
+    /// Stops recording. What was recorded is kept.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// engine.start_profiling();
+    /// engine.stop_profiling();
+    /// engine.op("unseen").push(|_| ())?;
+    /// engine.wait_for_all()?;
+    /// assert!(engine.profile().events().is_empty());
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn stop_profiling(&self) {
+        self.core().state.fetch_and(!PROFILING, SeqCst);
+    }
+
+    /// What was recorded so far.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// engine.start_profiling();
+    /// engine.op("work").push(|_| ())?;
+    /// engine.wait_for_all()?;
+    /// assert_eq!(engine.profile().events()[0].name, "work");
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn profile(&self) -> Profile {
+        let profiler = &self.core().profiler;
+        Profile::new(profiler.events(), profiler.threads(), profiler.lost())
+    }
+
+    /// The operations in flight as a Graphviz graph: filled ones run, an edge leads from an
+    /// operation to the next one on a variable. A look at a moving engine, for people and not for
+    /// programs.
+    ///
+    /// Worst case: it looks at every block that the engine ever made, and holds back their reuse
+    /// until it is done.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// assert!(engine.dump_dot().starts_with("digraph"));
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn dump_dot(&self) -> String {
+        diagnose::dot(self.core())
+    }
+}

@@ -1,0 +1,276 @@
+//! A value guarded by a variable: what operations share, without unsafe code and without a lock.
+
+use crate::api::engine::Engine;
+use crate::error::{Error, ErrorKind};
+use crate::operation::current;
+use crate::operation::current::May;
+use crate::sync::AtomicUsize;
+use crate::sync::Ordering::*;
+use crate::variable::handle::Variable;
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+/// A value and the variable that stands for it.
+///
+/// The engine keeps operations apart that declare the variable; `Data` checks that they did. Inside
+/// an operation of its engine, each borrow is compared with what that operation has declared: a
+/// value that it has not declared, or has declared to read and changes, is an error of kind
+/// [`UndeclaredAccess`](ErrorKind::UndeclaredAccess) that names both. That costs some 40
+/// instructions, more with many declared variables. An asynchronous operation is compared while its
+/// closure is called; what it does later, and what other threads do for an operation, counts as
+/// outside.
+///
+/// Besides, every borrow is counted in one atomic word, as a `RefCell` does without threads: two
+/// that do not go together are an error of kind [`BorrowConflict`](ErrorKind::BorrowConflict),
+/// never a race and never a wait, wherever they are made.
+///
+/// ```
+/// use seriatim::{Data, Engine};
+/// let engine = Engine::new()?;
+/// let total = Data::new(&engine, 0u64);
+/// for n in 1..=10 {
+///     let total = total.clone();
+///     engine.op("add").write(&total).push(move |_| {
+///         *total.write()? += n;
+///         Ok::<(), seriatim::Error>(())
+///     })?;
+/// }
+/// engine.wait_for_var(total.variable())?;
+/// assert_eq!(*total.read()?, 55);
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+pub struct Data<T>(Arc<Inner<T>>);
+
+struct Inner<T> {
+    variable: Variable,
+    /// Readers, or `WRITER`.
+    borrows: AtomicUsize,
+    value: UnsafeCell<T>,
+}
+
+const WRITER: usize = usize::MAX;
+
+// SAFETY: `borrows` gives out many shared borrows or one exclusive one. `T: Send` because an
+// exclusive borrow may move the value, and the last clone drops it, on any thread. Shared ones on
+// several threads ask for `T: Sync` where they are made, in `read`; an exclusive one is shared only
+// if `T` may be, by its marker.
+unsafe impl<T: Send> Sync for Inner<T> {}
+// SAFETY: the value goes along.
+unsafe impl<T: Send> Send for Inner<T> {}
+
+impl<T> Data<T> {
+    /// A value with a new variable of `engine`. The variable lives as long as the engine, also
+    /// after the last clone of this handle is gone. A program that makes values without end gives
+    /// each variable back with [`Engine::delete_variable`].
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let tile = seriatim::Data::new(&engine, vec![0.0; 64]);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn new(engine: &Engine, value: T) -> Data<T> {
+        Data(Arc::new(Inner {
+            variable: engine.new_variable(),
+            borrows: AtomicUsize::new(0),
+            value: UnsafeCell::new(value),
+        }))
+    }
+
+    /// The variable to declare. `&data` itself is accepted as well.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let x = seriatim::Data::new(&engine, 1);
+    /// engine.op("look").reads([x.variable()]).push(|_| ())?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn variable(&self) -> Variable {
+        self.0.variable
+    }
+
+    /// Borrows the value to read it. Several threads may do so at once, so the value has to be
+    /// `Sync`; one that is only ever [written](Data::write), such as a `Cell`, need not be.
+    ///
+    /// # Errors
+    /// [`BorrowConflict`](ErrorKind::BorrowConflict) while it is borrowed to be changed;
+    /// [`UndeclaredAccess`](ErrorKind::UndeclaredAccess) inside an operation that has not declared
+    /// it.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let x = seriatim::Data::new(&engine, 1);
+    /// assert_eq!(*x.read()?, 1);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn read(&self) -> Result<Ref<'_, T>, Error>
+    where
+        T: Sync,
+    {
+        self.check(false)?;
+        let borrows = &self.0.borrows;
+        let mut now = borrows.load(Relaxed);
+        while now < WRITER - 1 {
+            // Acquire: pairs with the release of the last writer.
+            match borrows.compare_exchange_weak(now, now + 1, Acquire, Relaxed) {
+                Ok(_) => return Ok(Ref(&self.0, PhantomData)),
+                Err(other) => now = other,
+            }
+        }
+        Err(self.conflict("read", "being changed"))
+    }
+
+    /// Borrows the value to change it.
+    ///
+    /// # Errors
+    /// [`BorrowConflict`](ErrorKind::BorrowConflict) while it is borrowed otherwise;
+    /// [`UndeclaredAccess`](ErrorKind::UndeclaredAccess) inside an operation that has not declared
+    /// that it changes it.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let x = seriatim::Data::new(&engine, 1);
+    /// let reader = x.read()?;
+    /// assert_eq!(x.write().unwrap_err().kind(), seriatim::ErrorKind::BorrowConflict);
+    /// # drop(reader);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn write(&self) -> Result<RefMut<'_, T>, Error> {
+        self.check(true)?;
+        // Acquire: pairs with the releases of the last borrows.
+        match self.0.borrows.compare_exchange(0, WRITER, Acquire, Relaxed) {
+            Ok(_) => Ok(RefMut(&self.0, PhantomData)),
+            Err(_) => Err(self.conflict("change", "in use")),
+        }
+    }
+
+    /// Whether the operation that is being called on this thread, if one is, has declared that
+    /// much.
+    #[inline]
+    fn check(&self, writes: bool) -> Result<(), Error> {
+        let Variable { engine, index, generation } = self.0.variable;
+        match current::may(engine, index, generation) {
+            May::Change => Ok(()),
+            May::Read if !writes => Ok(()),
+            may => Err(self.undeclared(may)),
+        }
+    }
+
+    #[cold]
+    fn undeclared(&self, may: May) -> Error {
+        let variable = self.0.variable;
+        let name = current::name(variable.engine, variable.index);
+        let text = if may == May::Read {
+            format!("operation '{name}' changes {variable:?}, which it has declared to read: declare it with writes()")
+        } else {
+            format!(
+                "operation '{name}' uses {variable:?}, which it has not declared: declare it with reads() or writes()"
+            )
+        };
+        Error::new(ErrorKind::UndeclaredAccess, text)
+    }
+
+    #[cold]
+    fn conflict(&self, what: &str, why: &str) -> Error {
+        Error::new(
+            ErrorKind::BorrowConflict,
+            format!(
+                "cannot {what} the value of {:?}, which is {why}: declare it with reads() or writes() on every operation that uses it, and wait before using it outside",
+                self.0.variable
+            ),
+        )
+    }
+}
+
+impl<T> Clone for Data<T> {
+    fn clone(&self) -> Data<T> {
+        Data(Arc::clone(&self.0))
+    }
+}
+
+impl<T> fmt::Debug for Data<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Data({:?})", self.0.variable)
+    }
+}
+
+impl<T> From<&Data<T>> for Variable {
+    fn from(data: &Data<T>) -> Variable {
+        data.variable()
+    }
+}
+
+/// A borrow to read, from [`Data::read`].
+///
+/// ```
+/// # let engine = seriatim::Engine::new()?;
+/// let x = seriatim::Data::new(&engine, 7);
+/// let value: seriatim::Ref<'_, i32> = x.read()?;
+/// assert_eq!(*value, 7);
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[must_use = "the borrow ends when this is dropped"]
+pub struct Ref<'a, T>(&'a Inner<T>, PhantomData<&'a T>);
+
+impl<T> Deref for Ref<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: this borrow is counted, so there is no exclusive one.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> Drop for Ref<'_, T> {
+    fn drop(&mut self) {
+        // Release: our reads are over before the next writer's changes.
+        self.0.borrows.fetch_sub(1, Release);
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Ref<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+/// A borrow to change, from [`Data::write`].
+///
+/// ```
+/// # let engine = seriatim::Engine::new()?;
+/// let x = seriatim::Data::new(&engine, 7);
+/// let mut value: seriatim::RefMut<'_, i32> = x.write()?;
+/// *value += 1;
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[must_use = "the borrow ends when this is dropped"]
+pub struct RefMut<'a, T>(&'a Inner<T>, PhantomData<&'a mut T>);
+
+impl<T> Deref for RefMut<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: this is the only borrow.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> DerefMut for RefMut<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this is the only borrow.
+        unsafe { &mut *self.0.value.get() }
+    }
+}
+
+impl<T> Drop for RefMut<'_, T> {
+    fn drop(&mut self) {
+        // Release: our changes are visible to the next borrow.
+        self.0.borrows.store(0, Release);
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for RefMut<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}

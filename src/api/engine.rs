@@ -1,0 +1,244 @@
+//! The public face of the crate: engines, and how operations are pushed to them and waited for.
+
+use crate::api::builder::Builder;
+use crate::engine::core::Core;
+use crate::engine::lifecycle;
+use crate::engine::on_error::OnError;
+use crate::engine::push::resolve;
+use crate::engine::settings::{Kind, Settings};
+use crate::error::Error;
+use crate::variable::handle::Variable;
+use crate::variable::table::Table;
+use crate::worker::group::Group;
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::{Arc, OnceLock};
+
+/// A dependency engine: push functions, say which variables each reads and which it changes, and it
+/// runs them in parallel so that *two of which at least one changes a common variable run in the
+/// order in which they were pushed*.
+///
+/// A handle: clones are the same engine, and may be used from any number of threads at once. Pushes
+/// from several threads get one total order, the same on every variable. When the last clone is
+/// dropped, the engine runs what is in flight, then ends its threads. Dropped inside one of its own
+/// operations, where that would wait for itself, it does so on a thread of its own: a process that
+/// ends meanwhile loses what is in flight, so a line on standard error says so if anything else is.
+/// Errors that nobody has waited for go to [`Builder::on_error`].
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+/// use std::sync::Arc;
+///
+/// let engine = seriatim::Engine::new()?;
+/// let total = engine.new_variable();
+/// let sum = Arc::new(AtomicU64::new(0));
+/// for n in 1..=100 {
+///     let sum = Arc::clone(&sum);
+///     engine.op("add").writes([total]).push(move |_| {
+///         sum.store(sum.load(Relaxed) + n, Relaxed); // nobody else changes it meanwhile
+///     })?;
+/// }
+/// engine.wait_for_var(total)?;
+/// assert_eq!(sum.load(Relaxed), 5050);
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Engine(Arc<Handle>);
+
+/// What all clones share; its end is the engine's.
+struct Handle(Arc<Core>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        lifecycle::close(&self.0);
+    }
+}
+
+impl Engine {
+    /// A per-device engine with default [`Settings`]. It does not look at the environment:
+    /// [`from_env`](Engine::from_env) and [`Builder::from_env`] do.
+    ///
+    /// Its threads start when they are first needed: the first push pays for that, unless
+    /// [`prepare`](Engine::prepare) was called.
+    ///
+    /// # Errors
+    /// None with the defaults; the signature is that of every way to make an engine.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn new() -> Result<Engine, Error> {
+        Engine::builder().build()
+    }
+
+    /// Chooses settings.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::builder().kind(seriatim::Kind::Naive).build()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// An engine with the settings of the environment: every [`Settings`] field names its variable.
+    /// [`Builder::from_env`] begins with them and can override some.
+    ///
+    /// # Errors
+    /// [`BadSetting`](crate::ErrorKind::BadSetting) for an unknown `SERIATIM_*` variable or value,
+    /// with those that are valid.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::from_env()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn from_env() -> Result<Engine, Error> {
+        Builder::from_env()?.build()
+    }
+
+    /// The engine of the process, made from the environment when it is first asked for. It is never
+    /// dropped: call [`wait_for_all`](Engine::wait_for_all) before `main` returns, or what is in
+    /// flight then is lost with the process.
+    ///
+    /// # Errors
+    /// As [`from_env`](Engine::from_env).
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::global()?;
+    /// engine.op("hello").push(|_| ())?;
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn global() -> Result<&'static Engine, Error> {
+        static GLOBAL: OnceLock<Result<Engine, Error>> = OnceLock::new();
+        GLOBAL.get_or_init(Engine::from_env).as_ref().map_err(Error::clone)
+    }
+
+    pub(crate) fn with_settings(settings: Settings, on_error: OnError) -> Result<Engine, Error> {
+        let core = Arc::new(Core::new(settings, on_error)?);
+        #[cfg(all(unix, not(any(loom, shuttle))))]
+        crate::engine::fork::register(&core);
+        core.say(|| format!("made, {:?}", core.settings));
+        Ok(Engine(Arc::new(Handle(core))))
+    }
+
+    #[inline]
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.0 .0
+    }
+
+    /// Which of the three engines it is.
+    ///
+    /// ```
+    /// assert_eq!(seriatim::Engine::new()?.kind(), seriatim::Kind::PerDevice);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn kind(&self) -> Kind {
+        self.settings().kind
+    }
+
+    /// The settings it was made with.
+    ///
+    /// ```
+    /// assert_eq!(seriatim::Engine::new()?.settings().bound, 0);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn settings(&self) -> &Settings {
+        &self.core().settings
+    }
+
+    /// What does not go as the settings asked, and was not worth an error: GPU workers that were
+    /// asked for in a build without GPUs, spinning workers that have no core of their own or leave
+    /// none to the caller, pins that the system refused. Empty if all is well.
+    ///
+    /// Pins are known once the threads are up: ask after [`prepare`](Engine::prepare), or after a
+    /// first push.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::builder().pin(false).build()?;
+    /// assert!(engine.warnings().is_empty());
+    /// let engine = seriatim::Engine::builder().gpu_workers(2).build()?;
+    /// assert!(engine.warnings()[0].contains("without GPUs"));
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn warnings(&self) -> Vec<String> {
+        let settings = self.settings().warnings();
+        settings.into_iter().chain(self.core().dispatch.groups().into_iter().flat_map(Group::warnings)).collect()
+    }
+
+    /// A new variable, at version 0. Lock-free; allocates only when there are more variables than
+    /// ever before.
+    ///
+    /// Worst case: a few steps, however many variables were deleted before; when the table is full,
+    /// one allocation as large as the table.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// assert_eq!(engine.version(engine.new_variable())?, 0);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn new_variable(&self) -> Variable {
+        let memory = &self.core().memory;
+        let table = &memory.table;
+        let slot = table.pop_free().unwrap_or_else(|| {
+            self.recycle_slots();
+            table.take()
+        });
+        Variable {
+            engine: memory.id,
+            index: slot.index(),
+            // SAFETY: slots become free only when nobody looks at them any more.
+            generation: unsafe { table.open(slot) },
+        }
+    }
+
+    /// Frees the slots of deleted variables, once no thread can look at them.
+    fn recycle_slots(&self) {
+        let memory = &self.core().memory;
+        let Some(retired) = memory.table.take_retired() else { return };
+        if self.core().local().is_alone() {
+            // SAFETY: the caller is between pushes and holds nothing, and nobody else looks.
+            unsafe { memory.table.release(retired) };
+            return;
+        }
+        let table: *const Table = &memory.table;
+        // SAFETY: the variables are deleted, so whoever pins from now on finds that; the table
+        // outlives the reclaimer, in the same memory.
+        unsafe { self.core().local().defer(move || (*table).release(retired)) };
+    }
+
+    /// The number of operations completed that change the variable, failed and skipped ones
+    /// included. It may grow at any time while such operations are in flight.
+    ///
+    /// Worst case: three loads.
+    ///
+    /// # Errors
+    /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
+    /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable).
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let x = engine.new_variable();
+    /// engine.op("read").reads([x]).push(|_| ())?;
+    /// engine.op("write").writes([x]).push(|_| ())?;
+    /// engine.wait_for_var(x)?;
+    /// assert_eq!(engine.version(x)?, 1);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn version(&self, variable: Variable) -> Result<u64, Error> {
+        resolve(self.core(), variable).map(|slot| slot.version())
+    }
+}
+
+// A panic leaves nothing of an engine half changed: those of closures are caught before they reach
+// it, calls of the interface do not unwind, and what several threads share changes by single atomic
+// steps.
+impl UnwindSafe for Engine {}
+impl RefUnwindSafe for Engine {}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Engine {} ({})", self.core().memory.id, self.kind())
+    }
+}

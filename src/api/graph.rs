@@ -1,0 +1,219 @@
+//! Graphs as their users see them: replayed, drawn, dropped.
+
+use crate::engine::core::{Core, Inline};
+use crate::engine::diagnose::{escaped, shown};
+use crate::engine::push::admission::stopped;
+use crate::engine::push::{push, push_enlisted, Claim, Request};
+use crate::engine::replay::Inner;
+use crate::error::Error;
+use crate::operation::block::{NOTE_BEYOND, NOTE_DELETE};
+use crate::operation::closure::{async_vtable, sync_vtable};
+use crate::operation::completion::Completion;
+use crate::operation::context::RunContext;
+use crate::operation::name::Name;
+use crate::operation::property::Property;
+use crate::variable::access::Mode;
+use crate::variable::handle::Variable;
+use std::fmt::{self, Write};
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
+
+/// Operations that were captured once, to be run many times: from
+/// [`Engine::capture`](crate::Engine::capture).
+///
+/// A replay is one operation of the engine: it uses all variables of the captured operations, so it
+/// takes its turn among other pushes and other graphs as if they were all pushed in a row at that
+/// moment. Inside, what waits for what was resolved by the capture: a replay touches no queue, and
+/// allocates nothing. Replays of one graph follow each other.
+///
+/// Differences from pushing the operations one by one: the variables are free again, and their
+/// versions step, when all of them are done; and an asynchronous one ends when its completion was
+/// used *and* its call has returned.
+///
+/// Short replays run on one thread, long ones on all of the engine's: the replay looks at the clock
+/// (see `src/engine/replay/spread_policy.rs`).
+///
+/// ```
+/// use seriatim::{Data, Engine, Error};
+/// let engine = Engine::new()?;
+/// let (x, y) = (Data::new(&engine, 1u64), Data::new(&engine, 0u64));
+/// let (graph, ()) = engine.capture(|c| {
+///     let (from, to) = (x.clone(), y.clone());
+///     c.op("add").read(&x).write(&y).push(move |_| {
+///         *to.write()? += *from.read()?;
+///         Ok::<(), Error>(())
+///     })?;
+///     let double = x.clone();
+///     c.op("double").write(&x).push(move |_| {
+///         *double.write()? *= 2;
+///         Ok::<(), Error>(())
+///     })
+/// })?;
+/// for _ in 0..10 {
+///     graph.replay()?;
+/// }
+/// engine.wait_for_var(y.variable())?;
+/// assert_eq!(*y.read()?, 1023);
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+pub struct Graph {
+    inner: Arc<Inner>,
+    /// Who waits for whom, for drawing: for each operation, in the order of the plan, those before
+    /// it.
+    edges: Box<[(u32, u32)]>,
+}
+
+impl Graph {
+    pub(crate) fn new(inner: Inner, edges: Box<[(u32, u32)]>) -> Graph {
+        Graph { inner: Arc::new(inner), edges }
+    }
+
+    /// Pushes one replay. Lock-free, no allocation; time proportional to the number of variables of
+    /// the graph, and not of its operations. On a naive engine the replay runs inside the call.
+    ///
+    /// # Errors
+    /// As [`Engine::push_sync`](crate::Engine::push_sync), for all variables of the graph: nothing
+    /// of it is then run. What goes wrong inside marks what the failing operation changes, as for
+    /// single pushes.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let x = engine.new_variable();
+    /// let (graph, ()) = engine.capture(|c| c.op("step").writes([x]).push(|_| ()))?;
+    /// graph.replay()?;
+    /// graph.replay()?;
+    /// engine.wait_for_var(x)?;
+    /// assert_eq!(engine.version(x)?, 2);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn replay(&self) -> Result<(), Error> {
+        self.replay_with_priority(0)
+    }
+
+    /// As [`replay`](Graph::replay), with a priority among other ready operations. The priorities
+    /// of the captured operations count among themselves.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let (graph, ()) = engine.capture(|c| c.op("step").push(|_| ()))?;
+    /// graph.replay_with_priority(5)?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn replay_with_priority(&self, priority: i32) -> Result<(), Error> {
+        let inner = &self.inner;
+        let core = &inner.core;
+        if core.is_closed() {
+            return Err(stopped());
+        }
+        let request =
+            Request { property: Property::NoSkip, priority, notes: inner.notes, ..Request::named(inner.name) };
+        let graph = Arc::clone(inner);
+        if core.inline == Inline::Always && inner.plain {
+            // SAFETY: the operation changes the graph's own variable, so it is the only replay
+            // under way.
+            let run_all = move |run: &RunContext<'_>| unsafe { graph.run_all(run) };
+            return push(core, &request, &inner.claims[..], sync_vtable(&run_all), run_all);
+        }
+        let begin = move |run: &RunContext<'_>, completion: Completion| {
+            // SAFETY: as above; it ends with its completion.
+            unsafe { graph.begin(run, priority, completion) }
+        };
+        push_enlisted(core, &request, &inner.claims, async_vtable(&begin), begin)
+    }
+
+    /// The number of operations.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let (graph, ()) = engine.capture(|c| c.op("one").push(|_| ()))?;
+    /// assert_eq!(graph.len(), 1);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn len(&self) -> usize {
+        self.inner.nodes.len()
+    }
+
+    /// Whether nothing was captured.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let (graph, ()) = engine.capture(|_| Ok(()))?;
+    /// assert!(graph.is_empty());
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.inner.nodes.is_empty()
+    }
+
+    /// The graph for Graphviz: a box for each operation, an edge to each that waits for it, a frame
+    /// around those that one thread runs.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// # let x = engine.new_variable();
+    /// let (graph, ()) = engine.capture(|c| {
+    ///     c.op("load").writes([x]).push(|_| ())?;
+    ///     c.op("use").reads([x]).push(|_| ())
+    /// })?;
+    /// assert!(graph.dump_dot().contains("n0 -> n1"));
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn dump_dot(&self) -> String {
+        let mut text = String::from("digraph seriatim {\n  rankdir=LR;\n  node [shape=box];\n");
+        let plan = self.inner.lanes.plan();
+        for (lane, segments) in plan.lanes.iter().enumerate().filter(|(_, segments)| !segments.is_empty()) {
+            let _ = writeln!(text, "  subgraph cluster_{lane} {{\n    label=\"lane {lane}\";");
+            for segment in &plan.segments[segments.start as usize..segments.end as usize] {
+                for place in segment.operations.clone() {
+                    let label = escaped(shown(self.inner.nodes[place as usize].name.as_str()));
+                    let _ = writeln!(text, "    n{} [label=\"{label}\"];", plan.operations[place as usize]);
+                }
+            }
+            text.push_str("  }\n");
+        }
+        for (from, to) in &self.edges {
+            let _ = writeln!(text, "  n{from} -> n{to};");
+        }
+        text.push_str("}\n");
+        text
+    }
+}
+
+impl Drop for Graph {
+    /// The closures are dropped after the last replay, by the last thread to leave it, which may be
+    /// a moment after its end. Panics of their destructors have nobody to go to.
+    fn drop(&mut self) {
+        if self.inner.core.is_closed() {
+            return;
+        }
+        let held = Arc::clone(&self.inner);
+        delete_own_variable(&self.inner.core, self.inner.variable, move |_| drop(held));
+    }
+}
+
+/// Ends the variable of a graph, or of a capture that came to nothing; calls `end` after its last
+/// use. Also if as many operations are in flight as the bound allows. A stopped engine refuses it:
+/// then the variable stays until the engine ends.
+pub(crate) fn delete_own_variable(
+    core: &Arc<Core>,
+    variable: Variable,
+    end: impl FnOnce(&RunContext<'_>) + Send + 'static,
+) {
+    let notes = NOTE_DELETE | NOTE_BEYOND;
+    let request = Request { property: Property::DeleteVar, notes, ..Request::named(Name::from("delete graph")) };
+    let claim = Claim { variable, mode: Mode::Delete };
+    let _ = push(core, &request, &[claim][..], sync_vtable(&end), end);
+}
+
+// As an engine: the closures are called inside replays only, which catch their panics.
+impl UnwindSafe for Graph {}
+impl RefUnwindSafe for Graph {}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Graph('{}', {} operations)", self.inner.name.as_str(), self.len())
+    }
+}

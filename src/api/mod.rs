@@ -1,0 +1,16 @@
+//! The public face of the crate: engines, how operations are pushed to them and waited for, the
+//! values that operations share, and graphs.
+//!
+//! Each file has one type that users see, or one group of methods of [`engine::Engine`]:
+//! [`push`] those that push, [`control`] those that wait, stop and look.
+
+pub mod builder;
+pub mod capture;
+pub mod control;
+pub mod data;
+pub mod engine;
+pub mod graph;
+pub mod operation;
+pub mod operator;
+pub mod parameter;
+pub mod push;

@@ -1,0 +1,333 @@
+//! The builder form of a push.
+
+#![forbid(unsafe_code)]
+
+use crate::api::engine::Engine;
+use crate::api::operator::Operator;
+use crate::device::Context;
+use crate::engine::draft::Draft;
+use crate::engine::inline::policy::Key;
+use crate::engine::push::{push, Request};
+use crate::error::Error;
+use crate::operation::closure::{AsyncBody, IntoOutcome, Keyed, SyncBody};
+use crate::operation::completion::Completion;
+use crate::operation::context::RunContext;
+use crate::operation::name::Name;
+use crate::operation::property::Property;
+use crate::variable::access::Mode;
+use crate::variable::handle::Variable;
+use std::fmt;
+
+/// An operation being put together, from [`Engine::op`].
+///
+/// ```
+/// let engine = seriatim::Engine::new()?;
+/// let [x, y] = [engine.new_variable(), engine.new_variable()];
+/// engine.op("axpy").reads([x]).writes([y]).priority(2).push(|_| { /* y += a * x */ })?;
+/// engine.wait_for_var(y)?;
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[must_use = "an operation is not pushed until push() is called"]
+pub struct OperationBuilder<'a> {
+    engine: &'a Engine,
+    draft: Draft,
+}
+
+impl<'a> OperationBuilder<'a> {
+    #[inline]
+    pub(crate) fn new(engine: &'a Engine, name: Name) -> OperationBuilder<'a> {
+        OperationBuilder { engine, draft: Draft::new(name) }
+    }
+
+    /// Adds variables that the operation reads. Repeats are harmless; a variable that is also
+    /// written counts as written.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let inputs = [engine.new_variable(), engine.new_variable()];
+    /// engine.op("sum").reads(inputs).push(|_| ())?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn reads(mut self, variables: impl IntoIterator<Item = impl Into<Variable>>) -> Self {
+        variables.into_iter().for_each(|variable| self.draft.add(variable.into(), Mode::Read));
+        self
+    }
+
+    /// Adds variables that the operation changes.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let outputs = vec![engine.new_variable(); 3];
+    /// engine.op("fill").writes(outputs.iter().copied()).push(|_| ())?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn writes(mut self, variables: impl IntoIterator<Item = impl Into<Variable>>) -> Self {
+        variables.into_iter().for_each(|variable| self.draft.add(variable.into(), Mode::Write));
+        self
+    }
+
+    /// Adds one variable that the operation reads.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// # let x = engine.new_variable();
+    /// engine.op("print").read(x).push(|_| ())?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn read(self, variable: impl Into<Variable>) -> Self {
+        self.reads([variable])
+    }
+
+    /// Adds one variable that the operation changes.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// # let x = engine.new_variable();
+    /// engine.op("clear").write(x).push(|_| ())?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn write(self, variable: impl Into<Variable>) -> Self {
+        self.writes([variable])
+    }
+
+    /// Among ready operations, greater priorities run first; equal ones in push order. The default
+    /// is 0.
+    ///
+    /// What an operation of positive priority waits for gets that priority as well, 32 operations
+    /// at most, as far as nobody has begun with it. It stays as it is if several threads push to
+    /// its variables, if it is profiled, if its closure has more than 64 bytes, or if the engine
+    /// has a bound.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// engine.op("soon").priority(10).push(|_| ())?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.draft.request_mut().priority = priority;
+        self
+    }
+
+    /// What kind of work the operation is.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// engine.op("report").property(seriatim::Property::NoSkip).push(|_| ())?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn property(mut self, property: Property) -> Self {
+        self.draft.request_mut().property = property;
+        self
+    }
+
+    /// Where the operation runs. The default is `cpu(0)`, any worker of the processor.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// engine.op("numa").context(seriatim::Context::cpu(1)).push(|_| ())?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn context(mut self, context: Context) -> Self {
+        self.draft.request_mut().context = context;
+        self
+    }
+
+    /// Says what the operation's cost is learned by, for
+    /// [`Builder::inline_below`](crate::Builder::inline_below): operations of one key are taken to
+    /// cost alike. Without a key that is the type of the closure, which says nothing where one type
+    /// does all kinds of things: a boxed closure, a function pointer, a closure that calls one of
+    /// several functions. Any number is a key, such as the address of the function. To be called
+    /// last, before the operation is pushed or made an operator; asynchronous operations have no
+    /// key, because they do not run inside their push.
+    ///
+    /// Free where `inline_below` is not set; 8 bytes of the closure's room otherwise, which keys
+    /// share with nothing.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let engine = seriatim::Engine::builder().inline_below(Duration::from_nanos(300)).build()?;
+    /// # let x = engine.new_variable();
+    /// let tasks: [fn(); 2] = [|| (), || println!("a longer task")];
+    /// for task in tasks {
+    ///     engine.op("task").writes([x]).cost_key(task as usize as u64).push(move |_| task())?;
+    /// }
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn cost_key(self, key: u64) -> KeyedBuilder<'a> {
+        KeyedBuilder { builder: self, key }
+    }
+
+    /// Pushes the operation; it ends when the closure returns. Closures of up to 64 bytes (and an
+    /// alignment of 16) cost no allocation.
+    ///
+    /// Worst case: as [`Engine::push_sync`].
+    ///
+    /// # Errors
+    /// See [`Engine::push_sync`].
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// engine.op("greet").push(|run| println!("{} on {}", run.name(), run.context()))?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn push<F, R>(mut self, closure: F) -> Result<(), Error>
+    where
+        F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
+        R: IntoOutcome,
+    {
+        let (request, claims) = self.draft.parts();
+        push(self.engine.core(), request, claims, SyncBody::<F, R>::VTABLE, closure)
+    }
+
+    /// Pushes an operation that ends when its completion says so.
+    ///
+    /// # Errors
+    /// See [`Engine::push_sync`].
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// engine.op("timer").push_async(|_, completion| {
+    ///     std::thread::spawn(move || completion.complete());
+    /// })?;
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn push_async<G>(mut self, closure: G) -> Result<(), Error>
+    where
+        G: FnOnce(&RunContext<'_>, Completion) + Send + 'static,
+    {
+        let (request, claims) = self.draft.parts();
+        push(self.engine.core(), request, claims, AsyncBody::<G>::VTABLE, closure)
+    }
+
+    /// Makes a reusable operator of it instead of pushing it. The context and the priority are
+    /// chosen at each push.
+    ///
+    /// # Errors
+    /// See [`Engine::new_operator`].
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// # let x = engine.new_variable();
+    /// let step = engine.op("step").writes([x]).operator(|_| ())?;
+    /// engine.push(&step, seriatim::Context::default(), 0)?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn operator<H, R>(mut self, closure: H) -> Result<Operator, Error>
+    where
+        H: Fn(&RunContext<'_>) -> R + Send + Sync + 'static,
+        R: IntoOutcome,
+    {
+        let request = *self.draft.request();
+        Operator::new_sync(self.engine.core(), request, self.draft.ordered(), None, closure)
+    }
+
+    /// Makes a reusable asynchronous operator of it.
+    ///
+    /// # Errors
+    /// See [`Engine::new_operator`].
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let tick = engine.op("tick").async_operator(|_, completion| completion.complete())?;
+    /// engine.push(&tick, seriatim::Context::default(), 0)?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn async_operator<K>(mut self, closure: K) -> Result<Operator, Error>
+    where
+        K: Fn(&RunContext<'_>, Completion) + Send + Sync + 'static,
+    {
+        let request = *self.draft.request();
+        Operator::new_async(self.engine.core(), request, self.draft.ordered(), closure)
+    }
+}
+
+/// An operation with a key for its cost, from [`OperationBuilder::cost_key`].
+///
+/// ```
+/// let engine = seriatim::Engine::new()?;
+/// let boxed: Box<dyn FnOnce() + Send> = Box::new(|| ());
+/// engine.op("boxed").cost_key(1).push(move |_| boxed())?;
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[must_use = "an operation is not pushed until push() is called"]
+pub struct KeyedBuilder<'a> {
+    builder: OperationBuilder<'a>,
+    key: u64,
+}
+
+impl KeyedBuilder<'_> {
+    /// Pushes the operation, as [`OperationBuilder::push`] does. Closures of up to 56 bytes cost no
+    /// allocation.
+    ///
+    /// # Errors
+    /// See [`Engine::push_sync`].
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// engine.op("task").cost_key(7).push(|_| ())?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn push<F, R>(mut self, closure: F) -> Result<(), Error>
+    where
+        F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
+        R: IntoOutcome,
+    {
+        let OperationBuilder { engine, ref mut draft } = self.builder;
+        let ((request, claims), keyed) = (draft.parts(), Keyed { key: self.key, closure });
+        push(engine.core(), request, claims, keyed.vtable(), keyed)
+    }
+
+    /// Makes a reusable operator of it, as [`OperationBuilder::operator`] does.
+    ///
+    /// # Errors
+    /// See [`Engine::new_operator`].
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let step = engine.op("step").cost_key(7).operator(|_| ())?;
+    /// engine.push(&step, seriatim::Context::default(), 0)?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn operator<H, R>(self, closure: H) -> Result<Operator, Error>
+    where
+        H: Fn(&RunContext<'_>) -> R + Send + Sync + 'static,
+        R: IntoOutcome,
+    {
+        let OperationBuilder { engine, mut draft } = self.builder;
+        let request = *draft.request();
+        Operator::new_sync(engine.core(), request, draft.ordered(), Some(Key::given(self.key)), closure)
+    }
+}
+
+impl Request {
+    /// An ordinary operation of that name.
+    #[inline]
+    pub fn named(name: Name) -> Request {
+        Request { context: Context::cpu(0), property: Property::Normal, priority: 0, name, notes: 0 }
+    }
+}
+
+impl fmt::Debug for OperationBuilder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OperationBuilder('{}')", self.draft.request().name.as_str())
+    }
+}
+
+impl fmt::Debug for KeyedBuilder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyedBuilder('{}', {})", self.builder.draft.request().name.as_str(), self.key)
+    }
+}

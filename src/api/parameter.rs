@@ -1,0 +1,150 @@
+//! Parameters of graphs: values that captured operations read, and that can be replaced between
+//! replays.
+
+use crate::engine::core::Core;
+use crate::engine::push::admission::stopped;
+use crate::engine::push::{push, Claim, Request};
+use crate::error::{Error, ErrorKind};
+use crate::operation::closure::sync_vtable;
+use crate::operation::context::RunContext;
+use crate::operation::name::Name;
+use crate::operation::property::Property;
+use crate::variable::access::Mode;
+use crate::variable::handle::Variable;
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::sync::Arc;
+
+/// A value of a [`Graph`](crate::Graph), from [`Capture::parameter`](crate::Capture::parameter),
+/// that can be replaced between replays.
+///
+/// Replays that were pushed before a [`set`](Parameter::set) see the old value, those after it the
+/// new one. Reading it costs a comparison: while a replay runs nobody can replace it.
+///
+/// ```
+/// use seriatim::{Data, Engine, Error};
+/// let engine = Engine::new()?;
+/// let x = Data::new(&engine, 1.0);
+/// let (graph, factor) = engine.capture(|c| {
+///     let factor = c.parameter(2.0);
+///     let (of_x, by) = (x.clone(), factor.clone());
+///     c.op("scale").write(&x).push(move |run| {
+///         *of_x.write()? *= by.get(run)?;
+///         Ok::<(), Error>(())
+///     })?;
+///     Ok(factor)
+/// })?;
+/// graph.replay()?;
+/// factor.set(10.0)?;
+/// graph.replay()?;
+/// engine.wait_for_var(x.variable())?;
+/// assert_eq!(*x.read()?, 20.0);
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+pub struct Parameter<T>(Arc<Inner<T>>);
+
+struct Inner<T> {
+    core: Arc<Core>,
+    /// The graph's number and its own variable.
+    graph: u64,
+    variable: Variable,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is replaced by an operation that changes the graph's variable, and read only
+// inside operations of the graph, which run while a replay has that variable to itself. `T: Sync`,
+// because several of them may read at once.
+unsafe impl<T: Send + Sync> Sync for Inner<T> {}
+// SAFETY: the value goes along.
+unsafe impl<T: Send> Send for Inner<T> {}
+
+impl<T: Send + Sync + 'static> Parameter<T> {
+    pub(crate) fn new(core: &Arc<Core>, graph: u64, variable: Variable, value: T) -> Parameter<T> {
+        Parameter(Arc::new(Inner { core: Arc::clone(core), graph, variable, value: UnsafeCell::new(value) }))
+    }
+
+    /// The value, inside an operation of the graph.
+    ///
+    /// # Errors
+    /// [`BorrowConflict`](ErrorKind::BorrowConflict) anywhere else, where it could be replaced at
+    /// any time.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let (graph, n) = engine.capture(|c| {
+    ///     let n = c.parameter(7);
+    ///     let inside = n.clone();
+    ///     c.op("look").push(move |run| {
+    ///         assert_eq!(*inside.get(run)?, 7);
+    ///         Ok::<(), seriatim::Error>(())
+    ///     })?;
+    ///     Ok(n)
+    /// })?;
+    /// graph.replay()?;
+    /// engine.op("elsewhere").push(move |run| assert!(n.get(run).is_err()))?;
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn get<'a>(&'a self, run: &'a RunContext<'_>) -> Result<&'a T, Error> {
+        if run.graph != self.0.graph {
+            return Err(elsewhere());
+        }
+        // SAFETY: `run` is that of an operation of the graph, which cannot end before its call has
+        // returned, and `run` lives no longer; so a replay is under way for as long as the borrow
+        // lasts, and it excludes the operation by which `set` replaces the value.
+        Ok(unsafe { &*self.0.value.get() })
+    }
+
+    /// Replaces the value for replays that are pushed from now on. Does not wait: pushes an
+    /// operation that comes after the replays that are in flight. The old value is dropped by that
+    /// operation. No allocation for values of up to 56 bytes.
+    ///
+    /// # Errors
+    /// As [`Engine::push_sync`](crate::Engine::push_sync);
+    /// [`VariableDeleted`](ErrorKind::VariableDeleted) once the graph is dropped.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// let (graph, rate) = engine.capture(|c| Ok(c.parameter(0.5)))?;
+    /// rate.set(0.25)?;
+    /// drop(graph);
+    /// assert!(rate.set(0.125).is_err());
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn set(&self, value: T) -> Result<(), Error> {
+        if self.0.core.is_closed() {
+            return Err(stopped());
+        }
+        let inner = Arc::clone(&self.0);
+        let replace = move |_: &RunContext<'_>| {
+            // SAFETY: this operation changes the graph's variable, so no replay is under way and no
+            // other `set`.
+            let old = std::mem::replace(unsafe { &mut *inner.value.get() }, value);
+            drop(old);
+        };
+        let request = Request { property: Property::NoSkip, ..Request::named(Name::from("set parameter")) };
+        let claim = Claim { variable: self.0.variable, mode: Mode::Write };
+        push(&self.0.core, &request, &[claim][..], sync_vtable(&replace), replace)
+    }
+}
+
+#[cold]
+fn elsewhere() -> Error {
+    Error::new(
+        ErrorKind::BorrowConflict,
+        "a parameter can be read inside the operations of its own graph only: use Data for what others read as well",
+    )
+}
+
+impl<T> Clone for Parameter<T> {
+    fn clone(&self) -> Parameter<T> {
+        Parameter(Arc::clone(&self.0))
+    }
+}
+
+impl<T> fmt::Debug for Parameter<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Parameter of graph {}", self.0.graph)
+    }
+}

@@ -1,0 +1,261 @@
+//! The engine's ways to push: the builder form, the long forms, operators and deletions.
+
+#![forbid(unsafe_code)]
+
+use crate::api::engine::Engine;
+use crate::api::operation::OperationBuilder;
+use crate::api::operator::Operator;
+use crate::device::Context;
+use crate::engine::claims::Lists;
+use crate::engine::push;
+use crate::engine::push::{Claim, Request};
+use crate::error::Error;
+use crate::operation::block::NOTE_DELETE;
+use crate::operation::closure::{async_vtable, sync_vtable, IntoOutcome};
+use crate::operation::completion::Completion;
+use crate::operation::context::RunContext;
+use crate::operation::name::Name;
+use crate::operation::property::Property;
+use crate::variable::access::Mode;
+use crate::variable::handle::Variable;
+
+impl Engine {
+    /// Starts an operation in builder form; nothing happens until its `push`.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let [x, y] = [engine.new_variable(), engine.new_variable()];
+    /// engine.op("axpy").reads([x]).writes([y]).priority(2).push(|_| ())?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn op(&self, name: impl Into<Name>) -> OperationBuilder<'_> {
+        OperationBuilder::new(self, name.into())
+    }
+
+    /// Pushes an operation that ends when its closure returns. Lock-free, no allocation in steady
+    /// state for closures of up to 64 bytes; time proportional to the number of variables.
+    ///
+    /// Worst case: its own steps, those of operations that other threads are in the middle of
+    /// pushing, and a slice of what came back from operations that have ended; 64 blocks are made
+    /// if none is free. `src/engine/README.md` has it in full.
+    ///
+    /// # Errors
+    /// Nothing is pushed, and the closure is dropped, on
+    /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
+    /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable),
+    /// [`UnknownDevice`](crate::ErrorKind::UnknownDevice),
+    /// [`DeviceUnavailable`](crate::ErrorKind::DeviceUnavailable),
+    /// [`EngineFull`](crate::ErrorKind::EngineFull), [`Stopped`](crate::ErrorKind::Stopped) and
+    /// [`ThreadRefused`](crate::ErrorKind::ThreadRefused).
+    ///
+    /// # Panics
+    /// Never. A panic of the closure fails the operation.
+    ///
+    /// ```
+    /// use seriatim::{Context, Engine, Property};
+    /// let engine = Engine::new()?;
+    /// let [x, y] = [engine.new_variable(), engine.new_variable()];
+    /// engine.push_sync(|_| (), Context::cpu(0), &[x], &[y], Property::Normal, 0, "copy")?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[allow(clippy::too_many_arguments)]
+    #[inline]
+    pub fn push_sync<F, R>(
+        &self,
+        closure: F,
+        context: Context,
+        reads: &[Variable],
+        writes: &[Variable],
+        property: Property,
+        priority: i32,
+        name: impl Into<Name>,
+    ) -> Result<(), Error>
+    where
+        F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
+        R: IntoOutcome,
+    {
+        let request = Request { context, property, priority, ..Request::named(name.into()) };
+        push::push(self.core(), &request, Lists { reads, writes }, sync_vtable(&closure), closure)
+    }
+
+    /// Pushes an operation that ends when its completion says so, on any thread.
+    ///
+    /// Worst case: as [`push_sync`](Engine::push_sync).
+    ///
+    /// # Errors
+    /// As [`push_sync`](Engine::push_sync).
+    ///
+    /// ```
+    /// use seriatim::{Context, Engine, Property};
+    /// let engine = Engine::new()?;
+    /// let x = engine.new_variable();
+    /// let start = |_: &seriatim::RunContext<'_>, completion: seriatim::Completion| {
+    ///     std::thread::spawn(move || completion.complete());
+    /// };
+    /// engine.push_async(start, Context::cpu(0), &[], &[x], Property::Async, 0, "read")?;
+    /// engine.wait_for_var(x)?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[allow(clippy::too_many_arguments)]
+    pub fn push_async<G>(
+        &self,
+        closure: G,
+        context: Context,
+        reads: &[Variable],
+        writes: &[Variable],
+        property: Property,
+        priority: i32,
+        name: impl Into<Name>,
+    ) -> Result<(), Error>
+    where
+        G: FnOnce(&RunContext<'_>, Completion) + Send + 'static,
+    {
+        let request = Request { context, property, priority, ..Request::named(name.into()) };
+        push::push(self.core(), &request, Lists { reads, writes }, async_vtable(&closure), closure)
+    }
+
+    fn long_form(
+        &self,
+        context: Context,
+        reads: &[Variable],
+        writes: &[Variable],
+        property: Property,
+        priority: i32,
+        name: Name,
+    ) -> OperationBuilder<'_> {
+        self.op(name)
+            .context(context)
+            .reads(reads.iter().copied())
+            .writes(writes.iter().copied())
+            .property(property)
+            .priority(priority)
+    }
+
+    /// Makes a reusable operator.
+    ///
+    /// # Errors
+    /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
+    /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable).
+    ///
+    /// ```
+    /// use seriatim::{Context, Engine, Property};
+    /// let engine = Engine::new()?;
+    /// let x = engine.new_variable();
+    /// let step = engine.new_operator(|_| (), &[], &[x], Property::Normal, "step")?;
+    /// engine.push(&step, Context::cpu(0), 0)?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn new_operator<H, R>(
+        &self,
+        closure: H,
+        reads: &[Variable],
+        writes: &[Variable],
+        property: Property,
+        name: impl Into<Name>,
+    ) -> Result<Operator, Error>
+    where
+        H: Fn(&RunContext<'_>) -> R + Send + Sync + 'static,
+        R: IntoOutcome,
+    {
+        self.long_form(Context::cpu(0), reads, writes, property, 0, name.into()).operator(closure)
+    }
+
+    /// Makes a reusable asynchronous operator.
+    ///
+    /// # Errors
+    /// As [`new_operator`](Engine::new_operator).
+    ///
+    /// ```
+    /// use seriatim::{Completion, Context, Engine, Property, RunContext};
+    /// let engine = Engine::new()?;
+    /// let tick = |_: &RunContext<'_>, completion: Completion| completion.complete();
+    /// let tick = engine.new_async_operator(tick, &[], &[], Property::Async, "tick")?;
+    /// engine.push(&tick, Context::cpu(0), 0)?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn new_async_operator<K>(
+        &self,
+        closure: K,
+        reads: &[Variable],
+        writes: &[Variable],
+        property: Property,
+        name: impl Into<Name>,
+    ) -> Result<Operator, Error>
+    where
+        K: Fn(&RunContext<'_>, Completion) + Send + Sync + 'static,
+    {
+        self.long_form(Context::cpu(0), reads, writes, property, 0, name.into()).async_operator(closure)
+    }
+
+    /// Pushes an operator once more; earlier uses may still be in flight.
+    ///
+    /// Worst case: as [`push_sync`](Engine::push_sync); the variables are sorted already.
+    ///
+    /// # Errors
+    /// As [`push_sync`](Engine::push_sync), and
+    /// [`ForeignOperator`](crate::ErrorKind::ForeignOperator).
+    ///
+    /// ```
+    /// use seriatim::{Context, Engine};
+    /// let engine = Engine::new()?;
+    /// let step = engine.op("step").operator(|_| ())?;
+    /// for _ in 0..3 {
+    ///     engine.push(&step, Context::cpu(0), 0)?;
+    /// }
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn push(&self, operator: &Operator, context: Context, priority: i32) -> Result<(), Error> {
+        operator.push(self.core(), context, priority)
+    }
+
+    /// Deletes an operator: its closure is dropped after its last use. Dropping the handle does the
+    /// same.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let step = engine.op("step").operator(|_| ())?;
+    /// engine.push(&step, seriatim::Context::cpu(0), 0)?;
+    /// engine.delete_operator(step);
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn delete_operator(&self, operator: Operator) {
+        drop(operator);
+    }
+
+    /// Deletes a variable: `closure` runs after its last use, and every copy of the handle is
+    /// refused from now on.
+    ///
+    /// The closure runs even if the variable is marked by a failure.
+    ///
+    /// Worst case: as [`push_sync`](Engine::push_sync) with one variable.
+    ///
+    /// # Errors
+    /// As [`push_sync`](Engine::push_sync); the variable then lives on.
+    ///
+    /// ```
+    /// use seriatim::{Context, Engine, ErrorKind};
+    /// let engine = Engine::new()?;
+    /// let x = engine.new_variable();
+    /// engine.op("use").writes([x]).push(|_| ())?;
+    /// engine.delete_variable(|_| println!("nobody uses it any more"), Context::cpu(0), x)?;
+    /// let refused = engine.op("late").reads([x]).push(|_| ());
+    /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::VariableDeleted);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn delete_variable<F, R>(&self, closure: F, context: Context, variable: Variable) -> Result<(), Error>
+    where
+        F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
+        R: IntoOutcome,
+    {
+        let request = Request {
+            context,
+            property: Property::DeleteVar,
+            notes: NOTE_DELETE,
+            ..Request::named(Name::from("delete variable"))
+        };
+        let claim = Claim { variable, mode: Mode::Delete };
+        push::push(self.core(), &request, &[claim][..], sync_vtable(&closure), closure)
+    }
+}

@@ -1,0 +1,70 @@
+//! Room under the bound on operations in flight.
+
+use crate::engine::core::Core;
+use crate::engine::nesting::may_help;
+use crate::engine::settings::WhenFull;
+use crate::error::{Error, ErrorKind};
+use crate::mutants::mutant;
+use crate::sync::Ordering::*;
+use crate::thread::context::Local;
+use std::sync::Arc;
+
+/// Counts an operation in, waiting for room if there is none; one that may go `beyond` the bound
+/// waits for nobody.
+#[cold]
+pub fn make_room(core: &Arc<Core>, local: &Local, beyond: bool) -> Result<(), Error> {
+    let bound = core.settings.bound;
+    let enter = || {
+        let mut now = core.in_flight.load(Relaxed);
+        while now < bound {
+            if mutant("bound-checked-and-counted-in-two-steps") {
+                core.in_flight.fetch_add(1, AcqRel);
+                return true;
+            }
+            match core.in_flight.compare_exchange(now, now + 1, AcqRel, Relaxed) {
+                Ok(_) => return true,
+                Err(other) => now = other,
+            }
+        }
+        false
+    };
+    if enter() {
+        return Ok(());
+    }
+    if local.depth.get() > 0 || beyond {
+        // An operation that waited for room could wait for itself, and a destructor for what its
+        // thread does next.
+        core.in_flight.fetch_add(1, AcqRel);
+        return Ok(());
+    }
+    core.dispatch.before_waiting(core);
+    if enter() {
+        return Ok(());
+    }
+    match core.settings.when_full {
+        WhenFull::WouldBlock => {
+            return Err(Error::new(
+                ErrorKind::EngineFull,
+                format!("{bound} operations are in flight, as many as the bound allows: wait, or raise it"),
+            ));
+        }
+        WhenFull::Help if may_help() => {
+            let mut entered = false;
+            while core.dispatch.help(core, &mut || {
+                entered = entered || enter();
+                !entered
+            }) && !entered
+            {
+                entered = enter();
+            }
+            core.settle(local);
+            if !entered {
+                core.room.wait(None, enter, || core.make_way());
+            }
+        }
+        WhenFull::Block | WhenFull::Help => {
+            core.room.wait(None, enter, || core.make_way());
+        }
+    }
+    Ok(())
+}

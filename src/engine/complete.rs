@@ -1,0 +1,175 @@
+//! How operations end: marks, versions, counts on their variables; and who runs what becomes ready.
+
+use crate::engine::core::{Core, FAILED};
+use crate::engine::dispatch::Moment;
+use crate::engine::ready_list::Found;
+use crate::engine::settings::Kind;
+use crate::engine::world::Ends;
+use crate::error::{Failure, Fault};
+use crate::mutants::{mutant, mutate};
+use crate::operation::block::*;
+use crate::operation::closure::Run;
+use crate::profile::recorder::{Event, Use};
+use crate::sync::Ordering::*;
+use crate::thread::context::Local;
+use crate::tickets::links::Links;
+use crate::tickets::run::Variables;
+use crate::tickets::word::Word;
+use crate::tickets::{common, run};
+use crate::variable::access::Mode;
+use std::sync::Arc;
+
+impl Core {
+    /// Ends an operation: marks, versions, its accesses, its counts; then what became ready is
+    /// handed out.
+    #[allow(clippy::too_many_arguments)]
+    #[inline]
+    pub unsafe fn end(
+        self: &Arc<Self>,
+        local: &Local,
+        block: *mut Block,
+        outcome: Result<(), Fault>,
+        inherited: Option<Arc<Failure>>,
+        cancelled: bool,
+        worker: Option<usize>,
+    ) {
+        // SAFETY: the operation is ours until its accesses are complete.
+        unsafe {
+            let failure = match outcome {
+                Ok(()) => inherited,
+                Err(fault) => Some(self.record(fault, Block::name(block), (*block).sequence)),
+            };
+            let count = (*block).count;
+            let notes = (*block).notes;
+            if !cancelled && notes & NOTE_GRAPH == 0 {
+                let marks = self.state.load(Relaxed) & FAILED != 0;
+                for index in 0..count {
+                    let access = Block::access(block, index);
+                    if (*access).mode() == Mode::Read {
+                        continue;
+                    }
+                    let slot = self.slot((*access).variable);
+                    if marks && !mutant("failure-not-marked") {
+                        slot.leave(failure.as_ref());
+                    }
+                    if failure.is_none() || !mutant("failed-writes-have-no-version") {
+                        slot.step_version();
+                    }
+                }
+            }
+            if notes & NOTE_PROFILED != 0 {
+                self.profile(block, worker);
+            }
+            Block::enter(block, FREE);
+            let mut found = Found::new(local);
+            if mutant("counted-before-its-end") {
+                local.count_completed();
+            }
+            let deleted = (notes & NOTE_DELETE != 0).then(|| self.slot((*Block::access(block, 0)).variable));
+            let early = deleted.filter(|_| mutant("retired-before-it-has-ended"));
+            early.into_iter().for_each(|slot| self.memory.table.retire(slot));
+            self.count_out(block, &self.memory.table, &mut found);
+            // When it has ended: from the retirement on the slot may become that of another
+            // variable.
+            deleted.filter(|_| early.is_none()).into_iter().for_each(|slot| self.memory.table.retire(slot));
+            // Before it counts as completed: who has waited for everything finds room.
+            if self.settings.bound > 0 && notes & NOTE_WAIT == 0 {
+                self.in_flight.fetch_sub(1, AcqRel);
+                mutate!("room-not-announced": (), self.room.notify(|| true));
+            }
+            if !mutant("counted-before-its-end") {
+                local.count_completed();
+            }
+            if !found.first.is_null() {
+                self.hand_out(local, found.first);
+            }
+        }
+    }
+
+    /// Counts an operation on its variables; what becomes ready, and the block if it is the pool's,
+    /// goes to `found`.
+    ///
+    /// # Safety
+    /// The operation has run, and is the caller's, who gives it up.
+    #[inline]
+    pub unsafe fn count_out(&self, block: *mut Block, variables: &impl Variables, found: &mut Found<'_>) {
+        // SAFETY: ours until it has ended; then nobody's, if the ring has it, or ours again.
+        unsafe {
+            if Block::is_linked(block) {
+                return self.end_linked(block, variables, found);
+            }
+            let ringed = Block::is_ringed(block);
+            run::end(block, variables, |ready| found.ready(ready));
+            if !ringed {
+                found.spent(block);
+            }
+        }
+    }
+
+    /// As that, of an operation with links.
+    #[inline(never)]
+    unsafe fn end_linked(&self, block: *mut Block, variables: &impl Variables, found: &mut Found<'_>) {
+        let mut ends = Ends::new(self, self.local(), Word::NONE, found);
+        // SAFETY: as there.
+        unsafe {
+            let is_void = Block::is_voided(block);
+            if (*block).notes & NOTE_DELETE != 0 && Links::count(block) > 0 && !is_void {
+                let common = self.memory.table.add_common((*Block::access(block, 0)).variable);
+                common.close(block, &mut ends);
+            }
+            let end = |ready: *mut Block| ends.found.ready(ready);
+            if is_void {
+                run::end_voided(block, variables, end);
+            } else {
+                run::end(block, variables, end);
+            }
+            common::ended(block, &mut ends);
+        }
+    }
+    /// Records a profiled operation that ends now, on this thread.
+    #[cold]
+    unsafe fn profile(&self, block: *mut Block, worker: Option<usize>) {
+        // SAFETY: the operation is ours, and its accesses are alive.
+        unsafe {
+            let asynchronous = matches!((*(*block).body).run, Run::Async(_));
+            let uses = (0..(*block).count).map(|index| {
+                let access = Block::access(block, index);
+                let variable = (*access).variable;
+                // Relaxed: the operation came after the variable's birth.
+                let generation = self.slot(variable).generation.load(Relaxed);
+                Use::new(variable, generation, (*access).mode() != Mode::Read)
+            });
+            self.profiler.record(Event::of(block, asynchronous, worker), uses);
+        }
+    }
+
+    /// Gives a list of ready operations to whoever is to run them.
+    ///
+    /// # Safety
+    /// They are ready, and ours.
+    #[inline]
+    pub unsafe fn hand_out(self: &Arc<Self>, local: &Local, mut first: *mut Block) {
+        // Where the caller runs what it makes ready, it runs one share of it all, and not one for
+        // each.
+        let gathers = self.settings.kind == Kind::Naive && !local.draining.replace(true);
+        while !first.is_null() {
+            // SAFETY: the list is ours; an operation is read before it is given away.
+            unsafe {
+                let next = (*first).link;
+                let notes = (*first).notes;
+                if notes & NOTE_PROFILED != 0 {
+                    (*Block::times(first)).ready = self.profiler.now();
+                }
+                if notes & NOTE_WAIT != 0 {
+                    self.execute(local, first, None);
+                } else {
+                    self.dispatch.submit(self, local, first, Moment::Later);
+                }
+                first = next;
+            }
+        }
+        if gathers {
+            self.dispatch.drain(self, local);
+        }
+    }
+}

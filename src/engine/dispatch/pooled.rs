@@ -1,0 +1,86 @@
+//! The pooled engine: one shared queue for all workers, and one I/O worker.
+
+use crate::engine::core::Core;
+use crate::engine::dispatch::{Dispatch, Moment};
+use crate::engine::settings::Settings;
+use crate::error::Error;
+use crate::operation::block::Block;
+use crate::operation::property::Property;
+use crate::thread::context::Local;
+use crate::worker::group::{Group, Plan, Where};
+use std::sync::Arc;
+
+pub struct Pooled {
+    workers: Arc<Group>,
+    copies: Arc<Group>,
+}
+
+impl Pooled {
+    pub fn new(settings: &Settings) -> Pooled {
+        Pooled {
+            workers: Arc::new(Group::new(Plan {
+                name: "seriatim-pool",
+                workers: settings.cpu_workers,
+                logged: true,
+                shared: true,
+                idle: settings.idle,
+                cores: Vec::new(),
+                move_callers: false,
+            })),
+            copies: Arc::new(Group::new(Plan {
+                name: "seriatim-io",
+                workers: 1,
+                logged: false,
+                shared: false,
+                idle: settings.idle,
+                cores: Vec::new(),
+                move_callers: false,
+            })),
+        }
+    }
+
+    fn runs(&self, property: Property) -> &Arc<Group> {
+        if property.is_copy() {
+            &self.copies
+        } else {
+            &self.workers
+        }
+    }
+}
+
+impl Dispatch for Pooled {
+    #[inline]
+    fn group(&self, property: Property) -> Option<&Arc<Group>> {
+        Some(self.runs(property))
+    }
+
+    unsafe fn submit(&self, _: &Arc<Core>, local: &Local, block: *mut Block, _: Moment) {
+        // SAFETY: passed on; the property is read while the operation is ours.
+        unsafe { self.runs(Block::property(block)).submit(block, Where::Any, local.depth.get()) }
+    }
+
+    fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool {
+        self.workers.help(core, &mut *go_on)
+    }
+
+    fn catch_up(&self, core: &Arc<Core>) -> bool {
+        self.workers.catch_up(core)
+    }
+
+    fn serve(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool, done: &mut dyn FnMut() -> bool) {
+        self.workers.serve(core, go_on, done);
+    }
+
+    fn start(&self, core: &Arc<Core>) -> Result<(), Error> {
+        core.start_group(&self.workers)
+    }
+
+    fn stop(&self) {
+        self.workers.stop();
+        self.copies.stop();
+    }
+
+    fn groups(&self) -> Vec<&Group> {
+        vec![&self.workers, &self.copies]
+    }
+}

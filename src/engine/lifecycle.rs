@@ -1,0 +1,155 @@
+//! The life of an engine: stop and start, and the end.
+//!
+//! Stopping: 1. pushes are refused, but for those of closures that still run; 2. every push that
+//! had not seen the refusal is let through (those that pin; what is borrowed without a pin was
+//! counted before, and is in flight); 3. what is in flight completes, and closures that run on
+//! after their completion return; 4. the threads end. Starting brings the threads back.
+
+use crate::engine::core::{Core, ABANDONED, STOPPED};
+use crate::engine::wait;
+use crate::error::{Error, ErrorKind};
+use crate::mutants::{mutant, mutate};
+use crate::platform::asymmetric_fence::heavy;
+use crate::sync::Ordering::*;
+use crate::sync::{thread, AtomicBool, MutexGuard};
+use crate::thread::context::Local;
+use std::io::Write;
+use std::sync::Arc;
+
+/// Stops the engine; does nothing if it is stopped.
+pub fn stop(core: &Arc<Core>) -> Result<(), Error> {
+    refuse_inside(core, "stop")?;
+    core.dispatch.before_waiting(core);
+    // In a child of a fork the lock may be that of a thread that is gone.
+    if core.state.load(Acquire) & ABANDONED == 0 {
+        let life = core.life.lock();
+        if core.state.load(Acquire) & STOPPED == 0 {
+            stop_holding(core, &life);
+        }
+    }
+    Ok(())
+}
+
+/// Stops an engine that runs. `_life` shows that no other stop or start is under way.
+fn stop_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>) {
+    core.state.fetch_or(STOPPED, SeqCst);
+    // Against the light ones of those who push without a pin.
+    heavy();
+    mutate!("pushes-not-let-through": (), let_pushes_through(core));
+    wait::drain(core);
+    // A closure whose operation was completed early may still push: it is let through as well.
+    if !mutant("closures-not-waited-for") {
+        core.quiescence.wait(None, || core.is_deserted(), || ());
+    }
+    end_threads(core);
+}
+
+/// Ends the threads of an engine that is stopped and in which nothing is in flight.
+pub fn end_threads(core: &Core) {
+    core.dispatch.stop();
+    core.say(|| "stopped".to_owned());
+}
+
+/// Waits until nothing is in flight in an engine that takes no pushes, and no closure runs; `false`
+/// if the deadline comes first.
+#[cfg(all(unix, not(any(loom, shuttle))))]
+pub fn ends_by(core: &Core, deadline: Option<std::time::Instant>) -> bool {
+    core.quiescence.wait(deadline, || core.is_quiescent() && core.is_deserted(), || ())
+}
+
+/// Starts the engine again; does nothing if it runs.
+pub fn start(core: &Arc<Core>) -> Result<(), Error> {
+    refuse_inside(core, "start")?;
+    if core.state.load(Acquire) & ABANDONED != 0 {
+        return Err(cut_off());
+    }
+    let life = core.life.lock();
+    start_holding(core, &life)
+}
+
+/// What an engine says in the child of a `fork` that could not stop it.
+#[cold]
+pub fn cut_off() -> Error {
+    Error::new(
+        ErrorKind::Stopped,
+        "the process was forked while operations of this engine were in flight, and its threads are gone: make another engine in the \
+         child. For an engine that works in both, fork when nothing is in flight, or raise fork_patience",
+    )
+}
+
+/// As [`start`], for a caller that has taken the lock.
+pub fn start_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>) -> Result<(), Error> {
+    if core.state.load(Acquire) & STOPPED != 0 {
+        core.dispatch.start(core)?;
+        core.state.fetch_and(!STOPPED, SeqCst);
+        core.say(|| "started".to_owned());
+    }
+    Ok(())
+}
+
+pub fn refuse_inside(core: &Core, what: &str) -> Result<(), Error> {
+    if !core.is_inside() {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::WaitInsideOperation,
+        format!("an operation cannot {what} its own engine, which would wait for it"),
+    ))
+}
+
+/// Rounds of collecting after which the reclaimer has called what was deferred, if nobody was
+/// pinned.
+const ROUNDS: usize = 4;
+
+/// Returns when every push that may have missed a change of the engine's state has finished
+/// enlisting: those pushes were pinned, and the reclaimer says when all pins of that time are gone.
+pub fn let_pushes_through(core: &Arc<Core>) {
+    let through = Arc::new(AtomicBool::new(false));
+    let signal = Arc::clone(&through);
+    let local = core.local();
+    // SAFETY: nothing is made reusable; the call only sets a flag.
+    unsafe { local.defer(move || signal.store(true, Release)) };
+    loop {
+        // As many rounds as the epochs take when nobody is pinned.
+        (0..ROUNDS).for_each(|_| local.pin().flush());
+        if through.load(Acquire) {
+            return;
+        }
+        thread::yield_now();
+    }
+}
+
+/// The end of an engine, when its last handle is gone: drains and joins. Inside an operation, where
+/// that would wait for itself, a thread of its own does it.
+pub fn close(core: &Arc<Core>) {
+    if core.is_inside() {
+        warn_of_loss(core);
+        let own = Arc::clone(core);
+        let closer = thread::Builder::new().name("seriatim-close".to_owned());
+        // Should the system refuse the thread, the workers run what is in flight and then wait for
+        // ever: nothing is lost but them.
+        let _ = closer.spawn(move || close(&own));
+        return;
+    }
+    let _ = stop(core);
+    core.report_failures();
+    core.memory.closed.store(true, Release);
+    Local::end_stray(&core.memory);
+    core.say(|| "closed".to_owned());
+}
+
+/// The last handle is dropped inside an operation: says so if more is in flight than the operations
+/// that this thread is inside of.
+fn warn_of_loss(core: &Core) {
+    let (completed, pushed) = core.memory.tally();
+    let inside = u64::from(core.local().depth.get());
+    if pushed.saturating_sub(completed) > inside {
+        // Not `eprintln`, which panics where standard error is closed.
+        let _ = writeln!(
+            std::io::stderr(),
+            "seriatim engine {}: its last handle was dropped inside one of its operations: what is in flight is lost if the process \
+             ends first; keep a handle outside, or wait for everything",
+            core.memory.id
+        );
+    }
+}

@@ -1,0 +1,72 @@
+//! Whether the engine takes a push: it runs, and someone is there for what is pushed.
+
+#![forbid(unsafe_code)]
+
+use crate::engine::core::{Core, ABANDONED, FORKING, STOPPED, YIELDING};
+use crate::engine::lifecycle;
+use crate::engine::nesting::may_help;
+use crate::engine::push::Request;
+use crate::error::{Error, ErrorKind};
+use crate::operation::block::{NOTE_COPIES, NOTE_PRIORITISED, NOTE_WAIT};
+use crate::operation::property::Property;
+use crate::sync::Ordering::*;
+use crate::thread::context::Local;
+use std::sync::Arc;
+
+/// Makes sure that an operation finds someone to run it, and what it is made of too.
+pub fn admit(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
+    if request.notes & NOTE_WAIT != 0 {
+        return Ok(());
+    }
+    core.dispatch.admit(core, request.property, request.context)?;
+    if request.notes & (NOTE_COPIES | NOTE_PRIORITISED) != 0 {
+        admit_parts(core, request)?;
+    }
+    Ok(())
+}
+
+/// Makes sure that the parts of a graph find someone to run them. Under the pin of the push, like
+/// the rest: a stop waits for it before it ends the threads.
+#[cold]
+fn admit_parts(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
+    let parts = [(NOTE_COPIES, Property::CopyFromGpu), (NOTE_PRIORITISED, Property::CpuPrioritized)];
+    let mut needed = parts.iter().filter(|(note, _)| request.notes & note != 0);
+    needed.try_for_each(|(_, property)| core.dispatch.admit(core, *property, request.context))
+}
+
+/// The engine's flags, if it takes pushes.
+#[inline]
+pub fn refuse_if_stopped(core: &Core, local: &Local, request: &Request) -> Result<u32, Error> {
+    let state = core.state.load(Relaxed);
+    if state & STOPPED != 0 {
+        check_stopped(local, request, state)?;
+    }
+    Ok(state)
+}
+
+#[cold]
+fn check_stopped(local: &Local, request: &Request, state: u32) -> Result<(), Error> {
+    // Operations that are still running while the engine drains may push what they need, and waits
+    // are part of draining. But one that a thread is in the middle of when the process forks would
+    // be in flight for ever in the child. Inside an operation, of whatever engine, none is: the
+    // fork waits for that.
+    let inside = !may_help();
+    let may_wait = state & FORKING == 0 || inside;
+    if local.depth.get() > 0 || request.notes & NOTE_WAIT != 0 && may_wait || state & YIELDING != 0 && inside {
+        return Ok(());
+    }
+    Err(if state & ABANDONED != 0 { lifecycle::cut_off() } else { stopped() })
+}
+
+#[cold]
+pub fn stopped() -> Error {
+    Error::new(ErrorKind::Stopped, "the engine is stopped: call start() before pushing")
+}
+
+/// Whether the engine that has just refused a push is stopped only while another thread forks, or
+/// not any more.
+#[cold]
+pub fn is_over_soon(core: &Core) -> bool {
+    let state = core.state.load(Acquire);
+    state & FORKING != 0 || state & STOPPED == 0
+}

@@ -1,0 +1,289 @@
+//! Pushing the long way: any operation, on variables that the thread owns, takes from another, or
+//! shares with others.
+
+use crate::engine::core::{Core, PROFILING};
+use crate::engine::nesting::{enter, leave};
+use crate::engine::push::acquire::acquire;
+use crate::engine::push::admission::{admit, refuse_if_stopped};
+use crate::engine::push::{deleted, kill, resolve, Claim, Pushed, Request, Stands};
+use crate::engine::ready_list::Found;
+use crate::engine::world::{Ends, World};
+use crate::error::{Error, ErrorKind};
+use crate::mutants::{mutant, mutate};
+use crate::operation::block::*;
+use crate::operation::closure::Vtable;
+use crate::operation::layout::{class_for, Layout, MOST_ACCESSES};
+use crate::sync::Ordering::*;
+use crate::thread::context::Local;
+use crate::tickets::common::Commons;
+use crate::tickets::links::Links;
+use crate::tickets::owner::Acquired;
+use crate::tickets::run::{give_back, park_without_ticket, Ticket};
+use crate::tickets::word::{Word, PUSHED, TAKEN};
+use crate::tickets::{common, word};
+use crate::variable::access::Access;
+use std::sync::Arc;
+
+/// Fills a block, and gives its operation its tickets, under a pin: no user code runs here.
+#[inline]
+pub fn enlist(
+    core: &Arc<Core>,
+    local: &Local,
+    request: &Request,
+    claims: &[Claim],
+    body: &'static Vtable,
+    size: usize,
+    store: &mut dyn FnMut(*mut u8),
+) -> Result<Pushed, Error> {
+    // Before the pin, so that a stopped engine finds nobody pinned; see `life`.
+    refuse_if_stopped(core, local, request)?;
+    let guard = Some(local.pin()).filter(|_| !mutant("enlisted-without-a-pin"));
+    // And after it: whoever stops the engine sets the flag, then waits until all earlier pins are
+    // gone.
+    let state = mutate!("stop-not-looked-for-under-the-pin": core.state.load(Relaxed), refuse_if_stopped(core, local, request)?);
+    for claim in claims {
+        resolve(core, claim.variable)?;
+    }
+    if claims.len() > MOST_ACCESSES {
+        return Err(Error::new(
+            ErrorKind::EngineFull,
+            format!("an operation cannot use {} variables: {MOST_ACCESSES} at most", claims.len()),
+        ));
+    }
+    admit(core, request)?;
+    let deletes = request.notes & NOTE_DELETE != 0;
+    if deletes {
+        // The handle dies before the deletion is pushed: pushes that come later are refused by it,
+        // those that are under way by what they find when they ask for the variable.
+        mutate!("handle-survives-its-deletion": (), claims.iter().try_for_each(|claim| kill(core, claim.variable))?);
+    }
+    // From here on nothing waits, and nothing is refused but for a variable that is deleted
+    // meanwhile.
+    let will_look = request.notes & (NOTE_WAIT | NOTE_BEYOND) == 0 && core.dispatch.will_take_over(local);
+    if will_look {
+        local.say_will_look(true);
+    }
+    let profiled = state & PROFILING != 0 && !request.name.as_str().is_empty();
+    // SAFETY: nothing was read from a tail yet. The block is ours until it is committed or linked;
+    // the class has room for all.
+    let (enlisted, block, found) = unsafe {
+        let (block, tag) = fill(core, local, request, (claims.len(), Layout::Linked, profiled), body, size, store);
+        mutate!("counted-after-enlisting": (), local.count_pushed());
+        let mut found = Found::new(local);
+        let ends = Ends::new(core, local, Word::refers(block, tag), &mut found);
+        let linking = Linking { local, claims, block, tag };
+        let enlisted = linking.enlist(ends, deletes);
+        if mutant("counted-after-enlisting") {
+            local.count_pushed();
+        }
+        (enlisted, block, found.first)
+    };
+    if will_look {
+        // Before the pin ends: who forks waits for that, and no child takes a thread at its word
+        // that is gone.
+        local.say_will_look(false);
+    }
+    drop(guard);
+    match enlisted {
+        Ok(stands) => Ok(Pushed { stands, block, found, will_look }),
+        Err(variable) => {
+            // SAFETY: the operation was given to nobody. What was found is ready, and ours.
+            unsafe {
+                // The closure's destructor is user code.
+                enter(local);
+                (body.discard)(Block::closure(block, Layout::Linked));
+                leave(local);
+                Block::enter(block, FREE);
+                let mut more = Found::new(local);
+                // It may have been announced, so that waits have parked there: what comes back
+                // looks again.
+                give_back(block, &core.memory.table, &mut |ready| more.ready(ready));
+                local.retire(block);
+                local.count_completed();
+                for first in [found, more.first] {
+                    if !first.is_null() {
+                        core.hand_out(local, first);
+                    }
+                }
+            }
+            core.settle(local);
+            if will_look {
+                core.dispatch.take_over(core, local);
+            }
+            Err(deleted(variable))
+        }
+    }
+}
+
+/// Fills a block for an operation with so many accesses, which are not written. Returns it with its
+/// tag.
+///
+/// # Safety
+/// Nothing was read from a tail yet. The class has room for all.
+#[inline]
+unsafe fn fill(
+    core: &Core,
+    local: &Local,
+    request: &Request,
+    (count, layout, profiled): (usize, Layout, bool),
+    body: &'static Vtable,
+    size: usize,
+    store: &mut dyn FnMut(*mut u8),
+) -> (*mut Block, u64) {
+    // SAFETY: passed on. The block is ours.
+    unsafe {
+        let block = local.allocate(class_for(count, size, profiled, layout));
+        let tag = Word((*Block::word(block)).load(Relaxed)).tag().wrapping_add(1);
+        Block::renew(block, count as u32, false);
+        if layout == Layout::Linked {
+            Block::set_linked(block);
+        }
+        Block::set_kind(block, request.property, request.context); // `device::resolve` has checked the range
+        Block::set_name(block, request.name);
+        (*block).notes = request.notes;
+        (*block).priority = request.priority;
+        (*block).body = body;
+        (*block).sequence = local.next_sequence();
+        if profiled {
+            (*block).notes |= NOTE_PROFILED;
+            Block::times(block).write(core.profiler.pushing());
+        }
+        Block::touch(block, true);
+        store(Block::closure(block, layout));
+        Block::enter(block, ASSEMBLED);
+        (block, tag)
+    }
+}
+
+/// Has a wait parked behind a write of another thread's, without a ticket; says whether it is. If
+/// not, nothing has happened: the write has ended, or nobody can park there.
+pub fn park_wait(
+    core: &Arc<Core>,
+    request: &Request,
+    write: Word,
+    body: &'static Vtable,
+    size: usize,
+    store: &mut dyn FnMut(*mut u8),
+) -> Result<bool, Error> {
+    let local = core.local();
+    refuse_if_stopped(core, local, request)?;
+    let guard = local.pin();
+    refuse_if_stopped(core, local, request)?;
+    // SAFETY: nothing was read from a tail. The block is ours until it is parked, and again if it
+    // is not.
+    unsafe {
+        let (block, tag) = fill(core, local, request, (0, Layout::Plain, false), body, size, store);
+        // Nobody refers to it.
+        (*Block::word(block)).store(Word::fresh(tag, TAKEN).0, Relaxed);
+        local.count_pushed();
+        if park_without_ticket(block, write) {
+            return Ok(true);
+        }
+        drop(guard);
+        (body.discard)(Block::closure(block, Layout::Plain));
+        Block::enter(block, FREE);
+        (*Block::word(block)).store(Word::fresh(tag, word::FREE).0, Release);
+        local.retire(block);
+    }
+    local.count_completed();
+    core.settle(local);
+    Ok(false)
+}
+
+/// A push under way, of an operation all of which is written but its accesses.
+struct Linking<'a> {
+    local: &'a Local,
+    claims: &'a [Claim],
+    block: *mut Block,
+    tag: u64,
+}
+
+impl Linking<'_> {
+    /// Gives the operation its tickets: those of variables that the thread owns all at once, by a
+    /// commit; then it is linked on the others. An error names the variable that was deleted
+    /// meanwhile; then nothing has happened.
+    ///
+    /// # Safety
+    /// The caller is pinned, and has looked after that whether the variables live.
+    unsafe fn enlist(&self, ends: Ends<'_, '_>, deletes: bool) -> Result<Stands, crate::variable::handle::Variable> {
+        let this = Word::refers(self.block, self.tag);
+        let world = World::new(ends, deletes);
+        let mut failed = false;
+        // Each further round follows upon what another thread has done.
+        // SAFETY: passed on.
+        let linked = unsafe {
+            loop {
+                let linked = self.sort_out(&world, failed)?;
+                if let Some(committed) = self.commit(linked) {
+                    if committed {
+                        break linked;
+                    }
+                    failed = true;
+                }
+            }
+        };
+        // SAFETY: the pin keeps the block, though others may have run the operation.
+        unsafe { Block::leave_assembly(self.block) };
+        if deletes {
+            // Nobody names them again.
+            self.claims.iter().for_each(|claim| self.local.pusher().forget(claim.variable.index));
+        }
+        let mut ends = world.into_ends();
+        // SAFETY: announced and committed; the pin is the caller's.
+        unsafe {
+            if linked > 0 {
+                common::enlist(self.block, &mut ends);
+            } else {
+                ends.logged(this);
+            }
+            Ok(Stands { is_ready: ends.own_is_ready, is_void: Block::is_voided(self.block) })
+        }
+    }
+
+    /// Makes each variable the thread's own, unless it is common; writes the accesses to those that
+    /// are, and says how many there are.
+    unsafe fn sort_out(&self, world: &World<'_, '_>, failed: bool) -> Result<u32, crate::variable::handle::Variable> {
+        let mut linked = 0;
+        for claim in self.claims {
+            match acquire(self.local, claim, failed, world) {
+                Acquired::Common => {
+                    let access = Access::new(claim.variable.index, linked, claim.mode, Ticket::default());
+                    // SAFETY: ours, with room.
+                    unsafe { Block::access(self.block, linked).write(access) };
+                    linked += 1;
+                }
+                Acquired::Gone => return Err(claim.variable),
+                Acquired::Owned | Acquired::UsedUp => {}
+            }
+        }
+        Ok(linked)
+    }
+
+    /// Claims the other variables, and commits that. None: one of them was taken from the thread
+    /// before.
+    unsafe fn commit(&self, linked: u32) -> Option<bool> {
+        let block = self.block;
+        // SAFETY: ours until it is committed, with room.
+        unsafe {
+            Links::renew(block, linked);
+            let mut pusher = self.local.pusher();
+            let mut push = pusher.push(block, Word::refers(block, self.tag), linked);
+            let mut passed = 0;
+            for Claim { variable, mode } in self.claims {
+                if passed < linked && (*Block::access(block, passed)).variable == variable.index {
+                    passed += 1;
+                } else if !push.claim(variable.index, variable.generation, *mode) {
+                    return None;
+                }
+            }
+            // Once: if a commit has failed, waits may have parked there since.
+            if !Word((*Block::word(block)).load(Relaxed)).has_tag_of(Word::fresh(self.tag, PUSHED)) {
+                common::announce(block, self.tag);
+            }
+            if linked as usize == self.claims.len() {
+                return Some(true);
+            }
+            Some(push.commit())
+        }
+    }
+}

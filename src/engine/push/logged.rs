@@ -1,0 +1,239 @@
+//! Pushing an operation that any worker may run: into the log of one, looking at no other
+//! operation.
+
+use crate::device::Context;
+use crate::engine::claims::Source;
+use crate::engine::core::{Core, FAILED};
+use crate::engine::push::acquire::{acquire_all, adopt};
+use crate::engine::push::{Claim, Request};
+use crate::engine::ready_list::Found;
+use crate::operation::block;
+use crate::operation::block::{Block, NOTE_PROFILED, PENDING};
+use crate::operation::closure::Vtable;
+use crate::operation::layout::{class_for, Layout};
+use crate::operation::property::Property;
+use crate::platform::asymmetric_fence::light;
+use crate::sync::Ordering::*;
+use crate::thread::context::Local;
+use crate::tickets::journals::Journal;
+use crate::tickets::owner::Push;
+use crate::tickets::word::{Word, FREE, PUSHED};
+use crate::tickets::{ring, run};
+use crate::worker::group::Group;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// Pushes an operation, if nothing is out of the ordinary; says whether. If not, nothing has
+/// happened, and it goes the long way.
+///
+/// `store` puts the closure into its storage in the block, of `size` bytes.
+#[inline]
+pub fn push(
+    core: &Arc<Core>,
+    request: &Request,
+    claims: &impl Source,
+    body: &'static Vtable,
+    size: usize,
+    store: impl FnOnce(*mut u8),
+) -> bool {
+    let plain =
+        request.notes == 0 && request.priority == 0 && matches!(request.property, Property::Normal | Property::NoSkip);
+    let Some(group) = core.workers.as_ref().filter(|_| plain && request.context == Context::cpu(0)) else {
+        return false;
+    };
+    let count = claims.count();
+    let class = class_for(count, size, false, Layout::Plain);
+    if class > ring::CLASS || core.settings.bound > 0 || !group.is_started() {
+        return false;
+    }
+    let local = core.local();
+    // Before the flags are looked at: who stops the engine waits for it, or it sees the flag. So
+    // does who looks at what is pending.
+    local.count_pushed();
+    let _filling = Filling::begin(local);
+    // Against the heavy one of who stops the engine, or looks.
+    light();
+    // Acquire: who has looked at what was pending has read it all.
+    if core.state.load(Acquire) & !FAILED != 0 {
+        return abandon(core, local, null_mut());
+    }
+    // SAFETY: the block is ours until it is committed; the class has room for all.
+    unsafe {
+        let (block, tag) = local.allocate_from_ring(count as u32, class);
+        let this = Word::refers(block, tag);
+        let mut pusher = local.pusher();
+        let mut push = pusher.push(block, this, 0);
+        if !claim_all(core, local, &mut push, claims) {
+            drop(push);
+            // Nothing of it was pushed, so that the thread may look at tails, and the block stays.
+            if !acquire_all(core, claims) {
+                return give_back(core, local, block, tag);
+            }
+            push = pusher.push(block, this, 0);
+            if !claim_all(core, local, &mut push, claims) {
+                drop(push);
+                return give_back(core, local, block, tag);
+            }
+        }
+        Block::set_kind(block, request.property, request.context);
+        Block::set_name(block, request.name);
+        (*block).notes = 0;
+        (*block).priority = 0;
+        (*block).body = body;
+        (*block).sequence = local.next_sequence();
+        store(Block::closure(block, Layout::Plain));
+        Block::enter(block, PENDING);
+        // Release: who takes it finds the rest.
+        (*Block::word(block)).store(Word::fresh(tag, PUSHED).0, Release);
+        let journal = journal(group, local);
+        let worker = journal.place((0..count as u32).map(|index| {
+            let access = Block::access(block, index);
+            ((*access).variable, (*access).mode())
+        }));
+        if count > 0 && !push.commit() {
+            // It takes back what it has claimed, which it finds by the block.
+            drop(push);
+            return give_back(core, local, block, tag);
+        }
+        group.log(journal, worker, this);
+    }
+    true
+}
+
+/// The thread may be filling a block of its ring.
+struct Filling<'a>(&'a Local);
+
+impl<'a> Filling<'a> {
+    #[inline]
+    fn begin(local: &'a Local) -> Filling<'a> {
+        local.home().fills.store(true, Relaxed);
+        Filling(local)
+    }
+}
+
+impl Drop for Filling<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: who sees it finds the block as it was filled.
+        self.0.home().fills.store(false, Release);
+    }
+}
+
+/// Gives each access its ticket.
+#[inline(always)]
+fn claim_all(core: &Core, local: &Local, push: &mut Push<'_>, claims: &impl Source) -> bool {
+    claims.all(
+        #[inline(always)]
+        |claim| {
+            let (variable, mode) = (claim.variable, claim.mode);
+            variable.engine == core.memory.id
+                && (push.claim(variable.index, variable.generation, mode)
+                    || claim_new(core, local, push, Claim { variable, mode }))
+        },
+    )
+}
+
+/// As [`Push::claim`], after that was refused: if the variable is nobody's yet.
+#[cold]
+#[inline(never)]
+fn claim_new(core: &Core, local: &Local, push: &mut Push<'_>, Claim { variable, mode }: Claim) -> bool {
+    adopt(core, local, variable) && push.claim(variable.index, variable.generation, mode)
+}
+
+/// Gives back the block of an operation that is not pushed. Its closure is not there: nobody calls
+/// or drops it.
+#[cold]
+#[inline(never)]
+unsafe fn give_back(core: &Arc<Core>, local: &Local, block: *mut Block, tag: u64) -> bool {
+    let mut found = Found::new(local);
+    // SAFETY: ours still. It may not be announced yet.
+    unsafe {
+        Block::enter(block, block::FREE);
+        let ringed = Block::is_ringed(block);
+        let now = Word((*Block::word(block)).load(Relaxed));
+        if !now.has_tag_of(Word::fresh(tag, FREE)) {
+            // Release: for the next round of the ring.
+            (*Block::word(block)).store(Word::fresh(tag, FREE).0, Release);
+        } else {
+            // A wait may have parked there: what comes back looks again.
+            run::give_back(block, &core.memory.table, &mut |ready| found.ready(ready));
+        }
+        if !ringed {
+            local.retire(block);
+        }
+    }
+    abandon(core, local, found.first)
+}
+
+/// Counts out an operation that is not pushed. `first`: what has become ready, in a list.
+#[cold]
+#[inline(never)]
+fn abandon(core: &Arc<Core>, local: &Local, first: *mut Block) -> bool {
+    local.count_completed();
+    if !first.is_null() {
+        // SAFETY: ready, and ours.
+        unsafe { core.hand_out(local, first) };
+    }
+    core.settle(local);
+    false
+}
+
+/// Whether a linked operation may go into a log, for any worker.
+///
+/// # Safety
+/// The block is an operation's, and held.
+pub unsafe fn is_for_any_worker(block: *mut Block) -> bool {
+    // SAFETY: held.
+    unsafe {
+        let property = Block::property(block);
+        let any = (*block).notes & !NOTE_PROFILED == 0 && (*block).priority == 0;
+        any && Block::context(block) == Context::cpu(0) && property.is_computed() && !property.runs_on_pusher()
+    }
+}
+
+/// Puts an operation into one of the calling thread's logs.
+///
+/// # Safety
+/// The group has logs; the operation's word says "pushed".
+pub unsafe fn log(group: &Group, local: &Local, operation: Word) {
+    // SAFETY: passed on. It may be another thread's, and its uses are not looked at.
+    unsafe {
+        let journal = journal(group, local);
+        group.log(journal, journal.place(std::iter::empty()), operation);
+    }
+}
+
+/// The calling thread's journal: one at a time has the home.
+#[inline]
+fn journal<'a>(group: &'a Group, local: &'a Local) -> &'a Journal {
+    local.journal(|| group.add_journal())
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use crate::{Engine, Kind, Variable};
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    /// Closures without bytes: with eight variables a block is full to its end.
+    #[test]
+    fn operations_that_fill_their_blocks_leave_their_neighbours_alone() {
+        const OPERATIONS: u64 = 3000;
+        for count in 0..=9 {
+            let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).waiters_help(false).build().unwrap();
+            let variables: Vec<Variable> = (0..count).map(|_| engine.new_variable()).collect();
+            // So that many of them lie side by side, pushed and not run.
+            let (open, gate) = channel::<()>();
+            engine.op("gate").push(move |_| _ = gate.recv()).unwrap();
+            for _ in 0..OPERATIONS {
+                engine.op("full").writes(variables.iter().copied()).push(|_| ()).unwrap();
+            }
+            open.send(()).unwrap();
+            let all = engine.wait_for_all_timeout(Duration::from_secs(60));
+            assert!(all.is_ok(), "{count} variables: {all:?}");
+            for variable in variables {
+                assert_eq!(engine.version(variable).unwrap(), OPERATIONS, "{count} variables");
+            }
+        }
+    }
+}

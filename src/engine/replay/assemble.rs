@@ -1,0 +1,258 @@
+//! From what was recorded to a graph that can be replayed.
+
+use crate::api::graph::Graph;
+use crate::device;
+use crate::device::Context;
+use crate::engine::claims;
+use crate::engine::core::Core;
+use crate::engine::push::{resolve, Claim};
+use crate::engine::replay::spread_policy::Pace;
+use crate::engine::replay::{Body, Detached, Inner, Node, Place, Replay, Used, CALLED, LANE};
+use crate::engine::settings::Kind;
+use crate::error::{Error, ErrorKind, Source};
+use crate::graph::edges::{predecessors, renumbered, schedule, Use};
+use crate::graph::lanes::{Lanes, MOST_SEGMENTS};
+use crate::graph::partition::partition;
+use crate::graph::plan::{plan, Member};
+use crate::operation::block::{Block, NOTE_COPIES, NOTE_GRAPH, NOTE_PRIORITISED};
+use crate::operation::closure::Quiet;
+use crate::operation::completion::Completion;
+use crate::operation::context::RunContext;
+use crate::operation::name::Name;
+use crate::operation::property::Property;
+use crate::sync::{AtomicU8, MODELLED};
+use crate::variable::access::Mode;
+use crate::variable::handle::Variable;
+use crate::variable::slot::Slot;
+use std::cell::{Cell, UnsafeCell};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// An operation that was captured.
+pub struct Captured {
+    pub body: Body,
+    pub name: Name,
+    pub context: Context,
+    pub property: Property,
+    pub priority: i32,
+}
+
+/// What a graph is as a whole.
+pub struct Whole {
+    /// Tells graphs apart.
+    pub id: u64,
+    pub name: Name,
+    /// Its own variable.
+    pub variable: Variable,
+    pub spreads_after: Option<u32>,
+}
+
+/// Operations that are being recorded.
+#[derive(Default)]
+pub struct Recording {
+    recorded: Vec<Captured>,
+    /// What they use, one after the other, and where that of each ends.
+    uses: Vec<Use>,
+    ends: Vec<u32>,
+    /// The variables, in the order of their numbers, and the numbers.
+    variables: Vec<Claim>,
+    numbers: HashMap<u32, u32>,
+}
+
+impl Recording {
+    /// Records an operation, if it is valid.
+    pub fn record(&mut self, core: &Core, captured: Captured, claims: &[Claim]) -> Result<(), Error> {
+        device::resolve(captured.context)?;
+        for claim in claims {
+            resolve(core, claim.variable)?;
+        }
+        for claim in claims {
+            let next = self.variables.len() as u32;
+            let number = *self.numbers.entry(claim.variable.index).or_insert(next);
+            if number == next {
+                self.variables.push(*claim);
+            }
+            let writes = claim.mode != Mode::Read;
+            if writes {
+                self.variables[number as usize].mode = Mode::Write;
+            }
+            self.uses.push(Use { variable: number, writes });
+        }
+        self.recorded.push(captured);
+        self.ends.push(self.uses.len() as u32);
+        Ok(())
+    }
+
+    /// Resolves what was recorded.
+    pub fn assemble(self, core: &Arc<Core>, whole: Whole) -> Result<Graph, Error> {
+        if self.recorded.len() >= MOST_SEGMENTS || self.uses.len() >= u32::MAX as usize {
+            return Err(Error::new(
+                ErrorKind::EngineFull,
+                format!("a graph cannot have {} operations: {MOST_SEGMENTS} at most", self.recorded.len()),
+            ));
+        }
+        let start_of = |index: usize| if index == 0 { 0 } else { self.ends[index - 1] as usize };
+        let uses: Vec<&[Use]> =
+            (0..self.recorded.len()).map(|index| &self.uses[start_of(index)..self.ends[index] as usize]).collect();
+        let before = predecessors(&uses, self.variables.len());
+        let priorities: Vec<i32> = self.recorded.iter().map(|recorded| recorded.priority).collect();
+        let order = schedule(&before, &priorities);
+        let ordered = renumbered(&before, &order);
+        let (places, common, fixed) = self.places(core, &order);
+        let lanes = partition(&ordered, common, &fixed);
+        let members: Vec<Member> = order
+            .iter()
+            .zip(&lanes)
+            .map(|(recorded, lane)| {
+                let recorded = &self.recorded[*recorded as usize];
+                let detached = matches!(recorded.body, Body::Async(_));
+                Member { lane: *lane, priority: recorded.priority, detached }
+            })
+            .collect();
+        let mut plan = plan(&members, &ordered, places.len());
+        // From places in the schedule to numbers as recorded.
+        plan.operations.iter_mut().for_each(|operation| *operation = order[*operation as usize]);
+        let plain = places.len() == common && !members.iter().any(|member| member.detached);
+        let edges = (0..before.len()).flat_map(|to| before.of(to).iter().map(move |from| (*from, to as u32))).collect();
+
+        let slots: Vec<*const Slot> = self
+            .variables
+            .iter()
+            .map(|claim| resolve(core, claim.variable).map(std::ptr::from_ref))
+            .collect::<Result<_, _>>()?;
+        let mut writes = vec![0u64; slots.len()];
+        self.uses.iter().filter(|used| used.writes).for_each(|used| writes[used.variable as usize] += 1);
+        let writes = slots.iter().copied().zip(writes).filter(|(_, writes)| *writes > 0).collect();
+        let mut used = Vec::with_capacity(self.uses.len());
+        let mut ranges = Vec::with_capacity(self.recorded.len());
+        for operation in &plan.operations {
+            let start = used.len() as u32;
+            used.extend(
+                uses[*operation as usize]
+                    .iter()
+                    .map(|of| Used { slot: slots[of.variable as usize], writes: of.writes }),
+            );
+            ranges.push(start..used.len() as u32);
+        }
+        let mut recorded: Vec<Option<Captured>> = self.recorded.into_iter().map(Some).collect();
+        let nodes = plan
+            .operations
+            .iter()
+            .zip(ranges)
+            .filter_map(|(operation, uses)| {
+                let Captured { body, name, context, property, .. } = recorded[*operation as usize].take()?;
+                Some(Node { body, name, context, property, uses })
+            })
+            .collect();
+        let mut claims = self.variables;
+        claims.push(Claim { variable: whole.variable, mode: Mode::Write });
+        let waits = plan.segments.iter().map(|segment| segment.waits_far as usize).sum();
+        let pace = Pace::new(plain, places.len(), plan.segments.len(), waits).spread_after(whole.spreads_after);
+        let inner = Inner {
+            core: Arc::clone(core),
+            id: whole.id,
+            name: whole.name,
+            claims: claims::order(&mut claims).into(),
+            variable: whole.variable,
+            nodes,
+            uses: used.into(),
+            writes,
+            lanes: Lanes::new(plan),
+            blocks: places.iter().map(lane_block).collect(),
+            notes: places.iter().fold(NOTE_GRAPH, |notes, place| notes | place.note()),
+            places: places.into(),
+            common,
+            plain,
+            replay: UnsafeCell::new(Replay::none(pace)),
+        };
+        Ok(Graph::new(inner, edges))
+    }
+
+    /// The lanes: first those for any operation, one a thread; then one for each other place where
+    /// operations are to run. With them how many are of the first kind, and the lanes of the
+    /// operations (in `order`) that have to be elsewhere.
+    fn places(&self, core: &Core, order: &[u32]) -> (Vec<Place>, usize, Vec<Option<u32>>) {
+        let common = threads(core);
+        let mut places: Vec<Place> = (0..common).map(|worker| Place { property: Property::Normal, worker }).collect();
+        let fixed = order.iter().map(|recorded| {
+            let Captured { context, property, .. } = &self.recorded[*recorded as usize];
+            let place = elsewhere(core, *context, *property)?;
+            let lane = places[common..].iter().position(|other| *other == place).unwrap_or_else(|| {
+                places.push(place);
+                places.len() - common - 1
+            });
+            Some((common + lane) as u32)
+        });
+        let fixed = fixed.collect();
+        (places, common, fixed)
+    }
+}
+
+/// How many threads can run operations of a graph at once: the workers, and a thread that waits and
+/// helps, if there is a core for it.
+fn threads(core: &Core) -> usize {
+    let settings = &core.settings;
+    match settings.kind {
+        Kind::Naive => 1,
+        _ if MODELLED => 2,
+        _ => {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            let waiter = usize::from(settings.waiters_help && settings.cpu_workers < cores);
+            settings.cpu_workers + waiter
+        }
+    }
+}
+
+/// Where an operation has to run, if any worker will not do.
+fn elsewhere(core: &Core, context: Context, property: Property) -> Option<Place> {
+    match (core.settings.kind, property) {
+        (Kind::Naive, _) => None,
+        (_, Property::CopyFromGpu | Property::CopyToGpu) => Some(Place { property: Property::CopyFromGpu, worker: 0 }),
+        (Kind::Pooled, _) => None,
+        (_, Property::CpuPrioritized) => Some(Place { property, worker: 0 }),
+        _ if context.id() > 0 => {
+            let worker = (context.id() as usize - 1) % core.settings.cpu_workers;
+            Some(Place { property: Property::Normal, worker })
+        }
+        _ => None,
+    }
+}
+
+impl Place {
+    /// What a push has to know of it.
+    fn note(self) -> u8 {
+        match self.property {
+            Property::CopyFromGpu => NOTE_COPIES,
+            Property::CpuPrioritized => NOTE_PRIORITISED,
+            _ => 0,
+        }
+    }
+}
+
+/// The block by which a lane is handed to a thread.
+fn lane_block(place: &Place) -> UnsafeCell<Block> {
+    let mut block = std::mem::MaybeUninit::<Block>::uninit();
+    // SAFETY: the memory is ours, aligned, and as large as a block of class 0.
+    let mut block = unsafe {
+        Block::initialise(block.as_mut_ptr(), 0);
+        Block::set_kind(block.as_mut_ptr(), place.property, Context::cpu(0));
+        block.assume_init()
+    };
+    block.body = &raw const LANE;
+    UnsafeCell::new(block)
+}
+
+/// An operation that ends with its call.
+pub fn sync(closure: impl FnMut(&RunContext<'_>) -> Result<(), Source> + Send + 'static) -> Body {
+    Body::Sync(UnsafeCell::new(Quiet::new(Box::new(closure))))
+}
+
+/// An operation that ends later than its call.
+pub fn detached(closure: impl FnMut(&RunContext<'_>, Completion) + Send + 'static) -> Body {
+    Body::Async(Box::new(Detached {
+        call: UnsafeCell::new(Quiet::new(Box::new(closure))),
+        stage: AtomicU8::new(CALLED),
+        outcome: UnsafeCell::new(Ok(())),
+        started: Cell::new((0, 0, None)),
+    }))
+}

@@ -1,0 +1,313 @@
+//! A thread that runs a part of a graph: its operations, one after the other, with their failures
+//! and their events.
+
+use crate::device::Context;
+use crate::engine::core::{Core, FAILED, SHUTDOWN};
+use crate::engine::execute::is_skipped;
+use crate::engine::replay::{Body, Inner, Node, Replay, CALLED, ENDED, RETURNED};
+use crate::graph::lanes::{Alone, Host};
+use crate::mutants::mutate;
+use crate::operation::closure::catch;
+use crate::operation::completion::{call, Completion, Finish};
+use crate::operation::context::RunContext;
+use crate::operation::current::{Current, May};
+use crate::operation::property::Property;
+use crate::profile::recorder::{Event, Use};
+use crate::sync::Ordering::*;
+use crate::thread::context::Local;
+use crate::worker::group::Group;
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// Operations of a graph that a thread runs before it does what else it has to do, and before it
+/// looks whether something is urgent.
+const TURN: u32 = 256;
+const GLANCE: u32 = 16;
+
+/// The operation of a graph that a thread runs.
+pub struct CurrentNode<'a> {
+    graph: &'a Inner,
+    node: Cell<Option<&'a Node>>,
+}
+
+impl<'a> CurrentNode<'a> {
+    /// None yet.
+    pub fn new(graph: &'a Inner) -> CurrentNode<'a> {
+        CurrentNode { graph, node: Cell::new(None) }
+    }
+}
+
+impl Current for CurrentNode<'_> {
+    fn name(&self) -> &'static str {
+        self.node.get().map_or("", |node| node.name.as_str())
+    }
+
+    fn may(&self, engine: u32, index: u32) -> Option<May> {
+        if self.graph.core.memory.id != engine {
+            return None;
+        }
+        let mut uses = self.node.get().into_iter().flat_map(|node| self.graph.uses(node));
+        Some(May::of(uses.find(|(slot, _)| slot.index() == index).map(|(_, writes)| writes)))
+    }
+
+    fn generation(&self, index: u32) -> u32 {
+        // SAFETY: the operation has declared a variable of this index.
+        unsafe { self.graph.core.memory.table.generation(index) }
+    }
+}
+
+/// A thread that runs a part of a graph.
+pub struct Runner<'a> {
+    graph: &'a Arc<Inner>,
+    core: &'a Arc<Core>,
+    local: &'a Local,
+    running: &'a CurrentNode<'a>,
+    /// Of the workers that run this lane.
+    property: Property,
+    context: RunContext<'static>,
+    /// Operations run since the last look at whether something is urgent, and since the turn began.
+    glanced: u32,
+    turn: u32,
+    /// Operations run since the pace was last looked at.
+    paced: u32,
+}
+
+impl<'a> Runner<'a> {
+    pub fn new(
+        graph: &'a Arc<Inner>,
+        local: &'a Local,
+        running: &'a CurrentNode<'a>,
+        property: Property,
+        worker: Option<usize>,
+    ) -> Runner<'a> {
+        let context = RunContext {
+            context: Context::cpu(0),
+            name: "",
+            worker,
+            nested_threads: graph.core.settings.nested_threads,
+            inherited: None,
+            graph: graph.id,
+            pushed: None,
+        };
+        Runner { graph, core: &graph.core, local, running, property, context, glanced: 0, turn: 0, paced: 0 }
+    }
+
+    /// The replay under way.
+    ///
+    /// # Safety
+    /// The caller runs a segment of it.
+    unsafe fn replay(&self) -> &'a Replay {
+        // SAFETY: written before the first segment was run, and again only after the last.
+        unsafe { &*self.graph.replay.get() }
+    }
+
+    /// Runs an operation, in a fair world.
+    ///
+    /// # Safety
+    /// Its turn has come, and the caller has its segment.
+    #[inline]
+    unsafe fn run_node(&mut self, node: &'a Node) -> bool {
+        self.running.node.set(Some(node));
+        self.context.name = node.name.as_str();
+        self.context.context = node.context;
+        // Relaxed: a failure that concerns us was noted before we were told that what we wait for
+        // is done.
+        let state = self.core.state.load(Relaxed) & (FAILED | SHUTDOWN);
+        // SAFETY: the caller has the node to itself.
+        unsafe {
+            match &node.body {
+                Body::Sync(call) if state == 0 && self.replay().pushed == 0 => {
+                    if let Err(fault) = catch(|| (*call.get())(&self.context)) {
+                        self.graph.mark(node, Err(fault), None, self.replay().stamp);
+                    }
+                    true
+                }
+                _ => self.run_with_care(node, state),
+            }
+        }
+    }
+
+    /// Runs an operation that is asynchronous or profiled, or after failures.
+    #[cold]
+    unsafe fn run_with_care(&mut self, node: &Node, state: u32) -> bool {
+        let (graph, core) = (self.graph, self.core);
+        // SAFETY: as in `run_node`.
+        let replay = unsafe { self.replay() };
+        let (stamp, pushed) = (replay.stamp, replay.pushed);
+        let inherited = if state & FAILED != 0 { graph.inherited(node, stamp) } else { None };
+        let skip = is_skipped(node.property, inherited.is_some(), state);
+        let (started, thread) = if pushed != 0 { core.profiler.starting() } else { (0, 0) };
+        let context =
+            RunContext { inherited: inherited.as_ref().map(|failure| (failure, stamp)), pushed: None, ..self.context };
+        let outcome = match &node.body {
+            _ if skip => Ok(()),
+            // SAFETY: the caller has the node to itself.
+            Body::Sync(call) => catch(|| unsafe { (*call.get())(&context) }),
+            Body::Async(detached) => {
+                detached.started.set((started, thread, context.worker));
+                detached.stage.store(CALLED, Relaxed);
+                let engine: Arc<dyn Finish> = Arc::<Inner>::clone(graph);
+                self.local.count_called();
+                // SAFETY: the node runs, and this is its only completion. Nobody calls the closure
+                // again before it has returned, though the operation may end meanwhile, on another
+                // thread, which touches no other field than we do.
+                let outcome = unsafe {
+                    let completion = Completion::new(engine, std::ptr::from_ref(node).cast_mut().cast());
+                    call(completion, |completion| (*detached.call.get())(&context, completion))
+                };
+                self.local.count_returned();
+                core.quiescence.notify(|| core.is_quiescent());
+                if let Err(fault) = outcome {
+                    core.record(fault, node.name.as_str(), stamp.sequence());
+                }
+                // AcqRel: as in `finish`.
+                let ended = detached.stage.swap(RETURNED, AcqRel) == ENDED;
+                if ended {
+                    self.conclude_node(node);
+                }
+                return ended;
+            }
+        };
+        self.profile(node, (started, thread, context.worker));
+        graph.mark(node, outcome, inherited, stamp);
+        true
+    }
+}
+
+impl Host for Runner<'_> {
+    #[inline]
+    fn run(&mut self, segment: u32) -> bool {
+        let graph = self.graph;
+        let range = &graph.lanes.plan().segments[segment as usize].operations;
+        let mut ended = true;
+        for node in &graph.nodes[range.start as usize..range.end as usize] {
+            // SAFETY: the protocol of the lanes has given us the segment; an asynchronous operation
+            // is alone in its own.
+            ended = unsafe { self.run_node(node) };
+        }
+        self.paced += range.end - range.start;
+        ended
+    }
+
+    fn conclude(&mut self, segment: u32) {
+        let graph = self.graph;
+        let operation = graph.lanes.plan().segments[segment as usize].operations.start;
+        self.conclude_node(&graph.nodes[operation as usize]);
+    }
+
+    fn hand_out(&mut self, lane: u32) {
+        // SAFETY: called in the middle of a replay, for a lane that the caller has just sent to.
+        unsafe { self.graph.hand_out(lane) }
+    }
+
+    fn begins_alone(&mut self) -> bool {
+        self.paced = 0;
+        // SAFETY: the first thing of a replay, before any other lane is started.
+        let pace = unsafe { &mut (*self.graph.replay.get()).pace };
+        pace.begin()
+    }
+
+    #[inline]
+    fn alone(&mut self, left: usize) -> Alone {
+        // SAFETY: no other lane is started.
+        let pace = unsafe { &mut (*self.graph.replay.get()).pace };
+        if self.paced < pace.interval() {
+            return Alone::GoOn;
+        }
+        let run = std::mem::replace(&mut self.paced, 0);
+        if pace.spreads(left) {
+            return Alone::Spread;
+        }
+        if self.takes_a_break(run) {
+            Alone::Pause
+        } else {
+            Alone::GoOn
+        }
+    }
+
+    #[inline]
+    fn is_due(&mut self) -> bool {
+        if self.paced < GLANCE {
+            return false;
+        }
+        let run = std::mem::replace(&mut self.paced, 0);
+        self.takes_a_break(run)
+    }
+
+    fn may_wait(&mut self, others: bool) -> bool {
+        // Threads with nothing to do come for what was handed out.
+        self.group().map_or(others, |group| group.has_idle() || others && !group.has_work())
+    }
+
+    fn over(&mut self) {
+        self.graph.count_writes();
+        // SAFETY: every segment has been run; what follows the end is another replay, so nothing of
+        // this one is touched after it.
+        let completion = unsafe {
+            let replay = &mut *self.graph.replay.get();
+            replay.pace.over();
+            replay.completion.take()
+        };
+        if let Some(completion) = completion {
+            mutate!("graph-never-over": std::mem::forget(completion), completion.complete());
+        }
+    }
+}
+
+impl Runner<'_> {
+    /// Marks what an asynchronous operation changes, which has ended and returned.
+    fn conclude_node(&mut self, node: &Node) {
+        let graph = self.graph;
+        // SAFETY: the operation has ended, and its segment is ours.
+        unsafe {
+            let replay = self.replay();
+            let Body::Async(detached) = &node.body else { return };
+            let outcome = std::mem::replace(&mut *detached.outcome.get(), Ok(()));
+            let started = detached.started.get();
+            let failed = self.core.state.load(Relaxed) & FAILED != 0;
+            let inherited = if failed { graph.inherited(node, replay.stamp) } else { None };
+            graph.mark(node, outcome, inherited, replay.stamp);
+            self.profile(node, started);
+        }
+    }
+
+    /// Records an operation that ends now, if the replay is profiled.
+    fn profile(&self, node: &Node, started: (u64, u32, Option<usize>)) {
+        // SAFETY: called for an operation of a segment that is ours.
+        let replay = unsafe { self.replay() };
+        let name = node.name.as_str();
+        if replay.pushed == 0 || name.is_empty() {
+            return;
+        }
+        let asynchronous = matches!(node.body, Body::Async(_));
+        let (what, replay) = ((name, node.property, node.context), (replay.stamp, replay.pushed));
+        let uses = self.graph.uses[node.uses.start as usize..node.uses.end as usize].iter().map(|used| {
+            // SAFETY: slots live as long as the engine's memory. Relaxed: the variable was born
+            // before the capture.
+            let slot = unsafe { &*used.slot };
+            Use::new(slot.index(), slot.generation.load(Relaxed), used.writes)
+        });
+        self.core.profiler.record(Event::of_replay(replay, what, asynchronous, started), uses);
+    }
+
+    /// The workers that run this lane, if any do.
+    fn group(&self) -> Option<&Arc<Group>> {
+        self.core.dispatch.group(self.property)
+    }
+
+    /// Whether the thread is to do something else for once, after so many more operations.
+    fn takes_a_break(&mut self, run: u32) -> bool {
+        self.turn += run;
+        self.glanced += run;
+        if self.turn >= TURN {
+            self.turn = 0;
+            return true;
+        }
+        if self.glanced >= GLANCE {
+            self.glanced = 0;
+            let worker = self.context.worker.zip(self.group());
+            return worker.is_some_and(|(worker, group)| group.is_urgent(worker));
+        }
+        false
+    }
+}

@@ -1,0 +1,111 @@
+//! Threads that wait for a condition of the whole engine: that nothing is in flight, or that there
+//! is room.
+//!
+//! A waiter announces itself before it looks at the condition for the last time, and whoever may
+//! have made it true looks for waiters after that; a fence on each side
+//! ([`crate::platform::asymmetric_fence`]) rules out that both miss. The list is locked, but only
+//! while somebody waits: operations come and go without touching it.
+
+#![forbid(unsafe_code)]
+
+use crate::mutants::mutate;
+use crate::platform::asymmetric_fence::{heavy, light};
+use crate::sync::lock::Lock;
+use crate::sync::thread::{Thread, ThreadId};
+use crate::sync::Ordering::*;
+use crate::sync::{fence, thread, AtomicUsize};
+use crate::util::spin::Spin;
+use crossbeam_utils::CachePadded;
+use std::time::{Duration, Instant};
+
+/// How long a waiter looks at its condition before it parks.
+const LOOKS: Duration = Duration::from_micros(10);
+
+/// Threads waiting for one condition.
+pub struct Waiters {
+    pub(crate) count: CachePadded<AtomicUsize>,
+    pub(crate) threads: Lock<Vec<Thread>>,
+}
+
+impl Waiters {
+    pub fn new() -> Waiters {
+        Waiters { count: CachePadded::new(AtomicUsize::new(0)), threads: Lock::default() }
+    }
+
+    /// Waits until `done`, or until the deadline; says which. `done` is called again and again,
+    /// `rested` once if it took longer than some looks, after which the thread may have been
+    /// parked.
+    pub fn wait(&self, deadline: Option<Instant>, mut done: impl FnMut() -> bool, rested: impl FnOnce()) -> bool {
+        let mut spin = Spin::awake(remaining(deadline).map_or(LOOKS, |left| left.min(LOOKS)));
+        while spin.pause() {
+            if done() {
+                return true;
+            }
+        }
+        let in_time = self.announced(|| {
+            // Against the one in `notify`.
+            mutate!("waiter-without-a-fence": (), heavy());
+            loop {
+                if done() {
+                    break true;
+                }
+                match remaining(deadline) {
+                    Some(Duration::ZERO) => break false,
+                    Some(left) => thread::park_timeout(left),
+                    None => thread::park(),
+                }
+            }
+        });
+        rested();
+        in_time
+    }
+
+    /// Calls `waiting`, which may park: until it returns the calling thread is unparked whenever
+    /// the condition may have become true. It must pass a [`heavy`] fence and then look at the
+    /// condition before it parks.
+    pub fn announced<T>(&self, waiting: impl FnOnce() -> T) -> T {
+        let this = thread::current();
+        let id = this.id();
+        self.threads.lock().push(this);
+        self.count.fetch_add(1, Relaxed);
+        let outcome = waiting();
+        self.count.fetch_sub(1, Relaxed);
+        self.forget(id);
+        outcome
+    }
+
+    fn forget(&self, id: ThreadId) {
+        let mut threads = self.threads.lock();
+        if let Some(index) = threads.iter().position(|thread| thread.id() == id) {
+            threads.swap_remove(index);
+        }
+    }
+
+    /// Wakes the waiters, if there are any and `worth` says that it is worth it.
+    #[inline]
+    pub fn notify(&self, worth: impl FnOnce() -> bool) {
+        // Against the one in `wait`: either we see the waiter counted, or it sees what we have
+        // done.
+        mutate!("notifier-without-a-fence": (), light());
+        if self.count.load(Relaxed) > 0 {
+            self.wake(worth);
+        }
+    }
+
+    /// Out of line, so that the look is small enough to be part of whatever ends operations.
+    #[cold]
+    #[inline(never)]
+    fn wake(&self, worth: impl FnOnce() -> bool) {
+        // Against those who do the same: of two who end the last two operations at once, one must
+        // see that both have.
+        mutate!("enders-without-a-fence": (), fence(SeqCst));
+        if worth() {
+            self.threads.lock().iter().for_each(Thread::unpark);
+        }
+    }
+}
+
+/// The time left until the deadline; `None` without one.
+pub fn remaining(deadline: Option<Instant>) -> Option<Duration> {
+    deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+}

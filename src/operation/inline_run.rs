@@ -1,0 +1,121 @@
+//! What a thread runs inside a push and without a block, for whoever asks what is pending.
+//!
+//! One thread writes, any may look: a sequence lock (Lameter 2005; Boehm, MSPC 2012, for the
+//! orderings), whose number is the operation's own and so never comes back. Nobody waits: a look
+//! that meets a change sees nothing.
+
+use crate::sync::Ordering::*;
+use crate::sync::{fence, AtomicPtr, AtomicU64, AtomicUsize};
+use std::ptr::null_mut;
+
+/// The most variables of such an operation that are shown: the first ones.
+pub const SHOWN: usize = 8;
+
+/// The operation that a thread runs inside its outermost push, if any.
+pub struct Running {
+    /// Its number in push order; 0 for none, or while the rest is written.
+    sequence: AtomicU64,
+    /// Its name.
+    text: AtomicPtr<u8>,
+    length: AtomicUsize,
+    /// How many variables it uses, and the first of them: the index, and in the lowest bit whether
+    /// it only reads.
+    count: AtomicUsize,
+    uses: [AtomicU64; SHOWN],
+}
+
+/// What was seen of such an operation.
+pub struct Glimpse {
+    pub sequence: u64,
+    pub name: &'static str,
+    /// The index of each variable, and whether it is only read.
+    pub uses: Vec<(u32, bool)>,
+}
+
+impl Running {
+    pub fn new() -> Running {
+        Running {
+            sequence: AtomicU64::new(0),
+            text: AtomicPtr::new(null_mut()),
+            length: AtomicUsize::new(0),
+            count: AtomicUsize::new(0),
+            uses: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    /// Notes an operation; the thread has noted none.
+    #[inline]
+    pub fn begin(&self, sequence: u64, name: &'static str, uses: impl ExactSizeIterator<Item = (u32, bool)>) {
+        // Release: who sees one of the new fields also sees that the number of the one before is
+        // gone.
+        self.text.store(name.as_ptr().cast_mut(), Release);
+        self.length.store(name.len(), Release);
+        self.count.store(uses.len(), Release);
+        for (place, (index, reads)) in self.uses.iter().zip(uses) {
+            place.store(u64::from(index) << 1 | u64::from(reads), Release);
+        }
+        // Release: who sees the number sees the fields.
+        self.sequence.store(sequence, Release);
+    }
+
+    /// Forgets it.
+    #[inline]
+    pub fn end(&self) {
+        self.sequence.store(0, Relaxed);
+    }
+
+    /// What the thread runs, if it does not begin or end just now.
+    pub fn look(&self) -> Option<Glimpse> {
+        let sequence = self.sequence.load(Acquire);
+        if sequence == 0 {
+            return None;
+        }
+        let (text, length) = (self.text.load(Acquire), self.length.load(Acquire));
+        let uses = &self.uses[..self.count.load(Acquire).min(SHOWN)];
+        let uses: Vec<u64> = uses.iter().map(|place| place.load(Acquire)).collect();
+        fence(Acquire);
+        if self.sequence.load(Relaxed) != sequence {
+            return None;
+        }
+        // SAFETY: the number was the same before and after, and it is used once: so the two are of
+        // one `begin`, and names are static.
+        let name = unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(text, length)) };
+        let uses = uses.into_iter().map(|packed| ((packed >> 1) as u32, packed & 1 == 1)).collect();
+        Some(Glimpse { sequence, name, uses })
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn a_look_sees_one_operation_or_none() {
+        const NAMES: [&str; 3] = ["a", "four", "something longer"];
+        let (running, over) = (Running::new(), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for sequence in 1..200_000_u64 {
+                    let index = sequence as u32;
+                    running.begin(
+                        sequence,
+                        NAMES[sequence as usize % 3],
+                        (0..index % 9).map(|_| (index, index % 2 == 0)),
+                    );
+                    running.end();
+                }
+                over.store(true, Relaxed);
+            });
+            let mut seen = 0;
+            while !over.load(Relaxed) || seen == 0 && running.look().is_some() {
+                let Some(glimpse) = running.look() else { continue };
+                seen += 1;
+                let index = glimpse.sequence as u32;
+                assert_eq!(glimpse.name, NAMES[glimpse.sequence as usize % 3]);
+                assert_eq!(glimpse.uses, vec![(index, index % 2 == 0); index as usize % 9]);
+            }
+        });
+        assert!(running.look().is_none());
+    }
+}

@@ -1,0 +1,202 @@
+//! A stopwatch for times that are not much longer than the system's clock takes to be read.
+//!
+//! On x86-64, if the processor says that its time-stamp counter runs evenly, and it is no slower to
+//! read than the clock (some virtual machines have their host read it, which takes microseconds),
+//! that counter is read: 8 ns instead of 25. How fast it runs is found out on the way, against the
+//! system's clock: once a millisecond has passed, and again whenever twice as much has. Until then,
+//! and elsewhere, it is the system's clock that is read.
+
+use crate::sync::Ordering::*;
+use crate::sync::{AtomicU64, Instant};
+use std::time::Duration;
+
+/// A stopwatch that several threads use.
+pub struct Stopwatch {
+    began: Instant,
+    /// Where the counter stood then, if it runs evenly.
+    origin: Option<u64>,
+    /// Ticks of the counter in [`SPAN`] nanoseconds; 0 while that is not known.
+    rate: AtomicU64,
+    /// Where the counter will stand when the rate is to be found out again.
+    due: AtomicU64,
+}
+
+/// A reading of a stopwatch.
+#[derive(Clone, Copy)]
+pub enum Start {
+    Counter(u64),
+    Clock(Instant),
+}
+
+const SPAN: u64 = 1024;
+/// The rate is found out after so long: an interrupt between two readings then makes it wrong by a
+/// few hundredths.
+const SOON: Duration = Duration::from_millis(1);
+
+impl Stopwatch {
+    pub fn new() -> Stopwatch {
+        let origin = (counter::is_even() && is_quick(counter::read_after)).then(counter::read);
+        Stopwatch { began: Instant::now(), origin, rate: AtomicU64::new(0), due: AtomicU64::new(0) }
+    }
+
+    /// A reading, for [`Stopwatch::since`].
+    #[cold]
+    pub fn start(&self) -> Start {
+        match self.rate.load(Relaxed) {
+            0 => Start::Clock(Instant::now()),
+            _ => Start::Counter(counter::read()),
+        }
+    }
+
+    /// What has passed since a reading of this stopwatch.
+    #[cold]
+    pub fn since(&self, start: Start) -> Duration {
+        match start {
+            Start::Counter(start) => {
+                let end = counter::read_after();
+                if end >= self.due.load(Relaxed) {
+                    self.calibrate();
+                }
+                // A counter that has gone back, on a machine that was moved, has counted nothing.
+                // There is a rate: one was seen by `start`.
+                Duration::from_nanos(end.saturating_sub(start).saturating_mul(SPAN) / self.rate.load(Relaxed).max(1))
+            }
+            Start::Clock(start) => {
+                let passed = start.elapsed();
+                self.calibrate();
+                passed
+            }
+        }
+    }
+
+    /// Where the counter stands, or how many nanoseconds have passed since the start: to be
+    /// compared with other readings, of this thread and of about this time.
+    pub fn reading(&self) -> u64 {
+        match self.rate.load(Relaxed) {
+            0 => self.began.elapsed().as_nanos() as u64,
+            _ => counter::read(),
+        }
+    }
+
+    /// How much later a reading is after so long.
+    pub fn readings(&self, time: Duration) -> u64 {
+        let nanoseconds = time.as_nanos() as u64;
+        match self.rate.load(Relaxed) {
+            0 => nanoseconds,
+            rate => nanoseconds.saturating_mul(rate) / SPAN,
+        }
+    }
+
+    /// Finds out how fast the counter runs, if enough time has passed for that. Threads that do it
+    /// at once find the same.
+    #[cold]
+    fn calibrate(&self) {
+        let Some(first) = self.origin else { return };
+        let (now, passed) = (counter::read(), self.began.elapsed());
+        if passed < SOON {
+            return;
+        }
+        let ticks = u128::from(now.saturating_sub(first));
+        let rate = (ticks * u128::from(SPAN) / passed.as_nanos()) as u64;
+        self.due.store(now.saturating_add(ticks as u64), Relaxed);
+        self.rate.store(rate, Relaxed);
+    }
+}
+
+/// Whether such a reading is no slower than one of the clock, give or take what is too little to
+/// matter.
+fn is_quick(read: fn() -> u64) -> bool {
+    const LITTLE: Duration = Duration::from_nanos(50);
+    let best = |read: &dyn Fn()| {
+        // The best of some, so that an interrupt changes nothing.
+        let times = (0..4).map(|_| {
+            let start = Instant::now();
+            read();
+            start.elapsed()
+        });
+        times.min().unwrap_or_default()
+    };
+    best(&|| _ = read()) <= 2 * best(&|| ()) + LITTLE
+}
+
+#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri, seriatim_simulation))))]
+mod counter {
+    use std::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
+
+    /// The leaf of `cpuid` and the bit of its `edx` that say so.
+    const LEAF: u32 = 0x8000_0007;
+    const EVEN: u32 = 1 << 8;
+
+    /// Whether the counter runs at one speed, on all cores, also while they sleep.
+    pub fn is_even() -> bool {
+        #[allow(unused_unsafe)] // It is a safe function since Rust 1.94.
+        // SAFETY: every processor of this architecture has the instruction.
+        let leaf = |number| unsafe { __cpuid(number) };
+        // The first leaf of those says which there are.
+        leaf(0x8000_0000).eax >= LEAF && leaf(LEAF).edx & EVEN != 0
+    }
+
+    #[inline(always)]
+    pub fn read() -> u64 {
+        // SAFETY: every processor of this architecture has the instruction.
+        unsafe { _rdtsc() }
+    }
+
+    /// Where the counter stands when everything before is done, loads included.
+    #[inline(always)]
+    pub fn read_after() -> u64 {
+        // SAFETY: as above.
+        unsafe {
+            _mm_lfence();
+            _rdtsc()
+        }
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri, seriatim_simulation)))))]
+mod counter {
+    pub fn is_even() -> bool {
+        false
+    }
+
+    pub fn read() -> u64 {
+        0
+    }
+
+    pub fn read_after() -> u64 {
+        0
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// Sleeps end late, so a stopwatch is compared with the clock.
+    #[test]
+    fn it_agrees_with_the_clock_before_and_after_it_knows_the_counter() {
+        let stopwatch = Stopwatch::new();
+        for round in 0..20 {
+            let known = stopwatch.rate.load(Relaxed) != 0;
+            let start = Instant::now();
+            let began = stopwatch.start();
+            std::thread::sleep(Duration::from_millis(2));
+            let inner = stopwatch.since(began);
+            let outer = start.elapsed();
+            // Others may get the core between two readings, rarely twice in a row.
+            let close = inner <= outer + outer / 10 && outer <= inner + inner / 10 + Duration::from_millis(50);
+            assert!(close, "round {round}, known {known}: {inner:?} inside {outer:?}");
+        }
+        assert_eq!(stopwatch.rate.load(Relaxed) != 0, stopwatch.origin.is_some());
+    }
+
+    #[test]
+    fn a_counter_that_somebody_else_has_to_read_is_not_used() {
+        assert!(!is_quick(|| {
+            std::thread::sleep(Duration::from_micros(50));
+            0
+        }));
+        // More than once: a busy machine, or one that is emulated, takes the core away at any time.
+        assert!((0..100).any(|_| is_quick(|| 0)), "nothing is quicker than that");
+    }
+}

@@ -1,0 +1,106 @@
+//! Everything of one kind that an engine keeps for its threads, by numbers: homes, and the records
+//! of pushers. It only grows, and never moves what it holds.
+
+use crate::operation::header::MOST_HOMES;
+use crate::sync::Ordering::*;
+use crate::sync::{AtomicPtr, AtomicU32, MODELLED};
+use crate::util::bucket_array::{Chunks, Vacant};
+use std::ptr::null_mut;
+
+/// Places in the first chunk; each further chunk has twice as many.
+const FIRST: u32 = if MODELLED { 2 } else { 16 };
+const CHUNKS: usize = if MODELLED { 5 } else { 23 };
+
+const _: () = assert!((FIRST as u64) << CHUNKS <= MOST_HOMES as u64);
+
+/// Members, numbered from 0 in the order in which they came.
+pub struct Roll<T> {
+    places: Chunks<Place<T>, FIRST, CHUNKS>,
+    /// Numbers given out.
+    count: AtomicU32,
+}
+
+/// Where a member is found; null until it is there.
+struct Place<T>(AtomicPtr<T>);
+
+// SAFETY: zeros are a null pointer; the table frees its members itself.
+unsafe impl<T> Vacant for Place<T> {
+    const NAME: &'static str = "home";
+
+    fn vacant() -> Place<T> {
+        Place(AtomicPtr::new(null_mut()))
+    }
+}
+
+impl<T> Roll<T> {
+    pub fn new() -> Roll<T> {
+        Roll { places: Chunks::new(), count: AtomicU32::new(0) }
+    }
+
+    /// Adds a member, which is told its number.
+    pub fn add(&self, member: impl FnOnce(u32) -> T) -> &T {
+        let number = self.count.fetch_add(1, Relaxed);
+        let place = self.places.get_or_add(number).expect("there are fewer threads than places");
+        let member = Box::into_raw(Box::new(member(number)));
+        // Release: it is written before it can be found.
+        place.0.store(member, Release);
+        // SAFETY: members stay where they are for as long as the table.
+        unsafe { &*member }
+    }
+
+    /// The member of a number, if it is there already.
+    #[inline]
+    pub fn get(&self, number: u32) -> Option<&T> {
+        // SAFETY: members live as long as the table. Acquire: as it was written.
+        unsafe { self.places.get(number)?.0.load(Acquire).as_ref() }
+    }
+
+    /// How many there are, with those that are just being added.
+    pub fn count(&self) -> u32 {
+        // Relaxed: who has heard of something that the owner of a member did comes after that
+        // member's count.
+        self.count.load(Relaxed)
+    }
+
+    /// All of them. One that is just being added may be missing.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        (0..self.count()).filter_map(|number| self.get(number))
+    }
+}
+
+impl<T> Drop for Roll<T> {
+    fn drop(&mut self) {
+        for number in 0..self.count.load(Acquire) {
+            let member = self.places.get(number).map_or(null_mut(), |place| place.0.load(Acquire));
+            if !member.is_null() {
+                // SAFETY: from a box, by `add`.
+                drop(unsafe { Box::from_raw(member) });
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::pool::thread_cache::Home;
+    use std::collections::HashSet;
+
+    #[test]
+    fn homes_that_many_threads_add_are_found_by_their_numbers() {
+        let homes = Roll::new();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let home = homes.add(Home::new);
+                        assert!(std::ptr::eq(homes.get(home.number).expect("added just now"), home));
+                    }
+                });
+            }
+        });
+        let numbers: HashSet<u32> = homes.iter().map(|home| home.number).collect();
+        assert_eq!(numbers, (0..400).collect());
+        assert!(homes.get(400).is_none() && homes.get(u32::MAX / 64).is_none());
+    }
+}

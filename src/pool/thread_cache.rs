@@ -1,0 +1,390 @@
+//! A home: one thread's private stock of blocks, and the stacks by which its blocks come back.
+//!
+//! What comes back is sorted a slice at a time: by [`Home::allocate`] when a stock is dry, and by
+//! [`Home::tidy`] when a lot has come back and nothing is allocated. A slice is at most [`SLICE`]
+//! magazines from other threads, as many from the reclaimer, and [`DEFERRALS`] magazines to the
+//! reclaimer, whose blocks are looked at one by one; the rest is left to the next slice. A slice
+//! sorts more than a magazine, so that a backlog shrinks while its thread goes on allocating; until
+//! then it is kept, and used before anything new. No blocks are lost to others for good: what is
+//! too much goes to the depot, as one rack.
+
+use crate::mutants::{mutant, mutate};
+use crate::operation::block::Block;
+use crate::operation::inline_run::Running;
+use crate::operation::layout::CLASSES;
+use crate::pool::magazine;
+use crate::pool::magazine::{Magazine, Stack};
+use crate::pool::memory::Memory;
+use crate::pool::rack::{Pile, Rack};
+use crate::pool::reclaim::{Epoch, Reclaim};
+use crate::sync::Ordering::*;
+use crate::sync::{AtomicBool, AtomicU64};
+use crate::tickets::journals::Journal;
+use crate::tickets::owner::Record;
+use crate::tickets::ring::Ring;
+use crate::tickets::word::Word;
+use crate::util::work_counter;
+use crossbeam_utils::CachePadded;
+use std::cell::{Cell, UnsafeCell};
+use std::ptr::null;
+
+/// A home keeps this many full magazines of a class before it gives what it has to the depot.
+const KEEP: usize = 256;
+/// The most magazines that one call moves from one list to another.
+pub const SLICE: usize = 16;
+/// The most magazines that one call gives to the reclaimer.
+const DEFERRALS: usize = 2;
+
+/// One thread's pool. Which fields a thread may touch: `private` and the counters' stores, the
+/// owner; the rest, anyone.
+pub struct Home {
+    /// Magazines that other threads have emptied of operations.
+    incoming: [CachePadded<Stack>; CLASSES],
+    /// Magazines that the reclaimer has released.
+    safe: [Stack; CLASSES],
+    private: UnsafeCell<[Shelf; CLASSES]>,
+    /// Whether a live thread owns the home. Another may adopt it after the owner's end.
+    occupied: AtomicBool,
+    /// Tells homes of one engine apart.
+    pub number: u32,
+    /// Whether the owner counts among those who look at tails.
+    pub looks_at_tails: Cell<bool>,
+    /// Operations pushed and completed by the owners of this home. Only the owner stores;
+    /// `wait_for_all` sums.
+    pub pushed: CachePadded<AtomicU64>,
+    pub completed: CachePadded<AtomicU64>,
+    /// Asynchronous closures called by the owners, and those that have returned.
+    pub called: AtomicU64,
+    pub returned: AtomicU64,
+    /// The rest of the range of sequence numbers that the owner draws from.
+    pub next_sequence: Cell<u64>,
+    pub sequences_end: Cell<u64>,
+    /// The classes, a bit each, of which so much is spent that [`Home::tidy`] is worth it.
+    untidy: Cell<u32>,
+    /// What the thread runs inside its outermost push.
+    pub running: Running,
+    /// Whether the owner will look for operations that others leave to it.
+    pub will_look: AtomicBool,
+    /// Once the owner has pushed: which variables it owns, blocks that it uses again and again, and
+    /// where it logs.
+    pub record: Cell<*const Record>,
+    pub ring: UnsafeCell<Ring>,
+    pub journal: Cell<*const Journal>,
+    /// What the next operation refers to that the owner runs inside its push: see
+    /// [`Local::take_word`](crate::thread::context::Local::take_word).
+    pub kept: Cell<Word>,
+    /// Whether the owner may be filling a block of its ring. Only the owner stores.
+    pub fills: AtomicBool,
+}
+
+// SAFETY: the cells are touched by the owner only, of which `occupied` allows one at a time.
+unsafe impl Sync for Home {}
+// SAFETY: nothing in a home is tied to a thread.
+unsafe impl Send for Home {}
+
+/// The owner's blocks of one class.
+struct Shelf {
+    class: u8,
+    /// The blocks of a full magazine.
+    full: usize,
+    /// To be handed out.
+    stock: Magazine,
+    /// To be handed out when the stock is dry.
+    ready: Rack,
+    /// Spent, but perhaps still looked at: less than a magazine, and full ones. First what the
+    /// owner has spent itself.
+    limbo: Magazine,
+    spent: Rack,
+    /// What was taken from `incoming` and from `safe`, and is not sorted yet.
+    arrived: Pile,
+    released: Pile,
+}
+
+const _: () = assert!(CLASSES <= u32::BITS as usize, "a bit for each class");
+
+impl Home {
+    pub fn new(number: u32) -> Home {
+        Home {
+            number,
+            incoming: std::array::from_fn(|_| CachePadded::new(Stack::new())),
+            safe: std::array::from_fn(|_| Stack::new()),
+            private: UnsafeCell::new(std::array::from_fn(|class| Shelf::new(class as u8))),
+            occupied: AtomicBool::new(true),
+            looks_at_tails: Cell::new(false),
+            pushed: CachePadded::new(AtomicU64::new(0)),
+            completed: CachePadded::new(AtomicU64::new(0)),
+            called: AtomicU64::new(0),
+            returned: AtomicU64::new(0),
+            next_sequence: Cell::new(0),
+            sequences_end: Cell::new(0),
+            untidy: Cell::new(0),
+            running: Running::new(),
+            will_look: AtomicBool::new(false),
+            record: Cell::new(null()),
+            ring: UnsafeCell::default(),
+            journal: Cell::new(null()),
+            kept: Cell::new(Word::NONE),
+            fills: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes the calling thread the owner, if there is none.
+    pub fn adopt(&self) -> bool {
+        // Acquire: pairs with `leave`, so that the private part is as its last owner left it.
+        mutate!("home-adopted-twice": true, !self.occupied.load(Relaxed) && self.occupied.compare_exchange(false, true, Acquire, Relaxed).is_ok())
+    }
+
+    /// Whether nobody owns the home, and its last owner is no member of the reclaimer any more.
+    pub fn is_left(&self) -> bool {
+        // Acquire: pairs with `leave`.
+        !self.occupied.load(Acquire)
+    }
+
+    /// Gives the home up.
+    ///
+    /// # Safety
+    /// The caller is the owner, and does not use the private part again.
+    pub unsafe fn leave(&self) {
+        self.occupied.store(false, mutate!("home-left-relaxed": Relaxed, Release));
+    }
+
+    /// Takes a free block of `class`.
+    ///
+    /// # Safety
+    /// The caller is the owner, and holds no address that it read from a tail.
+    #[inline]
+    pub unsafe fn allocate(&self, class: u8, memory: &Memory, handle: &<Epoch as Reclaim>::Handle) -> *mut Block {
+        // SAFETY: the owner alone touches the private part, and no reference to it outlives this
+        // call.
+        let shelf = unsafe { self.shelf(class) };
+        match shelf.stock.pop() {
+            Some(block) => {
+                shelf.stock.expect(class);
+                block
+            }
+            // SAFETY: passed on.
+            None => unsafe { self.refill(class, memory, handle) },
+        }
+    }
+
+    /// Makes sure that so many magazines of `class` are free, and their pages touched.
+    ///
+    /// # Safety
+    /// The caller is the owner.
+    #[cold]
+    pub unsafe fn fill(&self, class: u8, magazines: usize, memory: &Memory) {
+        // SAFETY: the owner alone touches the private part, and nothing below calls back into it.
+        let shelf = unsafe { self.shelf(class) };
+        while shelf.ready.blocks() < magazines * shelf.full {
+            let rack = memory.fetch(class);
+            shelf.ready.append(if rack.is_empty() { memory.new_slab(class) } else { rack });
+        }
+    }
+
+    /// Keeps a spent block of this home.
+    ///
+    /// # Safety
+    /// The caller is the owner; the block is spent and of this home.
+    #[inline]
+    pub unsafe fn keep(&self, block: *mut Block) {
+        // SAFETY: as above.
+        unsafe {
+            let shelf = self.shelf(Block::class(block));
+            shelf.limbo.push(block);
+            if shelf.limbo.len() >= shelf.full {
+                self.put_up(shelf);
+            }
+        }
+    }
+
+    /// Takes back spent blocks of this home from another thread.
+    pub fn accept(&self, class: u8, magazine: Magazine) {
+        self.incoming[usize::from(class)].push(magazine);
+    }
+
+    /// The owner's blocks of a class.
+    ///
+    /// # Safety
+    /// The caller is the owner, and uses no other reference to them until it has done with this
+    /// one.
+    #[inline]
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn shelf(&self, class: u8) -> &mut Shelf {
+        // SAFETY: the private part is the owner's.
+        unsafe { &mut (*self.private.get())[usize::from(class)] }
+    }
+
+    /// A magazine of spent blocks is full.
+    #[cold]
+    #[inline(never)]
+    fn put_up(&self, shelf: &mut Shelf) {
+        shelf.spent.push(std::mem::replace(&mut shelf.limbo, Magazine::new()));
+        if shelf.is_too_much(&shelf.spent) {
+            self.untidy.set(self.untidy.get() | 1 << shelf.class);
+        }
+    }
+
+    /// The stock has run dry: sort a slice of what has come back, then take what there is, or fetch
+    /// some, or make some.
+    #[cold]
+    unsafe fn refill(&self, class: u8, memory: &Memory, handle: &<Epoch as Reclaim>::Handle) -> *mut Block {
+        // SAFETY: passed on. The caller is the owner; the references are not used across the calls
+        // of `sort`.
+        unsafe {
+            self.sort(class, memory, handle, true);
+            if self.shelf(class).ready.is_empty() {
+                self.shelf(class).ready = memory.fetch(class);
+            }
+            if self.shelf(class).ready.is_empty() && self.take_over(class, memory) {
+                self.sort(class, memory, handle, true);
+            }
+        }
+        // SAFETY: the caller is the owner; nothing below calls back into this home's private part.
+        let shelf = unsafe { self.shelf(class) };
+        loop {
+            if let Some(block) = shelf.stock.pop() {
+                return block;
+            }
+            if shelf.ready.is_empty() {
+                shelf.ready = memory.new_slab(class);
+            }
+            shelf.stock = shelf.ready.pop().unwrap_or(Magazine::new());
+        }
+    }
+
+    /// Takes what has come back to another home, whose owner may not need it for long: all of it
+    /// that is not sorted. Says whether there was any.
+    ///
+    /// # Safety
+    /// The caller is the owner.
+    unsafe fn take_over(&self, class: u8, memory: &Memory) -> bool {
+        // SAFETY: the caller is the owner; nothing below calls back into this home's private part.
+        let shelf = unsafe { self.shelf(class) };
+        if !shelf.arrived.is_empty() || !shelf.released.is_empty() {
+            return false;
+        }
+        let index = usize::from(class);
+        for home in memory.homes.iter() {
+            work_counter::count(1);
+            shelf.released = home.safe[index].take();
+            shelf.arrived = home.incoming[index].take();
+            if !shelf.arrived.is_empty() || !shelf.released.is_empty() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Brings what has come back a step closer to being used again, by no more than a slice; what
+    /// is too much goes to the depot. `needed`: by a caller that has nothing of this class left.
+    unsafe fn sort(&self, class: u8, memory: &Memory, handle: &<Epoch as Reclaim>::Handle, needed: bool) {
+        let index = usize::from(class);
+        let slice = mutate!("sorted-without-a-limit": usize::MAX, SLICE);
+        // SAFETY: the caller is the owner; nothing below calls back into this home's private part.
+        let shelf = unsafe { self.shelf(class) };
+        if shelf.released.is_empty() {
+            shelf.released = self.safe[index].take();
+        }
+        for _ in 0..slice {
+            let Some(magazine) = shelf.released.pop() else { break };
+            work_counter::count(1);
+            shelf.ready.push(magazine);
+        }
+        if shelf.arrived.is_empty() {
+            shelf.arrived = self.incoming[index].take();
+        }
+        for _ in 0..slice {
+            let Some(magazine) = shelf.arrived.pop() else { break };
+            work_counter::count(1);
+            shelf.limbo.append(magazine);
+            if shelf.limbo.len() >= shelf.full {
+                self.put_up(shelf);
+            }
+        }
+        if needed && shelf.ready.is_empty() {
+            shelf.spent.push(std::mem::replace(&mut shelf.limbo, Magazine::new()));
+        }
+        if !shelf.spent.is_empty() {
+            if memory.has_no_looker_but(self.looks_at_tails.get()) {
+                // Nobody but the owner looks at tails, if he does, and the owner holds nothing.
+                shelf.ready.append(shelf.spent.take());
+            } else {
+                let deferrals = mutate!("sorted-without-a-limit": usize::MAX, DEFERRALS);
+                for _ in 0..deferrals {
+                    let Some(magazine) = shelf.spent.pop() else { break };
+                    // SAFETY: the blocks are spent: no tail leads to them.
+                    unsafe { self.defer(class, magazine, handle) };
+                }
+            }
+        }
+        if shelf.is_too_much(&shelf.ready) {
+            let mut kept = Rack::new();
+            work_counter::count(SLICE);
+            (0..SLICE).map_while(|_| shelf.ready.pop()).for_each(|magazine| kept.push(magazine));
+            memory.put_away(class, std::mem::replace(&mut shelf.ready, kept));
+        }
+    }
+
+    /// Whether so many blocks are spent that [`Home::tidy`] is worth it.
+    #[inline]
+    pub fn is_untidy(&self) -> bool {
+        self.untidy.get() != 0
+    }
+
+    /// Sorts a slice of what has come back, as [`Home::allocate`] does when a stock is dry, for a
+    /// thread that frees blocks and needs none. Only if [`Home::is_untidy`].
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    pub unsafe fn tidy(&self, memory: &Memory, handle: &<Epoch as Reclaim>::Handle) {
+        let class = self.untidy.get().trailing_zeros() as u8;
+        // SAFETY: passed on; the reference is used when `sort` has returned.
+        unsafe {
+            self.sort(class, memory, handle, false);
+            let shelf = self.shelf(class);
+            if !shelf.is_too_much(&shelf.spent) {
+                self.untidy.set(self.untidy.get() & !(1 << class));
+            }
+        }
+    }
+
+    /// Sends spent blocks to the safe stack once nobody can look at them any more.
+    unsafe fn defer(&self, class: u8, spent: Magazine, handle: &<Epoch as Reclaim>::Handle) {
+        work_counter::count(spent.len());
+        if mutant("reclaimed-without-the-epoch") {
+            self.safe[usize::from(class)].push(spent);
+            return;
+        }
+        let guard = Epoch::pin(handle);
+        let first = spent.pack();
+        let home: *const Home = self;
+        // SAFETY: homes live until after the reclaimer is dropped; two words and a byte, so that
+        // nothing is allocated.
+        unsafe {
+            Epoch::defer(&guard, move || {
+                (*home).safe[usize::from(class)].push(Magazine::unpack(first));
+            });
+        }
+    }
+}
+
+impl Shelf {
+    fn new(class: u8) -> Shelf {
+        Shelf {
+            class,
+            full: magazine::size(class),
+            stock: Magazine::new(),
+            ready: Rack::new(),
+            limbo: Magazine::new(),
+            spent: Rack::new(),
+            arrived: Pile::new(),
+            released: Pile::new(),
+        }
+    }
+
+    /// Whether a home should not keep so much.
+    fn is_too_much(&self, rack: &Rack) -> bool {
+        rack.blocks() > KEEP * self.full
+    }
+}

@@ -1,0 +1,373 @@
+//! What one thread keeps for one engine: its home, its place in the reclaimer, blocks on their way
+//! to other homes, and what it is running.
+
+use crate::mutants::mutate;
+use crate::operation::block::Block;
+use crate::pool::magazine;
+use crate::pool::magazine::Magazine;
+use crate::pool::memory::Memory;
+use crate::pool::reclaim::{Epoch, Reclaim};
+use crate::pool::thread_cache::Home;
+use crate::sync::Ordering::*;
+use crate::sync::{thread_local, AtomicU64};
+use crate::thread::bond::Bond;
+use crate::thread::teardown;
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::mem::ManuallyDrop;
+use std::ptr::null;
+use std::sync::Arc;
+
+/// A magazine for another home is sent when it holds this many blocks or is full, or when its
+/// collector has nothing else to do.
+const SEND: usize = 32;
+
+/// What one thread keeps for one engine.
+pub struct Local {
+    home: *const Home,
+    /// Its place in the reclaimer, which changes only in the child of a `fork`.
+    handle: UnsafeCell<ManuallyDrop<<Epoch as Reclaim>::Handle>>,
+    /// Blocks on their way to other homes: those of the smallest class, and others.
+    outgoing: UnsafeCell<[Outgoing; 2]>,
+    /// Whether there are any.
+    sends: Cell<bool>,
+    /// How many operations of the engine this thread is inside of.
+    pub depth: Cell<u32>,
+    /// Operations that this thread has made ready and will run itself, oldest first.
+    pub first: Cell<*mut Block>,
+    pub last: Cell<*mut Block>,
+    /// Whether a loop further up the stack is running them, or will.
+    pub draining: Cell<bool>,
+    pub memory: Bond,
+}
+
+struct Outgoing {
+    /// The number of the home.
+    home: u32,
+    class: u8,
+    /// The most blocks of this class to collect.
+    most: usize,
+    magazine: Magazine,
+}
+
+/// This thread's state for every engine that it has used. Boxed: `LAST` points to them.
+#[allow(clippy::vec_box)]
+struct Locals(RefCell<Vec<Box<Local>>>);
+
+thread_local! {
+    static LAST: Cell<(u32, *const Local)> = const { Cell::new((0, null())) };
+    static LOCALS: Locals = const { Locals(RefCell::new(Vec::new())) };
+}
+
+impl Local {
+    /// The calling thread's state for the engine of `memory`. Costs about a nanosecond when the
+    /// thread used the same engine last.
+    #[inline]
+    pub fn of(memory: &Arc<Memory>) -> &Local {
+        let (id, local) = LAST.with(Cell::get);
+        if id == memory.id {
+            // SAFETY: set below for this thread; entries are dropped at the end of the thread, or
+            // when their engine is gone, and then its id is never asked for again.
+            return unsafe { &*local };
+        }
+        Local::find(memory)
+    }
+
+    #[cold]
+    fn find(memory: &Arc<Memory>) -> &Local {
+        // Engines that are gone: a good moment to forget them. Dropped when the list is free again,
+        // should that come back here.
+        let mut gone = Vec::new();
+        let found = LOCALS.try_with(|locals| {
+            let mut locals = locals.0.borrow_mut();
+            if let Some(known) = locals.iter().find(|local| local.memory.id == memory.id) {
+                return &raw const **known;
+            }
+            let (over, living) = locals.drain(..).partition(|local| local.memory.is_over());
+            (gone, *locals) = (over, living);
+            locals.push(Box::new(Local::new(memory)));
+            &raw const **locals.last().expect("pushed just now")
+        });
+        drop(gone);
+        // The thread may be ending and its states gone, while one of its destructors still uses the
+        // engine: that gets a state that is kept elsewhere. `LAST` has no destructor.
+        let local = found.unwrap_or_else(|_| teardown::find(memory));
+        LAST.with(|last| last.set((memory.id, local)));
+        // SAFETY: boxed, so it stays where it is; see `of` for its life.
+        unsafe { &*local }
+    }
+
+    /// Takes down the calling thread's state for an engine that ends while the thread does.
+    pub fn end_stray(memory: &Arc<Memory>) {
+        if teardown::end(memory) {
+            Local::forget_last();
+        }
+    }
+
+    /// For when the state that was used last may be gone.
+    pub fn forget_last() {
+        let _ = LAST.try_with(|last| last.set((0, null())));
+    }
+
+    /// A state of its own, for threads that keep it themselves.
+    pub fn new(memory: &Arc<Memory>) -> Local {
+        Local {
+            home: memory.settle(),
+            handle: UnsafeCell::new(ManuallyDrop::new(memory.register())),
+            outgoing: UnsafeCell::new([const { Outgoing::none() }; 2]),
+            sends: Cell::new(false),
+            depth: Cell::new(0),
+            first: Cell::new(std::ptr::null_mut()),
+            last: Cell::new(std::ptr::null_mut()),
+            draining: Cell::new(false),
+            memory: Bond::new(memory),
+        }
+    }
+
+    /// The thread's home.
+    #[inline]
+    pub fn home(&self) -> &Home {
+        // SAFETY: homes live as long as the memory: see [`Bond`].
+        unsafe { &*self.home }
+    }
+
+    /// Starts looking at tails: nothing that can be reached from now on is reused until the guard
+    /// is gone.
+    #[inline]
+    pub fn pin(&self) -> <Epoch as Reclaim>::Guard {
+        mutate!("lookers-not-counted": (), self.look_at_tails());
+        Epoch::pin(self.handle())
+    }
+
+    #[inline]
+    fn handle(&self) -> &<Epoch as Reclaim>::Handle {
+        // SAFETY: the cell is this thread's, and is written only by `forget_other_threads`, inside
+        // of which nobody uses the handle.
+        unsafe { &*self.handle.get() }
+    }
+
+    /// For the child of a `fork`: see [`Memory::forget_other_threads`].
+    ///
+    /// # Safety
+    /// The calling thread is the only one, and is not pinned.
+    #[cfg(all(unix, not(any(loom, shuttle))))]
+    pub unsafe fn forget_other_threads(&self) {
+        let lookers = usize::from(self.home().looks_at_tails.get());
+        // SAFETY: passed on. The caller is between pushes, so nothing refers to the old handle,
+        // which goes here.
+        unsafe {
+            self.memory.forget_other_threads(lookers);
+            self.memory.even_out(self.home());
+            let handle = &mut *self.handle.get();
+            ManuallyDrop::drop(handle);
+            *handle = ManuallyDrop::new(self.memory.register());
+        }
+    }
+
+    #[inline]
+    fn look_at_tails(&self) {
+        let home = self.home();
+        if !home.looks_at_tails.get() {
+            home.looks_at_tails.set(true);
+            self.memory.add_looker();
+        }
+    }
+
+    /// Whether no other thread looks at tails: what cannot be reached any more may then be reused
+    /// at once.
+    pub fn is_alone(&self) -> bool {
+        self.look_at_tails();
+        self.memory.has_no_looker_but(true)
+    }
+
+    /// A free block of `class`.
+    ///
+    /// # Safety
+    /// The caller holds no address that it read from a tail.
+    #[inline]
+    pub unsafe fn allocate(&self, class: u8) -> *mut Block {
+        let home = self.home();
+        // SAFETY: the home is ours; the rest is the caller's word.
+        unsafe {
+            let block = home.allocate(class, &self.memory, self.handle());
+            Block::set_origin(block, home.number, class);
+            block
+        }
+    }
+
+    /// Makes sure that so many magazines of `class` are free for this thread.
+    pub fn fill(&self, class: u8, magazines: usize) {
+        // SAFETY: the home is ours.
+        unsafe { self.home().fill(class, magazines, &self.memory) }
+    }
+
+    /// Takes a spent block out of use.
+    ///
+    /// # Safety
+    /// The block is spent, and came from [`Local::allocate`] of a thread of the same engine.
+    #[inline]
+    pub unsafe fn retire(&self, block: *mut Block) {
+        // SAFETY: spent, so only helpers may still look at it, and they do not look at these
+        // fields.
+        unsafe {
+            if mutate!("blocks-kept-by-whoever-frees-them": true, Block::home(block) == self.home().number) {
+                self.home().keep(block);
+            } else {
+                self.send_home(block);
+            }
+        }
+    }
+
+    #[inline]
+    unsafe fn send_home(&self, block: *mut Block) {
+        // SAFETY: the cell is this thread's, and nothing below calls back into it.
+        unsafe {
+            let home = Block::home(block);
+            let class = Block::class(block);
+            let outgoing = &mut (*self.outgoing.get())[usize::from(class > 0)];
+            if outgoing.home != home || outgoing.class != class || outgoing.magazine.len() >= outgoing.most {
+                outgoing.send(&self.memory);
+                outgoing.home = home;
+                outgoing.class = class;
+                outgoing.most = SEND.min(magazine::size(class));
+            }
+            outgoing.magazine.push(block);
+            self.sends.set(true);
+        }
+    }
+
+    /// Defers `reuse` until no thread looks at what it could reach now.
+    ///
+    /// # Safety
+    /// As [`Reclaim::defer`].
+    pub unsafe fn defer(&self, reuse: impl FnOnce() + 'static) {
+        // SAFETY: passed on.
+        unsafe { Epoch::defer(&self.pin(), reuse) }
+    }
+
+    /// Sends home what was collected, and sorts a slice of what is too much: [`Home::tidy`]. For
+    /// when there is nothing else to do.
+    #[inline]
+    pub fn flush(&self) {
+        if self.sends.get() {
+            self.send_all();
+        }
+        // SAFETY: the cell is this thread's.
+        unsafe {
+            // The caller has ended operations: it is not in the middle of looking at tails. What it
+            // has borrowed is not spent.
+            if self.home().is_untidy() {
+                self.home().tidy(&self.memory, self.handle());
+            }
+        }
+    }
+
+    /// Sends home what was collected.
+    #[cold]
+    #[inline(never)]
+    fn send_all(&self) {
+        self.sends.set(false);
+        // SAFETY: the cell is this thread's.
+        unsafe { &mut *self.outgoing.get() }.iter_mut().for_each(|outgoing| outgoing.send(&self.memory));
+    }
+
+    /// Says that the thread will look for what others leave to it, or takes that back: it must look
+    /// then. Only a store: whoever looks passes a fence before.
+    #[inline]
+    pub fn say_will_look(&self, will_look: bool) {
+        self.home().will_look.store(will_look, Relaxed);
+    }
+
+    /// The next number in push order.
+    #[inline]
+    pub fn next_sequence(&self) -> u64 {
+        let home = self.home();
+        let next = home.next_sequence.get();
+        if next < home.sequences_end.get() {
+            home.next_sequence.set(next + 1);
+            return next;
+        }
+        self.draw_sequences()
+    }
+
+    /// The first number of a new range.
+    #[cold]
+    #[inline(never)]
+    fn draw_sequences(&self) -> u64 {
+        let home = self.home();
+        let range = self.memory.sequences();
+        home.next_sequence.set(range.start + 1);
+        home.sequences_end.set(range.end);
+        range.start
+    }
+
+    /// Counts an operation as pushed. Before it is given a ticket: see [`Memory::tally`].
+    #[inline]
+    pub fn count_pushed(&self) {
+        step(&self.home().pushed);
+    }
+
+    /// Counts an operation as completed. After all its effects.
+    #[inline]
+    pub fn count_completed(&self) {
+        step(&self.home().completed);
+    }
+
+    /// Counts an asynchronous closure as called. Before its operation can be completed.
+    pub fn count_called(&self) {
+        step(&self.home().called);
+    }
+
+    /// Counts an asynchronous closure as returned. After all its pushes.
+    pub fn count_returned(&self) {
+        step(&self.home().returned);
+    }
+}
+
+/// One more, in a counter that only this thread stores.
+#[inline]
+fn step(counter: &AtomicU64) {
+    counter.store(counter.load(Relaxed) + 1, Release);
+}
+
+impl Outgoing {
+    const fn none() -> Outgoing {
+        Outgoing { home: 0, class: 0, most: 0, magazine: Magazine::new() }
+    }
+
+    #[inline]
+    fn send(&mut self, memory: &Memory) {
+        if self.magazine.is_empty() {
+            return;
+        }
+        if let Some(home) = memory.homes.get(self.home) {
+            home.accept(self.class, std::mem::replace(&mut self.magazine, Magazine::new()));
+        }
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        // If the memory is there, it stays until this is done.
+        let memory = self.memory.upgrade();
+        if memory.is_some() {
+            self.flush();
+            let home = self.home();
+            if home.looks_at_tails.replace(false) {
+                self.memory.remove_looker();
+            }
+        }
+        // SAFETY: dropped once. It may run what was deferred, as any use of it may:
+        // `Memory::run_deferred` reckons with it, whether the memory is there or is going just now.
+        unsafe { ManuallyDrop::drop(self.handle.get_mut()) };
+        if memory.is_some() {
+            // SAFETY: nothing of this thread uses the home again.
+            unsafe { self.home().leave() };
+        }
+    }
+}
+
+impl Drop for Locals {
+    fn drop(&mut self) {
+        Local::forget_last();
+    }
+}

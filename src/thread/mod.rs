@@ -1,0 +1,7 @@
+//! What a thread keeps for each engine that it uses: its context, what it pushes with, and how both
+//! end with the thread or with the engine.
+
+pub mod bond;
+pub mod context;
+pub mod pusher;
+pub mod teardown;

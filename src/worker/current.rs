@@ -1,0 +1,91 @@
+//! A seat: the private queue of a thread that is running operations of a group, a worker or a
+//! guest.
+//!
+//! What becomes ready on such a thread goes straight into its seat's queue: no atomic, no other
+//! core. But not what becomes ready in the middle of an operation, which may be a long one: others
+//! could not see it there.
+
+use crate::mutants::mutate;
+use crate::operation::block::Block;
+use crate::sync::thread_local;
+use crate::worker::group::Group;
+use crate::worker::local_queue::Queue;
+use std::cell::{Cell, RefCell};
+use std::ptr::null;
+
+/// A thread's place in a group.
+pub struct Seat {
+    group: *const Group,
+    pub queue: RefCell<Queue>,
+    /// Which worker it is that sits here, if it is one.
+    worker: Option<usize>,
+    /// How many operations the thread is inside of when it runs none of this seat's.
+    depth: u32,
+}
+
+/// Where a thread leaves an operation that has become ready.
+pub enum Left {
+    /// In its own queue.
+    InQueue,
+    /// It is to go into the inbox of this worker, which is the thread's own.
+    ToInbox(usize),
+    /// The thread has no place for it.
+    Nowhere,
+}
+
+thread_local! {
+    static SEAT: Cell<*const Seat> = const { Cell::new(null()) };
+    /// The empty queue of the last seat, with the room that it has grown to, up to a limit: guests
+    /// come and go.
+    static SPARE: Cell<Option<Queue>> = const { Cell::new(None) };
+}
+
+impl Seat {
+    pub fn new(group: &Group, worker: Option<usize>, depth: u32) -> Seat {
+        let spare = SPARE.try_with(Cell::take).ok().flatten();
+        Seat { group, queue: RefCell::new(spare.unwrap_or_default()), worker, depth }
+    }
+
+    /// Calls `work` with this seat taken by the calling thread.
+    pub fn occupy<T>(&self, work: impl FnOnce(&Seat) -> T) -> T {
+        struct Leave(*const Seat);
+        impl Drop for Leave {
+            fn drop(&mut self) {
+                SEAT.with(|seat| seat.set(self.0));
+            }
+        }
+        let _leave = Leave(SEAT.with(|seat| seat.replace(self)));
+        work(self)
+    }
+
+    /// Queues an operation on the calling thread, if it has a seat in `group` and is in the middle
+    /// of none of its operations; `depth` is how many operations the thread is inside of.
+    ///
+    /// # Safety
+    /// `block` is ready, of this group, and ours.
+    #[inline]
+    pub unsafe fn keep(group: &Group, block: *mut Block, depth: u32) -> Left {
+        let seat = SEAT.try_with(Cell::get).unwrap_or(null());
+        // SAFETY: the pointer is set only while `occupy` borrows the seat, further up on this
+        // stack.
+        match unsafe { seat.as_ref() } {
+            Some(seat) if std::ptr::eq(seat.group, group) => {
+                if depth > mutate!("kept-behind-an-operation": u32::MAX - 1, seat.depth) {
+                    return seat.worker.map_or(Left::Nowhere, Left::ToInbox);
+                }
+                // SAFETY: passed on.
+                unsafe { seat.queue.borrow_mut().push(block) };
+                Left::InQueue
+            }
+            _ => Left::Nowhere,
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut queue = std::mem::take(self.queue.get_mut());
+        queue.trim();
+        let _ = SPARE.try_with(|spare| spare.set(Some(queue)));
+    }
+}

@@ -1,0 +1,301 @@
+//! Guests: threads that wait for something and work for the group until they have it.
+//!
+//! A guest with nothing to run looks about like a worker, and sleeps like one: at a place of its
+//! own, where whoever lays out work finds it. Nothing is delivered there, so its inbox holds no
+//! more than the guest's state. What it has taken and does not run yet it lays out there.
+
+use crate::mutants::mutate;
+use crate::operation::block::Block;
+use crate::platform::asymmetric_fence::heavy;
+use crate::sync::lock::Lock;
+use crate::sync::thread::Thread;
+#[cfg(all(unix, not(any(loom, shuttle))))]
+use crate::sync::MutexGuard;
+use crate::sync::{thread, AtomicBool, Ordering::*, MODELLED};
+use crate::tickets::journals::Watch;
+use crate::tickets::pull::Pull;
+use crate::tickets::run::{has_ended, Variables};
+use crate::tickets::word::Word;
+use crate::util::spin::Spin;
+use crate::worker::current::Seat;
+use crate::worker::group::{next_worker, Group, Where};
+use crate::worker::inbox::Inbox;
+use crate::worker::local_queue::Row;
+#[cfg(all(unix, not(any(loom, shuttle))))]
+use crate::worker::remote::Post;
+use crate::worker::stealable::Surplus;
+use crate::worker::Host;
+use std::cell::Cell;
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many threads can be guests of a group at once. More only wait.
+const SEATS: usize = if MODELLED { 1 } else { 16 };
+/// How long a guest looks for work before it sleeps, and how long of that it keeps its core.
+const LOOKS: Duration = Duration::from_micros(300);
+const LOOKS_AWAKE: Duration = Duration::from_micros(30);
+
+/// Operations of a row after which a guest gives back what they have left. The row may be long, and
+/// what its thread has spent itself nobody else can use.
+const SETTLES: u32 = 64;
+
+/// A place for a guest.
+pub struct Guest {
+    /// What others can see of the guest: whether it sleeps. Nothing is ever delivered here.
+    inbox: Inbox,
+    /// What the guest would run next, for others.
+    surplus: Surplus,
+    taken: AtomicBool,
+    /// Who sits here. Never waited for: the guest sets it before it falls asleep, and one thread at
+    /// most has then woken it.
+    thread: Lock<Option<Thread>>,
+}
+
+impl Guest {
+    /// Wakes the guest, if it sleeps; says whether it did.
+    pub(crate) fn wake(&self) -> bool {
+        let woken = self.inbox.is_asleep() && self.inbox.wake();
+        if woken {
+            // Should another guest sit here by now, it only looks around once more.
+            if let Some(thread) = &*self.thread.lock() {
+                thread.unpark();
+            }
+        }
+        woken
+    }
+}
+
+/// Frees the seat however the guest leaves.
+struct Sitting<'a> {
+    group: &'a Group,
+    guest: &'a Guest,
+    has_slept: Cell<bool>,
+}
+
+impl Group {
+    pub(crate) fn seats() -> Box<[Guest]> {
+        (0..SEATS)
+            .map(|_| Guest {
+                inbox: Inbox::new(),
+                surplus: Surplus::new(),
+                taken: AtomicBool::new(false),
+                thread: Lock::default(),
+            })
+            .collect()
+    }
+
+    /// Works for the group until `done`. `go_on` is asked before each operation: `false` gives back
+    /// the row that was taken. Who makes `done` true unparks the thread.
+    ///
+    /// Returns at once if the group has no threads or no free seat.
+    pub fn serve<H: Host>(&self, host: &Arc<H>, go_on: &mut dyn FnMut() -> bool, done: &mut dyn FnMut() -> bool) {
+        if done() || !self.is_started() {
+            return;
+        }
+        let Some(sitting) = self.sit() else { return };
+        self.make_way();
+        while !done() {
+            if !self.help_from(Some(&sitting), host, &mut *go_on) {
+                host.idle();
+                self.look_out(&sitting, done);
+            }
+        }
+    }
+
+    /// Takes a seat, if one is free.
+    fn sit(&self) -> Option<Sitting<'_>> {
+        // Acquire: pairs with the release of whoever sat there before.
+        let free = |guest: &Guest| !guest.taken.load(Relaxed) && !guest.taken.swap(true, Acquire);
+        let index = self.guests.iter().position(free)?;
+        if index >= self.seated.load(Relaxed) {
+            // Relaxed: as what a guest lays out, this is seen by who sleeps or by who wakes.
+            self.seated.fetch_max(index + 1, Relaxed);
+        }
+        Some(Sitting { group: self, guest: &self.guests[index], has_slept: Cell::new(false) })
+    }
+
+    /// Where guests lay out what they have.
+    pub(crate) fn surpluses(&self) -> impl Iterator<Item = &Surplus> {
+        self.guests[..self.seated.load(Relaxed)].iter().map(|guest| &guest.surplus)
+    }
+
+    /// Lets the calling thread run operations of this group while `go_on` says so; returns whether
+    /// it ran any. What it has taken and not run goes back.
+    pub fn help<H: Host>(&self, host: &Arc<H>, go_on: impl FnMut() -> bool) -> bool {
+        self.help_from(None, host, go_on)
+    }
+
+    /// As [`Group::help`], from a seat, if the thread has one.
+    fn help_from<H: Host>(&self, sitting: Option<&Sitting<'_>>, host: &Arc<H>, go_on: impl FnMut() -> bool) -> bool {
+        let mut first = self.steal_any();
+        if first.is_null() {
+            first = self.steal_logged(host, &mut Watch::new(&self.journals, next_worker()), (usize::MAX, 0, 1));
+        }
+        if !first.is_null() {
+            // SAFETY: stolen, so ours.
+            unsafe { self.run_lists(sitting, host, first, null_mut, go_on) };
+        }
+        !first.is_null()
+    }
+
+    /// Runs a list of operations, and what they make ready, for as long as `go_on`; gives back the
+    /// rest. `next` gives more that is needed, or null: it is asked before anything runs that
+    /// nobody waits for.
+    ///
+    /// # Safety
+    /// The lists are ready, of this group, and the caller's.
+    unsafe fn run_lists<H: Host>(
+        &self,
+        sitting: Option<&Sitting<'_>>,
+        host: &Arc<H>,
+        first: *mut Block,
+        mut next: impl FnMut() -> *mut Block,
+        mut go_on: impl FnMut() -> bool,
+    ) {
+        let own = if sitting.is_none() { self.sit() } else { None };
+        // Who has no seat shows nobody what it has.
+        let unseen = Surplus::new();
+        let surplus = sitting.or(own.as_ref()).map_or(&unseen, |sitting| &sitting.guest.surplus);
+        Seat::new(self, None, host.depth()).occupy(|seat| {
+            // Whether it is run or not. SAFETY: passed on.
+            unsafe { seat.queue.borrow_mut().add_list(mutate!("given-up-what-was-taken": null_mut(), first)) };
+            let mut ran = 0_u32;
+            while go_on() {
+                let mut queue = seat.queue.borrow_mut();
+                if queue.best().is_none_or(|best| best.0 <= 0) {
+                    // SAFETY: passed on.
+                    unsafe { queue.add_list(next()) };
+                }
+                let Some(block) = queue.pop(surplus) else { break };
+                // The operation that is about to run may be a long one.
+                if queue.is_hiding(surplus) {
+                    queue.lay_out(surplus);
+                    self.wake_one();
+                }
+                drop(queue);
+                // SAFETY: the queue held it for us.
+                unsafe { host.run(block, None) };
+                ran += 1;
+                if ran % SETTLES == 0 {
+                    host.idle();
+                }
+            }
+            // What is laid out as well: workers that have enough to do look into inboxes, but not
+            // there.
+            let rest = seat.queue.borrow_mut().take_all(surplus);
+            if let Some(row) = rest {
+                // SAFETY: the queue held them for us.
+                unsafe { self.give_back(row) };
+            }
+        });
+    }
+
+    /// Hands operations to the workers.
+    unsafe fn give_back(&self, row: Row) {
+        // SAFETY: they are ours until they are delivered.
+        unsafe { self.deliver(row.first, row.last, Where::Any, row.best.0 != 0) };
+    }
+
+    /// Runs what a thread needs that waits for an operation, as far as that [is found](Pull), and
+    /// what that makes ready; but nothing more when the operation has ended. What is left then goes
+    /// to the workers.
+    pub fn run_awaited<H: Host>(&self, host: &Arc<H>, operation: Word, variables: &impl Variables) {
+        let mut pull = Pull::new(operation);
+        let first = pull.next(variables);
+        // SAFETY: what it finds is ready and ours; what is in logs is of this group.
+        unsafe {
+            if first == operation.block() {
+                // What this makes ready is for the workers.
+                host.run(first, None);
+            } else if !first.is_null() {
+                self.run_lists(None, host, first, || pull.next(variables), || !has_ended(operation));
+            }
+        }
+    }
+
+    /// Returns when there may be something to run, or when `done`.
+    fn look_out(&self, sitting: &Sitting<'_>, done: &mut dyn FnMut() -> bool) {
+        // Who has more than it can run lays it out for us.
+        self.idle.fetch_add(1, Relaxed);
+        let mut seen = null_mut();
+        let mut spin = Spin::new(LOOKS_AWAKE, LOOKS);
+        loop {
+            if done() {
+                break;
+            }
+            let first = self.first_waiting();
+            // What has just come to a worker that looks for it is the worker's; what is still there
+            // the next time is not.
+            if !first.is_null() && (first == seen || MODELLED) {
+                break;
+            }
+            seen = first;
+            if !spin.pause() {
+                self.rest(sitting, done);
+                break;
+            }
+        }
+        self.idle.fetch_sub(1, Relaxed);
+    }
+
+    /// Sleeps until there may be something to run, or until `done`. As [`Group::sleep`].
+    #[cold]
+    fn rest(&self, sitting: &Sitting<'_>, done: &mut dyn FnMut() -> bool) {
+        let guest = sitting.guest;
+        *guest.thread.lock() = Some(thread::current());
+        let inbox = &guest.inbox;
+        if !inbox.start_looking() || !inbox.fall_asleep() {
+            return;
+        }
+        sitting.has_slept.set(true);
+        self.sleeping.fetch_add(1, Relaxed);
+        // Against the one in `wake_one`, as for workers; and against whoever makes `done` true and
+        // looks whether somebody waits.
+        mutate!("guest-without-a-fence": (), heavy());
+        if mutate!("guest-does-not-look-again": false, !self.first_waiting().is_null()) || done() {
+            inbox.wake();
+        }
+        while inbox.is_asleep() {
+            thread::park();
+            if done() {
+                inbox.wake();
+            }
+        }
+        self.make_way();
+        self.sleeping.fetch_sub(1, Relaxed);
+        let _ = inbox.stop_looking();
+    }
+
+    /// The locks of the seats, for a thread that forks.
+    #[cfg(all(unix, not(any(loom, shuttle))))]
+    pub fn guest_locks(&self) -> impl Iterator<Item = MutexGuard<'_, Option<Thread>>> {
+        self.guests.iter().map(|guest| guest.thread.lock())
+    }
+
+    /// For the child of a `fork`, where no guest is and nobody who wakes a worker.
+    #[cfg(all(unix, not(any(loom, shuttle))))]
+    pub fn forget_guests(&self) {
+        for guest in &self.guests {
+            if guest.taken.load(Relaxed) {
+                guest.inbox.reset();
+                guest.taken.store(false, Relaxed);
+            }
+        }
+        self.workers.iter().for_each(Post::forget_wakers);
+        self.idle.store(0, Relaxed);
+        self.sleeping.store(0, Relaxed);
+    }
+}
+
+impl Drop for Sitting<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with whoever sits down next.
+        self.guest.taken.store(false, Release);
+        let group = self.group;
+        // Who woke us may have meant somebody who stays.
+        if self.has_slept.get() && !group.first_waiting().is_null() {
+            group.wake_one();
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Taking what others do not come to: out of logs, inboxes, and what workers have laid out.
+
+use crate::operation::block::Block;
+use crate::sync::MODELLED;
+use crate::tickets::journals::Watch;
+use crate::tickets::run::take;
+use crate::tickets::word::Word;
+use crate::worker::group::Group;
+use crate::worker::stealable::Surplus;
+use crate::worker::Host;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// Operations that are taken out of logs before a thief looks elsewhere, if none of them is ready.
+const TRIES: u32 = 16;
+/// So many looks an entry of a log must have stood before a worker takes it that is another one's.
+pub(crate) const STOOD: u32 = if MODELLED { 1 } else { 64 };
+/// The most operations that a worker then takes at a time.
+pub(crate) const STOLEN: usize = if MODELLED { 1 } else { 8 };
+/// The most logs that a thief looks at before it looks elsewhere: there is one for each pusher and
+/// worker.
+pub(crate) const LOGS: usize = if MODELLED { 2 } else { 64 };
+
+impl Group {
+    /// Takes operations, `at_once` at most, out of any log that the thief comes to, for a thread
+    /// that has nothing else. Gives a list of those that are ready; null if there are none.
+    pub(crate) fn steal_logged<H: Host>(
+        &self,
+        host: &Arc<H>,
+        watch: &mut Watch<'_>,
+        (most, stood, at_once): (usize, u32, usize),
+    ) -> *mut Block {
+        for _ in 0..TRIES {
+            let operation = watch.look(most, stood);
+            if operation == Word::NONE {
+                break;
+            }
+            let first = self.take_logged(host, operation, null_mut());
+            if !first.is_null() {
+                // The worker is slow, or has a long row: several at a time.
+                return (1..at_once).fold(first, |list, _| self.take_logged(host, watch.one_more(), list));
+            }
+        }
+        null_mut()
+    }
+
+    /// Takes an operation out of its log, and puts it before a list if it is ready.
+    fn take_logged<H: Host>(&self, host: &Arc<H>, operation: Word, list: *mut Block) -> *mut Block {
+        let taken = if operation == Word::NONE { None } else { take(operation) };
+        // SAFETY: taken, so ours.
+        match taken.filter(|block| unsafe { host.settle(*block) }) {
+            Some(block) => {
+                // SAFETY: as above.
+                unsafe { (*block).link = list };
+                block
+            }
+            None => list,
+        }
+    }
+
+    /// Whether there is an operation that somebody could take.
+    pub fn has_work(&self) -> bool {
+        !self.first_waiting().is_null()
+    }
+
+    /// An operation that somebody could take, null if there is none.
+    pub(crate) fn first_waiting(&self) -> *mut Block {
+        let common = self.common.inbox.peek();
+        if !common.is_null() {
+            return common;
+        }
+        let of_workers = self.workers.iter().flat_map(|worker| [worker.surplus.peek(), worker.inbox.peek()]);
+        let of_guests = self.surpluses().map(Surplus::peek);
+        let waiting = of_workers.chain(of_guests).find(|first| !first.is_null());
+        waiting.unwrap_or_else(|| self.journals.find().block())
+    }
+
+    /// Takes what a guest has laid out.
+    fn steal_from_guests(&self) -> *mut Block {
+        self.surpluses().map(|surplus| self.take_half(surplus)).find(|list| !list.is_null()).unwrap_or(null_mut())
+    }
+
+    /// Takes about half of what a thread has laid out.
+    fn take_half(&self, surplus: &Surplus) -> *mut Block {
+        let (list, is_rest_back) = surplus.take_half();
+        if is_rest_back {
+            self.wake_one();
+        }
+        list
+    }
+
+    /// Takes what another worker laid out, or what lies in an inbox whose owner does not come for
+    /// it.
+    pub(crate) fn steal(&self, thief: usize, seen: &mut *mut Block) -> *mut Block {
+        let list = self.common.inbox.take();
+        if !list.is_null() {
+            return list;
+        }
+        let count = self.workers.len();
+        let mut waiting = null_mut();
+        for step in 1..=count {
+            let victim = &self.workers[(thief + step) % count];
+            let list = self.take_half(&victim.surplus);
+            if !list.is_null() {
+                return list;
+            }
+            let first = victim.inbox.peek();
+            if first.is_null() {
+                continue;
+            }
+            if *seen == first {
+                // It was there the last time: its owner is running something.
+                let list = victim.inbox.take();
+                if !list.is_null() {
+                    return list;
+                }
+            }
+            waiting = first;
+        }
+        *seen = waiting;
+        self.steal_from_guests()
+    }
+
+    pub(crate) fn steal_any(&self) -> *mut Block {
+        let mut list = self.common.inbox.take();
+        for worker in &self.workers {
+            if !list.is_null() {
+                break;
+            }
+            list = self.take_half(&worker.surplus);
+            if list.is_null() {
+                list = worker.inbox.take();
+            }
+        }
+        if list.is_null() {
+            list = self.steal_from_guests();
+        }
+        list
+    }
+}
