@@ -2,9 +2,10 @@
 
 use crate::api::builder::Builder;
 use crate::engine::core::Core;
+use crate::engine::dispatch;
 use crate::engine::lifecycle;
 use crate::engine::on_error::OnError;
-use crate::engine::push::resolve;
+use crate::engine::resolve::resolve;
 use crate::engine::settings::{Kind, Settings};
 use crate::error::Error;
 use crate::variable::handle::Variable;
@@ -116,7 +117,8 @@ impl Engine {
     }
 
     pub(crate) fn with_settings(settings: Settings, on_error: OnError) -> Result<Engine, Error> {
-        let core = Arc::new(Core::new(settings, on_error)?);
+        let dispatch = dispatch::of(&settings);
+        let core = Arc::new(Core::new(settings, on_error, dispatch)?);
         #[cfg(all(unix, not(any(loom, shuttle))))]
         crate::engine::fork::register(&core);
         core.say(|| format!("made, {:?}", core.settings));

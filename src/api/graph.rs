@@ -3,8 +3,10 @@
 use crate::engine::core::{Core, Inline};
 use crate::engine::diagnose::{escaped, shown};
 use crate::engine::push::admission::stopped;
-use crate::engine::push::{push, push_enlisted, Claim, Request};
-use crate::engine::replay::Inner;
+use crate::engine::push::{push, push_enlisted};
+use crate::engine::replay::program::Inner;
+use crate::engine::request::Claim;
+use crate::engine::request::Request;
 use crate::error::Error;
 use crate::operation::block::{NOTE_BEYOND, NOTE_DELETE};
 use crate::operation::closure::{async_vtable, sync_vtable};

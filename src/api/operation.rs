@@ -7,7 +7,7 @@ use crate::api::operator::Operator;
 use crate::device::Context;
 use crate::engine::draft::Draft;
 use crate::engine::inline::policy::Key;
-use crate::engine::push::{push, Request};
+use crate::engine::push::push;
 use crate::error::Error;
 use crate::operation::closure::{AsyncBody, IntoOutcome, Keyed, SyncBody};
 use crate::operation::completion::Completion;
@@ -309,14 +309,6 @@ impl KeyedBuilder<'_> {
         let OperationBuilder { engine, mut draft } = self.builder;
         let request = *draft.request();
         Operator::new_sync(engine.core(), request, draft.ordered(), Some(Key::given(self.key)), closure)
-    }
-}
-
-impl Request {
-    /// An ordinary operation of that name.
-    #[inline]
-    pub fn named(name: Name) -> Request {
-        Request { context: Context::cpu(0), property: Property::Normal, priority: 0, name, notes: 0 }
     }
 }
 

@@ -3,7 +3,9 @@
 
 use crate::engine::core::Core;
 use crate::engine::push::admission::stopped;
-use crate::engine::push::{push, Claim, Request};
+use crate::engine::push::push;
+use crate::engine::request::Claim;
+use crate::engine::request::Request;
 use crate::error::{Error, ErrorKind};
 use crate::operation::closure::sync_vtable;
 use crate::operation::context::RunContext;

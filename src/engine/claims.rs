@@ -2,12 +2,9 @@
 
 #![forbid(unsafe_code)]
 
-use crate::engine::draft::Draft;
-use crate::engine::push::Claim;
+use crate::engine::request::Claim;
 use crate::mutants::mutate;
-use crate::operation::name::Name;
 use crate::variable::access::Mode;
-use crate::variable::handle::Variable;
 
 /// Brings claims into the one order of all operations, each variable once: a write swallows reads
 /// and other writes.
@@ -113,61 +110,10 @@ impl Source for &[Claim] {
     }
 }
 
-/// What the long forms of a push are given: lists, which need not be collected if the operation is
-/// not enlisted.
-pub struct Lists<'a> {
-    pub reads: &'a [Variable],
-    pub writes: &'a [Variable],
-}
-
-impl Source for Lists<'_> {
-    #[inline(always)]
-    fn all(&self, mut take: impl FnMut(&Claim) -> bool) -> bool {
-        // Loops, as in `all`, around one place in which `take` becomes part of them.
-        for (variables, mode) in [(self.reads, Mode::Read), (self.writes, Mode::Write)] {
-            for variable in variables {
-                if !take(&Claim { variable: *variable, mode }) {
-                    return false;
-                }
-            }
-        }
-        true
-    }
-
-    #[inline]
-    fn count(&self) -> usize {
-        self.reads.len() + self.writes.len()
-    }
-
-    #[inline(never)]
-    fn as_named<T>(&self, go_on: impl FnOnce(&[Claim]) -> T) -> T {
-        go_on(self.collect().parts().1)
-    }
-
-    #[inline(never)]
-    fn in_order<T>(self, go_on: impl FnOnce(&[Claim]) -> T) -> T {
-        let only = |variable: Variable, mode| [Claim { variable, mode }];
-        match (self.reads, self.writes) {
-            // One variable is in order, and has no repeats.
-            ([], [variable]) => go_on(&only(*variable, Mode::Write)),
-            ([variable], []) => go_on(&only(*variable, Mode::Read)),
-            _ => go_on(self.collect().ordered()),
-        }
-    }
-}
-
-impl Lists<'_> {
-    fn collect(&self) -> Draft {
-        let mut draft = Draft::new(Name::default());
-        draft.add_all(self.reads, Mode::Read);
-        draft.add_all(self.writes, Mode::Write);
-        draft
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::variable::handle::Variable;
 
     #[test]
     fn orders_and_drops_repeats() {

@@ -1,7 +1,7 @@
 //! How operations end: marks, versions, counts on their variables; and who runs what becomes ready.
 
+use crate::engine::core::Moment;
 use crate::engine::core::{Core, FAILED};
-use crate::engine::dispatch::Moment;
 use crate::engine::ready_list::Found;
 use crate::engine::settings::Kind;
 use crate::engine::world::Ends;

@@ -1,15 +1,14 @@
-//! What all threads of an engine share, and the questions that they ask of it.
+//! What all threads of an engine share, the questions that they ask of it, and the seam to the ways
+//! to run operations: the trait that the three engines implement.
 
-use crate::engine::dispatch::naive::Naive;
-use crate::engine::dispatch::per_device::PerDevice;
-use crate::engine::dispatch::pooled::Pooled;
-use crate::engine::dispatch::Dispatch;
+use crate::device::Context;
 use crate::engine::failures::Failures;
 use crate::engine::inline::policy::Costs;
 use crate::engine::on_error::OnError;
 use crate::engine::settings::{Kind, Settings};
 use crate::engine::wait::wait_list::Waiters;
 use crate::error::Error;
+use crate::operation::block::Block;
 use crate::operation::property::Property;
 use crate::platform::asymmetric_fence;
 use crate::pool::memory::Memory;
@@ -78,13 +77,9 @@ pub struct Core {
 }
 
 impl Core {
-    pub fn new(settings: Settings, on_error: OnError) -> Result<Core, Error> {
+    /// `dispatch`: as [`dispatch::of`](crate::engine::dispatch::of) makes it for the settings.
+    pub fn new(settings: Settings, on_error: OnError, dispatch: Box<dyn Dispatch>) -> Result<Core, Error> {
         asymmetric_fence::prepare();
-        let dispatch: Box<dyn Dispatch> = match settings.kind {
-            Kind::Naive => Box::new(Naive::new()),
-            Kind::Pooled => Box::new(Pooled::new(&settings)),
-            Kind::PerDevice => Box::new(PerDevice::new(&settings)),
-        };
         Ok(Core {
             memory: Arc::new(Memory::new()?),
             inline: match settings.kind {
@@ -170,4 +165,94 @@ impl Core {
         let (completed, pushed) = self.memory.tally();
         completed == pushed
     }
+}
+
+/// When an operation became ready.
+#[derive(Clone, Copy)]
+pub enum Moment {
+    /// When it was pushed; its thread is still in the call.
+    Pushed,
+    /// Later.
+    Later,
+}
+
+/// Decides where ready operations run.
+pub trait Dispatch: Send + Sync {
+    /// Makes sure that an operation of this kind will find someone to run it. Called before
+    /// anything is enlisted, so that a refusal loses nothing.
+    fn admit(&self, core: &Arc<Core>, property: Property, _: Context) -> Result<(), Error> {
+        match self.group(property) {
+            Some(group) if !group.is_started() => core.start_group(group),
+            _ => Ok(()),
+        }
+    }
+
+    /// The workers that run operations of this kind; none, if the caller does.
+    fn group(&self, property: Property) -> Option<&Arc<Group>>;
+
+    /// Runs a ready operation or hands it to a worker.
+    ///
+    /// # Safety
+    /// The operation is ready, was admitted, and is the caller's to give away.
+    unsafe fn submit(&self, core: &Arc<Core>, local: &Local, block: *mut Block, moment: Moment);
+
+    /// Puts a ready operation where another thread finds it: the worker of number `place`, or one
+    /// that has nothing to do.
+    ///
+    /// # Safety
+    /// As [`Dispatch::submit`].
+    unsafe fn lay_out(&self, core: &Arc<Core>, local: &Local, block: *mut Block, place: usize) {
+        // SAFETY: passed on; the property is read while the operation is ours.
+        unsafe {
+            match self.group(Block::property(block)) {
+                Some(group) => group.lay_out(block, place),
+                None => self.submit(core, local, block, Moment::Later),
+            }
+        }
+    }
+
+    /// Runs what the calling thread has made ready and queued, or hands it over. Called with
+    /// `draining` set, which it clears.
+    fn drain(&self, _: &Arc<Core>, _: &Local) {}
+
+    /// Whether a push that is about to enlist an operation will call [`Dispatch::take_over`] after
+    /// that, before anything of the user's is run.
+    fn will_take_over(&self, _: &Local) -> bool {
+        false
+    }
+
+    /// Runs a share of what other threads have left, if there is anything; says whether.
+    fn take_over(&self, _: &Arc<Core>, _: &Local) -> bool {
+        false
+    }
+
+    /// Runs what the calling thread owes, before it waits for the engine.
+    fn before_waiting(&self, _: &Arc<Core>) {}
+
+    /// For the child of a `fork`, where nothing is in flight.
+    #[cfg(all(unix, not(any(loom, shuttle))))]
+    fn forget_other_threads(&self) {
+        self.groups().into_iter().for_each(Group::forget_guests);
+    }
+
+    /// Runs ready operations on the calling thread while `go_on` says so; returns whether it ran
+    /// any.
+    fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool;
+
+    /// Runs a few of the short operations that workers have laid out; if there are none, asks for
+    /// some. Says whether it ran any.
+    fn catch_up(&self, core: &Arc<Core>) -> bool;
+
+    /// Works with the workers until `done`, in rows of operations that `go_on` can end. Who makes
+    /// `done` true unparks the calling thread. May return early: then the caller only waits.
+    fn serve(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool, done: &mut dyn FnMut() -> bool);
+
+    /// Brings back the threads that [`Dispatch::stop`] ended.
+    fn start(&self, core: &Arc<Core>) -> Result<(), Error>;
+
+    /// Ends all threads. Nothing is in flight.
+    fn stop(&self);
+
+    /// Its workers.
+    fn groups(&self) -> Vec<&Group>;
 }

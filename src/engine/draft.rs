@@ -8,7 +8,9 @@
 
 use crate::device::Context;
 use crate::engine::claims::order;
-use crate::engine::push::{Claim, Request};
+use crate::engine::claims::Source;
+use crate::engine::request::Claim;
+use crate::engine::request::Request;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::sync::{thread_local, MODELLED};
@@ -135,6 +137,58 @@ impl Drop for Draft {
                 forget(kept.replace(Some(place)));
             }
         });
+    }
+}
+
+/// What the long forms of a push are given: lists, which need not be collected if the operation is
+/// not enlisted.
+pub struct Lists<'a> {
+    pub reads: &'a [Variable],
+    pub writes: &'a [Variable],
+}
+
+impl Source for Lists<'_> {
+    #[inline(always)]
+    fn all(&self, mut take: impl FnMut(&Claim) -> bool) -> bool {
+        // Loops, as in `all`, around one place in which `take` becomes part of them.
+        for (variables, mode) in [(self.reads, Mode::Read), (self.writes, Mode::Write)] {
+            for variable in variables {
+                if !take(&Claim { variable: *variable, mode }) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    #[inline]
+    fn count(&self) -> usize {
+        self.reads.len() + self.writes.len()
+    }
+
+    #[inline(never)]
+    fn as_named<T>(&self, go_on: impl FnOnce(&[Claim]) -> T) -> T {
+        go_on(self.collect().parts().1)
+    }
+
+    #[inline(never)]
+    fn in_order<T>(self, go_on: impl FnOnce(&[Claim]) -> T) -> T {
+        let only = |variable: Variable, mode| [Claim { variable, mode }];
+        match (self.reads, self.writes) {
+            // One variable is in order, and has no repeats.
+            ([], [variable]) => go_on(&only(*variable, Mode::Write)),
+            ([variable], []) => go_on(&only(*variable, Mode::Read)),
+            _ => go_on(self.collect().ordered()),
+        }
+    }
+}
+
+impl Lists<'_> {
+    fn collect(&self) -> Draft {
+        let mut draft = Draft::new(Name::default());
+        draft.add_all(self.reads, Mode::Read);
+        draft.add_all(self.writes, Mode::Write);
+        draft
     }
 }
 

@@ -6,6 +6,8 @@
 //! after their completion return; 4. the threads end. Starting brings the threads back.
 
 use crate::engine::core::{Core, ABANDONED, STOPPED};
+use crate::engine::nesting::refuse_inside;
+use crate::engine::push::admission::cut_off;
 use crate::engine::wait;
 use crate::error::{Error, ErrorKind};
 use crate::mutants::{mutant, mutate};
@@ -15,6 +17,9 @@ use crate::sync::{thread, AtomicBool, MutexGuard};
 use crate::thread::context::Local;
 use std::io::Write;
 use std::sync::Arc;
+
+/// Errors that are told one by one; of the rest only how many they are.
+const MOST: usize = 16;
 
 /// Stops the engine; does nothing if it is stopped.
 pub fn stop(core: &Arc<Core>) -> Result<(), Error> {
@@ -67,16 +72,6 @@ pub fn start(core: &Arc<Core>) -> Result<(), Error> {
     start_holding(core, &life)
 }
 
-/// What an engine says in the child of a `fork` that could not stop it.
-#[cold]
-pub fn cut_off() -> Error {
-    Error::new(
-        ErrorKind::Stopped,
-        "the process was forked while operations of this engine were in flight, and its threads are gone: make another engine in the \
-         child. For an engine that works in both, fork when nothing is in flight, or raise fork_patience",
-    )
-}
-
 /// As [`start`], for a caller that has taken the lock.
 pub fn start_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>) -> Result<(), Error> {
     if core.state.load(Acquire) & STOPPED != 0 {
@@ -85,16 +80,6 @@ pub fn start_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>) -> Result<(),
         core.say(|| "started".to_owned());
     }
     Ok(())
-}
-
-pub fn refuse_inside(core: &Core, what: &str) -> Result<(), Error> {
-    if !core.is_inside() {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::WaitInsideOperation,
-        format!("an operation cannot {what} its own engine, which would wait for it"),
-    ))
 }
 
 /// Rounds of collecting after which the reclaimer has called what was deferred, if nobody was
@@ -151,5 +136,23 @@ fn warn_of_loss(core: &Core) {
              ends first; keep a handle outside, or wait for everything",
             core.memory.id
         );
+    }
+}
+
+impl Core {
+    /// Tells what has failed without anybody learning of it. Nothing is in flight, and nobody can
+    /// wait any more.
+    pub fn report_failures(&self) {
+        // The failures of a child of a fork are its parent's.
+        if self.state.load(Acquire) & ABANDONED != 0 {
+            return;
+        }
+        let (errors, counted) = self.failures.take_all_live();
+        errors.iter().take(MOST).for_each(|error| self.on_error.call(self.memory.id, error));
+        let more = errors.len().saturating_sub(MOST) + counted;
+        if more > 0 {
+            let text = format!("{more} more operations failed, and nobody waited for them");
+            self.on_error.call(self.memory.id, &Error::new(ErrorKind::OperationFailed, text));
+        }
     }
 }

@@ -24,6 +24,8 @@ pub mod prepare;
 pub mod push;
 pub mod ready_list;
 pub mod replay;
+pub mod request;
+pub mod resolve;
 pub mod settings;
 pub mod wait;
 pub mod world;

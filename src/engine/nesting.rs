@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::engine::core::Core;
+use crate::error::{Error, ErrorKind};
 use crate::operation::current::count;
 use crate::sync::thread_local;
 use crate::thread::context::Local;
@@ -78,4 +79,15 @@ fn pay_all() {
         }
     }
     count(|inside| inside.set(inside.get() & !PAYS));
+}
+
+/// Refuses a call that would wait for the operation that the thread is inside of.
+pub fn refuse_inside(core: &Core, what: &str) -> Result<(), Error> {
+    if !core.is_inside() {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::WaitInsideOperation,
+        format!("an operation cannot {what} its own engine, which would wait for it"),
+    ))
 }

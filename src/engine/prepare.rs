@@ -5,8 +5,10 @@
 use crate::api::engine::Engine;
 use crate::api::graph::delete_own_variable;
 use crate::engine::draft::Draft;
-use crate::engine::lifecycle::refuse_inside;
-use crate::engine::push::{push, Claim, Request};
+use crate::engine::nesting::refuse_inside;
+use crate::engine::push::push;
+use crate::engine::request::Claim;
+use crate::engine::request::Request;
 use crate::engine::wait;
 use crate::error::Error;
 use crate::operation::block::NOTE_BEYOND;

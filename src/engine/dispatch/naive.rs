@@ -13,7 +13,8 @@
 //! runs on.
 
 use crate::engine::core::Core;
-use crate::engine::dispatch::{Dispatch, Moment};
+use crate::engine::core::Dispatch;
+use crate::engine::core::Moment;
 use crate::engine::nesting::{is_deep, may_help, owe};
 use crate::error::Error;
 use crate::mutants::mutate;

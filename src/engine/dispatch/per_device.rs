@@ -2,7 +2,8 @@
 //! I/O thread a device.
 
 use crate::engine::core::Core;
-use crate::engine::dispatch::{Dispatch, Moment};
+use crate::engine::core::Dispatch;
+use crate::engine::core::Moment;
 use crate::engine::settings::Settings;
 use crate::error::Error;
 use crate::operation::block::Block;

@@ -1,7 +1,8 @@
 //! The pooled engine: one shared queue for all workers, and one I/O worker.
 
 use crate::engine::core::Core;
-use crate::engine::dispatch::{Dispatch, Moment};
+use crate::engine::core::Dispatch;
+use crate::engine::core::Moment;
 use crate::engine::settings::Settings;
 use crate::error::Error;
 use crate::operation::block::Block;

@@ -3,8 +3,9 @@
 
 use crate::engine::claims::Source;
 use crate::engine::core::Core;
-use crate::engine::push::{resolve, Claim};
 use crate::engine::ready_list::Found;
+use crate::engine::request::Claim;
+use crate::engine::resolve::resolve;
 use crate::engine::world::{Ends, World};
 use crate::sync::Ordering::*;
 use crate::thread::context::Local;

@@ -3,9 +3,8 @@
 #![forbid(unsafe_code)]
 
 use crate::engine::core::{Core, ABANDONED, FORKING, STOPPED, YIELDING};
-use crate::engine::lifecycle;
 use crate::engine::nesting::may_help;
-use crate::engine::push::Request;
+use crate::engine::request::Request;
 use crate::error::{Error, ErrorKind};
 use crate::operation::block::{NOTE_COPIES, NOTE_PRIORITISED, NOTE_WAIT};
 use crate::operation::property::Property;
@@ -55,7 +54,7 @@ fn check_stopped(local: &Local, request: &Request, state: u32) -> Result<(), Err
     if local.depth.get() > 0 || request.notes & NOTE_WAIT != 0 && may_wait || state & YIELDING != 0 && inside {
         return Ok(());
     }
-    Err(if state & ABANDONED != 0 { lifecycle::cut_off() } else { stopped() })
+    Err(if state & ABANDONED != 0 { cut_off() } else { stopped() })
 }
 
 #[cold]
@@ -69,4 +68,14 @@ pub fn stopped() -> Error {
 pub fn is_over_soon(core: &Core) -> bool {
     let state = core.state.load(Acquire);
     state & FORKING != 0 || state & STOPPED == 0
+}
+
+/// What an engine says in the child of a `fork` that could not stop it.
+#[cold]
+pub fn cut_off() -> Error {
+    Error::new(
+        ErrorKind::Stopped,
+        "the process was forked while operations of this engine were in flight, and its threads are gone: make another engine in the \
+         child. For an engine that works in both, fork when nothing is in flight, or raise fork_patience",
+    )
 }

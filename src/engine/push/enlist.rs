@@ -5,8 +5,12 @@ use crate::engine::core::{Core, PROFILING};
 use crate::engine::nesting::{enter, leave};
 use crate::engine::push::acquire::acquire;
 use crate::engine::push::admission::{admit, refuse_if_stopped};
-use crate::engine::push::{deleted, kill, resolve, Claim, Pushed, Request, Stands};
 use crate::engine::ready_list::Found;
+use crate::engine::request::Claim;
+use crate::engine::request::Request;
+use crate::engine::resolve::deleted;
+use crate::engine::resolve::kill;
+use crate::engine::resolve::resolve;
 use crate::engine::world::{Ends, World};
 use crate::error::{Error, ErrorKind};
 use crate::mutants::{mutant, mutate};
@@ -23,6 +27,24 @@ use crate::tickets::word::{Word, PUSHED, TAKEN};
 use crate::tickets::{common, word};
 use crate::variable::access::Access;
 use std::sync::Arc;
+
+/// How an operation stands that was given its tickets.
+pub struct Stands {
+    /// All of them have come: the caller runs it.
+    pub is_ready: bool,
+    /// A variable was deleted meanwhile: it ends without being run.
+    pub is_void: bool,
+}
+
+/// An operation that was enlisted.
+pub struct Pushed {
+    pub stands: Stands,
+    pub block: *mut Block,
+    /// What became ready on the way, in a list.
+    pub found: *mut Block,
+    /// Whether others may have left operations to this call.
+    pub will_look: bool,
+}
 
 /// Fills a block, and gives its operation its tickets, under a pin: no user code runs here.
 #[inline]

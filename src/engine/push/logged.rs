@@ -5,21 +5,21 @@ use crate::device::Context;
 use crate::engine::claims::Source;
 use crate::engine::core::{Core, FAILED};
 use crate::engine::push::acquire::{acquire_all, adopt};
-use crate::engine::push::{Claim, Request};
+use crate::engine::push::journal::journal;
 use crate::engine::ready_list::Found;
+use crate::engine::request::Claim;
+use crate::engine::request::Request;
 use crate::operation::block;
-use crate::operation::block::{Block, NOTE_PROFILED, PENDING};
+use crate::operation::block::{Block, PENDING};
 use crate::operation::closure::Vtable;
 use crate::operation::layout::{class_for, Layout};
 use crate::operation::property::Property;
 use crate::platform::asymmetric_fence::light;
 use crate::sync::Ordering::*;
 use crate::thread::context::Local;
-use crate::tickets::journals::Journal;
 use crate::tickets::owner::Push;
 use crate::tickets::word::{Word, FREE, PUSHED};
 use crate::tickets::{ring, run};
-use crate::worker::group::Group;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -176,37 +176,6 @@ fn abandon(core: &Arc<Core>, local: &Local, first: *mut Block) -> bool {
     }
     core.settle(local);
     false
-}
-
-/// Whether a linked operation may go into a log, for any worker.
-///
-/// # Safety
-/// The block is an operation's, and held.
-pub unsafe fn is_for_any_worker(block: *mut Block) -> bool {
-    // SAFETY: held.
-    unsafe {
-        let property = Block::property(block);
-        let any = (*block).notes & !NOTE_PROFILED == 0 && (*block).priority == 0;
-        any && Block::context(block) == Context::cpu(0) && property.is_computed() && !property.runs_on_pusher()
-    }
-}
-
-/// Puts an operation into one of the calling thread's logs.
-///
-/// # Safety
-/// The group has logs; the operation's word says "pushed".
-pub unsafe fn log(group: &Group, local: &Local, operation: Word) {
-    // SAFETY: passed on. It may be another thread's, and its uses are not looked at.
-    unsafe {
-        let journal = journal(group, local);
-        group.log(journal, journal.place(std::iter::empty()), operation);
-    }
-}
-
-/// The calling thread's journal: one at a time has the home.
-#[inline]
-fn journal<'a>(group: &'a Group, local: &'a Local) -> &'a Journal {
-    local.journal(|| group.add_journal())
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

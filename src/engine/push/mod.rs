@@ -3,94 +3,35 @@
 pub mod acquire;
 pub mod admission;
 pub mod enlist;
+pub mod journal;
 pub mod logged;
 
 use crate::device;
 use crate::device::Context;
 use crate::engine::backpressure::make_room;
 use crate::engine::claims::Source;
+use crate::engine::core::Moment;
 use crate::engine::core::{Core, Inline};
-use crate::engine::dispatch::Moment;
 use crate::engine::inline::fast_path;
 use crate::engine::inline::fast_path::Tried;
 use crate::engine::inline::policy::Key;
 use crate::engine::nesting::{is_deep, may_help};
 use crate::engine::push::admission::is_over_soon;
+use crate::engine::push::enlist::Pushed;
+use crate::engine::request::Claim;
+use crate::engine::request::Request;
+use crate::engine::resolve::deleted;
+use crate::engine::resolve::resolve;
 use crate::error::{Error, ErrorKind};
 use crate::operation::block::*;
 use crate::operation::closure;
 use crate::operation::closure::{is_inline, stored_size, CallStored, Run, Vtable};
 use crate::operation::context::RunContext;
-use crate::operation::name::Name;
-use crate::operation::property::Property;
 use crate::sync::thread;
 use crate::sync::Ordering::*;
 use crate::thread::context::Local;
-use crate::variable::access::Mode;
-use crate::variable::handle::Variable;
-use crate::variable::slot::Slot;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
-
-/// What an operation is, but for its closure and its variables.
-#[derive(Clone, Copy)]
-pub struct Request {
-    pub context: Context,
-    pub property: Property,
-    pub priority: i32,
-    pub name: Name,
-    pub notes: u8,
-}
-
-/// One variable that an operation uses.
-#[derive(Clone, Copy)]
-pub struct Claim {
-    pub variable: Variable,
-    pub mode: Mode,
-}
-
-/// The slot of a variable, if the variable is alive and this engine's.
-#[inline]
-pub fn resolve(core: &Core, variable: Variable) -> Result<&Slot, Error> {
-    if variable.may_be_of(core.memory.id) {
-        if let Some(slot) = core.memory.table.get(variable.index) {
-            // Acquire: pairs with the release of the birth.
-            if slot.generation.load(Acquire) == variable.generation {
-                return Ok(slot);
-            }
-        }
-    }
-    Err(unusable(core, variable))
-}
-
-/// Ends the generation of a variable; only one deletion succeeds.
-pub fn kill(core: &Core, variable: Variable) -> Result<(), Error> {
-    let generation = &resolve(core, variable)?.generation;
-    let dead = variable.generation.wrapping_add(1);
-    match generation.compare_exchange(variable.generation, dead, AcqRel, Relaxed) {
-        Ok(_) => Ok(()),
-        Err(_) => Err(deleted(variable)),
-    }
-}
-
-#[cold]
-fn unusable(core: &Core, variable: Variable) -> Error {
-    if variable.engine == core.memory.id {
-        deleted(variable)
-    } else {
-        Error::new(
-            ErrorKind::ForeignVariable,
-            format!(
-                "{variable:?} belongs to engine {}, not to engine {}: push to the engine that made it",
-                variable.engine, core.memory.id
-            ),
-        )
-    }
-}
-
-pub fn deleted(variable: Variable) -> Error {
-    Error::new(ErrorKind::VariableDeleted, format!("{variable:?} was deleted: push its last use before the deletion"))
-}
 
 /// Pushes an operation: runs it at once, or logs it, if that is all that it takes; else it goes the
 /// long way.
@@ -390,22 +331,4 @@ unsafe fn start(core: &Arc<Core>, local: &Local, block: *mut Block, request: &Re
             core.dispatch.submit(core, local, block, Moment::Pushed);
         }
     }
-}
-
-/// How an operation stands that was given its tickets.
-pub struct Stands {
-    /// All of them have come: the caller runs it.
-    pub is_ready: bool,
-    /// A variable was deleted meanwhile: it ends without being run.
-    pub is_void: bool,
-}
-
-/// An operation that was enlisted.
-pub struct Pushed {
-    pub stands: Stands,
-    pub block: *mut Block,
-    /// What became ready on the way, in a list.
-    pub found: *mut Block,
-    /// Whether others may have left operations to this call.
-    pub will_look: bool,
 }

@@ -4,7 +4,13 @@
 use crate::device::Context;
 use crate::engine::core::{Core, FAILED, SHUTDOWN};
 use crate::engine::execute::is_skipped;
-use crate::engine::replay::{Body, Inner, Node, Replay, CALLED, ENDED, RETURNED};
+use crate::engine::replay::program::Body;
+use crate::engine::replay::program::Inner;
+use crate::engine::replay::program::Node;
+use crate::engine::replay::program::Replay;
+use crate::engine::replay::program::CALLED;
+use crate::engine::replay::program::ENDED;
+use crate::engine::replay::program::RETURNED;
 use crate::graph::lanes::{Alone, Host};
 use crate::mutants::mutate;
 use crate::operation::closure::catch;

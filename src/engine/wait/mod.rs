@@ -5,12 +5,16 @@ pub mod wait_list;
 
 use crate::device::Context;
 use crate::engine::core::{Core, ABANDONED, FAILED, STOPPED};
+use crate::engine::diagnose;
 use crate::engine::nesting::may_help;
+use crate::engine::push::admission::cut_off;
 use crate::engine::push::enlist::park_wait;
-use crate::engine::push::{push, resolve, Claim, Request};
+use crate::engine::push::push;
+use crate::engine::request::Claim;
+use crate::engine::request::Request;
+use crate::engine::resolve::resolve;
 use crate::engine::wait::pull::{pull, pull_last};
 use crate::engine::wait::wait_list::remaining;
-use crate::engine::{diagnose, lifecycle};
 use crate::error::{Error, ErrorKind, Failure, Stamp};
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::NOTE_WAIT;
@@ -123,7 +127,7 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, timeout: Option<Durati
         return Ok(());
     }
     if core.state.load(Relaxed) & ABANDONED != 0 {
-        return Err(lifecycle::cut_off());
+        return Err(cut_off());
     }
     core.dispatch.before_waiting(core);
     if timeout.is_none() && watch(core, variable)? {
@@ -388,7 +392,7 @@ fn all_done(core: &Arc<Core>, timeout: Option<Duration>) -> Result<bool, Error> 
         return Ok(true);
     }
     if core.state.load(Relaxed) & ABANDONED != 0 {
-        return Err(lifecycle::cut_off());
+        return Err(cut_off());
     }
     if timeout.is_none() && core.settings.waiters_help && may_help() && core.state.load(Relaxed) & STOPPED == 0 {
         if becomes_quiescent(core) {

@@ -2,7 +2,7 @@
 //! variable, or what it has pushed last, and what that comes after.
 
 use crate::engine::core::Core;
-use crate::engine::push::resolve;
+use crate::engine::resolve::resolve;
 use crate::thread::context::Local;
 use crate::tickets::word::Word;
 use crate::variable::handle::Variable;

@@ -1,0 +1,34 @@
+//! What a push asks for: what the operation is, and which variables it uses.
+
+#![forbid(unsafe_code)]
+
+use crate::device::Context;
+use crate::operation::name::Name;
+use crate::operation::property::Property;
+use crate::variable::access::Mode;
+use crate::variable::handle::Variable;
+
+/// What an operation is, but for its closure and its variables.
+#[derive(Clone, Copy)]
+pub struct Request {
+    pub context: Context,
+    pub property: Property,
+    pub priority: i32,
+    pub name: Name,
+    pub notes: u8,
+}
+
+impl Request {
+    /// An ordinary operation of that name.
+    #[inline]
+    pub fn named(name: Name) -> Request {
+        Request { context: Context::cpu(0), property: Property::Normal, priority: 0, name, notes: 0 }
+    }
+}
+
+/// One variable that an operation uses.
+#[derive(Clone, Copy)]
+pub struct Claim {
+    pub variable: Variable,
+    pub mode: Mode,
+}

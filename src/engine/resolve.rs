@@ -1,0 +1,52 @@
+//! From the handle of a variable to its slot, and the errors of handles that lead to none.
+
+#![forbid(unsafe_code)]
+
+use crate::engine::core::Core;
+use crate::error::{Error, ErrorKind};
+use crate::sync::Ordering::*;
+use crate::variable::handle::Variable;
+use crate::variable::slot::Slot;
+
+/// The slot of a variable, if the variable is alive and this engine's.
+#[inline]
+pub fn resolve(core: &Core, variable: Variable) -> Result<&Slot, Error> {
+    if variable.may_be_of(core.memory.id) {
+        if let Some(slot) = core.memory.table.get(variable.index) {
+            // Acquire: pairs with the release of the birth.
+            if slot.generation.load(Acquire) == variable.generation {
+                return Ok(slot);
+            }
+        }
+    }
+    Err(unusable(core, variable))
+}
+
+/// Ends the generation of a variable; only one deletion succeeds.
+pub fn kill(core: &Core, variable: Variable) -> Result<(), Error> {
+    let generation = &resolve(core, variable)?.generation;
+    let dead = variable.generation.wrapping_add(1);
+    match generation.compare_exchange(variable.generation, dead, AcqRel, Relaxed) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(deleted(variable)),
+    }
+}
+
+#[cold]
+fn unusable(core: &Core, variable: Variable) -> Error {
+    if variable.engine == core.memory.id {
+        deleted(variable)
+    } else {
+        Error::new(
+            ErrorKind::ForeignVariable,
+            format!(
+                "{variable:?} belongs to engine {}, not to engine {}: push to the engine that made it",
+                variable.engine, core.memory.id
+            ),
+        )
+    }
+}
+
+pub fn deleted(variable: Variable) -> Error {
+    Error::new(ErrorKind::VariableDeleted, format!("{variable:?} was deleted: push its last use before the deletion"))
+}
