@@ -134,7 +134,7 @@ pub mod testing {
 #[doc(hidden)]
 pub mod internals {
     pub use crate::graph::{edges, lanes, partition, plan};
-    pub use crate::operation::{block, layout};
+    pub use crate::operation::{access, block, layout};
     #[cfg(loom)]
     pub use crate::platform::asymmetric_fence::begin_model;
     pub use crate::pool::{magazine, memory, rack, reclaim, thread_cache};
@@ -143,6 +143,6 @@ pub mod internals {
     pub mod tickets {
         pub use crate::tickets::{common, journals, links, log, owner, pull, ring, run, word};
     }
-    pub use crate::variable::{access, slot, table};
+    pub use crate::variable::{slot, table};
     pub use crate::worker::{group, handoff, inbox, local_queue, stealable, Host};
 }

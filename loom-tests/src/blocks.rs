@@ -2,6 +2,7 @@
 
 use seriatim::internals::block::Block;
 use seriatim::internals::layout::size;
+use seriatim::internals::tickets::word::UNUSED;
 use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
 use std::ops::Deref;
 
@@ -23,7 +24,7 @@ impl Blocks {
                 if block.is_null() {
                     handle_alloc_error(layout());
                 }
-                Block::initialise(block, 0);
+                Block::initialise(block, 0, UNUSED.0);
                 block.expose_provenance()
             }
         };

@@ -9,11 +9,12 @@ use atomic::{AtomicU32, AtomicU64, AtomicUsize as Gate, Ordering::*};
 use loom::sync::atomic;
 use seriatim::internals::access::Access;
 use seriatim::internals::access::Mode::{self, Delete, Read};
+use seriatim::internals::access::Ticket;
 use seriatim::internals::block::Block;
 use seriatim::internals::tickets::common::{announce, ended, enlist, help, Common, Commons};
 use seriatim::internals::tickets::links::Links;
 use seriatim::internals::tickets::owner::{Acquired, Owner, Peers, Pusher, Record};
-use seriatim::internals::tickets::run::{end, end_voided, settle, take, Progress, Start, Ticket, Variables};
+use seriatim::internals::tickets::run::{end, end_voided, settle, take, Progress, Start, Variables};
 use seriatim::internals::tickets::word::{Word, FREE};
 #[cfg(shuttle)]
 use shuttle::sync::atomic;

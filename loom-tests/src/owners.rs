@@ -5,10 +5,11 @@ use crate::{explore, explore_light_fences, explore_once, spawn, Blocks, Guarded}
 use loom::sync::atomic::{AtomicU64, Ordering::*};
 use seriatim::internals::access::Access;
 use seriatim::internals::access::Mode::{self, Read, Write};
+use seriatim::internals::access::Ticket;
 use seriatim::internals::block::Block;
 use seriatim::internals::tickets::owner::{Acquired, Owner, Peers, Push, Pusher, Record};
 use seriatim::internals::tickets::pull;
-use seriatim::internals::tickets::run::{end, settle, take, Progress, Start, Ticket, Variables};
+use seriatim::internals::tickets::run::{end, settle, take, Progress, Start, Variables};
 use seriatim::internals::tickets::word::{Word, FREE, PUSHED};
 use std::sync::{Arc, Mutex};
 

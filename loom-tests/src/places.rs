@@ -3,9 +3,10 @@
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering::*};
+use seriatim::internals::access::Ticket;
 use seriatim::internals::access::{Access, Mode};
 use seriatim::internals::block::Block;
-use seriatim::internals::tickets::run::{Start, Ticket};
+use seriatim::internals::tickets::run::Start;
 use seriatim::internals::tickets::word::Word;
 #[cfg(shuttle)]
 use shuttle::sync::atomic::{AtomicU64, Ordering::*};

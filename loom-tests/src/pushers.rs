@@ -15,10 +15,11 @@ use loom::sync::atomic::{
 };
 use seriatim::internals::access::Access;
 use seriatim::internals::access::Mode::{self, Delete, Read};
+use seriatim::internals::access::Ticket;
 use seriatim::internals::block::Block;
 use seriatim::internals::tickets::common::{announce, ended, enlist, Common, Commons};
 use seriatim::internals::tickets::links::Links;
-use seriatim::internals::tickets::run::{end, end_voided, settle, take, Progress, Start, Ticket, Variables};
+use seriatim::internals::tickets::run::{end, end_voided, settle, take, Progress, Start, Variables};
 use seriatim::internals::tickets::word::Word;
 #[cfg(shuttle)]
 use shuttle::sync::atomic::{

@@ -10,12 +10,12 @@ use crate::engine::replay::assemble::{detached, sync, Captured, Recording, Whole
 use crate::engine::replay::program::Body;
 use crate::engine::request::Request;
 use crate::error::Error;
+use crate::operation::access::Mode;
 use crate::operation::closure::IntoOutcome;
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
-use crate::variable::access::Mode;
 use crate::variable::handle::Variable;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -9,12 +9,12 @@ use crate::engine::draft::Draft;
 use crate::engine::inline::policy::Key;
 use crate::engine::push::push;
 use crate::error::Error;
+use crate::operation::access::Mode;
 use crate::operation::closure::{AsyncBody, IntoOutcome, Keyed, SyncBody};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
-use crate::variable::access::Mode;
 use crate::variable::handle::Variable;
 use std::fmt;
 

@@ -11,13 +11,13 @@ use crate::engine::push;
 use crate::engine::request::Claim;
 use crate::engine::request::Request;
 use crate::error::Error;
+use crate::operation::access::Mode;
 use crate::operation::block::NOTE_DELETE;
 use crate::operation::closure::{async_vtable, sync_vtable, IntoOutcome};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
-use crate::variable::access::Mode;
 use crate::variable::handle::Variable;
 
 impl Engine {

@@ -4,7 +4,7 @@
 
 use crate::engine::request::Claim;
 use crate::mutants::mutate;
-use crate::variable::access::Mode;
+use crate::operation::access::Mode;
 
 /// Brings claims into the one order of all operations, each variable once: a write swallows reads
 /// and other writes.

@@ -7,6 +7,7 @@ use crate::engine::settings::Kind;
 use crate::engine::world::Ends;
 use crate::error::{Failure, Fault};
 use crate::mutants::{mutant, mutate};
+use crate::operation::access::Mode;
 use crate::operation::block::*;
 use crate::operation::closure::Run;
 use crate::profile::recorder::{Event, Use};
@@ -16,7 +17,6 @@ use crate::tickets::links::Links;
 use crate::tickets::run::Variables;
 use crate::tickets::word::Word;
 use crate::tickets::{common, run};
-use crate::variable::access::Mode;
 use std::sync::Arc;
 
 impl Core {

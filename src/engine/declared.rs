@@ -1,10 +1,10 @@
 //! What an operation that has a block has declared, for the check of its borrows.
 
+use crate::operation::access::Mode;
 use crate::operation::block::Block;
 use crate::operation::current::{Current, May};
 use crate::pool::memory::Memory;
 use crate::sync::thread_local;
-use crate::variable::access::Mode;
 use std::cell::Cell;
 
 /// A synchronous operation: its block stays while its closure is called.

@@ -6,14 +6,14 @@
 //! ([`Look`]).
 
 use crate::engine::core::{Core, LOOKERS};
+use crate::operation::access::Mode;
+use crate::operation::access::Ticket;
 use crate::operation::block::{Block, NOTE_WAIT, PENDING, RUNNING};
 use crate::platform::asymmetric_fence::heavy;
 use crate::pool::reclaim::{Epoch, Reclaim};
 use crate::pool::thread_cache::Home;
 use crate::sync::Ordering::*;
 use crate::sync::{fence, thread, MODELLED};
-use crate::tickets::run::Ticket;
-use crate::variable::access::Mode;
 use crate::variable::handle::Variable;
 use std::collections::HashMap;
 use std::fmt::Write;

@@ -11,13 +11,13 @@ use crate::engine::request::Claim;
 use crate::engine::request::Request;
 use crate::engine::wait;
 use crate::error::Error;
+use crate::operation::access::Mode;
 use crate::operation::block::NOTE_BEYOND;
 use crate::operation::closure::sync_vtable;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::sync::thread;
-use crate::variable::access::Mode;
 use std::time::Duration;
 
 /// Magazines of each size that a thread is given: of 64, 64 and 32 blocks.

@@ -3,9 +3,9 @@
 #![forbid(unsafe_code)]
 
 use crate::device::Context;
+use crate::operation::access::Mode;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
-use crate::variable::access::Mode;
 use crate::variable::handle::Variable;
 
 /// What an operation is, but for its closure and its variables.

@@ -5,12 +5,12 @@
 //! They stay blocks for as long as the engine is there, so a reference to an operation that has
 //! ended is harmless: the tag in its word tells.
 
+use crate::operation::access::{Access, ACCESSES_OFFSET};
 use crate::operation::closure::Vtable;
-use crate::operation::layout::{behind, behind_accesses, size, Layout, ACCESSES_OFFSET, CLOSURE_ALIGN};
+use crate::operation::layout::Times;
+use crate::operation::layout::{behind, behind_accesses, size, Layout, CLOSURE_ALIGN, SMALLEST};
 use crate::platform::cache_line::{fetch_to_write, LINE};
 use crate::sync::{touch, AtomicU32, AtomicU64, AtomicU8, Ordering, MODELLED};
-use crate::tickets::word;
-use crate::variable::access::Access;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
@@ -56,7 +56,7 @@ const VOIDED: u8 = 4;
 /// more than any one thread may.
 #[repr(C, align(128))]
 pub struct Block {
-    /// See [`Word`](word::Word).
+    /// See [`Word`](crate::tickets::word::Word).
     word: AtomicU64,
     /// Accesses whose tickets have come, in order. For who has the operation.
     pub tested: AtomicU32,
@@ -90,32 +90,20 @@ pub struct Block {
 #[cfg_attr(any(loom, shuttle), repr(C, align(2048)))]
 struct Payload(MaybeUninit<[u8; if MODELLED { 2048 } else { 64 }]>);
 
-/// When an operation was pushed, became ready and was started, in nanoseconds of the engine's
-/// clock, and on which threads.
-#[derive(Clone, Copy)]
-pub struct Times {
-    pub push: u64,
-    pub ready: u64,
-    pub start: u64,
-    pub pushed_on: u32,
-    pub started_on: u32,
-}
-
 const _: () = assert!(std::mem::offset_of!(Block, word) == 0);
 const _: () = assert!(std::mem::offset_of!(Block, payload) == ACCESSES_OFFSET);
-#[cfg(not(any(loom, shuttle)))]
-const _: () = assert!(std::mem::size_of::<Block>() == 128);
+const _: () = assert!(std::mem::size_of::<Block>() == SMALLEST);
 
 impl Block {
-    /// Makes fresh memory a free block.
+    /// Makes fresh memory a free block, of that word.
     ///
     /// # Safety
     /// `this` is exclusively ours, aligned as `Block`, and `size(class)` bytes long.
-    pub unsafe fn initialise(this: *mut Block, class: u8) {
+    pub unsafe fn initialise(this: *mut Block, class: u8, word: u64) {
         // SAFETY: exclusive and large enough by the contract. The payload stays uninitialised.
         unsafe {
             this.write(Block {
-                word: AtomicU64::new(word::UNUSED.0),
+                word: AtomicU64::new(word),
                 tested: AtomicU32::new(0),
                 count: 0,
                 kind: AtomicU8::new(POOLED),
@@ -227,6 +215,16 @@ impl Block {
         unsafe { this.cast::<u8>().add(ACCESSES_OFFSET).cast::<Access>().add(index as usize) }
     }
 
+    /// The operation that an access is of.
+    ///
+    /// # Safety
+    /// `access` is alive, and its provenance covers the operation.
+    #[inline]
+    pub unsafe fn of_access(access: *mut Access) -> *mut Block {
+        // SAFETY: alive; an access lies where `Block::access` finds it.
+        unsafe { access.byte_sub((*access).distance()).cast() }
+    }
+
     /// Where the times of a profiled operation are.
     ///
     /// # Safety
@@ -263,7 +261,7 @@ impl Block {
         }
     }
 
-    /// The [`Word`](word::Word) of an operation.
+    /// The [`Word`](crate::tickets::word::Word) of an operation.
     #[inline(always)]
     pub fn word(this: *mut Block) -> *const AtomicU64 {
         // It is the first field.
@@ -271,7 +269,7 @@ impl Block {
     }
 
     /// Where the reference of the write is kept that the operation comes after on the variable of
-    /// access `index`: a [`Word`](word::Word).
+    /// access `index`: a [`Word`](crate::tickets::word::Word).
     ///
     /// # Safety
     /// `this` points to an operation with no fewer accesses than `index`.
@@ -376,7 +374,7 @@ mod tests {
             // SAFETY: the memory is ours, long enough, and written.
             let words = unsafe {
                 block.cast::<u8>().write_bytes(0xff, size_of::<[Block; BLOCKS]>());
-                Block::initialise(block, class);
+                Block::initialise(block, class, 0);
                 block.cast::<u64>().add(WORD).write_bytes(0xff, WORD);
                 (*block).count = count as u32;
                 Block::mark_lines(block);
@@ -394,7 +392,7 @@ mod tests {
         let block: *mut Block = memory.as_mut_ptr().cast();
         // SAFETY: the memory is ours, and as long as two blocks of the smallest class.
         unsafe {
-            Block::initialise(block, 1);
+            Block::initialise(block, 1, 0);
             (*block).count = 3;
             (*block).notes = NOTE_PROFILED;
             // Four days, and five centuries.

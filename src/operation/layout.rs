@@ -2,13 +2,11 @@
 //!
 //! Blocks come in size classes: 128 bytes, and twice as much for each class after that. The header
 //! is the first line. Behind it come the accesses, for each of them the write before it, the
-//! [`Links`] of an operation on common variables, the times of one that is profiled, and the
+//! links of an operation on common variables, the times of one that is profiled, and the
 //! closure.
 
-use crate::operation::block::{Block, Times};
+use crate::operation::access::{Access, ACCESSES_OFFSET};
 use crate::sync::{AtomicU64, MODELLED};
-use crate::tickets::links::Links;
-use crate::variable::access::Access;
 use std::mem::size_of;
 
 /// Closures up to this many bytes are stored in the block.
@@ -16,35 +14,45 @@ pub const INLINE_CLOSURE: usize = 64;
 /// Closures that are aligned to more than this are not.
 pub const CLOSURE_ALIGN: usize = 16;
 
-/// The distance in bytes from a block to its first [`Access`].
-pub const ACCESSES_OFFSET: usize = if MODELLED { 2048 } else { 64 };
+/// The size in bytes of a block of the smallest class: two lines, of which the header is the first.
+pub const SMALLEST: usize = 2 * ACCESSES_OFFSET;
+
+/// Room for the [`Links`](crate::tickets::links::Links) of an operation, in bytes.
+pub const LINKS: usize = if MODELLED { 512 } else { 16 };
 
 /// The number of size classes: 128 bytes to 256 MiB.
 pub const CLASSES: usize = if MODELLED { 2 } else { 22 };
 
 /// The most accesses that an operation can have, whatever its layout: 8 million.
-pub const MOST_ACCESSES: usize = (size(CLASSES as u8 - 1)
-    - ACCESSES_OFFSET
-    - size_of::<Links>()
-    - size_of::<Times>()
-    - INLINE_CLOSURE
-    - CLOSURE_ALIGN)
-    / (size_of::<Access>() + 2 * size_of::<AtomicU64>());
+pub const MOST_ACCESSES: usize =
+    (size(CLASSES as u8 - 1) - ACCESSES_OFFSET - LINKS - size_of::<Times>() - INLINE_CLOSURE - CLOSURE_ALIGN)
+        / (size_of::<Access>() + 2 * size_of::<AtomicU64>());
 
 const _: () = assert!(size_of::<Access>() % CLOSURE_ALIGN == 0 && ACCESSES_OFFSET % CLOSURE_ALIGN == 0);
 const _: () = assert!(size_of::<Times>() % CLOSURE_ALIGN == 0);
 
 /// The size in bytes of a block of `class`.
 pub const fn size(class: u8) -> usize {
-    size_of::<Block>() << class
+    SMALLEST << class
+}
+
+/// When an operation was pushed, became ready and was started, in nanoseconds of the engine's
+/// clock, and on which threads.
+#[derive(Clone, Copy)]
+pub struct Times {
+    pub push: u64,
+    pub ready: u64,
+    pub start: u64,
+    pub pushed_on: u32,
+    pub started_on: u32,
 }
 
 /// What lies between an operation's accesses and its times or closure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layout {
-    /// For each access the write before it: [`Block::before`].
+    /// For each access the write before it: [`before`](crate::operation::block::Block::before).
     Plain,
-    /// That, and its [`Links`].
+    /// That, and its [`Links`](crate::tickets::links::Links).
     Linked,
 }
 
@@ -59,7 +67,7 @@ pub(super) const fn behind(accesses: usize, layout: Layout) -> usize {
     let more = match layout {
         Layout::Plain => words,
         // As many successors as there are accesses, though some may not be linked.
-        Layout::Linked => words + size_of::<Links>() + words,
+        Layout::Linked => words + LINKS + words,
     };
     behind_accesses(accesses) + more.next_multiple_of(CLOSURE_ALIGN)
 }

@@ -1,5 +1,6 @@
 //! Operations: their blocks, their closures, and the handles that end or repeat them.
 
+pub mod access;
 pub mod block;
 pub mod closure;
 pub mod completion;

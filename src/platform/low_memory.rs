@@ -1,13 +1,20 @@
-//! Memory at addresses for which the words of the protocol have room ([`Word`]): blocks and
+//! Memory at addresses for which the words of the protocol have room ([`Word`](crate::tickets::word::Word)): blocks and
 //! variables lie in it.
 //!
 //! On x86-64 those are the addresses below 2⁴⁸. Allocators stay below them by themselves, since
 //! Linux gives nothing above 2⁴⁷ to a program that does not ask for it; one that does ask, on a
 //! machine with five levels of page tables, is passed by. Asked once a slab and once a chunk.
 
-use crate::tickets::word::Word;
 use std::alloc::{alloc, alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::ptr::null_mut;
+
+/// Addresses have at most so many bits.
+pub const ADDRESS_BITS: u32 = 48;
+
+/// Whether memory up to this address is low enough.
+fn is_low(highest: usize) -> bool {
+    highest as u64 >> ADDRESS_BITS == 0
+}
 
 /// Memory of a layout, and where it came from.
 #[derive(Clone, Copy)]
@@ -20,7 +27,7 @@ pub struct Low {
 impl Low {
     /// Memory, all zeros if asked for. Ends the program if there is none, as any allocation does.
     pub fn allocate(layout: Layout, zeroed: bool) -> Low {
-        Low::allocate_where(layout, zeroed, |start| Word::has_room_for(start.addr() + layout.size() - 1))
+        Low::allocate_where(layout, zeroed, |start| is_low(start.addr() + layout.size() - 1))
     }
 
     fn allocate_where(layout: Layout, zeroed: bool, fits: impl Fn(*mut u8) -> bool) -> Low {
@@ -105,7 +112,7 @@ mod tests {
             // As if the allocator had chosen a place that is too high.
             let refused = Cell::new(null_mut());
             let low = Low::allocate_where(layout, zeroed, |start| !refused.replace(start).is_null());
-            assert!(low.mapped && low.start.addr() % 4096 == 0 && Word::has_room_for(low.start.addr()));
+            assert!(low.mapped && low.start.addr() % 4096 == 0 && is_low(low.start.addr()));
             // SAFETY: allocated just now.
             unsafe {
                 assert!((0..layout.size()).all(|offset| *low.start.add(offset) == 0));
@@ -122,6 +129,6 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn words_have_room_for_48_bits() {
-        assert!(Word::has_room_for((1 << 48) - 1) && !Word::has_room_for(1 << 48));
+        assert!(is_low((1 << 48) - 1) && !is_low(1 << 48));
     }
 }

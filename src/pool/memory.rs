@@ -17,6 +17,7 @@ use crate::pool::thread_cache::{Home, SLICE};
 use crate::sync::Ordering::*;
 use crate::sync::{fence, lay_out, lock, thread, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
 use crate::tickets::owner::Record;
+use crate::tickets::word::UNUSED;
 use crate::util::work_counter;
 use crate::variable::table::Table;
 use crossbeam_utils::CachePadded;
@@ -246,7 +247,7 @@ impl Memory {
             // SAFETY: inside the fresh allocation, and nobody else's.
             unsafe {
                 let block = blocks.start.add(index * size(class)).cast::<Block>();
-                Block::initialise(block, class);
+                Block::initialise(block, class, UNUSED.0);
                 magazine.push(block);
             }
         }

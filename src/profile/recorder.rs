@@ -2,7 +2,8 @@
 
 use crate::device::Context;
 use crate::error::Stamp;
-use crate::operation::block::{Block, Times};
+use crate::operation::block::Block;
+use crate::operation::layout::Times;
 use crate::operation::property::Property;
 use crate::profile::thread::Threads;
 use crate::sync::Ordering::*;

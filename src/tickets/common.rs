@@ -42,14 +42,15 @@
 //!   tail (1): [`Common::renew`] releases it.
 
 use crate::mutants::{mutant, mutate};
+use crate::operation::access::Ticket;
+use crate::operation::access::{Access, Mode};
 use crate::operation::block::Block;
 use crate::platform::cache_line::fetch_to_write;
 use crate::sync::Ordering::*;
 use crate::sync::{AtomicPtr, AtomicU64, MODELLED};
 use crate::tickets::links::Links;
-use crate::tickets::run::{Start, Ticket};
+use crate::tickets::run::Start;
 use crate::tickets::word::{Word, FREE, PUSHED};
-use crate::variable::access::{Access, Mode};
 use std::ptr::{null_mut, without_provenance_mut};
 
 /// A variable that several threads push to. All its bytes are zero while it is not common.
@@ -130,7 +131,7 @@ impl Common {
         unsafe {
             let start = self.behind(tail);
             if tail != START {
-                spend(Access::block(tail), commons);
+                spend(Block::of_access(tail), commons);
             }
             Some(start)
         }
@@ -195,7 +196,7 @@ impl Common {
         // SAFETY: held by the pin. What is before a read was linked everywhere before that.
         unsafe {
             let written = tail != START && (*tail).mode() != Mode::Read;
-            let is_done = !written || Links::is_done(Access::block(tail));
+            let is_done = !written || Links::is_done(Block::of_access(tail));
             is_done.then(|| self.behind(tail).last)
         }
     }
@@ -209,7 +210,7 @@ impl Common {
         }
         // SAFETY: held by the caller. Relaxed: the tail has brought all of it.
         unsafe {
-            let block: *mut Block = Access::block(tail);
+            let block: *mut Block = Block::of_access(tail);
             let Ticket { writes, reads } = Ticket::of((*tail).ticket.load(Relaxed));
             if (*tail).mode() == Mode::Read {
                 let last = Word((*Block::before(block, index_of(tail))).load(Relaxed));
@@ -226,7 +227,7 @@ impl Common {
             return &self.first;
         }
         // SAFETY: held by the caller; only accesses with links are at tails.
-        unsafe { &*Links::next(Access::block(tail), index_of(tail)) }
+        unsafe { &*Links::next(Block::of_access(tail), index_of(tail)) }
     }
 
     /// Whether the tail leads to an access of this block.
@@ -234,7 +235,7 @@ impl Common {
     pub fn rests_on(&self, block: *mut Block) -> bool {
         let tail = self.tail.load(Relaxed);
         // SAFETY: models keep their blocks.
-        tail > TOMBSTONE && unsafe { Access::block(tail) } == block
+        tail > TOMBSTONE && unsafe { Block::of_access(tail) } == block
     }
 }
 
@@ -242,7 +243,7 @@ impl Common {
 #[inline]
 unsafe fn index_of(access: *mut Access) -> u32 {
     // SAFETY: an access of an operation.
-    unsafe { access.offset_from(Block::access(Access::block(access), 0)) as u32 }
+    unsafe { access.offset_from(Block::access(Block::of_access(access), 0)) as u32 }
 }
 
 /// The reference to the operation in a block that is held.
@@ -391,7 +392,7 @@ unsafe fn link<C: Commons>(block: *mut Block, index: u32, owner: bool, commons: 
             }
             // 3.
             if tail != START && !mutant("nobody-helps") {
-                let other: *mut Block = Access::block(tail);
+                let other: *mut Block = Block::of_access(tail);
                 if !Links::is_done(other) {
                     return Step::Blocked(other);
                 }
@@ -409,7 +410,7 @@ unsafe fn link<C: Commons>(block: *mut Block, index: u32, owner: bool, commons: 
             let start = common.behind(tail);
             let give = || {
                 (*next).ticket.store(start.ticket.packed(), Relaxed);
-                (*Block::before(Access::block(next), index_of(next))).store(start.last.0, Relaxed);
+                (*Block::before(Block::of_access(next), index_of(next))).store(start.last.0, Relaxed);
             };
             if !mutant("ticket-after-the-swing") {
                 give();
@@ -421,7 +422,7 @@ unsafe fn link<C: Commons>(block: *mut Block, index: u32, owner: bool, commons: 
                 give();
             }
             if swung && tail != START {
-                spend(Access::block(tail), commons);
+                spend(Block::of_access(tail), commons);
             }
         }
     }

@@ -5,13 +5,13 @@
 //! go through all journals: an operation must not wait because of who pushed it.
 
 use crate::mutants::{mutant, mutate};
+use crate::operation::access::Mode;
 use crate::sync::Ordering::*;
 use crate::sync::{AtomicPtr, MODELLED};
 use crate::tickets::log::Log;
 use crate::tickets::placing::Placing;
 use crate::tickets::run::is_untaken;
 use crate::tickets::word::Word;
-use crate::variable::access::Mode;
 use std::ptr::{self, null_mut};
 
 /// What one pusher has logged for the workers of a group.

@@ -3,12 +3,12 @@
 //! only such operations have it.
 
 use crate::mutants::mutate;
+use crate::operation::access::Access;
 use crate::operation::block::Block;
-use crate::operation::layout::CLOSURE_ALIGN;
+use crate::operation::layout::{CLOSURE_ALIGN, LINKS};
 use crate::sync::Ordering::*;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, MODELLED};
 use crate::tickets::word::Word;
-use crate::variable::access::Access;
 use std::mem::{align_of, size_of};
 use std::ptr::null_mut;
 
@@ -27,6 +27,7 @@ pub struct Links {
     count: u32,
 }
 
+const _: () = assert!(size_of::<Links>() == LINKS || MODELLED && size_of::<Links>() < LINKS);
 // Behind any number of words, and before as many successors.
 const _: () = assert!(align_of::<Links>() <= CLOSURE_ALIGN);
 const _: () = assert!(size_of::<AtomicU64>() % align_of::<Links>() == 0);

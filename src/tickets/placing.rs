@@ -8,11 +8,11 @@
 //! The pusher knows all this by itself, but for how far workers have come. That lies on lines that
 //! they write for each operation, so it looks at one of them every few pushes.
 
+use crate::operation::access::Mode;
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU32, MODELLED};
 use crate::tickets::log::Log;
 use crate::util::bucket_array::{Chunks, Vacant};
-use crate::variable::access::Mode;
 use std::cell::Cell;
 
 /// So many operations are placed between two looks at how far workers have come.

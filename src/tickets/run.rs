@@ -4,12 +4,13 @@
 //! it up with that: who ends the other one gets it back.
 
 use crate::mutants::{mutant, mutate};
+use crate::operation::access::Mode;
+use crate::operation::access::Ticket;
 use crate::operation::block::Block;
 use crate::sync::Ordering::*;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, MODELLED};
 use crate::tickets::links::Links;
 use crate::tickets::word::{Word, FREE, PUSHED, TAKEN};
-use crate::variable::access::Mode;
 use std::ptr::null_mut;
 
 /// How far a variable has come: written by those who run operations only.
@@ -74,27 +75,6 @@ pub trait Variables {
     #[inline]
     fn count_write(&self, variable: u32, before: u32) {
         self.progress(variable).count_write(before);
-    }
-}
-
-/// What an operation needs of one variable: the writes and the reads that were pushed before it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Ticket {
-    pub writes: u32,
-    pub reads: u32,
-}
-
-impl Ticket {
-    /// As one number.
-    #[inline]
-    pub fn packed(self) -> u64 {
-        u64::from(self.writes) | u64::from(self.reads) << 32
-    }
-
-    /// What [`Ticket::packed`] gave.
-    #[inline]
-    pub fn of(packed: u64) -> Ticket {
-        Ticket { writes: packed as u32, reads: (packed >> 32) as u32 }
     }
 }
 

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 use crate::operation::block::Block;
+use crate::platform::low_memory::ADDRESS_BITS;
 
 /// The operation of this tag has ended, or was never pushed.
 pub const FREE: u64 = 1;
@@ -22,6 +23,7 @@ const PLACE: u64 = ((1 << PLACE_BITS) - 1) << 2;
 const TAG_SHIFT: u32 = 2 + PLACE_BITS;
 /// An address is a multiple of 128; a place begins at bit 2.
 const PLACE_SHIFT: u32 = 5;
+const _: () = assert!(PLACE_BITS + PLACE_SHIFT + 2 == ADDRESS_BITS);
 /// A tag counts up to this, and starts again.
 ///
 /// A reference is older than the operation that it names only between two instructions: who parks
@@ -40,11 +42,6 @@ pub struct Word(pub u64);
 impl Word {
     /// No operation.
     pub const NONE: Word = Word(0);
-
-    /// Whether words have room for the addresses of blocks up to this one.
-    pub fn has_room_for(highest: usize) -> bool {
-        highest as u64 >> (PLACE_BITS + PLACE_SHIFT + 2) == 0
-    }
 
     /// The reference to the operation of this tag in `block`.
     #[inline]

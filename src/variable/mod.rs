@@ -1,7 +1,6 @@
-//! Variables: how operations use them ([`access`]), what each is ([`slot`]), and the table that
-//! they live in ([`table`]).
+//! Variables: what users hold of one ([`handle`]), what each is ([`slot`]), and the table that they
+//! live in ([`table`]).
 
-pub mod access;
 pub mod handle;
 pub mod slot;
 pub mod table;

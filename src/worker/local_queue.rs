@@ -5,8 +5,8 @@
 //! are [laid out](Surplus) for others. The next operation is the best of the three fronts.
 
 use crate::mutants::mutate;
+use crate::operation::access::ACCESSES_OFFSET;
 use crate::operation::block::Block;
-use crate::operation::layout::ACCESSES_OFFSET;
 use crate::sync::touch;
 use crate::util::work_counter;
 use crate::worker::stealable::Surplus;

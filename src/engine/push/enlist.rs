@@ -14,6 +14,8 @@ use crate::engine::resolve::resolve;
 use crate::engine::world::{Ends, World};
 use crate::error::{Error, ErrorKind};
 use crate::mutants::{mutant, mutate};
+use crate::operation::access::Access;
+use crate::operation::access::Ticket;
 use crate::operation::block::*;
 use crate::operation::closure::Vtable;
 use crate::operation::layout::{class_for, Layout, MOST_ACCESSES};
@@ -22,10 +24,9 @@ use crate::thread::context::Local;
 use crate::tickets::common::Commons;
 use crate::tickets::links::Links;
 use crate::tickets::owner::Acquired;
-use crate::tickets::run::{give_back, park_without_ticket, Ticket};
+use crate::tickets::run::{give_back, park_without_ticket};
 use crate::tickets::word::{Word, PUSHED, TAKEN};
 use crate::tickets::{common, word};
-use crate::variable::access::Access;
 use std::sync::Arc;
 
 /// How an operation stands that was given its tickets.

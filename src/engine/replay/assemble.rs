@@ -23,6 +23,7 @@ use crate::graph::edges::{predecessors, renumbered, schedule, Use};
 use crate::graph::lanes::{Lanes, MOST_SEGMENTS};
 use crate::graph::partition::partition;
 use crate::graph::plan::{plan, Member};
+use crate::operation::access::Mode;
 use crate::operation::block::{Block, NOTE_COPIES, NOTE_GRAPH, NOTE_PRIORITISED};
 use crate::operation::closure::Quiet;
 use crate::operation::completion::Completion;
@@ -30,7 +31,7 @@ use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::sync::{AtomicU8, MODELLED};
-use crate::variable::access::Mode;
+use crate::tickets::word::UNUSED;
 use crate::variable::handle::Variable;
 use crate::variable::slot::Slot;
 use std::cell::{Cell, UnsafeCell};
@@ -243,7 +244,7 @@ fn lane_block(place: &Place) -> UnsafeCell<Block> {
     let mut block = std::mem::MaybeUninit::<Block>::uninit();
     // SAFETY: the memory is ours, aligned, and as large as a block of class 0.
     let mut block = unsafe {
-        Block::initialise(block.as_mut_ptr(), 0);
+        Block::initialise(block.as_mut_ptr(), 0, UNUSED.0);
         Block::set_kind(block.as_mut_ptr(), place.property, Context::cpu(0));
         block.assume_init()
     };

@@ -3,12 +3,12 @@
 //!
 //! When the operation has run, the push is withdrawn, unless it stands: see `Record::withdraw`.
 
+use crate::operation::access::Mode;
 use crate::tickets::owner::number::Number;
 use crate::tickets::owner::place::State;
 use crate::tickets::owner::pusher::{Pusher, Record};
 use crate::tickets::run::Progress;
 use crate::tickets::word::Word;
-use crate::variable::access::Mode;
 
 /// Such a push under way. Nothing has happened until it is committed; before that, who gives it up
 /// takes back what it has claimed.

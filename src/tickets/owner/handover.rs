@@ -2,6 +2,8 @@
 //! nobody waits.
 
 use crate::mutants::{mutant, mutate};
+use crate::operation::access::Mode;
+use crate::operation::access::Ticket;
 use crate::platform::asymmetric_fence::heavy;
 use crate::sync::Ordering::*;
 use crate::sync::MODELLED;
@@ -10,9 +12,8 @@ use crate::tickets::owner::place::Place;
 use crate::tickets::owner::pusher::{Pusher, Record, LINKED};
 use crate::tickets::owner::share::{end_share, has_paid};
 use crate::tickets::owner::{Acquired, Peers};
-use crate::tickets::run::{Progress, Start, Ticket, Variables};
+use crate::tickets::run::{Progress, Start, Variables};
 use crate::tickets::word::Word;
-use crate::variable::access::Mode;
 
 /// So often a variable changes hands; after that it is common. For good, so the threads that set a
 /// program up should not get there.

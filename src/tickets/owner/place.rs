@@ -3,12 +3,13 @@
 #![forbid(unsafe_code)]
 
 use crate::mutants::{mutant, mutate};
+use crate::operation::access::Mode;
+use crate::operation::access::Ticket;
 use crate::sync::Ordering::*;
 use crate::sync::{AtomicPtr, AtomicU64};
 use crate::tickets::owner::number::Number;
-use crate::tickets::run::{Start, Ticket};
+use crate::tickets::run::Start;
 use crate::tickets::word::Word;
-use crate::variable::access::Mode;
 use std::ptr::null_mut;
 
 /// A variable as it was when a push had used it.

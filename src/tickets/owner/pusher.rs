@@ -1,6 +1,7 @@
 //! What a pusher does with variables that it owns: plain loads and stores.
 
 use crate::mutants::{mutant, mutate};
+use crate::operation::access::{Access, Mode};
 use crate::operation::block::Block;
 use crate::platform::asymmetric_fence::light;
 use crate::sync::Ordering::*;
@@ -11,7 +12,6 @@ use crate::tickets::owner::share::Share;
 use crate::tickets::run::Variables;
 use crate::tickets::word::Word;
 use crate::util::bucket_array::{Chunks, Vacant};
-use crate::variable::access::{Access, Mode};
 use std::cell::Cell;
 
 /// Places of the first chunk, and the most chunks: as in the table of variables.

@@ -40,6 +40,7 @@
 //!   unless it was of use [so often](PAID). (Reads of pushes that were given up count as well.)
 
 use crate::mutants::{mutant, mutate};
+use crate::operation::access::Ticket;
 use crate::platform::asymmetric_fence::{heavy, light};
 use crate::sync::Ordering::*;
 use crate::sync::{AtomicU32, AtomicU64, MODELLED};
@@ -47,7 +48,7 @@ use crate::tickets::owner::number::{Holder, Number};
 use crate::tickets::owner::place::Place;
 use crate::tickets::owner::pusher::{Pusher, Record};
 use crate::tickets::owner::Peers;
-use crate::tickets::run::{Start, Ticket};
+use crate::tickets::run::Start;
 use crate::tickets::word::Word;
 use crate::util::array_vec::ArrayVec;
 use crate::util::bucket_array::Vacant;

@@ -1,13 +1,15 @@
 //! Owners beside newcomers on a real machine, with its fences: each use of a variable has a ticket
 //! of its own.
 
+use crate::operation::access::Ticket;
+use crate::operation::access::{Access, Mode};
 use crate::operation::block::Block;
 use crate::operation::layout::size;
 use crate::platform::asymmetric_fence;
 use crate::tickets::owner::*;
-use crate::tickets::run::{Progress, Start, Ticket};
+use crate::tickets::run::{Progress, Start};
 use crate::tickets::word::PUSHED;
-use crate::variable::access::{Access, Mode};
+use crate::tickets::word::UNUSED;
 use std::alloc::{alloc, dealloc, Layout};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Mutex;
@@ -86,7 +88,7 @@ impl Fresh {
         unsafe {
             let block = alloc(Fresh::layout()).cast::<Block>();
             assert!(!block.is_null());
-            Block::initialise(block, CLASS);
+            Block::initialise(block, CLASS, UNUSED.0);
             Fresh(block)
         }
     }

@@ -1,9 +1,6 @@
 //! How an operation uses a variable.
 
-use crate::operation::block::Block;
-use crate::operation::layout::ACCESSES_OFFSET;
-use crate::sync::AtomicU64;
-use crate::tickets::run::Ticket;
+use crate::sync::{AtomicU64, MODELLED};
 
 /// How an access uses its variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +12,27 @@ pub enum Mode {
     Read = 1,
     /// A write after which nothing uses the variable again.
     Delete = 2,
+}
+
+/// What an operation needs of one variable: the writes and the reads that were pushed before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ticket {
+    pub writes: u32,
+    pub reads: u32,
+}
+
+impl Ticket {
+    /// As one number.
+    #[inline]
+    pub fn packed(self) -> u64 {
+        u64::from(self.writes) | u64::from(self.reads) << 32
+    }
+
+    /// What [`Ticket::packed`] gave.
+    #[inline]
+    pub fn of(packed: u64) -> Ticket {
+        Ticket { writes: packed as u32, reads: (packed >> 32) as u32 }
+    }
 }
 
 /// One operation's claim on one variable: four of them fill a cache line.
@@ -29,6 +47,9 @@ pub struct Access {
     /// How far from its operation it lies, in bytes, and in the lowest bits the mode.
     place: u32,
 }
+
+/// The distance in bytes from a block to its first access.
+pub const ACCESSES_OFFSET: usize = if MODELLED { 2048 } else { 64 };
 
 /// The bits of a place that hold a [`Mode`]: distances are multiples of 16.
 const MODE: u32 = 15;
@@ -49,13 +70,9 @@ impl Access {
         unsafe { std::mem::transmute::<u8, Mode>((self.place & MODE) as u8) }
     }
 
-    /// The operation.
-    ///
-    /// # Safety
-    /// `this` is alive, and its provenance covers the operation.
+    /// How far from its operation it lies, in bytes.
     #[inline]
-    pub unsafe fn block(this: *mut Access) -> *mut Block {
-        // SAFETY: alive; an access lies where `Block::access` finds it.
-        unsafe { this.byte_sub(((*this).place & !MODE) as usize).cast() }
+    pub fn distance(&self) -> usize {
+        (self.place & !MODE) as usize
     }
 }
