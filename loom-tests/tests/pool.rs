@@ -7,9 +7,10 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering::*};
 use loom_tests::{explore, spawn, Guarded};
 use seriatim::internals::context::Local;
-use seriatim::internals::magazine::{Magazine, Stack};
+use seriatim::internals::magazine::Magazine;
 use seriatim::internals::memory::Memory;
 use seriatim::internals::slot::Slot;
+use seriatim::internals::stack::Stack;
 use seriatim::internals::table::Table;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 fn two_threads_send_magazines_home_while_the_owner_takes() {
     explore("stack of magazines", 3, 100, || {
         let memory = Memory::new().unwrap();
-        let mut blocks = memory.new_slab(0).pop().unwrap();
+        let mut blocks = memory.blocks.slabs.add(0);
         let stack = Arc::new(Stack::new());
         let mut values = HashMap::new();
         let senders: Vec<_> = (0..2)
@@ -62,18 +63,18 @@ fn memory_is_reused_at_once_only_after_the_last_other_looker_has_left() {
         let memory = Arc::new(Memory::new().unwrap());
         // A link that leads to a value until it is cut, as a tail leads to a block.
         let shared = Arc::new((AtomicUsize::new(0), UnsafeCell::new(0usize)));
-        memory.add_looker();
+        memory.blocks.readers.add();
         let (theirs, seen) = (memory.clone(), shared.clone());
         let other = spawn(move || {
-            theirs.add_looker();
+            theirs.blocks.readers.add();
             if seen.0.load(Acquire) == 0 {
                 // SAFETY: loom checks it.
                 seen.1.with(|value| unsafe { assert!(*value < 2) });
             }
-            theirs.remove_looker();
+            theirs.blocks.readers.remove();
         });
         shared.0.store(1, Release);
-        if memory.has_no_looker_but(true) {
+        if memory.blocks.readers.has_none_but(true) {
             // SAFETY: loom checks it.
             shared.1.with_mut(|value| unsafe { *value = 1 });
         }
@@ -157,14 +158,14 @@ fn free_elsewhere_against_refill(looking: bool) {
     }
     // The other has left: everything has come back, each block once, and nothing new is needed.
     let known: HashSet<usize> = held.into_iter().chain(first).collect();
-    let all = memory.blocks().count();
+    let all = memory.blocks.slabs.blocks().count();
     let mut again = HashSet::new();
     for _ in 0..known.len() {
         // SAFETY: as above.
         assert!(again.insert(unsafe { home.allocate(0) }.addr()), "a block came back twice");
     }
     // What was sent through the epochs may take a while.
-    assert!(looking || memory.blocks().count() == all, "a block did not come home");
+    assert!(looking || memory.blocks.slabs.blocks().count() == all, "a block did not come home");
 }
 
 #[test]
@@ -194,7 +195,7 @@ fn a_home_has_one_owner_at_a_time() {
             .collect();
         owners.into_iter().for_each(|owner| owner.join().unwrap());
         assert!(private.get() > 0, "nobody adopted a home that was free");
-        assert!(memory.homes.iter().count() <= 2, "more homes than owners at a time");
+        assert!(memory.blocks.caches.iter().count() <= 2, "more homes than owners at a time");
     });
 }
 

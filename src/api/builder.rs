@@ -6,7 +6,70 @@ use crate::api::engine::Engine;
 use crate::engine::on_error::OnError;
 use crate::engine::settings::{IdlePolicy, Kind, Settings, WhenFull};
 use crate::error::Error;
+use std::sync::OnceLock;
 use std::time::Duration;
+
+impl Engine {
+    /// A per-device engine with default [`Settings`]. It does not look at the environment:
+    /// [`from_env`](Engine::from_env) and [`Builder::from_env`] do.
+    ///
+    /// Its threads start when they are first needed: the first push pays for that, unless
+    /// [`prepare`](Engine::prepare) was called.
+    ///
+    /// # Errors
+    /// None with the defaults; the signature is that of every way to make an engine.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn new() -> Result<Engine, Error> {
+        Engine::builder().build()
+    }
+
+    /// Chooses settings.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::builder().kind(seriatim::Kind::Naive).build()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// An engine with the settings of the environment: every [`Settings`] field names its variable.
+    /// [`Builder::from_env`] begins with them and can override some.
+    ///
+    /// # Errors
+    /// [`BadSetting`](crate::ErrorKind::BadSetting) for an unknown `SERIATIM_*` variable or value,
+    /// with those that are valid.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::from_env()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn from_env() -> Result<Engine, Error> {
+        Builder::from_env()?.build()
+    }
+
+    /// The engine of the process, made from the environment when it is first asked for. It is never
+    /// dropped: call [`wait_for_all`](Engine::wait_for_all) before `main` returns, or what is in
+    /// flight then is lost with the process.
+    ///
+    /// # Errors
+    /// As [`from_env`](Engine::from_env).
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::global()?;
+    /// engine.op("hello").push(|_| ())?;
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn global() -> Result<&'static Engine, Error> {
+        static GLOBAL: OnceLock<Result<Engine, Error>> = OnceLock::new();
+        GLOBAL.get_or_init(Engine::from_env).as_ref().map_err(Error::clone)
+    }
+}
 
 /// Chooses the settings of an engine. See [`Settings`] for what each means and its default.
 ///

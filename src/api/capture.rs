@@ -139,9 +139,9 @@ impl Capture {
     pub fn finish(mut self) -> Result<Graph, Error> {
         let (id, name, variable, spreads_after) = (self.id, self.name, self.variable, self.spreads_after);
         let whole = Whole { id, name, variable, spreads_after };
-        let graph = std::mem::take(&mut self.recording).assemble(self.engine.core(), whole)?;
+        let (inner, edges) = std::mem::take(&mut self.recording).assemble(self.engine.core(), whole)?;
         self.made = true;
-        Ok(graph)
+        Ok(Graph::new(inner, edges))
     }
 
     /// Starts an operation of the graph. As [`Engine::op`].

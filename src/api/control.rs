@@ -3,8 +3,9 @@
 #![forbid(unsafe_code)]
 
 use crate::api::engine::Engine;
+use crate::api::prepare;
 use crate::engine::core::{PROFILING, SHUTDOWN};
-use crate::engine::{diagnose, lifecycle, prepare, wait};
+use crate::engine::{diagnose, lifecycle, wait};
 use crate::error::Error;
 use crate::profile::Profile;
 use crate::sync::Ordering::*;

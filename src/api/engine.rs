@@ -1,6 +1,5 @@
 //! The public face of the crate: engines, and how operations are pushed to them and waited for.
 
-use crate::api::builder::Builder;
 use crate::engine::core::Core;
 use crate::engine::dispatch;
 use crate::engine::lifecycle;
@@ -13,7 +12,7 @@ use crate::variable::table::Table;
 use crate::worker::group::Group;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// A dependency engine: push functions, say which variables each reads and which it changes, and it
 /// runs them in parallel so that *two of which at least one changes a common variable run in the
@@ -24,7 +23,7 @@ use std::sync::{Arc, OnceLock};
 /// dropped, the engine runs what is in flight, then ends its threads. Dropped inside one of its own
 /// operations, where that would wait for itself, it does so on a thread of its own: a process that
 /// ends meanwhile loses what is in flight, so a line on standard error says so if anything else is.
-/// Errors that nobody has waited for go to [`Builder::on_error`].
+/// Errors that nobody has waited for go to [`Builder::on_error`](crate::Builder::on_error).
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -56,66 +55,6 @@ impl Drop for Handle {
 }
 
 impl Engine {
-    /// A per-device engine with default [`Settings`]. It does not look at the environment:
-    /// [`from_env`](Engine::from_env) and [`Builder::from_env`] do.
-    ///
-    /// Its threads start when they are first needed: the first push pays for that, unless
-    /// [`prepare`](Engine::prepare) was called.
-    ///
-    /// # Errors
-    /// None with the defaults; the signature is that of every way to make an engine.
-    ///
-    /// ```
-    /// let engine = seriatim::Engine::new()?;
-    /// # Ok::<(), seriatim::Error>(())
-    /// ```
-    pub fn new() -> Result<Engine, Error> {
-        Engine::builder().build()
-    }
-
-    /// Chooses settings.
-    ///
-    /// ```
-    /// let engine = seriatim::Engine::builder().kind(seriatim::Kind::Naive).build()?;
-    /// # Ok::<(), seriatim::Error>(())
-    /// ```
-    pub fn builder() -> Builder {
-        Builder::new()
-    }
-
-    /// An engine with the settings of the environment: every [`Settings`] field names its variable.
-    /// [`Builder::from_env`] begins with them and can override some.
-    ///
-    /// # Errors
-    /// [`BadSetting`](crate::ErrorKind::BadSetting) for an unknown `SERIATIM_*` variable or value,
-    /// with those that are valid.
-    ///
-    /// ```
-    /// let engine = seriatim::Engine::from_env()?;
-    /// # Ok::<(), seriatim::Error>(())
-    /// ```
-    pub fn from_env() -> Result<Engine, Error> {
-        Builder::from_env()?.build()
-    }
-
-    /// The engine of the process, made from the environment when it is first asked for. It is never
-    /// dropped: call [`wait_for_all`](Engine::wait_for_all) before `main` returns, or what is in
-    /// flight then is lost with the process.
-    ///
-    /// # Errors
-    /// As [`from_env`](Engine::from_env).
-    ///
-    /// ```
-    /// let engine = seriatim::Engine::global()?;
-    /// engine.op("hello").push(|_| ())?;
-    /// engine.wait_for_all()?;
-    /// # Ok::<(), seriatim::Error>(())
-    /// ```
-    pub fn global() -> Result<&'static Engine, Error> {
-        static GLOBAL: OnceLock<Result<Engine, Error>> = OnceLock::new();
-        GLOBAL.get_or_init(Engine::from_env).as_ref().map_err(Error::clone)
-    }
-
     pub(crate) fn with_settings(settings: Settings, on_error: OnError) -> Result<Engine, Error> {
         let dispatch = dispatch::of(&settings);
         let core = Arc::new(Core::new(settings, on_error, dispatch)?);

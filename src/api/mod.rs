@@ -13,4 +13,5 @@ pub mod graph;
 pub mod operation;
 pub mod operator;
 pub mod parameter;
+pub mod prepare;
 pub mod push;

@@ -58,7 +58,7 @@ impl<'a> Look<'a> {
                 !fills
             })
         };
-        for home in core.memory.homes.iter() {
+        for home in core.memory.blocks.caches.iter() {
             let number = home.number as usize;
             look.still.resize(look.still.len().max(number + 1), false);
             look.still[number] = is_still(home);
@@ -95,7 +95,7 @@ fn look(core: &Core) -> HashMap<usize, Seen> {
     let look = Look::begin(core);
     let mut seen = HashMap::new();
     let mut tickets: HashMap<u32, Vec<(Ticket, bool, usize)>> = HashMap::new();
-    for block in core.memory.blocks() {
+    for block in core.memory.blocks.slabs.blocks() {
         // SAFETY: a block of the engine, which keeps its operation if it has one.
         unsafe {
             let Some(running) = look.is_running(block) else { continue };
@@ -122,7 +122,7 @@ fn look(core: &Core) -> HashMap<usize, Seen> {
         }
     }
     // What runs inside a push has no block, and so no ticket to be found.
-    for running in core.memory.homes.iter().filter_map(|home| home.running.look()) {
+    for running in core.memory.blocks.caches.iter().filter_map(|home| home.running.look()) {
         let mode = |reads| if reads { Mode::Read } else { Mode::Write };
         let uses = running.uses.iter().map(|(index, reads)| (*index, mode(*reads), 0)).collect();
         let key = usize::try_from(running.sequence).unwrap_or(usize::MAX) << 1 | 1; // No block has an odd address.
@@ -193,12 +193,12 @@ pub fn pending_report(core: &Core, variable: Option<Variable>) -> String {
     let (mut running, mut others, mut pending) = (Few::default(), Few::default(), Few::default());
     let concerns = |index: u32| variable.is_none_or(|variable| variable.index == index);
     let start = Instant::now();
-    for seen in core.memory.homes.iter().filter_map(|home| home.running.look()) {
+    for seen in core.memory.blocks.caches.iter().filter_map(|home| home.running.look()) {
         let own = variable.is_none() || seen.uses.iter().any(|(index, _)| concerns(*index));
         if own { &mut running } else { &mut others }.add(seen.sequence, seen.name);
     }
     let (mut looked, mut all) = (0, true);
-    for block in core.memory.blocks() {
+    for block in core.memory.blocks.slabs.blocks() {
         if looked >= LEAST_BLOCKS && looked % GLANCE == 0 && start.elapsed() >= PATIENCE {
             all = false;
             break;

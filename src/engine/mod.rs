@@ -20,7 +20,6 @@ pub mod inline;
 pub mod lifecycle;
 pub mod nesting;
 pub mod on_error;
-pub mod prepare;
 pub mod push;
 pub mod ready_list;
 pub mod replay;

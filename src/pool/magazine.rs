@@ -8,11 +8,8 @@
 //! free block, and neither helpers look at them nor who draws the pending graph, who may both be
 //! late.
 
-use crate::mutants::mutate;
 use crate::operation::block::Block;
-use crate::pool::rack::Pile;
-use crate::sync::Ordering::*;
-use crate::sync::{touch, AtomicPtr, MODELLED};
+use crate::sync::{touch, MODELLED};
 use std::ptr::null_mut;
 
 /// Blocks in a magazine of the two smallest classes that is full, and in a slab.
@@ -166,52 +163,5 @@ impl Magazine {
             let last = if count > 1 { (*(*first).link).body.cast_mut().cast() } else { first };
             Magazine { first, last, count }
         }
-    }
-}
-
-/// A lock-free stack of magazines: any thread pushes, one takes all. Taking all at once leaves no
-/// room for ABA.
-pub struct Stack {
-    head: AtomicPtr<Block>,
-}
-
-impl Stack {
-    pub fn new() -> Stack {
-        Stack { head: AtomicPtr::new(null_mut()) }
-    }
-
-    /// Adds a magazine. Lock-free: a retry means that another push or a take succeeded.
-    pub fn push(&self, magazine: Magazine) {
-        let first = magazine.pack();
-        if first.is_null() {
-            return;
-        }
-        let mut head = self.head.load(Relaxed);
-        loop {
-            // SAFETY: the magazine is ours until the exchange succeeds.
-            unsafe { Magazine::chain(first, head) };
-            // Release: the owner finds the blocks as we left them.
-            match self.head.compare_exchange(head, first, mutate!("magazine-pushed-relaxed": Relaxed, Release), Relaxed)
-            {
-                Ok(_) => return,
-                Err(now) => head = now,
-            }
-        }
-    }
-
-    /// Takes everything, in one step.
-    pub fn take(&self) -> Pile {
-        if self.head.load(Relaxed).is_null() {
-            return Pile::new();
-        }
-        // Acquire: pairs with the releases of all pushes, which form one release sequence.
-        let first = mutate!("magazines-taken-in-two-steps": {
-            let first = self.head.load(Acquire);
-            self.head.store(null_mut(), Release);
-            first
-        }, self.head.swap(null_mut(), mutate!("magazines-taken-relaxed": Relaxed, Acquire)));
-        // SAFETY: the swap made every magazine of the stack ours; `push` packed them, and the first
-        // one found null.
-        unsafe { Pile::of(first) }
     }
 }

@@ -11,9 +11,14 @@
 //! [`rack::Rack`], in one step, and what has to be looked at one by one is, a few dozen at a time,
 //! by the calls that come later. [`home`] has the bound.
 
+pub mod depot;
 pub mod magazine;
 pub mod memory;
 pub mod rack;
+pub mod readers;
 pub mod reclaim;
 pub mod registry;
+pub mod shelf;
+pub mod slabs;
+pub mod stack;
 pub mod thread_cache;

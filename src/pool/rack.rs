@@ -79,7 +79,7 @@ impl Rack {
     }
 }
 
-/// Magazines as a [`Stack`](crate::pool::magazine::Stack) held them: how many there are is not
+/// Magazines as a [`Stack`](crate::pool::stack::Stack) held them: how many there are is not
 /// known, and they can only be taken one by one.
 pub struct Pile {
     first: *mut Block,
@@ -122,8 +122,8 @@ impl Pile {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::pool::magazine::Stack;
     use crate::pool::memory::Memory;
+    use crate::pool::stack::Stack;
     use std::collections::HashSet;
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
         let mut racks = [Rack::new(), Rack::new()];
         let mut known = HashSet::new();
         for number in 0..10 {
-            let mut magazine = memory.new_slab(0).pop().expect("there is always one");
+            let mut magazine = memory.blocks.slabs.add(0);
             magazine.for_each(|block| assert!(known.insert(block)));
             // Of different lengths, and an empty one: that is as good as none.
             (0..number * 7).for_each(|_| {
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn magazines_that_are_appended_lose_nothing() {
         let memory = Memory::new().unwrap();
-        let slab = || memory.new_slab(0).pop().expect("there is always one");
+        let slab = || memory.blocks.slabs.add(0);
         let mut all = Magazine::new();
         let mut known = HashSet::new();
         // Onto none, and then what was so appended onto others: the last of the first is the last

@@ -12,11 +12,15 @@ use crate::mutants::{mutant, mutate};
 use crate::operation::block::Block;
 use crate::operation::inline_run::Running;
 use crate::operation::layout::CLASSES;
-use crate::pool::magazine;
-use crate::pool::magazine::{Magazine, Stack};
-use crate::pool::memory::Memory;
-use crate::pool::rack::{Pile, Rack};
+use crate::pool::depot::{Depot, SLICE};
+use crate::pool::magazine::Magazine;
+use crate::pool::rack::Rack;
+use crate::pool::readers::Readers;
 use crate::pool::reclaim::{Epoch, Reclaim};
+use crate::pool::registry::Roll;
+use crate::pool::shelf::Shelf;
+use crate::pool::slabs::Slabs;
+use crate::pool::stack::Stack;
 use crate::sync::Ordering::*;
 use crate::sync::{AtomicBool, AtomicU64};
 use crate::tickets::journals::Journal;
@@ -28,12 +32,31 @@ use crossbeam_utils::CachePadded;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::null;
 
-/// A home keeps this many full magazines of a class before it gives what it has to the depot.
-const KEEP: usize = 256;
-/// The most magazines that one call moves from one list to another.
-pub const SLICE: usize = 16;
 /// The most magazines that one call gives to the reclaimer.
 const DEFERRALS: usize = 2;
+
+/// What all caches of an engine share.
+pub struct Shared {
+    pub slabs: Slabs,
+    pub depot: Depot,
+    pub readers: Readers,
+    /// Every cache there has ever been.
+    pub caches: Roll<Home>,
+}
+
+impl Shared {
+    pub fn new() -> Shared {
+        Shared { slabs: Slabs::new(), depot: Depot::new(), readers: Readers::new(), caches: Roll::new() }
+    }
+
+    /// A magazine of new blocks.
+    #[cold]
+    fn new_slab(&self, class: u8) -> Rack {
+        let mut rack = Rack::new();
+        rack.push(self.slabs.add(class));
+        rack
+    }
+}
 
 /// One thread's pool. Which fields a thread may touch: `private` and the counters' stores, the
 /// owner; the rest, anyone.
@@ -81,24 +104,6 @@ pub struct Home {
 unsafe impl Sync for Home {}
 // SAFETY: nothing in a home is tied to a thread.
 unsafe impl Send for Home {}
-
-/// The owner's blocks of one class.
-struct Shelf {
-    class: u8,
-    /// The blocks of a full magazine.
-    full: usize,
-    /// To be handed out.
-    stock: Magazine,
-    /// To be handed out when the stock is dry.
-    ready: Rack,
-    /// Spent, but perhaps still looked at: less than a magazine, and full ones. First what the
-    /// owner has spent itself.
-    limbo: Magazine,
-    spent: Rack,
-    /// What was taken from `incoming` and from `safe`, and is not sorted yet.
-    arrived: Pile,
-    released: Pile,
-}
 
 const _: () = assert!(CLASSES <= u32::BITS as usize, "a bit for each class");
 
@@ -153,7 +158,7 @@ impl Home {
     /// # Safety
     /// The caller is the owner, and holds no address that it read from a tail.
     #[inline]
-    pub unsafe fn allocate(&self, class: u8, memory: &Memory, handle: &<Epoch as Reclaim>::Handle) -> *mut Block {
+    pub unsafe fn allocate(&self, class: u8, shared: &Shared, handle: &<Epoch as Reclaim>::Handle) -> *mut Block {
         // SAFETY: the owner alone touches the private part, and no reference to it outlives this
         // call.
         let shelf = unsafe { self.shelf(class) };
@@ -163,7 +168,7 @@ impl Home {
                 block
             }
             // SAFETY: passed on.
-            None => unsafe { self.refill(class, memory, handle) },
+            None => unsafe { self.refill(class, shared, handle) },
         }
     }
 
@@ -172,12 +177,12 @@ impl Home {
     /// # Safety
     /// The caller is the owner.
     #[cold]
-    pub unsafe fn fill(&self, class: u8, magazines: usize, memory: &Memory) {
+    pub unsafe fn fill(&self, class: u8, magazines: usize, shared: &Shared) {
         // SAFETY: the owner alone touches the private part, and nothing below calls back into it.
         let shelf = unsafe { self.shelf(class) };
         while shelf.ready.blocks() < magazines * shelf.full {
-            let rack = memory.fetch(class);
-            shelf.ready.append(if rack.is_empty() { memory.new_slab(class) } else { rack });
+            let rack = shared.depot.fetch(class);
+            shelf.ready.append(if rack.is_empty() { shared.new_slab(class) } else { rack });
         }
     }
 
@@ -227,16 +232,16 @@ impl Home {
     /// The stock has run dry: sort a slice of what has come back, then take what there is, or fetch
     /// some, or make some.
     #[cold]
-    unsafe fn refill(&self, class: u8, memory: &Memory, handle: &<Epoch as Reclaim>::Handle) -> *mut Block {
+    unsafe fn refill(&self, class: u8, shared: &Shared, handle: &<Epoch as Reclaim>::Handle) -> *mut Block {
         // SAFETY: passed on. The caller is the owner; the references are not used across the calls
         // of `sort`.
         unsafe {
-            self.sort(class, memory, handle, true);
+            self.sort(class, shared, handle, true);
             if self.shelf(class).ready.is_empty() {
-                self.shelf(class).ready = memory.fetch(class);
+                self.shelf(class).ready = shared.depot.fetch(class);
             }
-            if self.shelf(class).ready.is_empty() && self.take_over(class, memory) {
-                self.sort(class, memory, handle, true);
+            if self.shelf(class).ready.is_empty() && self.take_over(class, shared) {
+                self.sort(class, shared, handle, true);
             }
         }
         // SAFETY: the caller is the owner; nothing below calls back into this home's private part.
@@ -246,7 +251,7 @@ impl Home {
                 return block;
             }
             if shelf.ready.is_empty() {
-                shelf.ready = memory.new_slab(class);
+                shelf.ready = shared.new_slab(class);
             }
             shelf.stock = shelf.ready.pop().unwrap_or(Magazine::new());
         }
@@ -257,14 +262,14 @@ impl Home {
     ///
     /// # Safety
     /// The caller is the owner.
-    unsafe fn take_over(&self, class: u8, memory: &Memory) -> bool {
+    unsafe fn take_over(&self, class: u8, shared: &Shared) -> bool {
         // SAFETY: the caller is the owner; nothing below calls back into this home's private part.
         let shelf = unsafe { self.shelf(class) };
         if !shelf.arrived.is_empty() || !shelf.released.is_empty() {
             return false;
         }
         let index = usize::from(class);
-        for home in memory.homes.iter() {
+        for home in shared.caches.iter() {
             work_counter::count(1);
             shelf.released = home.safe[index].take();
             shelf.arrived = home.incoming[index].take();
@@ -277,7 +282,7 @@ impl Home {
 
     /// Brings what has come back a step closer to being used again, by no more than a slice; what
     /// is too much goes to the depot. `needed`: by a caller that has nothing of this class left.
-    unsafe fn sort(&self, class: u8, memory: &Memory, handle: &<Epoch as Reclaim>::Handle, needed: bool) {
+    unsafe fn sort(&self, class: u8, shared: &Shared, handle: &<Epoch as Reclaim>::Handle, needed: bool) {
         let index = usize::from(class);
         let slice = mutate!("sorted-without-a-limit": usize::MAX, SLICE);
         // SAFETY: the caller is the owner; nothing below calls back into this home's private part.
@@ -305,7 +310,7 @@ impl Home {
             shelf.spent.push(std::mem::replace(&mut shelf.limbo, Magazine::new()));
         }
         if !shelf.spent.is_empty() {
-            if memory.has_no_looker_but(self.looks_at_tails.get()) {
+            if shared.readers.has_none_but(self.looks_at_tails.get()) {
                 // Nobody but the owner looks at tails, if he does, and the owner holds nothing.
                 shelf.ready.append(shelf.spent.take());
             } else {
@@ -321,7 +326,7 @@ impl Home {
             let mut kept = Rack::new();
             work_counter::count(SLICE);
             (0..SLICE).map_while(|_| shelf.ready.pop()).for_each(|magazine| kept.push(magazine));
-            memory.put_away(class, std::mem::replace(&mut shelf.ready, kept));
+            shared.depot.put_away(class, std::mem::replace(&mut shelf.ready, kept));
         }
     }
 
@@ -337,11 +342,11 @@ impl Home {
     /// # Safety
     /// As there.
     #[cold]
-    pub unsafe fn tidy(&self, memory: &Memory, handle: &<Epoch as Reclaim>::Handle) {
+    pub unsafe fn tidy(&self, shared: &Shared, handle: &<Epoch as Reclaim>::Handle) {
         let class = self.untidy.get().trailing_zeros() as u8;
         // SAFETY: passed on; the reference is used when `sort` has returned.
         unsafe {
-            self.sort(class, memory, handle, false);
+            self.sort(class, shared, handle, false);
             let shelf = self.shelf(class);
             if !shelf.is_too_much(&shelf.spent) {
                 self.untidy.set(self.untidy.get() & !(1 << class));
@@ -366,25 +371,5 @@ impl Home {
                 (*home).safe[usize::from(class)].push(Magazine::unpack(first));
             });
         }
-    }
-}
-
-impl Shelf {
-    fn new(class: u8) -> Shelf {
-        Shelf {
-            class,
-            full: magazine::size(class),
-            stock: Magazine::new(),
-            ready: Rack::new(),
-            limbo: Magazine::new(),
-            spent: Rack::new(),
-            arrived: Pile::new(),
-            released: Pile::new(),
-        }
-    }
-
-    /// Whether a home should not keep so much.
-    fn is_too_much(&self, rack: &Rack) -> bool {
-        rack.blocks() > KEEP * self.full
     }
 }

@@ -11,8 +11,7 @@ use crate::pool::thread_cache::Home;
 use crate::sync::Ordering::*;
 use crate::sync::{thread_local, AtomicU64};
 use crate::thread::bond::Bond;
-use crate::thread::teardown;
-use std::cell::{Cell, RefCell, UnsafeCell};
+use std::cell::{Cell, UnsafeCell};
 use std::mem::ManuallyDrop;
 use std::ptr::null;
 use std::sync::Arc;
@@ -49,58 +48,21 @@ struct Outgoing {
     magazine: Magazine,
 }
 
-/// This thread's state for every engine that it has used. Boxed: `LAST` points to them.
-#[allow(clippy::vec_box)]
-struct Locals(RefCell<Vec<Box<Local>>>);
-
 thread_local! {
+    /// The state that the thread used last, and its engine.
     static LAST: Cell<(u32, *const Local)> = const { Cell::new((0, null())) };
-    static LOCALS: Locals = const { Locals(RefCell::new(Vec::new())) };
 }
 
 impl Local {
-    /// The calling thread's state for the engine of `memory`. Costs about a nanosecond when the
-    /// thread used the same engine last.
+    /// The state that the calling thread used last, and the number of its engine.
     #[inline]
-    pub fn of(memory: &Arc<Memory>) -> &Local {
-        let (id, local) = LAST.with(Cell::get);
-        if id == memory.id {
-            // SAFETY: set below for this thread; entries are dropped at the end of the thread, or
-            // when their engine is gone, and then its id is never asked for again.
-            return unsafe { &*local };
-        }
-        Local::find(memory)
+    pub fn last() -> (u32, *const Local) {
+        LAST.with(Cell::get)
     }
 
-    #[cold]
-    fn find(memory: &Arc<Memory>) -> &Local {
-        // Engines that are gone: a good moment to forget them. Dropped when the list is free again,
-        // should that come back here.
-        let mut gone = Vec::new();
-        let found = LOCALS.try_with(|locals| {
-            let mut locals = locals.0.borrow_mut();
-            if let Some(known) = locals.iter().find(|local| local.memory.id == memory.id) {
-                return &raw const **known;
-            }
-            let (over, living) = locals.drain(..).partition(|local| local.memory.is_over());
-            (gone, *locals) = (over, living);
-            locals.push(Box::new(Local::new(memory)));
-            &raw const **locals.last().expect("pushed just now")
-        });
-        drop(gone);
-        // The thread may be ending and its states gone, while one of its destructors still uses the
-        // engine: that gets a state that is kept elsewhere. `LAST` has no destructor.
-        let local = found.unwrap_or_else(|_| teardown::find(memory));
-        LAST.with(|last| last.set((memory.id, local)));
-        // SAFETY: boxed, so it stays where it is; see `of` for its life.
-        unsafe { &*local }
-    }
-
-    /// Takes down the calling thread's state for an engine that ends while the thread does.
-    pub fn end_stray(memory: &Arc<Memory>) {
-        if teardown::end(memory) {
-            Local::forget_last();
-        }
+    /// Notes which state the calling thread uses now.
+    pub fn set_last(engine: u32, local: *const Local) {
+        LAST.with(|last| last.set((engine, local)));
     }
 
     /// For when the state that was used last may be gone.
@@ -168,7 +130,7 @@ impl Local {
         let home = self.home();
         if !home.looks_at_tails.get() {
             home.looks_at_tails.set(true);
-            self.memory.add_looker();
+            self.memory.blocks.readers.add();
         }
     }
 
@@ -176,7 +138,7 @@ impl Local {
     /// at once.
     pub fn is_alone(&self) -> bool {
         self.look_at_tails();
-        self.memory.has_no_looker_but(true)
+        self.memory.blocks.readers.has_none_but(true)
     }
 
     /// A free block of `class`.
@@ -188,7 +150,7 @@ impl Local {
         let home = self.home();
         // SAFETY: the home is ours; the rest is the caller's word.
         unsafe {
-            let block = home.allocate(class, &self.memory, self.handle());
+            let block = home.allocate(class, &self.memory.blocks, self.handle());
             Block::set_origin(block, home.number, class);
             block
         }
@@ -197,7 +159,7 @@ impl Local {
     /// Makes sure that so many magazines of `class` are free for this thread.
     pub fn fill(&self, class: u8, magazines: usize) {
         // SAFETY: the home is ours.
-        unsafe { self.home().fill(class, magazines, &self.memory) }
+        unsafe { self.home().fill(class, magazines, &self.memory.blocks) }
     }
 
     /// Takes a spent block out of use.
@@ -256,7 +218,7 @@ impl Local {
             // The caller has ended operations: it is not in the middle of looking at tails. What it
             // has borrowed is not spent.
             if self.home().is_untidy() {
-                self.home().tidy(&self.memory, self.handle());
+                self.home().tidy(&self.memory.blocks, self.handle());
             }
         }
     }
@@ -339,7 +301,7 @@ impl Outgoing {
         if self.magazine.is_empty() {
             return;
         }
-        if let Some(home) = memory.homes.get(self.home) {
+        if let Some(home) = memory.blocks.caches.get(self.home) {
             home.accept(self.class, std::mem::replace(&mut self.magazine, Magazine::new()));
         }
     }
@@ -353,7 +315,7 @@ impl Drop for Local {
             self.flush();
             let home = self.home();
             if home.looks_at_tails.replace(false) {
-                self.memory.remove_looker();
+                self.memory.blocks.readers.remove();
             }
         }
         // SAFETY: dropped once. It may run what was deferred, as any use of it may:
@@ -363,11 +325,5 @@ impl Drop for Local {
             // SAFETY: nothing of this thread uses the home again.
             unsafe { self.home().leave() };
         }
-    }
-}
-
-impl Drop for Locals {
-    fn drop(&mut self) {
-        Local::forget_last();
     }
 }

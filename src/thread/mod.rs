@@ -3,5 +3,6 @@
 
 pub mod bond;
 pub mod context;
+pub mod lookup;
 pub mod pusher;
 pub mod teardown;

@@ -181,11 +181,11 @@ mod tests {
             std::thread::spawn(uses).join().unwrap();
         }
         for memory in &memories {
-            assert_eq!(memory.homes.iter().count(), 1, "each thread has left its home to the next");
+            assert_eq!(memory.blocks.caches.iter().count(), 1, "each thread has left its home to the next");
             assert_eq!(Arc::strong_count(memory), 1);
             // This thread is counted, and no other.
-            memory.add_looker();
-            assert!(memory.has_no_looker_but(true));
+            memory.blocks.readers.add();
+            assert!(memory.blocks.readers.has_none_but(true));
         }
     }
 }

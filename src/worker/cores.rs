@@ -1,18 +1,7 @@
-//! The cores of a group's workers.
-//!
-//! A pinned worker cannot leave its core, and a thread that runs is not moved soon by the system.
-//! So a worker whose core another thread has got waits for that thread, for tens of milliseconds,
-//! even beside a core that is free. A thread that has waited for the engine may have woken up on
-//! such a core: then the worker is pinned to another one. The thread itself is the user's, and is
-//! moved only if the settings say so.
+//! What is known of the cores of a group's workers.
 
-use crate::platform::affinity;
-use crate::platform::affinity::Moved;
 use crate::sync::lock::Lock;
 use crate::sync::Instant;
-#[cfg(all(unix, not(any(loom, shuttle))))]
-use crate::sync::MutexGuard;
-use crate::worker::group::Group;
 use std::time::Duration;
 
 /// The system's numbers of a group's pinned workers, by worker; 0 if it is not there. Locked while
@@ -20,7 +9,7 @@ use std::time::Duration;
 pub type Ids = Lock<Vec<i32>>;
 
 /// A worker that other threads may move to another core.
-pub struct Movable<'a>(&'a Ids, usize);
+pub struct Movable<'a>(pub &'a Ids, pub usize);
 
 impl Drop for Movable<'_> {
     fn drop(&mut self) {
@@ -39,7 +28,7 @@ pub struct Stalls {
 
 impl Stalls {
     /// So many in a second are not the system's own work.
-    const MANY: u32 = 20;
+    pub const MANY: u32 = 20;
 
     /// Counts one more; whether there are many, for the first time.
     pub fn are_many(&mut self) -> bool {
@@ -48,90 +37,5 @@ impl Stalls {
         }
         self.count += 1;
         self.count >= Stalls::MANY && !std::mem::replace(&mut self.told, true)
-    }
-}
-
-impl Group {
-    /// Notes that a worker which spins does not have a core for itself.
-    #[cold]
-    pub(super) fn warn_of_a_shared_core(&self, index: usize) {
-        let name = self.plan.name;
-        let place = self.workers[index].core().map_or_else(String::new, |core| format!(" on core {core}"));
-        self.lock_warnings().push(format!(
-            "worker {index} of '{name}' spins{place} beside threads that use the same core: {} times in a second it got the core \
-             back after a millisecond or more, and operations waited as long. Leave a core to each worker that spins, and one to the \
-             threads that push (fewer cpu_workers, other cores), or choose IdlePolicy::SpinThenPark",
-            Stalls::MANY
-        ));
-    }
-
-    /// Pins the calling thread, which is this worker, to the core that it was given, if it was.
-    pub(super) fn pin_worker(&self, index: usize) -> Option<Movable<'_>> {
-        let post = &self.workers[index];
-        let core = post.core()?;
-        if !affinity::pin(core) {
-            post.assign(None);
-            let name = self.plan.name;
-            self.lock_warnings()
-                .push(format!("worker {index} of '{name}' could not be pinned to core {core}: it runs unpinned"));
-            return None;
-        }
-        self.ids.lock()[index] = affinity::own_id();
-        Some(Movable(&self.ids, index))
-    }
-
-    /// Parts the calling thread and a worker that is pinned to the core where the thread runs. The
-    /// worker goes to a core of the settings' that no other worker has, if there is one.
-    #[inline]
-    pub fn make_way(&self) {
-        let Some(here) = affinity::current() else { return };
-        if let Some(index) = self.workers.iter().position(|worker| worker.is_on(here)) {
-            self.part(index, here);
-        }
-    }
-
-    #[cold]
-    fn part(&self, index: usize, here: usize) {
-        let taken = |core| self.workers.iter().any(|worker| worker.is_on(core));
-        if self.plan.move_callers {
-            if affinity::move_off(taken) == Moved::Stuck {
-                self.lock_warnings().push(format!(
-                    "a thread that waited was moved off core {here}, a worker's, and the system did not give it back the cores \
-                     that it might use before: set its affinity, and do not use move_callers"
-                ));
-            }
-            return;
-        }
-        // Most often every core has its worker: then no lock is taken.
-        let free = || self.plan.cores.iter().copied().find(|core| *core != here && !taken(*core));
-        if free().is_none() {
-            return;
-        }
-        // A thread that moves a worker just now, or a worker that ends, is not waited for.
-        let Some(ids) = self.ids.try_lock() else { return };
-        // Looked for again under the lock: two threads could choose the same core, or move the same
-        // worker.
-        let (post, id, free) = (&self.workers[index], ids[index], free());
-        if id == 0 || !post.is_on(here) {
-            return;
-        }
-        if !affinity::is_pinned(id, here) {
-            // Somebody else has given the worker other cores, and it keeps them.
-            post.assign(None);
-        } else if let Some(free) = free.filter(|free| affinity::pin_other(id, *free)) {
-            post.assign(Some(free));
-        }
-    }
-
-    /// The numbers of the workers, for a thread that forks.
-    #[cfg(all(unix, not(any(loom, shuttle))))]
-    pub fn lock_ids(&self) -> MutexGuard<'_, Vec<i32>> {
-        self.ids.lock()
-    }
-
-    /// For the child of a `fork`: the workers that have these numbers are the parent's.
-    #[cfg(all(unix, not(any(loom, shuttle))))]
-    pub fn forget_workers(&self) {
-        self.ids.lock().fill(0);
     }
 }

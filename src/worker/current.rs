@@ -8,14 +8,14 @@
 use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::sync::thread_local;
-use crate::worker::group::Group;
 use crate::worker::local_queue::Queue;
 use std::cell::{Cell, RefCell};
 use std::ptr::null;
 
 /// A thread's place in a group.
 pub struct Seat {
-    group: *const Group,
+    /// The address of the group: it is not looked into.
+    group: *const (),
     pub queue: RefCell<Queue>,
     /// Which worker it is that sits here, if it is one.
     worker: Option<usize>,
@@ -41,7 +41,7 @@ thread_local! {
 }
 
 impl Seat {
-    pub fn new(group: &Group, worker: Option<usize>, depth: u32) -> Seat {
+    pub fn new(group: *const (), worker: Option<usize>, depth: u32) -> Seat {
         let spare = SPARE.try_with(Cell::take).ok().flatten();
         Seat { group, queue: RefCell::new(spare.unwrap_or_default()), worker, depth }
     }
@@ -64,12 +64,12 @@ impl Seat {
     /// # Safety
     /// `block` is ready, of this group, and ours.
     #[inline]
-    pub unsafe fn keep(group: &Group, block: *mut Block, depth: u32) -> Left {
+    pub unsafe fn keep(group: *const (), block: *mut Block, depth: u32) -> Left {
         let seat = SEAT.try_with(Cell::get).unwrap_or(null());
         // SAFETY: the pointer is set only while `occupy` borrows the seat, further up on this
         // stack.
         match unsafe { seat.as_ref() } {
-            Some(seat) if std::ptr::eq(seat.group, group) => {
+            Some(seat) if seat.group == group => {
                 if depth > mutate!("kept-behind-an-operation": u32::MAX - 1, seat.depth) {
                     return seat.worker.map_or(Left::Nowhere, Left::ToInbox);
                 }

@@ -14,7 +14,8 @@ use crate::tickets::journals::{Journal, Journals};
 use crate::tickets::word::Word;
 use crate::worker::cores::Ids;
 use crate::worker::current::{Left, Seat};
-use crate::worker::helpers::Guest;
+use crate::worker::helper;
+use crate::worker::helper::Guest;
 use crate::worker::inbox::Met;
 use crate::worker::remote::Post;
 use crate::worker::Host;
@@ -136,7 +137,7 @@ impl Group {
         Group {
             journals: Journals::new(plan.workers),
             workers,
-            guests: Group::seats(),
+            guests: helper::places(),
             seated: AtomicUsize::new(0),
             common: Post::new(),
             idle: CachePadded::new(AtomicUsize::new(0)),
@@ -149,6 +150,12 @@ impl Group {
             ready: AtomicUsize::new(0),
             plan,
         }
+    }
+
+    /// By which a seat knows its group.
+    #[inline]
+    pub(super) fn address(&self) -> *const () {
+        std::ptr::from_ref(self).cast()
     }
 
     /// Name and size, for messages.
@@ -251,7 +258,7 @@ impl Group {
         unsafe {
             let urgent = (*block).priority != 0;
             if let Where::Any = place {
-                match Seat::keep(self, block, depth) {
+                match Seat::keep(self.address(), block, depth) {
                     Left::InQueue => return,
                     Left::ToInbox(worker) if !urgent => place = Where::Worker(worker),
                     _ => {}

@@ -325,7 +325,7 @@ mod tests {
 
     /// A free block for each pair of priority and sequence.
     fn blocks(memory: &Memory, keys: impl IntoIterator<Item = (i32, u64)>) -> Vec<*mut Block> {
-        let mut blocks = memory.new_slab(0).pop().expect("there is always one");
+        let mut blocks = memory.blocks.slabs.add(0);
         let make = |(priority, sequence)| {
             let block = blocks.pop().expect("there are more");
             // SAFETY: free, and ours.

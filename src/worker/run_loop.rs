@@ -44,7 +44,7 @@ impl Group {
             host.idle();
             self.ready.fetch_add(1, Release);
         }
-        Seat::new(self, Some(index), host.depth()).occupy(|seat| {
+        Seat::new(self.address(), Some(index), host.depth()).occupy(|seat| {
             let mut round = 0;
             let mut from_queue = 0_u32;
             let mut stalls = Stalls::default();

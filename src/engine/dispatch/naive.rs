@@ -74,7 +74,7 @@ impl Naive {
                 core.execute(local, block, None);
             }
             // Alone, it runs everything: nobody pushes beside it.
-            if local.first.get().is_null() || core.memory.has_one_looker() {
+            if local.first.get().is_null() || core.memory.blocks.readers.has_one() {
                 continue;
             }
             ran += 1;
@@ -128,7 +128,7 @@ impl Dispatch for Naive {
     fn will_take_over(&self, local: &Local) -> bool {
         // Inside an operation it would run what may have to come after that. Alone, nobody leaves
         // anything.
-        mutate!("pushers-do-not-pay": false, may_help() && !local.draining.get() && !local.memory.has_one_looker())
+        mutate!("pushers-do-not-pay": false, may_help() && !local.draining.get() && !local.memory.blocks.readers.has_one())
     }
 
     fn take_over(&self, core: &Arc<Core>, local: &Local) -> bool {

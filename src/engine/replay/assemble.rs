@@ -1,6 +1,5 @@
 //! From what was recorded to a graph that can be replayed.
 
-use crate::api::graph::Graph;
 use crate::device;
 use crate::device::Context;
 use crate::engine::claims;
@@ -69,6 +68,9 @@ pub struct Recording {
     numbers: HashMap<u32, u32>,
 }
 
+/// Who waits for whom: for each operation of the plan, those before it.
+pub type Edges = Box<[(u32, u32)]>;
+
 impl Recording {
     /// Records an operation, if it is valid.
     pub fn record(&mut self, core: &Core, captured: Captured, claims: &[Claim]) -> Result<(), Error> {
@@ -94,7 +96,7 @@ impl Recording {
     }
 
     /// Resolves what was recorded.
-    pub fn assemble(self, core: &Arc<Core>, whole: Whole) -> Result<Graph, Error> {
+    pub fn assemble(self, core: &Arc<Core>, whole: Whole) -> Result<(Inner, Edges), Error> {
         if self.recorded.len() >= MOST_SEGMENTS || self.uses.len() >= u32::MAX as usize {
             return Err(Error::new(
                 ErrorKind::EngineFull,
@@ -175,7 +177,7 @@ impl Recording {
             plain,
             replay: UnsafeCell::new(Replay::none(pace)),
         };
-        Ok(Graph::new(inner, edges))
+        Ok((inner, edges))
     }
 
     /// The lanes: first those for any operation, one a thread; then one for each other place where

@@ -10,7 +10,7 @@ use crate::sync::MODELLED;
 use crate::tickets::owner::number::{Holder, Number, Owner};
 use crate::tickets::owner::place::Place;
 use crate::tickets::owner::pusher::{Pusher, Record, LINKED};
-use crate::tickets::owner::share::{end_share, has_paid};
+use crate::tickets::owner::sharing::{end_share, has_paid};
 use crate::tickets::owner::{Acquired, Peers};
 use crate::tickets::run::{Progress, Start, Variables};
 use crate::tickets::word::Word;

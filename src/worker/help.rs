@@ -7,11 +7,11 @@
 use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::platform::asymmetric_fence::heavy;
-use crate::sync::lock::Lock;
+#[cfg(all(unix, not(any(loom, shuttle))))]
 use crate::sync::thread::Thread;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 use crate::sync::MutexGuard;
-use crate::sync::{thread, AtomicBool, Ordering::*, MODELLED};
+use crate::sync::{thread, Ordering::*, MODELLED};
 use crate::tickets::journals::Watch;
 use crate::tickets::pull::Pull;
 use crate::tickets::run::{has_ended, Variables};
@@ -19,7 +19,7 @@ use crate::tickets::word::Word;
 use crate::util::spin::Spin;
 use crate::worker::current::Seat;
 use crate::worker::group::{next_worker, Group, Where};
-use crate::worker::inbox::Inbox;
+use crate::worker::helper::Guest;
 use crate::worker::local_queue::Row;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 use crate::worker::remote::Post;
@@ -30,8 +30,6 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many threads can be guests of a group at once. More only wait.
-const SEATS: usize = if MODELLED { 1 } else { 16 };
 /// How long a guest looks for work before it sleeps, and how long of that it keeps its core.
 const LOOKS: Duration = Duration::from_micros(300);
 const LOOKS_AWAKE: Duration = Duration::from_micros(30);
@@ -39,32 +37,6 @@ const LOOKS_AWAKE: Duration = Duration::from_micros(30);
 /// Operations of a row after which a guest gives back what they have left. The row may be long, and
 /// what its thread has spent itself nobody else can use.
 const SETTLES: u32 = 64;
-
-/// A place for a guest.
-pub struct Guest {
-    /// What others can see of the guest: whether it sleeps. Nothing is ever delivered here.
-    inbox: Inbox,
-    /// What the guest would run next, for others.
-    surplus: Surplus,
-    taken: AtomicBool,
-    /// Who sits here. Never waited for: the guest sets it before it falls asleep, and one thread at
-    /// most has then woken it.
-    thread: Lock<Option<Thread>>,
-}
-
-impl Guest {
-    /// Wakes the guest, if it sleeps; says whether it did.
-    pub(crate) fn wake(&self) -> bool {
-        let woken = self.inbox.is_asleep() && self.inbox.wake();
-        if woken {
-            // Should another guest sit here by now, it only looks around once more.
-            if let Some(thread) = &*self.thread.lock() {
-                thread.unpark();
-            }
-        }
-        woken
-    }
-}
 
 /// Frees the seat however the guest leaves.
 struct Sitting<'a> {
@@ -74,17 +46,6 @@ struct Sitting<'a> {
 }
 
 impl Group {
-    pub(crate) fn seats() -> Box<[Guest]> {
-        (0..SEATS)
-            .map(|_| Guest {
-                inbox: Inbox::new(),
-                surplus: Surplus::new(),
-                taken: AtomicBool::new(false),
-                thread: Lock::default(),
-            })
-            .collect()
-    }
-
     /// Works for the group until `done`. `go_on` is asked before each operation: `false` gives back
     /// the row that was taken. Who makes `done` true unparks the thread.
     ///
@@ -157,7 +118,7 @@ impl Group {
         // Who has no seat shows nobody what it has.
         let unseen = Surplus::new();
         let surplus = sitting.or(own.as_ref()).map_or(&unseen, |sitting| &sitting.guest.surplus);
-        Seat::new(self, None, host.depth()).occupy(|seat| {
+        Seat::new(self.address(), None, host.depth()).occupy(|seat| {
             // Whether it is run or not. SAFETY: passed on.
             unsafe { seat.queue.borrow_mut().add_list(mutate!("given-up-what-was-taken": null_mut(), first)) };
             let mut ran = 0_u32;

@@ -1,0 +1,43 @@
+//! The depot: magazines that threads have too many of, for those that have too few.
+//!
+//! `object-pool` deals them out. It locks inside, and is touched only when a thread's stock has run
+//! dry or over.
+
+use crate::operation::layout::CLASSES;
+use crate::pool::rack::Rack;
+use crate::sync::lock;
+use crate::util::work_counter;
+
+/// The most magazines that one call moves from one list to another.
+pub const SLICE: usize = 16;
+
+/// Of each class, lists of magazines.
+pub struct Depot([object_pool::Pool<Rack>; CLASSES]);
+
+impl Depot {
+    pub fn new() -> Depot {
+        Depot(std::array::from_fn(|_| object_pool::Pool::from_vec(Vec::new())))
+    }
+
+    /// A few magazines from the depot, if it has any.
+    #[cold]
+    pub fn fetch(&self, class: u8) -> Rack {
+        lock::count();
+        let Some(rack) = self.0[usize::from(class)].try_pull() else { return Rack::new() };
+        let mut rest = rack.detach().1;
+        let mut few = Rack::new();
+        work_counter::count(SLICE);
+        (0..SLICE).map_while(|_| rest.pop()).for_each(|magazine| few.push(magazine));
+        if !rest.is_empty() {
+            self.put_away(class, rest);
+        }
+        few
+    }
+
+    /// Gives any number of magazines to the depot.
+    #[cold]
+    pub fn put_away(&self, class: u8, rack: Rack) {
+        lock::count();
+        self.0[usize::from(class)].attach(rack);
+    }
+}

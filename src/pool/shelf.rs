@@ -1,0 +1,46 @@
+//! A thread's free and spent blocks of one class.
+
+use crate::pool::magazine;
+use crate::pool::magazine::Magazine;
+use crate::pool::rack::{Pile, Rack};
+
+/// A thread keeps this many full magazines of a class before it gives what it has to the depot.
+const KEEP: usize = 256;
+
+/// The blocks.
+pub struct Shelf {
+    pub class: u8,
+    /// The blocks of a full magazine.
+    pub full: usize,
+    /// To be handed out.
+    pub stock: Magazine,
+    /// To be handed out when the stock is dry.
+    pub ready: Rack,
+    /// Spent, but perhaps still looked at: less than a magazine, and full ones. First what the
+    /// owner has spent itself.
+    pub limbo: Magazine,
+    pub spent: Rack,
+    /// What was taken from `incoming` and from `safe`, and is not sorted yet.
+    pub arrived: Pile,
+    pub released: Pile,
+}
+
+impl Shelf {
+    pub fn new(class: u8) -> Shelf {
+        Shelf {
+            class,
+            full: magazine::size(class),
+            stock: Magazine::new(),
+            ready: Rack::new(),
+            limbo: Magazine::new(),
+            spent: Rack::new(),
+            arrived: Pile::new(),
+            released: Pile::new(),
+        }
+    }
+
+    /// Whether a home should not keep so much.
+    pub fn is_too_much(&self, rack: &Rack) -> bool {
+        rack.blocks() > KEEP * self.full
+    }
+}

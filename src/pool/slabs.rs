@@ -1,0 +1,105 @@
+//! Slabs: the memory that blocks are cut from. It goes when the engine goes.
+
+use crate::operation::block::Block;
+use crate::operation::layout::size;
+use crate::platform::low_memory::Low;
+use crate::pool::magazine;
+use crate::pool::magazine::Magazine;
+use crate::sync::Ordering::*;
+use crate::sync::{lay_out, AtomicPtr};
+use crate::tickets::word::UNUSED;
+use crate::util::work_counter;
+use std::alloc::Layout;
+use std::ptr::null_mut;
+
+/// All slabs of an engine, in the order in which they were made.
+pub struct Slabs {
+    first: AtomicPtr<Slab>,
+    /// One of the last of them.
+    newest: AtomicPtr<Slab>,
+}
+
+/// One allocation, cut into blocks of one class.
+struct Slab {
+    blocks: Low,
+    class: u8,
+    count: usize,
+    next: AtomicPtr<Slab>,
+}
+
+impl Slabs {
+    pub fn new() -> Slabs {
+        Slabs { first: AtomicPtr::new(null_mut()), newest: AtomicPtr::new(null_mut()) }
+    }
+
+    /// A magazine of new blocks.
+    #[cold]
+    pub fn add(&self, class: u8) -> Magazine {
+        let count = magazine::size(class);
+        work_counter::count(count);
+        let layout = slab_layout(class, count);
+        let blocks = Low::allocate(layout, false);
+        lay_out(blocks.start, layout.size(), size(class), "block");
+        let mut magazine = Magazine::new();
+        for index in (0..count).rev() {
+            // SAFETY: inside the fresh allocation, and nobody else's.
+            unsafe {
+                let block = blocks.start.add(index * size(class)).cast::<Block>();
+                Block::initialise(block, class, UNUSED.0);
+                magazine.push(block);
+            }
+        }
+        let slab = Box::into_raw(Box::new(Slab { blocks, class, count, next: AtomicPtr::new(null_mut()) }));
+        // At the end: a report that has no time for all of them looks at what was made first.
+        // Acquire: pairs with the releases below.
+        // SAFETY: slabs are written before they are published, and live as long as the memory.
+        let newest = unsafe { self.newest.load(Acquire).as_ref() };
+        let mut end = newest.map_or(&self.first, |newest| &newest.next);
+        // Release: the blocks are initialised before a thread that draws the graph can find them.
+        while let Err(next) = end.compare_exchange(null_mut(), slab, Release, Acquire) {
+            // SAFETY: as above.
+            end = unsafe { &(*next).next };
+        }
+        // Of two threads the slower may set it back to its own: then the next one walks a step
+        // more.
+        self.newest.store(slab, Release);
+        magazine
+    }
+
+    /// Every block, whatever its state, in the order in which they were made.
+    pub fn blocks(&self) -> impl Iterator<Item = *mut Block> {
+        let mut slab = self.first.load(Acquire);
+        let mut index = 0;
+        std::iter::from_fn(move || loop {
+            // SAFETY: slabs are written before they are published, and live as long as the memory.
+            let this = unsafe { slab.as_ref() }?;
+            if index < this.count {
+                // SAFETY: inside the slab.
+                let block = unsafe { this.blocks.start.add(index * size(this.class)) };
+                index += 1;
+                return Some(block.cast());
+            }
+            slab = this.next.load(Acquire);
+            index = 0;
+        })
+    }
+}
+
+fn slab_layout(class: u8, count: usize) -> Layout {
+    Layout::from_size_align(size(class) * count, std::mem::align_of::<Block>()).expect("a slab fits the address space")
+}
+
+impl Drop for Slabs {
+    fn drop(&mut self) {
+        let mut slab = self.first.load(Acquire);
+        while !slab.is_null() {
+            // SAFETY: made by `add` from a box and with this layout.
+            unsafe {
+                let this = Box::from_raw(slab);
+                this.blocks.free(slab_layout(this.class, this.count));
+                // Acquire: the slab as its maker has published it.
+                slab = this.next.load(Acquire);
+            }
+        }
+    }
+}

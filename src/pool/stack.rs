@@ -1,0 +1,56 @@
+//! The stack by which spent blocks come back to their cache: a whole magazine a push.
+
+use crate::mutants::mutate;
+use crate::operation::block::Block;
+use crate::pool::magazine::Magazine;
+use crate::pool::rack::Pile;
+use crate::sync::AtomicPtr;
+use crate::sync::Ordering::*;
+use std::ptr::null_mut;
+
+/// A lock-free stack of magazines: any thread pushes, one takes all. Taking all at once leaves no
+/// room for ABA.
+pub struct Stack {
+    head: AtomicPtr<Block>,
+}
+
+impl Stack {
+    pub fn new() -> Stack {
+        Stack { head: AtomicPtr::new(null_mut()) }
+    }
+
+    /// Adds a magazine. Lock-free: a retry means that another push or a take succeeded.
+    pub fn push(&self, magazine: Magazine) {
+        let first = magazine.pack();
+        if first.is_null() {
+            return;
+        }
+        let mut head = self.head.load(Relaxed);
+        loop {
+            // SAFETY: the magazine is ours until the exchange succeeds.
+            unsafe { Magazine::chain(first, head) };
+            // Release: the owner finds the blocks as we left them.
+            match self.head.compare_exchange(head, first, mutate!("magazine-pushed-relaxed": Relaxed, Release), Relaxed)
+            {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Takes everything, in one step.
+    pub fn take(&self) -> Pile {
+        if self.head.load(Relaxed).is_null() {
+            return Pile::new();
+        }
+        // Acquire: pairs with the releases of all pushes, which form one release sequence.
+        let first = mutate!("magazines-taken-in-two-steps": {
+            let first = self.head.load(Acquire);
+            self.head.store(null_mut(), Release);
+            first
+        }, self.head.swap(null_mut(), mutate!("magazines-taken-relaxed": Relaxed, Acquire)));
+        // SAFETY: the swap made every magazine of the stack ours; `push` packed them, and the first
+        // one found null.
+        unsafe { Pile::of(first) }
+    }
+}

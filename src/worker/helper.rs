@@ -1,0 +1,48 @@
+//! The place of a guest: what others see of a thread that waits and works for the group meanwhile.
+
+use crate::sync::lock::Lock;
+use crate::sync::thread::Thread;
+use crate::sync::{AtomicBool, MODELLED};
+use crate::worker::inbox::Inbox;
+use crate::worker::stealable::Surplus;
+
+/// How many threads can be guests of a group at once. More only wait.
+const SEATS: usize = if MODELLED { 1 } else { 16 };
+
+/// A place for a guest.
+pub struct Guest {
+    /// What others can see of the guest: whether it sleeps. Nothing is ever delivered here.
+    pub inbox: Inbox,
+    /// What the guest would run next, for others.
+    pub surplus: Surplus,
+    pub taken: AtomicBool,
+    /// Who sits here. Never waited for: the guest sets it before it falls asleep, and one thread at
+    /// most has then woken it.
+    pub thread: Lock<Option<Thread>>,
+}
+
+impl Guest {
+    /// Wakes the guest, if it sleeps; says whether it did.
+    pub fn wake(&self) -> bool {
+        let woken = self.inbox.is_asleep() && self.inbox.wake();
+        if woken {
+            // Should another guest sit here by now, it only looks around once more.
+            if let Some(thread) = &*self.thread.lock() {
+                thread.unpark();
+            }
+        }
+        woken
+    }
+}
+
+/// The places of a group.
+pub fn places() -> Box<[Guest]> {
+    (0..SEATS)
+        .map(|_| Guest {
+            inbox: Inbox::new(),
+            surplus: Surplus::new(),
+            taken: AtomicBool::new(false),
+            thread: Lock::default(),
+        })
+        .collect()
+}
