@@ -1,0 +1,206 @@
+//! The structure of `src/`: imports point one way, files make no circles, and a name of a type
+//! stands for one thing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The folders and the root files, each below those before it. A file imports from its own folder
+/// and from lower ones.
+const LAYERS: [&str; 16] = [
+    "api",
+    "engine",
+    "graph",
+    "worker",
+    "thread",
+    "pool",
+    "variable",
+    "tickets",
+    "profile",
+    "operation",
+    "device",
+    "error",
+    "util",
+    "platform",
+    "mutants",
+    "sync",
+];
+
+/// The circles that there may be: a block has the calls of its closure, which may get a completion,
+/// which ends a block.
+const CIRCLES: [&[&str]; 1] = [&["operation::block", "operation::closure", "operation::completion"]];
+
+/// Lines of a file, tests left out.
+const LINES: usize = 400;
+
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// The text of each module, without comments, strings of documentation and tests.
+type Modules = BTreeMap<String, String>;
+
+/// For each module those that it imports.
+type Imports = BTreeMap<String, BTreeSet<String>>;
+
+fn modules() -> Modules {
+    let (mut folders, mut found) = (vec![source()], Modules::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("the folder is there") {
+            let path = entry.expect("it can be read").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                let inside = path.strip_prefix(source()).expect("it lies there").with_extension("");
+                let name = inside.to_str().expect("names are ASCII").replace(std::path::MAIN_SEPARATOR, "::");
+                let name = name.strip_suffix("::mod").unwrap_or(&name).to_owned();
+                found.insert(name, code(&fs::read_to_string(path).expect("it can be read")));
+            }
+        }
+    }
+    found.remove("lib");
+    found
+}
+
+/// The code of a file up to its tests, without comments.
+fn code(text: &str) -> String {
+    let is_test = |line: &&str| line.starts_with("#[cfg(test)]") || line.starts_with("#[cfg(all(test");
+    let lines = text.lines().take_while(|line| !is_test(line));
+    lines.map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+}
+
+/// The paths that begin with `crate::`, each as often as it stands there; those of a list one by
+/// one.
+fn paths(code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for rest in code.split("crate::").skip(1) {
+        let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+        let base: String = rest.chars().take_while(|c| is_part(*c)).collect();
+        match rest[base.len()..].strip_prefix('{') {
+            Some(list) if base.ends_with("::") => {
+                let list = list.split('}').next().unwrap_or_default();
+                assert!(!list.contains('{'), "one list an import: crate::{base}{{{list}}}");
+                found.extend(list.split(',').map(|name| format!("{base}{}", name.trim())));
+            }
+            _ => found.push(base),
+        }
+    }
+    found
+}
+
+fn imports(modules: &Modules) -> Imports {
+    let of = |(name, code): (&String, &String)| {
+        let module = |path: String| {
+            let parts: Vec<&str> = path.split("::").collect();
+            let known = (1..=parts.len()).rev().map(|count| parts[..count].join("::"));
+            known.into_iter().find(|module| modules.contains_key(module))
+        };
+        let imported: BTreeSet<String> =
+            paths(code).into_iter().filter_map(module).filter(|other| other != name).collect();
+        (name.clone(), imported)
+    };
+    modules.iter().map(of).collect()
+}
+
+/// The modules that a module leads to, by any number of steps.
+fn reached<'a>(from: &'a str, imports: &'a Imports) -> BTreeSet<&'a str> {
+    let (mut open, mut seen) = (vec![from], BTreeSet::new());
+    while let Some(module) = open.pop() {
+        let next = imports[module].iter().map(String::as_str);
+        open.extend(next.filter(|next| seen.insert(*next)).collect::<Vec<_>>());
+    }
+    seen
+}
+
+/// The circles of files: those of which each leads to all others.
+fn circles(imports: &Imports) -> BTreeSet<BTreeSet<String>> {
+    let reached: BTreeMap<&str, BTreeSet<&str>> =
+        imports.keys().map(|module| (module.as_str(), reached(module, imports))).collect();
+    let of = |module: &&str| {
+        let others = reached[*module].iter().filter(|other| reached[**other].contains(module));
+        others.map(|other| (*other).to_owned()).collect::<BTreeSet<String>>()
+    };
+    reached.keys().map(of).filter(|circle| circle.len() > 1).collect()
+}
+
+/// Imports from a layer above, as `file → file`.
+fn upward(imports: &Imports) -> Vec<String> {
+    let layer = |module: &str| {
+        let folder = module.split("::").next().unwrap_or_default();
+        LAYERS.iter().position(|layer| *layer == folder).unwrap_or_else(|| panic!("{folder} has no layer"))
+    };
+    let mut found = Vec::new();
+    for (module, imported) in imports {
+        found.extend(
+            imported.iter().filter(|other| layer(other) < layer(module)).map(|other| format!("{module} → {other}")),
+        );
+    }
+    found
+}
+
+/// Names of types that are declared more than once.
+fn doubled(modules: &Modules) -> Vec<String> {
+    let mut declared = BTreeMap::<String, Vec<&str>>::new();
+    for (module, code) in modules.iter().filter(|(module, _)| !module.starts_with("sync")) {
+        for line in code.lines() {
+            let words: Vec<&str> =
+                line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect();
+            let keyword = words.iter().position(|word| ["struct", "enum", "union", "trait"].contains(word));
+            let is_item = line.starts_with("pub")
+                || line.starts_with("struct")
+                || line.starts_with("enum")
+                || line.starts_with("trait");
+            let name = keyword.filter(|_| is_item).and_then(|at| words.get(at + 1));
+            if let Some(name) = name {
+                declared.entry((*name).to_owned()).or_default().push(module);
+            }
+        }
+    }
+    declared
+        .into_iter()
+        .filter(|(_, modules)| modules.len() > 1)
+        .map(|(name, modules)| format!("{name}: {modules:?}"))
+        .collect()
+}
+
+#[test]
+fn imports_point_one_way() {
+    assert_eq!(upward(&imports(&modules())), Vec::<String>::new());
+}
+
+#[test]
+fn files_make_no_circles() {
+    let accepted: BTreeSet<BTreeSet<String>> =
+        CIRCLES.iter().map(|circle| circle.iter().map(|module| (*module).to_owned()).collect()).collect();
+    assert_eq!(circles(&imports(&modules())), accepted);
+}
+
+#[test]
+fn a_name_of_a_type_stands_for_one_thing() {
+    assert_eq!(doubled(&modules()), Vec::<String>::new());
+}
+
+#[test]
+fn files_can_be_read_at_a_sitting() {
+    let modules = modules();
+    let long = modules.iter().filter(|(_, code)| code.lines().count() > LINES).map(|(module, _)| module);
+    assert_eq!(long.collect::<Vec<_>>(), Vec::<&String>::new());
+}
+
+#[test]
+fn the_checks_find_what_they_look_for() {
+    let file = |name: &str, code: &str| (name.to_owned(), self::code(code));
+    let planted: Modules = [
+        file("api::a", "use crate::engine::b::{B, C};\npub struct A;"),
+        file("engine::b", "use crate::engine::c::C;\npub struct B;"),
+        file("engine::c", "fn c() { crate::engine::b::b() }\npub struct A;"),
+        file("sync::d", "use crate::api::a::A;"),
+        file("sync::e", "// crate::api::a::A\n#[cfg(test)]\nmod tests {\n    use crate::api::a::A;\n}"),
+    ]
+    .into();
+    let imports = imports(&planted);
+    assert_eq!(upward(&imports), ["sync::d → api::a"]);
+    let circle = BTreeSet::from(["engine::b".to_owned(), "engine::c".to_owned()]);
+    assert_eq!(circles(&imports), BTreeSet::from([circle]));
+    assert_eq!(doubled(&planted), ["A: [\"api::a\", \"engine::c\"]"]);
+}
