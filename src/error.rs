@@ -81,9 +81,9 @@ pub enum ErrorKind {
 /// # Ok::<(), seriatim::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Error(Arc<Inner>);
+pub struct Error(Arc<ErrorDetails>);
 
-struct Inner {
+struct ErrorDetails {
     kind: ErrorKind,
     operation: Option<&'static str>,
     message: String,
@@ -95,7 +95,7 @@ struct Inner {
 /// What an operation returned as its error.
 pub type Source = Box<dyn std::error::Error + Send + Sync>;
 
-impl Drop for Inner {
+impl Drop for ErrorDetails {
     fn drop(&mut self) {
         // The user's destructor, on whatever thread comes last: its panic has nobody to go to.
         let source = self.source.take();
@@ -111,7 +111,7 @@ impl RefUnwindSafe for Error {}
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error(Arc::new(Inner { kind, operation: None, message: message.into(), source: None, with_more: None }))
+        Error(Arc::new(ErrorDetails { kind, operation: None, message: message.into(), source: None, with_more: None }))
     }
 
     /// The error of the operation of that name.
@@ -125,7 +125,7 @@ impl Error {
     pub(crate) fn and_more(self, more: usize) -> Error {
         let (kind, operation) = (self.0.kind, self.0.operation);
         let message = format!("{self} (and {more} more failed, whose errors were not kept)");
-        Error(Arc::new(Inner { kind, operation, message, source: None, with_more: Some(self) }))
+        Error(Arc::new(ErrorDetails { kind, operation, message, source: None, with_more: Some(self) }))
     }
 
     /// What went wrong, to match on.
@@ -151,7 +151,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, operation, ref message, ref source, ref with_more } = *self.0;
+        let ErrorDetails { kind, operation, ref message, ref source, ref with_more } = *self.0;
         let (Some(operation), None) = (operation, with_more) else {
             return f.write_str(message);
         };
@@ -182,7 +182,7 @@ impl std::error::Error for Error {
 
 /// Why an operation failed, before it is known which one it was. A word, so that an outcome is one,
 /// and is returned in a register.
-pub struct Fault(Box<Inner>);
+pub struct Fault(Box<ErrorDetails>);
 
 impl fmt::Debug for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -192,7 +192,7 @@ impl fmt::Debug for Fault {
 
 impl Fault {
     pub fn new(kind: ErrorKind, message: String, source: Option<Source>) -> Fault {
-        Fault(Box::new(Inner { kind, operation: None, message, source, with_more: None }))
+        Fault(Box::new(ErrorDetails { kind, operation: None, message, source, with_more: None }))
     }
 
     /// The fault of an operation that returned an error. Calls the error's `Display`, which may

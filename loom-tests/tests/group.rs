@@ -7,7 +7,7 @@ use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use loom::sync::Notify;
 use loom_tests::{explore, spawn, Blocks, Guarded, Places};
 use seriatim::internals::block::{Block, NOTE_SHORT};
-use seriatim::internals::group::{Group, IdlePolicy, Plan, Where};
+use seriatim::internals::group::{Group, GroupPlan, IdlePolicy, Placement};
 use seriatim::internals::thread::{self, Thread};
 use seriatim::internals::tickets::journals::Journal;
 use seriatim::internals::tickets::word::PUSHED;
@@ -64,7 +64,7 @@ impl Numbered {
         let block = self.blocks.pointer(number);
         self.left[number].set(1);
         // SAFETY: each operation is submitted once.
-        unsafe { self.group.get().expect("set").submit(block, preferred.map_or(Where::Any, Where::Worker), 0) }
+        unsafe { self.group.get().expect("set").submit(block, preferred.map_or(Placement::Any, Placement::Worker), 0) }
     }
 
     fn add_journal(&self) -> &Journal {
@@ -110,7 +110,7 @@ fn workers_with(
     body: fn(&Numbered, usize),
 ) -> (Arc<Group>, Arc<Numbered>) {
     loom::stop_exploring();
-    let group = Arc::new(Group::new(Plan {
+    let group = Arc::new(Group::new(GroupPlan {
         name: "",
         workers,
         shared,

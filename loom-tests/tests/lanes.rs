@@ -6,8 +6,8 @@
 use loom::sync::Mutex;
 use loom::thread::JoinHandle;
 use loom_tests::{explore, spawn, Guarded};
-use seriatim::internals::edges::{predecessors, Use};
-use seriatim::internals::lanes::{Alone, Host, Lanes, Rest};
+use seriatim::internals::edges::{predecessors, NodeUse};
+use seriatim::internals::lanes::{LaneHost, Lanes, Rest, SerialStep};
 use seriatim::internals::plan::{plan, Member};
 use seriatim::{Engine, Kind, Property};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -40,14 +40,14 @@ struct Thread(Arc<Graph>, usize);
 
 impl Graph {
     fn new(ops: &'static [Op], lanes: usize, spread: Option<usize>, detached: Option<u32>) -> Arc<Graph> {
-        let uses: Vec<Vec<Use>> = ops
+        let uses: Vec<Vec<NodeUse>> = ops
             .iter()
             .map(|(_, reads, writes)| {
-                let reads = reads.iter().map(|variable| Use { variable: *variable, writes: false });
-                reads.chain(writes.iter().map(|variable| Use { variable: *variable, writes: true })).collect()
+                let reads = reads.iter().map(|variable| NodeUse { variable: *variable, writes: false });
+                reads.chain(writes.iter().map(|variable| NodeUse { variable: *variable, writes: true })).collect()
             })
             .collect();
-        let uses: Vec<&[Use]> = uses.iter().map(Vec::as_slice).collect();
+        let uses: Vec<&[NodeUse]> = uses.iter().map(Vec::as_slice).collect();
         let members: Vec<Member> = (0..)
             .zip(ops)
             .map(|(number, (lane, ..))| Member { lane: *lane, priority: 0, detached: detached == Some(number) })
@@ -103,7 +103,7 @@ impl Graph {
     }
 }
 
-impl Host for Thread {
+impl LaneHost for Thread {
     fn run(&mut self, segment: u32) -> bool {
         let graph = &self.0;
         let plan = graph.lanes.plan();
@@ -142,11 +142,11 @@ impl Host for Thread {
         self.0.spread.is_some()
     }
 
-    fn alone(&mut self, left: usize) -> Alone {
+    fn alone(&mut self, left: usize) -> SerialStep {
         self.1 += 1;
         match self.0.spread {
-            Some(after) if after == self.0.lanes.plan().order.len() - left => Alone::Spread,
-            _ => Alone::GoOn,
+            Some(after) if after == self.0.lanes.plan().order.len() - left => SerialStep::Spread,
+            _ => SerialStep::GoOn,
         }
     }
 

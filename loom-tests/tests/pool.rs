@@ -6,7 +6,7 @@
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering::*};
 use loom_tests::{explore, spawn, Guarded};
-use seriatim::internals::context::Local;
+use seriatim::internals::context::ThreadContext;
 use seriatim::internals::magazine::Magazine;
 use seriatim::internals::memory::Memory;
 use seriatim::internals::slot::Slot;
@@ -86,7 +86,7 @@ fn memory_is_reused_at_once_only_after_the_last_other_looker_has_left() {
 fn a_block_that_is_looked_at_is_not_reused() {
     explore("a look against reuse", 2, 20, || {
         let memory = Arc::new(Memory::new().unwrap());
-        let home = Local::new(&memory);
+        let home = ThreadContext::new(&memory);
         drop(home.pin());
         // SAFETY: nothing was read from a tail, here and below.
         let block = unsafe { home.allocate(0) }.expose_provenance();
@@ -96,7 +96,7 @@ fn a_block_that_is_looked_at_is_not_reused() {
         let (link, looking) = (Arc::new(AtomicUsize::new(1)), Arc::new(AtomicBool::new(false)));
         let (theirs, seen, looks) = (memory.clone(), link.clone(), looking.clone());
         let other = spawn(move || {
-            let away = Local::new(&theirs);
+            let away = ThreadContext::new(&theirs);
             let pin = away.pin();
             if seen.load(Acquire) == 1 {
                 looks.store(true, SeqCst);
@@ -121,7 +121,7 @@ fn a_block_that_is_looked_at_is_not_reused() {
 /// look at tails, so that blocks go by way of the reclaimer.
 fn free_elsewhere_against_refill(looking: bool) {
     let memory = Arc::new(Memory::new().unwrap());
-    let home = Local::new(&memory);
+    let home = ThreadContext::new(&memory);
     // SAFETY: nothing was read from a tail, here and below.
     let first: Vec<usize> = (0..2).map(|_| unsafe { home.allocate(0) }.expose_provenance()).collect();
     let values: Vec<Guarded> = first.iter().map(|_| Guarded::new()).collect();
@@ -130,7 +130,7 @@ fn free_elsewhere_against_refill(looking: bool) {
     }
     let (theirs, known) = (memory.clone(), first.iter().copied().zip(values.clone()).collect::<Vec<_>>());
     let other = spawn(move || {
-        let away = Local::new(&theirs);
+        let away = ThreadContext::new(&theirs);
         if looking {
             drop(away.pin());
         }
@@ -180,13 +180,13 @@ fn a_home_has_one_owner_at_a_time() {
         let memory = Arc::new(Memory::new().unwrap());
         // A home without an owner, which both would like to adopt. What is private to its owner is
         // the value.
-        let known = std::ptr::from_ref(Local::new(&memory).home()).addr();
+        let known = std::ptr::from_ref(ThreadContext::new(&memory).home()).addr();
         let private = Guarded::new();
         let owners: Vec<_> = (0..2)
             .map(|_| {
                 let (memory, private) = (memory.clone(), private.clone());
                 spawn(move || {
-                    let local = Local::new(&memory);
+                    let local = ThreadContext::new(&memory);
                     if std::ptr::from_ref(local.home()).addr() == known {
                         private.step();
                     }

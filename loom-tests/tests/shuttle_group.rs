@@ -4,7 +4,7 @@
 
 use loom_tests::{schedules, Blocks, Places};
 use seriatim::internals::block::Block;
-use seriatim::internals::group::{Group, IdlePolicy, Plan, Where};
+use seriatim::internals::group::{Group, GroupPlan, IdlePolicy, Placement};
 use seriatim::internals::tickets::word::PUSHED;
 use seriatim::internals::Host;
 use shuttle::sync::{Condvar, Mutex};
@@ -55,7 +55,7 @@ impl Host for Gate {
 /// A group of two workers and its host, which `push` gives the operations; in which order they ran,
 /// and where.
 fn two_workers(logged: bool, push: impl FnOnce(&Arc<Gate>)) -> Vec<usize> {
-    let group = Arc::new(Group::new(Plan {
+    let group = Arc::new(Group::new(GroupPlan {
         name: "",
         workers: 2,
         shared: false,
@@ -94,7 +94,9 @@ fn what_comes_while_a_worker_takes_something_else_is_not_forgotten() {
         two_workers(false, |host| {
             for (number, worker) in [(0, 0), (1, 1), (2, 0)] {
                 // SAFETY: each operation is submitted once.
-                unsafe { host.group.get().expect("set").submit(host.blocks.pointer(number), Where::Worker(worker), 0) };
+                unsafe {
+                    host.group.get().expect("set").submit(host.blocks.pointer(number), Placement::Worker(worker), 0)
+                };
             }
         })
     });

@@ -7,11 +7,11 @@ use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use loom_tests::{explore, spawn, Blocks, Guarded};
 use seriatim::internals::block::Block;
 use seriatim::internals::local_queue::Queue;
-use seriatim::internals::stealable::Surplus;
+use seriatim::internals::stealable::Stealable;
 use std::sync::Arc;
 
 struct Model {
-    surplus: Surplus,
+    surplus: Stealable,
     blocks: Blocks,
     values: Vec<Guarded>,
     ran: AtomicUsize,
@@ -20,7 +20,7 @@ struct Model {
 impl Model {
     fn new(count: usize) -> Arc<Model> {
         let values = (0..count).map(|_| Guarded::new()).collect();
-        Arc::new(Model { surplus: Surplus::new(), blocks: Blocks::new(count), values, ran: AtomicUsize::new(0) })
+        Arc::new(Model { surplus: Stealable::new(), blocks: Blocks::new(count), values, ran: AtomicUsize::new(0) })
     }
 
     /// What stands for the contents of an operation, its link among them.

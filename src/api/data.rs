@@ -42,9 +42,9 @@ use std::sync::Arc;
 /// assert_eq!(*total.read()?, 55);
 /// # Ok::<(), seriatim::Error>(())
 /// ```
-pub struct Data<T>(Arc<Inner<T>>);
+pub struct Data<T>(Arc<DataCell<T>>);
 
-struct Inner<T> {
+struct DataCell<T> {
     variable: Variable,
     /// Readers, or `WRITER`.
     borrows: AtomicUsize,
@@ -57,9 +57,9 @@ const WRITER: usize = usize::MAX;
 // exclusive borrow may move the value, and the last clone drops it, on any thread. Shared ones on
 // several threads ask for `T: Sync` where they are made, in `read`; an exclusive one is shared only
 // if `T` may be, by its marker.
-unsafe impl<T: Send> Sync for Inner<T> {}
+unsafe impl<T: Send> Sync for DataCell<T> {}
 // SAFETY: the value goes along.
-unsafe impl<T: Send> Send for Inner<T> {}
+unsafe impl<T: Send> Send for DataCell<T> {}
 
 impl<T> Data<T> {
     /// A value with a new variable of `engine`. The variable lives as long as the engine, also
@@ -72,7 +72,7 @@ impl<T> Data<T> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn new(engine: &Engine, value: T) -> Data<T> {
-        Data(Arc::new(Inner {
+        Data(Arc::new(DataCell {
             variable: engine.new_variable(),
             borrows: AtomicUsize::new(0),
             value: UnsafeCell::new(value),
@@ -212,7 +212,7 @@ impl<T> From<&Data<T>> for Variable {
 /// # Ok::<(), seriatim::Error>(())
 /// ```
 #[must_use = "the borrow ends when this is dropped"]
-pub struct Ref<'a, T>(&'a Inner<T>, PhantomData<&'a T>);
+pub struct Ref<'a, T>(&'a DataCell<T>, PhantomData<&'a T>);
 
 impl<T> Deref for Ref<'_, T> {
     type Target = T;
@@ -245,7 +245,7 @@ impl<T: fmt::Debug> fmt::Debug for Ref<'_, T> {
 /// # Ok::<(), seriatim::Error>(())
 /// ```
 #[must_use = "the borrow ends when this is dropped"]
-pub struct RefMut<'a, T>(&'a Inner<T>, PhantomData<&'a mut T>);
+pub struct RefMut<'a, T>(&'a DataCell<T>, PhantomData<&'a mut T>);
 
 impl<T> Deref for RefMut<'_, T> {
     type Target = T;

@@ -4,7 +4,7 @@ use crate::engine::core::{Core, Inline};
 use crate::engine::diagnose::{escaped, shown};
 use crate::engine::push::admission::stopped;
 use crate::engine::push::{push, push_enlisted};
-use crate::engine::replay::program::Inner;
+use crate::engine::replay::program::Program;
 use crate::engine::request::Claim;
 use crate::engine::request::Request;
 use crate::error::Error;
@@ -59,14 +59,14 @@ use std::sync::Arc;
 /// # Ok::<(), seriatim::Error>(())
 /// ```
 pub struct Graph {
-    inner: Arc<Inner>,
+    inner: Arc<Program>,
     /// Who waits for whom, for drawing: for each operation, in the order of the plan, those before
     /// it.
     edges: Box<[(u32, u32)]>,
 }
 
 impl Graph {
-    pub(crate) fn new(inner: Inner, edges: Box<[(u32, u32)]>) -> Graph {
+    pub(crate) fn new(inner: Program, edges: Box<[(u32, u32)]>) -> Graph {
         Graph { inner: Arc::new(inner), edges }
     }
 

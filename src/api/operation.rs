@@ -6,7 +6,7 @@ use crate::api::engine::Engine;
 use crate::api::operator::Operator;
 use crate::device::Context;
 use crate::engine::draft::Draft;
-use crate::engine::inline::policy::Key;
+use crate::engine::inline::policy::CostKey;
 use crate::engine::push::push;
 use crate::error::Error;
 use crate::operation::access::Mode;
@@ -308,7 +308,7 @@ impl KeyedBuilder<'_> {
     {
         let OperationBuilder { engine, mut draft } = self.builder;
         let request = *draft.request();
-        Operator::new_sync(engine.core(), request, draft.ordered(), Some(Key::given(self.key)), closure)
+        Operator::new_sync(engine.core(), request, draft.ordered(), Some(CostKey::given(self.key)), closure)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::device::Context;
 use crate::engine::core::Core;
 use crate::engine::inline::fast_path;
 use crate::engine::inline::fast_path::Tried;
-use crate::engine::inline::policy::{Costs, Key};
+use crate::engine::inline::policy::{CostKey, InlinePolicy};
 use crate::engine::push::{push_behind, push_enlisted, push_shipped, runs_here};
 use crate::engine::replay::assemble::{detached, sync};
 use crate::engine::replay::program::Body;
@@ -42,19 +42,19 @@ type AsyncCall = dyn Fn(&RunContext<'_>, Completion) + Send + Sync;
 /// # Ok::<(), seriatim::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Operator(Arc<Inner>);
+pub struct Operator(Arc<OperatorState>);
 
-struct Inner {
+struct OperatorState {
     engine: u32,
     claims: Box<[Claim]>,
     request: Request,
-    call: Call,
+    call: OperatorCall,
     /// What its closure costs is learned by the key that the user gave, or else by its type.
-    costs: Arc<Costs>,
-    key: Key,
+    costs: Arc<InlinePolicy>,
+    key: CostKey,
 }
 
-enum Call {
+enum OperatorCall {
     Sync(Box<SyncCall>),
     Async(Box<AsyncCall>),
 }
@@ -64,7 +64,7 @@ impl Operator {
         core: &Core,
         request: Request,
         claims: &[Claim],
-        key: Option<Key>,
+        key: Option<CostKey>,
         closure: H,
     ) -> Result<Operator, Error>
     where
@@ -72,24 +72,30 @@ impl Operator {
         R: IntoOutcome,
     {
         let call = Box::new(move |run: &RunContext<'_>| closure(run).into_outcome());
-        let key = key.unwrap_or_else(|| Key::of_type(sync_vtable(&*call)));
-        Operator::new(core, request, claims, Call::Sync(call), key)
+        let key = key.unwrap_or_else(|| CostKey::of_type(sync_vtable(&*call)));
+        Operator::new(core, request, claims, OperatorCall::Sync(call), key)
     }
 
     pub(crate) fn new_async<K>(core: &Core, request: Request, claims: &[Claim], closure: K) -> Result<Operator, Error>
     where
         K: Fn(&RunContext<'_>, Completion) + Send + Sync + 'static,
     {
-        let key = Key::of_type(async_vtable(&closure));
-        Operator::new(core, request, claims, Call::Async(Box::new(closure)), key)
+        let key = CostKey::of_type(async_vtable(&closure));
+        Operator::new(core, request, claims, OperatorCall::Async(Box::new(closure)), key)
     }
 
-    fn new(core: &Core, request: Request, claims: &[Claim], call: Call, key: Key) -> Result<Operator, Error> {
+    fn new(
+        core: &Core,
+        request: Request,
+        claims: &[Claim],
+        call: OperatorCall,
+        key: CostKey,
+    ) -> Result<Operator, Error> {
         for claim in claims {
             resolve(core, claim.variable)?;
         }
         let (engine, costs) = (core.memory.id, Arc::clone(&core.costs));
-        Ok(Operator(Arc::new(Inner { engine, claims: claims.into(), request, call, costs, key })))
+        Ok(Operator(Arc::new(OperatorState { engine, claims: claims.into(), request, call, costs, key })))
     }
 
     /// What a capture records of one more use.
@@ -98,12 +104,12 @@ impl Operator {
         let inner = &self.0;
         let held = Arc::clone(inner);
         let body = match &inner.call {
-            Call::Sync(_) => sync(move |run| match &held.call {
-                Call::Sync(call) => call(run),
-                Call::Async(_) => Ok(()),
+            OperatorCall::Sync(_) => sync(move |run| match &held.call {
+                OperatorCall::Sync(call) => call(run),
+                OperatorCall::Async(_) => Ok(()),
             }),
-            Call::Async(_) => detached(move |run, completion| {
-                if let Call::Async(call) = &held.call {
+            OperatorCall::Async(_) => detached(move |run, completion| {
+                if let OperatorCall::Async(call) = &held.call {
                     call(run, completion);
                 }
             }),
@@ -139,8 +145,8 @@ impl Operator {
         // Each use holds the closure.
         let held = Arc::clone(&self.0);
         let call = move |run: &RunContext<'_>| match &held.call {
-            Call::Sync(call) => held.costs.measure(|| Some(held.key), || call(run)),
-            Call::Async(_) => Ok(()),
+            OperatorCall::Sync(call) => held.costs.measure(|| Some(held.key), || call(run)),
+            OperatorCall::Async(_) => Ok(()),
         };
         let (claims, body) = (&self.0.claims[..], mixed_vtable(&call));
         if behind {
@@ -175,11 +181,11 @@ impl Operator {
         let inner = &self.0;
         let request = Request { context, priority, ..inner.request };
         match &inner.call {
-            Call::Sync(call) => self.push_sync(core, request, call),
-            Call::Async(_) => {
+            OperatorCall::Sync(call) => self.push_sync(core, request, call),
+            OperatorCall::Async(_) => {
                 let held = Arc::clone(inner);
                 let call = move |run: &RunContext<'_>, completion: Completion| {
-                    if let Call::Async(call) = &held.call {
+                    if let OperatorCall::Async(call) = &held.call {
                         call(run, completion);
                     }
                 };

@@ -43,9 +43,9 @@ use std::sync::Arc;
 /// assert_eq!(*x.read()?, 20.0);
 /// # Ok::<(), seriatim::Error>(())
 /// ```
-pub struct Parameter<T>(Arc<Inner<T>>);
+pub struct Parameter<T>(Arc<ParameterCell<T>>);
 
-struct Inner<T> {
+struct ParameterCell<T> {
     core: Arc<Core>,
     /// The graph's number and its own variable.
     graph: u64,
@@ -56,13 +56,13 @@ struct Inner<T> {
 // SAFETY: the value is replaced by an operation that changes the graph's variable, and read only
 // inside operations of the graph, which run while a replay has that variable to itself. `T: Sync`,
 // because several of them may read at once.
-unsafe impl<T: Send + Sync> Sync for Inner<T> {}
+unsafe impl<T: Send + Sync> Sync for ParameterCell<T> {}
 // SAFETY: the value goes along.
-unsafe impl<T: Send> Send for Inner<T> {}
+unsafe impl<T: Send> Send for ParameterCell<T> {}
 
 impl<T: Send + Sync + 'static> Parameter<T> {
     pub(crate) fn new(core: &Arc<Core>, graph: u64, variable: Variable, value: T) -> Parameter<T> {
-        Parameter(Arc::new(Inner { core: Arc::clone(core), graph, variable, value: UnsafeCell::new(value) }))
+        Parameter(Arc::new(ParameterCell { core: Arc::clone(core), graph, variable, value: UnsafeCell::new(value) }))
     }
 
     /// The value, inside an operation of the graph.

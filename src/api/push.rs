@@ -6,7 +6,7 @@ use crate::api::engine::Engine;
 use crate::api::operation::OperationBuilder;
 use crate::api::operator::Operator;
 use crate::device::Context;
-use crate::engine::draft::Lists;
+use crate::engine::draft::VariableLists;
 use crate::engine::push;
 use crate::engine::request::Claim;
 use crate::engine::request::Request;
@@ -77,7 +77,7 @@ impl Engine {
         R: IntoOutcome,
     {
         let request = Request { context, property, priority, ..Request::named(name.into()) };
-        push::push(self.core(), &request, Lists { reads, writes }, sync_vtable(&closure), closure)
+        push::push(self.core(), &request, VariableLists { reads, writes }, sync_vtable(&closure), closure)
     }
 
     /// Pushes an operation that ends when its completion says so, on any thread.
@@ -113,7 +113,7 @@ impl Engine {
         G: FnOnce(&RunContext<'_>, Completion) + Send + 'static,
     {
         let request = Request { context, property, priority, ..Request::named(name.into()) };
-        push::push(self.core(), &request, Lists { reads, writes }, async_vtable(&closure), closure)
+        push::push(self.core(), &request, VariableLists { reads, writes }, async_vtable(&closure), closure)
     }
 
     fn long_form(

@@ -6,13 +6,13 @@ use crate::engine::settings::WhenFull;
 use crate::error::{Error, ErrorKind};
 use crate::mutants::mutant;
 use crate::sync::Ordering::*;
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use std::sync::Arc;
 
 /// Counts an operation in, waiting for room if there is none; one that may go `beyond` the bound
 /// waits for nobody.
 #[cold]
-pub fn make_room(core: &Arc<Core>, local: &Local, beyond: bool) -> Result<(), Error> {
+pub fn make_room(core: &Arc<Core>, local: &ThreadContext, beyond: bool) -> Result<(), Error> {
     let bound = core.settings.bound;
     let enter = || {
         let mut now = core.in_flight.load(Relaxed);

@@ -1,8 +1,8 @@
 //! How operations end: marks, versions, counts on their variables; and who runs what becomes ready.
 
-use crate::engine::core::Moment;
+use crate::engine::core::ReadyCause;
 use crate::engine::core::{Core, FAILED};
-use crate::engine::ready_list::Found;
+use crate::engine::ready_list::ReadyList;
 use crate::engine::settings::Kind;
 use crate::engine::world::Ends;
 use crate::error::{Failure, Fault};
@@ -12,7 +12,7 @@ use crate::operation::block::*;
 use crate::operation::closure::Run;
 use crate::profile::recorder::{Event, Use};
 use crate::sync::Ordering::*;
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use crate::tickets::links::Links;
 use crate::tickets::run::Variables;
 use crate::tickets::word::Word;
@@ -26,7 +26,7 @@ impl Core {
     #[inline]
     pub unsafe fn end(
         self: &Arc<Self>,
-        local: &Local,
+        local: &ThreadContext,
         block: *mut Block,
         outcome: Result<(), Fault>,
         inherited: Option<Arc<Failure>>,
@@ -61,7 +61,7 @@ impl Core {
                 self.profile(block, worker);
             }
             Block::enter(block, FREE);
-            let mut found = Found::new(local);
+            let mut found = ReadyList::new(local);
             if mutant("counted-before-its-end") {
                 local.count_completed();
             }
@@ -92,7 +92,7 @@ impl Core {
     /// # Safety
     /// The operation has run, and is the caller's, who gives it up.
     #[inline]
-    pub unsafe fn count_out(&self, block: *mut Block, variables: &impl Variables, found: &mut Found<'_>) {
+    pub unsafe fn count_out(&self, block: *mut Block, variables: &impl Variables, found: &mut ReadyList<'_>) {
         // SAFETY: ours until it has ended; then nobody's, if the ring has it, or ours again.
         unsafe {
             if Block::is_linked(block) {
@@ -108,7 +108,7 @@ impl Core {
 
     /// As that, of an operation with links.
     #[inline(never)]
-    unsafe fn end_linked(&self, block: *mut Block, variables: &impl Variables, found: &mut Found<'_>) {
+    unsafe fn end_linked(&self, block: *mut Block, variables: &impl Variables, found: &mut ReadyList<'_>) {
         let mut ends = Ends::new(self, self.local(), Word::NONE, found);
         // SAFETY: as there.
         unsafe {
@@ -148,7 +148,7 @@ impl Core {
     /// # Safety
     /// They are ready, and ours.
     #[inline]
-    pub unsafe fn hand_out(self: &Arc<Self>, local: &Local, mut first: *mut Block) {
+    pub unsafe fn hand_out(self: &Arc<Self>, local: &ThreadContext, mut first: *mut Block) {
         // Where the caller runs what it makes ready, it runs one share of it all, and not one for
         // each.
         let gathers = self.settings.kind == Kind::Naive && !local.draining.replace(true);
@@ -163,7 +163,7 @@ impl Core {
                 if notes & NOTE_WAIT != 0 {
                     self.execute(local, first, None);
                 } else {
-                    self.dispatch.submit(self, local, first, Moment::Later);
+                    self.dispatch.submit(self, local, first, ReadyCause::Later);
                 }
                 first = next;
             }

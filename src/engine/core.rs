@@ -3,10 +3,10 @@
 
 use crate::device::Context;
 use crate::engine::failures::Failures;
-use crate::engine::inline::policy::Costs;
+use crate::engine::inline::policy::InlinePolicy;
 use crate::engine::on_error::OnError;
 use crate::engine::settings::{Kind, Settings};
-use crate::engine::wait::wait_list::Waiters;
+use crate::engine::wait::wait_list::WaitList;
 use crate::error::Error;
 use crate::operation::block::Block;
 use crate::operation::property::Property;
@@ -16,7 +16,7 @@ use crate::profile::recorder::Profiler;
 use crate::sync::lock::Lock;
 use crate::sync::Ordering::*;
 use crate::sync::{AtomicU32, AtomicUsize};
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use crate::worker::group::Group;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
@@ -62,16 +62,16 @@ pub struct Core {
     /// Who is told of those that are left at the end.
     pub on_error: OnError,
     /// Those who wait until nothing is in flight.
-    pub quiescence: Waiters,
+    pub quiescence: WaitList,
     /// Those who wait for room under the bound.
-    pub room: Waiters,
+    pub room: WaitList,
     pub profiler: Profiler,
     /// Serialises stop and start.
     pub life: Lock<()>,
     /// Which operations run inside their push.
     pub inline: Inline,
     /// What closures cost.
-    pub costs: Arc<Costs>,
+    pub costs: Arc<InlinePolicy>,
     /// Those who run what is neither urgent nor bound to a place, if they have logs.
     pub workers: Option<Arc<Group>>,
 }
@@ -89,7 +89,7 @@ impl Core {
                 _ if settings.inline_below.is_zero() => Inline::Never,
                 _ => Inline::WhenShort,
             },
-            costs: Arc::new(Costs::new(settings.inline_below)),
+            costs: Arc::new(InlinePolicy::new(settings.inline_below)),
             workers: dispatch.group(Property::Normal).filter(|group| group.is_logged()).cloned(),
             settings,
             dispatch,
@@ -97,8 +97,8 @@ impl Core {
             in_flight: CachePadded::new(AtomicUsize::new(0)),
             failures: Failures::new(),
             on_error,
-            quiescence: Waiters::new(),
-            room: Waiters::new(),
+            quiescence: WaitList::new(),
+            room: WaitList::new(),
             profiler: Profiler::new(),
             life: Lock::new(()),
         })
@@ -106,8 +106,8 @@ impl Core {
 
     /// The calling thread's state for this engine.
     #[inline]
-    pub fn local(&self) -> &Local {
-        Local::of(&self.memory)
+    pub fn local(&self) -> &ThreadContext {
+        ThreadContext::of(&self.memory)
     }
 
     /// Whether the engine has ended: its last handle is gone, and threads know nothing of it any
@@ -139,7 +139,7 @@ impl Core {
     /// For a thread that has ended operations and now does something else: blocks go home, waiters
     /// learn of it.
     #[inline]
-    pub fn settle(&self, local: &Local) {
+    pub fn settle(&self, local: &ThreadContext) {
         local.flush();
         self.quiescence.notify(|| self.is_quiescent());
     }
@@ -169,7 +169,7 @@ impl Core {
 
 /// When an operation became ready.
 #[derive(Clone, Copy)]
-pub enum Moment {
+pub enum ReadyCause {
     /// When it was pushed; its thread is still in the call.
     Pushed,
     /// Later.
@@ -194,35 +194,35 @@ pub trait Dispatch: Send + Sync {
     ///
     /// # Safety
     /// The operation is ready, was admitted, and is the caller's to give away.
-    unsafe fn submit(&self, core: &Arc<Core>, local: &Local, block: *mut Block, moment: Moment);
+    unsafe fn submit(&self, core: &Arc<Core>, local: &ThreadContext, block: *mut Block, moment: ReadyCause);
 
     /// Puts a ready operation where another thread finds it: the worker of number `place`, or one
     /// that has nothing to do.
     ///
     /// # Safety
     /// As [`Dispatch::submit`].
-    unsafe fn lay_out(&self, core: &Arc<Core>, local: &Local, block: *mut Block, place: usize) {
+    unsafe fn lay_out(&self, core: &Arc<Core>, local: &ThreadContext, block: *mut Block, place: usize) {
         // SAFETY: passed on; the property is read while the operation is ours.
         unsafe {
             match self.group(Block::property(block)) {
                 Some(group) => group.lay_out(block, place),
-                None => self.submit(core, local, block, Moment::Later),
+                None => self.submit(core, local, block, ReadyCause::Later),
             }
         }
     }
 
     /// Runs what the calling thread has made ready and queued, or hands it over. Called with
     /// `draining` set, which it clears.
-    fn drain(&self, _: &Arc<Core>, _: &Local) {}
+    fn drain(&self, _: &Arc<Core>, _: &ThreadContext) {}
 
     /// Whether a push that is about to enlist an operation will call [`Dispatch::take_over`] after
     /// that, before anything of the user's is run.
-    fn will_take_over(&self, _: &Local) -> bool {
+    fn will_take_over(&self, _: &ThreadContext) -> bool {
         false
     }
 
     /// Runs a share of what other threads have left, if there is anything; says whether.
-    fn take_over(&self, _: &Arc<Core>, _: &Local) -> bool {
+    fn take_over(&self, _: &Arc<Core>, _: &ThreadContext) -> bool {
         false
     }
 

@@ -11,7 +11,7 @@ use crate::operation::access::Ticket;
 use crate::operation::block::{Block, NOTE_WAIT, PENDING, RUNNING};
 use crate::platform::asymmetric_fence::heavy;
 use crate::pool::reclaim::{Epoch, Reclaim};
-use crate::pool::thread_cache::Home;
+use crate::pool::thread_cache::ThreadCache;
 use crate::sync::Ordering::*;
 use crate::sync::{fence, thread, MODELLED};
 use crate::variable::handle::Variable;
@@ -49,7 +49,7 @@ impl<'a> Look<'a> {
         // Against the light one of a push: it sees that somebody looks, or is seen to fill a block.
         heavy();
         // Acquire: the block that was filled last.
-        let is_still = |home: &Home| {
+        let is_still = |home: &ThreadCache| {
             (0..ASKS).any(|_| {
                 let fills = home.fills.load(Acquire);
                 if fills {

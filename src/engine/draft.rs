@@ -26,19 +26,19 @@ const MOST: u32 = 64;
 
 thread_local! {
     /// The places that are not in use, in a list.
-    static KEPT: Cell<Option<Box<Place>>> = const { Cell::new(None) };
+    static KEPT: Cell<Option<Box<DraftPlace>>> = const { Cell::new(None) };
 }
 
-struct Place {
+struct DraftPlace {
     request: Request,
     claims: Vec<Claim>,
     /// Another one that is not in use, and how many more there are behind this one.
-    next: Option<Box<Place>>,
+    next: Option<Box<DraftPlace>>,
     behind: u32,
 }
 
 /// An operation that is being put together.
-pub struct Draft(Option<Box<Place>>);
+pub struct Draft(Option<Box<DraftPlace>>);
 
 impl Draft {
     /// Of no variables yet.
@@ -66,19 +66,19 @@ impl Draft {
 
     #[cold]
     #[inline(never)]
-    fn add_place() -> Box<Place> {
+    fn add_place() -> Box<DraftPlace> {
         let request = Request::named(Name::default());
-        Box::new(Place { request, claims: Vec::with_capacity(ROOM), next: None, behind: 0 })
+        Box::new(DraftPlace { request, claims: Vec::with_capacity(ROOM), next: None, behind: 0 })
     }
 
     #[inline(always)]
-    fn place(&self) -> &Place {
+    fn place(&self) -> &DraftPlace {
         // It is there until it is dropped.
         self.0.as_deref().expect("a draft has a place")
     }
 
     #[inline(always)]
-    fn place_mut(&mut self) -> &mut Place {
+    fn place_mut(&mut self) -> &mut DraftPlace {
         self.0.as_deref_mut().expect("a draft has a place")
     }
 
@@ -142,12 +142,12 @@ impl Drop for Draft {
 
 /// What the long forms of a push are given: lists, which need not be collected if the operation is
 /// not enlisted.
-pub struct Lists<'a> {
+pub struct VariableLists<'a> {
     pub reads: &'a [Variable],
     pub writes: &'a [Variable],
 }
 
-impl Source for Lists<'_> {
+impl Source for VariableLists<'_> {
     #[inline(always)]
     fn all(&self, mut take: impl FnMut(&Claim) -> bool) -> bool {
         // Loops, as in `all`, around one place in which `take` becomes part of them.
@@ -183,7 +183,7 @@ impl Source for Lists<'_> {
     }
 }
 
-impl Lists<'_> {
+impl VariableLists<'_> {
     fn collect(&self) -> Draft {
         let mut draft = Draft::new(Name::default());
         draft.add_all(self.reads, Mode::Read);

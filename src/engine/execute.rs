@@ -2,9 +2,9 @@
 
 use crate::engine::core::{Core, FAILED, SHUTDOWN};
 use crate::engine::declared::{Copied, Enlisted};
-use crate::engine::inline::policy::Key;
+use crate::engine::inline::policy::CostKey;
 use crate::engine::nesting::{enter, leave, pay};
-use crate::engine::ready_list::Found;
+use crate::engine::ready_list::ReadyList;
 use crate::error::{Error, Failure, Fault, Stamp};
 use crate::mutants::mutate;
 use crate::operation::block::*;
@@ -15,7 +15,7 @@ use crate::operation::current::within;
 use crate::operation::layout::Layout;
 use crate::operation::property::Property;
 use crate::sync::Ordering::*;
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use crate::tickets::run;
 use crate::variable::slot::Slot;
 use crate::variable::table::Stepping;
@@ -28,7 +28,7 @@ impl Core {
     /// # Safety
     /// The operation is ready, and ours.
     #[inline]
-    pub unsafe fn execute(self: &Arc<Self>, local: &Local, block: *mut Block, worker: Option<usize>) {
+    pub unsafe fn execute(self: &Arc<Self>, local: &ThreadContext, block: *mut Block, worker: Option<usize>) {
         // SAFETY: the operation is ours until it ends. After the call of an asynchronous closure
         // the block is not touched.
         unsafe {
@@ -76,7 +76,7 @@ impl Core {
             match body.run {
                 Run::Sync(call) => {
                     // Waits, deletions and graphs are none of the user's usual work.
-                    let key = || Key::of(body, storage);
+                    let key = || CostKey::of(body, storage);
                     let outcome = within(&Enlisted::new(&self.memory, block), || {
                         if always {
                             call(storage, &run)
@@ -145,7 +145,7 @@ impl Core {
             let storage = Block::closure(block, Block::layout(block));
             enter(local);
             let outcome = within(&Enlisted::new(&self.memory, block), || {
-                self.costs.measure(|| Key::of(body, storage), || call(storage, &run))
+                self.costs.measure(|| CostKey::of(body, storage), || call(storage, &run))
             });
             leave(local);
             if outcome.is_err() || self.state.load(Relaxed) != 0 {
@@ -154,7 +154,7 @@ impl Core {
                 return true;
             }
             Block::enter(block, FREE);
-            let mut found = Found::new(local);
+            let mut found = ReadyList::new(local);
             self.count_out(block, &Stepping(&self.memory.table), &mut found);
             local.count_completed();
             if !found.first.is_null() {

@@ -17,17 +17,17 @@ const MOST: usize = 1000;
 /// The most records that one failure looks at.
 const SLICE: usize = 8;
 
-struct Record {
+struct FailureRecord {
     failure: Arc<Failure>,
     /// How many were noted before: those of one graph have the number of its replay, and the first
     /// of them was noted first.
     number: usize,
-    next: *mut Record,
+    next: *mut FailureRecord,
 }
 
 /// A list of failures.
 pub struct Failures {
-    head: AtomicPtr<Record>,
+    head: AtomicPtr<FailureRecord>,
     /// The records that there are, in both lists: at most [`MOST`].
     count: AtomicUsize,
     noted: AtomicUsize,
@@ -38,7 +38,7 @@ pub struct Failures {
 }
 
 /// Records that were taken out of view: the first of a list.
-pub struct Aside(*mut Record);
+pub struct Aside(*mut FailureRecord);
 
 // SAFETY: the list owns its records, and failures may be dropped on any thread.
 unsafe impl Send for Aside {}
@@ -66,7 +66,7 @@ impl Failures {
             return Arc::new(Failure::beyond(error, sequence, &self.beyond));
         }
         let failure = Arc::new(Failure::new(error, sequence));
-        self.push(Box::new(Record { failure: Arc::clone(&failure), number, next: null_mut() }));
+        self.push(Box::new(FailureRecord { failure: Arc::clone(&failure), number, next: null_mut() }));
         failure
     }
 
@@ -92,7 +92,7 @@ impl Failures {
         }
     }
 
-    fn push(&self, mut record: Box<Record>) {
+    fn push(&self, mut record: Box<FailureRecord>) {
         record.next = self.head.load(Relaxed);
         let record = Box::into_raw(record);
         loop {
@@ -130,7 +130,7 @@ impl Failures {
         if self.noted.load(Relaxed) == 0 {
             return (Vec::new(), 0);
         }
-        let mut failures: Vec<Box<Record>> = self.aside.lock().drain().chain(self.take_all().drain()).collect();
+        let mut failures: Vec<Box<FailureRecord>> = self.aside.lock().drain().chain(self.take_all().drain()).collect();
         self.count.fetch_sub(failures.len(), Relaxed);
         failures.sort_by_key(|record| (record.failure.sequence, record.number));
         let errors = failures.iter().filter_map(|record| record.failure.take(Stamp::LAST)).collect();
@@ -156,12 +156,12 @@ impl Aside {
         self.0.is_null()
     }
 
-    fn put(&mut self, mut record: Box<Record>) {
+    fn put(&mut self, mut record: Box<FailureRecord>) {
         record.next = self.0;
         self.0 = Box::into_raw(record);
     }
 
-    fn pop(&mut self) -> Option<Box<Record>> {
+    fn pop(&mut self) -> Option<Box<FailureRecord>> {
         if self.0.is_null() {
             return None;
         }
@@ -171,7 +171,7 @@ impl Aside {
         Some(record)
     }
 
-    fn drain(&mut self) -> impl Iterator<Item = Box<Record>> + '_ {
+    fn drain(&mut self) -> impl Iterator<Item = Box<FailureRecord>> + '_ {
         std::iter::from_fn(|| self.pop())
     }
 }

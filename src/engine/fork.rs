@@ -17,7 +17,7 @@
 use crate::engine::core::{Core, ABANDONED, FORKING, LOOKERS, STOPPED, YIELDING};
 use crate::engine::lifecycle;
 use crate::engine::lifecycle::{end_threads, start_holding};
-use crate::engine::wait::wait_list::Waiters;
+use crate::engine::wait::wait_list::WaitList;
 use crate::operation::name::{Names, NAMES};
 use crate::platform::asymmetric_fence::heavy;
 use crate::profile;
@@ -238,7 +238,7 @@ impl Held {
 /// For the child, and an engine in which nothing is in flight: what the parent's other threads were
 /// about to do does not count.
 fn forget_other_threads(core: &Core) {
-    let forget_all = |waiters: &Waiters| {
+    let forget_all = |waiters: &WaitList| {
         waiters.threads.lock().clear();
         waiters.count.store(0, Relaxed);
     };

@@ -14,7 +14,7 @@ use crate::mutants::{mutant, mutate};
 use crate::platform::asymmetric_fence::heavy;
 use crate::sync::Ordering::*;
 use crate::sync::{thread, AtomicBool, MutexGuard};
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -119,7 +119,7 @@ pub fn close(core: &Arc<Core>) {
     let _ = stop(core);
     core.report_failures();
     core.memory.closed.store(true, Release);
-    Local::end_stray(&core.memory);
+    ThreadContext::end_stray(&core.memory);
     core.say(|| "closed".to_owned());
 }
 

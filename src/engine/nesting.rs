@@ -7,7 +7,7 @@ use crate::engine::core::Core;
 use crate::error::{Error, ErrorKind};
 use crate::operation::current::count;
 use crate::sync::thread_local;
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -28,13 +28,13 @@ thread_local! {
 
 /// The calling thread enters user code of an operation.
 #[inline]
-pub fn enter(local: &Local) {
+pub fn enter(local: &ThreadContext) {
     local.depth.set(local.depth.get() + 1);
     count(|inside| inside.set(inside.get() + 1));
 }
 
 #[inline]
-pub fn leave(local: &Local) {
+pub fn leave(local: &ThreadContext) {
     local.depth.set(local.depth.get() - 1);
     count(|inside| inside.set(inside.get() - 1));
 }

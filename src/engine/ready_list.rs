@@ -2,20 +2,20 @@
 
 use crate::operation::block::Block;
 use crate::sync::touch;
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use std::ptr::null_mut;
 
 /// Collects ready operations in order, and gives spent blocks to the pool.
-pub struct Found<'a> {
-    local: &'a Local,
+pub struct ReadyList<'a> {
+    local: &'a ThreadContext,
     /// The first of the ready ones, in a list; null if there are none.
     pub first: *mut Block,
     last: *mut Block,
 }
 
-impl<'a> Found<'a> {
-    pub fn new(local: &'a Local) -> Found<'a> {
-        Found { local, first: null_mut(), last: null_mut() }
+impl<'a> ReadyList<'a> {
+    pub fn new(local: &'a ThreadContext) -> ReadyList<'a> {
+        ReadyList { local, first: null_mut(), last: null_mut() }
     }
 
     /// An operation waits for nothing any more: it is to be run, once.

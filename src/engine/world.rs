@@ -4,10 +4,10 @@
 use crate::engine::core::Core;
 use crate::engine::push::journal::is_for_any_worker;
 use crate::engine::push::journal::log;
-use crate::engine::ready_list::Found;
+use crate::engine::ready_list::ReadyList;
 use crate::operation::block::Block;
 use crate::sync::Ordering::*;
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use crate::tickets::common;
 use crate::tickets::common::{Common, Commons};
 use crate::tickets::owner::{Owner, Peers, Record};
@@ -17,7 +17,7 @@ use crate::tickets::word::Word;
 use std::cell::RefCell;
 
 /// The variables and the other pushers, for a thread that is pinned.
-pub struct World<'a, 'f> {
+pub struct PushWorld<'a, 'f> {
     pub core: &'a Core,
     /// Whether the caller deletes the variables that it asks for, whose handles are dead by then.
     deletes: bool,
@@ -27,18 +27,18 @@ pub struct World<'a, 'f> {
 /// Where operations go that have all their tickets.
 pub struct Ends<'a, 'f> {
     core: &'a Core,
-    local: &'a Local,
+    local: &'a ThreadContext,
     /// The operation that the caller pushes.
     own: Word,
     /// Whether all its tickets have come. It is the caller's to run then.
     pub own_is_ready: bool,
     /// Others' that are, and blocks that are spent.
-    pub found: &'a mut Found<'f>,
+    pub found: &'a mut ReadyList<'f>,
 }
 
-impl<'a, 'f> World<'a, 'f> {
-    pub fn new(ends: Ends<'a, 'f>, deletes: bool) -> World<'a, 'f> {
-        World { core: ends.core, deletes, ends: RefCell::new(ends) }
+impl<'a, 'f> PushWorld<'a, 'f> {
+    pub fn new(ends: Ends<'a, 'f>, deletes: bool) -> PushWorld<'a, 'f> {
+        PushWorld { core: ends.core, deletes, ends: RefCell::new(ends) }
     }
 
     pub fn into_ends(self) -> Ends<'a, 'f> {
@@ -48,7 +48,7 @@ impl<'a, 'f> World<'a, 'f> {
 
 impl<'a, 'f> Ends<'a, 'f> {
     /// `own`: the operation that the caller pushes, if it does.
-    pub fn new(core: &'a Core, local: &'a Local, own: Word, found: &'a mut Found<'f>) -> Ends<'a, 'f> {
+    pub fn new(core: &'a Core, local: &'a ThreadContext, own: Word, found: &'a mut ReadyList<'f>) -> Ends<'a, 'f> {
         Ends { core, local, own, own_is_ready: false, found }
     }
 }
@@ -67,14 +67,14 @@ impl Ends<'_, '_> {
     }
 }
 
-impl Variables for World<'_, '_> {
+impl Variables for PushWorld<'_, '_> {
     #[inline]
     fn progress(&self, variable: u32) -> &Progress {
         self.core.memory.table.progress(variable)
     }
 }
 
-impl Peers for World<'_, '_> {
+impl Peers for PushWorld<'_, '_> {
     /// Its slot.
     fn whole(&self, variable: u32) -> *const () {
         // SAFETY: the push has resolved the variable.

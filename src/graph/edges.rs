@@ -8,19 +8,19 @@ use std::collections::BinaryHeap;
 
 /// One use of a variable, by its number within the graph.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Use {
+pub struct NodeUse {
     pub variable: u32,
     pub writes: bool,
 }
 
 /// Lists of numbers, one after the other in one piece of memory.
 #[derive(Default, Debug)]
-pub struct Lists {
+pub struct Adjacency {
     ends: Vec<u32>,
     items: Vec<u32>,
 }
 
-impl Lists {
+impl Adjacency {
     /// Adds a list, in ascending order and without repeats.
     pub fn add(&mut self, list: &mut Vec<u32>) {
         list.sort_unstable();
@@ -40,7 +40,7 @@ impl Lists {
     }
 
     /// The lists the other way round: of each of `count` numbers, the lists that name it.
-    pub fn inverted(&self, count: usize) -> Lists {
+    pub fn inverted(&self, count: usize) -> Adjacency {
         let mut lengths = vec![0u32; count + 1];
         self.items.iter().for_each(|item| lengths[*item as usize + 1] += 1);
         for index in 0..count {
@@ -55,7 +55,7 @@ impl Lists {
                 *place += 1;
             }
         }
-        Lists { ends, items }
+        Adjacency { ends, items }
     }
 }
 
@@ -69,9 +69,9 @@ struct Past {
 
 /// The predecessors of each operation: for a read the last write before it, for a write the reads
 /// since then, or that write if there are none. Time proportional to the uses.
-pub fn predecessors(uses: &[&[Use]], variables: usize) -> Lists {
+pub fn predecessors(uses: &[&[NodeUse]], variables: usize) -> Adjacency {
     let mut past = vec![Past::default(); variables];
-    let mut lists = Lists::default();
+    let mut lists = Adjacency::default();
     let mut list = Vec::new();
     for (operation, uses) in uses.iter().enumerate() {
         for used in *uses {
@@ -97,7 +97,7 @@ pub fn predecessors(uses: &[&[Use]], variables: usize) -> Lists {
 
 /// The operations in an order in which one thread can run them: of those that wait for nothing the
 /// greatest priority first, and among equals the one that was recorded first.
-pub fn schedule(predecessors: &Lists, priorities: &[i32]) -> Vec<u32> {
+pub fn schedule(predecessors: &Adjacency, priorities: &[i32]) -> Vec<u32> {
     let count = predecessors.len();
     if priorities.windows(2).all(|pair| pair[0] == pair[1]) {
         return (0..count as u32).collect();
@@ -120,12 +120,12 @@ pub fn schedule(predecessors: &Lists, priorities: &[i32]) -> Vec<u32> {
 }
 
 /// The same lists, with the operations numbered by their place in `order`.
-pub fn renumbered(predecessors: &Lists, order: &[u32]) -> Lists {
+pub fn renumbered(predecessors: &Adjacency, order: &[u32]) -> Adjacency {
     let mut places = vec![0; order.len()];
     for (place, operation) in order.iter().enumerate() {
         places[*operation as usize] = place as u32;
     }
-    let mut lists = Lists::default();
+    let mut lists = Adjacency::default();
     let mut list = Vec::new();
     for operation in order {
         list.extend(predecessors.of(*operation as usize).iter().map(|before| places[*before as usize]));
@@ -138,17 +138,17 @@ pub fn renumbered(predecessors: &Lists, order: &[u32]) -> Lists {
 mod tests {
     use super::*;
 
-    const fn read(variable: u32) -> Use {
-        Use { variable, writes: false }
+    const fn read(variable: u32) -> NodeUse {
+        NodeUse { variable, writes: false }
     }
 
-    const fn write(variable: u32) -> Use {
-        Use { variable, writes: true }
+    const fn write(variable: u32) -> NodeUse {
+        NodeUse { variable, writes: true }
     }
 
     #[test]
     fn reads_wait_for_the_last_write_and_writes_for_the_reads_since() {
-        let uses: [&[Use]; 6] =
+        let uses: [&[NodeUse]; 6] =
             [&[write(0)], &[read(0)], &[read(0), write(1)], &[write(0)], &[write(0)], &[read(1), read(0)]];
         let before = predecessors(&uses, 2);
         let all: Vec<&[u32]> = (0..6).map(|operation| before.of(operation)).collect();
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn the_schedule_obeys_edges_first_and_priorities_second() {
-        let uses: [&[Use]; 4] = [&[write(0)], &[write(1)], &[write(0)], &[write(2)]];
+        let uses: [&[NodeUse]; 4] = [&[write(0)], &[write(1)], &[write(0)], &[write(2)]];
         let before = predecessors(&uses, 3);
         let order = schedule(&before, &[0, 1, 9, 5]);
         assert_eq!(order, [3, 1, 0, 2]);

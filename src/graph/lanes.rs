@@ -21,7 +21,7 @@
 //! *spreads* what is left: it counts down what those that are done would have, then starts the
 //! other lanes.
 
-use crate::graph::own::Own;
+use crate::graph::own::Exclusive;
 use crate::graph::plan::{Plan, Segment};
 use crate::mutants::{mutant, mutate};
 use crate::sync::Ordering::*;
@@ -50,7 +50,7 @@ const LOOKS_AWAKE: Duration = Duration::from_micros(20);
 const GLANCES: u32 = 64;
 
 /// What runs the segments, and threads the lanes.
-pub trait Host {
+pub trait LaneHost {
     /// Runs the operations of a segment; `false`: it ends later, by [`Lanes::ended`].
     fn run(&mut self, segment: u32) -> bool;
     /// What is still to be done for a segment that has ended later than its call.
@@ -60,7 +60,7 @@ pub trait Host {
     /// A replay begins: whether alone.
     fn begins_alone(&mut self) -> bool;
     /// Asked between segments of a replay that is run alone, of which `left` are left.
-    fn alone(&mut self, left: usize) -> Alone;
+    fn alone(&mut self, left: usize) -> SerialStep;
     /// Asked between segments of a lane.
     fn is_due(&mut self) -> bool;
     /// Whether to wait for messages: `false` if the thread has something better to do, or if it
@@ -72,7 +72,7 @@ pub trait Host {
 
 /// How a replay that is run alone goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Alone {
+pub enum SerialStep {
     GoOn,
     /// On several lanes.
     Spread,
@@ -94,7 +94,7 @@ pub enum Rest {
 pub struct Lanes {
     plan: Plan,
     lanes: Box<[Lane]>,
-    segments: Box<[Progress]>,
+    segments: Box<[SegmentProgress]>,
     /// Of each message to a lane, the next one in the inbox: its start, and, last, the beginning of
     /// a replay.
     links: Box<[AtomicU32]>,
@@ -110,11 +110,11 @@ struct Lane {
     inbox: CachePadded<AtomicU32>,
     /// How many of its segments were left when it was started.
     left: AtomicU32,
-    own: CachePadded<Own<Running>>,
+    own: CachePadded<Exclusive<LaneState>>,
 }
 
 /// What only the runner of a lane touches.
-struct Running {
+struct LaneState {
     /// Ready segments: their numbers, which are in order.
     ready: BinaryHeap<Reverse<u32>>,
     done: u32,
@@ -123,7 +123,7 @@ struct Running {
 }
 
 /// What a segment still waits for.
-struct Progress {
+struct SegmentProgress {
     /// Touched by the runner of its lane only, or, before the lanes are started, by who spreads the
     /// replay.
     near: AtomicU32,
@@ -137,13 +137,13 @@ impl Lanes {
         let lane = |segments: &std::ops::Range<u32>| Lane {
             inbox: CachePadded::new(AtomicU32::new(IDLE)),
             left: AtomicU32::new(0),
-            own: CachePadded::new(Own::new(Running {
+            own: CachePadded::new(Exclusive::new(LaneState {
                 ready: BinaryHeap::with_capacity(segments.len()),
                 done: 0,
                 alone: None,
             })),
         };
-        let progress = |segment: &Segment| Progress {
+        let progress = |segment: &Segment| SegmentProgress {
             near: AtomicU32::new(segment.waits_near),
             far: AtomicU32::new(segment.waits_far),
             next: AtomicU32::new(EMPTY),
@@ -213,7 +213,7 @@ impl Lanes {
     ///
     /// # Safety
     /// The caller is the lane's runner, and what its runners did before happened before.
-    pub unsafe fn work(&self, lane: u32, host: &mut impl Host) -> Rest {
+    pub unsafe fn work(&self, lane: u32, host: &mut impl LaneHost) -> Rest {
         let inbox = &self.lanes[lane as usize].inbox;
         self.at_work.fetch_add(1, Relaxed);
         let rest = loop {
@@ -234,7 +234,7 @@ impl Lanes {
         rest
     }
 
-    fn run(&self, lane: u32, own: &mut Running, host: &mut impl Host) -> Rest {
+    fn run(&self, lane: u32, own: &mut LaneState, host: &mut impl LaneHost) -> Rest {
         let inbox = &self.lanes[lane as usize].inbox;
         loop {
             if inbox.load(Relaxed) != EMPTY {
@@ -273,7 +273,7 @@ impl Lanes {
         }
     }
 
-    fn receive(&self, lane: u32, own: &mut Running, message: u32, host: &mut impl Host) {
+    fn receive(&self, lane: u32, own: &mut LaneState, message: u32, host: &mut impl LaneHost) {
         let count = self.segments.len() as u32;
         if message & ENDED != 0 {
             host.conclude(message & !ENDED);
@@ -293,7 +293,7 @@ impl Lanes {
 
     /// Something that a segment of this lane waits for is done.
     #[inline]
-    fn arrive(&self, own: &mut Running, segment: u32) {
+    fn arrive(&self, own: &mut LaneState, segment: u32) {
         let near = &self.segments[segment as usize].near;
         let waits = near.load(Relaxed) - 1;
         near.store(waits, Relaxed);
@@ -303,7 +303,7 @@ impl Lanes {
     }
 
     /// What follows from the end of a segment.
-    fn finish(&self, lane: u32, own: &mut Running, segment: u32, host: &mut impl Host) {
+    fn finish(&self, lane: u32, own: &mut LaneState, segment: u32, host: &mut impl LaneHost) {
         let of = &self.plan.segments[segment as usize];
         // Other threads first.
         for next in self.successors(&of.far) {
@@ -335,19 +335,19 @@ impl Lanes {
     }
 
     /// Goes on with a replay that is run alone; `false` if it pauses.
-    fn run_alone(&self, lane: u32, own: &mut Running, host: &mut impl Host) -> bool {
+    fn run_alone(&self, lane: u32, own: &mut LaneState, host: &mut impl LaneHost) -> bool {
         let order = &self.plan.order;
         let mut rank = own.alone.take().unwrap_or(0) as usize;
         while rank < order.len() {
             host.run(order[rank]);
             rank += 1;
             match host.alone(order.len() - rank) {
-                Alone::GoOn => {}
-                Alone::Pause => {
+                SerialStep::GoOn => {}
+                SerialStep::Pause => {
                     own.alone = Some(rank as u32);
                     return false;
                 }
-                Alone::Spread => {
+                SerialStep::Spread => {
                     self.spread(lane, own, rank as u32, host);
                     return true;
                 }
@@ -359,7 +359,7 @@ impl Lanes {
 
     /// Starts all lanes on what is left of a replay whose segments of rank below `from` are done.
     /// The caller runs `lane`.
-    fn spread(&self, lane: u32, own: &mut Running, from: u32, host: &mut impl Host) {
+    fn spread(&self, lane: u32, own: &mut LaneState, from: u32, host: &mut impl LaneHost) {
         let (order, segments) = (&self.plan.order, &self.plan.segments);
         let Some(done) = order.get(..from as usize).filter(|done| done.len() < order.len()) else {
             host.over();
@@ -436,7 +436,7 @@ impl Lanes {
     }
 
     /// Starts a lane: what waits for nothing but the start.
-    fn start(&self, lane: u32, own: &mut Running, from: u32) {
+    fn start(&self, lane: u32, own: &mut LaneState, from: u32) {
         for root in &self.plan.roots[lane as usize] {
             if self.plan.segments[*root as usize].rank >= from {
                 self.arrive(own, *root);
@@ -446,7 +446,7 @@ impl Lanes {
 
     /// Waits for a message; `false` if none comes, or none can.
     #[cold]
-    fn wait(&self, lane: u32, host: &mut impl Host) -> bool {
+    fn wait(&self, lane: u32, host: &mut impl LaneHost) -> bool {
         let inbox = &self.lanes[lane as usize].inbox;
         let mut spin = Spin::new(LOOKS_AWAKE, LOOKS);
         for look in 0_u32.. {

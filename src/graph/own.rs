@@ -2,12 +2,12 @@
 
 /// A value of which the holder makes sure that only one thread uses it at a time, and that each
 /// sees what the one before it did. Loom checks both.
-pub struct Own<T>(cell::UnsafeCell<T>);
+pub struct Exclusive<T>(cell::UnsafeCell<T>);
 
 // SAFETY: `take` demands that only one thread uses the value at a time.
-unsafe impl<T: Send> Sync for Own<T> {}
+unsafe impl<T: Send> Sync for Exclusive<T> {}
 // SAFETY: the value goes along.
-unsafe impl<T: Send> Send for Own<T> {}
+unsafe impl<T: Send> Send for Exclusive<T> {}
 
 #[cfg(not(loom))]
 mod cell {
@@ -18,9 +18,9 @@ mod cell {
     pub use loom::cell::UnsafeCell;
 }
 
-impl<T> Own<T> {
-    pub fn new(value: T) -> Own<T> {
-        Own(cell::UnsafeCell::new(value))
+impl<T> Exclusive<T> {
+    pub fn new(value: T) -> Exclusive<T> {
+        Exclusive(cell::UnsafeCell::new(value))
     }
 
     /// Uses the value.

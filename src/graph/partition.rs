@@ -8,11 +8,11 @@
 
 #![forbid(unsafe_code)]
 
-use crate::graph::edges::Lists;
+use crate::graph::edges::Adjacency;
 
 /// The lane of each operation. `lanes` of them are dealt out; an operation with a lane of its own
 /// (`fixed`) keeps it.
-pub fn partition(predecessors: &Lists, lanes: usize, fixed: &[Option<u32>]) -> Vec<u32> {
+pub fn partition(predecessors: &Adjacency, lanes: usize, fixed: &[Option<u32>]) -> Vec<u32> {
     let count = predecessors.len();
     let mut chosen: Vec<u32> = fixed.iter().map(|lane| lane.unwrap_or(0)).collect();
     if lanes <= 1 {
@@ -53,7 +53,7 @@ pub fn partition(predecessors: &Lists, lanes: usize, fixed: &[Option<u32>]) -> V
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::graph::edges::{predecessors, Use};
+    use crate::graph::edges::{predecessors, NodeUse};
 
     #[test]
     fn points_of_a_stencil_stay_where_they_are() {
@@ -62,13 +62,13 @@ mod tests {
         for step in 0..10 {
             for point in 0..WIDTH {
                 let near = point.saturating_sub(1)..=(point + 1).min(WIDTH - 1);
-                let mut list: Vec<Use> =
-                    near.map(|point| Use { variable: (step + 1) % 2 * WIDTH + point, writes: false }).collect();
-                list.push(Use { variable: step % 2 * WIDTH + point, writes: true });
+                let mut list: Vec<NodeUse> =
+                    near.map(|point| NodeUse { variable: (step + 1) % 2 * WIDTH + point, writes: false }).collect();
+                list.push(NodeUse { variable: step % 2 * WIDTH + point, writes: true });
                 uses.push(list);
             }
         }
-        let uses: Vec<&[Use]> = uses.iter().map(Vec::as_slice).collect();
+        let uses: Vec<&[NodeUse]> = uses.iter().map(Vec::as_slice).collect();
         let lanes = partition(&predecessors(&uses, 2 * WIDTH as usize), 2, &vec![None; uses.len()]);
         for (operation, lane) in lanes.iter().enumerate() {
             assert_eq!(*lane, u32::from(operation as u32 % WIDTH >= WIDTH / 2), "operation {operation}");
@@ -77,8 +77,8 @@ mod tests {
 
     #[test]
     fn chains_stay_together_and_lanes_even() {
-        let uses: Vec<[Use; 1]> = (0..1000).map(|n| [Use { variable: n % 10, writes: true }]).collect();
-        let uses: Vec<&[Use]> = uses.iter().map(|list| &list[..]).collect();
+        let uses: Vec<[NodeUse; 1]> = (0..1000).map(|n| [NodeUse { variable: n % 10, writes: true }]).collect();
+        let uses: Vec<&[NodeUse]> = uses.iter().map(|list| &list[..]).collect();
         let lanes = partition(&predecessors(&uses, 10), 3, &vec![None; 1000]);
         for operation in 10..1000 {
             assert_eq!(lanes[operation], lanes[operation - 10]);
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn what_has_a_lane_keeps_it() {
-        let uses: [&[Use]; 2] = [&[], &[]];
+        let uses: [&[NodeUse]; 2] = [&[], &[]];
         assert_eq!(partition(&predecessors(&uses, 0), 2, &[Some(5), None]), [5, 0]);
         assert_eq!(partition(&predecessors(&uses, 0), 1, &[Some(5), None]), [5, 0]);
     }

@@ -13,7 +13,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::graph::edges::Lists;
+use crate::graph::edges::Adjacency;
 use crate::sync::MODELLED;
 use std::ops::Range;
 
@@ -64,7 +64,7 @@ pub struct Member {
 }
 
 /// A segment that is being put together.
-struct Draft {
+struct SegmentDraft {
     members: Vec<u32>,
     /// Segments that it waits for.
     waits: Vec<u32>,
@@ -72,7 +72,7 @@ struct Draft {
 }
 
 /// Puts operations, numbered in an order in which they can run, into segments.
-pub fn plan(members: &[Member], predecessors: &Lists, lanes: usize) -> Plan {
+pub fn plan(members: &[Member], predecessors: &Adjacency, lanes: usize) -> Plan {
     let drafts = join(members, predecessors, lanes);
     let mut plan = Plan::default();
     // Lane by lane; within a lane drafts are in order already.
@@ -82,7 +82,7 @@ pub fn plan(members: &[Member], predecessors: &Lists, lanes: usize) -> Plan {
     for (number, draft) in by_lane.iter().enumerate() {
         numbers[*draft as usize] = number as u32;
     }
-    let mut waits = Lists::default();
+    let mut waits = Adjacency::default();
     for draft in &by_lane {
         let mut list = drafts[*draft as usize].waits.iter().map(|before| numbers[*before as usize]).collect();
         waits.add(&mut list);
@@ -90,7 +90,7 @@ pub fn plan(members: &[Member], predecessors: &Lists, lanes: usize) -> Plan {
     let lane_of = |number: u32| drafts[by_lane[number as usize] as usize].lane;
     let successors = waits.inverted(drafts.len());
     for (number, draft) in by_lane.iter().enumerate() {
-        let Draft { members, lane, .. } = &drafts[*draft as usize];
+        let SegmentDraft { members, lane, .. } = &drafts[*draft as usize];
         let first = plan.operations.len() as u32;
         plan.operations.extend(members);
         let mut part = |near: bool| {
@@ -135,9 +135,9 @@ struct Open {
 }
 
 /// Joins neighbours. Drafts are in the order of their first operations.
-fn join(members: &[Member], predecessors: &Lists, lanes: usize) -> Vec<Draft> {
+fn join(members: &[Member], predecessors: &Adjacency, lanes: usize) -> Vec<SegmentDraft> {
     let successors = predecessors.inverted(members.len());
-    let mut drafts: Vec<Draft> = Vec::new();
+    let mut drafts: Vec<SegmentDraft> = Vec::new();
     let mut draft_of = vec![0u32; members.len()];
     let mut last: Vec<Option<Open>> = vec![None; lanes];
     for (number, member) in members.iter().enumerate() {
@@ -162,7 +162,7 @@ fn join(members: &[Member], predecessors: &Lists, lanes: usize) -> Vec<Draft> {
                 && open.awaited.iter().all(|next| predecessors.of(*next as usize).binary_search(&(number as u32)).is_ok())
         });
         let mut open = open.unwrap_or_else(|| {
-            drafts.push(Draft { members: Vec::new(), waits: Vec::new(), lane: member.lane });
+            drafts.push(SegmentDraft { members: Vec::new(), waits: Vec::new(), lane: member.lane });
             Open { draft: drafts.len() as u32 - 1, awaited: Vec::new() }
         });
         draft_of[number] = open.draft;
@@ -182,11 +182,11 @@ fn join(members: &[Member], predecessors: &Lists, lanes: usize) -> Vec<Draft> {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::graph::edges::{predecessors, Use};
+    use crate::graph::edges::{predecessors, NodeUse};
     use crate::graph::partition::partition;
 
-    fn planned(uses: &[Vec<Use>], variables: usize, lanes: usize) -> (Lists, Plan) {
-        let uses: Vec<&[Use]> = uses.iter().map(Vec::as_slice).collect();
+    fn planned(uses: &[Vec<NodeUse>], variables: usize, lanes: usize) -> (Adjacency, Plan) {
+        let uses: Vec<&[NodeUse]> = uses.iter().map(Vec::as_slice).collect();
         let before = predecessors(&uses, variables);
         let chosen = partition(&before, lanes, &vec![None; uses.len()]);
         let members: Vec<Member> =
@@ -196,7 +196,7 @@ mod tests {
     }
 
     /// Runs the plan by its counters, the segment chosen by `choose` first, and checks the edges.
-    fn run(before: &Lists, plan: &Plan, mut choose: impl FnMut(usize) -> usize) {
+    fn run(before: &Adjacency, plan: &Plan, mut choose: impl FnMut(usize) -> usize) {
         let mut near: Vec<u32> = plan.segments.iter().map(|segment| segment.waits_near).collect();
         let mut far: Vec<u32> = plan.segments.iter().map(|segment| segment.waits_far).collect();
         let mut ready = Vec::new();
@@ -250,9 +250,11 @@ mod tests {
         };
         for case in 0..300 {
             let variables = 1 + random(20);
-            let uses: Vec<Vec<Use>> = (0..1 + random(200))
+            let uses: Vec<Vec<NodeUse>> = (0..1 + random(200))
                 .map(|_| {
-                    (0..random(4)).map(|_| Use { variable: random(variables) as u32, writes: random(2) == 0 }).collect()
+                    (0..random(4))
+                        .map(|_| NodeUse { variable: random(variables) as u32, writes: random(2) == 0 })
+                        .collect()
                 })
                 .collect();
             let (before, plan) = planned(&uses, variables, 1 + case % 4);
@@ -264,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_lane_alone_is_cut_only_for_length() {
-        let uses = vec![vec![Use { variable: 0, writes: true }]; 100];
+        let uses = vec![vec![NodeUse { variable: 0, writes: true }]; 100];
         let (_, plan) = planned(&uses, 1, 1);
         assert_eq!(plan.segments.len(), 100usize.div_ceil(LONGEST));
     }
@@ -275,9 +277,9 @@ mod tests {
         let mut uses = Vec::new();
         for step in 0..10u32 {
             for point in 0..8 {
-                let mut list: Vec<Use> =
-                    (0..8).map(|point| Use { variable: (step + 1) % 2 * 8 + point, writes: false }).collect();
-                list.push(Use { variable: step % 2 * 8 + point, writes: true });
+                let mut list: Vec<NodeUse> =
+                    (0..8).map(|point| NodeUse { variable: (step + 1) % 2 * 8 + point, writes: false }).collect();
+                list.push(NodeUse { variable: step % 2 * 8 + point, writes: true });
                 uses.push(list);
             }
         }

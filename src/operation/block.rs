@@ -7,7 +7,7 @@
 
 use crate::operation::access::{Access, ACCESSES_OFFSET};
 use crate::operation::closure::Vtable;
-use crate::operation::layout::Times;
+use crate::operation::layout::Timestamps;
 use crate::operation::layout::{behind, behind_accesses, size, Layout, CLOSURE_ALIGN, SMALLEST};
 use crate::platform::cache_line::{fetch_to_write, LINE};
 use crate::sync::{touch, AtomicU32, AtomicU64, AtomicU8, Ordering, MODELLED};
@@ -229,7 +229,7 @@ impl Block {
     ///
     /// # Safety
     /// `this` points to an operation with [`NOTE_PROFILED`], whose block was made for that.
-    pub unsafe fn times(this: *mut Block) -> *mut Times {
+    pub unsafe fn times(this: *mut Block) -> *mut Timestamps {
         // SAFETY: a place inside the block; no reference is made.
         unsafe { this.cast::<u8>().add(behind((*this).count as usize, Block::layout(this))).cast() }
     }
@@ -256,7 +256,7 @@ impl Block {
     pub unsafe fn closure(this: *mut Block, layout: Layout) -> *mut u8 {
         // SAFETY: a place inside the block; no reference is made.
         unsafe {
-            let times = if (*this).notes & NOTE_PROFILED != 0 { std::mem::size_of::<Times>() } else { 0 };
+            let times = if (*this).notes & NOTE_PROFILED != 0 { std::mem::size_of::<Timestamps>() } else { 0 };
             this.cast::<u8>().add(behind((*this).count as usize, layout) + times)
         }
     }
@@ -397,7 +397,7 @@ mod tests {
             (*block).notes = NOTE_PROFILED;
             // Four days, and five centuries.
             for start in [4 * 86_400_000_000_000, u64::MAX] {
-                let times = Times { push: 1, ready: 2, start, pushed_on: 3, started_on: 4 };
+                let times = Timestamps { push: 1, ready: 2, start, pushed_on: 3, started_on: 4 };
                 Block::times(block).write(times);
                 for worker in [None, Some(0), Some(70_000)] {
                     Block::keep_worker(block, worker);

@@ -204,28 +204,28 @@ pub fn drop_quietly<F>(closure: F) {
 }
 
 /// A value of the user's whose destructor may panic, which then has nobody to go to.
-pub struct Quiet<T>(ManuallyDrop<T>);
+pub struct DropGuarded<T>(ManuallyDrop<T>);
 
-impl<T> Quiet<T> {
-    pub fn new(value: T) -> Quiet<T> {
-        Quiet(ManuallyDrop::new(value))
+impl<T> DropGuarded<T> {
+    pub fn new(value: T) -> DropGuarded<T> {
+        DropGuarded(ManuallyDrop::new(value))
     }
 }
 
-impl<T> Deref for Quiet<T> {
+impl<T> Deref for DropGuarded<T> {
     type Target = T;
     fn deref(&self) -> &T {
         &self.0
     }
 }
 
-impl<T> DerefMut for Quiet<T> {
+impl<T> DerefMut for DropGuarded<T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.0
     }
 }
 
-impl<T> Drop for Quiet<T> {
+impl<T> Drop for DropGuarded<T> {
     fn drop(&mut self) {
         // SAFETY: not used again.
         drop_quietly(unsafe { ManuallyDrop::take(&mut self.0) });

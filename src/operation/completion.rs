@@ -47,7 +47,7 @@ unsafe impl Sync for Completion {}
 
 /// An asynchronous operation whose closure is being called, and its completion if that was dropped
 /// while the closure unwinds: the operation then ends with the panic's message.
-struct Call {
+struct CompletionCall {
     block: *mut Block,
     orphan: Option<Completion>,
 }
@@ -55,13 +55,13 @@ struct Call {
 thread_local! {
     /// The innermost call of this thread, which lies on its stack. A plain pointer, so that it
     /// works in destructors of other thread-locals.
-    static CALL: Cell<*mut Call> = const { Cell::new(std::ptr::null_mut()) };
+    static CALL: Cell<*mut CompletionCall> = const { Cell::new(std::ptr::null_mut()) };
 }
 
 /// Calls the closure of an asynchronous operation. An unwinding one ends its operation, if it still
 /// owned the completion; otherwise the fault is returned.
 pub fn call(completion: Completion, closure: impl FnOnce(Completion)) -> Result<(), Fault> {
-    let mut this = UnsafeCell::new(Call { block: completion.block, orphan: None });
+    let mut this = UnsafeCell::new(CompletionCall { block: completion.block, orphan: None });
     let before = CALL.with(|call| call.replace(this.get()));
     let outcome = catch_unwind(AssertUnwindSafe(|| closure(completion))).map_err(Fault::panicked);
     CALL.with(|call| call.set(before));

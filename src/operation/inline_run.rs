@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 pub const SHOWN: usize = 8;
 
 /// The operation that a thread runs inside its outermost push, if any.
-pub struct Running {
+pub struct InlineRun {
     /// Its number in push order; 0 for none, or while the rest is written.
     sequence: AtomicU64,
     /// Its name.
@@ -32,9 +32,9 @@ pub struct Glimpse {
     pub uses: Vec<(u32, bool)>,
 }
 
-impl Running {
-    pub fn new() -> Running {
-        Running {
+impl InlineRun {
+    pub fn new() -> InlineRun {
+        InlineRun {
             sequence: AtomicU64::new(0),
             text: AtomicPtr::new(null_mut()),
             length: AtomicUsize::new(0),
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_look_sees_one_operation_or_none() {
         const NAMES: [&str; 3] = ["a", "four", "something longer"];
-        let (running, over) = (Running::new(), AtomicBool::new(false));
+        let (running, over) = (InlineRun::new(), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for sequence in 1..200_000_u64 {

@@ -25,11 +25,11 @@ pub const CLASSES: usize = if MODELLED { 2 } else { 22 };
 
 /// The most accesses that an operation can have, whatever its layout: 8 million.
 pub const MOST_ACCESSES: usize =
-    (size(CLASSES as u8 - 1) - ACCESSES_OFFSET - LINKS - size_of::<Times>() - INLINE_CLOSURE - CLOSURE_ALIGN)
+    (size(CLASSES as u8 - 1) - ACCESSES_OFFSET - LINKS - size_of::<Timestamps>() - INLINE_CLOSURE - CLOSURE_ALIGN)
         / (size_of::<Access>() + 2 * size_of::<AtomicU64>());
 
 const _: () = assert!(size_of::<Access>() % CLOSURE_ALIGN == 0 && ACCESSES_OFFSET % CLOSURE_ALIGN == 0);
-const _: () = assert!(size_of::<Times>() % CLOSURE_ALIGN == 0);
+const _: () = assert!(size_of::<Timestamps>() % CLOSURE_ALIGN == 0);
 
 /// The size in bytes of a block of `class`.
 pub const fn size(class: u8) -> usize {
@@ -39,7 +39,7 @@ pub const fn size(class: u8) -> usize {
 /// When an operation was pushed, became ready and was started, in nanoseconds of the engine's
 /// clock, and on which threads.
 #[derive(Clone, Copy)]
-pub struct Times {
+pub struct Timestamps {
     pub push: u64,
     pub ready: u64,
     pub start: u64,
@@ -76,7 +76,7 @@ pub(super) const fn behind(accesses: usize, layout: Layout) -> usize {
 /// closure of so many bytes, and times if need be.
 #[inline(always)]
 pub fn class_for(accesses: usize, closure: usize, timed: bool, layout: Layout) -> u8 {
-    let times = if timed { size_of::<Times>() } else { 0 };
+    let times = if timed { size_of::<Timestamps>() } else { 0 };
     let needed = behind(accesses, layout) + times + closure;
     let mut class = 0;
     while size(class) < needed {

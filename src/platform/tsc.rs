@@ -23,7 +23,7 @@ pub struct Stopwatch {
 
 /// A reading of a stopwatch.
 #[derive(Clone, Copy)]
-pub enum Start {
+pub enum Reading {
     Counter(u64),
     Clock(Instant),
 }
@@ -41,18 +41,18 @@ impl Stopwatch {
 
     /// A reading, for [`Stopwatch::since`].
     #[cold]
-    pub fn start(&self) -> Start {
+    pub fn start(&self) -> Reading {
         match self.rate.load(Relaxed) {
-            0 => Start::Clock(Instant::now()),
-            _ => Start::Counter(counter::read()),
+            0 => Reading::Clock(Instant::now()),
+            _ => Reading::Counter(counter::read()),
         }
     }
 
     /// What has passed since a reading of this stopwatch.
     #[cold]
-    pub fn since(&self, start: Start) -> Duration {
+    pub fn since(&self, start: Reading) -> Duration {
         match start {
-            Start::Counter(start) => {
+            Reading::Counter(start) => {
                 let end = counter::read_after();
                 if end >= self.due.load(Relaxed) {
                     self.calibrate();
@@ -61,7 +61,7 @@ impl Stopwatch {
                 // There is a rate: one was seen by `start`.
                 Duration::from_nanos(end.saturating_sub(start).saturating_mul(SPAN) / self.rate.load(Relaxed).max(1))
             }
-            Start::Clock(start) => {
+            Reading::Clock(start) => {
                 let passed = start.elapsed();
                 self.calibrate();
                 passed

@@ -4,7 +4,7 @@
 //! dry or over.
 
 use crate::operation::layout::CLASSES;
-use crate::pool::rack::Rack;
+use crate::pool::rack::MagazineList;
 use crate::sync::lock;
 use crate::util::work_counter;
 
@@ -12,7 +12,7 @@ use crate::util::work_counter;
 pub const SLICE: usize = 16;
 
 /// Of each class, lists of magazines.
-pub struct Depot([object_pool::Pool<Rack>; CLASSES]);
+pub struct Depot([object_pool::Pool<MagazineList>; CLASSES]);
 
 impl Depot {
     pub fn new() -> Depot {
@@ -21,11 +21,11 @@ impl Depot {
 
     /// A few magazines from the depot, if it has any.
     #[cold]
-    pub fn fetch(&self, class: u8) -> Rack {
+    pub fn fetch(&self, class: u8) -> MagazineList {
         lock::count();
-        let Some(rack) = self.0[usize::from(class)].try_pull() else { return Rack::new() };
+        let Some(rack) = self.0[usize::from(class)].try_pull() else { return MagazineList::new() };
         let mut rest = rack.detach().1;
-        let mut few = Rack::new();
+        let mut few = MagazineList::new();
         work_counter::count(SLICE);
         (0..SLICE).map_while(|_| rest.pop()).for_each(|magazine| few.push(magazine));
         if !rest.is_empty() {
@@ -36,7 +36,7 @@ impl Depot {
 
     /// Gives any number of magazines to the depot.
     #[cold]
-    pub fn put_away(&self, class: u8, rack: Rack) {
+    pub fn put_away(&self, class: u8, rack: MagazineList) {
         lock::count();
         self.0[usize::from(class)].attach(rack);
     }

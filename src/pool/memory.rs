@@ -6,8 +6,8 @@
 use crate::error::{Error, ErrorKind};
 use crate::mutants::mutant;
 use crate::pool::reclaim::{Epoch, Reclaim};
-use crate::pool::registry::Roll;
-use crate::pool::thread_cache::{Home, Shared};
+use crate::pool::registry::Registry;
+use crate::pool::thread_cache::{Shared, ThreadCache};
 use crate::sync::Ordering::*;
 use crate::sync::{thread, AtomicBool, AtomicU64};
 use crate::tickets::owner::Record;
@@ -30,7 +30,7 @@ pub struct Memory {
     /// What all caches of blocks share.
     pub blocks: Shared,
     /// The record of every pusher.
-    pub records: Roll<Record>,
+    pub records: Registry<Record>,
     pub table: Table,
 }
 
@@ -63,14 +63,14 @@ impl Memory {
             closed: AtomicBool::new(false),
             sequences: CachePadded::new(AtomicU64::new(1)),
             blocks: Shared::new(),
-            records: Roll::new(),
+            records: Registry::new(),
             table: Table::new(),
         })
     }
 
     /// The home of a thread that is new to the engine: one whose owner is gone, or a fresh one.
-    pub fn settle(&self) -> &Home {
-        self.blocks.caches.iter().find(|home| home.adopt()).unwrap_or_else(|| self.blocks.caches.add(Home::new))
+    pub fn settle(&self) -> &ThreadCache {
+        self.blocks.caches.iter().find(|home| home.adopt()).unwrap_or_else(|| self.blocks.caches.add(ThreadCache::new))
     }
 
     /// Makes the calling thread a member of the reclaimer.
@@ -123,7 +123,7 @@ impl Memory {
     /// operations are complete or not: if the two are equal, there was a moment at which nobody
     /// could push from inside.
     pub fn tally_inside(&self) -> (u64, u64) {
-        let sum = |counter: fn(&Home) -> &AtomicU64| -> u64 {
+        let sum = |counter: fn(&ThreadCache) -> &AtomicU64| -> u64 {
             self.blocks.caches.iter().map(|home| counter(home).load(Acquire)).sum()
         };
         let ends = sum(|home| &home.completed) + sum(|home| &home.returned);
@@ -135,7 +135,7 @@ impl Memory {
     /// would have pushed after the fork are gone. `own` is the calling thread's, and makes up for
     /// them.
     #[cfg(all(unix, not(any(loom, shuttle))))]
-    pub fn even_out(&self, own: &Home) {
+    pub fn even_out(&self, own: &ThreadCache) {
         let add = |counter: &AtomicU64, (less, more): (u64, u64)| {
             counter.store(counter.load(Relaxed).wrapping_add(more.wrapping_sub(less)), Relaxed);
         };
@@ -156,7 +156,7 @@ impl Memory {
     /// pinned and nobody defers any more, but members may be there: threads that sleep, and threads
     /// that end just now, which may be running what was deferred before.
     fn run_deferred(&mut self) {
-        if self.blocks.caches.iter().all(Home::is_left) {
+        if self.blocks.caches.iter().all(ThreadCache::is_left) {
             // No members: the end of the reclaimer runs everything.
             drop(std::mem::replace(self.reclaim.get_mut(), Epoch::new()));
             return;

@@ -1,6 +1,6 @@
 //! Object pools for operation blocks.
 //!
-//! Every thread that pushes has a [`home::Home`] with a private stock: allocating is popping a list
+//! Every thread that pushes has a [`home::ThreadCache`] with a private stock: allocating is popping a list
 //! that nobody else sees. A thread that frees another home's blocks collects them and sends them
 //! back as a [`magazine::Magazine`], one compare-exchange for up to 32 blocks. Blocks come back to
 //! the stock at once while only one thread can look at tails, and through [`reclaim`] otherwise.
@@ -8,7 +8,7 @@
 //! touched only when a stock has run dry or over.
 //!
 //! No call walks more than a slice of what there is: many magazines change hands as a
-//! [`rack::Rack`], in one step, and what has to be looked at one by one is, a few dozen at a time,
+//! [`rack::MagazineList`], in one step, and what has to be looked at one by one is, a few dozen at a time,
 //! by the calls that come later. [`home`] has the bound.
 
 pub mod depot;

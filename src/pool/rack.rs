@@ -9,7 +9,7 @@ use std::ptr::null_mut;
 
 /// Magazines that no other thread can see. Adding one, taking one, and adding all of another rack
 /// take one step each.
-pub struct Rack {
+pub struct MagazineList {
     /// The first blocks of the first magazine and of the last.
     first: *mut Block,
     last: *mut Block,
@@ -17,11 +17,11 @@ pub struct Rack {
 }
 
 // SAFETY: a rack owns its blocks.
-unsafe impl Send for Rack {}
+unsafe impl Send for MagazineList {}
 
-impl Rack {
-    pub const fn new() -> Rack {
-        Rack { first: null_mut(), last: null_mut(), blocks: 0 }
+impl MagazineList {
+    pub const fn new() -> MagazineList {
+        MagazineList { first: null_mut(), last: null_mut(), blocks: 0 }
     }
 
     /// The number of blocks in all of its magazines.
@@ -38,7 +38,7 @@ impl Rack {
         let blocks = magazine.len();
         let first = magazine.pack();
         if !first.is_null() {
-            self.append(Rack { first, last: first, blocks });
+            self.append(MagazineList { first, last: first, blocks });
         }
     }
 
@@ -59,7 +59,7 @@ impl Rack {
     }
 
     /// Adds all magazines of another rack.
-    pub fn append(&mut self, other: Rack) {
+    pub fn append(&mut self, other: MagazineList) {
         if other.first.is_null() {
             return;
         }
@@ -74,31 +74,31 @@ impl Rack {
     }
 
     /// Takes everything.
-    pub fn take(&mut self) -> Rack {
-        std::mem::replace(self, Rack::new())
+    pub fn take(&mut self) -> MagazineList {
+        std::mem::replace(self, MagazineList::new())
     }
 }
 
 /// Magazines as a [`Stack`](crate::pool::stack::Stack) held them: how many there are is not
 /// known, and they can only be taken one by one.
-pub struct Pile {
+pub struct DetachedList {
     first: *mut Block,
 }
 
 // SAFETY: a pile owns its blocks.
-unsafe impl Send for Pile {}
+unsafe impl Send for DetachedList {}
 
-impl Pile {
-    pub const fn new() -> Pile {
-        Pile { first: null_mut() }
+impl DetachedList {
+    pub const fn new() -> DetachedList {
+        DetachedList { first: null_mut() }
     }
 
     /// The magazines from the one that starts with `first`.
     ///
     /// # Safety
     /// They are packed, the last is linked to null, and all of them are the caller's to give.
-    pub unsafe fn of(first: *mut Block) -> Pile {
-        Pile { first }
+    pub unsafe fn of(first: *mut Block) -> DetachedList {
+        DetachedList { first }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -130,7 +130,7 @@ mod tests {
     fn what_goes_into_racks_comes_out_once() {
         let memory = Memory::new().unwrap();
         let stack = Stack::new();
-        let mut racks = [Rack::new(), Rack::new()];
+        let mut racks = [MagazineList::new(), MagazineList::new()];
         let mut known = HashSet::new();
         for number in 0..10 {
             let mut magazine = memory.blocks.slabs.add(0);
@@ -143,9 +143,9 @@ mod tests {
         }
         let [mut all, other] = racks;
         all.append(other);
-        all.append(Rack::new());
+        all.append(MagazineList::new());
         assert_eq!(all.blocks(), known.len());
-        let mut again = Rack::new();
+        let mut again = MagazineList::new();
         again.append(all.take());
         assert!(all.is_empty() && all.pop().is_none() && !again.is_empty());
         // Half by way of a stack.

@@ -4,7 +4,7 @@
 use crate::operation::header::MOST_HOMES;
 use crate::sync::Ordering::*;
 use crate::sync::{AtomicPtr, AtomicU32, MODELLED};
-use crate::util::bucket_array::{Chunks, Vacant};
+use crate::util::bucket_array::{BucketArray, Vacant};
 use std::ptr::null_mut;
 
 /// Places in the first chunk; each further chunk has twice as many.
@@ -14,27 +14,27 @@ const CHUNKS: usize = if MODELLED { 5 } else { 23 };
 const _: () = assert!((FIRST as u64) << CHUNKS <= MOST_HOMES as u64);
 
 /// Members, numbered from 0 in the order in which they came.
-pub struct Roll<T> {
-    places: Chunks<Place<T>, FIRST, CHUNKS>,
+pub struct Registry<T> {
+    places: BucketArray<Entry<T>, FIRST, CHUNKS>,
     /// Numbers given out.
     count: AtomicU32,
 }
 
 /// Where a member is found; null until it is there.
-struct Place<T>(AtomicPtr<T>);
+struct Entry<T>(AtomicPtr<T>);
 
 // SAFETY: zeros are a null pointer; the table frees its members itself.
-unsafe impl<T> Vacant for Place<T> {
+unsafe impl<T> Vacant for Entry<T> {
     const NAME: &'static str = "home";
 
-    fn vacant() -> Place<T> {
-        Place(AtomicPtr::new(null_mut()))
+    fn vacant() -> Entry<T> {
+        Entry(AtomicPtr::new(null_mut()))
     }
 }
 
-impl<T> Roll<T> {
-    pub fn new() -> Roll<T> {
-        Roll { places: Chunks::new(), count: AtomicU32::new(0) }
+impl<T> Registry<T> {
+    pub fn new() -> Registry<T> {
+        Registry { places: BucketArray::new(), count: AtomicU32::new(0) }
     }
 
     /// Adds a member, which is told its number.
@@ -68,7 +68,7 @@ impl<T> Roll<T> {
     }
 }
 
-impl<T> Drop for Roll<T> {
+impl<T> Drop for Registry<T> {
     fn drop(&mut self) {
         for number in 0..self.count.load(Acquire) {
             let member = self.places.get(number).map_or(null_mut(), |place| place.0.load(Acquire));
@@ -83,17 +83,17 @@ impl<T> Drop for Roll<T> {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::pool::thread_cache::Home;
+    use crate::pool::thread_cache::ThreadCache;
     use std::collections::HashSet;
 
     #[test]
     fn homes_that_many_threads_add_are_found_by_their_numbers() {
-        let homes = Roll::new();
+        let homes = Registry::new();
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..50 {
-                        let home = homes.add(Home::new);
+                        let home = homes.add(ThreadCache::new);
                         assert!(std::ptr::eq(homes.get(home.number).expect("added just now"), home));
                     }
                 });

@@ -2,45 +2,45 @@
 
 use crate::pool::magazine;
 use crate::pool::magazine::Magazine;
-use crate::pool::rack::{Pile, Rack};
+use crate::pool::rack::{DetachedList, MagazineList};
 
 /// A thread keeps this many full magazines of a class before it gives what it has to the depot.
 const KEEP: usize = 256;
 
 /// The blocks.
-pub struct Shelf {
+pub struct ClassCache {
     pub class: u8,
     /// The blocks of a full magazine.
     pub full: usize,
     /// To be handed out.
     pub stock: Magazine,
     /// To be handed out when the stock is dry.
-    pub ready: Rack,
+    pub ready: MagazineList,
     /// Spent, but perhaps still looked at: less than a magazine, and full ones. First what the
     /// owner has spent itself.
     pub limbo: Magazine,
-    pub spent: Rack,
+    pub spent: MagazineList,
     /// What was taken from `incoming` and from `safe`, and is not sorted yet.
-    pub arrived: Pile,
-    pub released: Pile,
+    pub arrived: DetachedList,
+    pub released: DetachedList,
 }
 
-impl Shelf {
-    pub fn new(class: u8) -> Shelf {
-        Shelf {
+impl ClassCache {
+    pub fn new(class: u8) -> ClassCache {
+        ClassCache {
             class,
             full: magazine::size(class),
             stock: Magazine::new(),
-            ready: Rack::new(),
+            ready: MagazineList::new(),
             limbo: Magazine::new(),
-            spent: Rack::new(),
-            arrived: Pile::new(),
-            released: Pile::new(),
+            spent: MagazineList::new(),
+            arrived: DetachedList::new(),
+            released: DetachedList::new(),
         }
     }
 
     /// Whether a home should not keep so much.
-    pub fn is_too_much(&self, rack: &Rack) -> bool {
+    pub fn is_too_much(&self, rack: &MagazineList) -> bool {
         rack.blocks() > KEEP * self.full
     }
 }

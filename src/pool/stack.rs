@@ -3,7 +3,7 @@
 use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::pool::magazine::Magazine;
-use crate::pool::rack::Pile;
+use crate::pool::rack::DetachedList;
 use crate::sync::AtomicPtr;
 use crate::sync::Ordering::*;
 use std::ptr::null_mut;
@@ -39,9 +39,9 @@ impl Stack {
     }
 
     /// Takes everything, in one step.
-    pub fn take(&self) -> Pile {
+    pub fn take(&self) -> DetachedList {
         if self.head.load(Relaxed).is_null() {
-            return Pile::new();
+            return DetachedList::new();
         }
         // Acquire: pairs with the releases of all pushes, which form one release sequence.
         let first = mutate!("magazines-taken-in-two-steps": {
@@ -51,6 +51,6 @@ impl Stack {
         }, self.head.swap(null_mut(), mutate!("magazines-taken-relaxed": Relaxed, Acquire)));
         // SAFETY: the swap made every magazine of the stack ours; `push` packed them, and the first
         // one found null.
-        unsafe { Pile::of(first) }
+        unsafe { DetachedList::of(first) }
     }
 }

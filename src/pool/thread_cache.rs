@@ -1,7 +1,7 @@
 //! A home: one thread's private stock of blocks, and the stacks by which its blocks come back.
 //!
-//! What comes back is sorted a slice at a time: by [`Home::allocate`] when a stock is dry, and by
-//! [`Home::tidy`] when a lot has come back and nothing is allocated. A slice is at most [`SLICE`]
+//! What comes back is sorted a slice at a time: by [`ThreadCache::allocate`] when a stock is dry, and by
+//! [`ThreadCache::tidy`] when a lot has come back and nothing is allocated. A slice is at most [`SLICE`]
 //! magazines from other threads, as many from the reclaimer, and [`DEFERRALS`] magazines to the
 //! reclaimer, whose blocks are looked at one by one; the rest is left to the next slice. A slice
 //! sorts more than a magazine, so that a backlog shrinks while its thread goes on allocating; until
@@ -10,15 +10,15 @@
 
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::Block;
-use crate::operation::inline_run::Running;
+use crate::operation::inline_run::InlineRun;
 use crate::operation::layout::CLASSES;
 use crate::pool::depot::{Depot, SLICE};
 use crate::pool::magazine::Magazine;
-use crate::pool::rack::Rack;
+use crate::pool::rack::MagazineList;
 use crate::pool::readers::Readers;
 use crate::pool::reclaim::{Epoch, Reclaim};
-use crate::pool::registry::Roll;
-use crate::pool::shelf::Shelf;
+use crate::pool::registry::Registry;
+use crate::pool::shelf::ClassCache;
 use crate::pool::slabs::Slabs;
 use crate::pool::stack::Stack;
 use crate::sync::Ordering::*;
@@ -41,18 +41,18 @@ pub struct Shared {
     pub depot: Depot,
     pub readers: Readers,
     /// Every cache there has ever been.
-    pub caches: Roll<Home>,
+    pub caches: Registry<ThreadCache>,
 }
 
 impl Shared {
     pub fn new() -> Shared {
-        Shared { slabs: Slabs::new(), depot: Depot::new(), readers: Readers::new(), caches: Roll::new() }
+        Shared { slabs: Slabs::new(), depot: Depot::new(), readers: Readers::new(), caches: Registry::new() }
     }
 
     /// A magazine of new blocks.
     #[cold]
-    fn new_slab(&self, class: u8) -> Rack {
-        let mut rack = Rack::new();
+    fn new_slab(&self, class: u8) -> MagazineList {
+        let mut rack = MagazineList::new();
         rack.push(self.slabs.add(class));
         rack
     }
@@ -60,12 +60,12 @@ impl Shared {
 
 /// One thread's pool. Which fields a thread may touch: `private` and the counters' stores, the
 /// owner; the rest, anyone.
-pub struct Home {
+pub struct ThreadCache {
     /// Magazines that other threads have emptied of operations.
     incoming: [CachePadded<Stack>; CLASSES],
     /// Magazines that the reclaimer has released.
     safe: [Stack; CLASSES],
-    private: UnsafeCell<[Shelf; CLASSES]>,
+    private: UnsafeCell<[ClassCache; CLASSES]>,
     /// Whether a live thread owns the home. Another may adopt it after the owner's end.
     occupied: AtomicBool,
     /// Tells homes of one engine apart.
@@ -82,10 +82,10 @@ pub struct Home {
     /// The rest of the range of sequence numbers that the owner draws from.
     pub next_sequence: Cell<u64>,
     pub sequences_end: Cell<u64>,
-    /// The classes, a bit each, of which so much is spent that [`Home::tidy`] is worth it.
+    /// The classes, a bit each, of which so much is spent that [`ThreadCache::tidy`] is worth it.
     untidy: Cell<u32>,
     /// What the thread runs inside its outermost push.
-    pub running: Running,
+    pub running: InlineRun,
     /// Whether the owner will look for operations that others leave to it.
     pub will_look: AtomicBool,
     /// Once the owner has pushed: which variables it owns, blocks that it uses again and again, and
@@ -94,26 +94,26 @@ pub struct Home {
     pub ring: UnsafeCell<Ring>,
     pub journal: Cell<*const Journal>,
     /// What the next operation refers to that the owner runs inside its push: see
-    /// [`Local::take_word`](crate::thread::context::Local::take_word).
+    /// [`ThreadContext::take_word`](crate::thread::context::ThreadContext::take_word).
     pub kept: Cell<Word>,
     /// Whether the owner may be filling a block of its ring. Only the owner stores.
     pub fills: AtomicBool,
 }
 
 // SAFETY: the cells are touched by the owner only, of which `occupied` allows one at a time.
-unsafe impl Sync for Home {}
+unsafe impl Sync for ThreadCache {}
 // SAFETY: nothing in a home is tied to a thread.
-unsafe impl Send for Home {}
+unsafe impl Send for ThreadCache {}
 
 const _: () = assert!(CLASSES <= u32::BITS as usize, "a bit for each class");
 
-impl Home {
-    pub fn new(number: u32) -> Home {
-        Home {
+impl ThreadCache {
+    pub fn new(number: u32) -> ThreadCache {
+        ThreadCache {
             number,
             incoming: std::array::from_fn(|_| CachePadded::new(Stack::new())),
             safe: std::array::from_fn(|_| Stack::new()),
-            private: UnsafeCell::new(std::array::from_fn(|class| Shelf::new(class as u8))),
+            private: UnsafeCell::new(std::array::from_fn(|class| ClassCache::new(class as u8))),
             occupied: AtomicBool::new(true),
             looks_at_tails: Cell::new(false),
             pushed: CachePadded::new(AtomicU64::new(0)),
@@ -123,7 +123,7 @@ impl Home {
             next_sequence: Cell::new(0),
             sequences_end: Cell::new(0),
             untidy: Cell::new(0),
-            running: Running::new(),
+            running: InlineRun::new(),
             will_look: AtomicBool::new(false),
             record: Cell::new(null()),
             ring: UnsafeCell::default(),
@@ -214,7 +214,7 @@ impl Home {
     /// one.
     #[inline]
     #[allow(clippy::mut_from_ref)]
-    unsafe fn shelf(&self, class: u8) -> &mut Shelf {
+    unsafe fn shelf(&self, class: u8) -> &mut ClassCache {
         // SAFETY: the private part is the owner's.
         unsafe { &mut (*self.private.get())[usize::from(class)] }
     }
@@ -222,7 +222,7 @@ impl Home {
     /// A magazine of spent blocks is full.
     #[cold]
     #[inline(never)]
-    fn put_up(&self, shelf: &mut Shelf) {
+    fn put_up(&self, shelf: &mut ClassCache) {
         shelf.spent.push(std::mem::replace(&mut shelf.limbo, Magazine::new()));
         if shelf.is_too_much(&shelf.spent) {
             self.untidy.set(self.untidy.get() | 1 << shelf.class);
@@ -323,21 +323,21 @@ impl Home {
             }
         }
         if shelf.is_too_much(&shelf.ready) {
-            let mut kept = Rack::new();
+            let mut kept = MagazineList::new();
             work_counter::count(SLICE);
             (0..SLICE).map_while(|_| shelf.ready.pop()).for_each(|magazine| kept.push(magazine));
             shared.depot.put_away(class, std::mem::replace(&mut shelf.ready, kept));
         }
     }
 
-    /// Whether so many blocks are spent that [`Home::tidy`] is worth it.
+    /// Whether so many blocks are spent that [`ThreadCache::tidy`] is worth it.
     #[inline]
     pub fn is_untidy(&self) -> bool {
         self.untidy.get() != 0
     }
 
-    /// Sorts a slice of what has come back, as [`Home::allocate`] does when a stock is dry, for a
-    /// thread that frees blocks and needs none. Only if [`Home::is_untidy`].
+    /// Sorts a slice of what has come back, as [`ThreadCache::allocate`] does when a stock is dry, for a
+    /// thread that frees blocks and needs none. Only if [`ThreadCache::is_untidy`].
     ///
     /// # Safety
     /// As there.
@@ -363,7 +363,7 @@ impl Home {
         }
         let guard = Epoch::pin(handle);
         let first = spent.pack();
-        let home: *const Home = self;
+        let home: *const ThreadCache = self;
         // SAFETY: homes live until after the reclaimer is dropped; two words and a byte, so that
         // nothing is allocated.
         unsafe {

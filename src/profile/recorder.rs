@@ -3,7 +3,7 @@
 use crate::device::Context;
 use crate::error::Stamp;
 use crate::operation::block::Block;
-use crate::operation::layout::Times;
+use crate::operation::layout::Timestamps;
 use crate::operation::property::Property;
 use crate::profile::thread::Threads;
 use crate::sync::Ordering::*;
@@ -63,7 +63,7 @@ pub struct Event {
     pub end: u64,
     /// The replay that it was a part of.
     pub(crate) replay: Option<Stamp>,
-    uses: Uses,
+    uses: UseList,
 }
 
 impl Event {
@@ -91,7 +91,7 @@ impl Event {
             start,
             end: start,
             replay: Some(stamp),
-            uses: Uses::NONE,
+            uses: UseList::NONE,
         }
     }
 
@@ -118,7 +118,7 @@ impl Event {
                 start: times.start,
                 end: times.start,
                 replay: None,
-                uses: Uses::NONE,
+                uses: UseList::NONE,
             }
         }
     }
@@ -139,8 +139,8 @@ impl Event {
     /// ```
     pub fn uses(&self) -> &[Use] {
         match &self.uses {
-            Uses::Few(count, uses) => &uses[..usize::from(*count)],
-            Uses::Many(uses) => uses,
+            UseList::Few(count, uses) => &uses[..usize::from(*count)],
+            UseList::Many(uses) => uses,
         }
     }
 }
@@ -188,29 +188,29 @@ impl fmt::Display for Use {
 
 /// Few variables in the event itself, more in a box.
 #[derive(Clone, Debug)]
-enum Uses {
-    Few(u8, [Use; Uses::FEW]),
+enum UseList {
+    Few(u8, [Use; UseList::FEW]),
     Many(Box<[Use]>),
 }
 
-impl Uses {
+impl UseList {
     const FEW: usize = 6;
-    const NONE: Uses = Uses::Few(0, [Use { index: 0, bits: 0 }; Uses::FEW]);
+    const NONE: UseList = UseList::Few(0, [Use { index: 0, bits: 0 }; UseList::FEW]);
 
-    fn new(uses: impl ExactSizeIterator<Item = Use>) -> Uses {
-        if uses.len() > Uses::FEW {
-            return Uses::Many(uses.collect());
+    fn new(uses: impl ExactSizeIterator<Item = Use>) -> UseList {
+        if uses.len() > UseList::FEW {
+            return UseList::Many(uses.collect());
         }
-        let (mut few, mut count) = ([Use { index: 0, bits: 0 }; Uses::FEW], 0);
+        let (mut few, mut count) = ([Use { index: 0, bits: 0 }; UseList::FEW], 0);
         for (place, used) in few.iter_mut().zip(uses) {
             *place = used;
             count += 1;
         }
-        Uses::Few(count, few)
+        UseList::Few(count, few)
     }
 }
 
-struct Place {
+struct EventPlace {
     written: AtomicBool,
     event: UnsafeCell<MaybeUninit<Event>>,
 }
@@ -219,7 +219,7 @@ struct Place {
 pub struct Profiler {
     epoch: Instant,
     threads: Threads,
-    chunks: Box<[AtomicPtr<Place>]>,
+    chunks: Box<[AtomicPtr<EventPlace>]>,
     /// Places handed out, also those past the end.
     next: AtomicUsize,
     lost: AtomicU32,
@@ -249,8 +249,8 @@ impl Profiler {
 
     /// The times of an operation that is being pushed by this thread.
     #[cold]
-    pub fn pushing(&self) -> Times {
-        Times { push: self.now(), ready: 0, start: 0, pushed_on: self.threads.this(), started_on: 0 }
+    pub fn pushing(&self) -> Timestamps {
+        Timestamps { push: self.now(), ready: 0, start: 0, pushed_on: self.threads.this(), started_on: 0 }
     }
 
     /// The time, for an operation that this thread starts, and the thread.
@@ -265,7 +265,7 @@ impl Profiler {
     pub fn record(&self, mut event: Event, uses: impl ExactSizeIterator<Item = Use>) {
         event.end = self.now();
         event.ended_on = self.threads.this();
-        event.uses = Uses::new(uses);
+        event.uses = UseList::new(uses);
         let index = self.next.fetch_add(1, Relaxed);
         let Some(chunk) = self.chunks.get(index / CHUNK) else {
             self.next.store(CHUNK * CHUNKS, Relaxed);
@@ -320,9 +320,9 @@ impl Profiler {
 }
 
 #[cold]
-fn add_chunk(chunk: &AtomicPtr<Place>) -> *mut Place {
-    let places: Box<[Place]> = (0..CHUNK)
-        .map(|_| Place { written: AtomicBool::new(false), event: UnsafeCell::new(MaybeUninit::uninit()) })
+fn add_chunk(chunk: &AtomicPtr<EventPlace>) -> *mut EventPlace {
+    let places: Box<[EventPlace]> = (0..CHUNK)
+        .map(|_| EventPlace { written: AtomicBool::new(false), event: UnsafeCell::new(MaybeUninit::uninit()) })
         .collect();
     let places = Box::into_raw(places);
     match chunk.compare_exchange(null_mut(), places.cast(), AcqRel, Acquire) {

@@ -44,7 +44,7 @@ impl Deref for Bond {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::thread::context::Local;
+    use crate::thread::context::ThreadContext;
     use std::sync::Barrier;
 
     #[test]
@@ -60,7 +60,7 @@ mod tests {
                 for thread in 0..4 {
                     let (own, together, over) = (Arc::clone(&memory), &together, &over);
                     scope.spawn(move || {
-                        let local = Local::of(&own);
+                        let local = ThreadContext::of(&own);
                         // Enough for magazines on their way to the reclaimer, and in it.
                         for _ in 0..3 {
                             // SAFETY: used by nobody, and without accesses, so as good as spent.

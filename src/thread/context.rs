@@ -7,7 +7,7 @@ use crate::pool::magazine;
 use crate::pool::magazine::Magazine;
 use crate::pool::memory::Memory;
 use crate::pool::reclaim::{Epoch, Reclaim};
-use crate::pool::thread_cache::Home;
+use crate::pool::thread_cache::ThreadCache;
 use crate::sync::Ordering::*;
 use crate::sync::{thread_local, AtomicU64};
 use crate::thread::bond::Bond;
@@ -21,8 +21,8 @@ use std::sync::Arc;
 const SEND: usize = 32;
 
 /// What one thread keeps for one engine.
-pub struct Local {
-    home: *const Home,
+pub struct ThreadContext {
+    home: *const ThreadCache,
     /// Its place in the reclaimer, which changes only in the child of a `fork`.
     handle: UnsafeCell<ManuallyDrop<<Epoch as Reclaim>::Handle>>,
     /// Blocks on their way to other homes: those of the smallest class, and others.
@@ -50,18 +50,18 @@ struct Outgoing {
 
 thread_local! {
     /// The state that the thread used last, and its engine.
-    static LAST: Cell<(u32, *const Local)> = const { Cell::new((0, null())) };
+    static LAST: Cell<(u32, *const ThreadContext)> = const { Cell::new((0, null())) };
 }
 
-impl Local {
+impl ThreadContext {
     /// The state that the calling thread used last, and the number of its engine.
     #[inline]
-    pub fn last() -> (u32, *const Local) {
+    pub fn last() -> (u32, *const ThreadContext) {
         LAST.with(Cell::get)
     }
 
     /// Notes which state the calling thread uses now.
-    pub fn set_last(engine: u32, local: *const Local) {
+    pub fn set_last(engine: u32, local: *const ThreadContext) {
         LAST.with(|last| last.set((engine, local)));
     }
 
@@ -71,8 +71,8 @@ impl Local {
     }
 
     /// A state of its own, for threads that keep it themselves.
-    pub fn new(memory: &Arc<Memory>) -> Local {
-        Local {
+    pub fn new(memory: &Arc<Memory>) -> ThreadContext {
+        ThreadContext {
             home: memory.settle(),
             handle: UnsafeCell::new(ManuallyDrop::new(memory.register())),
             outgoing: UnsafeCell::new([const { Outgoing::none() }; 2]),
@@ -87,7 +87,7 @@ impl Local {
 
     /// The thread's home.
     #[inline]
-    pub fn home(&self) -> &Home {
+    pub fn home(&self) -> &ThreadCache {
         // SAFETY: homes live as long as the memory: see [`Bond`].
         unsafe { &*self.home }
     }
@@ -165,7 +165,7 @@ impl Local {
     /// Takes a spent block out of use.
     ///
     /// # Safety
-    /// The block is spent, and came from [`Local::allocate`] of a thread of the same engine.
+    /// The block is spent, and came from [`ThreadContext::allocate`] of a thread of the same engine.
     #[inline]
     pub unsafe fn retire(&self, block: *mut Block) {
         // SAFETY: spent, so only helpers may still look at it, and they do not look at these
@@ -206,7 +206,7 @@ impl Local {
         unsafe { Epoch::defer(&self.pin(), reuse) }
     }
 
-    /// Sends home what was collected, and sorts a slice of what is too much: [`Home::tidy`]. For
+    /// Sends home what was collected, and sorts a slice of what is too much: [`ThreadCache::tidy`]. For
     /// when there is nothing else to do.
     #[inline]
     pub fn flush(&self) {
@@ -307,7 +307,7 @@ impl Outgoing {
     }
 }
 
-impl Drop for Local {
+impl Drop for ThreadContext {
     fn drop(&mut self) {
         // If the memory is there, it stays until this is done.
         let memory = self.memory.upgrade();

@@ -3,14 +3,14 @@
 
 use crate::operation::block::Block;
 use crate::sync::Ordering::*;
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use crate::tickets::journals::Journal;
 use crate::tickets::owner::{Pusher, Record};
 use crate::tickets::ring;
-use crate::tickets::ring::Next;
+use crate::tickets::ring::NextBlock;
 use crate::tickets::word::{Word, TAKEN};
 
-impl Local {
+impl ThreadContext {
     /// What the thread pushes with. Nothing of the user's may run while it is there.
     #[inline]
     pub fn pusher(&self) -> Pusher<'_> {
@@ -50,14 +50,14 @@ impl Local {
         // SAFETY: the ring is this thread's. The caller holds no address from a tail.
         unsafe {
             let ring = &mut *home.ring.get();
-            let next = if class <= ring::CLASS { ring.next(2 + usize::from(class)) } else { Next::Full };
+            let next = if class <= ring::CLASS { ring.next(2 + usize::from(class)) } else { NextBlock::Full };
             let (block, tag, ringed) = match next {
-                Next::Block(block, tag) => (block, tag, true),
-                Next::Grow => {
+                NextBlock::Block(block, tag) => (block, tag, true),
+                NextBlock::Grow => {
                     let block = self.allocate(ring::CLASS);
                     (block, ring.add(block), true)
                 }
-                Next::Full => {
+                NextBlock::Full => {
                     let block = self.allocate(class);
                     let tag = Word((*Block::word(block)).load(Relaxed)).tag().wrapping_add(1);
                     (block, tag, false)
@@ -76,7 +76,7 @@ impl Local {
     /// are counted, and does not park.
     ///
     /// # Safety
-    /// As [`Local::allocate`].
+    /// As [`ThreadContext::allocate`].
     #[inline]
     pub unsafe fn take_word(&self) -> Word {
         let kept = self.home().kept.replace(Word::NONE);
@@ -97,7 +97,7 @@ impl Local {
             // It has no links, whatever it was used for before.
             Block::renew(block, 0, false);
             Block::set_inside(block);
-            Local::renew_word(block)
+            ThreadContext::renew_word(block)
         }
     }
 

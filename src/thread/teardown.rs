@@ -7,15 +7,15 @@
 //! if the system has no keys left, they stay, as they did nothing that could hurt but take memory.
 
 use crate::pool::memory::Memory;
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use std::sync::Arc;
 
 /// Boxed: `LAST` points to them.
 #[allow(clippy::vec_box)]
-type Strays = Vec<Box<Local>>;
+type FallbackContexts = Vec<Box<ThreadContext>>;
 
 /// The calling thread's state for the engine of `memory`, made if there is none.
-pub fn find(memory: &Arc<Memory>) -> *const Local {
+pub fn find(memory: &Arc<Memory>) -> *const ThreadContext {
     let mut strays = slot::get();
     if strays.is_null() {
         strays = Box::into_raw(Box::default());
@@ -27,7 +27,7 @@ pub fn find(memory: &Arc<Memory>) -> *const Local {
         if let Some(known) = (*strays).iter().find(|local| local.memory.id == memory.id) {
             return &raw const **known;
         }
-        let local = Box::new(Local::new(memory));
+        let local = Box::new(ThreadContext::new(memory));
         (*strays).push(local);
         &raw const **(*strays).last().expect("pushed just now")
     }
@@ -53,8 +53,8 @@ pub fn end(memory: &Memory) -> bool {
 /// # Safety
 /// The list is the calling thread's, and nobody uses it or the states in it again.
 #[cfg(all(unix, not(any(loom, shuttle))))]
-unsafe fn end_all(strays: *mut Strays) {
-    Local::forget_last();
+unsafe fn end_all(strays: *mut FallbackContexts) {
+    ThreadContext::forget_last();
     // SAFETY: made by `into_raw` in `find`; the rest is the caller's word.
     drop(unsafe { Box::from_raw(strays) });
 }
@@ -64,7 +64,7 @@ mod slot {
     //! A key of POSIX threads.
 
     use super::end_all;
-    use super::Strays;
+    use super::FallbackContexts;
     use libc::{pthread_getspecific, pthread_key_create, pthread_key_delete, pthread_key_t, pthread_setspecific};
     use std::ffi::c_void;
     use std::ptr::null_mut;
@@ -99,13 +99,13 @@ mod slot {
         key()
     }
 
-    pub fn get() -> *mut Strays {
+    pub fn get() -> *mut FallbackContexts {
         // SAFETY: a key that `make_key` made, and never deleted.
         key().map_or(null_mut(), |key| unsafe { pthread_getspecific(key) }.cast())
     }
 
     /// Leaves the list with the thread. If there is no room for it, it stays where nobody finds it.
-    pub fn set(strays: *mut Strays) {
+    pub fn set(strays: *mut FallbackContexts) {
         if let Some(key) = make_key() {
             // SAFETY: as above; `end_of_thread` takes just such a pointer.
             unsafe { pthread_setspecific(key, strays.cast::<c_void>()) };
@@ -124,20 +124,20 @@ mod slot {
 mod slot {
     //! A thread-local without a destructor.
 
-    use super::Strays;
+    use super::FallbackContexts;
     use crate::sync::thread_local;
     use std::cell::Cell;
     use std::ptr::null_mut;
 
     thread_local! {
-        static STRAYS: Cell<*mut Strays> = const { Cell::new(null_mut()) };
+        static STRAYS: Cell<*mut FallbackContexts> = const { Cell::new(null_mut()) };
     }
 
-    pub fn get() -> *mut Strays {
+    pub fn get() -> *mut FallbackContexts {
         STRAYS.try_with(Cell::get).unwrap_or(null_mut())
     }
 
-    pub fn set(strays: *mut Strays) {
+    pub fn set(strays: *mut FallbackContexts) {
         let _ = STRAYS.try_with(|slot| slot.set(strays));
     }
 }
@@ -153,13 +153,13 @@ mod tests {
         fn drop(&mut self) {
             // In turns, so that each is asked for when the other was used last.
             for memory in self.0.iter().chain(&self.0) {
-                let local = Local::of(memory);
+                let local = ThreadContext::of(memory);
                 assert_eq!(local.memory.id, memory.id);
                 drop(local.pin());
             }
             if let [.., last] = &self.0[..] {
                 assert!(end(last) && !end(last), "there is one for each");
-                Local::forget_last();
+                ThreadContext::forget_last();
             }
         }
     }
@@ -176,7 +176,7 @@ mod tests {
             let uses = move || {
                 // First, and so dropped after our own thread-locals.
                 LATE.set(Some(UsesAtTheEnd(own.clone())));
-                own.iter().for_each(|memory| drop(Local::of(memory).pin()));
+                own.iter().for_each(|memory| drop(ThreadContext::of(memory).pin()));
             };
             std::thread::spawn(uses).join().unwrap();
         }

@@ -14,7 +14,7 @@ use crate::operation::block::Block;
 use crate::sync::Ordering::*;
 use crate::sync::{fence, AtomicPtr, AtomicU64};
 use crate::tickets::run::{is_untaken, take};
-use crate::tickets::segment::{Cursor, Segment, LENGTH};
+use crate::tickets::segment::{Cursor, LogSegment, LENGTH};
 use crate::tickets::word::Word;
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
@@ -37,20 +37,20 @@ pub struct Log {
     worker: CachePadded<Cursor>,
     /// How far the worker has come, and its segment: what others see of its cursor.
     come: AtomicU64,
-    at: AtomicPtr<Segment>,
+    at: AtomicPtr<LogSegment>,
     /// Entries before this one have been taken, and its segment: noted by those who look for what
     /// others leave.
     scanned: AtomicU64,
-    scanned_at: AtomicPtr<Segment>,
+    scanned_at: AtomicPtr<LogSegment>,
     chain: CachePadded<Chain>,
 }
 
 /// What the pusher knows of its segments.
 struct Chain {
     /// The first of the log: nothing before it is untaken.
-    oldest: AtomicPtr<Segment>,
+    oldest: AtomicPtr<LogSegment>,
     /// Those that are not in the log.
-    spares: Cell<*mut Segment>,
+    spares: Cell<*mut LogSegment>,
 }
 
 // SAFETY: the pusher's cursor and its spare segments are used by one pushing thread at a time, the
@@ -61,7 +61,7 @@ unsafe impl Sync for Log {}
 
 impl Log {
     pub fn new() -> Log {
-        let first = Segment::new();
+        let first = LogSegment::new();
         Log {
             pusher: CachePadded::new(Cursor::at(first, 0, 0)),
             worker: CachePadded::new(Cursor::at(first, 0, 0)),
@@ -116,7 +116,7 @@ impl Log {
             }
             let mut segment = self.chain.spares.get();
             if segment.is_null() {
-                segment = Segment::new();
+                segment = LogSegment::new();
             } else {
                 self.chain.spares.set((*segment).spare.get());
             }

@@ -12,7 +12,7 @@ use crate::operation::access::Mode;
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU32, MODELLED};
 use crate::tickets::log::Log;
-use crate::util::bucket_array::{Chunks, Vacant};
+use crate::util::bucket_array::{BucketArray, Vacant};
 use std::cell::Cell;
 
 /// So many operations are placed between two looks at how far workers have come.
@@ -27,19 +27,19 @@ const FIRST: u32 = if MODELLED { 2 } else { 64 };
 const CHUNKS: usize = 26;
 
 /// Where a variable was used last, as far as the pusher knows: worker and place in its log, with 1
-/// added. Atomic for the sake of [`Chunks`]: only the pusher uses it.
-struct Used {
+/// added. Atomic for the sake of [`BucketArray`]: only the pusher uses it.
+struct LastUse {
     write: [AtomicU32; 2],
     read: [AtomicU32; 2],
 }
 
 // SAFETY: see `Vacant`; zeros are those of `vacant`, and it needs no destructor.
-unsafe impl Vacant for Used {
+unsafe impl Vacant for LastUse {
     const NAME: &'static str = "placing";
 
-    fn vacant() -> Used {
+    fn vacant() -> LastUse {
         let none = || [AtomicU32::new(0), AtomicU32::new(0)];
-        Used { write: none(), read: none() }
+        LastUse { write: none(), read: none() }
     }
 }
 
@@ -50,7 +50,7 @@ pub struct Placing {
     /// Operations that were placed, and the worker that has least left.
     placed: Cell<u32>,
     least: Cell<usize>,
-    used: Chunks<Used, FIRST, CHUNKS>,
+    used: BucketArray<LastUse, FIRST, CHUNKS>,
 }
 
 impl Placing {
@@ -59,7 +59,7 @@ impl Placing {
             come: (0..workers).map(|_| Cell::new(0)).collect(),
             placed: Cell::new(0),
             least: Cell::new(0),
-            used: Chunks::new(),
+            used: BucketArray::new(),
         }
     }
 

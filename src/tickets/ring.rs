@@ -32,7 +32,7 @@ pub struct Ring {
 }
 
 /// What [`Ring::next`] has found.
-pub enum Next {
+pub enum NextBlock {
     /// A free block, and the tag of its next use.
     Block(*mut Block, u64),
     /// None, but the ring may be given one more.
@@ -43,10 +43,10 @@ pub enum Next {
 
 impl Ring {
     #[inline]
-    pub fn next(&mut self, lines: usize) -> Next {
+    pub fn next(&mut self, lines: usize) -> NextBlock {
         if self.rests > 0 {
             self.rests -= 1;
-            return Next::Full;
+            return NextBlock::Full;
         }
         for _ in 0..FULL.min(self.blocks.len()) {
             let length = self.blocks.len();
@@ -59,14 +59,14 @@ impl Ring {
             let word = Word(unsafe { (*Block::word(*block)).load(Acquire) });
             if word.stage() == FREE {
                 *tag = tag.wrapping_add(1);
-                return Next::Block(*block, *tag);
+                return NextBlock::Block(*block, *tag);
             }
         }
         if self.blocks.len() < MOST {
-            return Next::Grow;
+            return NextBlock::Grow;
         }
         self.rests = REST;
-        Next::Full
+        NextBlock::Full
     }
 
     /// Adds a block, which is used at once; says with which tag.

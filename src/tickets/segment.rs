@@ -23,27 +23,27 @@ const WORDS: usize = LINE / size_of::<u64>();
 const _: () = assert!(MODELLED || LENGTH % WORDS == 0);
 
 #[cfg_attr(not(any(loom, shuttle)), repr(C, align(64)))]
-pub(super) struct Segment {
+pub(super) struct LogSegment {
     entries: [AtomicU64; LENGTH],
-    pub next: AtomicPtr<Segment>,
+    pub next: AtomicPtr<LogSegment>,
     /// Which one it is in the log, counted from 0, or behind all numbers if it is not in the log.
     /// It never has a number twice.
     pub number: AtomicU64,
     /// The next of the pusher's spare ones.
-    pub spare: Cell<*mut Segment>,
+    pub spare: Cell<*mut LogSegment>,
 }
 
 /// Where somebody stands in a log. What lies before it has been taken.
 pub(super) struct Cursor {
-    pub segment: Cell<*mut Segment>,
+    pub segment: Cell<*mut LogSegment>,
     pub number: Cell<u64>,
     /// Never that of a mark.
     pub index: Cell<usize>,
 }
 
-impl Segment {
-    pub fn new() -> *mut Segment {
-        Box::into_raw(Box::new(Segment {
+impl LogSegment {
+    pub fn new() -> *mut LogSegment {
+        Box::into_raw(Box::new(LogSegment {
             entries: from_fn(|_| AtomicU64::new(0)),
             next: AtomicPtr::new(null_mut()),
             number: AtomicU64::new(0),
@@ -73,7 +73,7 @@ fn ahead_of(index: usize) -> usize {
 
 impl Cursor {
     #[inline]
-    pub fn at(segment: *mut Segment, number: u64, index: usize) -> Cursor {
+    pub fn at(segment: *mut LogSegment, number: u64, index: usize) -> Cursor {
         Cursor { segment: Cell::new(segment), number: Cell::new(number), index: Cell::new(index) }
     }
 
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_cursor_meets_each_entry_and_no_mark() {
-        let segment = Segment::new();
+        let segment = LogSegment::new();
         let (one, many) = (Cursor::at(segment, 3, 0), |entries| {
             let cursor = Cursor::at(segment, 3, 0);
             cursor.step_by(entries);

@@ -26,13 +26,13 @@ const ALIGN: usize = 16;
 const _: () = assert!(size_of::<Low>() <= ALIGN && align_of::<Low>() <= ALIGN);
 
 /// Places, numbered from 0: `FIRST` in the first chunk, and at most `COUNT` chunks.
-pub struct Chunks<T: Vacant, const FIRST: u32, const COUNT: usize> {
+pub struct BucketArray<T: Vacant, const FIRST: u32, const COUNT: usize> {
     chunks: [AtomicPtr<T>; COUNT],
 }
 
-impl<T: Vacant, const FIRST: u32, const COUNT: usize> Chunks<T, FIRST, COUNT> {
-    pub fn new() -> Chunks<T, FIRST, COUNT> {
-        Chunks { chunks: std::array::from_fn(|_| AtomicPtr::new(null_mut())) }
+impl<T: Vacant, const FIRST: u32, const COUNT: usize> BucketArray<T, FIRST, COUNT> {
+    pub fn new() -> BucketArray<T, FIRST, COUNT> {
+        BucketArray { chunks: std::array::from_fn(|_| AtomicPtr::new(null_mut())) }
     }
 
     /// The chunk of an index, and the place in it.
@@ -63,7 +63,7 @@ impl<T: Vacant, const FIRST: u32, const COUNT: usize> Chunks<T, FIRST, COUNT> {
     /// The place of an index that was given out.
     ///
     /// # Safety
-    /// [`Chunks::get_or_add`] was called with this index, and the caller has heard of that.
+    /// [`BucketArray::get_or_add`] was called with this index, and the caller has heard of that.
     #[inline]
     pub unsafe fn at(&self, index: u32) -> &T {
         let (chunk, offset) = Self::place(index);
@@ -125,14 +125,14 @@ impl<T: Vacant, const FIRST: u32, const COUNT: usize> Chunks<T, FIRST, COUNT> {
     }
 
     /// # Safety
-    /// It comes from [`Chunks::allocate`], and nobody uses it again.
+    /// It comes from [`BucketArray::allocate`], and nobody uses it again.
     unsafe fn free(places: *mut T, chunk: usize) {
         // SAFETY: it was left there, and is of an allocation with this layout.
         unsafe { places.cast::<Low>().sub(1).read().free(Self::layout(chunk)) }
     }
 }
 
-impl<T: Vacant, const FIRST: u32, const COUNT: usize> Drop for Chunks<T, FIRST, COUNT> {
+impl<T: Vacant, const FIRST: u32, const COUNT: usize> Drop for BucketArray<T, FIRST, COUNT> {
     fn drop(&mut self) {
         for (chunk, places) in self.chunks.iter().enumerate() {
             let places = places.load(Acquire);
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn every_index_has_a_place_of_its_own_that_is_vacant_and_stays() {
-        let chunks: Chunks<Number, 4, 5> = Chunks::new();
+        let chunks: BucketArray<Number, 4, 5> = BucketArray::new();
         assert!(chunks.get(0).is_none());
         // 4 + 8 + 16 + 32 + 64
         let places: HashSet<usize> = (0..124)
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn threads_that_need_a_chunk_at_once_get_the_same() {
         for _ in 0..100 {
-            let chunks: Chunks<Number, 1, 8> = Chunks::new();
+            let chunks: BucketArray<Number, 1, 8> = BucketArray::new();
             std::thread::scope(|scope| {
                 for _ in 0..4 {
                     scope.spawn(|| {

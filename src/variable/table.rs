@@ -5,7 +5,7 @@ use crate::sync::Ordering::*;
 use crate::sync::{AtomicU32, AtomicU64, MODELLED};
 use crate::tickets::common::Common;
 use crate::tickets::run::{Progress, Variables};
-use crate::util::bucket_array::{Chunks, Vacant};
+use crate::util::bucket_array::{BucketArray, Vacant};
 use crate::util::work_counter;
 use crate::variable::slot::Slot;
 use std::alloc::{handle_alloc_error, Layout};
@@ -17,9 +17,9 @@ const NONE: u32 = u32::MAX;
 
 /// The slots of one engine.
 pub struct Table {
-    slots: Chunks<Slot, FIRST, CHUNKS>,
+    slots: BucketArray<Slot, FIRST, CHUNKS>,
     /// What variables need that several threads push to.
-    commons: Chunks<Common, FIRST, CHUNKS>,
+    commons: BucketArray<Common, FIRST, CHUNKS>,
     /// Slots ever handed out.
     used: AtomicU32,
     /// Slots free for reuse: index in the low half, a count that rules out ABA in the high half.
@@ -101,8 +101,8 @@ unsafe impl Vacant for Slot {
 impl Table {
     pub fn new() -> Table {
         Table {
-            slots: Chunks::new(),
-            commons: Chunks::new(),
+            slots: BucketArray::new(),
+            commons: BucketArray::new(),
             used: AtomicU32::new(0),
             free: AtomicU64::new(u64::from(NONE)),
             retired: AtomicU64::new(u64::from(NONE)),

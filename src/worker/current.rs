@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::ptr::null;
 
 /// A thread's place in a group.
-pub struct Seat {
+pub struct CurrentWorker {
     /// The address of the group: it is not looked into.
     group: *const (),
     pub queue: RefCell<Queue>,
@@ -34,21 +34,21 @@ pub enum Left {
 }
 
 thread_local! {
-    static SEAT: Cell<*const Seat> = const { Cell::new(null()) };
+    static SEAT: Cell<*const CurrentWorker> = const { Cell::new(null()) };
     /// The empty queue of the last seat, with the room that it has grown to, up to a limit: guests
     /// come and go.
     static SPARE: Cell<Option<Queue>> = const { Cell::new(None) };
 }
 
-impl Seat {
-    pub fn new(group: *const (), worker: Option<usize>, depth: u32) -> Seat {
+impl CurrentWorker {
+    pub fn new(group: *const (), worker: Option<usize>, depth: u32) -> CurrentWorker {
         let spare = SPARE.try_with(Cell::take).ok().flatten();
-        Seat { group, queue: RefCell::new(spare.unwrap_or_default()), worker, depth }
+        CurrentWorker { group, queue: RefCell::new(spare.unwrap_or_default()), worker, depth }
     }
 
     /// Calls `work` with this seat taken by the calling thread.
-    pub fn occupy<T>(&self, work: impl FnOnce(&Seat) -> T) -> T {
-        struct Leave(*const Seat);
+    pub fn occupy<T>(&self, work: impl FnOnce(&CurrentWorker) -> T) -> T {
+        struct Leave(*const CurrentWorker);
         impl Drop for Leave {
             fn drop(&mut self) {
                 SEAT.with(|seat| seat.set(self.0));
@@ -82,7 +82,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for CurrentWorker {
     fn drop(&mut self) {
         let mut queue = std::mem::take(self.queue.get_mut());
         queue.trim();

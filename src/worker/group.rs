@@ -13,11 +13,11 @@ use crate::sync::{fence, lay_out, thread, thread_local, AtomicBool, AtomicUsize,
 use crate::tickets::journals::{Journal, Journals};
 use crate::tickets::word::Word;
 use crate::worker::cores::Ids;
-use crate::worker::current::{Left, Seat};
+use crate::worker::current::{CurrentWorker, Left};
 use crate::worker::helper;
-use crate::worker::helper::Guest;
+use crate::worker::helper::Helper;
 use crate::worker::inbox::Met;
-use crate::worker::remote::Post;
+use crate::worker::remote::Remote;
 use crate::worker::Host;
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
@@ -48,7 +48,7 @@ pub enum IdlePolicy {
 const BURST: usize = 8;
 
 /// How a group is made.
-pub struct Plan {
+pub struct GroupPlan {
     pub name: &'static str,
     pub workers: usize,
     /// Whether workers have logs.
@@ -65,7 +65,7 @@ pub struct Plan {
 
 /// Where a ready operation is to run.
 #[derive(Clone, Copy)]
-pub enum Where {
+pub enum Placement {
     /// Anywhere: on the calling thread's own seat, if it has one, or a worker that is chosen in
     /// turn.
     Any,
@@ -78,17 +78,17 @@ pub(super) const WANTED: usize = 1 << 31;
 
 /// A group of workers.
 pub struct Group {
-    pub(super) plan: Plan,
-    pub(super) workers: Box<[Post]>,
+    pub(super) plan: GroupPlan,
+    pub(super) workers: Box<[Remote]>,
     /// What was pushed for each of them by each pusher. None if the plan says so.
     pub(super) journals: Journals,
     /// Places for threads that wait and help meanwhile.
-    pub(super) guests: Box<[Guest]>,
+    pub(super) guests: Box<[Helper]>,
     /// So many of these at most were ever taken.
     pub(super) seated: AtomicUsize,
     /// The inbox of all, for what is urgent, or for everything if the plan says so: a place without
     /// a worker.
-    pub(super) common: Post,
+    pub(super) common: Remote,
     /// Workers that look for work or sleep.
     pub(super) idle: CachePadded<AtomicUsize>,
     /// Workers that sleep.
@@ -131,15 +131,15 @@ fn first_worker() -> usize {
 }
 
 impl Group {
-    pub fn new(plan: Plan) -> Group {
-        let workers: Box<[Post]> = (0..plan.workers).map(|_| Post::new()).collect();
-        lay_out(workers.as_ptr(), std::mem::size_of_val(&*workers), std::mem::size_of::<Post>(), "post");
+    pub fn new(plan: GroupPlan) -> Group {
+        let workers: Box<[Remote]> = (0..plan.workers).map(|_| Remote::new()).collect();
+        lay_out(workers.as_ptr(), std::mem::size_of_val(&*workers), std::mem::size_of::<Remote>(), "post");
         Group {
             journals: Journals::new(plan.workers),
             workers,
             guests: helper::places(),
             seated: AtomicUsize::new(0),
-            common: Post::new(),
+            common: Remote::new(),
             idle: CachePadded::new(AtomicUsize::new(0)),
             sleeping: CachePadded::new(AtomicUsize::new(0)),
             stop: AtomicBool::new(false),
@@ -253,14 +253,14 @@ impl Group {
     /// # Safety
     /// The operation is ready, and ours to give away.
     #[inline]
-    pub unsafe fn submit(&self, block: *mut Block, mut place: Where, depth: u32) {
+    pub unsafe fn submit(&self, block: *mut Block, mut place: Placement, depth: u32) {
         // SAFETY: passed on; the operation is read before it is given away.
         unsafe {
             let urgent = (*block).priority != 0;
-            if let Where::Any = place {
-                match Seat::keep(self.address(), block, depth) {
+            if let Placement::Any = place {
+                match CurrentWorker::keep(self.address(), block, depth) {
                     Left::InQueue => return,
-                    Left::ToInbox(worker) if !urgent => place = Where::Worker(worker),
+                    Left::ToInbox(worker) if !urgent => place = Placement::Worker(worker),
                     _ => {}
                 }
             }
@@ -277,7 +277,7 @@ impl Group {
         // SAFETY: passed on; the operation is read before it is given away.
         unsafe {
             let urgent = (*block).priority != 0;
-            self.deliver(block, block, Where::Worker(place), urgent);
+            self.deliver(block, block, Placement::Worker(place), urgent);
         }
     }
 
@@ -329,7 +329,7 @@ impl Group {
 
     /// Whether something has come for a worker that should not wait.
     pub fn is_urgent(&self, worker: usize) -> bool {
-        self.common.awaits_hurry() || self.workers.get(worker).is_some_and(Post::awaits_hurry)
+        self.common.awaits_hurry() || self.workers.get(worker).is_some_and(Remote::awaits_hurry)
     }
 
     /// Puts ready operations, linked from the first to the last, into an inbox, and wakes who
@@ -337,14 +337,14 @@ impl Group {
     ///
     /// # Safety
     /// They are ours to give away.
-    pub(super) unsafe fn deliver(&self, first: *mut Block, last: *mut Block, place: Where, urgent: bool) {
+    pub(super) unsafe fn deliver(&self, first: *mut Block, last: *mut Block, place: Placement, urgent: bool) {
         let worker = match place {
             _ if self.plan.shared => &self.common,
             // Whoever comes first takes it: the worker that it would be given to may be in a long
             // operation.
-            Where::Any if urgent => &self.common,
-            Where::Worker(number) => &self.workers[number % self.workers.len()],
-            Where::Any => &self.workers[next_worker() % self.workers.len()],
+            Placement::Any if urgent => &self.common,
+            Placement::Worker(number) => &self.workers[number % self.workers.len()],
+            Placement::Any => &self.workers[next_worker() % self.workers.len()],
         };
         // SAFETY: passed on.
         let met = unsafe { worker.inbox.push(first, last) };
@@ -374,6 +374,6 @@ impl Group {
                 return;
             }
         }
-        let _ = self.guests.iter().any(Guest::wake);
+        let _ = self.guests.iter().any(Helper::wake);
     }
 }

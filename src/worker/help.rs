@@ -17,13 +17,13 @@ use crate::tickets::pull::Pull;
 use crate::tickets::run::{has_ended, Variables};
 use crate::tickets::word::Word;
 use crate::util::spin::Spin;
-use crate::worker::current::Seat;
-use crate::worker::group::{next_worker, Group, Where};
-use crate::worker::helper::Guest;
-use crate::worker::local_queue::Row;
+use crate::worker::current::CurrentWorker;
+use crate::worker::group::{next_worker, Group, Placement};
+use crate::worker::helper::Helper;
+use crate::worker::local_queue::Batch;
 #[cfg(all(unix, not(any(loom, shuttle))))]
-use crate::worker::remote::Post;
-use crate::worker::stealable::Surplus;
+use crate::worker::remote::Remote;
+use crate::worker::stealable::Stealable;
 use crate::worker::Host;
 use std::cell::Cell;
 use std::ptr::null_mut;
@@ -41,7 +41,7 @@ const SETTLES: u32 = 64;
 /// Frees the seat however the guest leaves.
 struct Sitting<'a> {
     group: &'a Group,
-    guest: &'a Guest,
+    guest: &'a Helper,
     has_slept: Cell<bool>,
 }
 
@@ -67,7 +67,7 @@ impl Group {
     /// Takes a seat, if one is free.
     fn sit(&self) -> Option<Sitting<'_>> {
         // Acquire: pairs with the release of whoever sat there before.
-        let free = |guest: &Guest| !guest.taken.load(Relaxed) && !guest.taken.swap(true, Acquire);
+        let free = |guest: &Helper| !guest.taken.load(Relaxed) && !guest.taken.swap(true, Acquire);
         let index = self.guests.iter().position(free)?;
         if index >= self.seated.load(Relaxed) {
             // Relaxed: as what a guest lays out, this is seen by who sleeps or by who wakes.
@@ -77,7 +77,7 @@ impl Group {
     }
 
     /// Where guests lay out what they have.
-    pub(crate) fn surpluses(&self) -> impl Iterator<Item = &Surplus> {
+    pub(crate) fn surpluses(&self) -> impl Iterator<Item = &Stealable> {
         self.guests[..self.seated.load(Relaxed)].iter().map(|guest| &guest.surplus)
     }
 
@@ -116,9 +116,9 @@ impl Group {
     ) {
         let own = if sitting.is_none() { self.sit() } else { None };
         // Who has no seat shows nobody what it has.
-        let unseen = Surplus::new();
+        let unseen = Stealable::new();
         let surplus = sitting.or(own.as_ref()).map_or(&unseen, |sitting| &sitting.guest.surplus);
-        Seat::new(self.address(), None, host.depth()).occupy(|seat| {
+        CurrentWorker::new(self.address(), None, host.depth()).occupy(|seat| {
             // Whether it is run or not. SAFETY: passed on.
             unsafe { seat.queue.borrow_mut().add_list(mutate!("given-up-what-was-taken": null_mut(), first)) };
             let mut ran = 0_u32;
@@ -153,9 +153,9 @@ impl Group {
     }
 
     /// Hands operations to the workers.
-    unsafe fn give_back(&self, row: Row) {
+    unsafe fn give_back(&self, row: Batch) {
         // SAFETY: they are ours until they are delivered.
-        unsafe { self.deliver(row.first, row.last, Where::Any, row.best.0 != 0) };
+        unsafe { self.deliver(row.first, row.last, Placement::Any, row.best.0 != 0) };
     }
 
     /// Runs what a thread needs that waits for an operation, as far as that [is found](Pull), and
@@ -243,7 +243,7 @@ impl Group {
                 guest.taken.store(false, Relaxed);
             }
         }
-        self.workers.iter().for_each(Post::forget_wakers);
+        self.workers.iter().for_each(Remote::forget_wakers);
         self.idle.store(0, Relaxed);
         self.sleeping.store(0, Relaxed);
     }

@@ -4,24 +4,24 @@ use crate::sync::lock::Lock;
 use crate::sync::thread::Thread;
 use crate::sync::{AtomicBool, MODELLED};
 use crate::worker::inbox::Inbox;
-use crate::worker::stealable::Surplus;
+use crate::worker::stealable::Stealable;
 
 /// How many threads can be guests of a group at once. More only wait.
 const SEATS: usize = if MODELLED { 1 } else { 16 };
 
 /// A place for a guest.
-pub struct Guest {
+pub struct Helper {
     /// What others can see of the guest: whether it sleeps. Nothing is ever delivered here.
     pub inbox: Inbox,
     /// What the guest would run next, for others.
-    pub surplus: Surplus,
+    pub surplus: Stealable,
     pub taken: AtomicBool,
     /// Who sits here. Never waited for: the guest sets it before it falls asleep, and one thread at
     /// most has then woken it.
     pub thread: Lock<Option<Thread>>,
 }
 
-impl Guest {
+impl Helper {
     /// Wakes the guest, if it sleeps; says whether it did.
     pub fn wake(&self) -> bool {
         let woken = self.inbox.is_asleep() && self.inbox.wake();
@@ -36,11 +36,11 @@ impl Guest {
 }
 
 /// The places of a group.
-pub fn places() -> Box<[Guest]> {
+pub fn places() -> Box<[Helper]> {
     (0..SEATS)
-        .map(|_| Guest {
+        .map(|_| Helper {
             inbox: Inbox::new(),
-            surplus: Surplus::new(),
+            surplus: Stealable::new(),
             taken: AtomicBool::new(false),
             thread: Lock::default(),
         })

@@ -2,14 +2,14 @@
 //!
 //! Most operations have the default priority and arrive in push order: they go into a ring, where
 //! adding and taking cost a few instructions. All others go into a binary heap. The best of both
-//! are [laid out](Surplus) for others. The next operation is the best of the three fronts.
+//! are [laid out](Stealable) for others. The next operation is the best of the three fronts.
 
 use crate::mutants::mutate;
 use crate::operation::access::ACCESSES_OFFSET;
 use crate::operation::block::Block;
 use crate::sync::touch;
 use crate::util::work_counter;
-use crate::worker::stealable::Surplus;
+use crate::worker::stealable::Stealable;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 use std::ptr::null_mut;
@@ -18,7 +18,7 @@ use std::ptr::null_mut;
 pub type Key = (i32, Reverse<u64>);
 
 /// Operations that were taken out of a queue: a list, linked by `link`.
-pub struct Row {
+pub struct Batch {
     pub first: *mut Block,
     pub last: *mut Block,
     /// The key of the best of them.
@@ -141,7 +141,7 @@ impl Queue {
     ///
     /// # Safety
     /// As there.
-    pub unsafe fn add_best(&mut self, first: *mut Block) -> Option<Row> {
+    pub unsafe fn add_best(&mut self, first: *mut Block) -> Option<Batch> {
         if first.is_null() {
             return None;
         }
@@ -151,7 +151,7 @@ impl Queue {
         arrivals.sort_unstable_by(|one, other| other.cmp(one));
         let keeps = 1 + arrivals.len() / 32;
         let urgent = arrivals.iter().take_while(|entry| entry.key.0 > 0).count().max(keeps);
-        let row = Row::of(arrivals.drain(keeps..urgent));
+        let row = Batch::of(arrivals.drain(keeps..urgent));
         arrivals.drain(..).for_each(|entry| self.insert(entry));
         self.arrivals = arrivals;
         row
@@ -186,7 +186,7 @@ impl Queue {
 
     /// Takes the operation that is next. `surplus` is where the queue lays out what it has.
     #[inline]
-    pub fn pop(&mut self, surplus: &Surplus) -> Option<*mut Block> {
+    pub fn pop(&mut self, surplus: &Stealable) -> Option<*mut Block> {
         while let Some(first) = self.laid_out.front() {
             if self.best_hidden() > Some(first.key) {
                 break;
@@ -228,12 +228,12 @@ impl Queue {
 
     /// Whether something is hidden from others, and as much as is laid out.
     #[inline]
-    pub fn is_hiding(&self, surplus: &Surplus) -> bool {
+    pub fn is_hiding(&self, surplus: &Stealable) -> bool {
         self.hidden() > 0 && (self.hidden() >= self.laid_out.len() || surplus.peek().is_null())
     }
 
     /// Lays out the best operations that there are, [`LAID_OUT`] at most.
-    pub fn lay_out(&mut self, surplus: &Surplus) {
+    pub fn lay_out(&mut self, surplus: &Stealable) {
         self.take_back(surplus);
         let count = self.hidden().min(mutate!("laid-out-without-a-limit": usize::MAX, LAID_OUT));
         work_counter::count(count);
@@ -254,7 +254,7 @@ impl Queue {
     }
 
     /// Takes back what is laid out.
-    pub fn take_back(&mut self, surplus: &Surplus) {
+    pub fn take_back(&mut self, surplus: &Stealable) {
         let list = surplus.take();
         self.forget(list);
         if self.laid_out.is_empty() {
@@ -273,9 +273,9 @@ impl Queue {
     }
 
     /// Takes all operations; `surplus` is empty then.
-    pub fn take_all(&mut self, surplus: &Surplus) -> Option<Row> {
+    pub fn take_all(&mut self, surplus: &Stealable) -> Option<Batch> {
         self.take_back(surplus);
-        Row::of(std::iter::from_fn(|| self.take_best()))
+        Batch::of(std::iter::from_fn(|| self.take_best()))
     }
 }
 
@@ -292,15 +292,15 @@ unsafe fn link(block: *mut Block, next: *mut Block) -> *mut Block {
     block
 }
 
-impl Row {
+impl Batch {
     /// Links operations that were taken out of a queue, newest first, as inboxes have them.
-    fn of(entries: impl Iterator<Item = Entry>) -> Option<Row> {
-        let mut row: Option<Row> = None;
+    fn of(entries: impl Iterator<Item = Entry>) -> Option<Batch> {
+        let mut row: Option<Batch> = None;
         for Entry { key, block } in entries {
             let (next, last, best) =
                 row.map_or((null_mut(), block, key), |row| (row.first, row.last, row.best.max(key)));
             // SAFETY: the operation was in that queue only.
-            row = Some(Row { first: unsafe { link(block, next) }, last, best });
+            row = Some(Batch { first: unsafe { link(block, next) }, last, best });
         }
         row
     }
@@ -358,14 +358,14 @@ mod tests {
         queue
     }
 
-    fn all(queue: &mut Queue, surplus: &Surplus) -> Vec<u64> {
+    fn all(queue: &mut Queue, surplus: &Stealable) -> Vec<u64> {
         sequences(std::iter::from_fn(|| queue.pop(surplus)))
     }
 
     /// However they came: what is stolen or given back can be older than what lies there.
     #[test]
     fn among_equals_the_one_that_was_pushed_first_goes_first() {
-        let (memory, surplus) = (Memory::new().unwrap(), Surplus::new());
+        let (memory, surplus) = (Memory::new().unwrap(), Stealable::new());
         for priority in [0, 1, -1] {
             let blocks = blocks(&memory, [5, 3, 6, 1, 4].map(|sequence| (priority, sequence)));
             assert_eq!(all(&mut queue(&blocks), &surplus), [1, 3, 4, 5, 6], "priority {priority}");
@@ -376,7 +376,7 @@ mod tests {
     /// put some back.
     #[test]
     fn what_is_laid_out_is_next_and_for_others_meanwhile() {
-        let (memory, surplus) = (Memory::new().unwrap(), Surplus::new());
+        let (memory, surplus) = (Memory::new().unwrap(), Stealable::new());
         for priorities in [[0; 6], [3, 0, 0, -2, 5, 0]] {
             let keys = || (0..6).map(|sequence| (priorities[sequence as usize], sequence));
             let mut order: Vec<u64> = (0..6).collect();
@@ -408,7 +408,7 @@ mod tests {
     /// Somebody puts back the end of a list when the owner has forgotten it.
     #[test]
     fn what_is_put_back_late_is_not_lost() {
-        let (memory, surplus) = (Memory::new().unwrap(), Surplus::new());
+        let (memory, surplus) = (Memory::new().unwrap(), Stealable::new());
         let blocks = blocks(&memory, (0..6).map(|sequence| (0, sequence)));
         for lays_out in [false, true] {
             let mut queue = queue(&blocks[..4]);
@@ -438,7 +438,7 @@ mod tests {
     /// best of it is.
     #[test]
     fn who_leaves_takes_all_of_it() {
-        let (memory, surplus) = (Memory::new().unwrap(), Surplus::new());
+        let (memory, surplus) = (Memory::new().unwrap(), Stealable::new());
         let blocks = blocks(&memory, [(0, 3), (0, 4), (2, 5), (-1, 1), (0, 2)]);
         let mut queue = queue(&blocks[..3]);
         queue.lay_out(&surplus);
@@ -453,7 +453,7 @@ mod tests {
     /// Of many urgent operations a worker keeps the best, and of few just one.
     #[test]
     fn urgent_operations_are_left_to_others_but_for_the_best() {
-        let (memory, surplus) = (Memory::new().unwrap(), Surplus::new());
+        let (memory, surplus) = (Memory::new().unwrap(), Stealable::new());
         for (urgent, others, kept) in [(0, 3, 3), (1, 2, 3), (3, 2, 3), (29, 3, 5)] {
             let keys = (0..urgent + others).map(|sequence| (if sequence < urgent { 7 } else { 0 }, sequence));
             let blocks = blocks(&memory, keys);

@@ -5,15 +5,15 @@ use crate::sync::thread::Thread;
 use crate::sync::Ordering::*;
 use crate::sync::{fence, thread, AtomicBool, AtomicPtr, AtomicUsize};
 use crate::worker::inbox::Inbox;
-use crate::worker::stealable::Surplus;
+use crate::worker::stealable::Stealable;
 use crossbeam_utils::CachePadded;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-pub struct Post {
+pub struct Remote {
     pub inbox: Inbox,
     /// What the worker would run next, for others.
-    pub surplus: Surplus,
+    pub surplus: Stealable,
     /// Something has come that should not wait for the next poll.
     urgent: CachePadded<AtomicBool>,
     /// The thread that is woken for this worker.
@@ -26,11 +26,11 @@ pub struct Post {
     core: AtomicUsize,
 }
 
-impl Post {
-    pub fn new() -> Post {
-        Post {
+impl Remote {
+    pub fn new() -> Remote {
+        Remote {
             inbox: Inbox::new(),
-            surplus: Surplus::new(),
+            surplus: Stealable::new(),
             urgent: CachePadded::new(AtomicBool::new(false)),
             thread: AtomicPtr::new(null_mut()),
             handles: Lock::default(),
@@ -123,7 +123,7 @@ mod tests {
     /// started again meanwhile.
     #[test]
     fn a_handle_stays_while_a_waker_may_still_use_it() {
-        let post = Post::new();
+        let post = Remote::new();
         let restart = || std::thread::scope(|scope| scope.spawn(|| post.register()).join().unwrap());
         restart();
         post.waking.store(1, Relaxed);

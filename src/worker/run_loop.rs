@@ -9,10 +9,10 @@ use crate::tickets::journals::{Journal, Watch};
 use crate::tickets::log::Log;
 use crate::util::spin::Spin;
 use crate::worker::cores::Stalls;
-use crate::worker::current::Seat;
-use crate::worker::group::{Group, IdlePolicy, Where, WANTED};
+use crate::worker::current::CurrentWorker;
+use crate::worker::group::{Group, IdlePolicy, Placement, WANTED};
 use crate::worker::local_queue::{Key, Queue};
-use crate::worker::remote::Post;
+use crate::worker::remote::Remote;
 use crate::worker::steal::{LOGS, STOLEN, STOOD};
 use crate::worker::Host;
 use std::ptr::{self, null_mut};
@@ -44,7 +44,7 @@ impl Group {
             host.idle();
             self.ready.fetch_add(1, Release);
         }
-        Seat::new(self.address(), Some(index), host.depth()).occupy(|seat| {
+        CurrentWorker::new(self.address(), Some(index), host.depth()).occupy(|seat| {
             let mut round = 0;
             let mut from_queue = 0_u32;
             let mut stalls = Stalls::default();
@@ -117,7 +117,7 @@ impl Group {
             if !urgent || self.workers.len() == 1 || mutant("takes-all-that-is-urgent") {
                 queue.add_list(list);
             } else if let Some(row) = queue.add_best(list) {
-                self.deliver(row.first, row.last, Where::Any, true);
+                self.deliver(row.first, row.last, Placement::Any, true);
             }
         }
     }
@@ -129,7 +129,7 @@ impl Group {
     fn run_logged<'a, H: Host>(
         &'a self,
         index: usize,
-        seat: &Seat,
+        seat: &CurrentWorker,
         host: &Arc<H>,
         most: u32,
         journal: &mut Option<&'a Journal>,
@@ -158,7 +158,7 @@ impl Group {
     /// A call for each run of operations costs less than a loop whose variables are in memory, as
     /// they are where it is inlined.
     #[inline(never)]
-    fn run_log<H: Host>(&self, log: &Log, index: usize, seat: &Seat, host: &Arc<H>, most: u32) -> bool {
+    fn run_log<H: Host>(&self, log: &Log, index: usize, seat: &CurrentWorker, host: &Arc<H>, most: u32) -> bool {
         let own = &self.workers[index];
         let mut any = false;
         for _ in 0..most {
@@ -180,7 +180,7 @@ impl Group {
 
     /// Takes operations out of the worker's own logs until one is ready, which it gives as a list,
     /// but no more than [`PARKED`].
-    fn take_own<H: Host>(&self, index: usize, host: &Arc<H>) -> Own {
+    fn take_own<H: Host>(&self, index: usize, host: &Arc<H>) -> FromLogs {
         let (mut came, mut left) = (false, PARKED);
         for log in self.journals.iter().map(|journal| journal.log(index)) {
             let before = log.come();
@@ -190,27 +190,27 @@ impl Group {
                 unsafe {
                     if host.settle(block) {
                         (*block).link = null_mut();
-                        return Own::Ready(block);
+                        return FromLogs::Ready(block);
                     }
                 }
                 left -= 1;
                 if left == 0 {
-                    return Own::More;
+                    return FromLogs::More;
                 }
             }
             came |= log.come() != before;
         }
         if came {
-            Own::Came
+            FromLogs::Came
         } else {
-            Own::Nothing
+            FromLogs::Nothing
         }
     }
 
     /// Finds work for a worker that has none, sleeping if it must. `false`: the group stops, and
     /// there is none.
     #[cold]
-    fn look_for_work<H: Host>(&self, index: usize, seat: &Seat, host: &Arc<H>, stalls: &mut Stalls) -> bool {
+    fn look_for_work<H: Host>(&self, index: usize, seat: &CurrentWorker, host: &Arc<H>, stalls: &mut Stalls) -> bool {
         let own = &self.workers[index];
         host.idle();
         if !own.inbox.start_looking() {
@@ -236,19 +236,19 @@ impl Group {
             }
             match self.take_own(index, host) {
                 // SAFETY: ready, and ours.
-                Own::Ready(list) => unsafe {
+                FromLogs::Ready(list) => unsafe {
                     seat.queue.borrow_mut().add_list(list);
                     break true;
                 },
                 // Not without a look at what has come elsewhere.
-                Own::More if self.common.inbox.peek().is_null() => {
+                FromLogs::More if self.common.inbox.peek().is_null() => {
                     spin = fresh();
                     continue;
                 }
-                Own::More => break true,
+                FromLogs::More => break true,
                 // More may come, so it stays awake; but nobody need hear of that.
-                Own::Came => spin = fresh(),
-                Own::Nothing => {}
+                FromLogs::Came => spin = fresh(),
+                FromLogs::Nothing => {}
             }
             let mut loot = self.steal(index, &mut seen);
             if loot.is_null() {
@@ -285,7 +285,7 @@ impl Group {
 
     /// Parks until someone pushes to this worker's inbox or wakes it; returns at once if there is
     /// something to do.
-    fn sleep(&self, own: &Post) {
+    fn sleep(&self, own: &Remote) {
         if !own.inbox.fall_asleep() {
             // A thief has taken what came and left `BUSY` behind: say that we are looking, then try
             // again.
@@ -307,7 +307,7 @@ impl Group {
 }
 
 /// What a worker has found in its own logs.
-enum Own {
+enum FromLogs {
     /// A list of one that is ready.
     Ready(*mut Block),
     /// Nothing that is ready yet; it has not come to the end.

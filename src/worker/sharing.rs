@@ -3,7 +3,7 @@
 use crate::operation::block::{Block, NOTE_SHORT};
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{Instant, MODELLED};
-use crate::worker::group::{Group, Where, WANTED};
+use crate::worker::group::{Group, Placement, WANTED};
 use crate::worker::Host;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Group {
                     while !(*last).link.is_null() {
                         last = (*last).link;
                     }
-                    self.deliver(list, last, Where::Any, true);
+                    self.deliver(list, last, Placement::Any, true);
                 }
             }
         }
@@ -60,7 +60,7 @@ impl Group {
             if let ([first, ..], [.., last], true) = (rest, rest, is_late) {
                 // SAFETY: ours still, and linked as they were laid out. Urgent: it is not known
                 // what is among them.
-                unsafe { self.deliver(*first, *last, Where::Any, true) };
+                unsafe { self.deliver(*first, *last, Placement::Any, true) };
                 break;
             }
         }

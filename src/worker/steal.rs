@@ -6,7 +6,7 @@ use crate::tickets::journals::Watch;
 use crate::tickets::run::take;
 use crate::tickets::word::Word;
 use crate::worker::group::Group;
-use crate::worker::stealable::Surplus;
+use crate::worker::stealable::Stealable;
 use crate::worker::Host;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Group {
             return common;
         }
         let of_workers = self.workers.iter().flat_map(|worker| [worker.surplus.peek(), worker.inbox.peek()]);
-        let of_guests = self.surpluses().map(Surplus::peek);
+        let of_guests = self.surpluses().map(Stealable::peek);
         let waiting = of_workers.chain(of_guests).find(|first| !first.is_null());
         waiting.unwrap_or_else(|| self.journals.find().block())
     }
@@ -81,7 +81,7 @@ impl Group {
     }
 
     /// Takes about half of what a thread has laid out.
-    fn take_half(&self, surplus: &Surplus) -> *mut Block {
+    fn take_half(&self, surplus: &Stealable) -> *mut Block {
         let (list, is_rest_back) = surplus.take_half();
         if is_rest_back {
             self.wake_one();

@@ -18,7 +18,7 @@ use std::ptr::null_mut;
 const STOLEN: usize = 8;
 
 /// A list of ready operations, linked by `link`.
-pub struct Surplus(CachePadded<Words>);
+pub struct Stealable(CachePadded<Words>);
 
 struct Words {
     first: AtomicPtr<Block>,
@@ -26,9 +26,9 @@ struct Words {
     count: AtomicUsize,
 }
 
-impl Surplus {
-    pub fn new() -> Surplus {
-        Surplus(CachePadded::new(Words { first: AtomicPtr::new(null_mut()), count: AtomicUsize::new(0) }))
+impl Stealable {
+    pub fn new() -> Stealable {
+        Stealable(CachePadded::new(Words { first: AtomicPtr::new(null_mut()), count: AtomicUsize::new(0) }))
     }
 
     /// The first operation, null if there is none: to see whether anything has changed.
@@ -110,8 +110,8 @@ impl Surplus {
     }
 }
 
-impl Default for Surplus {
-    fn default() -> Surplus {
-        Surplus::new()
+impl Default for Stealable {
+    fn default() -> Stealable {
+        Stealable::new()
     }
 }

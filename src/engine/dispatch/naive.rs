@@ -14,15 +14,15 @@
 
 use crate::engine::core::Core;
 use crate::engine::core::Dispatch;
-use crate::engine::core::Moment;
+use crate::engine::core::ReadyCause;
 use crate::engine::nesting::{is_deep, may_help, owe};
 use crate::error::Error;
 use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::operation::property::Property;
-use crate::platform::tsc::{Start, Stopwatch};
+use crate::platform::tsc::{Reading, Stopwatch};
 use crate::sync::MODELLED;
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use crate::worker::group::Group;
 use crate::worker::handoff::{Handoff, List};
 use std::ptr::null_mut;
@@ -46,7 +46,7 @@ impl Naive {
 
     /// Leaves the thread's queue to another thread that will look for it, if there is one; says
     /// whether there is something left to run here.
-    fn hand_over(&self, local: &Local) -> bool {
+    fn hand_over(&self, local: &ThreadContext) -> bool {
         let list = List { first: local.first.replace(null_mut()), last: local.last.replace(null_mut()) };
         // SAFETY: the queue held them for us.
         let back = unsafe { self.handoff.leave(list, || local.memory.will_somebody_look()) };
@@ -58,8 +58,8 @@ impl Naive {
     }
 
     /// Runs a share of the thread's queue.
-    fn run_queue(&self, core: &Arc<Core>, local: &Local) {
-        let (mut ran, mut started, mut is_over) = (0, None::<Start>, false);
+    fn run_queue(&self, core: &Arc<Core>, local: &ThreadContext) {
+        let (mut ran, mut started, mut is_over) = (0, None::<Reading>, false);
         loop {
             let block = local.first.get();
             if block.is_null() {
@@ -94,10 +94,10 @@ impl Dispatch for Naive {
         None
     }
 
-    unsafe fn submit(&self, core: &Arc<Core>, local: &Local, block: *mut Block, moment: Moment) {
+    unsafe fn submit(&self, core: &Arc<Core>, local: &ThreadContext, block: *mut Block, moment: ReadyCause) {
         // SAFETY: ready and ours by the contract.
         unsafe {
-            if matches!(moment, Moment::Pushed) && !is_deep() {
+            if matches!(moment, ReadyCause::Pushed) && !is_deep() {
                 let outermost = !local.draining.replace(true);
                 core.execute(local, block, None);
                 if outermost {
@@ -116,7 +116,7 @@ impl Dispatch for Naive {
         }
     }
 
-    fn drain(&self, core: &Arc<Core>, local: &Local) {
+    fn drain(&self, core: &Arc<Core>, local: &ThreadContext) {
         // The thread may be that deep in operations of other engines only: then it is owed until it
         // is out of them.
         if !(is_deep() && owe(core)) {
@@ -125,13 +125,13 @@ impl Dispatch for Naive {
     }
 
     #[inline]
-    fn will_take_over(&self, local: &Local) -> bool {
+    fn will_take_over(&self, local: &ThreadContext) -> bool {
         // Inside an operation it would run what may have to come after that. Alone, nobody leaves
         // anything.
         mutate!("pushers-do-not-pay": false, may_help() && !local.draining.get() && !local.memory.blocks.readers.has_one())
     }
 
-    fn take_over(&self, core: &Arc<Core>, local: &Local) -> bool {
+    fn take_over(&self, core: &Arc<Core>, local: &ThreadContext) -> bool {
         let Some(list) = self.handoff.look() else { return false };
         // SAFETY: it was left to us.
         unsafe { append(local, list) };
@@ -174,7 +174,7 @@ impl Dispatch for Naive {
 ///
 /// # Safety
 /// They are ready, and ours.
-unsafe fn append(local: &Local, list: List) {
+unsafe fn append(local: &ThreadContext, list: List) {
     let last = local.last.replace(list.last);
     if last.is_null() {
         local.first.set(list.first);

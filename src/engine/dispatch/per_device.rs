@@ -3,13 +3,13 @@
 
 use crate::engine::core::Core;
 use crate::engine::core::Dispatch;
-use crate::engine::core::Moment;
+use crate::engine::core::ReadyCause;
 use crate::engine::settings::Settings;
 use crate::error::Error;
 use crate::operation::block::Block;
 use crate::operation::property::Property;
-use crate::thread::context::Local;
-use crate::worker::group::{Group, Plan, Where};
+use crate::thread::context::ThreadContext;
+use crate::worker::group::{Group, GroupPlan, Placement};
 use std::sync::Arc;
 
 pub struct PerDevice {
@@ -25,7 +25,7 @@ impl PerDevice {
     pub fn new(settings: &Settings) -> PerDevice {
         let group = |name, workers, logged, cores| {
             let move_callers = settings.move_callers;
-            Arc::new(Group::new(Plan {
+            Arc::new(Group::new(GroupPlan {
                 name,
                 workers,
                 logged,
@@ -59,13 +59,13 @@ impl Dispatch for PerDevice {
         Some(self.runs(property))
     }
 
-    unsafe fn submit(&self, _: &Arc<Core>, local: &Local, block: *mut Block, _: Moment) {
+    unsafe fn submit(&self, _: &Arc<Core>, local: &ThreadContext, block: *mut Block, _: ReadyCause) {
         // SAFETY: the operation is ours until it is submitted.
         unsafe {
             let property = Block::property(block);
             let place = match Block::context(block).id() {
-                0 => Where::Any,
-                number => Where::Worker(number as usize - 1),
+                0 => Placement::Any,
+                number => Placement::Worker(number as usize - 1),
             };
             self.runs(property).submit(block, place, local.depth.get());
         }

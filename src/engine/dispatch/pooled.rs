@@ -2,13 +2,13 @@
 
 use crate::engine::core::Core;
 use crate::engine::core::Dispatch;
-use crate::engine::core::Moment;
+use crate::engine::core::ReadyCause;
 use crate::engine::settings::Settings;
 use crate::error::Error;
 use crate::operation::block::Block;
 use crate::operation::property::Property;
-use crate::thread::context::Local;
-use crate::worker::group::{Group, Plan, Where};
+use crate::thread::context::ThreadContext;
+use crate::worker::group::{Group, GroupPlan, Placement};
 use std::sync::Arc;
 
 pub struct Pooled {
@@ -19,7 +19,7 @@ pub struct Pooled {
 impl Pooled {
     pub fn new(settings: &Settings) -> Pooled {
         Pooled {
-            workers: Arc::new(Group::new(Plan {
+            workers: Arc::new(Group::new(GroupPlan {
                 name: "seriatim-pool",
                 workers: settings.cpu_workers,
                 logged: true,
@@ -28,7 +28,7 @@ impl Pooled {
                 cores: Vec::new(),
                 move_callers: false,
             })),
-            copies: Arc::new(Group::new(Plan {
+            copies: Arc::new(Group::new(GroupPlan {
                 name: "seriatim-io",
                 workers: 1,
                 logged: false,
@@ -55,9 +55,9 @@ impl Dispatch for Pooled {
         Some(self.runs(property))
     }
 
-    unsafe fn submit(&self, _: &Arc<Core>, local: &Local, block: *mut Block, _: Moment) {
+    unsafe fn submit(&self, _: &Arc<Core>, local: &ThreadContext, block: *mut Block, _: ReadyCause) {
         // SAFETY: passed on; the property is read while the operation is ours.
-        unsafe { self.runs(Block::property(block)).submit(block, Where::Any, local.depth.get()) }
+        unsafe { self.runs(Block::property(block)).submit(block, Placement::Any, local.depth.get()) }
     }
 
     fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool {

@@ -10,7 +10,7 @@ use crate::engine::core::{Core, FAILED};
 use crate::engine::nesting;
 use crate::engine::nesting::{enter, is_deep, leave};
 use crate::engine::push::acquire::{acquire_all, adopt, is_common};
-use crate::engine::ready_list::Found;
+use crate::engine::ready_list::ReadyList;
 use crate::engine::request::Claim;
 use crate::engine::request::Request;
 use crate::error::{Fault, Stamp};
@@ -23,7 +23,7 @@ use crate::operation::inline_run::SHOWN;
 use crate::platform::asymmetric_fence::light;
 use crate::sync::Ordering::*;
 use crate::sync::MODELLED;
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use crate::tickets::owner::{AtOnce, Counted};
 use crate::tickets::run::{count_read, give_back, Progress};
 use crate::tickets::word::Word;
@@ -52,16 +52,16 @@ pub enum Tried {
 
 /// One variable of an operation that runs inside its push.
 #[derive(Clone, Copy)]
-struct Use<'a> {
+struct InlineUse<'a> {
     slot: &'a Slot,
     mode: Mode,
     counted: Counted<'a>,
 }
 
 /// All of them.
-struct Uses<'a, const MOST: usize> {
-    local: &'a Local,
-    uses: ArrayVec<Use<'a>, MOST>,
+struct InlineUses<'a, const MOST: usize> {
+    local: &'a ThreadContext,
+    uses: ArrayVec<InlineUse<'a>, MOST>,
     /// What others park on, if the operation writes and is not over. It is nowhere else.
     this: Cell<Word>,
     /// Its push, once it is committed, if it has variables.
@@ -70,8 +70,8 @@ struct Uses<'a, const MOST: usize> {
 
 /// An operation that runs inside its push.
 struct Inside<'a> {
-    local: &'a Local,
-    uses: &'a [Use<'a>],
+    local: &'a ThreadContext,
+    uses: &'a [InlineUse<'a>],
     name: &'static str,
 }
 
@@ -132,7 +132,8 @@ fn run_as<const MOST: usize>(
     mutate!("run-before-it-is-counted": (), local.count_pushed());
     // Against the heavy one of who stops the engine.
     mutate!("run-without-a-fence": (), light());
-    let mut held: Uses<'_, MOST> = Uses { local, uses: ArrayVec::new(), this: Cell::new(Word::NONE), committed: None };
+    let mut held: InlineUses<'_, MOST> =
+        InlineUses { local, uses: ArrayVec::new(), this: Cell::new(Word::NONE), committed: None };
     let mut had = Tried::NotNow;
     if core.state.load(Relaxed) & !FAILED == 0 {
         had = held.claim_all(core, claims);
@@ -152,7 +153,7 @@ fn run_as<const MOST: usize>(
     had
 }
 
-impl<'a, const MOST: usize> Uses<'a, MOST> {
+impl<'a, const MOST: usize> InlineUses<'a, MOST> {
     /// Counts the operation on its variables if all tickets have come, so that it can run; else on
     /// none.
     #[inline(always)]
@@ -176,12 +177,12 @@ impl<'a, const MOST: usize> Uses<'a, MOST> {
                 }
                 // Added in two places, so that the usual one needs nothing in memory.
                 if let Some((counted, slot)) = push.claim((variable.index, variable.generation), mode, this, find) {
-                    room.add(Use { slot, mode, counted });
+                    room.add(InlineUse { slot, mode, counted });
                     return true;
                 }
                 let claimed = claim_new(core, local, push, Claim { variable, mode }, this, &mut had);
                 claimed.is_some_and(|(counted, slot)| {
-                    room.add(Use { slot, mode, counted });
+                    room.add(InlineUse { slot, mode, counted });
                     true
                 })
             },
@@ -210,7 +211,7 @@ impl<'a, const MOST: usize> Uses<'a, MOST> {
         had
     }
 
-    /// As [`Uses::claim_all`], after that has failed: if it can make the variables the thread's
+    /// As [`InlineUses::claim_all`], after that has failed: if it can make the variables the thread's
     /// own.
     #[cold]
     #[inline(never)]
@@ -299,7 +300,7 @@ impl<'a, const MOST: usize> Uses<'a, MOST> {
     #[cold]
     #[inline(never)]
     fn count(&self, core: &Core) -> *mut Block {
-        let mut found = Found::new(self.local);
+        let mut found = ReadyList::new(self.local);
         for used in &*self.uses {
             let progress = used.slot.progress();
             if used.mode == Mode::Read {
@@ -316,12 +317,12 @@ impl<'a, const MOST: usize> Uses<'a, MOST> {
     }
 
     /// Frees the word.
-    fn free(&self, core: &Core, found: &mut Found<'_>) {
+    fn free(&self, core: &Core, found: &mut ReadyList<'_>) {
         let block = self.this.replace(Word::NONE).block();
         // SAFETY: counted, and ours; what comes back is ready. Then nobody parks there.
         unsafe {
             give_back(block, &core.memory.table, &mut |ready| found.ready(ready));
-            self.local.keep_word(Local::renew_word(block));
+            self.local.keep_word(ThreadContext::renew_word(block));
         }
     }
 
@@ -349,7 +350,7 @@ fn find<'a>(whole: *const ()) -> (&'a Slot, &'a Progress) {
 #[inline(never)]
 fn claim_new<'a>(
     core: &'a Core,
-    local: &'a Local,
+    local: &'a ThreadContext,
     push: AtOnce<'a>,
     Claim { variable, mode }: Claim,
     this: Word,
@@ -369,7 +370,7 @@ fn claim_new<'a>(
 /// Marks what a failed operation changes.
 #[cold]
 #[inline(never)]
-fn mark(core: &Core, uses: &[Use<'_>], fault: Fault, name: &'static str, sequence: u64) {
+fn mark(core: &Core, uses: &[InlineUse<'_>], fault: Fault, name: &'static str, sequence: u64) {
     let failure = core.record(fault, name, sequence);
     for used in uses.iter().filter(|used| used.mode != Mode::Read) {
         used.slot.set_mark(Some(Arc::clone(&failure)));

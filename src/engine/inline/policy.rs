@@ -55,13 +55,13 @@ fn hash(key: u64) -> u32 {
 /// What is taken to cost alike: closures of one type, or those that the program gave one key. Keys
 /// that come to the same place are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Key(usize);
+pub struct CostKey(usize);
 
-impl Key {
+impl CostKey {
     /// The program's own.
     #[inline]
-    pub fn given(key: u64) -> Key {
-        Key(hash(key) as usize % KEYS)
+    pub fn given(key: u64) -> CostKey {
+        CostKey(hash(key) as usize % KEYS)
     }
 
     /// The key of a stored closure; none, if nothing can be learned of it.
@@ -69,19 +69,19 @@ impl Key {
     /// # Safety
     /// `storage` holds a closure that `body` belongs to.
     #[inline]
-    pub unsafe fn of(body: &'static Vtable, storage: *const u8) -> Option<Key> {
+    pub unsafe fn of(body: &'static Vtable, storage: *const u8) -> Option<CostKey> {
         match body.cost {
-            Cost::Type => Some(Key::of_type(body)),
+            Cost::Type => Some(CostKey::of_type(body)),
             Cost::Unknown => None,
             // SAFETY: by the contract.
-            Cost::Given(key) => Some(Key::given(unsafe { key(storage) })),
+            Cost::Given(key) => Some(CostKey::given(unsafe { key(storage) })),
         }
     }
 
     /// That of all closures of one type.
     #[inline]
-    pub fn of_type(body: &'static Vtable) -> Key {
-        Key::given(std::ptr::from_ref(body).addr() as u64)
+    pub fn of_type(body: &'static Vtable) -> CostKey {
+        CostKey::given(std::ptr::from_ref(body).addr() as u64)
     }
 }
 
@@ -108,7 +108,7 @@ impl Learned {
 }
 
 /// What is learned of an engine's closures.
-pub struct Costs {
+pub struct InlinePolicy {
     /// By key. None, if nothing is to be learned.
     keys: Box<[Learned]>,
     /// What is short.
@@ -116,17 +116,21 @@ pub struct Costs {
     stopwatch: Stopwatch,
 }
 
-impl Costs {
+impl InlinePolicy {
     /// Closures that take less than `below` are to be short; if that is zero, nothing is measured.
-    pub fn new(below: Duration) -> Costs {
+    pub fn new(below: Duration) -> InlinePolicy {
         let keys = if below.is_zero() { 0 } else { KEYS };
-        Costs { keys: (0..keys).map(|_| Learned(AtomicU8::new(0))).collect(), below, stopwatch: Stopwatch::new() }
+        InlinePolicy {
+            keys: (0..keys).map(|_| Learned(AtomicU8::new(0))).collect(),
+            below,
+            stopwatch: Stopwatch::new(),
+        }
     }
 
     /// The place of a key, if anything is learned of it. The key is not asked for if nothing is
     /// learned at all.
     #[inline]
-    fn of(&self, key: impl FnOnce() -> Option<Key>) -> Option<&Learned> {
+    fn of(&self, key: impl FnOnce() -> Option<CostKey>) -> Option<&Learned> {
         if self.keys.is_empty() {
             return None;
         }
@@ -135,13 +139,13 @@ impl Costs {
 
     /// Whether closures of this key have lately been short.
     #[inline]
-    pub fn are_short(&self, key: impl FnOnce() -> Option<Key>) -> bool {
+    pub fn are_short(&self, key: impl FnOnce() -> Option<CostKey>) -> bool {
         self.of(key).is_some_and(Learned::is_short)
     }
 
     /// Calls a closure of this key, and measures it if it is its turn.
     #[inline]
-    pub fn measure<T>(&self, key: impl FnOnce() -> Option<Key>, call: impl FnOnce() -> T) -> T {
+    pub fn measure<T>(&self, key: impl FnOnce() -> Option<CostKey>, call: impl FnOnce() -> T) -> T {
         let measured = match self.of(key) {
             Some(cost) if self.is_due(cost) => Some((cost, self.stopwatch.start())),
             _ => None,
@@ -166,7 +170,7 @@ impl Costs {
         self.look(known)
     }
 
-    /// As [`Costs::is_due`], where that is not plain.
+    /// As [`InlinePolicy::is_due`], where that is not plain.
     #[cold]
     #[inline(never)]
     fn look(&self, known: u8) -> bool {
@@ -193,8 +197,8 @@ mod tests {
 
     #[test]
     fn opinion_changes_after_few_short_calls_and_after_two_long_ones() {
-        let key = || Some(Key::given(1));
-        let costs = Costs::new(Duration::from_millis(20));
+        let key = || Some(CostKey::given(1));
+        let costs = InlinePolicy::new(Duration::from_millis(20));
         let call = |time: Duration| costs.measure(key, || std::thread::sleep(time));
         for _ in 0..3 {
             assert!(!costs.are_short(key));
@@ -209,8 +213,8 @@ mod tests {
 
     #[test]
     fn of_types_that_take_turns_each_is_measured() {
-        let key = || Some(Key::given(1));
-        let costs = Costs::new(Duration::from_micros(1));
+        let key = || Some(CostKey::given(1));
+        let costs = InlinePolicy::new(Duration::from_micros(1));
         // In rounds of many lengths, one long call: some time it is the one that is measured.
         for turns in [2, 3, 7, 8, 12, 13, 16, 17, 23, 32, 100] {
             (0..1000).for_each(|_| costs.measure(key, || ()));
@@ -232,8 +236,8 @@ mod tests {
         // A busy machine makes a short call long now and then: more often than twice in a row it
         // does not.
         let learns = || {
-            let costs = Costs::new(Duration::from_millis(20));
-            let [short, long] = [1, 2].map(|key| move || Some(Key::given(key)));
+            let costs = InlinePolicy::new(Duration::from_millis(20));
+            let [short, long] = [1, 2].map(|key| move || Some(CostKey::given(key)));
             for _ in 0..4 * EVERY {
                 costs.measure(short, || ());
                 costs.measure(long, || std::thread::sleep(Duration::from_millis(20)));
@@ -260,8 +264,8 @@ mod tests {
 
     #[test]
     fn nothing_is_learned_unless_asked_for() {
-        assert!(Costs::new(Duration::ZERO).of(|| Some(Key::given(1))).is_none());
-        assert!(Costs::new(Duration::from_nanos(1)).of(|| Some(Key::given(1))).is_some());
-        assert!(Costs::new(Duration::from_nanos(1)).of(|| None).is_none());
+        assert!(InlinePolicy::new(Duration::ZERO).of(|| Some(CostKey::given(1))).is_none());
+        assert!(InlinePolicy::new(Duration::from_nanos(1)).of(|| Some(CostKey::given(1))).is_some());
+        assert!(InlinePolicy::new(Duration::from_nanos(1)).of(|| None).is_none());
     }
 }

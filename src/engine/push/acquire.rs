@@ -3,12 +3,12 @@
 
 use crate::engine::claims::Source;
 use crate::engine::core::Core;
-use crate::engine::ready_list::Found;
+use crate::engine::ready_list::ReadyList;
 use crate::engine::request::Claim;
 use crate::engine::resolve::resolve;
-use crate::engine::world::{Ends, World};
+use crate::engine::world::{Ends, PushWorld};
 use crate::sync::Ordering::*;
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use crate::tickets::owner::Acquired;
 use crate::tickets::word::Word;
 use crate::variable::handle::Variable;
@@ -24,7 +24,7 @@ pub fn is_common(core: &Core, variable: u32) -> bool {
 /// to be read. As [`Pusher::acquire`](crate::tickets::owner::Pusher::acquire), but for those that
 /// it owns already, and for records that are used up.
 #[inline]
-pub fn acquire(local: &Local, claim: &Claim, failed: bool, world: &World<'_, '_>) -> Acquired {
+pub fn acquire(local: &ThreadContext, claim: &Claim, failed: bool, world: &PushWorld<'_, '_>) -> Acquired {
     if is_common(world.core, claim.variable.index) {
         return Acquired::Common;
     }
@@ -37,7 +37,7 @@ pub fn acquire(local: &Local, claim: &Claim, failed: bool, world: &World<'_, '_>
 /// As [`acquire`], of a variable that it does not own.
 #[cold]
 #[inline(never)]
-fn take(local: &Local, Claim { variable, mode }: &Claim, failed: bool, world: &World<'_, '_>) -> Acquired {
+fn take(local: &ThreadContext, Claim { variable, mode }: &Claim, failed: bool, world: &PushWorld<'_, '_>) -> Acquired {
     loop {
         match local.pusher().acquire((variable.index, variable.generation), *mode, failed, world) {
             Acquired::UsedUp => _ = local.new_record(),
@@ -51,7 +51,7 @@ fn take(local: &Local, Claim { variable, mode }: &Claim, failed: bool, world: &W
 /// cost twice as much.
 #[cold]
 #[inline(never)]
-pub fn adopt(core: &Core, local: &Local, variable: Variable) -> bool {
+pub fn adopt(core: &Core, local: &ThreadContext, variable: Variable) -> bool {
     if !variable.may_be_of(core.memory.id) {
         return false;
     }
@@ -75,9 +75,9 @@ pub fn acquire_all(core: &Arc<Core>, claims: &impl Source) -> bool {
         return false;
     }
     let local = core.local();
-    let mut found = Found::new(local);
+    let mut found = ReadyList::new(local);
     let guard = local.pin();
-    let world = World::new(Ends::new(core, local, Word::NONE, &mut found), false);
+    let world = PushWorld::new(Ends::new(core, local, Word::NONE, &mut found), false);
     let mut changed = false;
     let owns_all = claims.all(|claim| {
         if resolve(core, claim.variable).is_err() {

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind};
 use crate::operation::block::{NOTE_COPIES, NOTE_PRIORITISED, NOTE_WAIT};
 use crate::operation::property::Property;
 use crate::sync::Ordering::*;
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use std::sync::Arc;
 
 /// Makes sure that an operation finds someone to run it, and what it is made of too.
@@ -35,7 +35,7 @@ fn admit_parts(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
 
 /// The engine's flags, if it takes pushes.
 #[inline]
-pub fn refuse_if_stopped(core: &Core, local: &Local, request: &Request) -> Result<u32, Error> {
+pub fn refuse_if_stopped(core: &Core, local: &ThreadContext, request: &Request) -> Result<u32, Error> {
     let state = core.state.load(Relaxed);
     if state & STOPPED != 0 {
         check_stopped(local, request, state)?;
@@ -44,7 +44,7 @@ pub fn refuse_if_stopped(core: &Core, local: &Local, request: &Request) -> Resul
 }
 
 #[cold]
-fn check_stopped(local: &Local, request: &Request, state: u32) -> Result<(), Error> {
+fn check_stopped(local: &ThreadContext, request: &Request, state: u32) -> Result<(), Error> {
     // Operations that are still running while the engine drains may push what they need, and waits
     // are part of draining. But one that a thread is in the middle of when the process forks would
     // be in flight for ever in the child. Inside an operation, of whatever engine, none is: the

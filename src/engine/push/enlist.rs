@@ -5,13 +5,13 @@ use crate::engine::core::{Core, PROFILING};
 use crate::engine::nesting::{enter, leave};
 use crate::engine::push::acquire::acquire;
 use crate::engine::push::admission::{admit, refuse_if_stopped};
-use crate::engine::ready_list::Found;
+use crate::engine::ready_list::ReadyList;
 use crate::engine::request::Claim;
 use crate::engine::request::Request;
 use crate::engine::resolve::deleted;
 use crate::engine::resolve::kill;
 use crate::engine::resolve::resolve;
-use crate::engine::world::{Ends, World};
+use crate::engine::world::{Ends, PushWorld};
 use crate::error::{Error, ErrorKind};
 use crate::mutants::{mutant, mutate};
 use crate::operation::access::Access;
@@ -20,7 +20,7 @@ use crate::operation::block::*;
 use crate::operation::closure::Vtable;
 use crate::operation::layout::{class_for, Layout, MOST_ACCESSES};
 use crate::sync::Ordering::*;
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use crate::tickets::common::Commons;
 use crate::tickets::links::Links;
 use crate::tickets::owner::Acquired;
@@ -51,7 +51,7 @@ pub struct Pushed {
 #[inline]
 pub fn enlist(
     core: &Arc<Core>,
-    local: &Local,
+    local: &ThreadContext,
     request: &Request,
     claims: &[Claim],
     body: &'static Vtable,
@@ -92,7 +92,7 @@ pub fn enlist(
     let (enlisted, block, found) = unsafe {
         let (block, tag) = fill(core, local, request, (claims.len(), Layout::Linked, profiled), body, size, store);
         mutate!("counted-after-enlisting": (), local.count_pushed());
-        let mut found = Found::new(local);
+        let mut found = ReadyList::new(local);
         let ends = Ends::new(core, local, Word::refers(block, tag), &mut found);
         let linking = Linking { local, claims, block, tag };
         let enlisted = linking.enlist(ends, deletes);
@@ -117,7 +117,7 @@ pub fn enlist(
                 (body.discard)(Block::closure(block, Layout::Linked));
                 leave(local);
                 Block::enter(block, FREE);
-                let mut more = Found::new(local);
+                let mut more = ReadyList::new(local);
                 // It may have been announced, so that waits have parked there: what comes back
                 // looks again.
                 give_back(block, &core.memory.table, &mut |ready| more.ready(ready));
@@ -146,7 +146,7 @@ pub fn enlist(
 #[inline]
 unsafe fn fill(
     core: &Core,
-    local: &Local,
+    local: &ThreadContext,
     request: &Request,
     (count, layout, profiled): (usize, Layout, bool),
     body: &'static Vtable,
@@ -215,7 +215,7 @@ pub fn park_wait(
 
 /// A push under way, of an operation all of which is written but its accesses.
 struct Linking<'a> {
-    local: &'a Local,
+    local: &'a ThreadContext,
     claims: &'a [Claim],
     block: *mut Block,
     tag: u64,
@@ -230,7 +230,7 @@ impl Linking<'_> {
     /// The caller is pinned, and has looked after that whether the variables live.
     unsafe fn enlist(&self, ends: Ends<'_, '_>, deletes: bool) -> Result<Stands, crate::variable::handle::Variable> {
         let this = Word::refers(self.block, self.tag);
-        let world = World::new(ends, deletes);
+        let world = PushWorld::new(ends, deletes);
         let mut failed = false;
         // Each further round follows upon what another thread has done.
         // SAFETY: passed on.
@@ -265,7 +265,11 @@ impl Linking<'_> {
 
     /// Makes each variable the thread's own, unless it is common; writes the accesses to those that
     /// are, and says how many there are.
-    unsafe fn sort_out(&self, world: &World<'_, '_>, failed: bool) -> Result<u32, crate::variable::handle::Variable> {
+    unsafe fn sort_out(
+        &self,
+        world: &PushWorld<'_, '_>,
+        failed: bool,
+    ) -> Result<u32, crate::variable::handle::Variable> {
         let mut linked = 0;
         for claim in self.claims {
             match acquire(self.local, claim, failed, world) {

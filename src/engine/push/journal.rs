@@ -2,7 +2,7 @@
 
 use crate::device::Context;
 use crate::operation::block::{Block, NOTE_PROFILED};
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use crate::tickets::journals::Journal;
 use crate::tickets::word::Word;
 use crate::worker::group::Group;
@@ -24,7 +24,7 @@ pub unsafe fn is_for_any_worker(block: *mut Block) -> bool {
 ///
 /// # Safety
 /// The group has logs; the operation's word says "pushed".
-pub unsafe fn log(group: &Group, local: &Local, operation: Word) {
+pub unsafe fn log(group: &Group, local: &ThreadContext, operation: Word) {
     // SAFETY: passed on. It may be another thread's, and its uses are not looked at.
     unsafe {
         let journal = journal(group, local);
@@ -34,6 +34,6 @@ pub unsafe fn log(group: &Group, local: &Local, operation: Word) {
 
 /// The calling thread's journal: one at a time has the home.
 #[inline]
-pub fn journal<'a>(group: &'a Group, local: &'a Local) -> &'a Journal {
+pub fn journal<'a>(group: &'a Group, local: &'a ThreadContext) -> &'a Journal {
     local.journal(|| group.add_journal())
 }

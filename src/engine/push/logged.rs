@@ -6,7 +6,7 @@ use crate::engine::claims::Source;
 use crate::engine::core::{Core, FAILED};
 use crate::engine::push::acquire::{acquire_all, adopt};
 use crate::engine::push::journal::journal;
-use crate::engine::ready_list::Found;
+use crate::engine::ready_list::ReadyList;
 use crate::engine::request::Claim;
 use crate::engine::request::Request;
 use crate::operation::block;
@@ -16,7 +16,7 @@ use crate::operation::layout::{class_for, Layout};
 use crate::operation::property::Property;
 use crate::platform::asymmetric_fence::light;
 use crate::sync::Ordering::*;
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use crate::tickets::owner::Push;
 use crate::tickets::word::{Word, FREE, PUSHED};
 use crate::tickets::{ring, run};
@@ -101,11 +101,11 @@ pub fn push(
 }
 
 /// The thread may be filling a block of its ring.
-struct Filling<'a>(&'a Local);
+struct Filling<'a>(&'a ThreadContext);
 
 impl<'a> Filling<'a> {
     #[inline]
-    fn begin(local: &'a Local) -> Filling<'a> {
+    fn begin(local: &'a ThreadContext) -> Filling<'a> {
         local.home().fills.store(true, Relaxed);
         Filling(local)
     }
@@ -121,7 +121,7 @@ impl Drop for Filling<'_> {
 
 /// Gives each access its ticket.
 #[inline(always)]
-fn claim_all(core: &Core, local: &Local, push: &mut Push<'_>, claims: &impl Source) -> bool {
+fn claim_all(core: &Core, local: &ThreadContext, push: &mut Push<'_>, claims: &impl Source) -> bool {
     claims.all(
         #[inline(always)]
         |claim| {
@@ -136,7 +136,7 @@ fn claim_all(core: &Core, local: &Local, push: &mut Push<'_>, claims: &impl Sour
 /// As [`Push::claim`], after that was refused: if the variable is nobody's yet.
 #[cold]
 #[inline(never)]
-fn claim_new(core: &Core, local: &Local, push: &mut Push<'_>, Claim { variable, mode }: Claim) -> bool {
+fn claim_new(core: &Core, local: &ThreadContext, push: &mut Push<'_>, Claim { variable, mode }: Claim) -> bool {
     adopt(core, local, variable) && push.claim(variable.index, variable.generation, mode)
 }
 
@@ -144,8 +144,8 @@ fn claim_new(core: &Core, local: &Local, push: &mut Push<'_>, Claim { variable, 
 /// or drops it.
 #[cold]
 #[inline(never)]
-unsafe fn give_back(core: &Arc<Core>, local: &Local, block: *mut Block, tag: u64) -> bool {
-    let mut found = Found::new(local);
+unsafe fn give_back(core: &Arc<Core>, local: &ThreadContext, block: *mut Block, tag: u64) -> bool {
+    let mut found = ReadyList::new(local);
     // SAFETY: ours still. It may not be announced yet.
     unsafe {
         Block::enter(block, block::FREE);
@@ -168,7 +168,7 @@ unsafe fn give_back(core: &Arc<Core>, local: &Local, block: *mut Block, tag: u64
 /// Counts out an operation that is not pushed. `first`: what has become ready, in a list.
 #[cold]
 #[inline(never)]
-fn abandon(core: &Arc<Core>, local: &Local, first: *mut Block) -> bool {
+fn abandon(core: &Arc<Core>, local: &ThreadContext, first: *mut Block) -> bool {
     local.count_completed();
     if !first.is_null() {
         // SAFETY: ready, and ours.

@@ -10,11 +10,11 @@ use crate::device;
 use crate::device::Context;
 use crate::engine::backpressure::make_room;
 use crate::engine::claims::Source;
-use crate::engine::core::Moment;
+use crate::engine::core::ReadyCause;
 use crate::engine::core::{Core, Inline};
 use crate::engine::inline::fast_path;
 use crate::engine::inline::fast_path::Tried;
-use crate::engine::inline::policy::Key;
+use crate::engine::inline::policy::CostKey;
 use crate::engine::nesting::{is_deep, may_help};
 use crate::engine::push::admission::is_over_soon;
 use crate::engine::push::enlist::Pushed;
@@ -29,7 +29,7 @@ use crate::operation::closure::{is_inline, stored_size, CallStored, Run, Vtable}
 use crate::operation::context::RunContext;
 use crate::sync::thread;
 use crate::sync::Ordering::*;
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ unsafe fn try_to_push<F>(
     storage: *mut F,
 ) -> Tried {
     // SAFETY: a closure that is stored inside a block is stored as it is.
-    let key = || unsafe { Key::of(body, storage.cast()) };
+    let key = || unsafe { CostKey::of(body, storage.cast()) };
     if runs_here(core, request, || core.costs.are_short(key)) {
         // SAFETY: as above; its call takes the closure out, and does not unwind.
         let run = |run: &RunContext<'_>| core.costs.measure(key, || unsafe { call(storage.cast(), run) });
@@ -156,7 +156,7 @@ fn push_wide<F: Send + 'static>(
     let mut closure = ManuallyDrop::new(closure);
     let storage = (&raw mut *closure).cast::<u8>();
     // SAFETY: as in `try_to_push`.
-    let key = || unsafe { Key::of(body, storage) };
+    let key = || unsafe { CostKey::of(body, storage) };
     let mut tried = Tried::NotNow;
     if claims.count() <= fast_path::MANY && runs_here(core, request, || core.costs.are_short(key)) {
         // SAFETY: as there; called once, if the operation runs.
@@ -315,7 +315,7 @@ fn push_stored(
 
 /// Runs or hands out an operation that was ready when it was pushed.
 #[inline(always)]
-unsafe fn start(core: &Arc<Core>, local: &Local, block: *mut Block, request: &Request) {
+unsafe fn start(core: &Arc<Core>, local: &ThreadContext, block: *mut Block, request: &Request) {
     // SAFETY: ready and ours.
     unsafe {
         if (*block).notes & NOTE_PROFILED != 0 {
@@ -328,7 +328,7 @@ unsafe fn start(core: &Arc<Core>, local: &Local, block: *mut Block, request: &Re
             // Also inside another operation: that one may have been completed already.
             core.settle(local);
         } else {
-            core.dispatch.submit(core, local, block, Moment::Pushed);
+            core.dispatch.submit(core, local, block, ReadyCause::Pushed);
         }
     }
 }

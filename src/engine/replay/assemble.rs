@@ -6,25 +6,25 @@ use crate::engine::claims;
 use crate::engine::core::Core;
 use crate::engine::replay::program::Body;
 use crate::engine::replay::program::Detached;
-use crate::engine::replay::program::Inner;
+use crate::engine::replay::program::LanePlace;
 use crate::engine::replay::program::Node;
-use crate::engine::replay::program::Place;
+use crate::engine::replay::program::Program;
 use crate::engine::replay::program::Replay;
-use crate::engine::replay::program::Used;
+use crate::engine::replay::program::UsedSlot;
 use crate::engine::replay::program::CALLED;
-use crate::engine::replay::spread_policy::Pace;
+use crate::engine::replay::spread_policy::SpreadPolicy;
 use crate::engine::replay::LANE;
 use crate::engine::request::Claim;
 use crate::engine::resolve::resolve;
 use crate::engine::settings::Kind;
 use crate::error::{Error, ErrorKind, Source};
-use crate::graph::edges::{predecessors, renumbered, schedule, Use};
+use crate::graph::edges::{predecessors, renumbered, schedule, NodeUse};
 use crate::graph::lanes::{Lanes, MOST_SEGMENTS};
 use crate::graph::partition::partition;
 use crate::graph::plan::{plan, Member};
 use crate::operation::access::Mode;
 use crate::operation::block::{Block, NOTE_COPIES, NOTE_GRAPH, NOTE_PRIORITISED};
-use crate::operation::closure::Quiet;
+use crate::operation::closure::DropGuarded;
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
@@ -61,7 +61,7 @@ pub struct Whole {
 pub struct Recording {
     recorded: Vec<Captured>,
     /// What they use, one after the other, and where that of each ends.
-    uses: Vec<Use>,
+    uses: Vec<NodeUse>,
     ends: Vec<u32>,
     /// The variables, in the order of their numbers, and the numbers.
     variables: Vec<Claim>,
@@ -88,7 +88,7 @@ impl Recording {
             if writes {
                 self.variables[number as usize].mode = Mode::Write;
             }
-            self.uses.push(Use { variable: number, writes });
+            self.uses.push(NodeUse { variable: number, writes });
         }
         self.recorded.push(captured);
         self.ends.push(self.uses.len() as u32);
@@ -96,7 +96,7 @@ impl Recording {
     }
 
     /// Resolves what was recorded.
-    pub fn assemble(self, core: &Arc<Core>, whole: Whole) -> Result<(Inner, Edges), Error> {
+    pub fn assemble(self, core: &Arc<Core>, whole: Whole) -> Result<(Program, Edges), Error> {
         if self.recorded.len() >= MOST_SEGMENTS || self.uses.len() >= u32::MAX as usize {
             return Err(Error::new(
                 ErrorKind::EngineFull,
@@ -104,7 +104,7 @@ impl Recording {
             ));
         }
         let start_of = |index: usize| if index == 0 { 0 } else { self.ends[index - 1] as usize };
-        let uses: Vec<&[Use]> =
+        let uses: Vec<&[NodeUse]> =
             (0..self.recorded.len()).map(|index| &self.uses[start_of(index)..self.ends[index] as usize]).collect();
         let before = predecessors(&uses, self.variables.len());
         let priorities: Vec<i32> = self.recorded.iter().map(|recorded| recorded.priority).collect();
@@ -142,7 +142,7 @@ impl Recording {
             used.extend(
                 uses[*operation as usize]
                     .iter()
-                    .map(|of| Used { slot: slots[of.variable as usize], writes: of.writes }),
+                    .map(|of| UsedSlot { slot: slots[of.variable as usize], writes: of.writes }),
             );
             ranges.push(start..used.len() as u32);
         }
@@ -159,8 +159,8 @@ impl Recording {
         let mut claims = self.variables;
         claims.push(Claim { variable: whole.variable, mode: Mode::Write });
         let waits = plan.segments.iter().map(|segment| segment.waits_far as usize).sum();
-        let pace = Pace::new(plain, places.len(), plan.segments.len(), waits).spread_after(whole.spreads_after);
-        let inner = Inner {
+        let pace = SpreadPolicy::new(plain, places.len(), plan.segments.len(), waits).spread_after(whole.spreads_after);
+        let inner = Program {
             core: Arc::clone(core),
             id: whole.id,
             name: whole.name,
@@ -183,9 +183,10 @@ impl Recording {
     /// The lanes: first those for any operation, one a thread; then one for each other place where
     /// operations are to run. With them how many are of the first kind, and the lanes of the
     /// operations (in `order`) that have to be elsewhere.
-    fn places(&self, core: &Core, order: &[u32]) -> (Vec<Place>, usize, Vec<Option<u32>>) {
+    fn places(&self, core: &Core, order: &[u32]) -> (Vec<LanePlace>, usize, Vec<Option<u32>>) {
         let common = threads(core);
-        let mut places: Vec<Place> = (0..common).map(|worker| Place { property: Property::Normal, worker }).collect();
+        let mut places: Vec<LanePlace> =
+            (0..common).map(|worker| LanePlace { property: Property::Normal, worker }).collect();
         let fixed = order.iter().map(|recorded| {
             let Captured { context, property, .. } = &self.recorded[*recorded as usize];
             let place = elsewhere(core, *context, *property)?;
@@ -216,21 +217,23 @@ fn threads(core: &Core) -> usize {
 }
 
 /// Where an operation has to run, if any worker will not do.
-fn elsewhere(core: &Core, context: Context, property: Property) -> Option<Place> {
+fn elsewhere(core: &Core, context: Context, property: Property) -> Option<LanePlace> {
     match (core.settings.kind, property) {
         (Kind::Naive, _) => None,
-        (_, Property::CopyFromGpu | Property::CopyToGpu) => Some(Place { property: Property::CopyFromGpu, worker: 0 }),
+        (_, Property::CopyFromGpu | Property::CopyToGpu) => {
+            Some(LanePlace { property: Property::CopyFromGpu, worker: 0 })
+        }
         (Kind::Pooled, _) => None,
-        (_, Property::CpuPrioritized) => Some(Place { property, worker: 0 }),
+        (_, Property::CpuPrioritized) => Some(LanePlace { property, worker: 0 }),
         _ if context.id() > 0 => {
             let worker = (context.id() as usize - 1) % core.settings.cpu_workers;
-            Some(Place { property: Property::Normal, worker })
+            Some(LanePlace { property: Property::Normal, worker })
         }
         _ => None,
     }
 }
 
-impl Place {
+impl LanePlace {
     /// What a push has to know of it.
     fn note(self) -> u8 {
         match self.property {
@@ -242,7 +245,7 @@ impl Place {
 }
 
 /// The block by which a lane is handed to a thread.
-fn lane_block(place: &Place) -> UnsafeCell<Block> {
+fn lane_block(place: &LanePlace) -> UnsafeCell<Block> {
     let mut block = std::mem::MaybeUninit::<Block>::uninit();
     // SAFETY: the memory is ours, aligned, and as large as a block of class 0.
     let mut block = unsafe {
@@ -256,13 +259,13 @@ fn lane_block(place: &Place) -> UnsafeCell<Block> {
 
 /// An operation that ends with its call.
 pub fn sync(closure: impl FnMut(&RunContext<'_>) -> Result<(), Source> + Send + 'static) -> Body {
-    Body::Sync(UnsafeCell::new(Quiet::new(Box::new(closure))))
+    Body::Sync(UnsafeCell::new(DropGuarded::new(Box::new(closure))))
 }
 
 /// An operation that ends later than its call.
 pub fn detached(closure: impl FnMut(&RunContext<'_>, Completion) + Send + 'static) -> Body {
     Body::Async(Box::new(Detached {
-        call: UnsafeCell::new(Quiet::new(Box::new(closure))),
+        call: UnsafeCell::new(DropGuarded::new(Box::new(closure))),
         stage: AtomicU8::new(CALLED),
         outcome: UnsafeCell::new(Ok(())),
         started: Cell::new((0, 0, None)),

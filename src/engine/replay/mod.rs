@@ -9,16 +9,16 @@ pub mod program;
 pub mod runner;
 pub mod spread_policy;
 
-use crate::engine::core::Moment;
+use crate::engine::core::ReadyCause;
 use crate::engine::nesting::{enter, leave};
 use crate::engine::replay::program::Body;
-use crate::engine::replay::program::Inner;
 use crate::engine::replay::program::Node;
+use crate::engine::replay::program::Program;
 use crate::engine::replay::program::ENDED;
 use crate::engine::replay::program::RETURNED;
 use crate::engine::replay::runner::{CurrentNode, Runner};
 use crate::error::{Fault, Stamp};
-use crate::graph::lanes::{Host, Rest};
+use crate::graph::lanes::{LaneHost, Rest};
 use crate::mutants::mutant;
 use crate::operation::block::Block;
 use crate::operation::closure::{drop_quietly, Cost, Run, Vtable};
@@ -28,7 +28,7 @@ use crate::operation::current::within;
 use crate::operation::layout::Layout;
 use crate::operation::property::Property;
 use crate::sync::Ordering::*;
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ unsafe fn ignore(_: *mut u8) {}
 /// Runs the lane that a block stands for.
 unsafe fn run_lane(storage: *mut u8, worker: Option<usize>) {
     // SAFETY: whoever handed out the block has stored this, and a count of the graph for us.
-    let (graph, lane) = unsafe { storage.cast::<(*const Inner, u32)>().read() };
+    let (graph, lane) = unsafe { storage.cast::<(*const Program, u32)>().read() };
     // SAFETY: as above.
     let graph = ManuallyDrop::new(unsafe { Arc::from_raw(graph) });
     let core = Arc::clone(&graph.core);
@@ -55,14 +55,14 @@ unsafe fn run_lane(storage: *mut u8, worker: Option<usize>) {
         let_go(local, ManuallyDrop::into_inner(graph));
     } else {
         // SAFETY: we are still the lane's runner, so its block is ours.
-        unsafe { core.dispatch.submit(&core, local, graph.blocks[lane as usize].get(), Moment::Later) };
+        unsafe { core.dispatch.submit(&core, local, graph.blocks[lane as usize].get(), ReadyCause::Later) };
     }
     local.count_returned();
     core.quiescence.notify(|| core.is_quiescent());
 }
 
 /// Drops a count of a graph, which may end by that: its closures are the user's.
-fn let_go(local: &Local, graph: Arc<Inner>) {
+fn let_go(local: &ThreadContext, graph: Arc<Program>) {
     enter(local);
     drop_quietly(graph);
     leave(local);
@@ -72,7 +72,7 @@ fn let_go(local: &Local, graph: Arc<Inner>) {
 ///
 /// # Safety
 /// The caller is its runner.
-unsafe fn work(graph: &Arc<Inner>, lane: u32, worker: Option<usize>) -> Rest {
+unsafe fn work(graph: &Arc<Program>, lane: u32, worker: Option<usize>) -> Rest {
     let local = graph.core.local();
     let running = CurrentNode::new(graph);
     let mut runner = Runner::new(graph, local, &running, graph.places[lane as usize].property, worker);
@@ -83,7 +83,7 @@ unsafe fn work(graph: &Arc<Inner>, lane: u32, worker: Option<usize>) -> Rest {
     rest
 }
 
-impl Inner {
+impl Program {
     /// Begins a replay that was pushed as an asynchronous operation.
     ///
     /// # Safety
@@ -102,7 +102,7 @@ impl Inner {
         unsafe {
             if self.lanes.begin(lane) && work(self, lane, run.worker) == Rest::Paused {
                 let block = self.lend_block(lane);
-                self.core.dispatch.submit(&self.core, self.core.local(), block, Moment::Later);
+                self.core.dispatch.submit(&self.core, self.core.local(), block, ReadyCause::Later);
             }
         }
     }
@@ -142,7 +142,7 @@ impl Inner {
             (*block).priority = replay.priority;
             (*block).sequence = replay.stamp.sequence();
             Block::closure(block, Layout::Plain)
-                .cast::<(*const Inner, u32)>()
+                .cast::<(*const Program, u32)>()
                 .write((Arc::into_raw(Arc::clone(self)), lane));
         }
         block
@@ -151,7 +151,7 @@ impl Inner {
     /// Hands a lane that has got something to do to a thread.
     ///
     /// # Safety
-    /// As [`Inner::lend_block`].
+    /// As [`Program::lend_block`].
     pub unsafe fn hand_out(self: &Arc<Self>, lane: u32) {
         // SAFETY: passed on.
         unsafe {
@@ -161,7 +161,7 @@ impl Inner {
     }
 }
 
-impl Finish for Inner {
+impl Finish for Program {
     unsafe fn finish(self: Arc<Self>, block: *mut Block, outcome: Result<(), Fault>) {
         // The completion was made with the address of its node.
         let node = block.cast_const().cast::<Node>();

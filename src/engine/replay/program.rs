@@ -2,13 +2,13 @@
 
 use crate::device::Context;
 use crate::engine::core::{Core, FAILED};
-use crate::engine::replay::spread_policy::Pace;
+use crate::engine::replay::spread_policy::SpreadPolicy;
 use crate::engine::request::Claim;
 use crate::error::{Failure, Fault, Source, Stamp};
 use crate::graph::lanes::Lanes;
 use crate::mutants::mutant;
 use crate::operation::block::Block;
-use crate::operation::closure::Quiet;
+use crate::operation::closure::DropGuarded;
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
@@ -25,14 +25,14 @@ pub type AsyncCall = dyn FnMut(&RunContext<'_>, Completion) + Send;
 
 /// What an operation of a graph does.
 pub enum Body {
-    Sync(UnsafeCell<Quiet<Box<SyncCall>>>),
+    Sync(UnsafeCell<DropGuarded<Box<SyncCall>>>),
     Async(Box<Detached>),
 }
 
 /// An operation that ends later than its call.
 pub struct Detached {
     /// Called by the runner of its lane, one call after the other.
-    pub call: UnsafeCell<Quiet<Box<AsyncCall>>>,
+    pub call: UnsafeCell<DropGuarded<Box<AsyncCall>>>,
     /// [`CALLED`], and then [`RETURNED`] or [`ENDED`], whichever comes first: the segment ends with
     /// the other.
     pub stage: AtomicU8,
@@ -55,12 +55,12 @@ pub struct Node {
     pub name: Name,
     pub context: Context,
     pub property: Property,
-    /// What it uses, a part of [`Inner::uses`].
+    /// What it uses, a part of [`Program::uses`].
     pub uses: Range<u32>,
 }
 
 /// A variable that an operation of a graph uses.
-pub struct Used {
+pub struct UsedSlot {
     /// Alive as long as the engine's memory, which the graph keeps.
     pub slot: *const Slot,
     pub writes: bool,
@@ -68,13 +68,13 @@ pub struct Used {
 
 /// Where a lane is handed to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct LanePlace {
     pub property: Property,
     pub worker: usize,
 }
 
 /// A graph, ready to be replayed.
-pub struct Inner {
+pub struct Program {
     pub core: Arc<Core>,
     /// Tells graphs apart, of whatever engines.
     pub id: u64,
@@ -85,13 +85,13 @@ pub struct Inner {
     pub variable: Variable,
     /// In the order of the plan.
     pub nodes: Box<[Node]>,
-    pub uses: Box<[Used]>,
+    pub uses: Box<[UsedSlot]>,
     /// How often a replay changes each variable.
     pub writes: Box<[(*const Slot, u64)]>,
     pub lanes: Lanes,
     /// Of each lane, the block by which it is handed to a thread.
     pub blocks: Box<[UnsafeCell<Block>]>,
-    pub places: Box<[Place]>,
+    pub places: Box<[LanePlace]>,
     /// Of the operation that a replay is: what it is, and whom it needs.
     pub notes: u8,
     /// The lanes before this one take any operation; those behind it have operations that run
@@ -107,9 +107,9 @@ pub struct Inner {
 // excludes others by the graph's variable, and within it a node belongs to the runner of its
 // segment's lane, a block to who hands out its lane. Slots are shared, and live as long as the
 // core.
-unsafe impl Sync for Inner {}
+unsafe impl Sync for Program {}
 // SAFETY: nothing in it is tied to a thread: closures are `Send`.
-unsafe impl Send for Inner {}
+unsafe impl Send for Program {}
 
 /// A replay. Written by its start; read until its end.
 pub struct Replay {
@@ -118,16 +118,16 @@ pub struct Replay {
     /// When it was pushed, if it is profiled; else 0.
     pub pushed: u64,
     pub priority: i32,
-    pub pace: Pace,
+    pub pace: SpreadPolicy,
 }
 
 impl Replay {
-    pub fn none(pace: Pace) -> Replay {
+    pub fn none(pace: SpreadPolicy) -> Replay {
         Replay { completion: None, stamp: Stamp::LAST, pushed: 0, priority: 0, pace }
     }
 }
 
-impl Inner {
+impl Program {
     /// Steps the versions of what a replay has changed.
     pub fn count_writes(&self) {
         for (slot, writes) in &self.writes {

@@ -5,13 +5,13 @@ use crate::device::Context;
 use crate::engine::core::{Core, FAILED, SHUTDOWN};
 use crate::engine::execute::is_skipped;
 use crate::engine::replay::program::Body;
-use crate::engine::replay::program::Inner;
 use crate::engine::replay::program::Node;
+use crate::engine::replay::program::Program;
 use crate::engine::replay::program::Replay;
 use crate::engine::replay::program::CALLED;
 use crate::engine::replay::program::ENDED;
 use crate::engine::replay::program::RETURNED;
-use crate::graph::lanes::{Alone, Host};
+use crate::graph::lanes::{LaneHost, SerialStep};
 use crate::mutants::mutate;
 use crate::operation::closure::catch;
 use crate::operation::completion::{call, Completion, Finish};
@@ -20,7 +20,7 @@ use crate::operation::current::{Current, May};
 use crate::operation::property::Property;
 use crate::profile::recorder::{Event, Use};
 use crate::sync::Ordering::*;
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use crate::worker::group::Group;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -32,13 +32,13 @@ const GLANCE: u32 = 16;
 
 /// The operation of a graph that a thread runs.
 pub struct CurrentNode<'a> {
-    graph: &'a Inner,
+    graph: &'a Program,
     node: Cell<Option<&'a Node>>,
 }
 
 impl<'a> CurrentNode<'a> {
     /// None yet.
-    pub fn new(graph: &'a Inner) -> CurrentNode<'a> {
+    pub fn new(graph: &'a Program) -> CurrentNode<'a> {
         CurrentNode { graph, node: Cell::new(None) }
     }
 }
@@ -64,9 +64,9 @@ impl Current for CurrentNode<'_> {
 
 /// A thread that runs a part of a graph.
 pub struct Runner<'a> {
-    graph: &'a Arc<Inner>,
+    graph: &'a Arc<Program>,
     core: &'a Arc<Core>,
-    local: &'a Local,
+    local: &'a ThreadContext,
     running: &'a CurrentNode<'a>,
     /// Of the workers that run this lane.
     property: Property,
@@ -80,8 +80,8 @@ pub struct Runner<'a> {
 
 impl<'a> Runner<'a> {
     pub fn new(
-        graph: &'a Arc<Inner>,
-        local: &'a Local,
+        graph: &'a Arc<Program>,
+        local: &'a ThreadContext,
         running: &'a CurrentNode<'a>,
         property: Property,
         worker: Option<usize>,
@@ -152,7 +152,7 @@ impl<'a> Runner<'a> {
             Body::Async(detached) => {
                 detached.started.set((started, thread, context.worker));
                 detached.stage.store(CALLED, Relaxed);
-                let engine: Arc<dyn Finish> = Arc::<Inner>::clone(graph);
+                let engine: Arc<dyn Finish> = Arc::<Program>::clone(graph);
                 self.local.count_called();
                 // SAFETY: the node runs, and this is its only completion. Nobody calls the closure
                 // again before it has returned, though the operation may end meanwhile, on another
@@ -180,7 +180,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-impl Host for Runner<'_> {
+impl LaneHost for Runner<'_> {
     #[inline]
     fn run(&mut self, segment: u32) -> bool {
         let graph = self.graph;
@@ -214,20 +214,20 @@ impl Host for Runner<'_> {
     }
 
     #[inline]
-    fn alone(&mut self, left: usize) -> Alone {
+    fn alone(&mut self, left: usize) -> SerialStep {
         // SAFETY: no other lane is started.
         let pace = unsafe { &mut (*self.graph.replay.get()).pace };
         if self.paced < pace.interval() {
-            return Alone::GoOn;
+            return SerialStep::GoOn;
         }
         let run = std::mem::replace(&mut self.paced, 0);
         if pace.spreads(left) {
-            return Alone::Spread;
+            return SerialStep::Spread;
         }
         if self.takes_a_break(run) {
-            Alone::Pause
+            SerialStep::Pause
         } else {
-            Alone::GoOn
+            SerialStep::GoOn
         }
     }
 

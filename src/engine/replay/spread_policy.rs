@@ -30,7 +30,7 @@ const EVERY: u32 = 16;
 const TRUST: u32 = 16;
 
 /// What is known of the pace of a graph's replays.
-pub struct Pace {
+pub struct SpreadPolicy {
     plain: bool,
     lanes: u32,
     segments: usize,
@@ -65,12 +65,12 @@ pub struct Pace {
     alone: f64,
 }
 
-impl Pace {
+impl SpreadPolicy {
     /// For a graph of so many segments, with so many waits of one lane for another, that may be run
     /// alone if it is `plain`.
-    pub fn new(plain: bool, lanes: usize, segments: usize, waits: usize) -> Pace {
+    pub fn new(plain: bool, lanes: usize, segments: usize, waits: usize) -> SpreadPolicy {
         let expected = SEGMENT + WAIT * waits as f64 / segments.max(1) as f64;
-        Pace {
+        SpreadPolicy {
             plain,
             lanes: lanes as u32,
             segments,
@@ -94,7 +94,7 @@ impl Pace {
     }
 
     /// Spreads every replay after so many operations.
-    pub fn spread_after(mut self, operations: Option<u32>) -> Pace {
+    pub fn spread_after(mut self, operations: Option<u32>) -> SpreadPolicy {
         self.forced = operations;
         self
     }
@@ -206,8 +206,8 @@ mod tests {
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    fn two_lanes(segments: usize) -> Pace {
-        Pace { cold: false, ..Pace::new(true, 2, segments, segments) }
+    fn two_lanes(segments: usize) -> SpreadPolicy {
+        SpreadPolicy { cold: false, ..SpreadPolicy::new(true, 2, segments, segments) }
     }
 
     #[test]
@@ -217,9 +217,9 @@ mod tests {
         assert!(!pace.pays(50e-6, 0));
         assert!(!pace.pays(100e-9, 1_000_000));
         assert!(pace.pays(1e-6, 1000));
-        let apart = Pace::new(true, 2, 100, 0);
+        let apart = SpreadPolicy::new(true, 2, 100, 0);
         assert!(!apart.pays(1e-6, 1000), "what is cold");
-        assert!(Pace { cold: false, ..apart }.pays(100e-9, 1000), "lanes that do not wait for each other");
+        assert!(SpreadPolicy { cold: false, ..apart }.pays(100e-9, 1000), "lanes that do not wait for each other");
     }
 
     #[test]
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn what_is_slower_on_two_lanes_is_run_alone_again_and_remembered_for_a_while() {
-        let mut pace = Pace { alone: 1e-6, trusted: TRUST, ..two_lanes(1) };
+        let mut pace = SpreadPolicy { alone: 1e-6, trusted: TRUST, ..two_lanes(1) };
         assert!(!pace.begin());
         sleep(MILLISECOND);
         pace.over();
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_quick_replay_is_run_alone_again() {
-        let mut pace = Pace { trusted: TRUST, ..two_lanes(1_000_000) };
+        let mut pace = SpreadPolicy { trusted: TRUST, ..two_lanes(1_000_000) };
         assert!(!pace.begin());
         pace.over();
         assert!(pace.begin());
@@ -282,8 +282,8 @@ mod tests {
 
     #[test]
     fn what_is_not_plain_is_never_alone_and_one_lane_always() {
-        assert!(!Pace::new(false, 2, 10, 0).begin());
-        assert!(!Pace::new(false, 1, 10, 0).begin());
-        assert!(Pace::new(true, 1, 10, 0).begin());
+        assert!(!SpreadPolicy::new(false, 2, 10, 0).begin());
+        assert!(!SpreadPolicy::new(false, 1, 10, 0).begin());
+        assert!(SpreadPolicy::new(true, 1, 10, 0).begin());
     }
 }

@@ -27,7 +27,7 @@ use crate::operation::property::Property;
 use crate::sync::thread::Thread;
 use crate::sync::Ordering::*;
 use crate::sync::{looks, spin_loop, thread, thread_local, AtomicBool, AtomicPtr, MODELLED};
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use crate::tickets::run::Variables;
 use crate::tickets::word::Word;
 use crate::util::spin::Spin;
@@ -278,7 +278,7 @@ fn becomes_quiet(
 
 /// Whether every write of a variable has ended that the calling thread has heard of. May say "no"
 /// of one whose owner is pushing to it. The thread is pinned.
-fn finds_quiet(core: &Core, local: &Local, variable: Variable) -> bool {
+fn finds_quiet(core: &Core, local: &ThreadContext, variable: Variable) -> bool {
     let table = &core.memory.table;
     if let Some(is_quiet) = local.pusher().is_quiet(variable.index, variable.generation, table) {
         return is_quiet;

@@ -3,7 +3,7 @@
 
 use crate::engine::core::Core;
 use crate::engine::resolve::resolve;
-use crate::thread::context::Local;
+use crate::thread::context::ThreadContext;
 use crate::tickets::word::Word;
 use crate::variable::handle::Variable;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub fn pull_last(core: &Arc<Core>) {
 }
 
 /// The last write of a variable whose push is over, as far as is known.
-fn last_write(core: &Core, local: &Local, variable: Variable) -> Option<Word> {
+fn last_write(core: &Core, local: &ThreadContext, variable: Variable) -> Option<Word> {
     let found = local.pusher().last_write(variable.index, variable.generation).or_else(|| {
         let _pin = local.pin();
         let owner = resolve(core, variable).ok()?.owner();

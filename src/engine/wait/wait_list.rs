@@ -22,14 +22,14 @@ use std::time::{Duration, Instant};
 const LOOKS: Duration = Duration::from_micros(10);
 
 /// Threads waiting for one condition.
-pub struct Waiters {
+pub struct WaitList {
     pub(crate) count: CachePadded<AtomicUsize>,
     pub(crate) threads: Lock<Vec<Thread>>,
 }
 
-impl Waiters {
-    pub fn new() -> Waiters {
-        Waiters { count: CachePadded::new(AtomicUsize::new(0)), threads: Lock::default() }
+impl WaitList {
+    pub fn new() -> WaitList {
+        WaitList { count: CachePadded::new(AtomicUsize::new(0)), threads: Lock::default() }
     }
 
     /// Waits until `done`, or until the deadline; says which. `done` is called again and again,

@@ -29,17 +29,17 @@ pub(super) struct State {
 /// Each read has added [`READ`], also of a push that was withdrawn; joining again has taken
 /// [`JOINED`] away.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Key(u64);
+struct StateKey(u64);
 
 /// What is saved by a read, and what it costs to join again, which is as much as one and a half.
 /// Even.
 const READ: u32 = 4;
 const JOINED: u32 = 6;
 
-impl Key {
+impl StateKey {
     #[inline(always)]
-    fn new(generation: u32, shared: u32) -> Key {
-        Key(u64::from(generation) | u64::from(shared) << 32)
+    fn new(generation: u32, shared: u32) -> StateKey {
+        StateKey(u64::from(generation) | u64::from(shared) << 32)
     }
 
     fn generation(self) -> u32 {
@@ -53,7 +53,7 @@ impl Key {
     /// Whether the variable of this generation may be used so.
     #[inline(always)]
     fn allows(self, generation: u32, mode: Mode) -> bool {
-        self == Key::new(generation, 0) || self.generation() == generation && self.is_read(mode)
+        self == StateKey::new(generation, 0) || self.generation() == generation && self.is_read(mode)
     }
 
     /// As that, of a variable that is shared.
@@ -68,7 +68,7 @@ impl Key {
 #[repr(C, align(64))]
 pub(super) struct Place {
     states: [State; 2],
-    /// Whose it is, a [`Key`]: variables that are deleted leave their place to others. The
+    /// Whose it is, a [`StateKey`]: variables that are deleted leave their place to others. The
     /// pusher's.
     key: AtomicU64,
     /// [`Peers::whole`](crate::tickets::owner::Peers::whole). For the pusher.
@@ -117,8 +117,8 @@ impl Place {
     }
 
     #[inline(always)]
-    fn key(&self) -> Key {
-        Key(self.key.load(Relaxed))
+    fn key(&self) -> StateKey {
+        StateKey(self.key.load(Relaxed))
     }
 
     /// For anybody: about how often the variable was read as a shared one, less what it has cost to
@@ -127,14 +127,14 @@ impl Place {
         self.key().shared() / READ
     }
 
-    /// For the pusher: as [`Key::allows`], of a use that is pushed now, if the variable may be
+    /// For the pusher: as [`StateKey::allows`], of a use that is pushed now, if the variable may be
     /// shared.
     #[inline(always)]
     fn allows_shared(&self, generation: u32, mode: Mode) -> bool {
         let key = self.key();
         let allowed = key.allows(generation, mode);
         if allowed {
-            self.key.store(Key::new(generation, key.shared().wrapping_add(READ)).0, Relaxed);
+            self.key.store(StateKey::new(generation, key.shared().wrapping_add(READ)).0, Relaxed);
         }
         allowed
     }
@@ -160,7 +160,7 @@ impl Place {
         // Of this push: it names the variable once more.
         let is_repeat = newest >= number;
         let is_over = newest < start && !mutant("states-of-earlier-eras-count");
-        if is_over || is_repeat || self.key() != Key::new(generation, 0) && !self.allows_shared(generation, mode) {
+        if is_over || is_repeat || self.key() != StateKey::new(generation, 0) && !self.allows_shared(generation, mode) {
             return None;
         }
         let (ticket, last) = now.get();
@@ -222,14 +222,14 @@ impl Place {
             self.forget();
             self.whole.store(whole.cast_mut(), Relaxed);
         }
-        self.key.store(Key::new(generation, u32::from(shared)).0, Relaxed);
+        self.key.store(StateKey::new(generation, u32::from(shared)).0, Relaxed);
         self.begin_with(number, (start.ticket, start.last));
     }
 
     /// For the pusher, which has [begun](Place::begin) before, and goes on as of its push `number`.
     pub fn begin_again(&self, number: Number) {
         let key = self.key();
-        self.key.store(Key::new(key.generation(), key.shared().saturating_sub(JOINED) | 1).0, Relaxed);
+        self.key.store(StateKey::new(key.generation(), key.shared().saturating_sub(JOINED) | 1).0, Relaxed);
         self.begin_with(number, self.by_age().1.get());
     }
 

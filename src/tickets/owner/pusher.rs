@@ -11,7 +11,7 @@ use crate::tickets::owner::place::Place;
 use crate::tickets::owner::share::Share;
 use crate::tickets::run::Variables;
 use crate::tickets::word::Word;
-use crate::util::bucket_array::{Chunks, Vacant};
+use crate::util::bucket_array::{BucketArray, Vacant};
 use std::cell::Cell;
 
 /// Places of the first chunk, and the most chunks: as in the table of variables.
@@ -42,9 +42,9 @@ pub struct Record {
     asked: Cell<Number>,
     /// Which pusher it is.
     pub(super) index: u32,
-    pub(super) places: Chunks<Place, FIRST, CHUNKS>,
+    pub(super) places: BucketArray<Place, FIRST, CHUNKS>,
     /// Those of variables that it shares, or has shared.
-    pub(super) shares: Chunks<Share, FIRST, CHUNKS>,
+    pub(super) shares: BucketArray<Share, FIRST, CHUNKS>,
 }
 
 // SAFETY: zeros are the atomics of `Place::new`; it needs no destructor.
@@ -92,8 +92,8 @@ impl Record {
             begun: Cell::new(Number::NONE),
             asked: Cell::new(Number::NONE),
             index,
-            places: Chunks::new(),
-            shares: Chunks::new(),
+            places: BucketArray::new(),
+            shares: BucketArray::new(),
         }
     }
 
