@@ -260,7 +260,7 @@ impl Beyond {
     }
 }
 
-/// When and where something was pushed: comparable among the pushes of one home.
+/// When and where something was pushed: comparable among the pushes of one cache.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Stamp(u64);
 
@@ -270,11 +270,11 @@ impl Stamp {
     /// For a wait that follows everything: no operation in flight was pushed before it.
     pub const LAST: Stamp = Stamp(1);
 
-    /// Of an operation that the owner of the home of that number pushed. Past what a stamp has room
-    /// for homes are none, which compares with nothing.
-    pub fn new(home: u32, sequence: u64) -> Stamp {
-        let home = u16::try_from(home + 1).unwrap_or(0);
-        Stamp(u64::from(home) << Stamp::SEQUENCE | sequence & ((1 << Stamp::SEQUENCE) - 1))
+    /// Of an operation that the owner of the cache of that number pushed. Past what a stamp has
+    /// room for caches are none, which compares with nothing.
+    pub fn new(cache: u32, sequence: u64) -> Stamp {
+        let cache = u16::try_from(cache + 1).unwrap_or(0);
+        Stamp(u64::from(cache) << Stamp::SEQUENCE | sequence & ((1 << Stamp::SEQUENCE) - 1))
     }
 
     /// Its number in the order of pushes.
@@ -283,8 +283,8 @@ impl Stamp {
     }
 
     fn is_before(self, other: Stamp) -> bool {
-        let (home, others) = (self.0 >> Stamp::SEQUENCE, other.0 >> Stamp::SEQUENCE);
-        home != 0 && home == others && self.0 < other.0
+        let (cache, others) = (self.0 >> Stamp::SEQUENCE, other.0 >> Stamp::SEQUENCE);
+        cache != 0 && cache == others && self.0 < other.0
     }
 }
 

@@ -137,7 +137,7 @@ pub mod internals {
     pub use crate::operation::{access, block, layout};
     #[cfg(loom)]
     pub use crate::platform::asymmetric_fence::begin_model;
-    pub use crate::pool::{magazine, memory, rack, reclaim, stack, thread_cache};
+    pub use crate::pool::{magazine, magazine_list, memory, reclaim, stack, thread_cache};
     pub use crate::sync::thread;
     pub use crate::thread::context;
     pub mod tickets {

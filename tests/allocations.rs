@@ -246,8 +246,8 @@ fn waits_cost_nothing(stage: &Stage, faults: &mut Vec<String>) {
         let costs = least_cost(Costs::no_allocation_no_lock, || rounds(count));
         tell(&stage.name(), what, costs, 2 * count, costs.no_allocation_no_lock(), faults);
     }
-    // Whoever waits for everything may enter a list, under a lock, but only if something is in
-    // flight. On the naive engine nothing is.
+    // The thread that waits for everything may enter a list, under a lock, but only if something is
+    // in flight. On the naive engine nothing is.
     let naive = settings.kind == Kind::Naive;
     let enough = if naive { Costs::no_allocation_no_lock } else { Costs::no_allocation };
     for (engine, what) in [(&stage.engine, "waits for everything"), (&helping, "waits for everything and helps")] {

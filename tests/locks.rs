@@ -1,9 +1,9 @@
 //! Where the source locks: the other half of what `tests/allocations.rs` counts.
 //!
 //! A count of locks says something only if every lock is counted. So: there is one lock type, in
-//! `src/sync/lock.rs`, which counts; nothing else that blocks is named anywhere but at the places listed
-//! here, and every place that takes a lock is listed with the reason why no operation comes by it
-//! on its way from push to completion.
+//! `src/sync/lock.rs`, which counts; nothing else that blocks is named anywhere but at the places
+//! listed here, and every place that takes a lock is listed with the reason why no operation comes
+//! by it on its way from push to completion.
 
 use std::path::{Path, PathBuf};
 

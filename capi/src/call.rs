@@ -40,7 +40,8 @@ pub struct Argument {
     deleter: SeriatimDeleter,
 }
 
-// SAFETY: whoever makes one promises that the argument may be used and deleted on any thread.
+// SAFETY: the thread that makes one promises that the argument may be used and deleted on any
+// thread.
 unsafe impl Send for Argument {}
 // SAFETY: as above; operators promise that several uses may have the argument at once.
 unsafe impl Sync for Argument {}

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Ends an asynchronous operation, once. Each function that takes one frees it.
 // Two share it: C, and the frame of the function that C was called with. The frame needs it only if
 // the function unwinds: nobody can know whether the function has given the handle away by then, so
-// whoever comes first ends the operation.
+// the first of them ends the operation.
 pub struct SeriatimCompletion {
     taken: AtomicBool,
     /// With a share of the argument, which lives until the function has returned and the operation

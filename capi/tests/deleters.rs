@@ -170,7 +170,8 @@ fn of_an_asynchronous_function_that_panics() {
         refused(engine.wait(), Status::OperationPanicked, "on purpose");
         drop(engine);
         probe.expect(1, 1);
-        // Whoever was given the completion may still use it, and is told that it came too late.
+        // The thread that was given the completion may still use it, and is told that it came too
+        // late.
         // SAFETY: the completion is used once.
         let status = unsafe { seriatim_completion_complete(probe.take_completion()) };
         refused(status, Status::BadArgument, "ended already");

@@ -602,7 +602,7 @@ impl Thread {
         }
     }
 
-    /// Opens it, whoever is pinned.
+    /// Opens it, also if threads are pinned.
     pub fn renew(&self, slot: u32) {
         let place = &self.world.slots[slot as usize];
         place.owner.renew();

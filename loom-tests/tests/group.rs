@@ -6,7 +6,7 @@
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use loom::sync::Notify;
 use loom_tests::{explore, spawn, Blocks, Guarded, Places};
-use seriatim::internals::block::{Block, NOTE_SHORT};
+use seriatim::internals::block::{Block, FLAG_SHORT};
 use seriatim::internals::group::{Group, GroupPlan, IdlePolicy, Placement};
 use seriatim::internals::thread::{self, Thread};
 use seriatim::internals::tickets::journals::Journal;
@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 /// Runs operations: each has a number and a value of its own.
 struct Numbered {
     ran: Vec<Guarded>,
-    /// What is written before an operation is submitted: whoever runs it sees it.
+    /// What is written before an operation is submitted: the thread that runs it sees it.
     left: Vec<Guarded>,
     blocks: Blocks,
     /// What an operation does beside counting.
@@ -30,7 +30,7 @@ struct Numbered {
     ended: AtomicUsize,
     end: Notify,
     /// Who works for the group until all have run.
-    guest: OnceLock<Thread>,
+    helper: OnceLock<Thread>,
 }
 
 impl Host for Numbered {
@@ -42,8 +42,8 @@ impl Host for Numbered {
         (self.body)(self, number);
         if self.ended.fetch_add(1, AcqRel) + 1 == self.ran.len() {
             self.end.notify();
-            if let Some(guest) = self.guest.get() {
-                guest.unpark();
+            if let Some(helper) = self.helper.get() {
+                helper.unpark();
             }
         }
     }
@@ -131,7 +131,7 @@ fn workers_with(
         gate: Notify::new(),
         ended: AtomicUsize::new(0),
         end: Notify::new(),
-        guest: OnceLock::new(),
+        helper: OnceLock::new(),
     });
     group.start(&host).unwrap();
     // Until all sleep.
@@ -179,7 +179,7 @@ fn what_lies_in_the_inbox_of_a_worker_that_runs_something_is_stolen() {
 #[test]
 fn what_a_worker_makes_ready_is_run_by_the_other() {
     explore("stealing what a worker has laid out", 1, 8000, || {
-        // The first makes the second and the third ready, on its own seat. The second ends only
+        // The first makes the second and the third ready, in its own queue. The second ends only
         // when the third has run.
         let body = |host: &Numbered, number| match number {
             0 => (1..3).for_each(|number| host.submit(number, None)),
@@ -205,7 +205,7 @@ fn workers_that_all_sleep_are_woken() {
 
 /// Who helps may be over before it has run what it has taken.
 #[test]
-fn what_a_guest_takes_and_does_not_run_goes_back() {
+fn what_a_helper_takes_and_does_not_run_goes_back() {
     explore("a guest that takes something in vain", 2, 50, || {
         run_all(workers(1, false, 1, |_, _| ()), |host| {
             host.submit(0, Some(0));
@@ -215,7 +215,7 @@ fn what_a_guest_takes_and_does_not_run_goes_back() {
 }
 
 #[test]
-fn what_comes_to_a_worker_that_runs_something_is_run_by_a_guest() {
+fn what_comes_to_a_worker_that_runs_something_is_run_by_a_helper() {
     explore("a guest that looks, sleeps and is woken", 1, 5000, || {
         // The first, which ends only when the second has run, lets the second be pushed. The only
         // worker is then at the first.
@@ -233,14 +233,14 @@ fn what_comes_to_a_worker_that_runs_something_is_run_by_a_guest() {
         while !host.begun.load(Acquire) {
             host.beginning.wait();
         }
-        let guest = host.clone();
-        let guest = loom::thread::spawn(move || {
-            let _ = guest.guest.set(thread::current());
-            let group = guest.group.get().expect("set");
-            group.serve(&guest, &mut || true, &mut || guest.ended.load(Acquire) == 2);
+        let helper = host.clone();
+        let helper = loom::thread::spawn(move || {
+            let _ = helper.helper.set(thread::current());
+            let group = helper.group.get().expect("set");
+            group.serve(&helper, &mut || true, &mut || helper.ended.load(Acquire) == 2);
         });
         host.submit(1, Some(0));
-        guest.join().unwrap();
+        helper.join().unwrap();
         loom::stop_exploring();
         group.stop();
         assert!(host.ran.iter().all(|value| value.get() == 1), "an operation was lost or ran twice");
@@ -251,7 +251,7 @@ fn what_comes_to_a_worker_that_runs_something_is_run_by_a_guest() {
 fn what_a_worker_has_laid_out_is_as_it_was_for_a_pusher_that_nobody_wakes() {
     explore("a pusher that takes what a worker has laid out", 1, 50, || {
         // The first makes the others ready. The second ends only when the third has run, which is
-        // laid out by then.
+        // published by then.
         let body = |host: &Numbered, number| match number {
             0 => (1..3).for_each(|number| host.submit(number, None)),
             1 => host.pass(),
@@ -259,8 +259,8 @@ fn what_a_worker_has_laid_out_is_as_it_was_for_a_pusher_that_nobody_wakes() {
         };
         let (group, host) = workers(1, false, 3, body);
         // SAFETY: not submitted yet.
-        unsafe { (*host.blocks.pointer(2)).notes = NOTE_SHORT };
-        // Asks, so that the worker lays out what it has.
+        unsafe { (*host.blocks.pointer(2)).flags = FLAG_SHORT };
+        // Asks, so that the worker publishes what it has.
         group.catch_up(&host);
         host.submit(0, Some(0));
         while !group.catch_up(&host) {
@@ -277,8 +277,8 @@ fn what_a_worker_has_laid_out_is_as_it_was_for_a_pusher_that_nobody_wakes() {
 
 #[test]
 fn a_pusher_that_catches_up_runs_what_is_laid_out_and_puts_back_what_is_not_short() {
-    // The first makes the others ready, on its worker's seat; the last but one, which is in the
-    // middle of what is laid out, is not short.
+    // The first makes the others ready, in its worker's queue; the last but one, which is in the
+    // middle of what is published, is not short.
     let catch_up = |others: usize| {
         let body = |host: &Numbered, number| {
             if number == 0 {
@@ -288,9 +288,9 @@ fn a_pusher_that_catches_up_runs_what_is_laid_out_and_puts_back_what_is_not_shor
         let (group, host) = workers(1, false, others + 1, body);
         for number in (1..others + 1).filter(|number| *number + 1 != others) {
             // SAFETY: not submitted yet.
-            unsafe { (*host.blocks.pointer(number)).notes = NOTE_SHORT };
+            unsafe { (*host.blocks.pointer(number)).flags = FLAG_SHORT };
         }
-        // Asks, so that the worker lays out what it has.
+        // Asks, so that the worker publishes what it has.
         group.catch_up(&host);
         host.submit(0, Some(0));
         group.catch_up(&host);

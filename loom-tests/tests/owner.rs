@@ -337,7 +337,7 @@ fn a_member_that_stops_behind_its_commit_leaves_nothing_unfinished() {
     MODEL.explore("a member stops", 1, 500);
 }
 
-/// The share ends too soon, so the variable becomes common, whoever finds it closed.
+/// The share ends too soon, so the variable becomes common, whichever thread finds it closed.
 #[test]
 fn a_share_that_does_not_pay_makes_a_variable_common() {
     static MODEL: Model = Model {

@@ -1,4 +1,4 @@
-//! The pools: blocks that are sent home arrive, once; and memory is reused at once only when nobody
+//! The pools: blocks that are sent back arrive, once; and memory is reused at once only when nobody
 //! looks.
 
 #![cfg(loom)]
@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 #[test]
-fn two_threads_send_magazines_home_while_the_owner_takes() {
+fn two_threads_send_magazines_cache_while_the_owner_takes() {
     explore("stack of magazines", 3, 100, || {
         let memory = Memory::new().unwrap();
         let mut blocks = memory.blocks.slabs.add(0);
@@ -33,7 +33,7 @@ fn two_threads_send_magazines_home_while_the_owner_takes() {
                 // SAFETY: the block comes from the other magazine.
                 unsafe { magazine.push(block) };
                 spawn(move || {
-                    // What was done with the block before is over for whoever takes it.
+                    // What was done with the block before is over for the thread that takes it.
                     value.step();
                     stack.push(magazine);
                 })
@@ -86,10 +86,10 @@ fn memory_is_reused_at_once_only_after_the_last_other_looker_has_left() {
 fn a_block_that_is_looked_at_is_not_reused() {
     explore("a look against reuse", 2, 20, || {
         let memory = Arc::new(Memory::new().unwrap());
-        let home = ThreadContext::new(&memory);
-        drop(home.pin());
+        let cache = ThreadContext::new(&memory);
+        drop(cache.pin());
         // SAFETY: nothing was read from a tail, here and below.
-        let block = unsafe { home.allocate(0) }.expose_provenance();
+        let block = unsafe { cache.allocate(0) }.expose_provenance();
         // A link that leads to the block until it is cut, as a tail does; and whether the other
         // thread is looking at the block. The epochs are not loom's here, so that is no atomic of
         // the model.
@@ -107,10 +107,10 @@ fn a_block_that_is_looked_at_is_not_reused() {
         });
         link.store(0, Release);
         // SAFETY: the link is cut, so nobody finds the block any more.
-        unsafe { home.retire(std::ptr::with_exposed_provenance_mut(block)) };
+        unsafe { cache.retire(std::ptr::with_exposed_provenance_mut(block)) };
         for _ in 0..6 {
             // SAFETY: as above.
-            let again = unsafe { home.allocate(0) }.expose_provenance();
+            let again = unsafe { cache.allocate(0) }.expose_provenance();
             assert!(again != block || !looking.load(SeqCst), "reused while a pinned thread looks at it");
         }
         other.join().unwrap();
@@ -121,12 +121,12 @@ fn a_block_that_is_looked_at_is_not_reused() {
 /// look at tails, so that blocks go by way of the reclaimer.
 fn free_elsewhere_against_refill(looking: bool) {
     let memory = Arc::new(Memory::new().unwrap());
-    let home = ThreadContext::new(&memory);
+    let cache = ThreadContext::new(&memory);
     // SAFETY: nothing was read from a tail, here and below.
-    let first: Vec<usize> = (0..2).map(|_| unsafe { home.allocate(0) }.expose_provenance()).collect();
+    let first: Vec<usize> = (0..2).map(|_| unsafe { cache.allocate(0) }.expose_provenance()).collect();
     let values: Vec<Guarded> = first.iter().map(|_| Guarded::new()).collect();
     if looking {
-        drop(home.pin());
+        drop(cache.pin());
     }
     let (theirs, known) = (memory.clone(), first.iter().copied().zip(values.clone()).collect::<Vec<_>>());
     let other = spawn(move || {
@@ -144,7 +144,7 @@ fn free_elsewhere_against_refill(looking: bool) {
     let mut held = HashSet::new();
     for _ in 0..4 {
         // SAFETY: as above.
-        let block = unsafe { home.allocate(0) }.expose_provenance();
+        let block = unsafe { cache.allocate(0) }.expose_provenance();
         assert!(held.insert(block), "a block was handed out twice");
         if let Some(index) = first.iter().position(|known| *known == block) {
             // A race, if the other thread has not done with it.
@@ -154,7 +154,7 @@ fn free_elsewhere_against_refill(looking: bool) {
     other.join().unwrap();
     for block in &held {
         // SAFETY: ours, and spent.
-        unsafe { home.retire(std::ptr::with_exposed_provenance_mut(*block)) };
+        unsafe { cache.retire(std::ptr::with_exposed_provenance_mut(*block)) };
     }
     // The other has left: everything has come back, each block once, and nothing new is needed.
     let known: HashSet<usize> = held.into_iter().chain(first).collect();
@@ -162,32 +162,32 @@ fn free_elsewhere_against_refill(looking: bool) {
     let mut again = HashSet::new();
     for _ in 0..known.len() {
         // SAFETY: as above.
-        assert!(again.insert(unsafe { home.allocate(0) }.addr()), "a block came back twice");
+        assert!(again.insert(unsafe { cache.allocate(0) }.addr()), "a block came back twice");
     }
     // What was sent through the epochs may take a while.
     assert!(looking || memory.blocks.slabs.blocks().count() == all, "a block did not come home");
 }
 
 #[test]
-fn blocks_that_another_thread_frees_come_home_once() {
+fn blocks_that_another_thread_frees_come_cache_once() {
     explore("free elsewhere against refill", 3, 15, || free_elsewhere_against_refill(false));
     explore("free elsewhere against refill, both look at tails", 3, 30, || free_elsewhere_against_refill(true));
 }
 
 #[test]
-fn a_home_has_one_owner_at_a_time() {
+fn a_cache_has_one_owner_at_a_time() {
     explore("two threads settle and leave", 3, 200, || {
         let memory = Arc::new(Memory::new().unwrap());
-        // A home without an owner, which both would like to adopt. What is private to its owner is
+        // A cache without an owner, which both would like to adopt. What is private to its owner is
         // the value.
-        let known = std::ptr::from_ref(ThreadContext::new(&memory).home()).addr();
+        let known = std::ptr::from_ref(ThreadContext::new(&memory).cache()).addr();
         let private = Guarded::new();
         let owners: Vec<_> = (0..2)
             .map(|_| {
                 let (memory, private) = (memory.clone(), private.clone());
                 spawn(move || {
                     let local = ThreadContext::new(&memory);
-                    if std::ptr::from_ref(local.home()).addr() == known {
+                    if std::ptr::from_ref(local.cache()).addr() == known {
                         private.step();
                     }
                 })

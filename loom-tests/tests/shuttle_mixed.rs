@@ -91,7 +91,7 @@ fn four_push_mixed_operations_and_some_stop() {
     assert!(MIXED.load(SeqCst) > 0, "no operation was mixed");
 }
 
-/// Thread n deletes variable n, whoever owns it or if it is common, opens its slot anew, and uses
+/// Thread n deletes variable n, owned by any thread or common, opens its slot anew, and uses
 /// what is there then.
 #[test]
 fn three_push_and_delete_and_open_slots_anew() {

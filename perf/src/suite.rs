@@ -377,7 +377,7 @@ fn child(job: &Job) -> Result<String, String> {
     }
 }
 
-/// Reads all there is, says so, and gives it to whoever joins.
+/// Reads all there is, says so, and gives it to the thread that joins.
 fn reader(mut from: impl Read + Send + 'static, done: Sender<()>) -> JoinHandle<String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();

@@ -15,7 +15,8 @@ pub fn of(name: &str) -> String {
     String::from(version.unwrap_or("unknown"))
 }
 
-/// The machine and the build, for whoever reads a figure later. What cannot be found out is empty.
+/// The machine and the build, for the thread that reads a figure later. What cannot be found out is
+/// empty.
 #[derive(Serialize, Clone, Debug)]
 pub struct Machine {
     /// The processor's own name.

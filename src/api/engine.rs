@@ -144,8 +144,8 @@ impl Engine {
             return;
         }
         let table: *const Table = &memory.table;
-        // SAFETY: the variables are deleted, so whoever pins from now on finds that; the table
-        // outlives the reclaimer, in the same memory.
+        // SAFETY: the variables are deleted, so the thread that pins from now on finds that; the
+        // table outlives the reclaimer, in the same memory.
         unsafe { self.core().local().defer(move || (*table).release(retired)) };
     }
 

@@ -9,7 +9,7 @@ use crate::engine::request::Claim;
 use crate::engine::request::Request;
 use crate::error::Error;
 use crate::operation::access::Mode;
-use crate::operation::block::{NOTE_BEYOND, NOTE_DELETE};
+use crate::operation::block::{FLAG_BEYOND, FLAG_DELETE};
 use crate::operation::closure::{async_vtable, sync_vtable};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
@@ -111,7 +111,7 @@ impl Graph {
             return Err(stopped());
         }
         let request =
-            Request { property: Property::NoSkip, priority, notes: inner.notes, ..Request::named(inner.name) };
+            Request { property: Property::NoSkip, priority, flags: inner.flags, ..Request::named(inner.name) };
         let graph = Arc::clone(inner);
         if core.inline == Inline::Always && inner.plain {
             // SAFETY: the operation changes the graph's own variable, so it is the only replay
@@ -204,8 +204,8 @@ pub(crate) fn delete_own_variable(
     variable: Variable,
     end: impl FnOnce(&RunContext<'_>) + Send + 'static,
 ) {
-    let notes = NOTE_DELETE | NOTE_BEYOND;
-    let request = Request { property: Property::DeleteVar, notes, ..Request::named(Name::from("delete graph")) };
+    let flags = FLAG_DELETE | FLAG_BEYOND;
+    let request = Request { property: Property::DeleteVar, flags, ..Request::named(Name::from("delete graph")) };
     let claim = Claim { variable, mode: Mode::Delete };
     let _ = push(core, &request, &[claim][..], sync_vtable(&end), end);
 }

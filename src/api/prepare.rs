@@ -12,7 +12,7 @@ use crate::engine::request::Request;
 use crate::engine::wait;
 use crate::error::Error;
 use crate::operation::access::Mode;
-use crate::operation::block::NOTE_BEYOND;
+use crate::operation::block::FLAG_BEYOND;
 use crate::operation::closure::sync_vtable;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
@@ -51,8 +51,8 @@ pub fn prepare(engine: &Engine) -> Result<(), Error> {
     for _ in 0..PUSHES {
         // Not held up by a bound: at it, nobody is to wait for these. Else they go where all pushes
         // go.
-        let notes = if core.settings.bound > 0 { NOTE_BEYOND } else { 0 };
-        let request = Request { notes, ..Request::named(Name::default()) };
+        let flags = if core.settings.bound > 0 { FLAG_BEYOND } else { 0 };
+        let request = Request { flags, ..Request::named(Name::default()) };
         let nothing = |_: &RunContext<'_>| ();
         push(core, &request, &claim[..], sync_vtable(&nothing), nothing)?;
     }

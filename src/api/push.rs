@@ -12,7 +12,7 @@ use crate::engine::request::Claim;
 use crate::engine::request::Request;
 use crate::error::Error;
 use crate::operation::access::Mode;
-use crate::operation::block::NOTE_DELETE;
+use crate::operation::block::FLAG_DELETE;
 use crate::operation::closure::{async_vtable, sync_vtable, IntoOutcome};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
@@ -253,7 +253,7 @@ impl Engine {
         let request = Request {
             context,
             property: Property::DeleteVar,
-            notes: NOTE_DELETE,
+            flags: FLAG_DELETE,
             ..Request::named(Name::from("delete variable"))
         };
         let claim = Claim { variable, mode: Mode::Delete };

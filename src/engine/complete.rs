@@ -40,8 +40,8 @@ impl Core {
                 Err(fault) => Some(self.record(fault, Block::name(block), (*block).sequence)),
             };
             let count = (*block).count;
-            let notes = (*block).notes;
-            if !cancelled && notes & NOTE_GRAPH == 0 {
+            let flags = (*block).flags;
+            if !cancelled && flags & FLAG_GRAPH == 0 {
                 let marks = self.state.load(Relaxed) & FAILED != 0;
                 for index in 0..count {
                     let access = Block::access(block, index);
@@ -57,7 +57,7 @@ impl Core {
                     }
                 }
             }
-            if notes & NOTE_PROFILED != 0 {
+            if flags & FLAG_PROFILED != 0 {
                 self.profile(block, worker);
             }
             Block::enter(block, FREE);
@@ -65,7 +65,7 @@ impl Core {
             if mutant("counted-before-its-end") {
                 local.count_completed();
             }
-            let deleted = (notes & NOTE_DELETE != 0).then(|| self.slot((*Block::access(block, 0)).variable));
+            let deleted = (flags & FLAG_DELETE != 0).then(|| self.slot((*Block::access(block, 0)).variable));
             let early = deleted.filter(|_| mutant("retired-before-it-has-ended"));
             early.into_iter().for_each(|slot| self.memory.table.retire(slot));
             self.count_out(block, &self.memory.table, &mut found);
@@ -73,7 +73,7 @@ impl Core {
             // variable.
             deleted.filter(|_| early.is_none()).into_iter().for_each(|slot| self.memory.table.retire(slot));
             // Before it counts as completed: who has waited for everything finds room.
-            if self.settings.bound > 0 && notes & NOTE_WAIT == 0 {
+            if self.settings.bound > 0 && flags & FLAG_WAIT == 0 {
                 self.in_flight.fetch_sub(1, AcqRel);
                 mutate!("room-not-announced": (), self.room.notify(|| true));
             }
@@ -113,7 +113,7 @@ impl Core {
         // SAFETY: as there.
         unsafe {
             let is_void = Block::is_voided(block);
-            if (*block).notes & NOTE_DELETE != 0 && Links::count(block) > 0 && !is_void {
+            if (*block).flags & FLAG_DELETE != 0 && Links::count(block) > 0 && !is_void {
                 let common = self.memory.table.add_common((*Block::access(block, 0)).variable);
                 common.close(block, &mut ends);
             }
@@ -143,7 +143,7 @@ impl Core {
         }
     }
 
-    /// Gives a list of ready operations to whoever is to run them.
+    /// Gives a list of ready operations to the thread that is to run them.
     ///
     /// # Safety
     /// They are ready, and ours.
@@ -156,11 +156,11 @@ impl Core {
             // SAFETY: the list is ours; an operation is read before it is given away.
             unsafe {
                 let next = (*first).link;
-                let notes = (*first).notes;
-                if notes & NOTE_PROFILED != 0 {
+                let flags = (*first).flags;
+                if flags & FLAG_PROFILED != 0 {
                     (*Block::times(first)).ready = self.profiler.now();
                 }
-                if notes & NOTE_WAIT != 0 {
+                if flags & FLAG_WAIT != 0 {
                     self.execute(local, first, None);
                 } else {
                     self.dispatch.submit(self, local, first, ReadyCause::Later);

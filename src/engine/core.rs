@@ -36,7 +36,7 @@ pub const ABANDONED: u32 = 1 << 5;
 pub const YIELDING: u32 = 1 << 6;
 /// Above this: how many threads look at what is pending. No block of a ring is used again
 /// meanwhile.
-pub const LOOKERS: u32 = 1 << 8;
+pub const READERS: u32 = 1 << 8;
 /// Some operation has failed: from now on marks are looked at.
 pub const FAILED: u32 = 1 << 3;
 
@@ -136,8 +136,8 @@ impl Core {
         }
     }
 
-    /// For a thread that has ended operations and now does something else: blocks go home, waiters
-    /// learn of it.
+    /// For a thread that has ended operations and now does something else: blocks go back to their
+    /// caches, waiters learn of it.
     #[inline]
     pub fn settle(&self, local: &ThreadContext) {
         local.flush();
@@ -201,11 +201,11 @@ pub trait Dispatch: Send + Sync {
     ///
     /// # Safety
     /// As [`Dispatch::submit`].
-    unsafe fn lay_out(&self, core: &Arc<Core>, local: &ThreadContext, block: *mut Block, place: usize) {
+    unsafe fn publish(&self, core: &Arc<Core>, local: &ThreadContext, block: *mut Block, place: usize) {
         // SAFETY: passed on; the property is read while the operation is ours.
         unsafe {
             match self.group(Block::property(block)) {
-                Some(group) => group.lay_out(block, place),
+                Some(group) => group.publish(block, place),
                 None => self.submit(core, local, block, ReadyCause::Later),
             }
         }
@@ -232,14 +232,14 @@ pub trait Dispatch: Send + Sync {
     /// For the child of a `fork`, where nothing is in flight.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     fn forget_other_threads(&self) {
-        self.groups().into_iter().for_each(Group::forget_guests);
+        self.groups().into_iter().for_each(Group::forget_helpers);
     }
 
     /// Runs ready operations on the calling thread while `go_on` says so; returns whether it ran
     /// any.
     fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool;
 
-    /// Runs a few of the short operations that workers have laid out; if there are none, asks for
+    /// Runs a few of the short operations that workers have published; if there are none, asks for
     /// some. Says whether it ran any.
     fn catch_up(&self, core: &Arc<Core>) -> bool;
 

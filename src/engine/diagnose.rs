@@ -1,14 +1,14 @@
 //! What is pending, and behind what: for errors of waits that ran out of time, and as a graph.
 //!
-//! A look at a running engine: operations come and go meanwhile. The looker is pinned and counted
+//! A look at a running engine: operations come and go meanwhile. The reader is pinned and counted
 //! among those who look at tails, so no block that it finds in use is given to another operation
 //! while it reads. Blocks of rings, which are used again without that, are not while somebody looks
 //! ([`Look`]).
 
-use crate::engine::core::{Core, LOOKERS};
+use crate::engine::core::{Core, READERS};
 use crate::operation::access::Mode;
 use crate::operation::access::Ticket;
-use crate::operation::block::{Block, NOTE_WAIT, PENDING, RUNNING};
+use crate::operation::block::{Block, FLAG_WAIT, PENDING, RUNNING};
 use crate::platform::asymmetric_fence::heavy;
 use crate::pool::reclaim::{Epoch, Reclaim};
 use crate::pool::thread_cache::ThreadCache;
@@ -35,7 +35,7 @@ const ASKS: u32 = if MODELLED { 2 } else { 1000 };
 /// A look at what is pending. Pushes that begin meanwhile take no block of a ring.
 struct Look<'a> {
     core: &'a Core,
-    /// The homes whose rings nobody fills any more.
+    /// The caches whose rings nobody fills any more.
     still: Vec<bool>,
     /// Keeps the other blocks.
     _pin: <Epoch as Reclaim>::Guard,
@@ -45,23 +45,23 @@ impl<'a> Look<'a> {
     fn begin(core: &'a Core) -> Look<'a> {
         let mut look = Look { core, still: Vec::new(), _pin: core.local().pin() };
         fence(SeqCst);
-        core.state.fetch_add(LOOKERS, SeqCst);
+        core.state.fetch_add(READERS, SeqCst);
         // Against the light one of a push: it sees that somebody looks, or is seen to fill a block.
         heavy();
         // Acquire: the block that was filled last.
-        let is_still = |home: &ThreadCache| {
+        let is_still = |cache: &ThreadCache| {
             (0..ASKS).any(|_| {
-                let fills = home.fills.load(Acquire);
+                let fills = cache.fills.load(Acquire);
                 if fills {
                     thread::yield_now();
                 }
                 !fills
             })
         };
-        for home in core.memory.blocks.caches.iter() {
-            let number = home.number as usize;
+        for cache in core.memory.blocks.caches.iter() {
+            let number = cache.number as usize;
             look.still.resize(look.still.len().max(number + 1), false);
-            look.still[number] = is_still(home);
+            look.still[number] = is_still(cache);
         }
         look
     }
@@ -72,13 +72,13 @@ impl<'a> Look<'a> {
     /// It is a block of the engine.
     unsafe fn is_running(&self, block: *mut Block) -> Option<bool> {
         // SAFETY: blocks of slabs live as long as the memory. Acquire: a block in use has its
-        // header written. A block of a ring has the home that it was laid into the ring for, for
+        // header written. A block of a ring has the cache that it was laid into the ring for, for
         // good.
         unsafe {
             let lifecycle = (*block).lifecycle.load(Acquire);
             let is_in_use = lifecycle == PENDING || lifecycle == RUNNING;
-            let stays = || !Block::is_ringed(block) || self.still.get(Block::home(block) as usize) == Some(&true);
-            (is_in_use && stays() && (*block).notes & NOTE_WAIT == 0).then_some(lifecycle == RUNNING)
+            let stays = || !Block::is_ringed(block) || self.still.get(Block::cache(block) as usize) == Some(&true);
+            (is_in_use && stays() && (*block).flags & FLAG_WAIT == 0).then_some(lifecycle == RUNNING)
         }
     }
 }
@@ -86,7 +86,7 @@ impl<'a> Look<'a> {
 impl Drop for Look<'_> {
     fn drop(&mut self) {
         // Release: what was read was read before.
-        self.core.state.fetch_sub(LOOKERS, Release);
+        self.core.state.fetch_sub(READERS, Release);
     }
 }
 
@@ -122,7 +122,7 @@ fn look(core: &Core) -> HashMap<usize, Seen> {
         }
     }
     // What runs inside a push has no block, and so no ticket to be found.
-    for running in core.memory.blocks.caches.iter().filter_map(|home| home.running.look()) {
+    for running in core.memory.blocks.caches.iter().filter_map(|cache| cache.running.look()) {
         let mode = |reads| if reads { Mode::Read } else { Mode::Write };
         let uses = running.uses.iter().map(|(index, reads)| (*index, mode(*reads), 0)).collect();
         let key = usize::try_from(running.sequence).unwrap_or(usize::MAX) << 1 | 1; // No block has an odd address.
@@ -193,7 +193,7 @@ pub fn pending_report(core: &Core, variable: Option<Variable>) -> String {
     let (mut running, mut others, mut pending) = (Few::default(), Few::default(), Few::default());
     let concerns = |index: u32| variable.is_none_or(|variable| variable.index == index);
     let start = Instant::now();
-    for seen in core.memory.blocks.caches.iter().filter_map(|home| home.running.look()) {
+    for seen in core.memory.blocks.caches.iter().filter_map(|cache| cache.running.look()) {
         let own = variable.is_none() || seen.uses.iter().any(|(index, _)| concerns(*index));
         if own { &mut running } else { &mut others }.add(seen.sequence, seen.name);
     }

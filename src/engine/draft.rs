@@ -60,7 +60,7 @@ impl Draft {
         request.property = Property::Normal;
         request.priority = 0;
         request.name = name;
-        request.notes = 0;
+        request.flags = 0;
         Draft(Some(place))
     }
 

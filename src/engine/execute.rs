@@ -40,17 +40,17 @@ impl Core {
             }
             Block::enter(block, RUNNING);
             let state = self.state.load(Relaxed);
-            let notes = (*block).notes;
+            let flags = (*block).flags;
             let property = Block::property(block);
             // Relaxed: the tickets were acquired, and the flag was set before they came.
             let cancelled = Block::is_voided(block);
             // A cancelled operation may not look at the marks of its variables: one of them is
             // another by now.
             let inherited = if !cancelled && state & FAILED != 0 { self.inherited(block) } else { None };
-            if notes & NOTE_PROFILED != 0 {
+            if flags & FLAG_PROFILED != 0 {
                 self.start_profile(block);
             }
-            let always = notes & (NOTE_WAIT | NOTE_DELETE | NOTE_GRAPH) != 0;
+            let always = flags & (FLAG_WAIT | FLAG_DELETE | FLAG_GRAPH) != 0;
             let skip = cancelled || !always && is_skipped(property, inherited.is_some(), state);
             Block::touch(block, false);
             let storage = Block::closure(block, Block::layout(block));
@@ -70,7 +70,7 @@ impl Core {
                 nested_threads: self.settings.nested_threads,
                 inherited: inherited.as_ref().map(|failure| (failure, stamp(block))),
                 graph: 0,
-                pushed: (notes & NOTE_GRAPH != 0).then(|| (stamp(block), pushed_at(block))),
+                pushed: (flags & FLAG_GRAPH != 0).then(|| (stamp(block), pushed_at(block))),
             };
             enter(local);
             match body.run {
@@ -93,7 +93,7 @@ impl Core {
                     let engine: Arc<dyn Finish> = Arc::<Core>::clone(self);
                     mutate!("called-closures-not-counted": (), local.count_called());
                     let completion = Completion::new(engine, block);
-                    let outcome = if notes & NOTE_GRAPH != 0 {
+                    let outcome = if flags & FLAG_GRAPH != 0 {
                         // Each of its operations has declared its own.
                         call(storage, &run, completion)
                     } else {
@@ -101,7 +101,7 @@ impl Core {
                     };
                     leave(local);
                     mutate!("called-closures-not-counted": (), local.count_returned());
-                    // Whoever stops the engine waits for the return as well.
+                    // The thread that stops the engine waits for the return as well.
                     self.quiescence.notify(|| self.is_quiescent());
                     if let Err(fault) = outcome {
                         // The closure unwound after it had given its completion away: the operation
@@ -127,7 +127,7 @@ impl Core {
         unsafe {
             let body = &*(*block).body;
             let Run::Sync(call) = body.run else { return false };
-            let is_plain = (*block).notes == 0 && !Block::is_voided(block);
+            let is_plain = (*block).flags == 0 && !Block::is_voided(block);
             if !is_plain || self.state.load(Relaxed) != 0 || self.settings.bound > 0 {
                 return false;
             }
@@ -192,11 +192,12 @@ impl Core {
         }
     }
 
-    /// Keeps a failure for whoever waits for everything.
+    /// Keeps a failure for the thread that waits for everything.
     #[cold]
     pub fn record(&self, fault: Fault, name: &'static str, sequence: u64) -> Arc<Failure> {
         let error = Error::of_operation(name, fault);
-        // Before the operation is complete, so that whoever runs because of it sees the flag.
+        // Before the operation is complete, so that the thread that runs because of it sees the
+        // flag.
         mutate!("failures-never-looked-for": 0, self.state.fetch_or(FAILED, Release));
         self.failures.record(error, sequence)
     }
@@ -267,7 +268,7 @@ pub fn is_skipped(property: Property, inherits: bool, state: u32) -> bool {
 unsafe fn pushed_at(block: *mut Block) -> u64 {
     // SAFETY: the operation is ours.
     unsafe {
-        if (*block).notes & NOTE_PROFILED != 0 {
+        if (*block).flags & FLAG_PROFILED != 0 {
             (*Block::times(block)).push
         } else {
             0
@@ -278,5 +279,5 @@ unsafe fn pushed_at(block: *mut Block) -> u64 {
 /// When and where an operation was pushed.
 unsafe fn stamp(block: *mut Block) -> Stamp {
     // SAFETY: the operation is ours.
-    unsafe { Stamp::new(Block::home(block), (*block).sequence) }
+    unsafe { Stamp::new(Block::cache(block), (*block).sequence) }
 }

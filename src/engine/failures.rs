@@ -31,7 +31,7 @@ pub struct Failures {
     /// The records that there are, in both lists: at most [`MOST`].
     count: AtomicUsize,
     noted: AtomicUsize,
-    /// Records that are yet to be looked at. Locked by whoever waits for everything, and by
+    /// Records that are yet to be looked at. Locked by a thread that waits for everything, and by
     /// failures while there are as many as are kept.
     pub(super) aside: Lock<Aside>,
     beyond: Arc<Beyond>,

@@ -14,7 +14,7 @@
 //! that a thread loses its core between the two just when the process forks: the child gets a
 //! reclaimer that does not know the old pins.
 
-use crate::engine::core::{Core, ABANDONED, FORKING, LOOKERS, STOPPED, YIELDING};
+use crate::engine::core::{Core, ABANDONED, FORKING, READERS, STOPPED, YIELDING};
 use crate::engine::lifecycle;
 use crate::engine::lifecycle::{end_threads, start_holding};
 use crate::engine::wait::wait_list::WaitList;
@@ -202,7 +202,8 @@ impl Held {
         self.life = None;
     }
 
-    /// Takes the locks that other threads hold for moments. Whoever holds one waits for no other.
+    /// Takes the locks that other threads hold for moments. The thread that holds one waits for no
+    /// other.
     fn lock(&mut self) {
         let core = self.engine();
         self.short.push(Box::new(core.failures.aside.lock()));
@@ -211,7 +212,7 @@ impl Held {
         for group in core.dispatch.groups() {
             self.short.push(Box::new(group.lock_warnings()));
             self.short.push(Box::new(group.lock_ids()));
-            self.short.extend(group.guest_locks().map(|guard| Box::new(guard) as Box<dyn Any>));
+            self.short.extend(group.helper_locks().map(|guard| Box::new(guard) as Box<dyn Any>));
         }
     }
 
@@ -246,7 +247,7 @@ fn forget_other_threads(core: &Core) {
     forget_all(&core.room);
     core.dispatch.forget_other_threads();
     // Those who were looking at what is pending.
-    core.state.fetch_and(LOOKERS - 1, SeqCst);
+    core.state.fetch_and(READERS - 1, SeqCst);
     // Those who had counted themselves in, and would have pushed after the fork.
     core.in_flight.store(0, Relaxed);
     // SAFETY: the child of a fork has one thread. It is inside a call of `fork`, and user code

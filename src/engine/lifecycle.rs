@@ -119,7 +119,7 @@ pub fn close(core: &Arc<Core>) {
     let _ = stop(core);
     core.report_failures();
     core.memory.closed.store(true, Release);
-    ThreadContext::end_stray(&core.memory);
+    ThreadContext::end_fallback(&core.memory);
     core.say(|| "closed".to_owned());
 }
 

@@ -15,14 +15,14 @@ pub struct Request {
     pub property: Property,
     pub priority: i32,
     pub name: Name,
-    pub notes: u8,
+    pub flags: u8,
 }
 
 impl Request {
     /// An ordinary operation of that name.
     #[inline]
     pub fn named(name: Name) -> Request {
-        Request { context: Context::cpu(0), property: Property::Normal, priority: 0, name, notes: 0 }
+        Request { context: Context::cpu(0), property: Property::Normal, priority: 0, name, flags: 0 }
     }
 }
 

@@ -222,7 +222,7 @@ impl Lanes {
             if rest == Rest::Paused {
                 break rest;
             }
-            // Release: whoever is the next runner sees what we did. Something may have come
+            // Release: the thread that is the next runner sees what we did. Something may have come
             // meanwhile: then we still are.
             let given_up =
                 inbox.compare_exchange(EMPTY, IDLE, mutate!("lane-given-up-relaxed": Relaxed, Release), Relaxed);
@@ -308,7 +308,7 @@ impl Lanes {
         // Other threads first.
         for next in self.successors(&of.far) {
             let (to, progress) = (&self.plan.segments[*next as usize], &self.segments[*next as usize]);
-            // AcqRel: whoever sends has acquired what all the others have done.
+            // AcqRel: the thread that sends has acquired what all the others have done.
             let last =
                 to.waits_far == 1 || progress.far.fetch_sub(1, mutate!("far-waits-relaxed": Relaxed, AcqRel)) == 1;
             if (last || mutant("sent-before-all-are-done")) && self.send(to.lane, *next) {

@@ -24,20 +24,20 @@ pub const RUNNING: u8 = 2;
 pub const ASSEMBLED: u8 = 3;
 
 /// A wait: runs on the thread that finds it ready, whatever that is, and is not skipped.
-pub const NOTE_WAIT: u8 = 1;
+pub const FLAG_WAIT: u8 = 1;
 /// Deletes its variable.
-pub const NOTE_DELETE: u8 = 1 << 1;
+pub const FLAG_DELETE: u8 = 1 << 1;
 /// Pushed while the profiler was on.
-pub const NOTE_PROFILED: u8 = 1 << 2;
+pub const FLAG_PROFILED: u8 = 1 << 2;
 /// Its closure is short, so that its pusher runs it if it is ready at once.
-pub const NOTE_SHORT: u8 = 1 << 3;
+pub const FLAG_SHORT: u8 = 1 << 3;
 /// Runs a graph, which looks after marks and versions itself.
-pub const NOTE_GRAPH: u8 = 1 << 4;
+pub const FLAG_GRAPH: u8 = 1 << 4;
 /// In a request: parts of the operation run where copies do, or where prioritised operations do.
-pub const NOTE_COPIES: u8 = 1 << 5;
-pub const NOTE_PRIORITISED: u8 = 1 << 6;
+pub const FLAG_COPIES: u8 = 1 << 5;
+pub const FLAG_PRIORITISED: u8 = 1 << 6;
 /// In a request: does not wait for room, since its push is part of a destructor.
-pub const NOTE_BEYOND: u8 = 1 << 7;
+pub const FLAG_BEYOND: u8 = 1 << 7;
 
 /// In [`Block::kind`]: the block is one of the pool's.
 const POOLED: u8 = 0;
@@ -66,13 +66,13 @@ pub struct Block {
     kind: AtomicU8,
     /// `FREE`, `ASSEMBLED`, `PENDING` or `RUNNING`: for diagnosis only.
     pub lifecycle: AtomicU8,
-    pub notes: u8,
+    pub flags: u8,
     /// The length of the name.
     pub(super) name_length: u16,
     /// Property and context.
     pub(super) room: u16,
     pub priority: i32,
-    /// The size class, and the number of the home. While free and the first of a magazine, the
+    /// The size class, and the number of the cache. While free and the first of a magazine, the
     /// number of its blocks.
     pub(super) origin: u32,
     pub(super) name: *const u8,
@@ -108,7 +108,7 @@ impl Block {
                 count: 0,
                 kind: AtomicU8::new(POOLED),
                 lifecycle: AtomicU8::new(FREE),
-                notes: 0,
+                flags: 0,
                 name_length: 0,
                 room: 0,
                 priority: 0,
@@ -228,7 +228,7 @@ impl Block {
     /// Where the times of a profiled operation are.
     ///
     /// # Safety
-    /// `this` points to an operation with [`NOTE_PROFILED`], whose block was made for that.
+    /// `this` points to an operation with [`FLAG_PROFILED`], whose block was made for that.
     pub unsafe fn times(this: *mut Block) -> *mut Timestamps {
         // SAFETY: a place inside the block; no reference is made.
         unsafe { this.cast::<u8>().add(behind((*this).count as usize, Block::layout(this))).cast() }
@@ -256,7 +256,7 @@ impl Block {
     pub unsafe fn closure(this: *mut Block, layout: Layout) -> *mut u8 {
         // SAFETY: a place inside the block; no reference is made.
         unsafe {
-            let times = if (*this).notes & NOTE_PROFILED != 0 { std::mem::size_of::<Timestamps>() } else { 0 };
+            let times = if (*this).flags & FLAG_PROFILED != 0 { std::mem::size_of::<Timestamps>() } else { 0 };
             this.cast::<u8>().add(behind((*this).count as usize, layout) + times)
         }
     }
@@ -394,7 +394,7 @@ mod tests {
         unsafe {
             Block::initialise(block, 1, 0);
             (*block).count = 3;
-            (*block).notes = NOTE_PROFILED;
+            (*block).flags = FLAG_PROFILED;
             // Four days, and five centuries.
             for start in [4 * 86_400_000_000_000, u64::MAX] {
                 let times = Timestamps { push: 1, ready: 2, start, pushed_on: 3, started_on: 4 };

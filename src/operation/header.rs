@@ -1,4 +1,4 @@
-//! What the header of a block packs: size class and home, property and context, name, stage.
+//! What the header of a block packs: size class and cache, property and context, name, stage.
 
 use crate::device::{Context, Device, DEVICES};
 use crate::operation::block::{Block, ASSEMBLED, PENDING};
@@ -7,7 +7,7 @@ use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::sync::Ordering;
 
-/// Bits of a block's `origin` that hold its class. The home is above.
+/// Bits of a block's `origin` that hold its class. The cache is above.
 const CLASS_BITS: u32 = 5;
 /// Bits of a block's `room` that hold the property and the device. The device's number is above.
 const PROPERTY_BITS: u32 = 3;
@@ -16,8 +16,8 @@ const DEVICE_BITS: u32 = 2;
 const _: () = assert!(Property::ALL.len() == 1 << PROPERTY_BITS && DEVICES <= 1 << (16 - PROPERTY_BITS - DEVICE_BITS));
 const _: () = assert!(CLASSES <= 1 << CLASS_BITS);
 
-/// The most homes, by the room that a block has for their number: more than systems have threads.
-pub const MOST_HOMES: u32 = 1 << (32 - CLASS_BITS);
+/// The most caches, by the room that a block has for their number: more than systems have threads.
+pub const MOST_CACHES: u32 = 1 << (32 - CLASS_BITS);
 
 /// The context that [`Block::set_kind`] has packed.
 #[cold]
@@ -41,24 +41,24 @@ impl Block {
         unsafe { ((*this).origin & ((1 << CLASS_BITS) - 1)) as u8 }
     }
 
-    /// The number of the home that the block returns to.
+    /// The number of the cache that the block returns to.
     ///
     /// # Safety
     /// As [`Block::class`].
     #[inline]
-    pub unsafe fn home(this: *mut Block) -> u32 {
+    pub unsafe fn cache(this: *mut Block) -> u32 {
         // SAFETY: ours.
         unsafe { (*this).origin >> CLASS_BITS }
     }
 
-    /// Notes both. `home` is below [`MOST_HOMES`].
+    /// Notes both. `cache` is below [`MOST_CACHES`].
     ///
     /// # Safety
     /// `this` points to a block of ours, of that class.
     #[inline]
-    pub unsafe fn set_origin(this: *mut Block, home: u32, class: u8) {
+    pub unsafe fn set_origin(this: *mut Block, cache: u32, class: u8) {
         // SAFETY: ours.
-        unsafe { (*this).origin = home << CLASS_BITS | u32::from(class) }
+        unsafe { (*this).origin = cache << CLASS_BITS | u32::from(class) }
     }
 
     /// For the first block of a magazine: the number of its blocks, in place of the origin.
@@ -140,7 +140,7 @@ impl Block {
         unsafe { ((*this).name, (*this).name_length) = (text, length) }
     }
 
-    /// Notes the stage of the operation's life, for whoever draws the pending graph.
+    /// Notes the stage of the operation's life, for the thread that draws the pending graph.
     ///
     /// # Safety
     /// `this` points to a block of ours.

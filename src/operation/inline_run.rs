@@ -1,4 +1,4 @@
-//! What a thread runs inside a push and without a block, for whoever asks what is pending.
+//! What a thread runs inside a push and without a block, for the thread that asks what is pending.
 //!
 //! One thread writes, any may look: a sequence lock (Lameter 2005; Boehm, MSPC 2012, for the
 //! orderings), whose number is the operation's own and so never comes back. Nobody waits: a look

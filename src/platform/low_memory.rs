@@ -1,5 +1,5 @@
-//! Memory at addresses for which the words of the protocol have room ([`Word`](crate::tickets::word::Word)): blocks and
-//! variables lie in it.
+//! Memory at addresses for which the words of the protocol have room
+//! ([`Word`](crate::tickets::word::Word)): blocks and variables lie in it.
 //!
 //! On x86-64 those are the addresses below 2⁴⁸. Allocators stay below them by themselves, since
 //! Linux gives nothing above 2⁴⁷ to a program that does not ask for it; one that does ask, on a

@@ -4,7 +4,7 @@
 //! dry or over.
 
 use crate::operation::layout::CLASSES;
-use crate::pool::rack::MagazineList;
+use crate::pool::magazine_list::MagazineList;
 use crate::sync::lock;
 use crate::util::work_counter;
 
@@ -23,8 +23,8 @@ impl Depot {
     #[cold]
     pub fn fetch(&self, class: u8) -> MagazineList {
         lock::count();
-        let Some(rack) = self.0[usize::from(class)].try_pull() else { return MagazineList::new() };
-        let mut rest = rack.detach().1;
+        let Some(list) = self.0[usize::from(class)].try_pull() else { return MagazineList::new() };
+        let mut rest = list.detach().1;
         let mut few = MagazineList::new();
         work_counter::count(SLICE);
         (0..SLICE).map_while(|_| rest.pop()).for_each(|magazine| few.push(magazine));
@@ -36,8 +36,8 @@ impl Depot {
 
     /// Gives any number of magazines to the depot.
     #[cold]
-    pub fn put_away(&self, class: u8, rack: MagazineList) {
+    pub fn put_away(&self, class: u8, list: MagazineList) {
         lock::count();
-        self.0[usize::from(class)].attach(rack);
+        self.0[usize::from(class)].attach(list);
     }
 }

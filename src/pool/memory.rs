@@ -1,4 +1,4 @@
-//! All the memory of one engine: slabs, homes, the depot between them, and the table of variables.
+//! All the memory of one engine: slabs, caches, the depot between them, and the table of variables.
 //!
 //! The engine keeps it: when the engine is dropped it goes, whatever threads have used it. Graphs
 //! and parameters that outlive the engine's last handle keep the engine.
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// All the memory of one engine.
 pub struct Memory {
     /// First, to be dropped first: the reclaimer runs what was deferred, which puts blocks into
-    /// homes.
+    /// caches.
     reclaim: UnsafeCell<Epoch>,
     /// Tells engines apart, also in the handles of their variables.
     pub id: u32,
@@ -68,9 +68,13 @@ impl Memory {
         })
     }
 
-    /// The home of a thread that is new to the engine: one whose owner is gone, or a fresh one.
+    /// The cache of a thread that is new to the engine: one whose owner is gone, or a fresh one.
     pub fn settle(&self) -> &ThreadCache {
-        self.blocks.caches.iter().find(|home| home.adopt()).unwrap_or_else(|| self.blocks.caches.add(ThreadCache::new))
+        self.blocks
+            .caches
+            .iter()
+            .find(|cache| cache.adopt())
+            .unwrap_or_else(|| self.blocks.caches.add(ThreadCache::new))
     }
 
     /// Makes the calling thread a member of the reclaimer.
@@ -96,10 +100,10 @@ impl Memory {
         unsafe { *self.reclaim.get() = Epoch::new() };
     }
 
-    /// For the child of a `fork`: whoever has said that it will look is gone.
+    /// For the child of a `fork`: the thread that has said that it will look is gone.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub fn forget_promises(&self) {
-        self.blocks.caches.iter().for_each(|home| home.will_look.store(false, Relaxed));
+        self.blocks.caches.iter().for_each(|cache| cache.will_look.store(false, Relaxed));
     }
 
     /// Operations completed and pushed. If the two are equal, there was a moment during the call at
@@ -108,15 +112,15 @@ impl Memory {
     pub fn tally(&self) -> (u64, u64) {
         // Acquire: an operation counted as completed has had its effects, and was counted as
         // pushed.
-        let pushed = || self.blocks.caches.iter().map(|home| home.pushed.load(Acquire)).sum();
+        let pushed = || self.blocks.caches.iter().map(|cache| cache.pushed.load(Acquire)).sum();
         let early = mutant("pushed-counted-before-completed").then(pushed);
-        let completed = self.blocks.caches.iter().map(|home| home.completed.load(Acquire)).sum();
+        let completed = self.blocks.caches.iter().map(|cache| cache.completed.load(Acquire)).sum();
         (completed, early.unwrap_or_else(pushed))
     }
 
     /// Whether a thread says that it will look for operations that others leave.
     pub fn will_somebody_look(&self) -> bool {
-        self.blocks.caches.iter().any(|home| home.will_look.load(Relaxed))
+        self.blocks.caches.iter().any(|cache| cache.will_look.load(Relaxed))
     }
 
     /// As [`Memory::tally`], but asynchronous closures that still run count as well, whether their
@@ -124,10 +128,10 @@ impl Memory {
     /// could push from inside.
     pub fn tally_inside(&self) -> (u64, u64) {
         let sum = |counter: fn(&ThreadCache) -> &AtomicU64| -> u64 {
-            self.blocks.caches.iter().map(|home| counter(home).load(Acquire)).sum()
+            self.blocks.caches.iter().map(|cache| counter(cache).load(Acquire)).sum()
         };
-        let ends = sum(|home| &home.completed) + sum(|home| &home.returned);
-        let starts = sum(|home| &home.pushed) + sum(|home| &home.called);
+        let ends = sum(|cache| &cache.completed) + sum(|cache| &cache.returned);
+        let starts = sum(|cache| &cache.pushed) + sum(|cache| &cache.called);
         (ends, starts)
     }
 
@@ -152,7 +156,7 @@ impl Memory {
 }
 
 impl Memory {
-    /// Runs what was deferred, before the homes that it returns blocks to are gone. Nobody is
+    /// Runs what was deferred, before the caches that it returns blocks to are gone. Nobody is
     /// pinned and nobody defers any more, but members may be there: threads that sleep, and threads
     /// that end just now, which may be running what was deferred before.
     fn run_deferred(&mut self) {
@@ -163,8 +167,8 @@ impl Memory {
         }
         let handle = self.register();
         // Twice. What was deferred is taken out in order, so when the first call has been made all
-        // others were taken out before. Whoever took one out is pinned until it has returned; that
-        // began before the second call is deferred, which waits for it.
+        // others were taken out before. The thread that took one out is pinned until it has
+        // returned; that began before the second call is deferred, which waits for it.
         for _ in 0..2 {
             let called = Arc::new(AtomicBool::new(false));
             let call = Arc::clone(&called);

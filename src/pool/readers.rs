@@ -1,4 +1,5 @@
-//! How many threads may be reading tails: the last operations of variables, which lead to blocks.
+//! Registered readers: threads that may be reading a tail, the last operation of a variable, which
+//! leads to blocks.
 //!
 //! A spent block is used again at once while nobody does but its owner, and else through
 //! [`reclaim`](crate::pool::reclaim).
@@ -30,14 +31,14 @@ impl Readers {
     /// of its own: if that one comes first, it is counted here; if ours does, its looks come after
     /// the time at which the memory could last be reached.
     pub fn has_none_but(&self, caller_is_counted: bool) -> bool {
-        mutate!("no-fence-before-counting-lookers": (), fence(SeqCst));
-        // Acquire: with the release of whoever left, so that its last looks and swings are over for
-        // us as well.
-        self.0.load(mutate!("lookers-counted-relaxed": Relaxed, Acquire))
+        mutate!("no-fence-before-counting-readers": (), fence(SeqCst));
+        // Acquire: with the release of the thread that left, so that its last looks and swings are
+        // over for us as well.
+        self.0.load(mutate!("readers-counted-relaxed": Relaxed, Acquire))
             <= mutate!("recycled-at-once": usize::MAX, usize::from(caller_is_counted))
     }
 
-    /// Whether the caller, who is counted, is the only one who has ever looked at tails and is
+    /// Whether the caller, who is counted, is the only one who has ever been a reader and is
     /// still there: so nobody pushes beside it.
     #[inline]
     pub fn has_one(&self) -> bool {
@@ -55,6 +56,6 @@ impl Readers {
     /// The thread has read for the last time.
     pub fn remove(&self) {
         // Release: its looks are over before it is counted out.
-        self.0.fetch_sub(1, mutate!("looker-leaves-relaxed": Relaxed, Release));
+        self.0.fetch_sub(1, mutate!("reader-leaves-relaxed": Relaxed, Release));
     }
 }

@@ -1,9 +1,9 @@
 //! Reclamation: when may memory be reused that a helper may still be looking at?
 //!
-//! Only threads that look at tails (pushers and waiters) can hold the address of another thread's
-//! operation, and they pin while they do. Whoever reuses blocks defers it until every pin from
-//! before is gone. The trait is the seam for the models: they run the protocol with real epochs,
-//! with none, and with a reclaimer that is wrong on purpose.
+//! Only readers (threads that push or wait) can hold the address of another thread's
+//! operation, and they pin while they do. The thread that reuses blocks defers it until every pin
+//! from before is gone. The trait is the seam for the models: they run the protocol with real
+//! epochs, with none, and with a reclaimer that is wrong on purpose.
 
 use crate::sync::{deferred, pinned};
 
@@ -16,7 +16,7 @@ pub trait Reclaim {
 
     /// Makes the calling thread a member.
     fn register(&self) -> Self::Handle;
-    /// Starts looking at tails.
+    /// Becomes a reader.
     fn pin(handle: &Self::Handle) -> Self::Guard;
     /// Calls `reuse` when all guards that exist now are gone; at the latest when the reclaimer is
     /// dropped.

@@ -1,7 +1,7 @@
-//! Everything of one kind that an engine keeps for its threads, by numbers: homes, and the records
+//! Everything of one kind that an engine keeps for its threads, by numbers: caches, and the records
 //! of pushers. It only grows, and never moves what it holds.
 
-use crate::operation::header::MOST_HOMES;
+use crate::operation::header::MOST_CACHES;
 use crate::sync::Ordering::*;
 use crate::sync::{AtomicPtr, AtomicU32, MODELLED};
 use crate::util::bucket_array::{BucketArray, Vacant};
@@ -11,7 +11,7 @@ use std::ptr::null_mut;
 const FIRST: u32 = if MODELLED { 2 } else { 16 };
 const CHUNKS: usize = if MODELLED { 5 } else { 23 };
 
-const _: () = assert!((FIRST as u64) << CHUNKS <= MOST_HOMES as u64);
+const _: () = assert!((FIRST as u64) << CHUNKS <= MOST_CACHES as u64);
 
 /// Members, numbered from 0 in the order in which they came.
 pub struct Registry<T> {
@@ -87,20 +87,20 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn homes_that_many_threads_add_are_found_by_their_numbers() {
-        let homes = Registry::new();
+    fn caches_that_many_threads_add_are_found_by_their_numbers() {
+        let caches = Registry::new();
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..50 {
-                        let home = homes.add(ThreadCache::new);
-                        assert!(std::ptr::eq(homes.get(home.number).expect("added just now"), home));
+                        let cache = caches.add(ThreadCache::new);
+                        assert!(std::ptr::eq(caches.get(cache.number).expect("added just now"), cache));
                     }
                 });
             }
         });
-        let numbers: HashSet<u32> = homes.iter().map(|home| home.number).collect();
+        let numbers: HashSet<u32> = caches.iter().map(|cache| cache.number).collect();
         assert_eq!(numbers, (0..400).collect());
-        assert!(homes.get(400).is_none() && homes.get(u32::MAX / 64).is_none());
+        assert!(caches.get(400).is_none() && caches.get(u32::MAX / 64).is_none());
     }
 }

@@ -3,7 +3,7 @@
 use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::pool::magazine::Magazine;
-use crate::pool::rack::DetachedList;
+use crate::pool::magazine_list::DetachedList;
 use crate::sync::AtomicPtr;
 use crate::sync::Ordering::*;
 use std::ptr::null_mut;

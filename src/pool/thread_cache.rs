@@ -1,24 +1,24 @@
-//! A home: one thread's private stock of blocks, and the stacks by which its blocks come back.
+//! A cache: one thread's private stock of blocks, and the stacks by which its blocks come back.
 //!
-//! What comes back is sorted a slice at a time: by [`ThreadCache::allocate`] when a stock is dry, and by
-//! [`ThreadCache::tidy`] when a lot has come back and nothing is allocated. A slice is at most [`SLICE`]
-//! magazines from other threads, as many from the reclaimer, and [`DEFERRALS`] magazines to the
-//! reclaimer, whose blocks are looked at one by one; the rest is left to the next slice. A slice
-//! sorts more than a magazine, so that a backlog shrinks while its thread goes on allocating; until
-//! then it is kept, and used before anything new. No blocks are lost to others for good: what is
-//! too much goes to the depot, as one rack.
+//! What comes back is sorted a slice at a time: by [`ThreadCache::allocate`] when a stock is dry,
+//! and by [`ThreadCache::tidy`] when a lot has come back and nothing is allocated. A slice is at
+//! most [`SLICE`] magazines from other threads, as many from the reclaimer, and [`DEFERRALS`]
+//! magazines to the reclaimer, whose blocks are looked at one by one; the rest is left to the next
+//! slice. A slice sorts more than a magazine, so that a backlog shrinks while its thread goes on
+//! allocating; until then it is kept, and used before anything new. No blocks are lost to others
+//! for good: what is too much goes to the depot, as one magazine list.
 
 use crate::mutants::{mutant, mutate};
 use crate::operation::block::Block;
 use crate::operation::inline_run::InlineRun;
 use crate::operation::layout::CLASSES;
+use crate::pool::class_cache::ClassCache;
 use crate::pool::depot::{Depot, SLICE};
 use crate::pool::magazine::Magazine;
-use crate::pool::rack::MagazineList;
+use crate::pool::magazine_list::MagazineList;
 use crate::pool::readers::Readers;
 use crate::pool::reclaim::{Epoch, Reclaim};
 use crate::pool::registry::Registry;
-use crate::pool::shelf::ClassCache;
 use crate::pool::slabs::Slabs;
 use crate::pool::stack::Stack;
 use crate::sync::Ordering::*;
@@ -52,9 +52,9 @@ impl Shared {
     /// A magazine of new blocks.
     #[cold]
     fn new_slab(&self, class: u8) -> MagazineList {
-        let mut rack = MagazineList::new();
-        rack.push(self.slabs.add(class));
-        rack
+        let mut list = MagazineList::new();
+        list.push(self.slabs.add(class));
+        list
     }
 }
 
@@ -66,13 +66,13 @@ pub struct ThreadCache {
     /// Magazines that the reclaimer has released.
     safe: [Stack; CLASSES],
     private: UnsafeCell<[ClassCache; CLASSES]>,
-    /// Whether a live thread owns the home. Another may adopt it after the owner's end.
+    /// Whether a live thread owns the cache. Another may adopt it after the owner's end.
     occupied: AtomicBool,
-    /// Tells homes of one engine apart.
+    /// Tells caches of one engine apart.
     pub number: u32,
-    /// Whether the owner counts among those who look at tails.
-    pub looks_at_tails: Cell<bool>,
-    /// Operations pushed and completed by the owners of this home. Only the owner stores;
+    /// Whether the owner is a registered reader.
+    pub is_reader: Cell<bool>,
+    /// Operations pushed and completed by the owners of this cache. Only the owner stores;
     /// `wait_for_all` sums.
     pub pushed: CachePadded<AtomicU64>,
     pub completed: CachePadded<AtomicU64>,
@@ -102,7 +102,7 @@ pub struct ThreadCache {
 
 // SAFETY: the cells are touched by the owner only, of which `occupied` allows one at a time.
 unsafe impl Sync for ThreadCache {}
-// SAFETY: nothing in a home is tied to a thread.
+// SAFETY: nothing in a cache is tied to a thread.
 unsafe impl Send for ThreadCache {}
 
 const _: () = assert!(CLASSES <= u32::BITS as usize, "a bit for each class");
@@ -115,7 +115,7 @@ impl ThreadCache {
             safe: std::array::from_fn(|_| Stack::new()),
             private: UnsafeCell::new(std::array::from_fn(|class| ClassCache::new(class as u8))),
             occupied: AtomicBool::new(true),
-            looks_at_tails: Cell::new(false),
+            is_reader: Cell::new(false),
             pushed: CachePadded::new(AtomicU64::new(0)),
             completed: CachePadded::new(AtomicU64::new(0)),
             called: AtomicU64::new(0),
@@ -136,21 +136,21 @@ impl ThreadCache {
     /// Makes the calling thread the owner, if there is none.
     pub fn adopt(&self) -> bool {
         // Acquire: pairs with `leave`, so that the private part is as its last owner left it.
-        mutate!("home-adopted-twice": true, !self.occupied.load(Relaxed) && self.occupied.compare_exchange(false, true, Acquire, Relaxed).is_ok())
+        mutate!("cache-adopted-twice": true, !self.occupied.load(Relaxed) && self.occupied.compare_exchange(false, true, Acquire, Relaxed).is_ok())
     }
 
-    /// Whether nobody owns the home, and its last owner is no member of the reclaimer any more.
+    /// Whether nobody owns the cache, and its last owner is no member of the reclaimer any more.
     pub fn is_left(&self) -> bool {
         // Acquire: pairs with `leave`.
         !self.occupied.load(Acquire)
     }
 
-    /// Gives the home up.
+    /// Gives the cache up.
     ///
     /// # Safety
     /// The caller is the owner, and does not use the private part again.
     pub unsafe fn leave(&self) {
-        self.occupied.store(false, mutate!("home-left-relaxed": Relaxed, Release));
+        self.occupied.store(false, mutate!("cache-left-relaxed": Relaxed, Release));
     }
 
     /// Takes a free block of `class`.
@@ -161,10 +161,10 @@ impl ThreadCache {
     pub unsafe fn allocate(&self, class: u8, shared: &Shared, handle: &<Epoch as Reclaim>::Handle) -> *mut Block {
         // SAFETY: the owner alone touches the private part, and no reference to it outlives this
         // call.
-        let shelf = unsafe { self.shelf(class) };
-        match shelf.stock.pop() {
+        let class_cache = unsafe { self.class_cache(class) };
+        match class_cache.stock.pop() {
             Some(block) => {
-                shelf.stock.expect(class);
+                class_cache.stock.expect(class);
                 block
             }
             // SAFETY: passed on.
@@ -179,30 +179,30 @@ impl ThreadCache {
     #[cold]
     pub unsafe fn fill(&self, class: u8, magazines: usize, shared: &Shared) {
         // SAFETY: the owner alone touches the private part, and nothing below calls back into it.
-        let shelf = unsafe { self.shelf(class) };
-        while shelf.ready.blocks() < magazines * shelf.full {
-            let rack = shared.depot.fetch(class);
-            shelf.ready.append(if rack.is_empty() { shared.new_slab(class) } else { rack });
+        let class_cache = unsafe { self.class_cache(class) };
+        while class_cache.ready.blocks() < magazines * class_cache.full {
+            let list = shared.depot.fetch(class);
+            class_cache.ready.append(if list.is_empty() { shared.new_slab(class) } else { list });
         }
     }
 
-    /// Keeps a spent block of this home.
+    /// Keeps a spent block of this cache.
     ///
     /// # Safety
-    /// The caller is the owner; the block is spent and of this home.
+    /// The caller is the owner; the block is spent and of this cache.
     #[inline]
     pub unsafe fn keep(&self, block: *mut Block) {
         // SAFETY: as above.
         unsafe {
-            let shelf = self.shelf(Block::class(block));
-            shelf.limbo.push(block);
-            if shelf.limbo.len() >= shelf.full {
-                self.put_up(shelf);
+            let class_cache = self.class_cache(Block::class(block));
+            class_cache.limbo.push(block);
+            if class_cache.limbo.len() >= class_cache.full {
+                self.put_up(class_cache);
             }
         }
     }
 
-    /// Takes back spent blocks of this home from another thread.
+    /// Takes back spent blocks of this cache from another thread.
     pub fn accept(&self, class: u8, magazine: Magazine) {
         self.incoming[usize::from(class)].push(magazine);
     }
@@ -214,7 +214,7 @@ impl ThreadCache {
     /// one.
     #[inline]
     #[allow(clippy::mut_from_ref)]
-    unsafe fn shelf(&self, class: u8) -> &mut ClassCache {
+    unsafe fn class_cache(&self, class: u8) -> &mut ClassCache {
         // SAFETY: the private part is the owner's.
         unsafe { &mut (*self.private.get())[usize::from(class)] }
     }
@@ -222,10 +222,10 @@ impl ThreadCache {
     /// A magazine of spent blocks is full.
     #[cold]
     #[inline(never)]
-    fn put_up(&self, shelf: &mut ClassCache) {
-        shelf.spent.push(std::mem::replace(&mut shelf.limbo, Magazine::new()));
-        if shelf.is_too_much(&shelf.spent) {
-            self.untidy.set(self.untidy.get() | 1 << shelf.class);
+    fn put_up(&self, class_cache: &mut ClassCache) {
+        class_cache.spent.push(std::mem::replace(&mut class_cache.limbo, Magazine::new()));
+        if class_cache.is_too_much(&class_cache.spent) {
+            self.untidy.set(self.untidy.get() | 1 << class_cache.class);
         }
     }
 
@@ -237,43 +237,43 @@ impl ThreadCache {
         // of `sort`.
         unsafe {
             self.sort(class, shared, handle, true);
-            if self.shelf(class).ready.is_empty() {
-                self.shelf(class).ready = shared.depot.fetch(class);
+            if self.class_cache(class).ready.is_empty() {
+                self.class_cache(class).ready = shared.depot.fetch(class);
             }
-            if self.shelf(class).ready.is_empty() && self.take_over(class, shared) {
+            if self.class_cache(class).ready.is_empty() && self.take_over(class, shared) {
                 self.sort(class, shared, handle, true);
             }
         }
-        // SAFETY: the caller is the owner; nothing below calls back into this home's private part.
-        let shelf = unsafe { self.shelf(class) };
+        // SAFETY: the caller is the owner; nothing below calls back into this cache's private part.
+        let class_cache = unsafe { self.class_cache(class) };
         loop {
-            if let Some(block) = shelf.stock.pop() {
+            if let Some(block) = class_cache.stock.pop() {
                 return block;
             }
-            if shelf.ready.is_empty() {
-                shelf.ready = shared.new_slab(class);
+            if class_cache.ready.is_empty() {
+                class_cache.ready = shared.new_slab(class);
             }
-            shelf.stock = shelf.ready.pop().unwrap_or(Magazine::new());
+            class_cache.stock = class_cache.ready.pop().unwrap_or(Magazine::new());
         }
     }
 
-    /// Takes what has come back to another home, whose owner may not need it for long: all of it
+    /// Takes what has come back to another cache, whose owner may not need it for long: all of it
     /// that is not sorted. Says whether there was any.
     ///
     /// # Safety
     /// The caller is the owner.
     unsafe fn take_over(&self, class: u8, shared: &Shared) -> bool {
-        // SAFETY: the caller is the owner; nothing below calls back into this home's private part.
-        let shelf = unsafe { self.shelf(class) };
-        if !shelf.arrived.is_empty() || !shelf.released.is_empty() {
+        // SAFETY: the caller is the owner; nothing below calls back into this cache's private part.
+        let class_cache = unsafe { self.class_cache(class) };
+        if !class_cache.arrived.is_empty() || !class_cache.released.is_empty() {
             return false;
         }
         let index = usize::from(class);
-        for home in shared.caches.iter() {
+        for cache in shared.caches.iter() {
             work_counter::count(1);
-            shelf.released = home.safe[index].take();
-            shelf.arrived = home.incoming[index].take();
-            if !shelf.arrived.is_empty() || !shelf.released.is_empty() {
+            class_cache.released = cache.safe[index].take();
+            class_cache.arrived = cache.incoming[index].take();
+            if !class_cache.arrived.is_empty() || !class_cache.released.is_empty() {
                 return true;
             }
         }
@@ -285,48 +285,48 @@ impl ThreadCache {
     unsafe fn sort(&self, class: u8, shared: &Shared, handle: &<Epoch as Reclaim>::Handle, needed: bool) {
         let index = usize::from(class);
         let slice = mutate!("sorted-without-a-limit": usize::MAX, SLICE);
-        // SAFETY: the caller is the owner; nothing below calls back into this home's private part.
-        let shelf = unsafe { self.shelf(class) };
-        if shelf.released.is_empty() {
-            shelf.released = self.safe[index].take();
+        // SAFETY: the caller is the owner; nothing below calls back into this cache's private part.
+        let class_cache = unsafe { self.class_cache(class) };
+        if class_cache.released.is_empty() {
+            class_cache.released = self.safe[index].take();
         }
         for _ in 0..slice {
-            let Some(magazine) = shelf.released.pop() else { break };
+            let Some(magazine) = class_cache.released.pop() else { break };
             work_counter::count(1);
-            shelf.ready.push(magazine);
+            class_cache.ready.push(magazine);
         }
-        if shelf.arrived.is_empty() {
-            shelf.arrived = self.incoming[index].take();
+        if class_cache.arrived.is_empty() {
+            class_cache.arrived = self.incoming[index].take();
         }
         for _ in 0..slice {
-            let Some(magazine) = shelf.arrived.pop() else { break };
+            let Some(magazine) = class_cache.arrived.pop() else { break };
             work_counter::count(1);
-            shelf.limbo.append(magazine);
-            if shelf.limbo.len() >= shelf.full {
-                self.put_up(shelf);
+            class_cache.limbo.append(magazine);
+            if class_cache.limbo.len() >= class_cache.full {
+                self.put_up(class_cache);
             }
         }
-        if needed && shelf.ready.is_empty() {
-            shelf.spent.push(std::mem::replace(&mut shelf.limbo, Magazine::new()));
+        if needed && class_cache.ready.is_empty() {
+            class_cache.spent.push(std::mem::replace(&mut class_cache.limbo, Magazine::new()));
         }
-        if !shelf.spent.is_empty() {
-            if shared.readers.has_none_but(self.looks_at_tails.get()) {
-                // Nobody but the owner looks at tails, if he does, and the owner holds nothing.
-                shelf.ready.append(shelf.spent.take());
+        if !class_cache.spent.is_empty() {
+            if shared.readers.has_none_but(self.is_reader.get()) {
+                // No other thread is a registered reader, and the owner holds nothing.
+                class_cache.ready.append(class_cache.spent.take());
             } else {
                 let deferrals = mutate!("sorted-without-a-limit": usize::MAX, DEFERRALS);
                 for _ in 0..deferrals {
-                    let Some(magazine) = shelf.spent.pop() else { break };
+                    let Some(magazine) = class_cache.spent.pop() else { break };
                     // SAFETY: the blocks are spent: no tail leads to them.
                     unsafe { self.defer(class, magazine, handle) };
                 }
             }
         }
-        if shelf.is_too_much(&shelf.ready) {
+        if class_cache.is_too_much(&class_cache.ready) {
             let mut kept = MagazineList::new();
             work_counter::count(SLICE);
-            (0..SLICE).map_while(|_| shelf.ready.pop()).for_each(|magazine| kept.push(magazine));
-            shared.depot.put_away(class, std::mem::replace(&mut shelf.ready, kept));
+            (0..SLICE).map_while(|_| class_cache.ready.pop()).for_each(|magazine| kept.push(magazine));
+            shared.depot.put_away(class, std::mem::replace(&mut class_cache.ready, kept));
         }
     }
 
@@ -336,8 +336,8 @@ impl ThreadCache {
         self.untidy.get() != 0
     }
 
-    /// Sorts a slice of what has come back, as [`ThreadCache::allocate`] does when a stock is dry, for a
-    /// thread that frees blocks and needs none. Only if [`ThreadCache::is_untidy`].
+    /// Sorts a slice of what has come back, as [`ThreadCache::allocate`] does when a stock is dry,
+    /// for a thread that frees blocks and needs none. Only if [`ThreadCache::is_untidy`].
     ///
     /// # Safety
     /// As there.
@@ -347,8 +347,8 @@ impl ThreadCache {
         // SAFETY: passed on; the reference is used when `sort` has returned.
         unsafe {
             self.sort(class, shared, handle, false);
-            let shelf = self.shelf(class);
-            if !shelf.is_too_much(&shelf.spent) {
+            let class_cache = self.class_cache(class);
+            if !class_cache.is_too_much(&class_cache.spent) {
                 self.untidy.set(self.untidy.get() & !(1 << class));
             }
         }
@@ -363,12 +363,12 @@ impl ThreadCache {
         }
         let guard = Epoch::pin(handle);
         let first = spent.pack();
-        let home: *const ThreadCache = self;
-        // SAFETY: homes live until after the reclaimer is dropped; two words and a byte, so that
+        let cache: *const ThreadCache = self;
+        // SAFETY: caches live until after the reclaimer is dropped; two words and a byte, so that
         // nothing is allocated.
         unsafe {
             Epoch::defer(&guard, move || {
-                (*home).safe[usize::from(class)].push(Magazine::unpack(first));
+                (*cache).safe[usize::from(class)].push(Magazine::unpack(first));
             });
         }
     }

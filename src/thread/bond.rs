@@ -5,8 +5,8 @@ use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
 /// How a thread knows the memory of an engine that it uses. It does not keep it: dropping the
-/// engine frees it, also while other threads still have a state. Whoever uses a state is inside a
-/// call that has the engine.
+/// engine frees it, also while other threads still have a state. The thread that uses a state is
+/// inside a call that has the engine.
 pub struct Bond {
     /// The memory's number, also when it is gone.
     pub id: u32,

@@ -1,5 +1,5 @@
-//! What one thread keeps for one engine: its home, its place in the reclaimer, blocks on their way
-//! to other homes, and what it is running.
+//! What one thread keeps for one engine: its cache, its place in the reclaimer, blocks on their way
+//! to other caches, and what it is running.
 
 use crate::mutants::mutate;
 use crate::operation::block::Block;
@@ -16,16 +16,16 @@ use std::mem::ManuallyDrop;
 use std::ptr::null;
 use std::sync::Arc;
 
-/// A magazine for another home is sent when it holds this many blocks or is full, or when its
+/// A magazine for another cache is sent when it holds this many blocks or is full, or when its
 /// collector has nothing else to do.
 const SEND: usize = 32;
 
 /// What one thread keeps for one engine.
 pub struct ThreadContext {
-    home: *const ThreadCache,
+    cache: *const ThreadCache,
     /// Its place in the reclaimer, which changes only in the child of a `fork`.
     handle: UnsafeCell<ManuallyDrop<<Epoch as Reclaim>::Handle>>,
-    /// Blocks on their way to other homes: those of the smallest class, and others.
+    /// Blocks on their way to other caches: those of the smallest class, and others.
     outgoing: UnsafeCell<[Outgoing; 2]>,
     /// Whether there are any.
     sends: Cell<bool>,
@@ -40,8 +40,8 @@ pub struct ThreadContext {
 }
 
 struct Outgoing {
-    /// The number of the home.
-    home: u32,
+    /// The number of the cache.
+    cache: u32,
     class: u8,
     /// The most blocks of this class to collect.
     most: usize,
@@ -73,7 +73,7 @@ impl ThreadContext {
     /// A state of its own, for threads that keep it themselves.
     pub fn new(memory: &Arc<Memory>) -> ThreadContext {
         ThreadContext {
-            home: memory.settle(),
+            cache: memory.settle(),
             handle: UnsafeCell::new(ManuallyDrop::new(memory.register())),
             outgoing: UnsafeCell::new([const { Outgoing::none() }; 2]),
             sends: Cell::new(false),
@@ -85,18 +85,18 @@ impl ThreadContext {
         }
     }
 
-    /// The thread's home.
+    /// The thread's cache.
     #[inline]
-    pub fn home(&self) -> &ThreadCache {
-        // SAFETY: homes live as long as the memory: see [`Bond`].
-        unsafe { &*self.home }
+    pub fn cache(&self) -> &ThreadCache {
+        // SAFETY: caches live as long as the memory: see [`Bond`].
+        unsafe { &*self.cache }
     }
 
-    /// Starts looking at tails: nothing that can be reached from now on is reused until the guard
+    /// Becomes a reader: nothing that can be reached from now on is reused until the guard
     /// is gone.
     #[inline]
     pub fn pin(&self) -> <Epoch as Reclaim>::Guard {
-        mutate!("lookers-not-counted": (), self.look_at_tails());
+        mutate!("readers-not-counted": (), self.look_at_tails());
         Epoch::pin(self.handle())
     }
 
@@ -113,12 +113,12 @@ impl ThreadContext {
     /// The calling thread is the only one, and is not pinned.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub unsafe fn forget_other_threads(&self) {
-        let lookers = usize::from(self.home().looks_at_tails.get());
+        let readers = usize::from(self.cache().is_reader.get());
         // SAFETY: passed on. The caller is between pushes, so nothing refers to the old handle,
         // which goes here.
         unsafe {
-            self.memory.forget_other_threads(lookers);
-            self.memory.even_out(self.home());
+            self.memory.forget_other_threads(readers);
+            self.memory.even_out(self.cache());
             let handle = &mut *self.handle.get();
             ManuallyDrop::drop(handle);
             *handle = ManuallyDrop::new(self.memory.register());
@@ -127,15 +127,15 @@ impl ThreadContext {
 
     #[inline]
     fn look_at_tails(&self) {
-        let home = self.home();
-        if !home.looks_at_tails.get() {
-            home.looks_at_tails.set(true);
+        let cache = self.cache();
+        if !cache.is_reader.get() {
+            cache.is_reader.set(true);
             self.memory.blocks.readers.add();
         }
     }
 
-    /// Whether no other thread looks at tails: what cannot be reached any more may then be reused
-    /// at once.
+    /// Whether no other thread is a registered reader: what cannot be reached any more may then be
+    /// reused at once.
     pub fn is_alone(&self) -> bool {
         self.look_at_tails();
         self.memory.blocks.readers.has_none_but(true)
@@ -147,48 +147,49 @@ impl ThreadContext {
     /// The caller holds no address that it read from a tail.
     #[inline]
     pub unsafe fn allocate(&self, class: u8) -> *mut Block {
-        let home = self.home();
-        // SAFETY: the home is ours; the rest is the caller's word.
+        let cache = self.cache();
+        // SAFETY: the cache is ours; the rest is the caller's word.
         unsafe {
-            let block = home.allocate(class, &self.memory.blocks, self.handle());
-            Block::set_origin(block, home.number, class);
+            let block = cache.allocate(class, &self.memory.blocks, self.handle());
+            Block::set_origin(block, cache.number, class);
             block
         }
     }
 
     /// Makes sure that so many magazines of `class` are free for this thread.
     pub fn fill(&self, class: u8, magazines: usize) {
-        // SAFETY: the home is ours.
-        unsafe { self.home().fill(class, magazines, &self.memory.blocks) }
+        // SAFETY: the cache is ours.
+        unsafe { self.cache().fill(class, magazines, &self.memory.blocks) }
     }
 
     /// Takes a spent block out of use.
     ///
     /// # Safety
-    /// The block is spent, and came from [`ThreadContext::allocate`] of a thread of the same engine.
+    /// The block is spent, and came from [`ThreadContext::allocate`] of a thread of the same
+    /// engine.
     #[inline]
     pub unsafe fn retire(&self, block: *mut Block) {
         // SAFETY: spent, so only helpers may still look at it, and they do not look at these
         // fields.
         unsafe {
-            if mutate!("blocks-kept-by-whoever-frees-them": true, Block::home(block) == self.home().number) {
-                self.home().keep(block);
+            if mutate!("blocks-kept-by-the-thread-that-frees-them": true, Block::cache(block) == self.cache().number) {
+                self.cache().keep(block);
             } else {
-                self.send_home(block);
+                self.send_cache(block);
             }
         }
     }
 
     #[inline]
-    unsafe fn send_home(&self, block: *mut Block) {
+    unsafe fn send_cache(&self, block: *mut Block) {
         // SAFETY: the cell is this thread's, and nothing below calls back into it.
         unsafe {
-            let home = Block::home(block);
+            let cache = Block::cache(block);
             let class = Block::class(block);
             let outgoing = &mut (*self.outgoing.get())[usize::from(class > 0)];
-            if outgoing.home != home || outgoing.class != class || outgoing.magazine.len() >= outgoing.most {
+            if outgoing.cache != cache || outgoing.class != class || outgoing.magazine.len() >= outgoing.most {
                 outgoing.send(&self.memory);
-                outgoing.home = home;
+                outgoing.cache = cache;
                 outgoing.class = class;
                 outgoing.most = SEND.min(magazine::size(class));
             }
@@ -206,8 +207,8 @@ impl ThreadContext {
         unsafe { Epoch::defer(&self.pin(), reuse) }
     }
 
-    /// Sends home what was collected, and sorts a slice of what is too much: [`ThreadCache::tidy`]. For
-    /// when there is nothing else to do.
+    /// Sends back what was collected, and sorts a slice of what is too much: [`ThreadCache::tidy`].
+    /// For when there is nothing else to do.
     #[inline]
     pub fn flush(&self) {
         if self.sends.get() {
@@ -215,15 +216,15 @@ impl ThreadContext {
         }
         // SAFETY: the cell is this thread's.
         unsafe {
-            // The caller has ended operations: it is not in the middle of looking at tails. What it
+            // The caller has ended operations: it is not in the middle of reading a tail. What it
             // has borrowed is not spent.
-            if self.home().is_untidy() {
-                self.home().tidy(&self.memory.blocks, self.handle());
+            if self.cache().is_untidy() {
+                self.cache().tidy(&self.memory.blocks, self.handle());
             }
         }
     }
 
-    /// Sends home what was collected.
+    /// Sends back what was collected.
     #[cold]
     #[inline(never)]
     fn send_all(&self) {
@@ -233,19 +234,19 @@ impl ThreadContext {
     }
 
     /// Says that the thread will look for what others leave to it, or takes that back: it must look
-    /// then. Only a store: whoever looks passes a fence before.
+    /// then. Only a store: the thread that looks passes a fence before.
     #[inline]
     pub fn say_will_look(&self, will_look: bool) {
-        self.home().will_look.store(will_look, Relaxed);
+        self.cache().will_look.store(will_look, Relaxed);
     }
 
     /// The next number in push order.
     #[inline]
     pub fn next_sequence(&self) -> u64 {
-        let home = self.home();
-        let next = home.next_sequence.get();
-        if next < home.sequences_end.get() {
-            home.next_sequence.set(next + 1);
+        let cache = self.cache();
+        let next = cache.next_sequence.get();
+        if next < cache.sequences_end.get() {
+            cache.next_sequence.set(next + 1);
             return next;
         }
         self.draw_sequences()
@@ -255,33 +256,33 @@ impl ThreadContext {
     #[cold]
     #[inline(never)]
     fn draw_sequences(&self) -> u64 {
-        let home = self.home();
+        let cache = self.cache();
         let range = self.memory.sequences();
-        home.next_sequence.set(range.start + 1);
-        home.sequences_end.set(range.end);
+        cache.next_sequence.set(range.start + 1);
+        cache.sequences_end.set(range.end);
         range.start
     }
 
     /// Counts an operation as pushed. Before it is given a ticket: see [`Memory::tally`].
     #[inline]
     pub fn count_pushed(&self) {
-        step(&self.home().pushed);
+        step(&self.cache().pushed);
     }
 
     /// Counts an operation as completed. After all its effects.
     #[inline]
     pub fn count_completed(&self) {
-        step(&self.home().completed);
+        step(&self.cache().completed);
     }
 
     /// Counts an asynchronous closure as called. Before its operation can be completed.
     pub fn count_called(&self) {
-        step(&self.home().called);
+        step(&self.cache().called);
     }
 
     /// Counts an asynchronous closure as returned. After all its pushes.
     pub fn count_returned(&self) {
-        step(&self.home().returned);
+        step(&self.cache().returned);
     }
 }
 
@@ -293,7 +294,7 @@ fn step(counter: &AtomicU64) {
 
 impl Outgoing {
     const fn none() -> Outgoing {
-        Outgoing { home: 0, class: 0, most: 0, magazine: Magazine::new() }
+        Outgoing { cache: 0, class: 0, most: 0, magazine: Magazine::new() }
     }
 
     #[inline]
@@ -301,8 +302,8 @@ impl Outgoing {
         if self.magazine.is_empty() {
             return;
         }
-        if let Some(home) = memory.blocks.caches.get(self.home) {
-            home.accept(self.class, std::mem::replace(&mut self.magazine, Magazine::new()));
+        if let Some(cache) = memory.blocks.caches.get(self.cache) {
+            cache.accept(self.class, std::mem::replace(&mut self.magazine, Magazine::new()));
         }
     }
 }
@@ -313,8 +314,8 @@ impl Drop for ThreadContext {
         let memory = self.memory.upgrade();
         if memory.is_some() {
             self.flush();
-            let home = self.home();
-            if home.looks_at_tails.replace(false) {
+            let cache = self.cache();
+            if cache.is_reader.replace(false) {
                 self.memory.blocks.readers.remove();
             }
         }
@@ -322,8 +323,8 @@ impl Drop for ThreadContext {
         // `Memory::run_deferred` reckons with it, whether the memory is there or is going just now.
         unsafe { ManuallyDrop::drop(self.handle.get_mut()) };
         if memory.is_some() {
-            // SAFETY: nothing of this thread uses the home again.
-            unsafe { self.home().leave() };
+            // SAFETY: nothing of this thread uses the cache again.
+            unsafe { self.cache().leave() };
         }
     }
 }

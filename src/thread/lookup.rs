@@ -22,8 +22,8 @@ impl ThreadContext {
     pub fn of(memory: &Arc<Memory>) -> &ThreadContext {
         let (id, local) = ThreadContext::last();
         if id == memory.id {
-            // SAFETY: set by `find` for this thread; entries are dropped at the end of the thread, or
-            // when their engine is gone, and then its id is never asked for again.
+            // SAFETY: set by `find` for this thread; entries are dropped at the end of the thread,
+            // or when their engine is gone, and then its id is never asked for again.
             return unsafe { &*local };
         }
         ThreadContext::find(memory)
@@ -54,7 +54,7 @@ impl ThreadContext {
     }
 
     /// Takes down the calling thread's state for an engine that ends while the thread does.
-    pub fn end_stray(memory: &Arc<Memory>) {
+    pub fn end_fallback(memory: &Arc<Memory>) {
         if teardown::end(memory) {
             ThreadContext::forget_last();
         }

@@ -1,5 +1,5 @@
 //! What a thread pushes with: its record, its ring of blocks, its logs. They
-//! are its home's, so that the next thread that has the home goes on with them.
+//! are its cache's, so that the next thread that has the cache goes on with them.
 
 use crate::operation::block::Block;
 use crate::sync::Ordering::*;
@@ -14,11 +14,11 @@ impl ThreadContext {
     /// What the thread pushes with. Nothing of the user's may run while it is there.
     #[inline]
     pub fn pusher(&self) -> Pusher<'_> {
-        let mut record = self.home().record.get();
+        let mut record = self.cache().record.get();
         if record.is_null() {
             record = self.new_record();
         }
-        // SAFETY: records live as long as the memory. One thread at a time has a home, and so its
+        // SAFETY: records live as long as the memory. One thread at a time has a cache, and so its
         // record; each comes after the one before.
         unsafe { (*record).pusher() }
     }
@@ -27,29 +27,29 @@ impl ThreadContext {
     #[cold]
     pub fn new_record(&self) -> *const Record {
         let record: *const Record = self.memory.records.add(Record::new);
-        self.home().record.set(record);
+        self.cache().record.set(record);
         record
     }
 
     /// The thread's journal.
     #[inline]
     pub fn journal<'a>(&self, make: impl FnOnce() -> &'a Journal) -> &'a Journal {
-        let home = self.home();
-        if home.journal.get().is_null() {
-            home.journal.set(make());
+        let cache = self.cache();
+        if cache.journal.get().is_null() {
+            cache.journal.set(make());
         }
         // SAFETY: journals live as long as their group, of which an engine has one that logs.
-        unsafe { &*home.journal.get() }
+        unsafe { &*cache.journal.get() }
     }
 
     /// A free block with room for so many bytes of `class`, and the tag of its use; its node is
     /// new.
     #[inline]
     pub fn allocate_from_ring(&self, count: u32, class: u8) -> (*mut Block, u64) {
-        let home = self.home();
+        let cache = self.cache();
         // SAFETY: the ring is this thread's. The caller holds no address from a tail.
         unsafe {
-            let ring = &mut *home.ring.get();
+            let ring = &mut *cache.ring.get();
             let next = if class <= ring::CLASS { ring.next(2 + usize::from(class)) } else { NextBlock::Full };
             let (block, tag, ringed) = match next {
                 NextBlock::Block(block, tag) => (block, tag, true),
@@ -79,7 +79,7 @@ impl ThreadContext {
     /// As [`ThreadContext::allocate`].
     #[inline]
     pub unsafe fn take_word(&self) -> Word {
-        let kept = self.home().kept.replace(Word::NONE);
+        let kept = self.cache().kept.replace(Word::NONE);
         if kept == Word::NONE {
             // SAFETY: passed on.
             unsafe { self.lay_in_word() }
@@ -120,7 +120,7 @@ impl ThreadContext {
     /// It came from one of these functions, and nobody was given it.
     #[inline(always)]
     pub unsafe fn keep_word(&self, word: Word) {
-        let other = self.home().kept.replace(word);
+        let other = self.cache().kept.replace(word);
         if other != Word::NONE {
             // SAFETY: an operation that was pushed from inside has left it.
             unsafe { self.retire_word(other) };

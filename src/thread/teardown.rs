@@ -16,34 +16,34 @@ type FallbackContexts = Vec<Box<ThreadContext>>;
 
 /// The calling thread's state for the engine of `memory`, made if there is none.
 pub fn find(memory: &Arc<Memory>) -> *const ThreadContext {
-    let mut strays = slot::get();
-    if strays.is_null() {
-        strays = Box::into_raw(Box::default());
-        slot::set(strays);
+    let mut contexts = slot::get();
+    if contexts.is_null() {
+        contexts = Box::into_raw(Box::default());
+        slot::set(contexts);
     }
     // SAFETY: made by `into_raw` above, for this thread alone, and taken down only by `end_all`,
     // which nothing here calls. No reference to the list is kept.
     unsafe {
-        if let Some(known) = (*strays).iter().find(|local| local.memory.id == memory.id) {
+        if let Some(known) = (*contexts).iter().find(|local| local.memory.id == memory.id) {
             return &raw const **known;
         }
         let local = Box::new(ThreadContext::new(memory));
-        (*strays).push(local);
-        &raw const **(*strays).last().expect("pushed just now")
+        (*contexts).push(local);
+        &raw const **(*contexts).last().expect("pushed just now")
     }
 }
 
 /// Takes down the calling thread's state for an engine that ends here; says whether there was one.
 pub fn end(memory: &Memory) -> bool {
-    let strays = slot::get();
-    if strays.is_null() {
+    let contexts = slot::get();
+    if contexts.is_null() {
         return false;
     }
     // SAFETY: as in `find`. The reference ends before the state is dropped.
     let ended = unsafe {
-        let strays = &mut *strays;
-        let place = strays.iter().position(|local| local.memory.id == memory.id);
-        place.map(|place| strays.swap_remove(place))
+        let contexts = &mut *contexts;
+        let place = contexts.iter().position(|local| local.memory.id == memory.id);
+        place.map(|place| contexts.swap_remove(place))
     };
     ended.is_some()
 }
@@ -53,10 +53,10 @@ pub fn end(memory: &Memory) -> bool {
 /// # Safety
 /// The list is the calling thread's, and nobody uses it or the states in it again.
 #[cfg(all(unix, not(any(loom, shuttle))))]
-unsafe fn end_all(strays: *mut FallbackContexts) {
+unsafe fn end_all(contexts: *mut FallbackContexts) {
     ThreadContext::forget_last();
     // SAFETY: made by `into_raw` in `find`; the rest is the caller's word.
-    drop(unsafe { Box::from_raw(strays) });
+    drop(unsafe { Box::from_raw(contexts) });
 }
 
 #[cfg(all(unix, not(any(loom, shuttle))))]
@@ -105,18 +105,18 @@ mod slot {
     }
 
     /// Leaves the list with the thread. If there is no room for it, it stays where nobody finds it.
-    pub fn set(strays: *mut FallbackContexts) {
+    pub fn set(contexts: *mut FallbackContexts) {
         if let Some(key) = make_key() {
             // SAFETY: as above; `end_of_thread` takes just such a pointer.
-            unsafe { pthread_setspecific(key, strays.cast::<c_void>()) };
+            unsafe { pthread_setspecific(key, contexts.cast::<c_void>()) };
         }
     }
 
-    extern "C" fn end_of_thread(strays: *mut c_void) {
+    extern "C" fn end_of_thread(contexts: *mut c_void) {
         // SAFETY: left with the thread by `set`. The thread runs nothing any more but other keys'
         // destructors, and its slot is empty already: should one of those use an engine, it gets a
         // new list.
-        unsafe { end_all(strays.cast()) }
+        unsafe { end_all(contexts.cast()) }
     }
 }
 
@@ -137,8 +137,8 @@ mod slot {
         STRAYS.try_with(Cell::get).unwrap_or(null_mut())
     }
 
-    pub fn set(strays: *mut FallbackContexts) {
-        let _ = STRAYS.try_with(|slot| slot.set(strays));
+    pub fn set(contexts: *mut FallbackContexts) {
+        let _ = STRAYS.try_with(|slot| slot.set(contexts));
     }
 }
 

@@ -1,7 +1,7 @@
 //! The logs of a group: one for each pair of pusher and worker.
 //!
 //! A log has one writer, so each pusher has a [`Journal`]: a log for each worker. A journal is
-//! added at a pusher's first push and stays for as long as the group. Workers, thieves and guests
+//! added at a pusher's first push and stays for as long as the group. Workers, thieves and helpers
 //! go through all journals: an operation must not wait because of who pushed it.
 
 use crate::mutants::{mutant, mutate};
@@ -311,13 +311,13 @@ mod tests {
         let journal = logs.add();
         let place = |number: usize, uses: &[(u32, Mode)]| placed(journal, &pushed, number, uses);
         // Each worker is looked at once in twelve pushes.
-        let homes: Vec<usize> = (0..12).map(|number| place(number, &[(number as u32, Mode::Write)])).collect();
-        assert_eq!(homes.iter().collect::<HashSet<_>>().len(), 3, "{homes:?}");
-        let (one, other) = (0, (1..12).rev().find(|number| homes[*number] != homes[0]).expect("three workers"));
-        assert_eq!(place(12, &[(one, Mode::Read), (20, Mode::Write)]), homes[0]);
-        assert_eq!(place(13, &[(other as u32, Mode::Write), (21, Mode::Write)]), homes[other]);
+        let places: Vec<usize> = (0..12).map(|number| place(number, &[(number as u32, Mode::Write)])).collect();
+        assert_eq!(places.iter().collect::<HashSet<_>>().len(), 3, "{places:?}");
+        let (one, other) = (0, (1..12).rev().find(|number| places[*number] != places[0]).expect("three workers"));
+        assert_eq!(place(12, &[(one, Mode::Read), (20, Mode::Write)]), places[0]);
+        assert_eq!(place(13, &[(other as u32, Mode::Write), (21, Mode::Write)]), places[other]);
         // A write waits for reads as well, a read does not.
-        assert_eq!(place(14, &[(other as u32, Mode::Read), (22, Mode::Write)]), homes[other]);
+        assert_eq!(place(14, &[(other as u32, Mode::Read), (22, Mode::Write)]), places[other]);
     }
 
     #[test]

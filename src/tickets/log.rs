@@ -2,9 +2,9 @@
 //!
 //! A chain of segments. The pusher appends, and uses segments again from the front of the chain, as
 //! soon as all in them has been taken: the worker says how far it has come, and those who look for
-//! what others leave say how far they have looked. Nobody is waited for. So whoever stands in a
-//! segment may find it further back in the log when they go on, and the numbers of segments tell:
-//! "nothing more" counts only if the segment still has the number that it had.
+//! what others leave say how far they have looked. Nobody is waited for. So the thread that stands
+//! in a segment may find it further back in the log when they go on, and the numbers of segments
+//! tell: "nothing more" counts only if the segment still has the number that it had.
 //!
 //! What is in an entry may be old, or of a later place in the log. An operation is taken by its
 //! tag, so an old entry is one that somebody has taken, and any other is as good as the next.
@@ -105,8 +105,8 @@ impl Log {
 
     #[cold]
     unsafe fn extend(&self, cursor: &Cursor) {
-        // SAFETY: the cursor and the spare segments are ours. Whoever still stands in one of them
-        // looks at what is atomic, and finds by the number that it has no place there.
+        // SAFETY: the cursor and the spare segments are ours. The thread that still stands in one
+        // of them looks at what is atomic, and finds by the number that it has no place there.
         unsafe {
             self.take_off_the_front(cursor);
             if self.chain.spares.get().is_null() {
@@ -138,7 +138,7 @@ impl Log {
 
     /// Takes segments off the front of the chain in which all has been taken.
     unsafe fn take_off_the_front(&self, cursor: &Cursor) {
-        // Relaxed: what has been taken stays so, whoever hears of it when.
+        // Relaxed: what has been taken stays so, whichever thread hears of it, and when.
         let taken = self.come.load(Relaxed).max(self.scanned.load(Relaxed));
         let full = mutate!("used-again-before-all-is-taken": taken.div_ceil(LENGTH as u64), taken / LENGTH as u64);
         for _ in 0..AT_ONCE {
@@ -258,7 +258,7 @@ impl Log {
 
     /// Where to begin to look: all before it has been taken.
     fn begin(&self) -> Cursor {
-        // Relaxed: what has been taken stays so, whoever hears of it when.
+        // Relaxed: what has been taken stays so, whichever thread hears of it, and when.
         let (come, scanned) = (self.come.load(Relaxed), self.scanned.load(Relaxed));
         let near = if scanned > come { &self.scanned_at } else { &self.at };
         let start = scanned.max(come);

@@ -67,7 +67,7 @@ impl Placing {
     pub fn place(&self, logs: &[Log], uses: impl Iterator<Item = (u32, Mode)> + Clone) -> usize {
         let least = self.least(logs);
         // The use that comes last of those that have not ended, and where the variable was written.
-        let (mut home, mut most) = (None, 0);
+        let (mut cache, mut most) = (None, 0);
         let mut written = least;
         for (variable, mode) in uses.clone() {
             let Some(used) = self.used.get(variable) else { continue };
@@ -77,7 +77,7 @@ impl Placing {
                 // What is further behind than all that is left has ended long ago: places start
                 // again at 2³².
                 if behind > most && u64::from(behind) <= self.left(logs, worker) {
-                    (home, most) = (Some(worker), behind);
+                    (cache, most) = (Some(worker), behind);
                 }
                 worker
             };
@@ -87,7 +87,7 @@ impl Placing {
                 written = writer;
             }
         }
-        let (wish, more) = home.map_or((written, MORE), |home| (home, MORE_IF_IT_WAITS));
+        let (wish, more) = cache.map_or((written, MORE), |cache| (cache, MORE_IF_IT_WAITS));
         let is_ahead = self.left(logs, wish) > self.left(logs, least) + more;
         let worker = if is_ahead { least } else { wish };
         let place = (logs[worker].pushed() as u32).wrapping_add(1);

@@ -154,8 +154,8 @@ impl Cursor {
         unsafe { (*self.segment.get()).number.load(Relaxed) == self.number.get() }
     }
 
-    /// Writes the mark of the line under the cursor. Whoever has the segment by then: nobody reads
-    /// it.
+    /// Writes the mark of the line under the cursor. The thread that has the segment by then:
+    /// nobody reads it.
     ///
     /// # Safety
     /// As [`Cursor::entry`].

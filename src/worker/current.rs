@@ -1,7 +1,6 @@
-//! A seat: the private queue of a thread that is running operations of a group, a worker or a
-//! guest.
+//! The private queue of a thread that is running operations of a group, a worker or a helper.
 //!
-//! What becomes ready on such a thread goes straight into its seat's queue: no atomic, no other
+//! What becomes ready on such a thread goes straight into this queue: no atomic, no other
 //! core. But not what becomes ready in the middle of an operation, which may be a long one: others
 //! could not see it there.
 
@@ -19,7 +18,7 @@ pub struct CurrentWorker {
     pub queue: RefCell<Queue>,
     /// Which worker it is that sits here, if it is one.
     worker: Option<usize>,
-    /// How many operations the thread is inside of when it runs none of this seat's.
+    /// How many operations the thread is inside of when it runs none of this queue's.
     depth: u32,
 }
 
@@ -34,9 +33,9 @@ pub enum Left {
 }
 
 thread_local! {
-    static SEAT: Cell<*const CurrentWorker> = const { Cell::new(null()) };
-    /// The empty queue of the last seat, with the room that it has grown to, up to a limit: guests
-    /// come and go.
+    static CURRENT: Cell<*const CurrentWorker> = const { Cell::new(null()) };
+    /// The empty queue of the last such thread, with the room that it has grown to, up to a limit:
+    /// helpers come and go.
     static SPARE: Cell<Option<Queue>> = const { Cell::new(None) };
 }
 
@@ -46,35 +45,35 @@ impl CurrentWorker {
         CurrentWorker { group, queue: RefCell::new(spare.unwrap_or_default()), worker, depth }
     }
 
-    /// Calls `work` with this seat taken by the calling thread.
+    /// Calls `work` with this as the calling thread's.
     pub fn occupy<T>(&self, work: impl FnOnce(&CurrentWorker) -> T) -> T {
         struct Leave(*const CurrentWorker);
         impl Drop for Leave {
             fn drop(&mut self) {
-                SEAT.with(|seat| seat.set(self.0));
+                CURRENT.with(|current| current.set(self.0));
             }
         }
-        let _leave = Leave(SEAT.with(|seat| seat.replace(self)));
+        let _leave = Leave(CURRENT.with(|current| current.replace(self)));
         work(self)
     }
 
-    /// Queues an operation on the calling thread, if it has a seat in `group` and is in the middle
-    /// of none of its operations; `depth` is how many operations the thread is inside of.
+    /// Queues an operation on the calling thread, if it runs operations of `group` and is in the
+    /// middle of none of its operations; `depth` is how many operations the thread is inside of.
     ///
     /// # Safety
     /// `block` is ready, of this group, and ours.
     #[inline]
     pub unsafe fn keep(group: *const (), block: *mut Block, depth: u32) -> Left {
-        let seat = SEAT.try_with(Cell::get).unwrap_or(null());
-        // SAFETY: the pointer is set only while `occupy` borrows the seat, further up on this
+        let current = CURRENT.try_with(Cell::get).unwrap_or(null());
+        // SAFETY: the pointer is set only while `occupy` borrows it, further up on this
         // stack.
-        match unsafe { seat.as_ref() } {
-            Some(seat) if seat.group == group => {
-                if depth > mutate!("kept-behind-an-operation": u32::MAX - 1, seat.depth) {
-                    return seat.worker.map_or(Left::Nowhere, Left::ToInbox);
+        match unsafe { current.as_ref() } {
+            Some(current) if current.group == group => {
+                if depth > mutate!("kept-behind-an-operation": u32::MAX - 1, current.depth) {
+                    return current.worker.map_or(Left::Nowhere, Left::ToInbox);
                 }
                 // SAFETY: passed on.
-                unsafe { seat.queue.borrow_mut().push(block) };
+                unsafe { current.queue.borrow_mut().push(block) };
                 Left::InQueue
             }
             _ => Left::Nowhere,

@@ -66,7 +66,7 @@ pub struct GroupPlan {
 /// Where a ready operation is to run.
 #[derive(Clone, Copy)]
 pub enum Placement {
-    /// Anywhere: on the calling thread's own seat, if it has one, or a worker that is chosen in
+    /// Anywhere: in the calling thread's own queue, if it has one, or a worker that is chosen in
     /// turn.
     Any,
     /// On this worker, counted round.
@@ -83,9 +83,9 @@ pub struct Group {
     /// What was pushed for each of them by each pusher. None if the plan says so.
     pub(super) journals: Journals,
     /// Places for threads that wait and help meanwhile.
-    pub(super) guests: Box<[Helper]>,
+    pub(super) helpers: Box<[Helper]>,
     /// So many of these at most were ever taken.
-    pub(super) seated: AtomicUsize,
+    pub(super) most_helpers: AtomicUsize,
     /// The inbox of all, for what is urgent, or for everything if the plan says so: a place without
     /// a worker.
     pub(super) common: Remote,
@@ -137,8 +137,8 @@ impl Group {
         Group {
             journals: Journals::new(plan.workers),
             workers,
-            guests: helper::places(),
-            seated: AtomicUsize::new(0),
+            helpers: helper::places(),
+            most_helpers: AtomicUsize::new(0),
             common: Remote::new(),
             idle: CachePadded::new(AtomicUsize::new(0)),
             sleeping: CachePadded::new(AtomicUsize::new(0)),
@@ -152,7 +152,7 @@ impl Group {
         }
     }
 
-    /// By which a seat knows its group.
+    /// By which a thread that runs its operations knows the group.
     #[inline]
     pub(super) fn address(&self) -> *const () {
         std::ptr::from_ref(self).cast()
@@ -247,7 +247,7 @@ impl Group {
         }
     }
 
-    /// Puts a ready operation where a worker finds it: on this thread's own seat, or in an inbox.
+    /// Puts a ready operation where a worker finds it: in this thread's own queue, or in an inbox.
     /// `depth`: how many operations the calling thread is inside of.
     ///
     /// # Safety
@@ -273,7 +273,7 @@ impl Group {
     ///
     /// # Safety
     /// As [`Group::submit`].
-    pub unsafe fn lay_out(&self, block: *mut Block, place: usize) {
+    pub unsafe fn publish(&self, block: *mut Block, place: usize) {
         // SAFETY: passed on; the operation is read before it is given away.
         unsafe {
             let urgent = (*block).priority != 0;
@@ -322,7 +322,7 @@ impl Group {
         }
     }
 
-    /// Whether a thread of the group, worker or guest, has nothing to do.
+    /// Whether a thread of the group, worker or helper, has nothing to do.
     pub fn has_idle(&self) -> bool {
         self.idle.load(Relaxed) & !WANTED > 0
     }
@@ -340,8 +340,8 @@ impl Group {
     pub(super) unsafe fn deliver(&self, first: *mut Block, last: *mut Block, place: Placement, urgent: bool) {
         let worker = match place {
             _ if self.plan.shared => &self.common,
-            // Whoever comes first takes it: the worker that it would be given to may be in a long
-            // operation.
+            // The worker that comes first takes it: the worker that it would be given to may be in
+            // a long operation.
             Placement::Any if urgent => &self.common,
             Placement::Worker(number) => &self.workers[number % self.workers.len()],
             Placement::Any => &self.workers[next_worker() % self.workers.len()],
@@ -360,10 +360,10 @@ impl Group {
         }
     }
 
-    /// Wakes a sleeper, after something was laid out that it could run.
+    /// Wakes a sleeper, after something was published that it could run.
     pub(super) fn wake_one(&self) {
         // Against the one in `sleep`: either we see the sleeper counted, or it sees what we have
-        // laid out.
+        // published.
         mutate!("waker-without-a-fence": (), light());
         if self.sleeping.load(Relaxed) == 0 {
             return;
@@ -374,6 +374,6 @@ impl Group {
                 return;
             }
         }
-        let _ = self.guests.iter().any(Helper::wake);
+        let _ = self.helpers.iter().any(Helper::wake);
     }
 }

@@ -1,8 +1,9 @@
-//! Guests: threads that wait for something and work for the group until they have it.
+//! Helpers: threads that wait for something and work for the group until they have it.
 //!
-//! A guest with nothing to run looks about like a worker, and sleeps like one: at a place of its
-//! own, where whoever lays out work finds it. Nothing is delivered there, so its inbox holds no
-//! more than the guest's state. What it has taken and does not run yet it lays out there.
+//! A helper with nothing to run looks about like a worker, and sleeps like one: at a place of its
+//! own, where the thread that publishes work finds it. Nothing is delivered there, so its inbox
+//! holds no more than the helper's state. What it has taken and does not run yet it publishes
+//! there.
 
 use crate::mutants::mutate;
 use crate::operation::block::Block;
@@ -30,55 +31,55 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a guest looks for work before it sleeps, and how long of that it keeps its core.
+/// How long a helper looks for work before it sleeps, and how long of that it keeps its core.
 const LOOKS: Duration = Duration::from_micros(300);
 const LOOKS_AWAKE: Duration = Duration::from_micros(30);
 
-/// Operations of a row after which a guest gives back what they have left. The row may be long, and
-/// what its thread has spent itself nobody else can use.
+/// Operations of a batch after which a helper gives back what they have left. The batch may be
+/// long, and what its thread has spent itself nobody else can use.
 const SETTLES: u32 = 64;
 
-/// Frees the seat however the guest leaves.
-struct Sitting<'a> {
+/// Frees the place however the helper leaves.
+struct Helping<'a> {
     group: &'a Group,
-    guest: &'a Helper,
+    helper: &'a Helper,
     has_slept: Cell<bool>,
 }
 
 impl Group {
     /// Works for the group until `done`. `go_on` is asked before each operation: `false` gives back
-    /// the row that was taken. Who makes `done` true unparks the thread.
+    /// the batch that was taken. Who makes `done` true unparks the thread.
     ///
-    /// Returns at once if the group has no threads or no free seat.
+    /// Returns at once if the group has no threads or no free place.
     pub fn serve<H: Host>(&self, host: &Arc<H>, go_on: &mut dyn FnMut() -> bool, done: &mut dyn FnMut() -> bool) {
         if done() || !self.is_started() {
             return;
         }
-        let Some(sitting) = self.sit() else { return };
+        let Some(helping) = self.sit() else { return };
         self.make_way();
         while !done() {
-            if !self.help_from(Some(&sitting), host, &mut *go_on) {
+            if !self.help_from(Some(&helping), host, &mut *go_on) {
                 host.idle();
-                self.look_out(&sitting, done);
+                self.look_out(&helping, done);
             }
         }
     }
 
-    /// Takes a seat, if one is free.
-    fn sit(&self) -> Option<Sitting<'_>> {
-        // Acquire: pairs with the release of whoever sat there before.
-        let free = |guest: &Helper| !guest.taken.load(Relaxed) && !guest.taken.swap(true, Acquire);
-        let index = self.guests.iter().position(free)?;
-        if index >= self.seated.load(Relaxed) {
-            // Relaxed: as what a guest lays out, this is seen by who sleeps or by who wakes.
-            self.seated.fetch_max(index + 1, Relaxed);
+    /// Takes a place, if one is free.
+    fn sit(&self) -> Option<Helping<'_>> {
+        // Acquire: pairs with the release of the thread that sat there before.
+        let free = |helper: &Helper| !helper.taken.load(Relaxed) && !helper.taken.swap(true, Acquire);
+        let index = self.helpers.iter().position(free)?;
+        if index >= self.most_helpers.load(Relaxed) {
+            // Relaxed: as what a helper publishes, this is seen by who sleeps or by who wakes.
+            self.most_helpers.fetch_max(index + 1, Relaxed);
         }
-        Some(Sitting { group: self, guest: &self.guests[index], has_slept: Cell::new(false) })
+        Some(Helping { group: self, helper: &self.helpers[index], has_slept: Cell::new(false) })
     }
 
-    /// Where guests lay out what they have.
-    pub(crate) fn surpluses(&self) -> impl Iterator<Item = &Stealable> {
-        self.guests[..self.seated.load(Relaxed)].iter().map(|guest| &guest.surplus)
+    /// Where helpers publish what they have.
+    pub(crate) fn published_by_helpers(&self) -> impl Iterator<Item = &Stealable> {
+        self.helpers[..self.most_helpers.load(Relaxed)].iter().map(|helper| &helper.stealable)
     }
 
     /// Lets the calling thread run operations of this group while `go_on` says so; returns whether
@@ -87,15 +88,15 @@ impl Group {
         self.help_from(None, host, go_on)
     }
 
-    /// As [`Group::help`], from a seat, if the thread has one.
-    fn help_from<H: Host>(&self, sitting: Option<&Sitting<'_>>, host: &Arc<H>, go_on: impl FnMut() -> bool) -> bool {
+    /// As [`Group::help`], from a place, if the thread has one.
+    fn help_from<H: Host>(&self, helping: Option<&Helping<'_>>, host: &Arc<H>, go_on: impl FnMut() -> bool) -> bool {
         let mut first = self.steal_any();
         if first.is_null() {
             first = self.steal_logged(host, &mut Watch::new(&self.journals, next_worker()), (usize::MAX, 0, 1));
         }
         if !first.is_null() {
             // SAFETY: stolen, so ours.
-            unsafe { self.run_lists(sitting, host, first, null_mut, go_on) };
+            unsafe { self.run_lists(helping, host, first, null_mut, go_on) };
         }
         !first.is_null()
     }
@@ -108,30 +109,30 @@ impl Group {
     /// The lists are ready, of this group, and the caller's.
     unsafe fn run_lists<H: Host>(
         &self,
-        sitting: Option<&Sitting<'_>>,
+        helping: Option<&Helping<'_>>,
         host: &Arc<H>,
         first: *mut Block,
         mut next: impl FnMut() -> *mut Block,
         mut go_on: impl FnMut() -> bool,
     ) {
-        let own = if sitting.is_none() { self.sit() } else { None };
-        // Who has no seat shows nobody what it has.
+        let own = if helping.is_none() { self.sit() } else { None };
+        // A thread without a place publishes nothing.
         let unseen = Stealable::new();
-        let surplus = sitting.or(own.as_ref()).map_or(&unseen, |sitting| &sitting.guest.surplus);
-        CurrentWorker::new(self.address(), None, host.depth()).occupy(|seat| {
+        let stealable = helping.or(own.as_ref()).map_or(&unseen, |helping| &helping.helper.stealable);
+        CurrentWorker::new(self.address(), None, host.depth()).occupy(|current| {
             // Whether it is run or not. SAFETY: passed on.
-            unsafe { seat.queue.borrow_mut().add_list(mutate!("given-up-what-was-taken": null_mut(), first)) };
+            unsafe { current.queue.borrow_mut().add_list(mutate!("given-up-what-was-taken": null_mut(), first)) };
             let mut ran = 0_u32;
             while go_on() {
-                let mut queue = seat.queue.borrow_mut();
+                let mut queue = current.queue.borrow_mut();
                 if queue.best().is_none_or(|best| best.0 <= 0) {
                     // SAFETY: passed on.
                     unsafe { queue.add_list(next()) };
                 }
-                let Some(block) = queue.pop(surplus) else { break };
+                let Some(block) = queue.pop(stealable) else { break };
                 // The operation that is about to run may be a long one.
-                if queue.is_hiding(surplus) {
-                    queue.lay_out(surplus);
+                if queue.is_hiding(stealable) {
+                    queue.publish(stealable);
                     self.wake_one();
                 }
                 drop(queue);
@@ -142,9 +143,9 @@ impl Group {
                     host.idle();
                 }
             }
-            // What is laid out as well: workers that have enough to do look into inboxes, but not
+            // What is published as well: workers that have enough to do look into inboxes, but not
             // there.
-            let rest = seat.queue.borrow_mut().take_all(surplus);
+            let rest = current.queue.borrow_mut().take_all(stealable);
             if let Some(row) = rest {
                 // SAFETY: the queue held them for us.
                 unsafe { self.give_back(row) };
@@ -176,7 +177,7 @@ impl Group {
     }
 
     /// Returns when there may be something to run, or when `done`.
-    fn look_out(&self, sitting: &Sitting<'_>, done: &mut dyn FnMut() -> bool) {
+    fn look_out(&self, helping: &Helping<'_>, done: &mut dyn FnMut() -> bool) {
         // Who has more than it can run lays it out for us.
         self.idle.fetch_add(1, Relaxed);
         let mut seen = null_mut();
@@ -193,7 +194,7 @@ impl Group {
             }
             seen = first;
             if !spin.pause() {
-                self.rest(sitting, done);
+                self.rest(helping, done);
                 break;
             }
         }
@@ -202,19 +203,19 @@ impl Group {
 
     /// Sleeps until there may be something to run, or until `done`. As [`Group::sleep`].
     #[cold]
-    fn rest(&self, sitting: &Sitting<'_>, done: &mut dyn FnMut() -> bool) {
-        let guest = sitting.guest;
-        *guest.thread.lock() = Some(thread::current());
-        let inbox = &guest.inbox;
+    fn rest(&self, helping: &Helping<'_>, done: &mut dyn FnMut() -> bool) {
+        let helper = helping.helper;
+        *helper.thread.lock() = Some(thread::current());
+        let inbox = &helper.inbox;
         if !inbox.start_looking() || !inbox.fall_asleep() {
             return;
         }
-        sitting.has_slept.set(true);
+        helping.has_slept.set(true);
         self.sleeping.fetch_add(1, Relaxed);
-        // Against the one in `wake_one`, as for workers; and against whoever makes `done` true and
-        // looks whether somebody waits.
-        mutate!("guest-without-a-fence": (), heavy());
-        if mutate!("guest-does-not-look-again": false, !self.first_waiting().is_null()) || done() {
+        // Against the one in `wake_one`, as for workers; and against the thread that makes `done`
+        // true and looks whether somebody waits.
+        mutate!("helper-without-a-fence": (), heavy());
+        if mutate!("helper-does-not-look-again": false, !self.first_waiting().is_null()) || done() {
             inbox.wake();
         }
         while inbox.is_asleep() {
@@ -228,19 +229,19 @@ impl Group {
         let _ = inbox.stop_looking();
     }
 
-    /// The locks of the seats, for a thread that forks.
+    /// The locks of the places, for a thread that forks.
     #[cfg(all(unix, not(any(loom, shuttle))))]
-    pub fn guest_locks(&self) -> impl Iterator<Item = MutexGuard<'_, Option<Thread>>> {
-        self.guests.iter().map(|guest| guest.thread.lock())
+    pub fn helper_locks(&self) -> impl Iterator<Item = MutexGuard<'_, Option<Thread>>> {
+        self.helpers.iter().map(|helper| helper.thread.lock())
     }
 
-    /// For the child of a `fork`, where no guest is and nobody who wakes a worker.
+    /// For the child of a `fork`, where no helper is and nobody who wakes a worker.
     #[cfg(all(unix, not(any(loom, shuttle))))]
-    pub fn forget_guests(&self) {
-        for guest in &self.guests {
-            if guest.taken.load(Relaxed) {
-                guest.inbox.reset();
-                guest.taken.store(false, Relaxed);
+    pub fn forget_helpers(&self) {
+        for helper in &self.helpers {
+            if helper.taken.load(Relaxed) {
+                helper.inbox.reset();
+                helper.taken.store(false, Relaxed);
             }
         }
         self.workers.iter().for_each(Remote::forget_wakers);
@@ -249,10 +250,10 @@ impl Group {
     }
 }
 
-impl Drop for Sitting<'_> {
+impl Drop for Helping<'_> {
     fn drop(&mut self) {
-        // Release: pairs with whoever sits down next.
-        self.guest.taken.store(false, Release);
+        // Release: pairs with the thread that sits down next.
+        self.helper.taken.store(false, Release);
         let group = self.group;
         // Who woke us may have meant somebody who stays.
         if self.has_slept.get() && !group.first_waiting().is_null() {

@@ -1,4 +1,4 @@
-//! The place of a guest: what others see of a thread that waits and works for the group meanwhile.
+//! The place of a helper: what others see of a thread that waits and works for the group meanwhile.
 
 use crate::sync::lock::Lock;
 use crate::sync::thread::Thread;
@@ -6,27 +6,27 @@ use crate::sync::{AtomicBool, MODELLED};
 use crate::worker::inbox::Inbox;
 use crate::worker::stealable::Stealable;
 
-/// How many threads can be guests of a group at once. More only wait.
-const SEATS: usize = if MODELLED { 1 } else { 16 };
+/// How many threads can be helpers of a group at once. More only wait.
+const MOST_HELPERS: usize = if MODELLED { 1 } else { 16 };
 
-/// A place for a guest.
+/// A place for a helper.
 pub struct Helper {
-    /// What others can see of the guest: whether it sleeps. Nothing is ever delivered here.
+    /// What others can see of the helper: whether it sleeps. Nothing is ever delivered here.
     pub inbox: Inbox,
-    /// What the guest would run next, for others.
-    pub surplus: Stealable,
+    /// What the helper would run next, for others.
+    pub stealable: Stealable,
     pub taken: AtomicBool,
-    /// Who sits here. Never waited for: the guest sets it before it falls asleep, and one thread at
-    /// most has then woken it.
+    /// Who sits here. Never waited for: the helper sets it before it falls asleep, and one thread
+    /// at most has then woken it.
     pub thread: Lock<Option<Thread>>,
 }
 
 impl Helper {
-    /// Wakes the guest, if it sleeps; says whether it did.
+    /// Wakes the helper, if it sleeps; says whether it did.
     pub fn wake(&self) -> bool {
         let woken = self.inbox.is_asleep() && self.inbox.wake();
         if woken {
-            // Should another guest sit here by now, it only looks around once more.
+            // Should another helper sit here by now, it only looks around once more.
             if let Some(thread) = &*self.thread.lock() {
                 thread.unpark();
             }
@@ -37,10 +37,10 @@ impl Helper {
 
 /// The places of a group.
 pub fn places() -> Box<[Helper]> {
-    (0..SEATS)
+    (0..MOST_HELPERS)
         .map(|_| Helper {
             inbox: Inbox::new(),
-            surplus: Stealable::new(),
+            stealable: Stealable::new(),
             taken: AtomicBool::new(false),
             thread: Lock::default(),
         })

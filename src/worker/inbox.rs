@@ -26,7 +26,7 @@ fn is_state(word: *mut Block) -> bool {
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Met {
-    /// Other operations: whoever comes for them gets this one as well.
+    /// Other operations: the thread that comes for them gets this one as well.
     Others,
     /// An owner that is running something.
     Busy,
@@ -59,9 +59,9 @@ impl Inbox {
             unsafe {
                 (*last).link = if is_state(head) || mutant("inbox-push-drops-the-others") { null_mut() } else { head }
             };
-            // Release: the operations go to whoever takes them as we see them. Acquire: if this
-            // replaces a sleeper's mark, what the sleeper wrote before is seen, so that it is found
-            // and woken.
+            // Release: the operations go to the thread that takes them as we see them. Acquire: if
+            // this replaces a sleeper's mark, what the sleeper wrote before is seen, so that it is
+            // found and woken.
             let order = mutate!("inbox-pushed-relaxed": Relaxed, mutate!("sleeper-not-acquired": Release, AcqRel));
             match self.head.compare_exchange(head, first, order, Relaxed) {
                 Ok(_) => break,

@@ -2,7 +2,7 @@
 //!
 //! Most operations have the default priority and arrive in push order: they go into a ring, where
 //! adding and taking cost a few instructions. All others go into a binary heap. The best of both
-//! are [laid out](Stealable) for others. The next operation is the best of the three fronts.
+//! are [published](Stealable) for others. The next operation is the best of the three fronts.
 
 use crate::mutants::mutate;
 use crate::operation::access::ACCESSES_OFFSET;
@@ -51,7 +51,7 @@ impl Ord for Entry {
 /// Room that a queue keeps when it is empty, in operations: 400 kB in each of its parts.
 const ROOM: usize = 1 << 14;
 
-/// The most operations that are laid out at a time: a bound on what stands between two of a
+/// The most operations that are published at a time: a bound on what stands between two of a
 /// thread's operations, and on what a pusher that helps has to look through.
 const LAID_OUT: usize = 512;
 
@@ -60,7 +60,7 @@ const LAID_OUT: usize = 512;
 pub struct Queue {
     ring: VecDeque<Entry>,
     heap: BinaryHeap<Entry>,
-    /// What is laid out, best first, but for what others have taken since.
+    /// What is published, best first, but for what others have taken since.
     laid_out: VecDeque<Entry>,
     /// Room to turn a list around.
     arrivals: Vec<Entry>,
@@ -72,7 +72,7 @@ impl Queue {
         self.ring.len() + self.heap.len()
     }
 
-    /// Whether there is nothing, as far as is known: others may have taken what is laid out.
+    /// Whether there is nothing, as far as is known: others may have taken what is published.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.hidden() == 0 && self.laid_out.is_empty()
@@ -113,7 +113,7 @@ impl Queue {
         }
     }
 
-    /// Adds a list, newest first, as an inbox gives it, or best first, as it was laid out.
+    /// Adds a list, newest first, as an inbox gives it, or best first, as it was published.
     ///
     /// # Safety
     /// The operations are ready, and ours.
@@ -184,15 +184,15 @@ impl Queue {
         self.laid_out.front().map_or(hidden, |first| hidden.max(Some(first.key)))
     }
 
-    /// Takes the operation that is next. `surplus` is where the queue lays out what it has.
+    /// Takes the operation that is next. `stealable` is where the queue publishes what it has.
     #[inline]
-    pub fn pop(&mut self, surplus: &Stealable) -> Option<*mut Block> {
+    pub fn pop(&mut self, stealable: &Stealable) -> Option<*mut Block> {
         while let Some(first) = self.laid_out.front() {
             if self.best_hidden() > Some(first.key) {
                 break;
             }
             let (first, second) = (first.block, self.laid_out.get(1).map_or(null_mut(), |entry| entry.block));
-            match surplus.pop(first, second, self.laid_out.len() - 1) {
+            match stealable.pop(first, second, self.laid_out.len() - 1) {
                 Ok(()) => {
                     self.laid_out.pop_front();
                     return Some(first);
@@ -218,7 +218,7 @@ impl Queue {
         }
     }
 
-    /// Forgets what others have taken of what was laid out. `now` is the first that lies there.
+    /// Forgets what others have taken of what was published. `now` is the first that lies there.
     #[cold]
     fn forget(&mut self, now: *mut Block) {
         let gone = self.laid_out.iter().position(|entry| entry.block == now).unwrap_or(self.laid_out.len());
@@ -226,16 +226,16 @@ impl Queue {
         self.laid_out.drain(..gone);
     }
 
-    /// Whether something is hidden from others, and as much as is laid out.
+    /// Whether something is hidden from others, and as much as is published.
     #[inline]
-    pub fn is_hiding(&self, surplus: &Stealable) -> bool {
-        self.hidden() > 0 && (self.hidden() >= self.laid_out.len() || surplus.peek().is_null())
+    pub fn is_hiding(&self, stealable: &Stealable) -> bool {
+        self.hidden() > 0 && (self.hidden() >= self.laid_out.len() || stealable.peek().is_null())
     }
 
     /// Lays out the best operations that there are, [`LAID_OUT`] at most.
-    pub fn lay_out(&mut self, surplus: &Stealable) {
-        self.take_back(surplus);
-        let count = self.hidden().min(mutate!("laid-out-without-a-limit": usize::MAX, LAID_OUT));
+    pub fn publish(&mut self, stealable: &Stealable) {
+        self.take_back(stealable);
+        let count = self.hidden().min(mutate!("published-without-a-limit": usize::MAX, LAID_OUT));
         work_counter::count(count);
         if self.heap.is_empty() {
             self.laid_out.extend(self.ring.drain(..count));
@@ -248,14 +248,14 @@ impl Queue {
         let blocks = self.laid_out.iter().rev().map(|entry| entry.block);
         // SAFETY: ours still.
         let first = blocks.fold(null_mut(), |next, block| unsafe { link(block, next) });
-        let back = surplus.replace(first, self.laid_out.len());
+        let back = stealable.replace(first, self.laid_out.len());
         // SAFETY: taken, so ours.
         unsafe { self.add_list(back) };
     }
 
-    /// Takes back what is laid out.
-    pub fn take_back(&mut self, surplus: &Stealable) {
-        let list = surplus.take();
+    /// Takes back what is published.
+    pub fn take_back(&mut self, stealable: &Stealable) {
+        let list = stealable.take();
         self.forget(list);
         if self.laid_out.is_empty() {
             // SAFETY: taken, so ours. What somebody has put back of an earlier list.
@@ -272,9 +272,9 @@ impl Queue {
         self.laid_out = row;
     }
 
-    /// Takes all operations; `surplus` is empty then.
-    pub fn take_all(&mut self, surplus: &Stealable) -> Option<Batch> {
-        self.take_back(surplus);
+    /// Takes all operations; `stealable` is empty then.
+    pub fn take_all(&mut self, stealable: &Stealable) -> Option<Batch> {
+        self.take_back(stealable);
         Batch::of(std::iter::from_fn(|| self.take_best()))
     }
 }
@@ -358,102 +358,102 @@ mod tests {
         queue
     }
 
-    fn all(queue: &mut Queue, surplus: &Stealable) -> Vec<u64> {
-        sequences(std::iter::from_fn(|| queue.pop(surplus)))
+    fn all(queue: &mut Queue, stealable: &Stealable) -> Vec<u64> {
+        sequences(std::iter::from_fn(|| queue.pop(stealable)))
     }
 
     /// However they came: what is stolen or given back can be older than what lies there.
     #[test]
     fn among_equals_the_one_that_was_pushed_first_goes_first() {
-        let (memory, surplus) = (Memory::new().unwrap(), Stealable::new());
+        let (memory, stealable) = (Memory::new().unwrap(), Stealable::new());
         for priority in [0, 1, -1] {
             let blocks = blocks(&memory, [5, 3, 6, 1, 4].map(|sequence| (priority, sequence)));
-            assert_eq!(all(&mut queue(&blocks), &surplus), [1, 3, 4, 5, 6], "priority {priority}");
+            assert_eq!(all(&mut queue(&blocks), &stealable), [1, 3, 4, 5, 6], "priority {priority}");
         }
     }
 
-    /// Whether all of it is laid out, and the owner takes it all, or others take what they find, or
-    /// put some back.
+    /// Whether all of it is published, and the owner takes it all, or others take what they find,
+    /// or put some back.
     #[test]
     fn what_is_laid_out_is_next_and_for_others_meanwhile() {
-        let (memory, surplus) = (Memory::new().unwrap(), Stealable::new());
+        let (memory, stealable) = (Memory::new().unwrap(), Stealable::new());
         for priorities in [[0; 6], [3, 0, 0, -2, 5, 0]] {
             let keys = || (0..6).map(|sequence| (priorities[sequence as usize], sequence));
             let mut order: Vec<u64> = (0..6).collect();
             order.sort_by_key(|sequence| Reverse(priorities[*sequence as usize]));
 
             let mut queue = queue(&blocks(&memory, keys()));
-            assert!(queue.is_hiding(&surplus));
-            queue.lay_out(&surplus);
-            assert!(!queue.is_hiding(&surplus));
-            assert_eq!(sequences(queue.pop(&surplus)), order[..1]);
+            assert!(queue.is_hiding(&stealable));
+            queue.publish(&stealable);
+            assert!(!queue.is_hiding(&stealable));
+            assert_eq!(sequences(queue.pop(&stealable)), order[..1]);
             // The best of what is left, and no more than that.
-            let taken = list(surplus.take());
+            let taken = list(stealable.take());
             assert_eq!(sequences(taken.iter().copied()), order[1..]);
-            assert!(surplus.put_back(taken[2]) && !surplus.put_back(taken[1]));
-            assert_eq!(sequences(queue.pop(&surplus)), order[3..4]);
-            assert_eq!(sequences(list(surplus.take())), order[4..]);
+            assert!(stealable.put_back(taken[2]) && !stealable.put_back(taken[1]));
+            assert_eq!(sequences(queue.pop(&stealable)), order[3..4]);
+            assert_eq!(sequences(list(stealable.take())), order[4..]);
             // What comes anew goes where it belongs, whatever was stolen.
             // SAFETY: ours.
             unsafe { queue.push(taken[1]) };
-            assert!(queue.is_hiding(&surplus), "what was laid out is gone");
-            queue.lay_out(&surplus);
+            assert!(queue.is_hiding(&stealable), "what was laid out is gone");
+            queue.publish(&stealable);
             // SAFETY: ours.
             unsafe { queue.push(taken[0]) };
-            assert_eq!(all(&mut queue, &surplus), order[1..3]);
-            assert!(queue.is_empty() && surplus.peek().is_null());
+            assert_eq!(all(&mut queue, &stealable), order[1..3]);
+            assert!(queue.is_empty() && stealable.peek().is_null());
         }
     }
 
     /// Somebody puts back the end of a list when the owner has forgotten it.
     #[test]
     fn what_is_put_back_late_is_not_lost() {
-        let (memory, surplus) = (Memory::new().unwrap(), Stealable::new());
+        let (memory, stealable) = (Memory::new().unwrap(), Stealable::new());
         let blocks = blocks(&memory, (0..6).map(|sequence| (0, sequence)));
         for lays_out in [false, true] {
             let mut queue = queue(&blocks[..4]);
-            queue.lay_out(&surplus);
-            let taken = list(surplus.take());
-            assert_eq!(sequences(queue.pop(&surplus)), []);
+            queue.publish(&stealable);
+            let taken = list(stealable.take());
+            assert_eq!(sequences(queue.pop(&stealable)), []);
             // SAFETY: ours.
             unsafe { queue.push(blocks[4]) };
             if lays_out {
-                queue.lay_out(&surplus);
-                assert_eq!(sequences(list(surplus.take())), [4]);
+                queue.publish(&stealable);
+                assert_eq!(sequences(list(stealable.take())), [4]);
             }
-            assert!(surplus.put_back(taken[2]));
+            assert!(stealable.put_back(taken[2]));
             // SAFETY: ours.
             unsafe { queue.push(blocks[5]) };
-            queue.lay_out(&surplus);
+            queue.publish(&stealable);
             let expected: &[u64] = if lays_out { &[2, 3, 5] } else { &[2, 3, 4, 5] };
-            let mut left = list(surplus.take());
-            left.extend(queue.take_all(&surplus).map(|row| list(row.first)).unwrap_or_default());
+            let mut left = list(stealable.take());
+            left.extend(queue.take_all(&stealable).map(|row| list(row.first)).unwrap_or_default());
             let mut left = sequences(left);
             left.sort_unstable();
             assert_eq!(left, expected);
         }
     }
 
-    /// A guest leaves: its own and what it has laid out is all there, and it knows how good the
+    /// A helper leaves: its own and what it has published is all there, and it knows how good the
     /// best of it is.
     #[test]
     fn who_leaves_takes_all_of_it() {
-        let (memory, surplus) = (Memory::new().unwrap(), Stealable::new());
+        let (memory, stealable) = (Memory::new().unwrap(), Stealable::new());
         let blocks = blocks(&memory, [(0, 3), (0, 4), (2, 5), (-1, 1), (0, 2)]);
         let mut queue = queue(&blocks[..3]);
-        queue.lay_out(&surplus);
+        queue.publish(&stealable);
         // SAFETY: ours.
         blocks[3..].iter().for_each(|block| unsafe { queue.push(*block) });
-        let row = queue.take_all(&surplus).expect("there are five");
+        let row = queue.take_all(&stealable).expect("there are five");
         assert_eq!((row.best, row.last), ((2, Reverse(5)), blocks[2]));
         assert_eq!(sequences(list(row.first)), [1, 4, 3, 2, 5], "newest first");
-        assert!(queue.take_all(&surplus).is_none() && surplus.peek().is_null());
+        assert!(queue.take_all(&stealable).is_none() && stealable.peek().is_null());
     }
 
     /// Of many urgent operations a worker keeps the best, and of few just one.
     #[test]
     fn urgent_operations_are_left_to_others_but_for_the_best() {
-        let (memory, surplus) = (Memory::new().unwrap(), Stealable::new());
+        let (memory, stealable) = (Memory::new().unwrap(), Stealable::new());
         for (urgent, others, kept) in [(0, 3, 3), (1, 2, 3), (3, 2, 3), (29, 3, 5)] {
             let keys = (0..urgent + others).map(|sequence| (if sequence < urgent { 7 } else { 0 }, sequence));
             let blocks = blocks(&memory, keys);
@@ -463,7 +463,7 @@ mod tests {
             // SAFETY: ready, and ours.
             let row = unsafe { queue.add_best(first) };
             let left = row.map(|row| list(row.first)).unwrap_or_default();
-            assert_eq!((all(&mut queue, &surplus).len(), left.len() as u64), (kept, urgent + others - kept as u64));
+            assert_eq!((all(&mut queue, &stealable).len(), left.len() as u64), (kept, urgent + others - kept as u64));
         }
         // SAFETY: there is none.
         assert!(unsafe { Queue::default().add_best(null_mut()) }.is_none());

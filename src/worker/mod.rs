@@ -2,8 +2,8 @@
 //!
 //! A [`group::Group`] is a set of workers that serve the same kind of operation. Each has an
 //! [`inbox::Inbox`], into which any thread pushes, and a [`queue::Queue`] ordered by priority and
-//! push order. What a worker will run next it lays out for others to steal; one with nothing to do
-//! spins, then parks. Threads that wait for something are guests meanwhile, and do the same.
+//! push order. What a worker will run next it publishes for others to steal; one with nothing to do
+//! spins, then parks. Threads that wait for something are helpers meanwhile, and do the same.
 //!
 //! Where operations have tickets, pushers write into [logs](crate::tickets::journals) instead: one
 //! for each pair of pusher and worker. A worker goes through its logs round and round, and others

@@ -29,10 +29,10 @@ impl Group {
 
     /// Pins the calling thread, which is this worker, to the core that it was given, if it was.
     pub(super) fn pin_worker(&self, index: usize) -> Option<Movable<'_>> {
-        let post = &self.workers[index];
-        let core = post.core()?;
+        let remote = &self.workers[index];
+        let core = remote.core()?;
         if !affinity::pin(core) {
-            post.assign(None);
+            remote.assign(None);
             let name = self.plan.name;
             self.lock_warnings()
                 .push(format!("worker {index} of '{name}' could not be pinned to core {core}: it runs unpinned"));
@@ -73,15 +73,15 @@ impl Group {
         let Some(ids) = self.ids.try_lock() else { return };
         // Looked for again under the lock: two threads could choose the same core, or move the same
         // worker.
-        let (post, id, free) = (&self.workers[index], ids[index], free());
-        if id == 0 || !post.is_on(here) {
+        let (remote, id, free) = (&self.workers[index], ids[index], free());
+        if id == 0 || !remote.is_on(here) {
             return;
         }
         if !affinity::is_pinned(id, here) {
             // Somebody else has given the worker other cores, and it keeps them.
-            post.assign(None);
+            remote.assign(None);
         } else if let Some(free) = free.filter(|free| affinity::pin_other(id, *free)) {
-            post.assign(Some(free));
+            remote.assign(Some(free));
         }
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct Remote {
     pub inbox: Inbox,
     /// What the worker would run next, for others.
-    pub surplus: Stealable,
+    pub stealable: Stealable,
     /// Something has come that should not wait for the next poll.
     urgent: CachePadded<AtomicBool>,
     /// The thread that is woken for this worker.
@@ -30,7 +30,7 @@ impl Remote {
     pub fn new() -> Remote {
         Remote {
             inbox: Inbox::new(),
-            surplus: Stealable::new(),
+            stealable: Stealable::new(),
             urgent: CachePadded::new(AtomicBool::new(false)),
             thread: AtomicPtr::new(null_mut()),
             handles: Lock::default(),
@@ -123,16 +123,16 @@ mod tests {
     /// started again meanwhile.
     #[test]
     fn a_handle_stays_while_a_waker_may_still_use_it() {
-        let post = Remote::new();
-        let restart = || std::thread::scope(|scope| scope.spawn(|| post.register()).join().unwrap());
+        let remote = Remote::new();
+        let restart = || std::thread::scope(|scope| scope.spawn(|| remote.register()).join().unwrap());
         restart();
-        post.waking.store(1, Relaxed);
-        let read = post.thread.load(Acquire).cast_const();
+        remote.waking.store(1, Relaxed);
+        let read = remote.thread.load(Acquire).cast_const();
         restart();
         restart();
-        assert!(post.handles.lock().iter().any(|handle| Arc::as_ptr(handle) == read), "it is freed under the waker");
-        post.waking.store(0, Relaxed);
+        assert!(remote.handles.lock().iter().any(|handle| Arc::as_ptr(handle) == read), "it is freed under the waker");
+        remote.waking.store(0, Relaxed);
         restart();
-        assert_eq!(post.handles.lock().len(), 1, "and goes when the waker has");
+        assert_eq!(remote.handles.lock().len(), 1, "and goes when the waker has");
     }
 }

@@ -44,7 +44,7 @@ impl Group {
             host.idle();
             self.ready.fetch_add(1, Release);
         }
-        CurrentWorker::new(self.address(), Some(index), host.depth()).occupy(|seat| {
+        CurrentWorker::new(self.address(), Some(index), host.depth()).occupy(|current| {
             let mut round = 0;
             let mut from_queue = 0_u32;
             let mut stalls = Stalls::default();
@@ -52,7 +52,7 @@ impl Group {
             let mut journal = None;
             loop {
                 round += 1;
-                let mut queue = seat.queue.borrow_mut();
+                let mut queue = current.queue.borrow_mut();
                 let next = queue.best();
                 let restless = next.is_none_or(|key| key.0 < 0);
                 let urgent = own.is_urgent() | self.common.is_urgent();
@@ -71,25 +71,25 @@ impl Group {
                     let most = due_of_log(queue.best(), &mut from_queue);
                     if most > 0 {
                         drop(queue);
-                        if self.run_logged(index, seat, host, most, &mut journal) {
+                        if self.run_logged(index, current, host, most, &mut journal) {
                             continue;
                         }
-                        queue = seat.queue.borrow_mut();
+                        queue = current.queue.borrow_mut();
                     }
                 }
-                let Some(block) = queue.pop(&own.surplus) else {
+                let Some(block) = queue.pop(&own.stealable) else {
                     drop(queue);
-                    if !self.look_for_work(index, seat, host, &mut stalls) {
+                    if !self.look_for_work(index, current, host, &mut stalls) {
                         return;
                     }
                     continue;
                 };
                 // Also when nobody wants it yet: the operation that is about to run may be a long
                 // one.
-                if queue.is_hiding(&own.surplus) && !mutant("hidden-behind-an-operation") {
+                if queue.is_hiding(&own.stealable) && !mutant("hidden-behind-an-operation") {
                     let idle = self.idle.load(Relaxed);
                     if idle > 0 || self.workers.len() > 1 {
-                        queue.lay_out(&own.surplus);
+                        queue.publish(&own.stealable);
                         if idle & WANTED != 0 {
                             self.idle.fetch_and(!WANTED, Relaxed);
                         }
@@ -129,7 +129,7 @@ impl Group {
     fn run_logged<'a, H: Host>(
         &'a self,
         index: usize,
-        seat: &CurrentWorker,
+        current: &CurrentWorker,
         host: &Arc<H>,
         most: u32,
         journal: &mut Option<&'a Journal>,
@@ -137,14 +137,14 @@ impl Group {
         let Some(start) = journal.or_else(|| self.journals.first()) else { return false };
         let (mut now, mut looks) = (start, 0);
         loop {
-            if self.run_log(now.log(index), index, seat, host, most) {
+            if self.run_log(now.log(index), index, current, host, most) {
                 *journal = Some(if mutant("one-journal-forever") { now } else { self.journals.behind(now) });
                 return true;
             }
             now = self.journals.behind(now);
             if ptr::eq(now, start) {
                 looks += 1;
-                if looks > LOOKS_AT_LOG || !seat.queue.borrow().is_empty() {
+                if looks > LOOKS_AT_LOG || !current.queue.borrow().is_empty() {
                     return false;
                 }
                 spin_loop();
@@ -158,7 +158,7 @@ impl Group {
     /// A call for each run of operations costs less than a loop whose variables are in memory, as
     /// they are where it is inlined.
     #[inline(never)]
-    fn run_log<H: Host>(&self, log: &Log, index: usize, seat: &CurrentWorker, host: &Arc<H>, most: u32) -> bool {
+    fn run_log<H: Host>(&self, log: &Log, index: usize, current: &CurrentWorker, host: &Arc<H>, most: u32) -> bool {
         let own = &self.workers[index];
         let mut any = false;
         for _ in 0..most {
@@ -171,7 +171,7 @@ impl Group {
                     host.run(block, Some(index));
                 }
             }
-            if seat.queue.borrow().is_due() || own.awaits_hurry() || self.common.awaits_hurry() {
+            if current.queue.borrow().is_due() || own.awaits_hurry() || self.common.awaits_hurry() {
                 break;
             }
         }
@@ -210,7 +210,13 @@ impl Group {
     /// Finds work for a worker that has none, sleeping if it must. `false`: the group stops, and
     /// there is none.
     #[cold]
-    fn look_for_work<H: Host>(&self, index: usize, seat: &CurrentWorker, host: &Arc<H>, stalls: &mut Stalls) -> bool {
+    fn look_for_work<H: Host>(
+        &self,
+        index: usize,
+        current: &CurrentWorker,
+        host: &Arc<H>,
+        stalls: &mut Stalls,
+    ) -> bool {
         let own = &self.workers[index];
         host.idle();
         if !own.inbox.start_looking() {
@@ -230,14 +236,14 @@ impl Group {
             let list = own.inbox.take();
             if !list.is_null() {
                 // SAFETY: what an inbox gives out is ready and ours.
-                unsafe { seat.queue.borrow_mut().add_list(list) };
+                unsafe { current.queue.borrow_mut().add_list(list) };
                 self.idle.fetch_sub(1, Relaxed);
                 return true;
             }
             match self.take_own(index, host) {
                 // SAFETY: ready, and ours.
                 FromLogs::Ready(list) => unsafe {
-                    seat.queue.borrow_mut().add_list(list);
+                    current.queue.borrow_mut().add_list(list);
                     break true;
                 },
                 // Not without a look at what has come elsewhere.
@@ -256,7 +262,7 @@ impl Group {
             }
             if !loot.is_null() {
                 // SAFETY: stolen, so ours.
-                unsafe { seat.queue.borrow_mut().add_list(loot) };
+                unsafe { current.queue.borrow_mut().add_list(loot) };
                 break true;
             }
             if self.stop.load(Acquire) {
@@ -267,7 +273,7 @@ impl Group {
                 _ => !spin.pause(),
             };
             if rests {
-                seat.queue.borrow_mut().trim();
+                current.queue.borrow_mut().trim();
                 self.sleep(own);
                 spin = fresh();
             } else if self.plan.idle == IdlePolicy::Spin && spin.has_stalled() && stalls.are_many() {
@@ -277,7 +283,7 @@ impl Group {
         if !own.inbox.stop_looking() && !mutant("what-came-meanwhile-is-ignored") {
             // What came while we were leaving was left to us: its pusher has woken nobody.
             // SAFETY: what an inbox gives out is ready and ours.
-            unsafe { seat.queue.borrow_mut().add_list(own.inbox.take()) };
+            unsafe { current.queue.borrow_mut().add_list(own.inbox.take()) };
         }
         self.idle.fetch_sub(1, Relaxed);
         found
@@ -294,7 +300,7 @@ impl Group {
         }
         self.sleeping.fetch_add(1, Relaxed);
         // Against the one in `wake_one`: either it sees us counted and asleep, or we see what was
-        // laid out.
+        // published.
         mutate!("sleeper-without-a-fence": (), heavy());
         if mutate!("sleeper-does-not-look-again": false, self.has_work()) || self.stop.load(Relaxed) {
             own.inbox.wake();

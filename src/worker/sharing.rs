@@ -1,6 +1,6 @@
-//! A pusher that runs some of what a worker has laid out.
+//! A pusher that runs some of what a worker has published.
 
-use crate::operation::block::{Block, NOTE_SHORT};
+use crate::operation::block::{Block, FLAG_SHORT};
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{Instant, MODELLED};
 use crate::worker::group::{Group, Placement, WANTED};
@@ -15,13 +15,14 @@ const CATCH_UP: usize = 32;
 const CATCH_UP_TIME: Duration = Duration::from_micros(20);
 
 impl Group {
-    /// Runs some of the short operations that a worker has laid out, and leaves the others there:
+    /// Runs some of the short operations that a worker has published, and leaves the others there:
     /// no more than [`CATCH_UP`], and not what they make ready; nor another one after
-    /// [`CATCH_UP_TIME`]. If nothing is laid out, asks for it, for the next time. Says whether it
+    /// [`CATCH_UP_TIME`]. If nothing is published, asks for it, for the next time. Says whether it
     /// ran any.
     pub fn catch_up<H: Host>(&self, host: &Arc<H>) -> bool {
-        let taken = self.workers.iter().map(|post| (post, post.surplus.take())).find(|(_, list)| !list.is_null());
-        let Some((post, mut list)) = taken else {
+        let taken =
+            self.workers.iter().map(|remote| (remote, remote.stealable.take())).find(|(_, list)| !list.is_null());
+        let Some((remote, mut list)) = taken else {
             if self.idle.load(Relaxed) & WANTED == 0 {
                 self.idle.fetch_or(WANTED, Relaxed);
             }
@@ -30,14 +31,14 @@ impl Group {
         let mut short = [null_mut::<Block>(); CATCH_UP];
         let mut count = 0;
         // SAFETY: the list is ours.
-        while count < CATCH_UP && !list.is_null() && unsafe { (*list).notes } & NOTE_SHORT != 0 {
+        while count < CATCH_UP && !list.is_null() && unsafe { (*list).flags } & FLAG_SHORT != 0 {
             short[count] = list;
             count += 1;
             // SAFETY: as above.
             list = unsafe { (*list).link };
         }
         if !list.is_null() {
-            if post.surplus.put_back(list) {
+            if remote.stealable.put_back(list) {
                 self.wake_one();
             } else {
                 // Something else lies there by now. SAFETY: still ours. Urgent: it is not known
@@ -58,7 +59,7 @@ impl Group {
             let rest = &short[number + 1..count];
             let is_late = started.is_some_and(|started| !MODELLED && started.elapsed() >= CATCH_UP_TIME);
             if let ([first, ..], [.., last], true) = (rest, rest, is_late) {
-                // SAFETY: ours still, and linked as they were laid out. Urgent: it is not known
+                // SAFETY: ours still, and linked as they were published. Urgent: it is not known
                 // what is among them.
                 unsafe { self.deliver(*first, *last, Placement::Any, true) };
                 break;

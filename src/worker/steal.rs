@@ -1,4 +1,4 @@
-//! Taking what others do not come to: out of logs, inboxes, and what workers have laid out.
+//! Taking what others do not come to: out of logs, inboxes, and what workers have published.
 
 use crate::operation::block::Block;
 use crate::sync::MODELLED;
@@ -69,27 +69,30 @@ impl Group {
         if !common.is_null() {
             return common;
         }
-        let of_workers = self.workers.iter().flat_map(|worker| [worker.surplus.peek(), worker.inbox.peek()]);
-        let of_guests = self.surpluses().map(Stealable::peek);
-        let waiting = of_workers.chain(of_guests).find(|first| !first.is_null());
+        let of_workers = self.workers.iter().flat_map(|worker| [worker.stealable.peek(), worker.inbox.peek()]);
+        let of_helpers = self.published_by_helpers().map(Stealable::peek);
+        let waiting = of_workers.chain(of_helpers).find(|first| !first.is_null());
         waiting.unwrap_or_else(|| self.journals.find().block())
     }
 
-    /// Takes what a guest has laid out.
-    fn steal_from_guests(&self) -> *mut Block {
-        self.surpluses().map(|surplus| self.take_half(surplus)).find(|list| !list.is_null()).unwrap_or(null_mut())
+    /// Takes what a helper has published.
+    fn steal_from_helpers(&self) -> *mut Block {
+        self.published_by_helpers()
+            .map(|stealable| self.take_half(stealable))
+            .find(|list| !list.is_null())
+            .unwrap_or(null_mut())
     }
 
-    /// Takes about half of what a thread has laid out.
-    fn take_half(&self, surplus: &Stealable) -> *mut Block {
-        let (list, is_rest_back) = surplus.take_half();
+    /// Takes about half of what a thread has published.
+    fn take_half(&self, stealable: &Stealable) -> *mut Block {
+        let (list, is_rest_back) = stealable.take_half();
         if is_rest_back {
             self.wake_one();
         }
         list
     }
 
-    /// Takes what another worker laid out, or what lies in an inbox whose owner does not come for
+    /// Takes what another worker published, or what lies in an inbox whose owner does not come for
     /// it.
     pub(crate) fn steal(&self, thief: usize, seen: &mut *mut Block) -> *mut Block {
         let list = self.common.inbox.take();
@@ -100,7 +103,7 @@ impl Group {
         let mut waiting = null_mut();
         for step in 1..=count {
             let victim = &self.workers[(thief + step) % count];
-            let list = self.take_half(&victim.surplus);
+            let list = self.take_half(&victim.stealable);
             if !list.is_null() {
                 return list;
             }
@@ -118,7 +121,7 @@ impl Group {
             waiting = first;
         }
         *seen = waiting;
-        self.steal_from_guests()
+        self.steal_from_helpers()
     }
 
     pub(crate) fn steal_any(&self) -> *mut Block {
@@ -127,13 +130,13 @@ impl Group {
             if !list.is_null() {
                 break;
             }
-            list = self.take_half(&worker.surplus);
+            list = self.take_half(&worker.stealable);
             if list.is_null() {
                 list = worker.inbox.take();
             }
         }
         if list.is_null() {
-            list = self.steal_from_guests();
+            list = self.steal_from_helpers();
         }
         list
     }

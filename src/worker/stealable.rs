@@ -1,11 +1,11 @@
-//! What a thread of a group has laid out: the operations that it will run next, where others can
+//! What a thread of a group has published: the operations that it will run next, where others can
 //! take them meanwhile.
 //!
 //! They are a list, best first, whose first operation is in one word. Others take the list whole,
-//! and put back the end of it. The owner takes one at a time: it keeps the row for itself as well,
-//! so it knows what comes second without a look into a block that a thief may have by then. A word
-//! that is as the owner left it heads the list that the owner laid out: what comes back from others
-//! is the end of that list.
+//! and put back the end of it. The owner takes one at a time: it keeps the batch for itself as
+//! well, so it knows what comes second without a look into a block that a thief may have by then. A
+//! word that is as the owner left it heads the list that the owner published: what comes back from
+//! others is the end of that list.
 
 use crate::mutants::mutate;
 use crate::operation::block::Block;
@@ -44,15 +44,15 @@ impl Stealable {
             return null_mut();
         }
         // Acquire: pairs with the release that laid it out.
-        self.0.first.swap(null_mut(), mutate!("surplus-taken-relaxed": Relaxed, Acquire))
+        self.0.first.swap(null_mut(), mutate!("stealable-taken-relaxed": Relaxed, Acquire))
     }
 
     /// Puts back the end of a list that was taken, if nothing lies there.
     pub fn put_back(&self, list: *mut Block) -> bool {
-        // Release: as when it was laid out.
+        // Release: as when it was published.
         self.0
             .first
-            .compare_exchange(null_mut(), list, mutate!("surplus-put-back-relaxed": Relaxed, Release), Relaxed)
+            .compare_exchange(null_mut(), list, mutate!("stealable-put-back-relaxed": Relaxed, Release), Relaxed)
             .is_ok()
     }
 
@@ -88,12 +88,12 @@ impl Stealable {
         }
     }
 
-    /// For the owner: lays out a list of so many operations, and takes what lies there.
+    /// For the owner: publishes a list of so many operations, and takes what lies there.
     pub(crate) fn replace(&self, list: *mut Block, count: usize) -> *mut Block {
         self.0.count.store(count, Relaxed);
         // Release: the operations go to the thief as we see them. Acquire: somebody may have put
         // something back.
-        self.0.first.swap(list, mutate!("surplus-laid-out-relaxed": Relaxed, AcqRel))
+        self.0.first.swap(list, mutate!("stealable-published-relaxed": Relaxed, AcqRel))
     }
 
     /// For the owner: takes `first`, behind which `second` comes and so many in all, if it is still
@@ -102,10 +102,10 @@ impl Stealable {
     pub(crate) fn pop(&self, first: *mut Block, second: *mut Block, left: usize) -> Result<(), *mut Block> {
         self.0.count.store(left, Relaxed);
         // Acquire: who has put it back has looked at its link. No release: what the list says was
-        // laid out before, and whoever takes it acquires that, past this exchange.
+        // published before, and the thread that takes it acquires that, past this exchange.
         self.0
             .first
-            .compare_exchange(first, second, mutate!("surplus-popped-relaxed": Relaxed, Acquire), Relaxed)
+            .compare_exchange(first, second, mutate!("stealable-popped-relaxed": Relaxed, Acquire), Relaxed)
             .map(|_| ())
     }
 }

@@ -78,7 +78,8 @@ fn a_panic_before_the_completion_is_given_away_ends_the_operation() {
 fn a_panic_after_the_completion_was_given_away_is_not_lost() {
     on_every_engine(|engine| {
         let x = engine.new_variable();
-        // It was completed: the write stands, the panic is for whoever waits for everything.
+        // It was completed: the write stands, the panic is for the thread that waits for
+        // everything.
         let late = |_: &RunContext<'_>, completion: Completion| {
             completion.complete();
             panic_quietly("after all");

@@ -70,8 +70,8 @@ fn crowd(round: u64) {
                     pushed.fetch_add(if fails { 1 } else { 21 }, SeqCst);
                 }
                 barrier.wait();
-                // Not one's own: whoever made an engine has state of its own for it that outlives
-                // it a little.
+                // Not one's own: the thread that made an engine has state of its own for it that
+                // outlives it a little.
                 for number in (0..ENGINES).filter(|number| number % THREADS == (thread + 1) % THREADS) {
                     drop(slots[number].lock().unwrap().take());
                 }

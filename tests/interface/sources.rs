@@ -1,4 +1,5 @@
-//! An operation's error keeps its kind and its source, whatever way it comes to whoever waits.
+//! An operation's error keeps its kind and its source, whatever way it comes to the thread that
+//! waits.
 
 use crate::common::*;
 use seriatim::{Data, Engine, Error, ErrorKind, RunContext, Variable};

@@ -106,8 +106,8 @@ fn operations_go_to_the_worker_that_used_their_variable_last() {
 
 /// Whether operations on 32 variables run where those were used before.
 fn placed() -> Result<(), String> {
-    // Workers that sleep at once: whoever is woken runs what it was woken for, and nobody looks
-    // around for it.
+    // Workers that sleep at once: the thread that is woken runs what it was woken for, and nobody
+    // looks around for it.
     let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(2).idle(IdlePolicy::Park).waiters_help(false);
     let engine = engine.build().unwrap();
     let variables: Vec<_> = (0..32).map(|_| engine.new_variable()).collect();

@@ -352,7 +352,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// The bodies that end in a failure, for whoever counts them.
+/// The bodies that end in a failure, for the thread that counts them.
 pub fn failures(outcome: &Outcome) -> usize {
     let world = &outcome.world;
     let fails = |node: &usize| {

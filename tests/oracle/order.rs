@@ -180,7 +180,7 @@ pub fn total_order(world: &World) -> Result<Vec<usize>, String> {
         }
         uses.writers.windows(2).for_each(|pair| edge(pair[0].1, pair[1].1));
         let writes = uses.writers.len();
-        // Whoever comes at the end: the deletion, if there is one.
+        // What comes at the end: the deletion, if there is one.
         let last = uses.deletion.map(|(_, node)| node);
         if let Some((turn, node)) = uses.deletion {
             if turn != writes as u64 {

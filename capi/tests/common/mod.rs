@@ -201,7 +201,7 @@ pub unsafe extern "C-unwind" fn keep_and_unwind(
 
 /// Deletes the engine that the probe has.
 pub unsafe extern "C-unwind" fn delete_engine(argument: *mut c_void, _: *const SeriatimRunContext) -> c_int {
-    // SAFETY: see `probe`; whoever puts an engine there gives it up.
+    // SAFETY: see `probe`; the thread that puts an engine there gives it up.
     unsafe {
         let probe = probe(argument);
         ok(seriatim_engine_delete(probe.engine.swap(null_mut(), SeqCst)));

@@ -16,7 +16,7 @@ use crate::engine::request::Request;
 use crate::error::{Fault, Stamp};
 use crate::mutants::{mutant, mutate};
 use crate::operation::access::Mode;
-use crate::operation::block::{Block, NOTE_GRAPH};
+use crate::operation::block::{Block, FLAG_GRAPH};
 use crate::operation::context::RunContext;
 use crate::operation::current::{within, Current, May};
 use crate::operation::inline_run::SHOWN;
@@ -211,8 +211,8 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
         had
     }
 
-    /// As [`InlineUses::claim_all`], after that has failed: if it can make the variables the thread's
-    /// own.
+    /// As [`InlineUses::claim_all`], after that has failed: if it can make the variables the
+    /// thread's own.
     #[cold]
     #[inline(never)]
     fn try_again(&mut self, core: &'a Arc<Core>, claims: &impl Source, had: Tried) -> Tried {
@@ -231,12 +231,12 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
         // Of the naive engine's queue of what becomes ready. Others have workers for that.
         let outermost = !local.draining.replace(true);
         let name = request.name.as_str();
-        let graph = request.notes & NOTE_GRAPH != 0;
+        let graph = request.flags & FLAG_GRAPH != 0;
         let sequence = local.next_sequence();
         let visible = !MODELLED && local.depth.get() == 0;
         if visible {
             let uses = self.uses.iter().map(|used| (used.slot.index(), used.mode == Mode::Read));
-            local.home().running.begin(sequence, name, uses);
+            local.cache().running.begin(sequence, name, uses);
         }
         let run = RunContext {
             context: request.context,
@@ -245,13 +245,13 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
             nested_threads: core.settings.nested_threads,
             inherited: None,
             graph: 0,
-            pushed: graph.then(|| (Stamp::new(local.home().number, sequence), 0)),
+            pushed: graph.then(|| (Stamp::new(local.cache().number, sequence), 0)),
         };
         enter(local);
         let outcome = within(&Inside { local, uses: &self.uses, name }, || call(&run));
         leave(local);
         if visible {
-            local.home().running.end();
+            local.cache().running.end();
         }
         if let Err(fault) = outcome {
             mark(core, &self.uses, fault, name, sequence);

@@ -6,7 +6,7 @@ use crate::engine::core::{Core, ABANDONED, FORKING, STOPPED, YIELDING};
 use crate::engine::nesting::may_help;
 use crate::engine::request::Request;
 use crate::error::{Error, ErrorKind};
-use crate::operation::block::{NOTE_COPIES, NOTE_PRIORITISED, NOTE_WAIT};
+use crate::operation::block::{FLAG_COPIES, FLAG_PRIORITISED, FLAG_WAIT};
 use crate::operation::property::Property;
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 /// Makes sure that an operation finds someone to run it, and what it is made of too.
 pub fn admit(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
-    if request.notes & NOTE_WAIT != 0 {
+    if request.flags & FLAG_WAIT != 0 {
         return Ok(());
     }
     core.dispatch.admit(core, request.property, request.context)?;
-    if request.notes & (NOTE_COPIES | NOTE_PRIORITISED) != 0 {
+    if request.flags & (FLAG_COPIES | FLAG_PRIORITISED) != 0 {
         admit_parts(core, request)?;
     }
     Ok(())
@@ -28,8 +28,8 @@ pub fn admit(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
 /// the rest: a stop waits for it before it ends the threads.
 #[cold]
 fn admit_parts(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
-    let parts = [(NOTE_COPIES, Property::CopyFromGpu), (NOTE_PRIORITISED, Property::CpuPrioritized)];
-    let mut needed = parts.iter().filter(|(note, _)| request.notes & note != 0);
+    let parts = [(FLAG_COPIES, Property::CopyFromGpu), (FLAG_PRIORITISED, Property::CpuPrioritized)];
+    let mut needed = parts.iter().filter(|(note, _)| request.flags & note != 0);
     needed.try_for_each(|(_, property)| core.dispatch.admit(core, *property, request.context))
 }
 
@@ -51,7 +51,7 @@ fn check_stopped(local: &ThreadContext, request: &Request, state: u32) -> Result
     // fork waits for that.
     let inside = !may_help();
     let may_wait = state & FORKING == 0 || inside;
-    if local.depth.get() > 0 || request.notes & NOTE_WAIT != 0 && may_wait || state & YIELDING != 0 && inside {
+    if local.depth.get() > 0 || request.flags & FLAG_WAIT != 0 && may_wait || state & YIELDING != 0 && inside {
         return Ok(());
     }
     Err(if state & ABANDONED != 0 { cut_off() } else { stopped() })

@@ -61,8 +61,8 @@ pub fn enlist(
     // Before the pin, so that a stopped engine finds nobody pinned; see `life`.
     refuse_if_stopped(core, local, request)?;
     let guard = Some(local.pin()).filter(|_| !mutant("enlisted-without-a-pin"));
-    // And after it: whoever stops the engine sets the flag, then waits until all earlier pins are
-    // gone.
+    // And after it: the thread that stops the engine sets the flag, then waits until all earlier
+    // pins are gone.
     let state = mutate!("stop-not-looked-for-under-the-pin": core.state.load(Relaxed), refuse_if_stopped(core, local, request)?);
     for claim in claims {
         resolve(core, claim.variable)?;
@@ -74,7 +74,7 @@ pub fn enlist(
         ));
     }
     admit(core, request)?;
-    let deletes = request.notes & NOTE_DELETE != 0;
+    let deletes = request.flags & FLAG_DELETE != 0;
     if deletes {
         // The handle dies before the deletion is pushed: pushes that come later are refused by it,
         // those that are under way by what they find when they ask for the variable.
@@ -82,7 +82,7 @@ pub fn enlist(
     }
     // From here on nothing waits, and nothing is refused but for a variable that is deleted
     // meanwhile.
-    let will_look = request.notes & (NOTE_WAIT | NOTE_BEYOND) == 0 && core.dispatch.will_take_over(local);
+    let will_look = request.flags & (FLAG_WAIT | FLAG_BEYOND) == 0 && core.dispatch.will_take_over(local);
     if will_look {
         local.say_will_look(true);
     }
@@ -163,12 +163,12 @@ unsafe fn fill(
         }
         Block::set_kind(block, request.property, request.context); // `device::resolve` has checked the range
         Block::set_name(block, request.name);
-        (*block).notes = request.notes;
+        (*block).flags = request.flags;
         (*block).priority = request.priority;
         (*block).body = body;
         (*block).sequence = local.next_sequence();
         if profiled {
-            (*block).notes |= NOTE_PROFILED;
+            (*block).flags |= FLAG_PROFILED;
             Block::times(block).write(core.profiler.pushing());
         }
         Block::touch(block, true);

@@ -1,7 +1,7 @@
 //! The journal of the calling thread: its logs, one for each worker, and what goes into them.
 
 use crate::device::Context;
-use crate::operation::block::{Block, NOTE_PROFILED};
+use crate::operation::block::{Block, FLAG_PROFILED};
 use crate::thread::context::ThreadContext;
 use crate::tickets::journals::Journal;
 use crate::tickets::word::Word;
@@ -15,7 +15,7 @@ pub unsafe fn is_for_any_worker(block: *mut Block) -> bool {
     // SAFETY: held.
     unsafe {
         let property = Block::property(block);
-        let any = (*block).notes & !NOTE_PROFILED == 0 && (*block).priority == 0;
+        let any = (*block).flags & !FLAG_PROFILED == 0 && (*block).priority == 0;
         any && Block::context(block) == Context::cpu(0) && property.is_computed() && !property.runs_on_pusher()
     }
 }
@@ -32,7 +32,7 @@ pub unsafe fn log(group: &Group, local: &ThreadContext, operation: Word) {
     }
 }
 
-/// The calling thread's journal: one at a time has the home.
+/// The calling thread's journal: one thread at a time has the cache.
 #[inline]
 pub fn journal<'a>(group: &'a Group, local: &'a ThreadContext) -> &'a Journal {
     local.journal(|| group.add_journal())

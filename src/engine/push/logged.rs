@@ -37,7 +37,7 @@ pub fn push(
     store: impl FnOnce(*mut u8),
 ) -> bool {
     let plain =
-        request.notes == 0 && request.priority == 0 && matches!(request.property, Property::Normal | Property::NoSkip);
+        request.flags == 0 && request.priority == 0 && matches!(request.property, Property::Normal | Property::NoSkip);
     let Some(group) = core.workers.as_ref().filter(|_| plain && request.context == Context::cpu(0)) else {
         return false;
     };
@@ -77,7 +77,7 @@ pub fn push(
         }
         Block::set_kind(block, request.property, request.context);
         Block::set_name(block, request.name);
-        (*block).notes = 0;
+        (*block).flags = 0;
         (*block).priority = 0;
         (*block).body = body;
         (*block).sequence = local.next_sequence();
@@ -106,7 +106,7 @@ struct Filling<'a>(&'a ThreadContext);
 impl<'a> Filling<'a> {
     #[inline]
     fn begin(local: &'a ThreadContext) -> Filling<'a> {
-        local.home().fills.store(true, Relaxed);
+        local.cache().fills.store(true, Relaxed);
         Filling(local)
     }
 }
@@ -115,7 +115,7 @@ impl Drop for Filling<'_> {
     #[inline]
     fn drop(&mut self) {
         // Release: who sees it finds the block as it was filled.
-        self.0.home().fills.store(false, Release);
+        self.0.cache().fills.store(false, Release);
     }
 }
 

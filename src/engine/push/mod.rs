@@ -193,13 +193,13 @@ pub fn runs_here(core: &Core, request: &Request, is_short: impl FnOnce() -> bool
         Inline::WhenShort => is_short(),
     };
     // Copies have their own worker, and other contexts too.
-    runs && request.notes & (NOTE_WAIT | NOTE_DELETE) == 0
+    runs && request.flags & (FLAG_WAIT | FLAG_DELETE) == 0
         && request.context == Context::cpu(0)
         && !request.property.is_copy()
 }
 
 /// Pushes an operation that would have run here, had its tickets come: the workers are behind, so
-/// this thread then runs a few of the operations that they have laid out.
+/// this thread then runs a few of the operations that they have published.
 #[cold]
 #[inline(never)]
 pub fn push_behind<F: Send + 'static>(
@@ -212,7 +212,7 @@ pub fn push_behind<F: Send + 'static>(
     if core.inline != Inline::WhenShort {
         return push_enlisted(core, request, claims, body, closure);
     }
-    let request = Request { notes: request.notes | NOTE_SHORT, ..*request };
+    let request = Request { flags: request.flags | FLAG_SHORT, ..*request };
     push_enlisted(core, &request, claims, body, closure)?;
     let local = core.local();
     if local.depth.get() == 0 && may_help() && core.dispatch.catch_up(core) {
@@ -263,16 +263,16 @@ fn push_stored(
     if request.context != Context::cpu(0) {
         device::resolve(request.context)?;
     }
-    let counted = core.settings.bound > 0 && request.notes & NOTE_WAIT == 0;
+    let counted = core.settings.bound > 0 && request.flags & FLAG_WAIT == 0;
     if counted {
-        make_room(core, local, request.notes & NOTE_BEYOND != 0)?;
+        make_room(core, local, request.flags & FLAG_BEYOND != 0)?;
     }
     let pushed = loop {
         match enlist::enlist(core, local, request, claims, body, size, store) {
             // Nothing was taken from us yet. Stopped for a fork, or only just started again: once
             // more. A wait looks itself how long it may go on.
             Err(error)
-                if error.kind() == ErrorKind::Stopped && request.notes & NOTE_WAIT == 0 && is_over_soon(core) =>
+                if error.kind() == ErrorKind::Stopped && request.flags & FLAG_WAIT == 0 && is_over_soon(core) =>
             {
                 thread::yield_now();
             }
@@ -318,12 +318,12 @@ fn push_stored(
 unsafe fn start(core: &Arc<Core>, local: &ThreadContext, block: *mut Block, request: &Request) {
     // SAFETY: ready and ours.
     unsafe {
-        if (*block).notes & NOTE_PROFILED != 0 {
+        if (*block).flags & FLAG_PROFILED != 0 {
             (*Block::times(block)).ready = (*Block::times(block)).push;
         }
-        let short = (*block).notes & NOTE_SHORT != 0;
+        let short = (*block).flags & FLAG_SHORT != 0;
         let inline = (short || request.property.runs_on_pusher()) && !is_deep();
-        if request.notes & NOTE_WAIT != 0 || inline {
+        if request.flags & FLAG_WAIT != 0 || inline {
             core.execute(local, block, None);
             // Also inside another operation: that one may have been completed already.
             core.settle(local);

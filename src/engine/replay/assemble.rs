@@ -23,7 +23,7 @@ use crate::graph::lanes::{Lanes, MOST_SEGMENTS};
 use crate::graph::partition::partition;
 use crate::graph::plan::{plan, Member};
 use crate::operation::access::Mode;
-use crate::operation::block::{Block, NOTE_COPIES, NOTE_GRAPH, NOTE_PRIORITISED};
+use crate::operation::block::{Block, FLAG_COPIES, FLAG_GRAPH, FLAG_PRIORITISED};
 use crate::operation::closure::DropGuarded;
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
@@ -171,7 +171,7 @@ impl Recording {
             writes,
             lanes: Lanes::new(plan),
             blocks: places.iter().map(lane_block).collect(),
-            notes: places.iter().fold(NOTE_GRAPH, |notes, place| notes | place.note()),
+            flags: places.iter().fold(FLAG_GRAPH, |flags, place| flags | place.note()),
             places: places.into(),
             common,
             plain,
@@ -237,8 +237,8 @@ impl LanePlace {
     /// What a push has to know of it.
     fn note(self) -> u8 {
         match self.property {
-            Property::CopyFromGpu => NOTE_COPIES,
-            Property::CpuPrioritized => NOTE_PRIORITISED,
+            Property::CopyFromGpu => FLAG_COPIES,
+            Property::CpuPrioritized => FLAG_PRIORITISED,
             _ => 0,
         }
     }

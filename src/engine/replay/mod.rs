@@ -39,14 +39,15 @@ unsafe fn ignore(_: *mut u8) {}
 
 /// Runs the lane that a block stands for.
 unsafe fn run_lane(storage: *mut u8, worker: Option<usize>) {
-    // SAFETY: whoever handed out the block has stored this, and a count of the graph for us.
+    // SAFETY: the thread that handed out the block has stored this, and a count of the graph for
+    // us.
     let (graph, lane) = unsafe { storage.cast::<(*const Program, u32)>().read() };
     // SAFETY: as above.
     let graph = ManuallyDrop::new(unsafe { Arc::from_raw(graph) });
     let core = Arc::clone(&graph.core);
     let local = core.local();
-    // The replay may be over before we have left the lane: whoever stops the engine, or forks,
-    // waits for that as well.
+    // The replay may be over before we have left the lane: the thread that stops the engine, or
+    // forks, waits for that as well.
     local.count_called();
     // SAFETY: the block was handed out because the lane got something to do, and is handed to one
     // thread.
@@ -156,7 +157,7 @@ impl Program {
         // SAFETY: passed on.
         unsafe {
             let block = self.lend_block(lane);
-            self.core.dispatch.lay_out(&self.core, self.core.local(), block, self.places[lane as usize].worker);
+            self.core.dispatch.publish(&self.core, self.core.local(), block, self.places[lane as usize].worker);
         }
     }
 }
@@ -174,8 +175,8 @@ impl Finish for Program {
         unsafe {
             let Body::Async(detached) = &(*node).body else { return };
             *detached.outcome.get() = outcome;
-            // AcqRel: the outcome goes to whoever comes second; the next use of the operation comes
-            // after both.
+            // AcqRel: the outcome goes to the side that comes second; the next use of the operation
+            // comes after both.
             let returned = detached.stage.swap(ENDED, AcqRel) == RETURNED;
             if (returned || mutant("ended-before-the-call-returns")) && self.lanes.ended(segment) {
                 self.hand_out(segments[segment as usize].lane);

@@ -93,7 +93,7 @@ pub struct Program {
     pub blocks: Box<[UnsafeCell<Block>]>,
     pub places: Box<[LanePlace]>,
     /// Of the operation that a replay is: what it is, and whom it needs.
-    pub notes: u8,
+    pub flags: u8,
     /// The lanes before this one take any operation; those behind it have operations that run
     /// elsewhere.
     pub common: usize,

@@ -18,7 +18,7 @@ use crate::engine::wait::wait_list::remaining;
 use crate::error::{Error, ErrorKind, Failure, Stamp};
 use crate::mutants::{mutant, mutate};
 use crate::operation::access::Mode;
-use crate::operation::block::NOTE_WAIT;
+use crate::operation::block::FLAG_WAIT;
 use crate::operation::closure;
 use crate::operation::closure::{size_of_stored, sync_vtable};
 use crate::operation::context::RunContext;
@@ -46,7 +46,7 @@ const NAP: Duration = Duration::from_micros(100);
 /// How often a waiter looks at the variable itself, or helps, before it lines up behind the writes:
 /// most waits are over by then, and have moved no cache line but that of the last access.
 const WATCHES: u32 = looks(100);
-/// How long a waiter looks whether all is over before it takes a seat.
+/// How long a waiter looks whether all is over before it becomes a helper.
 const GLIMPSE: Duration = Duration::from_micros(3);
 /// Looks that share a pin.
 const PINNED: u32 = 16;
@@ -140,7 +140,7 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, timeout: Option<Durati
         property: Property::NoSkip,
         priority: 0,
         name: Name::default(),
-        notes: NOTE_WAIT,
+        flags: FLAG_WAIT,
     };
     let claim = Claim { variable, mode: Mode::Read };
     let late = || {
@@ -399,7 +399,7 @@ fn all_done(core: &Arc<Core>, timeout: Option<Duration>) -> Result<bool, Error> 
             return Ok(true);
         }
         core.quiescence.announced(|| {
-            // What is run is in flight, so that a row need not ask whether all is over.
+            // What is run is in flight, so that a batch need not ask whether all is over.
             core.dispatch.serve(core, &mut || true, &mut || core.is_quiescent());
             core.settle(core.local());
         });
@@ -408,7 +408,7 @@ fn all_done(core: &Arc<Core>, timeout: Option<Duration>) -> Result<bool, Error> 
 }
 
 /// Runs what the calling thread has pushed last, and looks for a moment whether nothing is in
-/// flight: most waits are over by then, and have taken no seat and no lock.
+/// flight: most waits are over by then, and have taken no place and no lock.
 fn becomes_quiescent(core: &Arc<Core>) -> bool {
     pull_last(core);
     let [normal, prioritised] = [Property::Normal, Property::CpuPrioritized].map(|of| core.dispatch.group(of));

@@ -1,8 +1,8 @@
 //! Threads that wait for a condition of the whole engine: that nothing is in flight, or that there
 //! is room.
 //!
-//! A waiter announces itself before it looks at the condition for the last time, and whoever may
-//! have made it true looks for waiters after that; a fence on each side
+//! A waiter announces itself before it looks at the condition for the last time, and the thread
+//! that may have made it true looks for waiters after that; a fence on each side
 //! ([`crate::platform::asymmetric_fence`]) rules out that both miss. The list is locked, but only
 //! while somebody waits: operations come and go without touching it.
 

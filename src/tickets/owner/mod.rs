@@ -40,7 +40,8 @@
 //! The newcomer has noted that it wants the variable (a hint): then A's return counts as a change
 //! of hands. Otherwise A could be back before the newcomer has looked, each time.
 //!
-//! If the newcomer only reads, it does not become the owner: the variable is [shared](sharing) then.
+//! If the newcomer only reads, it does not become the owner: the variable is [shared](sharing)
+//! then.
 //!
 //! After [some changes of hands](handover) with few uses in between the variable becomes common:
 //! the owner goes from (A, e) to (ending, A, e), after which A's place for it is not written any

@@ -128,8 +128,8 @@ pub(super) fn has_paid(variable: u32, id: u64, peers: &impl Peers) -> bool {
     places.map(Place::uses).fold(0, u32::saturating_add) >= PAID
 }
 
-/// What a share has come to that is closed: the start of whoever takes the variable. `None`: look
-/// again.
+/// What a share has come to that is closed: the start of the thread that takes the variable.
+/// `None`: look again.
 pub(super) fn end_share(variable: u32, id: u64, peers: &impl Peers) -> Option<Start> {
     // Of those that are found before the fence. It serves for all; the others need one each.
     let mut closed = ArrayVec::<(u32, u64), FEW>::new();

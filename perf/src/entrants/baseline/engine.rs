@@ -202,8 +202,8 @@ impl Shared {
         }
     }
 
-    /// Sleeps until `condition` holds. Whoever makes it true does so under the mutex of `waiting`,
-    /// which also orders everything that went before.
+    /// Sleeps until `condition` holds. The thread that makes it true does so under the mutex of
+    /// `waiting`, which also orders everything that went before.
     fn wait_until(&self, condition: impl Fn() -> bool) {
         let mut waiting = self.waiting.lock();
         while !condition() {

@@ -2,8 +2,8 @@
 //!
 //! The list runs from the oldest waiting write to an empty block at its end, which the next
 //! operation to wait fills in, hanging a new empty block behind it. A read that finds no write
-//! waiting takes no place in the list; it is only counted. Whoever ends a write takes it off the
-//! front together with the reads right behind it, and lets those go.
+//! waiting takes no place in the list; it is only counted. The thread that ends a write takes it
+//! off the front together with the reads right behind it, and lets those go.
 
 use std::ptr::NonNull;
 

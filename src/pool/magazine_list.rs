@@ -1,5 +1,5 @@
-//! Racks and piles: many magazines as one list, so that any number of blocks changes hands in one
-//! step.
+//! Magazine lists and detached lists: many magazines as one list, so that any number of blocks
+//! changes hands in one step.
 //!
 //! The magazines in a list are packed, and linked to one another: see [`crate::pool::magazine`].
 
@@ -7,8 +7,8 @@ use crate::operation::block::Block;
 use crate::pool::magazine::Magazine;
 use std::ptr::null_mut;
 
-/// Magazines that no other thread can see. Adding one, taking one, and adding all of another rack
-/// take one step each.
+/// Magazines that no other thread can see. Adding one, taking one, and adding all of another
+/// magazine list take one step each.
 pub struct MagazineList {
     /// The first blocks of the first magazine and of the last.
     first: *mut Block,
@@ -16,7 +16,7 @@ pub struct MagazineList {
     blocks: usize,
 }
 
-// SAFETY: a rack owns its blocks.
+// SAFETY: a magazine list owns its blocks.
 unsafe impl Send for MagazineList {}
 
 impl MagazineList {
@@ -47,8 +47,8 @@ impl MagazineList {
         if self.first.is_null() {
             return None;
         }
-        // SAFETY: the rack owns its blocks; each magazine was packed when it came, and is unpacked
-        // as it goes.
+        // SAFETY: the magazine list owns its blocks; each magazine was packed when it came, and is
+        // unpacked as it goes.
         let magazine = unsafe {
             let first = self.first;
             self.first = if first == self.last { null_mut() } else { Magazine::chained(first) };
@@ -58,7 +58,7 @@ impl MagazineList {
         Some(magazine)
     }
 
-    /// Adds all magazines of another rack.
+    /// Adds all magazines of another magazine list.
     pub fn append(&mut self, other: MagazineList) {
         if other.first.is_null() {
             return;
@@ -67,7 +67,7 @@ impl MagazineList {
             *self = other;
             return;
         }
-        // SAFETY: both racks own their blocks.
+        // SAFETY: both magazine lists own their blocks.
         unsafe { Magazine::chain(other.last, self.first) };
         self.first = other.first;
         self.blocks += other.blocks;
@@ -85,7 +85,7 @@ pub struct DetachedList {
     first: *mut Block,
 }
 
-// SAFETY: a pile owns its blocks.
+// SAFETY: a detached list owns its blocks.
 unsafe impl Send for DetachedList {}
 
 impl DetachedList {
@@ -110,7 +110,7 @@ impl DetachedList {
         if self.first.is_null() {
             return None;
         }
-        // SAFETY: the pile owns its blocks; each magazine is unpacked once.
+        // SAFETY: the detached list owns its blocks; each magazine is unpacked once.
         unsafe {
             let first = self.first;
             self.first = Magazine::chained(first);
@@ -130,7 +130,7 @@ mod tests {
     fn what_goes_into_racks_comes_out_once() {
         let memory = Memory::new().unwrap();
         let stack = Stack::new();
-        let mut racks = [MagazineList::new(), MagazineList::new()];
+        let mut lists = [MagazineList::new(), MagazineList::new()];
         let mut known = HashSet::new();
         for number in 0..10 {
             let mut magazine = memory.blocks.slabs.add(0);
@@ -139,9 +139,9 @@ mod tests {
             (0..number * 7).for_each(|_| {
                 known.remove(&magazine.pop().unwrap_or(null_mut()));
             });
-            racks[number % 2].push(magazine);
+            lists[number % 2].push(magazine);
         }
-        let [mut all, other] = racks;
+        let [mut all, other] = lists;
         all.append(other);
         all.append(MagazineList::new());
         assert_eq!(all.blocks(), known.len());
@@ -152,10 +152,10 @@ mod tests {
         for _ in 0..4 {
             stack.push(again.pop().expect("ten less the empty one"));
         }
-        let mut pile = stack.take();
-        let magazines = std::iter::from_fn(|| again.pop().or_else(|| pile.pop()));
+        let mut detached = stack.take();
+        let magazines = std::iter::from_fn(|| again.pop().or_else(|| detached.pop()));
         magazines.for_each(|magazine| magazine.for_each(|block| assert!(known.remove(&block))));
-        assert!(known.is_empty() && pile.is_empty() && again.blocks() == 0);
+        assert!(known.is_empty() && detached.is_empty() && again.blocks() == 0);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What is laid out: its owner takes one at a time, others take all and may put back the end of it.
-//! Each operation is run once, and is as it was left.
+//! What is published: its owner takes one at a time, others take all and may put back the end of
+//! it. Each operation is run once, and is as it was left.
 
 #![cfg(loom)]
 
@@ -11,7 +11,7 @@ use seriatim::internals::stealable::Stealable;
 use std::sync::Arc;
 
 struct Model {
-    surplus: Stealable,
+    stealable: Stealable,
     blocks: Blocks,
     values: Vec<Guarded>,
     ran: AtomicUsize,
@@ -20,7 +20,7 @@ struct Model {
 impl Model {
     fn new(count: usize) -> Arc<Model> {
         let values = (0..count).map(|_| Guarded::new()).collect();
-        Arc::new(Model { surplus: Stealable::new(), blocks: Blocks::new(count), values, ran: AtomicUsize::new(0) })
+        Arc::new(Model { stealable: Stealable::new(), blocks: Blocks::new(count), values, ran: AtomicUsize::new(0) })
     }
 
     /// What stands for the contents of an operation, its link among them.
@@ -34,7 +34,7 @@ impl Model {
         self.ran.fetch_add(1, Relaxed);
     }
 
-    /// Puts operations into a queue, the first one before the others are laid out.
+    /// Puts operations into a queue, the first one before the others are published.
     fn push(&self, queue: &mut Queue, number: usize) {
         let block = self.blocks.pointer(number);
         self.values[number].set(1);
@@ -45,29 +45,29 @@ impl Model {
         }
     }
 
-    /// The owner: lays out the operations from `first` on, runs all that others leave, and one that
-    /// comes later.
+    /// The owner: publishes the operations from `first` on, runs all that others leave, and one
+    /// that comes later.
     fn own(&self, count: usize) {
         let mut queue = Queue::default();
         (1..count).for_each(|number| self.push(&mut queue, number));
-        queue.lay_out(&self.surplus);
-        if let Some(block) = queue.pop(&self.surplus) {
+        queue.publish(&self.stealable);
+        if let Some(block) = queue.pop(&self.stealable) {
             self.run(block);
         }
         self.push(&mut queue, 0);
-        if queue.is_hiding(&self.surplus) {
-            queue.lay_out(&self.surplus);
+        if queue.is_hiding(&self.stealable) {
+            queue.publish(&self.stealable);
         }
-        while let Some(block) = queue.pop(&self.surplus) {
+        while let Some(block) = queue.pop(&self.stealable) {
             self.run(block);
         }
-        // As a worker that has nothing to do, or a guest that leaves.
-        self.run_all(queue.take_all(&self.surplus).map_or(std::ptr::null_mut(), |row| row.first));
+        // As a worker that has nothing to do, or a helper that leaves.
+        self.run_all(queue.take_all(&self.stealable).map_or(std::ptr::null_mut(), |row| row.first));
     }
 
     /// A thief.
     fn steal(&self) {
-        self.run_all(self.surplus.take_half().0);
+        self.run_all(self.stealable.take_half().0);
     }
 
     fn run_all(&self, mut list: *mut Block) {
@@ -81,7 +81,7 @@ impl Model {
 
     /// A pusher: runs the first, and puts back the others if it can, which it has seen.
     fn run_one(&self) {
-        let first = self.surplus.take();
+        let first = self.stealable.take();
         if first.is_null() {
             return;
         }
@@ -94,7 +94,7 @@ impl Model {
             seen = unsafe { (*seen).link };
         }
         self.run(first);
-        if !rest.is_null() && !self.surplus.put_back(rest) {
+        if !rest.is_null() && !self.stealable.put_back(rest) {
             self.run_all(rest);
         }
     }
@@ -115,7 +115,7 @@ fn all_run_once(name: &str, bound: usize, floor: usize, count: usize, others: &'
             thread.join().unwrap();
         }
         // What was put back after the owner's last look: for other thieves.
-        model.run_all(model.surplus.take());
+        model.run_all(model.stealable.take());
         assert_eq!(model.ran.load(Relaxed), count, "an operation was lost");
     });
 }

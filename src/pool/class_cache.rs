@@ -2,7 +2,7 @@
 
 use crate::pool::magazine;
 use crate::pool::magazine::Magazine;
-use crate::pool::rack::{DetachedList, MagazineList};
+use crate::pool::magazine_list::{DetachedList, MagazineList};
 
 /// A thread keeps this many full magazines of a class before it gives what it has to the depot.
 const KEEP: usize = 256;
@@ -39,8 +39,8 @@ impl ClassCache {
         }
     }
 
-    /// Whether a home should not keep so much.
-    pub fn is_too_much(&self, rack: &MagazineList) -> bool {
-        rack.blocks() > KEEP * self.full
+    /// Whether a cache should not keep so much.
+    pub fn is_too_much(&self, list: &MagazineList) -> bool {
+        list.blocks() > KEEP * self.full
     }
 }
