@@ -141,7 +141,7 @@ pub mod internals {
     pub use crate::sync::thread;
     pub use crate::thread::context;
     pub mod tickets {
-        pub use crate::tickets::{common, journals, links, log, owner, pull, ring, run, word};
+        pub use crate::tickets::{common, journals, linking, links, log, owner, pull, ring, run, word};
     }
     pub use crate::variable::{slot, table};
     pub use crate::worker::{group, handoff, inbox, local_queue, stealable, Host};

@@ -54,7 +54,9 @@ fn modules() -> Modules {
                 let inside = path.strip_prefix(source()).expect("it lies there").with_extension("");
                 let name = inside.to_str().expect("names are ASCII").replace(std::path::MAIN_SEPARATOR, "::");
                 let name = name.strip_suffix("::mod").unwrap_or(&name).to_owned();
-                found.insert(name, code(&fs::read_to_string(path).expect("it can be read")));
+                if !name.ends_with("::tests") {
+                    found.insert(name, code(&fs::read_to_string(path).expect("it can be read")));
+                }
             }
         }
     }
@@ -64,7 +66,8 @@ fn modules() -> Modules {
 
 /// The code of a file up to its tests, without comments.
 fn code(text: &str) -> String {
-    let is_test = |line: &&str| line.starts_with("#[cfg(test)]") || line.starts_with("#[cfg(all(test");
+    let tests = ["#[cfg(test)]", "#[cfg(all(test"];
+    let is_test = |line: &&str| tests.iter().any(|start| line.trim_start().starts_with(start));
     let lines = text.lines().take_while(|line| !is_test(line));
     lines.map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }

@@ -7,7 +7,7 @@ use loom_tests::pushers::{Program, Role, Thread, Uses, REUSED};
 use loom_tests::{explore, explore_once, spawn};
 use seriatim::internals::access::Mode::{Delete, Read, Write};
 use seriatim::internals::access::Ticket;
-use seriatim::internals::tickets::common::{enlist, help};
+use seriatim::internals::tickets::linking::{enlist, help};
 use seriatim::internals::tickets::run::Start;
 use seriatim::internals::tickets::word::Word;
 use std::sync::atomic::Ordering::SeqCst;

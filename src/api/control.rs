@@ -5,7 +5,9 @@
 use crate::api::engine::Engine;
 use crate::api::prepare;
 use crate::engine::core::{PROFILING, SHUTDOWN};
-use crate::engine::{diagnose, lifecycle, wait};
+use crate::engine::wait::for_all;
+use crate::engine::wait::for_var;
+use crate::engine::{diagnose, lifecycle};
 use crate::error::Error;
 use crate::profile::Profile;
 use crate::sync::Ordering::*;
@@ -39,7 +41,7 @@ impl Engine {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn wait_for_var(&self, variable: Variable) -> Result<(), Error> {
-        wait::for_variable(self.core(), variable, None)
+        for_var::for_variable(self.core(), variable, None)
     }
 
     /// As [`wait_for_var`](Engine::wait_for_var), but not longer than `timeout`, and without
@@ -69,7 +71,7 @@ impl Engine {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn wait_for_var_timeout(&self, variable: Variable, timeout: Duration) -> Result<(), Error> {
-        wait::for_variable(self.core(), variable, Some(timeout))
+        for_var::for_variable(self.core(), variable, Some(timeout))
     }
 
     /// Waits until every operation that was pushed before is complete. Pushes that go on meanwhile
@@ -94,7 +96,7 @@ impl Engine {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn wait_for_all(&self) -> Result<(), Error> {
-        wait::for_all(self.core(), None)
+        for_all::for_all(self.core(), None)
     }
 
     /// As [`wait_for_all`](Engine::wait_for_all), but not longer than `timeout`, and without
@@ -110,7 +112,7 @@ impl Engine {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn wait_for_all_timeout(&self, timeout: Duration) -> Result<(), Error> {
-        wait::for_all(self.core(), Some(timeout))
+        for_all::for_all(self.core(), Some(timeout))
     }
 
     /// Runs what is in flight, then ends the threads. Pushes are refused until

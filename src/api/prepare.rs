@@ -9,7 +9,7 @@ use crate::engine::nesting::refuse_inside;
 use crate::engine::push::push;
 use crate::engine::request::Claim;
 use crate::engine::request::Request;
-use crate::engine::wait;
+use crate::engine::wait::for_var;
 use crate::error::Error;
 use crate::operation::access::Mode;
 use crate::operation::block::FLAG_BEYOND;
@@ -25,7 +25,7 @@ const MAGAZINES: [usize; 3] = [16, 1, 2];
 /// Pushes that do nothing: as many as the stock that a thread begins with has blocks, and more.
 const PUSHES: usize = 128;
 /// Between two looks at whether the threads are up.
-const NAP: Duration = Duration::from_micros(20);
+const START_NAP: Duration = Duration::from_micros(20);
 
 /// Brings up all threads of the engine, and gives the calling one what it needs to push.
 pub fn prepare(engine: &Engine) -> Result<(), Error> {
@@ -37,7 +37,7 @@ pub fn prepare(engine: &Engine) -> Result<(), Error> {
             core.start_group(group)?;
         }
         while group.is_started() && !group.is_ready() {
-            thread::park_timeout(NAP);
+            thread::park_timeout(START_NAP);
         }
     }
     for (class, magazines) in MAGAZINES.into_iter().enumerate() {
@@ -56,7 +56,7 @@ pub fn prepare(engine: &Engine) -> Result<(), Error> {
         let nothing = |_: &RunContext<'_>| ();
         push(core, &request, &claim[..], sync_vtable(&nothing), nothing)?;
     }
-    wait::for_variable(core, variable, None)?;
+    for_var::for_variable(core, variable, None)?;
     delete_own_variable(core, variable, |_| ());
     Ok(())
 }

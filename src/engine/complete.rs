@@ -13,10 +13,11 @@ use crate::operation::closure::Run;
 use crate::profile::recorder::{Event, Use};
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
+use crate::tickets::linking::ended;
 use crate::tickets::links::Links;
+use crate::tickets::run;
 use crate::tickets::run::Variables;
 use crate::tickets::word::Word;
-use crate::tickets::{common, run};
 use std::sync::Arc;
 
 impl Core {
@@ -123,7 +124,7 @@ impl Core {
             } else {
                 run::end(block, variables, end);
             }
-            common::ended(block, &mut ends);
+            ended(block, &mut ends);
         }
     }
     /// Records a profiled operation that ends now, on this thread.

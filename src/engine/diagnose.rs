@@ -154,7 +154,7 @@ pub fn escaped(text: &str) -> String {
 const LEAST_BLOCKS: usize = 256;
 const PATIENCE: Duration = Duration::from_micros(20);
 /// Blocks between two readings of the clock.
-const GLANCE: usize = 64;
+const BLOCKS_A_READING: usize = 64;
 
 /// Operations of one kind: how many, and the first in push order.
 #[derive(Default)]
@@ -199,7 +199,7 @@ pub fn pending_report(core: &Core, variable: Option<Variable>) -> String {
     }
     let (mut looked, mut all) = (0, true);
     for block in core.memory.blocks.slabs.blocks() {
-        if looked >= LEAST_BLOCKS && looked % GLANCE == 0 && start.elapsed() >= PATIENCE {
+        if looked >= LEAST_BLOCKS && looked % BLOCKS_A_READING == 0 && start.elapsed() >= PATIENCE {
             all = false;
             break;
         }

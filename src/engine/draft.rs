@@ -22,7 +22,7 @@ use std::mem::forget;
 /// A place has room for so many variables from its start; it keeps the room that it has had.
 const ROOM: usize = 8;
 /// The most places that a thread keeps: as many as operations are put together inside each other.
-const MOST: u32 = 64;
+const MOST_PLACES: u32 = 64;
 
 thread_local! {
     /// The places that are not in use, in a list.
@@ -130,7 +130,7 @@ impl Drop for Draft {
             let next = kept.take();
             place.behind = next.as_ref().map_or(0, |next| next.behind + 1);
             // What is replaced is `None`: it was taken.
-            if place.behind >= MOST {
+            if place.behind >= MOST_PLACES {
                 forget(kept.replace(next));
             } else {
                 forget(std::mem::replace(&mut place.next, next));
@@ -200,10 +200,10 @@ mod tests {
     fn a_thread_keeps_so_many_places_and_no_more() {
         let draft = || Draft::new(Name::default());
         for _ in 0..2 {
-            let drafts: Vec<Draft> = (0..2 * MOST).map(|_| draft()).collect();
+            let drafts: Vec<Draft> = (0..2 * MOST_PLACES).map(|_| draft()).collect();
             drop(drafts);
             let first = KEPT.take().expect("they are kept");
-            assert_eq!(first.behind, MOST - 1);
+            assert_eq!(first.behind, MOST_PLACES - 1);
             KEPT.set(Some(first));
         }
         let variable = Variable { engine: 1, index: 2, generation: 3 };

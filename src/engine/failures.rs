@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The most failures that are kept until a wait takes them. Of those that come when there are so
 /// many, only their variables know; here they are counted. The docs of `Engine::wait_for_all` give
 /// this number.
-const MOST: usize = 1000;
+const MOST_KEPT: usize = 1000;
 
 /// The most records that one failure looks at.
 const SLICE: usize = 8;
@@ -28,7 +28,7 @@ struct FailureRecord {
 /// A list of failures.
 pub struct Failures {
     head: AtomicPtr<FailureRecord>,
-    /// The records that there are, in both lists: at most [`MOST`].
+    /// The records that there are, in both lists: at most [`MOST_KEPT`].
     count: AtomicUsize,
     noted: AtomicUsize,
     /// Records that are yet to be looked at. Locked by a thread that waits for everything, and by
@@ -57,11 +57,11 @@ impl Failures {
     /// Makes a failure, and keeps it if there is room. Any number of threads may do so at once.
     /// Looks at no more than a few others, and waits for nobody.
     pub fn record(&self, error: Error, sequence: u64) -> Arc<Failure> {
-        if self.count.load(Relaxed) >= MOST {
+        if self.count.load(Relaxed) >= MOST_KEPT {
             self.prune();
         }
         let number = self.noted.fetch_add(1, Relaxed);
-        let one_more = |count| (count < MOST).then_some(count + 1);
+        let one_more = |count| (count < MOST_KEPT).then_some(count + 1);
         if self.count.fetch_update(Relaxed, Relaxed, one_more).is_err() {
             return Arc::new(Failure::beyond(error, sequence, &self.beyond));
         }
@@ -204,10 +204,10 @@ mod tests {
     #[test]
     fn what_was_taken_elsewhere_does_not_pile_up() {
         let failures = Failures::new();
-        for n in 0..10 * MOST as u64 {
+        for n in 0..10 * MOST_KEPT as u64 {
             fail(&failures, n).take(Stamp::LAST);
         }
-        assert!(failures.take_all().drain().count() <= MOST);
+        assert!(failures.take_all().drain().count() <= MOST_KEPT);
         assert_eq!(failures.beyond.sweep(), 0, "there was always room");
     }
 
@@ -215,10 +215,10 @@ mod tests {
     fn beyond_the_most_they_are_counted_and_cleared_with_the_others() {
         let failures = Failures::new();
         for _ in 0..3 {
-            let made: Vec<Arc<Failure>> = (0..MOST as u64 + 500).map(|n| fail(&failures, n)).collect();
+            let made: Vec<Arc<Failure>> = (0..MOST_KEPT as u64 + 500).map(|n| fail(&failures, n)).collect();
             assert!(made.iter().all(|failure| failure.is_live()));
             // Through their variables: one that is kept, and two that are counted.
-            assert!([0, MOST, MOST + 1].iter().all(|n| made[*n].take(Stamp::LAST).is_some()));
+            assert!([0, MOST_KEPT, MOST_KEPT + 1].iter().all(|n| made[*n].take(Stamp::LAST).is_some()));
             let first = failures.take_first().unwrap().to_string();
             assert!(first.contains(": 1 (and 498 more failed"), "{first}");
             assert!(made.iter().all(|failure| !failure.is_live() && failure.take(Stamp::LAST).is_none()));
@@ -226,8 +226,8 @@ mod tests {
             assert_eq!(failures.count.load(Relaxed), 0);
         }
         // All that are kept were taken, and one that is not.
-        let made: Vec<Arc<Failure>> = (0..MOST as u64 + 2).map(|n| fail(&failures, n)).collect();
-        made[..=MOST].iter().for_each(|failure| drop(failure.take(Stamp::LAST)));
+        let made: Vec<Arc<Failure>> = (0..MOST_KEPT as u64 + 2).map(|n| fail(&failures, n)).collect();
+        made[..=MOST_KEPT].iter().for_each(|failure| drop(failure.take(Stamp::LAST)));
         assert!(failures.take_first().unwrap().to_string().starts_with("1 operations failed"));
     }
 }

@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 static ENGINES: Mutex<Vec<Weak<Core>>> = Mutex::new(Vec::new());
 
 /// Between two looks whether another thread is done with a stop or a start.
-const NAP: Duration = Duration::from_micros(100);
+const LIFE_NAP: Duration = Duration::from_micros(100);
 
 /// What a thread holds while it forks.
 struct Fork {
@@ -184,7 +184,7 @@ impl Held {
             if self.life.is_some() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return;
             }
-            thread::park_timeout(NAP);
+            thread::park_timeout(LIFE_NAP);
         }
     }
 

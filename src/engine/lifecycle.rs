@@ -8,7 +8,7 @@
 use crate::engine::core::{Core, ABANDONED, STOPPED};
 use crate::engine::nesting::refuse_inside;
 use crate::engine::push::admission::cut_off;
-use crate::engine::wait;
+use crate::engine::wait::for_all;
 use crate::error::{Error, ErrorKind};
 use crate::mutants::{mutant, mutate};
 use crate::platform::asymmetric_fence::heavy;
@@ -19,7 +19,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 /// Errors that are told one by one; of the rest only how many they are.
-const MOST: usize = 16;
+const MOST_TOLD: usize = 16;
 
 /// Stops the engine; does nothing if it is stopped.
 pub fn stop(core: &Arc<Core>) -> Result<(), Error> {
@@ -41,7 +41,7 @@ fn stop_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>) {
     // Against the light ones of those who push without a pin.
     heavy();
     mutate!("pushes-not-let-through": (), let_pushes_through(core));
-    wait::drain(core);
+    for_all::drain(core);
     // A closure whose operation was completed early may still push: it is let through as well.
     if !mutant("closures-not-waited-for") {
         core.quiescence.wait(None, || core.is_deserted(), || ());
@@ -148,8 +148,8 @@ impl Core {
             return;
         }
         let (errors, counted) = self.failures.take_all_live();
-        errors.iter().take(MOST).for_each(|error| self.on_error.call(self.memory.id, error));
-        let more = errors.len().saturating_sub(MOST) + counted;
+        errors.iter().take(MOST_TOLD).for_each(|error| self.on_error.call(self.memory.id, error));
+        let more = errors.len().saturating_sub(MOST_TOLD) + counted;
         if more > 0 {
             let text = format!("{more} more operations failed, and nobody waited for them");
             self.on_error.call(self.memory.id, &Error::new(ErrorKind::OperationFailed, text));

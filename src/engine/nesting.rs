@@ -91,3 +91,14 @@ pub fn refuse_inside(core: &Core, what: &str) -> Result<(), Error> {
         format!("an operation cannot {what} its own engine, which would wait for it"),
     ))
 }
+
+/// A wait inside an operation could wait for that very operation.
+pub fn refuse_wait_inside(core: &Core) -> Result<(), Error> {
+    if !core.is_inside() {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::WaitInsideOperation,
+        "an operation cannot wait for its own engine: push what should follow as another operation",
+    ))
+}

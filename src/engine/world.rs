@@ -8,8 +8,8 @@ use crate::engine::ready_list::ReadyList;
 use crate::operation::block::Block;
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
-use crate::tickets::common;
 use crate::tickets::common::{Common, Commons};
+use crate::tickets::linking::help;
 use crate::tickets::owner::{Owner, Peers, Record};
 use crate::tickets::pull::Pull;
 use crate::tickets::run::{is_untaken, settle, take, Progress, Start, Variables};
@@ -116,7 +116,7 @@ impl Peers for PushWorld<'_, '_> {
         // SAFETY: blocks stay blocks, and one with links is not used again while we are pinned.
         unsafe {
             if linked {
-                common::help(operation, &mut *ends);
+                help(operation, &mut *ends);
             } else {
                 ends.logged(operation);
             }

@@ -33,7 +33,7 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 /// In an inbox: the lane has a runner, and nothing has come.
-const EMPTY: u32 = u32::MAX;
+pub const EMPTY: u32 = u32::MAX;
 /// In an inbox: the lane has no runner.
 const IDLE: u32 = u32::MAX - 1;
 /// A message: a segment that ended later than its call. Without this bit: what it waits for of
@@ -44,8 +44,8 @@ pub const MOST_SEGMENTS: usize = 1 << 29;
 
 /// How long a runner without anything to run waits for a message before it gives up the lane, and
 /// how long of that it does not yield its core, which may be the one that the other runner needs.
-const LOOKS: Duration = Duration::from_micros(80);
-const LOOKS_AWAKE: Duration = Duration::from_micros(20);
+const LANE_SPINS: Duration = Duration::from_micros(80);
+const LANE_SPINS_AWAKE: Duration = Duration::from_micros(20);
 /// After how many of them it looks whether the thread has something better to do.
 const GLANCES: u32 = 64;
 
@@ -92,44 +92,44 @@ pub enum Rest {
 
 /// What changes while a plan is run.
 pub struct Lanes {
-    plan: Plan,
-    lanes: Box<[Lane]>,
-    segments: Box<[SegmentProgress]>,
+    pub(super) plan: Plan,
+    pub(super) lanes: Box<[Lane]>,
+    pub(super) segments: Box<[SegmentProgress]>,
     /// Of each message to a lane, the next one in the inbox: its start, and, last, the beginning of
     /// a replay.
-    links: Box<[AtomicU32]>,
+    pub(super) links: Box<[AtomicU32]>,
     /// Lanes that are not done.
-    left: CachePadded<AtomicU32>,
+    pub(super) left: CachePadded<AtomicU32>,
     /// Lanes that have a runner which is at work.
-    at_work: CachePadded<AtomicU32>,
+    pub(super) at_work: CachePadded<AtomicU32>,
     /// The rank of the first segment that was not run alone.
-    from: AtomicU32,
+    pub(super) from: AtomicU32,
 }
 
-struct Lane {
-    inbox: CachePadded<AtomicU32>,
+pub struct Lane {
+    pub(super) inbox: CachePadded<AtomicU32>,
     /// How many of its segments were left when it was started.
-    left: AtomicU32,
-    own: CachePadded<Exclusive<LaneState>>,
+    pub(super) left: AtomicU32,
+    pub(super) own: CachePadded<Exclusive<LaneState>>,
 }
 
 /// What only the runner of a lane touches.
-struct LaneState {
+pub struct LaneState {
     /// Ready segments: their numbers, which are in order.
-    ready: BinaryHeap<Reverse<u32>>,
-    done: u32,
+    pub(super) ready: BinaryHeap<Reverse<u32>>,
+    pub(super) done: u32,
     /// The next segment of a replay that this lane runs alone.
-    alone: Option<u32>,
+    pub(super) alone: Option<u32>,
 }
 
 /// What a segment still waits for.
-struct SegmentProgress {
+pub struct SegmentProgress {
     /// Touched by the runner of its lane only, or, before the lanes are started, by who spreads the
     /// replay.
-    near: AtomicU32,
-    far: AtomicU32,
+    pub(super) near: AtomicU32,
+    pub(super) far: AtomicU32,
     /// The next message in the inbox.
-    next: AtomicU32,
+    pub(super) next: AtomicU32,
 }
 
 impl Lanes {
@@ -182,7 +182,7 @@ impl Lanes {
 
     /// Where the link of a message lies.
     #[inline]
-    fn link(&self, message: u32) -> &AtomicU32 {
+    pub fn link(&self, message: u32) -> &AtomicU32 {
         let number = (message & !ENDED) as usize;
         match self.segments.get(number) {
             Some(segment) => &segment.next,
@@ -192,7 +192,7 @@ impl Lanes {
 
     /// Sends a message; says whether the lane was idle, and the caller is its runner now.
     #[inline]
-    fn send(&self, lane: u32, message: u32) -> bool {
+    pub fn send(&self, lane: u32, message: u32) -> bool {
         let inbox = &self.lanes[lane as usize].inbox;
         let link = self.link(message);
         let mut head = inbox.load(Relaxed);
@@ -293,7 +293,7 @@ impl Lanes {
 
     /// Something that a segment of this lane waits for is done.
     #[inline]
-    fn arrive(&self, own: &mut LaneState, segment: u32) {
+    pub fn arrive(&self, own: &mut LaneState, segment: u32) {
         let near = &self.segments[segment as usize].near;
         let waits = near.load(Relaxed) - 1;
         near.store(waits, Relaxed);
@@ -330,125 +330,15 @@ impl Lanes {
         }
     }
 
-    fn successors(&self, range: &std::ops::Range<u32>) -> &[u32] {
+    pub fn successors(&self, range: &std::ops::Range<u32>) -> &[u32] {
         &self.plan.successors[range.start as usize..range.end as usize]
-    }
-
-    /// Goes on with a replay that is run alone; `false` if it pauses.
-    fn run_alone(&self, lane: u32, own: &mut LaneState, host: &mut impl LaneHost) -> bool {
-        let order = &self.plan.order;
-        let mut rank = own.alone.take().unwrap_or(0) as usize;
-        while rank < order.len() {
-            host.run(order[rank]);
-            rank += 1;
-            match host.alone(order.len() - rank) {
-                SerialStep::GoOn => {}
-                SerialStep::Pause => {
-                    own.alone = Some(rank as u32);
-                    return false;
-                }
-                SerialStep::Spread => {
-                    self.spread(lane, own, rank as u32, host);
-                    return true;
-                }
-            }
-        }
-        host.over();
-        true
-    }
-
-    /// Starts all lanes on what is left of a replay whose segments of rank below `from` are done.
-    /// The caller runs `lane`.
-    fn spread(&self, lane: u32, own: &mut LaneState, from: u32, host: &mut impl LaneHost) {
-        let (order, segments) = (&self.plan.order, &self.plan.segments);
-        let Some(done) = order.get(..from as usize).filter(|done| done.len() < order.len()) else {
-            host.over();
-            return;
-        };
-        // Nobody looks at a lane's counters before it gets a message of this replay. All of this is
-        // handed on by the release of the first message: who sends something to a lane has been
-        // started.
-        let mut ready = self.count_down(done, from);
-        let mut lanes = 0;
-        for (lane, range) in self.lanes.iter().zip(&self.plan.lanes) {
-            let of = &segments[range.start as usize..range.end as usize];
-            let left = of.len() - of.partition_point(|segment| segment.rank < from);
-            lane.left.store(left as u32, Relaxed);
-            lanes += u32::from(left > 0);
-        }
-        self.left.store(lanes, Relaxed);
-        self.from.store(from, Relaxed);
-        // A start goes only to lanes that have something which waits for it: such a lane is not
-        // done, and so the replay is not over, before it has been taken.
-        for other in 0..self.lanes.len() as u32 {
-            let message = segments.len() as u32 + other;
-            let waits = mutate!("lanes-started-for-nothing": self.lanes[other as usize].left.load(Relaxed) > 0, self.has_root(other, from));
-            if other != lane && waits && self.send(other, message) {
-                host.hand_out(other);
-            }
-        }
-        self.start(lane, own, from);
-        while ready != EMPTY {
-            let next = self.link(ready).load(Relaxed);
-            let to = segments[ready as usize].lane;
-            if to == lane {
-                self.arrive(own, ready);
-            } else if self.send(to, ready) {
-                host.hand_out(to);
-            }
-            ready = next;
-        }
-    }
-
-    /// Counts down what segments that were run alone would have, for those of rank `from` and
-    /// above; returns a list, by the links of messages, of those that wait for nothing else, and
-    /// leaves them waiting for a message.
-    fn count_down(&self, done: &[u32], from: u32) -> u32 {
-        let mut ready = EMPTY;
-        for of in done.iter().map(|done| &self.plan.segments[*done as usize]) {
-            for next in self.successors(&(of.near.start..of.far.end)) {
-                let (to, progress) = (&self.plan.segments[*next as usize], &self.segments[*next as usize]);
-                if to.rank < from {
-                    continue;
-                }
-                if to.lane != of.lane && to.waits_far > 1 {
-                    let far = progress.far.load(Relaxed) - 1;
-                    progress.far.store(far, Relaxed);
-                    if far > 0 {
-                        continue;
-                    }
-                }
-                let near = progress.near.load(Relaxed) - 1;
-                progress.near.store(near.max(1), Relaxed);
-                if near == 0 {
-                    progress.next.store(ready, Relaxed);
-                    ready = *next;
-                }
-            }
-        }
-        ready
-    }
-
-    /// Whether a lane has segments of rank `from` or above that wait for nothing but the start.
-    fn has_root(&self, lane: u32, from: u32) -> bool {
-        // They are in order.
-        self.plan.roots[lane as usize].last().is_some_and(|root| self.plan.segments[*root as usize].rank >= from)
-    }
-
-    /// Starts a lane: what waits for nothing but the start.
-    fn start(&self, lane: u32, own: &mut LaneState, from: u32) {
-        for root in &self.plan.roots[lane as usize] {
-            if self.plan.segments[*root as usize].rank >= from {
-                self.arrive(own, *root);
-            }
-        }
     }
 
     /// Waits for a message; `false` if none comes, or none can.
     #[cold]
     fn wait(&self, lane: u32, host: &mut impl LaneHost) -> bool {
         let inbox = &self.lanes[lane as usize].inbox;
-        let mut spin = Spin::new(LOOKS_AWAKE, LOOKS);
+        let mut spin = Spin::new(LANE_SPINS_AWAKE, LANE_SPINS);
         for look in 0_u32.. {
             if MODELLED {
                 break;

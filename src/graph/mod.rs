@@ -15,3 +15,4 @@ pub mod lanes;
 mod own;
 pub mod partition;
 pub mod plan;
+mod spread;

@@ -3,32 +3,26 @@
 
 use crate::operation::header::MOST_CACHES;
 use crate::sync::Ordering::*;
-use crate::sync::{AtomicPtr, AtomicU32, MODELLED};
+use crate::sync::{AtomicPtr, AtomicU32};
 use crate::util::bucket_array::{BucketArray, Vacant};
 use std::ptr::null_mut;
 
-/// Places in the first chunk; each further chunk has twice as many.
-const FIRST: u32 = if MODELLED { 2 } else { 16 };
-const CHUNKS: usize = if MODELLED { 5 } else { 23 };
-
-const _: () = assert!((FIRST as u64) << CHUNKS <= MOST_CACHES as u64);
-
 /// Members, numbered from 0 in the order in which they came.
 pub struct Registry<T> {
-    places: BucketArray<Entry<T>, FIRST, CHUNKS>,
+    places: BucketArray<RegistryPlace<T>>,
     /// Numbers given out.
     count: AtomicU32,
 }
 
 /// Where a member is found; null until it is there.
-struct Entry<T>(AtomicPtr<T>);
+struct RegistryPlace<T>(AtomicPtr<T>);
 
 // SAFETY: zeros are a null pointer; the table frees its members itself.
-unsafe impl<T> Vacant for Entry<T> {
-    const NAME: &'static str = "home";
+unsafe impl<T> Vacant for RegistryPlace<T> {
+    const NAME: &'static str = "cache";
 
-    fn vacant() -> Entry<T> {
-        Entry(AtomicPtr::new(null_mut()))
+    fn vacant() -> RegistryPlace<T> {
+        RegistryPlace(AtomicPtr::new(null_mut()))
     }
 }
 
@@ -40,7 +34,8 @@ impl<T> Registry<T> {
     /// Adds a member, which is told its number.
     pub fn add(&self, member: impl FnOnce(u32) -> T) -> &T {
         let number = self.count.fetch_add(1, Relaxed);
-        let place = self.places.get_or_add(number).expect("there are fewer threads than places");
+        let place = self.places.get_or_add(number).filter(|_| number < MOST_CACHES);
+        let place = place.expect("there are fewer threads than places");
         let member = Box::into_raw(Box::new(member(number)));
         // Release: it is written before it can be found.
         place.0.store(member, Release);

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 /// Events of a chunk, and the most chunks: a million events of less than 200 bytes.
 const CHUNK: usize = 4096;
-const CHUNKS: usize = if MODELLED { 1 } else { 256 };
+const EVENT_CHUNKS: usize = if MODELLED { 1 } else { 256 };
 
 /// One operation, as it was recorded. Times are in nanoseconds since the engine was made.
 ///
@@ -236,7 +236,7 @@ impl Profiler {
         Profiler {
             epoch: Instant::now(),
             threads: Threads::new(),
-            chunks: (0..CHUNKS).map(|_| AtomicPtr::new(null_mut())).collect(),
+            chunks: (0..EVENT_CHUNKS).map(|_| AtomicPtr::new(null_mut())).collect(),
             next: AtomicUsize::new(0),
             lost: AtomicU32::new(0),
         }
@@ -268,7 +268,7 @@ impl Profiler {
         event.uses = UseList::new(uses);
         let index = self.next.fetch_add(1, Relaxed);
         let Some(chunk) = self.chunks.get(index / CHUNK) else {
-            self.next.store(CHUNK * CHUNKS, Relaxed);
+            self.next.store(CHUNK * EVENT_CHUNKS, Relaxed);
             self.lost.fetch_add(1, Relaxed);
             return;
         };

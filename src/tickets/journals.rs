@@ -149,7 +149,7 @@ impl Drop for Journals {
 }
 
 /// So many entries of a log are left to its worker, if there are more.
-const AHEAD: usize = if MODELLED { 1 } else { 32 };
+const LEFT_TO_WORKER: usize = if MODELLED { 1 } else { 32 };
 
 /// Where a thief stands among the logs, and what lay there when it looked last.
 pub struct Watch<'a> {
@@ -187,7 +187,7 @@ impl<'a> Watch<'a> {
         for _ in 0..most {
             self.journal = Some(journal);
             let log = self.log(journal);
-            let ahead = log.find_ahead(AHEAD);
+            let ahead = log.find_ahead(LEFT_TO_WORKER);
             self.operation = if ahead == Word::NONE { log.find() } else { ahead };
             if self.operation != Word::NONE {
                 self.looks = 0;
@@ -212,7 +212,7 @@ impl<'a> Watch<'a> {
 
     /// One more out of the log that the last one was from, which the worker would not come to soon.
     pub fn one_more(&self) -> Word {
-        self.journal.map_or(Word::NONE, |journal| self.log(journal).find_ahead(AHEAD))
+        self.journal.map_or(Word::NONE, |journal| self.log(journal).find_ahead(LEFT_TO_WORKER))
     }
 
     /// The log of a journal at which it stands.
@@ -350,13 +350,13 @@ mod tests {
 
     #[test]
     fn a_thief_leaves_the_next_operations_to_the_worker() {
-        let (logs, pushed) = (Journals::new(1), Pushed::new(AHEAD + 3));
+        let (logs, pushed) = (Journals::new(1), Pushed::new(LEFT_TO_WORKER + 3));
         let journal = logs.add();
         // SAFETY: nobody else pushes.
-        (0..AHEAD + 3).for_each(|number| unsafe { journal.log(0).push(pushed.word(number)) });
+        (0..LEFT_TO_WORKER + 3).for_each(|number| unsafe { journal.log(0).push(pushed.word(number)) });
         let mut watch = Watch::new(&logs, 0);
-        for number in AHEAD..AHEAD + 3 {
-            let operation = if number == AHEAD { watch.look(1, 1) } else { watch.one_more() };
+        for number in LEFT_TO_WORKER..LEFT_TO_WORKER + 3 {
+            let operation = if number == LEFT_TO_WORKER { watch.look(1, 1) } else { watch.one_more() };
             assert_eq!(operation, pushed.word(number));
             pushed.end(number);
         }

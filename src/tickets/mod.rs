@@ -14,6 +14,7 @@
 
 pub mod common;
 pub mod journals;
+pub mod linking;
 pub mod links;
 pub mod log;
 pub mod owner;

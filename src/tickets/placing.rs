@@ -9,22 +9,18 @@
 //! they write for each operation, so it looks at one of them every few pushes.
 
 use crate::operation::access::Mode;
+use crate::sync::AtomicU32;
 use crate::sync::Ordering::Relaxed;
-use crate::sync::{AtomicU32, MODELLED};
 use crate::tickets::log::Log;
 use crate::util::bucket_array::{BucketArray, Vacant};
 use std::cell::Cell;
 
 /// So many operations are placed between two looks at how far workers have come.
-const EVERY: u32 = 4;
+const PLACED_A_LOOK: u32 = 4;
 /// How much more than another one a worker may have to do that is given an operation: one that
 /// waits for what that worker has, and one that does not.
 const MORE_IF_IT_WAITS: u64 = 24;
 const MORE: u64 = 4;
-
-/// Variables of the first chunk, and the most chunks: as in the table of variables.
-const FIRST: u32 = if MODELLED { 2 } else { 64 };
-const CHUNKS: usize = 26;
 
 /// Where a variable was used last, as far as the pusher knows: worker and place in its log, with 1
 /// added. Atomic for the sake of [`BucketArray`]: only the pusher uses it.
@@ -50,7 +46,7 @@ pub struct Placing {
     /// Operations that were placed, and the worker that has least left.
     placed: Cell<u32>,
     least: Cell<usize>,
-    used: BucketArray<LastUse, FIRST, CHUNKS>,
+    used: BucketArray<LastUse>,
 }
 
 impl Placing {
@@ -107,10 +103,10 @@ impl Placing {
         let placed = self.placed.get();
         self.placed.set(placed.wrapping_add(1));
         let least = self.least.get();
-        if placed % EVERY != 0 {
+        if placed % PLACED_A_LOOK != 0 {
             return least;
         }
-        let worker = (placed / EVERY) as usize % logs.len();
+        let worker = (placed / PLACED_A_LOOK) as usize % logs.len();
         self.come[worker].set(logs[worker].come());
         if self.left(logs, worker) >= self.left(logs, least) {
             return least;

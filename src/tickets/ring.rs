@@ -12,9 +12,9 @@ use crate::sync::MODELLED;
 use crate::tickets::word::{Word, FREE};
 
 /// Blocks of a ring: as many as fit into the caches next to a core.
-const MOST: usize = if MODELLED { 2 } else { 2048 };
+const MOST_BLOCKS: usize = if MODELLED { 2 } else { 2048 };
 /// So many pushes ahead a block is asked for.
-const AHEAD: usize = 8;
+const ASKED_AHEAD: usize = 8;
 /// A ring that has so many blocks in use next to each other is full, and is left alone for so many
 /// pushes.
 const FULL: usize = 4;
@@ -50,7 +50,7 @@ impl Ring {
         }
         for _ in 0..FULL.min(self.blocks.len()) {
             let length = self.blocks.len();
-            let ahead = self.at + AHEAD;
+            let ahead = self.at + ASKED_AHEAD;
             let ahead = self.blocks[if ahead < length { ahead } else { ahead % length }].0;
             (0..lines).for_each(|line| fetch_to_write(ahead.cast::<u8>().wrapping_add(line * LINE)));
             let (block, tag) = &mut self.blocks[self.at];
@@ -62,7 +62,7 @@ impl Ring {
                 return NextBlock::Block(*block, *tag);
             }
         }
-        if self.blocks.len() < MOST {
+        if self.blocks.len() < MOST_BLOCKS {
             return NextBlock::Grow;
         }
         self.rests = REST;

@@ -17,7 +17,7 @@ use std::ptr::null_mut;
 /// Entries and marks of a segment.
 pub(super) const LENGTH: usize = if MODELLED { 2 } else { 512 };
 /// So many entries ahead of the one that is taken, the worker asks for the block.
-const AHEAD: usize = 6;
+const BLOCKS_AHEAD: usize = 6;
 /// Words of a line, of which the last is the mark. Models have no lines.
 const WORDS: usize = LINE / size_of::<u64>();
 const _: () = assert!(MODELLED || LENGTH % WORDS == 0);
@@ -63,12 +63,12 @@ fn beside_marks(index: usize) -> usize {
     index + usize::from(!MODELLED && index % WORDS == WORDS - 1)
 }
 
-/// The index of the entry that lies [`AHEAD`] entries behind this one.
+/// The index of the entry that lies [`BLOCKS_AHEAD`] entries behind this one.
 #[inline]
 fn ahead_of(index: usize) -> usize {
     // There is one mark between the two at most.
-    const { assert!(AHEAD < WORDS) };
-    index + AHEAD + usize::from(!MODELLED && index % WORDS + AHEAD >= WORDS - 1)
+    const { assert!(BLOCKS_AHEAD < WORDS) };
+    index + BLOCKS_AHEAD + usize::from(!MODELLED && index % WORDS + BLOCKS_AHEAD >= WORDS - 1)
 }
 
 impl Cursor {
@@ -167,7 +167,7 @@ impl Cursor {
         }
     }
 
-    /// Asks for the block of the operation that lies [`AHEAD`] entries behind the one under the
+    /// Asks for the block of the operation that lies [`BLOCKS_AHEAD`] entries behind the one under the
     /// cursor, if that is in the same segment.
     ///
     /// # Safety
@@ -200,7 +200,7 @@ mod tests {
         while one.index.get() < LENGTH {
             assert_ne!(one.index.get() % WORDS, WORDS - 1, "it stands on a mark");
             assert_eq!(many(entries), one.index.get());
-            assert_eq!(many(entries + AHEAD), ahead_of(one.index.get()));
+            assert_eq!(many(entries + BLOCKS_AHEAD), ahead_of(one.index.get()));
             // SAFETY: the segment is there; the cursor is before its end.
             unsafe {
                 assert_eq!(one.entry().swap(1, Relaxed), 0, "it is a mark, or was met before");

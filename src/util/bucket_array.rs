@@ -1,4 +1,4 @@
-//! A table that only grows and never moves what it holds: chunks, each twice as long as the one
+//! A table that only grows and never moves what it holds: buckets, each twice as long as the one
 //! before, so that what is at a place is found by two shifts and a load.
 
 use crate::platform::low_memory::Low;
@@ -7,7 +7,11 @@ use crate::sync::{lay_out, AtomicPtr, MODELLED};
 use std::alloc::Layout;
 use std::ptr::null_mut;
 
-/// What lies in a chunk.
+/// Places of the first bucket, and the most buckets: room for each variable that an engine can have.
+pub const FIRST: u32 = if MODELLED { 2 } else { 64 };
+const COUNT: usize = if MODELLED { 8 } else { 26 };
+
+/// What lies in a bucket.
 ///
 /// # Safety
 /// But in models, a place whose bytes are all zero is a [`Vacant::vacant`] one, and it needs no
@@ -20,43 +24,43 @@ pub unsafe trait Vacant {
     fn vacant() -> Self;
 }
 
-/// The alignment of chunks, as far as the allocator knows: that of `malloc`.
+/// The alignment of buckets, as far as the allocator knows: that of `malloc`.
 const ALIGN: usize = 16;
 
 const _: () = assert!(size_of::<Low>() <= ALIGN && align_of::<Low>() <= ALIGN);
 
-/// Places, numbered from 0: `FIRST` in the first chunk, and at most `COUNT` chunks.
-pub struct BucketArray<T: Vacant, const FIRST: u32, const COUNT: usize> {
-    chunks: [AtomicPtr<T>; COUNT],
+/// Places, numbered from 0: `FIRST` in the first bucket, and at most `COUNT` buckets.
+pub struct BucketArray<T: Vacant> {
+    buckets: [AtomicPtr<T>; COUNT],
 }
 
-impl<T: Vacant, const FIRST: u32, const COUNT: usize> BucketArray<T, FIRST, COUNT> {
-    pub fn new() -> BucketArray<T, FIRST, COUNT> {
-        BucketArray { chunks: std::array::from_fn(|_| AtomicPtr::new(null_mut())) }
+impl<T: Vacant> BucketArray<T> {
+    pub fn new() -> BucketArray<T> {
+        BucketArray { buckets: std::array::from_fn(|_| AtomicPtr::new(null_mut())) }
     }
 
-    /// The chunk of an index, and the place in it.
+    /// The bucket of an index, and the place in it.
     #[inline(always)]
     fn place(index: u32) -> (usize, usize) {
         let number = u64::from(index) + u64::from(FIRST);
-        let chunk = number.ilog2() - FIRST.ilog2();
-        (chunk as usize, (number - (u64::from(FIRST) << chunk)) as usize)
+        let bucket = number.ilog2() - FIRST.ilog2();
+        (bucket as usize, (number - (u64::from(FIRST) << bucket)) as usize)
     }
 
-    const fn length(chunk: usize) -> usize {
-        (FIRST as usize) << chunk
+    const fn length(bucket: usize) -> usize {
+        (FIRST as usize) << bucket
     }
 
-    /// The place of an index, if its chunk is there.
+    /// The place of an index, if its bucket is there.
     #[inline]
     pub fn get(&self, index: u32) -> Option<&T> {
-        let (chunk, offset) = Self::place(index);
-        // Acquire: pairs with the release that published the chunk, after its places were written.
-        let places = self.chunks.get(chunk)?.load(Acquire);
+        let (bucket, offset) = Self::place(index);
+        // Acquire: pairs with the release that published the bucket, after its places were written.
+        let places = self.buckets.get(bucket)?.load(Acquire);
         if places.is_null() {
             return None;
         }
-        // SAFETY: `place` keeps the offset inside the chunk, and chunks live as long as the table.
+        // SAFETY: `place` keeps the offset inside the bucket, and buckets live as long as the table.
         Some(unsafe { &*places.add(offset) })
     }
 
@@ -66,59 +70,59 @@ impl<T: Vacant, const FIRST: u32, const COUNT: usize> BucketArray<T, FIRST, COUN
     /// [`BucketArray::get_or_add`] was called with this index, and the caller has heard of that.
     #[inline]
     pub unsafe fn at(&self, index: u32) -> &T {
-        let (chunk, offset) = Self::place(index);
-        // SAFETY: the chunk was published; see `get`.
-        unsafe { &*self.chunks.get_unchecked(chunk).load(Acquire).add(offset) }
+        let (bucket, offset) = Self::place(index);
+        // SAFETY: the bucket was published; see `get`.
+        unsafe { &*self.buckets.get_unchecked(bucket).load(Acquire).add(offset) }
     }
 
-    /// The place of an index, whose chunk is made if need be; none, if there are no more chunks.
+    /// The place of an index, whose bucket is made if need be; none, if there are no more buckets.
     pub fn get_or_add(&self, index: u32) -> Option<&T> {
         self.get(index).or_else(|| {
-            let (chunk, offset) = Self::place(index);
-            let places = self.add_chunk(self.chunks.get(chunk)?, chunk);
+            let (bucket, offset) = Self::place(index);
+            let places = self.add_chunk(self.buckets.get(bucket)?, bucket);
             // SAFETY: as in `get`.
             Some(unsafe { &*places.add(offset) })
         })
     }
 
     #[cold]
-    fn add_chunk(&self, known: &AtomicPtr<T>, chunk: usize) -> *mut T {
-        let places = Self::allocate(chunk);
-        lay_out(places, Self::length(chunk) * size_of::<T>(), size_of::<T>(), T::NAME);
+    fn add_chunk(&self, known: &AtomicPtr<T>, bucket: usize) -> *mut T {
+        let places = Self::allocate(bucket);
+        lay_out(places, Self::length(bucket) * size_of::<T>(), size_of::<T>(), T::NAME);
         // Release: the places are written before they can be found.
         match known.compare_exchange(null_mut(), places, AcqRel, Acquire) {
             Ok(_) => places,
             Err(other) => {
                 // SAFETY: another thread was quicker; this one is ours, and nobody has seen it.
-                unsafe { Self::free(places, chunk) };
+                unsafe { Self::free(places, bucket) };
                 other
             }
         }
     }
 
-    /// A chunk with room before it for where its allocation starts: an alignment that the allocator
+    /// A bucket with room before it for where its allocation starts: an alignment that the allocator
     /// has at hand lets it give out pages that are zero already, however many, and the places are
     /// touched when they are first used.
-    fn layout(chunk: usize) -> Layout {
-        let places = Layout::array::<T>(Self::length(chunk)).expect("a chunk fits the address space");
+    fn layout(bucket: usize) -> Layout {
+        let places = Layout::array::<T>(Self::length(bucket)).expect("a bucket fits the address space");
         let gap = align_of::<T>().max(ALIGN);
         Layout::from_size_align(places.size() + gap, ALIGN).expect("it still does with a gap before it")
     }
 
-    fn allocate(chunk: usize) -> *mut T {
-        let layout = Self::layout(chunk);
+    fn allocate(bucket: usize) -> *mut T {
+        let layout = Self::layout(bucket);
         let low = Low::allocate(layout, true);
         // Past the start by `ALIGN` at least, to the alignment of a place, so that there is room
         // for where it came from.
         let align = align_of::<T>().max(ALIGN);
         let gap = align - low.start.addr() % align;
         // SAFETY: the layout has room for the gap, which is a multiple of `ALIGN`, more than 0, and
-        // the chunk behind it.
+        // the bucket behind it.
         unsafe {
             let places = low.start.add(gap).cast::<T>();
             places.cast::<Low>().sub(1).write(low);
             if MODELLED {
-                (0..Self::length(chunk)).for_each(|offset| places.add(offset).write(T::vacant()));
+                (0..Self::length(bucket)).for_each(|offset| places.add(offset).write(T::vacant()));
             }
             places
         }
@@ -126,19 +130,19 @@ impl<T: Vacant, const FIRST: u32, const COUNT: usize> BucketArray<T, FIRST, COUN
 
     /// # Safety
     /// It comes from [`BucketArray::allocate`], and nobody uses it again.
-    unsafe fn free(places: *mut T, chunk: usize) {
+    unsafe fn free(places: *mut T, bucket: usize) {
         // SAFETY: it was left there, and is of an allocation with this layout.
-        unsafe { places.cast::<Low>().sub(1).read().free(Self::layout(chunk)) }
+        unsafe { places.cast::<Low>().sub(1).read().free(Self::layout(bucket)) }
     }
 }
 
-impl<T: Vacant, const FIRST: u32, const COUNT: usize> Drop for BucketArray<T, FIRST, COUNT> {
+impl<T: Vacant> Drop for BucketArray<T> {
     fn drop(&mut self) {
-        for (chunk, places) in self.chunks.iter().enumerate() {
+        for (bucket, places) in self.buckets.iter().enumerate() {
             let places = places.load(Acquire);
             if !places.is_null() {
                 // SAFETY: made by `add_chunk`, and nobody is left.
-                unsafe { Self::free(places, chunk) };
+                unsafe { Self::free(places, bucket) };
             }
         }
     }
@@ -164,37 +168,38 @@ mod tests {
 
     #[test]
     fn every_index_has_a_place_of_its_own_that_is_vacant_and_stays() {
-        let chunks: BucketArray<Number, 4, 5> = BucketArray::new();
-        assert!(chunks.get(0).is_none());
-        // 4 + 8 + 16 + 32 + 64
-        let places: HashSet<usize> = (0..124)
+        let buckets: BucketArray<Number> = BucketArray::new();
+        assert!(buckets.get(0).is_none());
+        // 64 + 128 + 256
+        let places: HashSet<usize> = (0..448)
             .map(|index| {
-                let place = chunks.get_or_add(index).expect("there is a chunk for it");
+                let place = buckets.get_or_add(index).expect("there is a bucket for it");
                 assert_eq!(place.0.swap(index + 1, Relaxed), 0);
                 let address = std::ptr::from_ref(place).addr();
                 assert_eq!(address % 64, 0);
                 address
             })
             .collect();
-        assert_eq!(places.len(), 124);
-        assert!((0..124).all(|index| chunks.get(index).is_some_and(|place| place.0.load(Relaxed) == index + 1)));
-        assert!(chunks.get(124).is_none() && chunks.get_or_add(124).is_none() && chunks.get_or_add(u32::MAX).is_none());
+        assert_eq!(places.len(), 448);
+        assert!((0..448).all(|index| buckets.get(index).is_some_and(|place| place.0.load(Relaxed) == index + 1)));
+        // The next bucket is not there yet; and behind the last one is none.
+        assert!(buckets.get(448).is_none() && buckets.get_or_add(u32::MAX).is_none());
     }
 
     #[test]
-    fn threads_that_need_a_chunk_at_once_get_the_same() {
+    fn threads_that_need_a_bucket_at_once_get_the_same() {
         for _ in 0..100 {
-            let chunks: BucketArray<Number, 1, 8> = BucketArray::new();
+            let buckets: BucketArray<Number> = BucketArray::new();
             std::thread::scope(|scope| {
                 for _ in 0..4 {
                     scope.spawn(|| {
                         (0..255).for_each(|index| {
-                            chunks.get_or_add(index).expect("a chunk").0.fetch_add(1, Relaxed);
+                            buckets.get_or_add(index).expect("a bucket").0.fetch_add(1, Relaxed);
                         });
                     });
                 }
             });
-            assert!((0..255).all(|index| chunks.get(index).is_some_and(|place| place.0.load(Relaxed) == 4)));
+            assert!((0..255).all(|index| buckets.get(index).is_some_and(|place| place.0.load(Relaxed) == 4)));
         }
     }
 }

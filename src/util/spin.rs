@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Looks between two readings of the clock while the core is kept: a reading takes as long as some
 /// looks.
-const GLANCE: u32 = 32;
+const LOOKS_A_READING: u32 = 32;
 
 /// The looks of a thread that is about to park.
 pub struct Spin {
@@ -62,7 +62,7 @@ impl Spin {
         } else {
             spin_loop();
             self.looks += 1;
-            if self.looks % GLANCE != 0 {
+            if self.looks % LOOKS_A_READING != 0 {
                 return true;
             }
         }

@@ -2,24 +2,21 @@
 
 use crate::mutants::mutate;
 use crate::sync::Ordering::*;
-use crate::sync::{AtomicU32, AtomicU64, MODELLED};
+use crate::sync::{AtomicU32, AtomicU64};
 use crate::tickets::common::Common;
 use crate::tickets::run::{Progress, Variables};
-use crate::util::bucket_array::{BucketArray, Vacant};
+use crate::util::bucket_array::{BucketArray, Vacant, FIRST};
 use crate::util::work_counter;
 use crate::variable::slot::Slot;
 use std::alloc::{handle_alloc_error, Layout};
 
-/// Slots of the first chunk; each further chunk has twice as many.
-const FIRST: u32 = if MODELLED { 2 } else { 64 };
-const CHUNKS: usize = 26;
 const NONE: u32 = u32::MAX;
 
 /// The slots of one engine.
 pub struct Table {
-    slots: BucketArray<Slot, FIRST, CHUNKS>,
+    slots: BucketArray<Slot>,
     /// What variables need that several threads push to.
-    commons: BucketArray<Common, FIRST, CHUNKS>,
+    commons: BucketArray<Common>,
     /// Slots ever handed out.
     used: AtomicU32,
     /// Slots free for reuse: index in the low half, a count that rules out ABA in the high half.

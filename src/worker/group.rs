@@ -133,7 +133,7 @@ fn first_worker() -> usize {
 impl Group {
     pub fn new(plan: GroupPlan) -> Group {
         let workers: Box<[Remote]> = (0..plan.workers).map(|_| Remote::new()).collect();
-        lay_out(workers.as_ptr(), std::mem::size_of_val(&*workers), std::mem::size_of::<Remote>(), "post");
+        lay_out(workers.as_ptr(), std::mem::size_of_val(&*workers), std::mem::size_of::<Remote>(), "remote");
         Group {
             journals: Journals::new(plan.workers),
             workers,

@@ -32,8 +32,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a helper looks for work before it sleeps, and how long of that it keeps its core.
-const LOOKS: Duration = Duration::from_micros(300);
-const LOOKS_AWAKE: Duration = Duration::from_micros(30);
+const HELPER_SPINS: Duration = Duration::from_micros(300);
+const HELPER_SPINS_AWAKE: Duration = Duration::from_micros(30);
 
 /// Operations of a batch after which a helper gives back what they have left. The batch may be
 /// long, and what its thread has spent itself nobody else can use.
@@ -181,7 +181,7 @@ impl Group {
         // Who has more than it can run lays it out for us.
         self.idle.fetch_add(1, Relaxed);
         let mut seen = null_mut();
-        let mut spin = Spin::new(LOOKS_AWAKE, LOOKS);
+        let mut spin = Spin::new(HELPER_SPINS_AWAKE, HELPER_SPINS);
         loop {
             if done() {
                 break;

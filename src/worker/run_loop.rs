@@ -30,8 +30,8 @@ const PARKED: u32 = if MODELLED { 2 } else { 256 };
 /// So often a worker whose logs are empty looks again before it looks elsewhere.
 const LOOKS_AT_LOG: u32 = looks(8);
 /// How long a worker looks for work before it parks, and how long of that it keeps its core.
-const LOOKS: Duration = Duration::from_micros(400);
-const LOOKS_AWAKE: Duration = Duration::from_micros(50);
+const WORKER_SPINS: Duration = Duration::from_micros(400);
+const WORKER_SPINS_AWAKE: Duration = Duration::from_micros(50);
 
 impl Group {
     /// The life of a worker.
@@ -227,10 +227,10 @@ impl Group {
         let mut watch = Watch::new(&self.journals, index + 1);
         let patience = match self.plan.idle {
             IdlePolicy::Spin => Duration::MAX,
-            IdlePolicy::SpinThenPark => LOOKS,
+            IdlePolicy::SpinThenPark => WORKER_SPINS,
             IdlePolicy::Park => Duration::ZERO,
         };
-        let fresh = || Spin::new(LOOKS_AWAKE, patience);
+        let fresh = || Spin::new(WORKER_SPINS_AWAKE, patience);
         let mut spin = fresh();
         let found = loop {
             let list = own.inbox.take();

@@ -26,10 +26,10 @@ const SHORT: u8 = 4;
 /// `SHORT`, and a second to nothing.
 const CONVINCED: u8 = SHORT + 1;
 /// Calls between two looks at the clock, unless opinion is about to change.
-const EVERY: u32 = 12;
-/// Calls of which one is measured after a look that says so. Together with `EVERY`, and two more,
+const CALLS_A_READING: u32 = 12;
+/// Calls of which one is measured after a look that says so. Together with `CALLS_A_READING`, and two more,
 /// they are what a change of mind takes at most, if closures become so long that a few of them are
-/// longer than `EVERY` short ones may be.
+/// longer than `CALLS_A_READING` short ones may be.
 const WINDOW: u32 = 4;
 /// One look of so many leads to a measurement, however quick the calls were: one in a long row that
 /// is slow is found some time.
@@ -182,9 +182,10 @@ impl InlinePolicy {
         let passed = LOOKED.with(|cell| now.wrapping_sub(cell.replace(now)));
         // What the clock says just now is as good as chance.
         let random = hash(now);
-        let quick = known >= CONVINCED && passed < self.stopwatch.readings(self.below).saturating_mul(u64::from(EVERY));
+        let quick = known >= CONVINCED
+            && passed < self.stopwatch.readings(self.below).saturating_mul(u64::from(CALLS_A_READING));
         let quick = quick && random >= u32::MAX / SELDOM;
-        let left = if chosen || quick { EVERY - 1 } else { random % WINDOW };
+        let left = if chosen || quick { CALLS_A_READING - 1 } else { random % WINDOW };
         CHOSEN.with(|cell| cell.set(!chosen && !quick));
         LEFT.with(|cell| cell.set(left));
         chosen
@@ -202,11 +203,11 @@ mod tests {
         let call = |time: Duration| costs.measure(key, || std::thread::sleep(time));
         for _ in 0..3 {
             assert!(!costs.are_short(key));
-            (0..2 * EVERY + u32::from(CONVINCED)).for_each(|_| call(Duration::ZERO));
+            (0..2 * CALLS_A_READING + u32::from(CONVINCED)).for_each(|_| call(Duration::ZERO));
             assert!(costs.are_short(key));
             (0..1000).for_each(|_| call(Duration::ZERO));
             assert!(costs.are_short(key));
-            (0..=3 * EVERY).for_each(|_| call(Duration::from_millis(20)));
+            (0..=3 * CALLS_A_READING).for_each(|_| call(Duration::from_millis(20)));
             assert!(!costs.are_short(key), "of so many in a row one is measured, and so is the next");
         }
     }
@@ -238,7 +239,7 @@ mod tests {
         let learns = || {
             let costs = InlinePolicy::new(Duration::from_millis(20));
             let [short, long] = [1, 2].map(|key| move || Some(CostKey::given(key)));
-            for _ in 0..4 * EVERY {
+            for _ in 0..4 * CALLS_A_READING {
                 costs.measure(short, || ());
                 costs.measure(long, || std::thread::sleep(Duration::from_millis(20)));
             }

@@ -22,11 +22,13 @@ use crate::operation::layout::{class_for, Layout, MOST_ACCESSES};
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use crate::tickets::common::Commons;
+use crate::tickets::linking;
+use crate::tickets::linking::announce;
 use crate::tickets::links::Links;
 use crate::tickets::owner::Acquired;
 use crate::tickets::run::{give_back, park_without_ticket};
+use crate::tickets::word;
 use crate::tickets::word::{Word, PUSHED, TAKEN};
-use crate::tickets::{common, word};
 use std::sync::Arc;
 
 /// How an operation stands that was given its tickets.
@@ -255,7 +257,7 @@ impl Linking<'_> {
         // SAFETY: announced and committed; the pin is the caller's.
         unsafe {
             if linked > 0 {
-                common::enlist(self.block, &mut ends);
+                linking::enlist(self.block, &mut ends);
             } else {
                 ends.logged(this);
             }
@@ -305,7 +307,7 @@ impl Linking<'_> {
             }
             // Once: if a commit has failed, waits may have parked there since.
             if !Word((*Block::word(block)).load(Relaxed)).has_tag_of(Word::fresh(self.tag, PUSHED)) {
-                common::announce(block, self.tag);
+                announce(block, self.tag);
             }
             if linked as usize == self.claims.len() {
                 return Some(true);

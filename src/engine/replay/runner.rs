@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// Operations of a graph that a thread runs before it does what else it has to do, and before it
 /// looks whether something is urgent.
 const TURN: u32 = 256;
-const GLANCE: u32 = 16;
+const OPERATIONS_A_GLANCE: u32 = 16;
 
 /// The operation of a graph that a thread runs.
 pub struct CurrentNode<'a> {
@@ -233,7 +233,7 @@ impl LaneHost for Runner<'_> {
 
     #[inline]
     fn is_due(&mut self) -> bool {
-        if self.paced < GLANCE {
+        if self.paced < OPERATIONS_A_GLANCE {
             return false;
         }
         let run = std::mem::replace(&mut self.paced, 0);
@@ -309,7 +309,7 @@ impl Runner<'_> {
             self.turn = 0;
             return true;
         }
-        if self.glanced >= GLANCE {
+        if self.glanced >= OPERATIONS_A_GLANCE {
             self.glanced = 0;
             let worker = self.context.worker.zip(self.group());
             return worker.is_some_and(|(worker, group)| group.is_urgent(worker));

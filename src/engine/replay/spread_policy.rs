@@ -20,12 +20,12 @@ const START: f64 = 3e-6;
 /// most.
 const COLD: f64 = 2e-6;
 /// The most that is learned: so many times what is expected.
-const MOST: f64 = 16.0;
+const MOST_LEARNED: f64 = 16.0;
 /// Less than this is not judged.
-const GLANCE: Duration = Duration::from_micros(4);
+const LEAST_JUDGED: Duration = Duration::from_micros(4);
 /// Operations between two looks at the clock, at most: so a change is noticed after so many, and a
 /// look costs each a nanosecond or two.
-const EVERY: u32 = 16;
+const OPERATIONS_A_LOOK: u32 = 16;
 /// Replays that are spread from the start before one is measured again.
 const TRUST: u32 = 16;
 
@@ -81,7 +81,7 @@ impl SpreadPolicy {
             began: None,
             looked: None,
             left: 0,
-            interval: EVERY,
+            interval: OPERATIONS_A_LOOK,
             suspected: false,
             refuted: false,
             long: 0,
@@ -132,10 +132,10 @@ impl SpreadPolicy {
         }
         let Some(looked) = self.looked.filter(|_| self.began.is_some()) else { return false };
         let now = Instant::now();
-        if now - looked < GLANCE {
+        if now - looked < LEAST_JUDGED {
             // Too little to tell: a few operations whose lines the cache has lost look as long as
             // many others.
-            self.interval = (2 * self.interval).min(EVERY);
+            self.interval = (2 * self.interval).min(OPERATIONS_A_LOOK);
             return false;
         }
         let each = (now - looked).as_secs_f64() / (self.left - left).max(1) as f64;
@@ -145,7 +145,7 @@ impl SpreadPolicy {
         if pays != self.suspected {
             self.interval = 1;
         } else {
-            self.interval = (2 * self.interval).min(EVERY);
+            self.interval = (2 * self.interval).min(OPERATIONS_A_LOOK);
         }
         (self.looked, self.left, self.suspected) = (Some(now), left, pays);
         self.refuted |= !pays && left > 0;
@@ -183,7 +183,7 @@ impl SpreadPolicy {
             }
         } else if self.spread && useless {
             self.trusted = 0;
-            self.learned = (2.0 * self.learned).min(MOST * self.expected);
+            self.learned = (2.0 * self.learned).min(MOST_LEARNED * self.expected);
             return;
         } else if !self.spread {
             // What is too short to be spread in the middle can be worth it from the start. Twice,

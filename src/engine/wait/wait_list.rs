@@ -19,7 +19,7 @@ use crossbeam_utils::CachePadded;
 use std::time::{Duration, Instant};
 
 /// How long a waiter looks at its condition before it parks.
-const LOOKS: Duration = Duration::from_micros(10);
+const LISTED_SPINS: Duration = Duration::from_micros(10);
 
 /// Threads waiting for one condition.
 pub struct WaitList {
@@ -36,7 +36,7 @@ impl WaitList {
     /// `rested` once if it took longer than some looks, after which the thread may have been
     /// parked.
     pub fn wait(&self, deadline: Option<Instant>, mut done: impl FnMut() -> bool, rested: impl FnOnce()) -> bool {
-        let mut spin = Spin::awake(remaining(deadline).map_or(LOOKS, |left| left.min(LOOKS)));
+        let mut spin = Spin::awake(remaining(deadline).map_or(LISTED_SPINS, |left| left.min(LISTED_SPINS)));
         while spin.pause() {
             if done() {
                 return true;
@@ -108,4 +108,9 @@ impl WaitList {
 /// The time left until the deadline; `None` without one.
 pub fn remaining(deadline: Option<Instant>) -> Option<Duration> {
     deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+}
+
+/// When the time is up; never, if there is no limit or none that the clock can tell.
+pub fn deadline(timeout: Option<Duration>) -> Option<Instant> {
+    timeout.and_then(|timeout| Instant::now().checked_add(timeout))
 }

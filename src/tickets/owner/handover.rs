@@ -68,24 +68,24 @@ impl Pusher<'_> {
                 return Acquired::Gone;
             }
             let (start, new) = match next {
-                Step::Common => return Acquired::Common,
-                Step::Join { host, id } => {
+                Wanted::Common => return Acquired::Common,
+                Wanted::Join { host, id } => {
                     if self.join((variable, generation), (old, host, id), peers) {
                         return Acquired::Owned;
                     }
                     old = owner.holder();
                     continue;
                 }
-                Step::Pass(new) => {
+                Wanted::Pass(new) => {
                     old = owner.replace(old, new).err().unwrap_or(new);
                     continue;
                 }
-                Step::Begin(start) => {
+                Wanted::Begin(start) => {
                     peers.begin_common(variable, start);
                     old = owner.replace(old, Holder::Common).err().unwrap_or(Holder::Common);
                     continue;
                 }
-                Step::Take(start, new) => (start, new),
+                Wanted::Take(start, new) => (start, new),
             };
             let (now, shared) = (Number(record.commit.load(Relaxed)), matches!(new, Holder::Shared { .. }));
             record.begun.set(now.next());
@@ -115,16 +115,17 @@ impl Pusher<'_> {
     }
 
     /// What becomes of a variable with this holder that the pusher wants.
-    fn next(&self, variable: u32, old: Holder, (mode, failed): (Mode, bool), peers: &impl Peers) -> Step {
+    fn next(&self, variable: u32, old: Holder, (mode, failed): (Mode, bool), peers: &impl Peers) -> Wanted {
         let record = self.record;
         let era = record.start.get().era();
         let mine = |changes: u8| Holder::Pusher { pusher: record.index, era, changes };
-        let take = |start: Option<Start>, new: Holder| start.map_or(Step::Pass(old), |start| Step::Take(start, new));
+        let take =
+            |start: Option<Start>, new: Holder| start.map_or(Wanted::Pass(old), |start| Wanted::Take(start, new));
         match old {
             Holder::Nobody => {
                 // All that used the slot before has ended: its deletion came last, and has.
                 let (writes, reads) = peers.progress(variable).counts();
-                Step::Take(Start { ticket: Ticket { writes, reads }, last: Word::NONE }, mine(0))
+                Wanted::Take(Start { ticket: Ticket { writes, reads }, last: Word::NONE }, mine(0))
             }
             Holder::Pusher { pusher, era: theirs, changes } => {
                 let owner = peers.record(pusher);
@@ -141,9 +142,9 @@ impl Pusher<'_> {
                 let changes = if start.map_or(0, uses) >= TURN { 0 } else { changes + u8::from(failed || is_wanted) };
                 if changes > CHANGES {
                     if mutant("common-in-one-exchange") {
-                        return hand_over().map_or(Step::Pass(old), Step::Begin);
+                        return hand_over().map_or(Wanted::Pass(old), Wanted::Begin);
                     }
-                    return Step::Pass(Holder::Ending { pusher, era: theirs });
+                    return Wanted::Pass(Holder::Ending { pusher, era: theirs });
                 }
                 // Also if it was its own: who wants it would come too late once more.
                 let new = if mode == Mode::Read && is_wanted {
@@ -154,29 +155,29 @@ impl Pusher<'_> {
                 take(start.or_else(hand_over), new)
             }
             Holder::Shared { pusher, era, .. } if mode == Mode::Read => {
-                Step::Join { host: pusher, id: Holder::share(pusher, era) }
+                Wanted::Join { host: pusher, id: Holder::share(pusher, era) }
             }
             Holder::Shared { pusher, era, changes } => {
                 let changes = if has_paid(variable, Holder::share(pusher, era), peers) { 0 } else { changes + 1 };
-                Step::Pass(Holder::Closed { pusher, era, changes })
+                Wanted::Pass(Holder::Closed { pusher, era, changes })
             }
             Holder::Closed { pusher, era: theirs, changes } => {
                 let id = Holder::share(pusher, theirs);
                 match end_share(variable, id, peers) {
-                    Some(start) if changes > CHANGES => Step::Begin(start),
+                    Some(start) if changes > CHANGES => Wanted::Begin(start),
                     start => take(start, mine(changes)),
                 }
             }
             Holder::Ending { pusher, era } => {
-                peers.record(pusher).hand_over(variable, era, peers).map_or(Step::Pass(old), Step::Begin)
+                peers.record(pusher).hand_over(variable, era, peers).map_or(Wanted::Pass(old), Wanted::Begin)
             }
-            Holder::Common => Step::Common,
+            Holder::Common => Wanted::Common,
         }
     }
 }
 
 /// What a pusher does about a variable that it wants.
-enum Step {
+enum Wanted {
     /// It takes it, and begins with this.
     Take(Start, Holder),
     /// It joins those who read it.

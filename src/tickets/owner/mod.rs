@@ -198,7 +198,7 @@ pub trait Peers: Variables {
     fn pushers(&self) -> u32;
 
     /// Finishes an operation that was committed, unless that is done. `linked`: it has common
-    /// variables, and is [helped](crate::tickets::common::help). Else it is logged: its block may
+    /// variables, and is [helped](crate::tickets::linking::help). Else it is logged: its block may
     /// be used again already, and is not looked at.
     fn finish(&self, operation: Word, linked: bool);
 

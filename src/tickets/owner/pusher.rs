@@ -4,8 +4,8 @@ use crate::mutants::{mutant, mutate};
 use crate::operation::access::{Access, Mode};
 use crate::operation::block::Block;
 use crate::platform::asymmetric_fence::light;
+use crate::sync::AtomicU64;
 use crate::sync::Ordering::*;
-use crate::sync::{AtomicU64, MODELLED};
 use crate::tickets::owner::number::{Number, PUSHER_BITS};
 use crate::tickets::owner::place::Place;
 use crate::tickets::owner::share::Share;
@@ -13,10 +13,6 @@ use crate::tickets::run::Variables;
 use crate::tickets::word::Word;
 use crate::util::bucket_array::{BucketArray, Vacant};
 use std::cell::Cell;
-
-/// Places of the first chunk, and the most chunks: as in the table of variables.
-const FIRST: u32 = if MODELLED { 2 } else { 64 };
-const CHUNKS: usize = 26;
 
 /// An operation with common variables.
 pub(super) const LINKED: u64 = 1;
@@ -42,9 +38,9 @@ pub struct Record {
     asked: Cell<Number>,
     /// Which pusher it is.
     pub(super) index: u32,
-    pub(super) places: BucketArray<Place, FIRST, CHUNKS>,
+    pub(super) places: BucketArray<Place>,
     /// Those of variables that it shares, or has shared.
-    pub(super) shares: BucketArray<Share, FIRST, CHUNKS>,
+    pub(super) shares: BucketArray<Share>,
 }
 
 // SAFETY: zeros are the atomics of `Place::new`; it needs no destructor.

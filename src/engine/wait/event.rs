@@ -1,0 +1,78 @@
+//! A one-shot event: how the thread that waits for a variable learns that the variable is free.
+
+use crate::error::{Failure, Stamp};
+use crate::mutants::mutate;
+use crate::sync::thread::Thread;
+use crate::sync::Ordering::*;
+use crate::sync::{thread, thread_local, AtomicBool, AtomicPtr, MODELLED};
+use std::cell::Cell;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+thread_local! {
+    /// The thread's event, kept from wait to wait. A wait that ran out of time leaves its
+    /// event behind for the operation that will still set it.
+    static SPARE: Cell<Option<Arc<OneShot>>> = const { Cell::new(None) };
+}
+
+/// Where a waiting thread is told that its variable is free.
+pub struct OneShot {
+    set: AtomicBool,
+    /// The failure that the variable was marked with, boxed, and when the wait was pushed.
+    failure: AtomicPtr<(Arc<Failure>, Stamp)>,
+    thread: Thread,
+}
+
+impl OneShot {
+    pub fn take() -> Arc<OneShot> {
+        SPARE.try_with(Cell::take).ok().flatten().unwrap_or_else(|| {
+            Arc::new(OneShot {
+                set: AtomicBool::new(false),
+                failure: AtomicPtr::new(null_mut()),
+                thread: thread::current(),
+            })
+        })
+    }
+
+    pub fn put_back(event: Arc<OneShot>) {
+        if MODELLED {
+            return; // Loom drops thread-locals in an order that changes from run to run, which its models must not see.
+        }
+        event.reset();
+        let _ = SPARE.try_with(|slot| slot.set(Some(event)));
+    }
+
+    pub fn set(&self, failure: Option<(&Arc<Failure>, Stamp)>) {
+        if let Some((failure, stamp)) = failure {
+            let owned = Box::into_raw(Box::new((Arc::clone(failure), stamp)));
+            self.failure.store(owned, Relaxed);
+        }
+        // Release: the failure, and all that the writes before this wait have done.
+        self.set.store(true, mutate!("event-set-relaxed": Relaxed, Release));
+        mutate!("event-does-not-unpark": (), self.thread.unpark());
+    }
+
+    /// For the next wait.
+    pub fn reset(&self) {
+        self.set.store(false, Relaxed);
+    }
+
+    pub fn is_set(&self) -> bool {
+        self.set.load(Acquire)
+    }
+
+    pub fn take_failure(&self) -> Option<(Arc<Failure>, Stamp)> {
+        if self.failure.load(Relaxed).is_null() {
+            return None;
+        }
+        let failure = self.failure.swap(null_mut(), AcqRel);
+        // SAFETY: `set` made it from a box, and the swap took it.
+        (!failure.is_null()).then(|| *unsafe { Box::from_raw(failure) })
+    }
+}
+
+impl Drop for OneShot {
+    fn drop(&mut self) {
+        self.take_failure();
+    }
+}

@@ -1,0 +1,85 @@
+//! Waiting until nothing is in flight.
+
+#![forbid(unsafe_code)]
+
+use crate::engine::core::{Core, ABANDONED, STOPPED};
+use crate::engine::diagnose;
+use crate::engine::nesting::may_help;
+use crate::engine::nesting::refuse_wait_inside;
+use crate::engine::push::admission::cut_off;
+use crate::engine::wait::pull::pull_last;
+use crate::engine::wait::wait_list::deadline;
+use crate::error::{Error, ErrorKind};
+use crate::operation::property::Property;
+use crate::sync::Ordering::*;
+use crate::sync::{spin_loop, MODELLED};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a waiter looks whether all is over before it becomes a helper.
+const GLIMPSE: Duration = Duration::from_micros(3);
+
+/// Waits until nothing is in flight; then takes all errors and returns the first.
+pub fn for_all(core: &Arc<Core>, timeout: Option<Duration>) -> Result<(), Error> {
+    refuse_wait_inside(core)?;
+    if core.state.load(Relaxed) & ABANDONED == 0 {
+        core.dispatch.before_waiting(core);
+    }
+    if !all_done(core, timeout)? {
+        let pending = diagnose::pending_report(core, None);
+        return Err(Error::new(
+            ErrorKind::TimedOut,
+            format!("operations are in flight after {:?}: {pending}", timeout.unwrap_or_default()),
+        ));
+    }
+    core.failures.take_first().map_or(Ok(()), Err)
+}
+
+/// Waits until nothing is in flight.
+pub fn drain(core: &Arc<Core>) {
+    let _ = all_done(core, None);
+}
+
+/// Waits until nothing is in flight; `false` if the time was up first. Refused if nobody will ever
+/// do it.
+fn all_done(core: &Arc<Core>, timeout: Option<Duration>) -> Result<bool, Error> {
+    if core.is_quiescent() {
+        return Ok(true);
+    }
+    if core.state.load(Relaxed) & ABANDONED != 0 {
+        return Err(cut_off());
+    }
+    if timeout.is_none() && core.settings.waiters_help && may_help() && core.state.load(Relaxed) & STOPPED == 0 {
+        if becomes_quiescent(core) {
+            return Ok(true);
+        }
+        core.quiescence.announced(|| {
+            // What is run is in flight, so that a batch need not ask whether all is over.
+            core.dispatch.serve(core, &mut || true, &mut || core.is_quiescent());
+            core.settle(core.local());
+        });
+    }
+    Ok(core.quiescence.wait(deadline(timeout), || core.is_quiescent(), || core.make_way()))
+}
+
+/// Runs what the calling thread has pushed last, and looks for a moment whether nothing is in
+/// flight: most waits are over by then, and have taken no place and no lock.
+fn becomes_quiescent(core: &Arc<Core>) -> bool {
+    pull_last(core);
+    let [normal, prioritised] = [Property::Normal, Property::CpuPrioritized].map(|of| core.dispatch.group(of));
+    // One group, but on the per-device engine.
+    let prioritised = prioritised.filter(|other| !normal.is_some_and(|group| Arc::ptr_eq(group, other)));
+    let has_work = || [normal, prioritised].into_iter().flatten().any(|group| group.has_work());
+    let mut began = None;
+    loop {
+        if core.is_quiescent() {
+            return true;
+        }
+        // With many threads a look takes long, so the clock counts.
+        let is_over = MODELLED || began.get_or_insert_with(Instant::now).elapsed() > GLIMPSE;
+        if is_over || has_work() {
+            return false;
+        }
+        spin_loop();
+    }
+}

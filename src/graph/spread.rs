@@ -1,0 +1,117 @@
+//! A replay that one thread begins by itself: it goes on alone, or starts all lanes on what is left.
+
+use crate::graph::lanes::{LaneHost, LaneState, Lanes, SerialStep, EMPTY};
+use crate::mutants::mutate;
+use crate::sync::Ordering::*;
+
+impl Lanes {
+    /// Goes on with a replay that is run alone; `false` if it pauses.
+    pub fn run_alone(&self, lane: u32, own: &mut LaneState, host: &mut impl LaneHost) -> bool {
+        let order = &self.plan.order;
+        let mut rank = own.alone.take().unwrap_or(0) as usize;
+        while rank < order.len() {
+            host.run(order[rank]);
+            rank += 1;
+            match host.alone(order.len() - rank) {
+                SerialStep::GoOn => {}
+                SerialStep::Pause => {
+                    own.alone = Some(rank as u32);
+                    return false;
+                }
+                SerialStep::Spread => {
+                    self.spread(lane, own, rank as u32, host);
+                    return true;
+                }
+            }
+        }
+        host.over();
+        true
+    }
+
+    /// Starts all lanes on what is left of a replay whose segments of rank below `from` are done.
+    /// The caller runs `lane`.
+    pub fn spread(&self, lane: u32, own: &mut LaneState, from: u32, host: &mut impl LaneHost) {
+        let (order, segments) = (&self.plan.order, &self.plan.segments);
+        let Some(done) = order.get(..from as usize).filter(|done| done.len() < order.len()) else {
+            host.over();
+            return;
+        };
+        // Nobody looks at a lane's counters before it gets a message of this replay. All of this is
+        // handed on by the release of the first message: who sends something to a lane has been
+        // started.
+        let mut ready = self.count_down(done, from);
+        let mut lanes = 0;
+        for (lane, range) in self.lanes.iter().zip(&self.plan.lanes) {
+            let of = &segments[range.start as usize..range.end as usize];
+            let left = of.len() - of.partition_point(|segment| segment.rank < from);
+            lane.left.store(left as u32, Relaxed);
+            lanes += u32::from(left > 0);
+        }
+        self.left.store(lanes, Relaxed);
+        self.from.store(from, Relaxed);
+        // A start goes only to lanes that have something which waits for it: such a lane is not
+        // done, and so the replay is not over, before it has been taken.
+        for other in 0..self.lanes.len() as u32 {
+            let message = segments.len() as u32 + other;
+            let waits = mutate!("lanes-started-for-nothing": self.lanes[other as usize].left.load(Relaxed) > 0, self.has_root(other, from));
+            if other != lane && waits && self.send(other, message) {
+                host.hand_out(other);
+            }
+        }
+        self.start(lane, own, from);
+        while ready != EMPTY {
+            let next = self.link(ready).load(Relaxed);
+            let to = segments[ready as usize].lane;
+            if to == lane {
+                self.arrive(own, ready);
+            } else if self.send(to, ready) {
+                host.hand_out(to);
+            }
+            ready = next;
+        }
+    }
+
+    /// Counts down what segments that were run alone would have, for those of rank `from` and
+    /// above; returns a list, by the links of messages, of those that wait for nothing else, and
+    /// leaves them waiting for a message.
+    fn count_down(&self, done: &[u32], from: u32) -> u32 {
+        let mut ready = EMPTY;
+        for of in done.iter().map(|done| &self.plan.segments[*done as usize]) {
+            for next in self.successors(&(of.near.start..of.far.end)) {
+                let (to, progress) = (&self.plan.segments[*next as usize], &self.segments[*next as usize]);
+                if to.rank < from {
+                    continue;
+                }
+                if to.lane != of.lane && to.waits_far > 1 {
+                    let far = progress.far.load(Relaxed) - 1;
+                    progress.far.store(far, Relaxed);
+                    if far > 0 {
+                        continue;
+                    }
+                }
+                let near = progress.near.load(Relaxed) - 1;
+                progress.near.store(near.max(1), Relaxed);
+                if near == 0 {
+                    progress.next.store(ready, Relaxed);
+                    ready = *next;
+                }
+            }
+        }
+        ready
+    }
+
+    /// Whether a lane has segments of rank `from` or above that wait for nothing but the start.
+    fn has_root(&self, lane: u32, from: u32) -> bool {
+        // They are in order.
+        self.plan.roots[lane as usize].last().is_some_and(|root| self.plan.segments[*root as usize].rank >= from)
+    }
+
+    /// Starts a lane: what waits for nothing but the start.
+    pub fn start(&self, lane: u32, own: &mut LaneState, from: u32) {
+        for root in &self.plan.roots[lane as usize] {
+            if self.plan.segments[*root as usize].rank >= from {
+                self.arrive(own, *root);
+            }
+        }
+    }
+}
