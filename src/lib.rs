@@ -105,6 +105,18 @@ mod programs {
 
     #[doc = concat!("```\n", include_str!("../examples/latency.rs"), "\n```")]
     struct Latency;
+
+    #[doc = concat!("```\n", include_str!("../examples/pipeline.rs"), "\n```")]
+    struct Pipeline;
+
+    #[doc = concat!("```\n", include_str!("../examples/graph.rs"), "\n```")]
+    struct Graph;
+
+    #[doc = concat!("```\n", include_str!("../examples/async_io.rs"), "\n```")]
+    struct AsyncIo;
+
+    #[doc = concat!("```\n", include_str!("../examples/errors.rs"), "\n```")]
+    struct Errors;
 }
 
 /// What the tests and the measurements of this repository look at. No part of the interface: it
