@@ -1,6 +1,7 @@
 //! Interleavings that once hung, starved or leaked, kept so that they do not come back.
 
 use seriatim::{Context, Engine, ErrorKind, Kind, Property, RunContext, Variable};
+#[cfg(target_os = "linux")]
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};

@@ -167,8 +167,9 @@ impl Builder {
     setter!(cpu_workers: usize, "Workers for the processor, 1 to 1024.", "cpu_workers(3)");
     setter!(priority_workers: usize, "Workers for prioritised operations, 1 to 1024.", "priority_workers(1)");
     /// Whether processor workers of the per-device engine are pinned to cores
-    /// ([`cores`](Builder::cores)). A pin that fails is reported by [`Engine::warnings`]. The
-    /// threads that use the engine keep the cores that they may use.
+    /// ([`cores`](Builder::cores)). A pin that fails is reported by [`Engine::warnings`]; on macOS
+    /// all do, since the system cannot pin. The threads that use the engine keep the cores that
+    /// they may use.
     ///
     /// A pinned worker cannot leave its core to a thread that the system has put there. So on Linux
     /// a thread that has waited for the engine looks whether it is on a worker's core. If it is,

@@ -13,6 +13,9 @@
 //! it. A pin would be held for ever, and no look at a flag before the pin or after it rules out
 //! that a thread loses its core between the two just when the process forks: the child gets a
 //! reclaimer that does not know the old pins.
+//!
+//! Every Unix-like system has `pthread_atfork`; what the handlers do in a child has been tried on
+//! Linux only. Windows has no `fork`, and this file is not part of the library there.
 
 use crate::engine::core::{Core, ABANDONED, FORKING, READERS, STOPPED, YIELDING};
 use crate::engine::lifecycle;

@@ -5,8 +5,17 @@ pub use place::{current, is_pinned, move_off, own_id, pin_other};
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri, seriatim_simulation))))]
 pub use place::{numbers, visit};
 
-/// The library aborts the process on larger core numbers.
-const CORES: usize = 1024;
+/// Threads can be pinned to cores of smaller numbers than this.
+///
+/// On Windows the library shifts a bit by the number into a word, which is a mask of the cores of
+/// one processor group; a larger number would come out as another core. Elsewhere it aborts the
+/// process on larger numbers than its set of cores has room for.
+const CORES: usize = if cfg!(windows) { usize::BITS as usize } else { 1024 };
+
+/// Whether the system pins threads at all. macOS and its relatives take a tag, as a hint which
+/// threads should share a cache, and on their Arm processors not even that; so a pin would be a
+/// promise that nobody keeps.
+const PINS: bool = !cfg!(target_vendor = "apple");
 
 /// What came of moving the calling thread.
 #[derive(PartialEq, Eq, Debug)]
@@ -24,9 +33,9 @@ pub fn cores() -> Vec<usize> {
     cores.into_iter().map(|core| core.id).collect()
 }
 
-/// Pins the calling thread. `false` if the system refuses.
+/// Pins the calling thread. `false` if the system refuses, or cannot.
 pub fn pin(core: usize) -> bool {
-    core < CORES && core_affinity::set_for_current(CoreId { id: core })
+    PINS && core < CORES && core_affinity::set_for_current(CoreId { id: core })
 }
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri, seriatim_simulation))))]
@@ -126,6 +135,8 @@ mod place {
     }
 }
 
+/// Where nobody can tell on which core a thread is, or move it: workers stay where they were
+/// pinned.
 #[cfg(not(all(target_os = "linux", not(any(loom, shuttle, miri, seriatim_simulation)))))]
 mod place {
     use super::Moved;

@@ -215,6 +215,21 @@ mod asymmetric;
 #[cfg(loom)]
 pub use asymmetric::begin as begin_model;
 
+/// Where the system has no such call, or none that could be tried: macOS and other systems like
+/// Unix, Windows, and the machines that check or simulate the code.
+///
+/// Both sides pass an ordinary SeqCst fence, and the light side pays for its own. Why that is
+/// enough: all SeqCst fences have one order. If a read behind one fence misses a write before
+/// another one, the first comes before the second in that order (C++20, [atomics.order], which is
+/// Rust's memory model). If both sides missed each other, each fence would come before the other.
+/// So one side sees the other, which is all that the users of the pair rely on: in each case both
+/// sides pass their fence, and the models find the mistake if either is left out (the mutants named
+/// `…-without-a-fence`). Linux takes this way too, in the state `OFF`: engines run in it in
+/// `tests/faults/filters.rs`.
+///
+/// Windows has `FlushProcessWriteBuffers`, which would make the light side free there as well. It
+/// is not used as long as no test runs there: a fence that is too weak loses wake-ups, one that is
+/// too strong costs nanoseconds.
 #[cfg(not(any(loom, all(target_os = "linux", not(any(shuttle, miri, seriatim_simulation))))))]
 mod asymmetric {
     #[inline(always)]

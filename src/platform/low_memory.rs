@@ -4,6 +4,10 @@
 //! On x86-64 those are the addresses below 2⁴⁸. Allocators stay below them by themselves, since
 //! Linux gives nothing above 2⁴⁷ to a program that does not ask for it; one that does ask, on a
 //! machine with five levels of page tables, is passed by. Asked once a slab and once a chunk.
+//!
+//! macOS and Windows give programs addresses below 2⁴⁷, on x86-64 and on 64-bit Arm. So the
+//! allocator's memory fits there as well. Where it does not, and the system has no `mmap`, the
+//! program ends as it does without memory.
 
 use std::alloc::{alloc, alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::ptr::null_mut;
@@ -92,11 +96,14 @@ unsafe fn unmap(start: *mut u8, size: usize) {
     unsafe { libc::munmap(start.cast(), size) };
 }
 
+/// No other memory than the allocator's: see above.
 #[cfg(not(unix))]
 fn map(_: usize) -> *mut u8 {
     null_mut()
 }
 
+/// # Safety
+/// Never called: nothing was mapped.
 #[cfg(not(unix))]
 unsafe fn unmap(_: *mut u8, _: usize) {}
 

@@ -4,7 +4,8 @@
 //! read than the clock (some virtual machines have their host read it, which takes microseconds),
 //! that counter is read: 8 ns instead of 25. How fast it runs is found out on the way, against the
 //! system's clock: once a millisecond has passed, and again whenever twice as much has. Until then,
-//! and elsewhere, it is the system's clock that is read.
+//! and elsewhere, it is the system's clock that is read. Where that clock ticks slowly (every 100
+//! ns on Windows), a shorter time comes out as nothing or as a tick.
 
 use crate::sync::Ordering::*;
 use crate::sync::{AtomicU64, Instant};

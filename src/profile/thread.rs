@@ -18,6 +18,7 @@ thread_local! {
 }
 
 /// Tells that this process is the child of a `fork`.
+#[cfg(unix)]
 pub fn forked() {
     FORKS.fetch_add(1, Relaxed);
 }

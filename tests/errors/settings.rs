@@ -93,7 +93,7 @@ fn threads_that_the_system_refuses_are_an_error_and_nothing_is_lost() {
 fn limit_address_space(more: Option<u64>) {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = text.split_whitespace().next().unwrap().parse().unwrap();
-    let limit = more.map_or(libc::RLIM_INFINITY, |more| pages * 4096 + more);
+    let limit = more.map_or(libc::RLIM_INFINITY, |more| (pages * 4096 + more) as libc::rlim_t);
     let limit = libc::rlimit { rlim_cur: limit, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the struct is valid; the limit concerns this process only.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);

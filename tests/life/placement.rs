@@ -2,7 +2,7 @@
 //! once they are not; else where their data is.
 
 use crate::common::*;
-use seriatim::{Engine, IdlePolicy, Kind, RunContext};
+use seriatim::{Engine, Kind, RunContext};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,10 +105,12 @@ fn operations_go_to_the_worker_that_used_their_variable_last() {
 }
 
 /// Whether operations on 32 variables run where those were used before.
+#[cfg(target_arch = "x86_64")]
 fn placed() -> Result<(), String> {
     // Workers that sleep at once: the thread that is woken runs what it was woken for, and nobody
     // looks around for it.
-    let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(2).idle(IdlePolicy::Park).waiters_help(false);
+    let engine =
+        Engine::builder().kind(Kind::PerDevice).cpu_workers(2).idle(seriatim::IdlePolicy::Park).waiters_help(false);
     let engine = engine.build().unwrap();
     let variables: Vec<_> = (0..32).map(|_| engine.new_variable()).collect();
     let other = engine.new_variable();
