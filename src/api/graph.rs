@@ -110,8 +110,7 @@ impl Graph {
         if core.is_closed() {
             return Err(stopped());
         }
-        let request =
-            Request { property: Property::NoSkip, priority, flags: inner.flags, ..Request::named(inner.name) };
+        let request = Request { priority, flags: inner.flags, ..Request::named(inner.name) };
         let graph = Arc::clone(inner);
         if core.inline == Inline::Always && inner.plain {
             // SAFETY: the operation changes the graph's own variable, so it is the only replay
