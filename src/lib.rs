@@ -96,27 +96,48 @@ pub use operation::property::Property;
 pub use profile::{Event, Profile, Summary, Times, Use};
 pub use variable::handle::Variable;
 
-/// The programs of the README and of `examples/`, which the tests of the documentation compile and
-/// run.
+/// The programs of the README, of the guide and of `examples/`, which the tests of the
+/// documentation compile and run.
 #[cfg(doctest)]
 mod programs {
     #[doc = include_str!("../README.md")]
     struct Readme;
 
     #[doc = concat!("```\n", include_str!("../examples/latency.rs"), "\n```")]
+    struct LatencyExample;
+
+    #[doc = include_str!("../docs/src/concepts.md")]
+    struct Concepts;
+
+    #[doc = include_str!("../docs/src/choosing.md")]
+    struct Choosing;
+
+    #[doc = include_str!("../docs/src/latency.md")]
     struct Latency;
 
     #[doc = concat!("```\n", include_str!("../examples/pipeline.rs"), "\n```")]
-    struct Pipeline;
+    struct PipelineExample;
 
     #[doc = concat!("```\n", include_str!("../examples/graph.rs"), "\n```")]
-    struct Graph;
+    struct GraphExample;
 
     #[doc = concat!("```\n", include_str!("../examples/async_io.rs"), "\n```")]
-    struct AsyncIo;
+    struct AsyncIoExample;
 
     #[doc = concat!("```\n", include_str!("../examples/errors.rs"), "\n```")]
+    struct ErrorsExample;
+
+    #[doc = include_str!("../docs/src/errors.md")]
     struct Errors;
+
+    #[doc = include_str!("../docs/src/graphs.md")]
+    struct Graphs;
+
+    #[doc = include_str!("../docs/src/async.md")]
+    struct Async;
+
+    #[doc = include_str!("../docs/src/c.md")]
+    struct C;
 }
 
 /// What the tests and the measurements of this repository look at. No part of the interface: it
