@@ -138,6 +138,18 @@ mod programs {
 
     #[doc = include_str!("../docs/src/c.md")]
     struct C;
+
+    #[doc = include_str!("../docs/src/from-mxnet.md")]
+    struct FromMxnet;
+
+    #[doc = include_str!("../docs/src/from-starpu.md")]
+    struct FromStarpu;
+
+    #[doc = include_str!("../docs/src/from-openmp.md")]
+    struct FromOpenmp;
+
+    #[doc = include_str!("../docs/src/from-taskflow.md")]
+    struct FromTaskflow;
 }
 
 /// What the tests and the measurements of this repository look at. No part of the interface: it
