@@ -10,7 +10,7 @@ const WIDTH: usize = 100;
 const OTHERS: [&str; 2] = ["target", "report"];
 
 /// Folders whose files documents name as `folder/…`.
-const FOLDERS: [&str; 11] = [
+const FOLDERS: [&str; 12] = [
     "scripts/",
     "perf/",
     "benches/",
@@ -22,7 +22,12 @@ const FOLDERS: [&str; 11] = [
     "digits/",
     "examples/",
     "sim/",
+    "docs/",
 ];
+
+/// The chapters of the guide, and its table of contents.
+const GUIDE: &str = "docs/src/";
+const CONTENTS: &str = "docs/src/SUMMARY.md";
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -129,6 +134,43 @@ fn missing_files(text: &str, folder: &Path) -> Vec<String> {
     ours.filter(|name| !repository().join(name).exists() && !folder.join(name).exists()).map(str::to_owned).collect()
 }
 
+/// What is wrong with a guide of these chapters: those that its contents do not list, and those
+/// whose programs no test runs.
+fn unchecked_chapters(chapters: &[&str], contents: &str, library: &str) -> Vec<String> {
+    let programs = library.split("mod programs {").nth(1).and_then(|rest| rest.split("\n}").next()).unwrap_or_default();
+    let mut wrong = Vec::new();
+    for chapter in chapters {
+        if !contents.contains(&format!("]({chapter})")) {
+            wrong.push(format!("{chapter} is not in SUMMARY.md"));
+        }
+        if !programs.contains(&format!("#[doc = include_str!(\"../{GUIDE}{chapter}\")]")) {
+            wrong.push(format!("{chapter} is not among the programs of src/lib.rs"));
+        }
+    }
+    wrong
+}
+
+/// Links of a chapter that a book made of the guide would not have: mdBook takes every file of
+/// Markdown for a chapter.
+fn links_out_of_the_guide(text: &str) -> Vec<String> {
+    let outside_of_code = text.split("```").step_by(2);
+    let links = outside_of_code.flat_map(|text| text.split("](").skip(1)).filter_map(|link| link.split(')').next());
+    let paths = links.filter(|link| !link.starts_with("http")).filter_map(|link| link.split('#').next());
+    paths.filter(|path| path.ends_with(".md") && path.contains('/')).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_chapter_of_the_guide_is_listed_and_tested() {
+    let documents = documents();
+    let guide: Vec<&str> = documents.iter().filter_map(|document| document.strip_prefix(GUIDE)).collect();
+    let chapters: Vec<&str> = guide.into_iter().filter(|chapter| *chapter != "SUMMARY.md").collect();
+    assert!(chapters.contains(&"concepts.md"), "{chapters:?}");
+    assert_eq!(unchecked_chapters(&chapters, &text(CONTENTS), &text("src/lib.rs")), [""; 0]);
+    for chapter in chapters {
+        assert_eq!(links_out_of_the_guide(&text(&format!("{GUIDE}{chapter}"))), [""; 0], "{chapter}");
+    }
+}
+
 #[test]
 fn links_and_names_of_files_lead_somewhere() {
     for document in documents() {
@@ -181,4 +223,11 @@ fn the_checks_find_what_they_look_for() {
         missing_files("`src/lib.rs` `src/no.rs` `cargo test` `perf/no.sh A`", repository()),
         ["src/no.rs", "perf/no.sh"]
     );
+    let library =
+        "mod programs {\n    #[doc = include_str!(\"../docs/src/a.md\")]\n    struct A;\n}\n// docs/src/b.md\n";
+    assert_eq!(
+        unchecked_chapters(&["a.md", "b.md"], "- [B](b.md)", library),
+        ["a.md is not in SUMMARY.md", "b.md is not among the programs of src/lib.rs"]
+    );
+    assert_eq!(links_out_of_the_guide("[a](b.md#c) [d](../../D.md) [e](../../e.rs)"), ["../../D.md"]);
 }
