@@ -1,8 +1,10 @@
 """The work of scripts/mutants.sh."""
 
+import difflib
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -27,28 +29,98 @@ CONFIGURATIONS = {
 }
 OTHERS = ("loom-mutants", "--cfg loom", MODELS)
 
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", "target")).resolve()
+TREE = TARGET / "mutants" / "tree"
+PATCHES = pathlib.Path("mutants")
+# What a build of the models and of the tests does not need.
+LEFT_OUT = ("perf/results/", "docs/", "mutants/", ".github/")
+
+
+def patch_of(source):
+    """The patch that puts the mutants into a file of the source."""
+    inside = source.relative_to("src").with_suffix("")
+    return PATCHES / ("-".join(inside.parts) + ".patch")
+
+
+def sources(root):
+    """The files of the source, by their paths in the repository."""
+    return {path.relative_to(root) for path in (root / "src").rglob("*.rs")}
+
+
+def put(path, content):
+    """Writes a file, if it would change: cargo builds again what is newer."""
+    if not path.exists() or path.read_bytes() != content:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def make_tree(strict=True):
+    """Copies the repository into TREE, with the mutants in it."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, stdout=subprocess.PIPE, check=True, text=True).stdout.split("\0")
+    files = {name for name in names if name and not name.startswith(LEFT_OUT) and pathlib.Path(name).is_file()}
+    patched = pathlib.Path(f"{TREE}.new")
+    shutil.rmtree(patched, ignore_errors=True)
+    content = {}
+    for name in files:
+        content[name] = pathlib.Path(name).read_bytes()
+        if name.startswith("src/"):
+            put(patched / name, content[name])
+    # Outside of any repository, as far as git knows: else it would look for the files in ours.
+    environment = dict(os.environ, GIT_CEILING_DIRECTORIES=str(patched.parent))
+    failed = []
+    for patch in sorted(PATCHES.glob("*.patch")):
+        command = ["git", "apply", "-C1", "--recount", *([] if strict else ["--reject"]), str(patch.resolve())]
+        done = subprocess.run(command, cwd=patched, env=environment, stderr=subprocess.PIPE, text=True)
+        if done.returncode != 0:
+            failed.append(f"{patch} does not apply:\n{done.stderr}")
+    for source in sources(patched):
+        content[str(source)] = (patched / source).read_bytes()
+    content["src/mutants.rs"] = (PATCHES / "mutants.rs").read_bytes()
+    for name, bytes_ in content.items():
+        put(TREE / name, bytes_)
+    for source in sources(TREE):
+        if str(source) not in content:
+            (TREE / source).unlink()
+    if failed and strict:
+        sys.exit("\n".join(failed) + "\nmutants/README.md says how to mend that")
+    print("\n".join(failed), end="")
+
+
+def record():
+    """Writes the patches anew, from TREE."""
+    written = set()
+    for source in sorted(sources(TREE) - {pathlib.Path("src/mutants.rs")}):
+        ours, theirs = (path.read_text().splitlines(True) for path in (source, TREE / source))
+        difference = "".join(difflib.unified_diff(ours, theirs, f"a/{source}", f"b/{source}"))
+        if difference:
+            patch_of(source).write_text(difference)
+            written.add(patch_of(source))
+    for patch in set(PATCHES.glob("*.patch")) - written:
+        patch.unlink()
+    print(f"{len(written)} patches in {PATCHES}/")
+
 
 def listed():
     """The mutants of the list: (name, invariant, file, model)."""
-    lines = pathlib.Path("loom-tests/mutants.txt").read_text().splitlines()
+    lines = (PATCHES / "list.txt").read_text().splitlines()
     return [tuple(line.split()) for line in lines if line.strip() and not line.startswith("#")]
 
 
 def in_source():
-    """The mutants that the source knows."""
-    text = "".join(path.read_text() for path in pathlib.Path("src").rglob("*.rs") if path.name != "mutants.rs")
+    """The mutants that the tree knows."""
+    text = "".join((TREE / path).read_text() for path in sources(TREE) if path.name != "mutants.rs")
     return set(re.findall(r'\bmut(?:ate!|ant)\("([^"]+)"', text))
 
 
 def build(files):
     """Builds the models of some files with the mutants in them; returns the program of each file."""
-    target = os.environ.get("CARGO_TARGET_DIR", "target")
     programs = {}
     for folder, cfg, which in sorted({CONFIGURATIONS.get(file, OTHERS) for file in files}):
-        flags = f"{os.environ.get('RUSTFLAGS', '')} {cfg} --cfg seriatim_mutants"
-        environment = dict(os.environ, RUSTFLAGS=flags, CARGO_TARGET_DIR=f"{target}/{folder}")
+        flags = f"{os.environ.get('RUSTFLAGS', '')} {cfg}"
+        environment = dict(os.environ, RUSTFLAGS=flags, CARGO_TARGET_DIR=f"{TARGET}/{folder}")
         command = ["cargo", "test", "--release", *which.split(), "--no-run"]
-        built = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True)
+        built = subprocess.run(command, cwd=TREE, env=environment, stderr=subprocess.PIPE, text=True)
         if built.returncode != 0:
             sys.exit(built.stderr)
         for name, path in re.findall(r"tests/(\w+)\.rs \((\S+)\)", built.stderr):
@@ -85,7 +157,7 @@ def run(program, model, mutant):
 
 def explored():
     """What scripts/loom.sh wrote down, if it has run: with a line for each model that it began."""
-    path = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "models.txt"
+    path = TARGET / "models.txt"
     return path.read_text(errors="replace") if path.exists() else ""
 
 
@@ -111,11 +183,14 @@ def table_of_models(killed):
 
 
 def main():
+    if sys.argv[1:] in (["--tree"], ["--record"]):
+        return make_tree(strict=False) if sys.argv[1] == "--tree" else record()
+    make_tree()
     mutants = listed()
     names = {name for name, *_ in mutants}
     wrong = sorted(names ^ in_source())
     if wrong:
-        sys.exit(f"in the source and not in loom-tests/mutants.txt, or the other way round: {', '.join(wrong)}")
+        sys.exit(f"in the patches and not in mutants/list.txt, or the other way round: {', '.join(wrong)}")
     arguments = sys.argv[1:]
     known = set()
     if arguments[:1] == ["--slice"]:

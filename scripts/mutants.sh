@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows that the models find bugs: runs every mutant of loom-tests/mutants.txt under the model that
+# Shows that the models find bugs: runs every mutant of mutants/list.txt under the model that
 # is to find it, and prints what was found and how fast; then, if scripts/loom.sh has run before,
 # the table of all models with the mutants that each one finds.
 #
@@ -7,9 +7,12 @@
 #   scripts/mutants.sh --slice 1/3        each third one, from the second on; models that
 #                                         scripts/loom.sh has explored are not explored again
 #   scripts/mutants.sh recycled-at-once   some of them
+#   scripts/mutants.sh --tree             puts the source with the mutants in it into
+#                                         target/mutants/tree, to look at or to change
+#   scripts/mutants.sh --record           makes the patches of mutants/ anew from that
 #
-# The exit status is 1 if a mutant survives, if one is in the source and not in the list or the
-# other way round, or if a model fails without one.
+# The exit status is 1 if a mutant survives, if a patch does not apply, if a mutant is in a patch and not
+# in the list or the other way round, or if a model fails without one.
 set -euo pipefail
 source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."

@@ -2,7 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use crate::mutants::mutate;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use std::any::Any;
 use std::fmt;
@@ -330,6 +329,6 @@ impl Failure {
             let less = |count: usize| count.checked_sub(1);
             let _ = beyond.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
-        mutate!("failure-taken-twice": true, first.is_ok()).then(|| self.error.clone())
+        first.is_ok().then(|| self.error.clone())
     }
 }

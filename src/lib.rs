@@ -65,7 +65,6 @@ mod device;
 mod engine;
 mod error;
 mod graph;
-mod mutants;
 mod operation;
 mod platform;
 mod pool;

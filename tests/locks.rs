@@ -77,7 +77,7 @@ const NAMES: &[(&str, &[&str])] = &[
     ("parking_lot", &[]),
     ("Once", &["engine/fork.rs"]),
     // The engine of the process, and which bug a build with bugs has.
-    ("OnceLock", &["engine/mod.rs", "mutants.rs"]),
+    ("OnceLock", &["api/builder.rs"]),
     ("object_pool", &["pool/memory.rs"]),
 ];
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The folders and the root files, each below those before it. A file imports from its own folder
 /// and from lower ones.
-const LAYERS: [&str; 16] = [
+const LAYERS: [&str; 15] = [
     "api",
     "engine",
     "graph",
@@ -22,7 +22,6 @@ const LAYERS: [&str; 16] = [
     "error",
     "util",
     "platform",
-    "mutants",
     "sync",
 ];
 

@@ -4,7 +4,6 @@ use crate::engine::core::Core;
 use crate::engine::nesting::may_help;
 use crate::engine::settings::WhenFull;
 use crate::error::{Error, ErrorKind};
-use crate::mutants::mutant;
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use std::sync::Arc;
@@ -17,10 +16,6 @@ pub fn make_room(core: &Arc<Core>, local: &ThreadContext, beyond: bool) -> Resul
     let enter = || {
         let mut now = core.in_flight.load(Relaxed);
         while now < bound {
-            if mutant("bound-checked-and-counted-in-two-steps") {
-                core.in_flight.fetch_add(1, AcqRel);
-                return true;
-            }
             match core.in_flight.compare_exchange(now, now + 1, AcqRel, Relaxed) {
                 Ok(_) => return true,
                 Err(other) => now = other,

@@ -6,7 +6,6 @@ use crate::engine::ready_list::ReadyList;
 use crate::engine::settings::Kind;
 use crate::engine::world::Ends;
 use crate::error::{Failure, Fault};
-use crate::mutants::{mutant, mutate};
 use crate::operation::access::Mode;
 use crate::operation::block::*;
 use crate::operation::closure::Run;
@@ -50,12 +49,10 @@ impl Core {
                         continue;
                     }
                     let slot = self.slot((*access).variable);
-                    if marks && !mutant("failure-not-marked") {
+                    if marks {
                         slot.leave(failure.as_ref());
                     }
-                    if failure.is_none() || !mutant("failed-writes-have-no-version") {
-                        slot.step_version();
-                    }
+                    slot.step_version();
                 }
             }
             if flags & FLAG_PROFILED != 0 {
@@ -63,24 +60,19 @@ impl Core {
             }
             Block::enter(block, FREE);
             let mut found = ReadyList::new(local);
-            if mutant("counted-before-its-end") {
-                local.count_completed();
-            }
             let deleted = (flags & FLAG_DELETE != 0).then(|| self.slot((*Block::access(block, 0)).variable));
-            let early = deleted.filter(|_| mutant("retired-before-it-has-ended"));
-            early.into_iter().for_each(|slot| self.memory.table.retire(slot));
             self.count_out(block, &self.memory.table, &mut found);
             // When it has ended: from the retirement on the slot may become that of another
             // variable.
-            deleted.filter(|_| early.is_none()).into_iter().for_each(|slot| self.memory.table.retire(slot));
+            if let Some(slot) = deleted {
+                self.memory.table.retire(slot);
+            }
             // Before it counts as completed: who has waited for everything finds room.
             if self.settings.bound > 0 && flags & FLAG_WAIT == 0 {
                 self.in_flight.fetch_sub(1, AcqRel);
-                mutate!("room-not-announced": (), self.room.notify(|| true));
+                self.room.notify(|| true);
             }
-            if !mutant("counted-before-its-end") {
-                local.count_completed();
-            }
+            local.count_completed();
             if !found.first.is_null() {
                 self.hand_out(local, found.first);
             }

@@ -6,7 +6,6 @@ use crate::engine::inline::policy::CostKey;
 use crate::engine::nesting::{enter, leave, pay};
 use crate::engine::ready_list::ReadyList;
 use crate::error::{Error, Failure, Fault, Stamp};
-use crate::mutants::mutate;
 use crate::operation::block::*;
 use crate::operation::closure::Run;
 use crate::operation::completion::{Completion, Finish};
@@ -91,7 +90,7 @@ impl Core {
                     Block::keep_worker(block, worker);
                     let (name, sequence) = (Block::name(block), (*block).sequence);
                     let engine: Arc<dyn Finish> = Arc::<Core>::clone(self);
-                    mutate!("called-closures-not-counted": (), local.count_called());
+                    local.count_called();
                     let completion = Completion::new(engine, block);
                     let outcome = if flags & FLAG_GRAPH != 0 {
                         // Each of its operations has declared its own.
@@ -100,7 +99,7 @@ impl Core {
                         within(&Copied::of(&self.memory, block), || call(storage, &run, completion))
                     };
                     leave(local);
-                    mutate!("called-closures-not-counted": (), local.count_returned());
+                    local.count_returned();
                     // The thread that stops the engine waits for the return as well.
                     self.quiescence.notify(|| self.is_quiescent());
                     if let Err(fault) = outcome {
@@ -198,7 +197,7 @@ impl Core {
         let error = Error::of_operation(name, fault);
         // Before the operation is complete, so that the thread that runs because of it sees the
         // flag.
-        mutate!("failures-never-looked-for": 0, self.state.fetch_or(FAILED, Release));
+        self.state.fetch_or(FAILED, Release);
         self.failures.record(error, sequence)
     }
 

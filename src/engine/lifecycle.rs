@@ -10,7 +10,6 @@ use crate::engine::nesting::refuse_inside;
 use crate::engine::push::admission::cut_off;
 use crate::engine::wait::for_all;
 use crate::error::{Error, ErrorKind};
-use crate::mutants::{mutant, mutate};
 use crate::platform::asymmetric_fence::heavy;
 use crate::sync::Ordering::*;
 use crate::sync::{thread, AtomicBool, MutexGuard};
@@ -40,12 +39,10 @@ fn stop_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>) {
     core.state.fetch_or(STOPPED, SeqCst);
     // Against the light ones of those who push without a pin.
     heavy();
-    mutate!("pushes-not-let-through": (), let_pushes_through(core));
+    let_pushes_through(core);
     for_all::drain(core);
     // A closure whose operation was completed early may still push: it is let through as well.
-    if !mutant("closures-not-waited-for") {
-        core.quiescence.wait(None, || core.is_deserted(), || ());
-    }
+    core.quiescence.wait(None, || core.is_deserted(), || ());
     end_threads(core);
 }
 

@@ -23,7 +23,6 @@
 
 use crate::graph::own::Exclusive;
 use crate::graph::plan::{Plan, Segment};
-use crate::mutants::{mutant, mutate};
 use crate::sync::Ordering::*;
 use crate::sync::{AtomicU32, MODELLED};
 use crate::util::spin::Spin;
@@ -201,9 +200,8 @@ impl Lanes {
             link.store(if idle { EMPTY } else { head }, Relaxed);
             // AcqRel: release what the message is about; acquire from an idle lane what its last
             // runner did. A head that comes back after others is no harm: the link to it is right.
-            match inbox.compare_exchange_weak(head, message, mutate!("lane-sent-to-relaxed": Relaxed, AcqRel), Relaxed)
-            {
-                Ok(_) => return idle && !mutant("idle-lane-not-handed-out"),
+            match inbox.compare_exchange_weak(head, message, AcqRel, Relaxed) {
+                Ok(_) => return idle,
                 Err(now) => head = now,
             }
         }
@@ -224,9 +222,8 @@ impl Lanes {
             }
             // Release: the thread that is the next runner sees what we did. Something may have come
             // meanwhile: then we still are.
-            let given_up =
-                inbox.compare_exchange(EMPTY, IDLE, mutate!("lane-given-up-relaxed": Relaxed, Release), Relaxed);
-            if given_up.is_ok() || mutant("what-comes-to-a-leaving-runner-is-ignored") {
+            let given_up = inbox.compare_exchange(EMPTY, IDLE, Release, Relaxed);
+            if given_up.is_ok() {
                 break rest;
             }
         };
@@ -239,12 +236,12 @@ impl Lanes {
         loop {
             if inbox.load(Relaxed) != EMPTY {
                 // Acquire: what the messages are about.
-                let mut message = inbox.swap(EMPTY, mutate!("messages-taken-relaxed": Relaxed, Acquire));
+                let mut message = inbox.swap(EMPTY, Acquire);
                 while message != EMPTY {
                     // The message may end the replay, and the next one send the same segment again.
                     let next = self.link(message).load(Relaxed);
                     self.receive(lane, own, message, host);
-                    message = mutate!("link-read-after-its-message": self.link(message).load(Relaxed), next);
+                    message = next;
                 }
             }
             if own.alone.is_some() {
@@ -262,7 +259,7 @@ impl Lanes {
             let (of, progress) = (&self.plan.segments[segment as usize], &self.segments[segment as usize]);
             progress.near.store(of.waits_near, Relaxed);
             if of.waits_far > 1 {
-                mutate!("counters-not-set-back": (), progress.far.store(of.waits_far, Relaxed));
+                progress.far.store(of.waits_far, Relaxed);
             }
             if host.run(segment) {
                 self.finish(lane, own, segment, host);
@@ -309,9 +306,8 @@ impl Lanes {
         for next in self.successors(&of.far) {
             let (to, progress) = (&self.plan.segments[*next as usize], &self.segments[*next as usize]);
             // AcqRel: the thread that sends has acquired what all the others have done.
-            let last =
-                to.waits_far == 1 || progress.far.fetch_sub(1, mutate!("far-waits-relaxed": Relaxed, AcqRel)) == 1;
-            if (last || mutant("sent-before-all-are-done")) && self.send(to.lane, *next) {
+            let last = to.waits_far == 1 || progress.far.fetch_sub(1, AcqRel) == 1;
+            if last && self.send(to.lane, *next) {
                 host.hand_out(to.lane);
             }
         }
@@ -322,9 +318,7 @@ impl Lanes {
         if own.done == self.lanes[lane as usize].left.load(Relaxed) {
             own.done = 0;
             // AcqRel: the last lane ends the replay, and with it what all the others did.
-            if self.left.fetch_sub(1, mutate!("lane-done-relaxed": Relaxed, AcqRel)) == 1
-                || mutant("over-with-the-first-lane")
-            {
+            if self.left.fetch_sub(1, AcqRel) == 1 {
                 host.over();
             }
         }

@@ -1,7 +1,6 @@
 //! A replay that one thread begins by itself: it goes on alone, or starts all lanes on what is left.
 
 use crate::graph::lanes::{LaneHost, LaneState, Lanes, SerialStep, EMPTY};
-use crate::mutants::mutate;
 use crate::sync::Ordering::*;
 
 impl Lanes {
@@ -53,7 +52,7 @@ impl Lanes {
         // done, and so the replay is not over, before it has been taken.
         for other in 0..self.lanes.len() as u32 {
             let message = segments.len() as u32 + other;
-            let waits = mutate!("lanes-started-for-nothing": self.lanes[other as usize].left.load(Relaxed) > 0, self.has_root(other, from));
+            let waits = self.has_root(other, from);
             if other != lane && waits && self.send(other, message) {
                 host.hand_out(other);
             }

@@ -1,7 +1,6 @@
 //! The owned completion handle of an asynchronous operation.
 
 use crate::error::{ErrorKind, Fault};
-use crate::mutants::mutate;
 use crate::operation::block::Block;
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
@@ -120,8 +119,7 @@ impl Completion {
     }
 
     fn end(&mut self, outcome: Result<(), Fault>) {
-        if let Some(engine) = mutate!("completion-forgotten-when-dropped": (outcome.is_ok() || std::thread::panicking()).then(|| self.engine.take()).flatten(), self.engine.take())
-        {
+        if let Some(engine) = self.engine.take() {
             // SAFETY: `engine` is taken only once, so this is the operation's only end.
             unsafe { engine.finish(self.block, outcome) }
         }

@@ -4,7 +4,6 @@
 //! and parameters that outlive the engine's last handle keep the engine.
 
 use crate::error::{Error, ErrorKind};
-use crate::mutants::mutant;
 use crate::pool::reclaim::{Epoch, Reclaim};
 use crate::pool::registry::Registry;
 use crate::pool::thread_cache::{Shared, ThreadCache};
@@ -112,10 +111,9 @@ impl Memory {
     pub fn tally(&self) -> (u64, u64) {
         // Acquire: an operation counted as completed has had its effects, and was counted as
         // pushed.
-        let pushed = || self.blocks.caches.iter().map(|cache| cache.pushed.load(Acquire)).sum();
-        let early = mutant("pushed-counted-before-completed").then(pushed);
         let completed = self.blocks.caches.iter().map(|cache| cache.completed.load(Acquire)).sum();
-        (completed, early.unwrap_or_else(pushed))
+        let pushed = self.blocks.caches.iter().map(|cache| cache.pushed.load(Acquire)).sum();
+        (completed, pushed)
     }
 
     /// Whether a thread says that it will look for operations that others leave.

@@ -6,7 +6,6 @@
 
 #![forbid(unsafe_code)]
 
-use crate::mutants::mutate;
 use crate::sync::Ordering::*;
 use crate::sync::{fence, AtomicUsize};
 use crossbeam_utils::CachePadded;
@@ -31,11 +30,10 @@ impl Readers {
     /// of its own: if that one comes first, it is counted here; if ours does, its looks come after
     /// the time at which the memory could last be reached.
     pub fn has_none_but(&self, caller_is_counted: bool) -> bool {
-        mutate!("no-fence-before-counting-readers": (), fence(SeqCst));
+        fence(SeqCst);
         // Acquire: with the release of the thread that left, so that its last looks and swings are
         // over for us as well.
-        self.0.load(mutate!("readers-counted-relaxed": Relaxed, Acquire))
-            <= mutate!("recycled-at-once": usize::MAX, usize::from(caller_is_counted))
+        self.0.load(Acquire) <= usize::from(caller_is_counted)
     }
 
     /// Whether the caller, who is counted, is the only one who has ever been a reader and is
@@ -56,6 +54,6 @@ impl Readers {
     /// The thread has read for the last time.
     pub fn remove(&self) {
         // Release: its looks are over before it is counted out.
-        self.0.fetch_sub(1, mutate!("reader-leaves-relaxed": Relaxed, Release));
+        self.0.fetch_sub(1, Release);
     }
 }

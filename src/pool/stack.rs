@@ -1,6 +1,5 @@
 //! The stack by which spent blocks come back to their cache: a whole magazine a push.
 
-use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::pool::magazine::Magazine;
 use crate::pool::magazine_list::DetachedList;
@@ -30,8 +29,7 @@ impl Stack {
             // SAFETY: the magazine is ours until the exchange succeeds.
             unsafe { Magazine::chain(first, head) };
             // Release: the owner finds the blocks as we left them.
-            match self.head.compare_exchange(head, first, mutate!("magazine-pushed-relaxed": Relaxed, Release), Relaxed)
-            {
+            match self.head.compare_exchange(head, first, Release, Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
@@ -44,11 +42,7 @@ impl Stack {
             return DetachedList::new();
         }
         // Acquire: pairs with the releases of all pushes, which form one release sequence.
-        let first = mutate!("magazines-taken-in-two-steps": {
-            let first = self.head.load(Acquire);
-            self.head.store(null_mut(), Release);
-            first
-        }, self.head.swap(null_mut(), mutate!("magazines-taken-relaxed": Relaxed, Acquire)));
+        let first = self.head.swap(null_mut(), Acquire);
         // SAFETY: the swap made every magazine of the stack ours; `push` packed them, and the first
         // one found null.
         unsafe { DetachedList::of(first) }

@@ -8,7 +8,6 @@
 //! allocating; until then it is kept, and used before anything new. No blocks are lost to others
 //! for good: what is too much goes to the depot, as one magazine list.
 
-use crate::mutants::{mutant, mutate};
 use crate::operation::block::Block;
 use crate::operation::inline_run::InlineRun;
 use crate::operation::layout::CLASSES;
@@ -136,7 +135,7 @@ impl ThreadCache {
     /// Makes the calling thread the owner, if there is none.
     pub fn adopt(&self) -> bool {
         // Acquire: pairs with `leave`, so that the private part is as its last owner left it.
-        mutate!("cache-adopted-twice": true, !self.occupied.load(Relaxed) && self.occupied.compare_exchange(false, true, Acquire, Relaxed).is_ok())
+        !self.occupied.load(Relaxed) && self.occupied.compare_exchange(false, true, Acquire, Relaxed).is_ok()
     }
 
     /// Whether nobody owns the cache, and its last owner is no member of the reclaimer any more.
@@ -150,7 +149,7 @@ impl ThreadCache {
     /// # Safety
     /// The caller is the owner, and does not use the private part again.
     pub unsafe fn leave(&self) {
-        self.occupied.store(false, mutate!("cache-left-relaxed": Relaxed, Release));
+        self.occupied.store(false, Release);
     }
 
     /// Takes a free block of `class`.
@@ -284,13 +283,12 @@ impl ThreadCache {
     /// is too much goes to the depot. `needed`: by a caller that has nothing of this class left.
     unsafe fn sort(&self, class: u8, shared: &Shared, handle: &<Epoch as Reclaim>::Handle, needed: bool) {
         let index = usize::from(class);
-        let slice = mutate!("sorted-without-a-limit": usize::MAX, SLICE);
         // SAFETY: the caller is the owner; nothing below calls back into this cache's private part.
         let class_cache = unsafe { self.class_cache(class) };
         if class_cache.released.is_empty() {
             class_cache.released = self.safe[index].take();
         }
-        for _ in 0..slice {
+        for _ in 0..SLICE {
             let Some(magazine) = class_cache.released.pop() else { break };
             work_counter::count(1);
             class_cache.ready.push(magazine);
@@ -298,7 +296,7 @@ impl ThreadCache {
         if class_cache.arrived.is_empty() {
             class_cache.arrived = self.incoming[index].take();
         }
-        for _ in 0..slice {
+        for _ in 0..SLICE {
             let Some(magazine) = class_cache.arrived.pop() else { break };
             work_counter::count(1);
             class_cache.limbo.append(magazine);
@@ -314,8 +312,7 @@ impl ThreadCache {
                 // No other thread is a registered reader, and the owner holds nothing.
                 class_cache.ready.append(class_cache.spent.take());
             } else {
-                let deferrals = mutate!("sorted-without-a-limit": usize::MAX, DEFERRALS);
-                for _ in 0..deferrals {
+                for _ in 0..DEFERRALS {
                     let Some(magazine) = class_cache.spent.pop() else { break };
                     // SAFETY: the blocks are spent: no tail leads to them.
                     unsafe { self.defer(class, magazine, handle) };
@@ -357,10 +354,6 @@ impl ThreadCache {
     /// Sends spent blocks to the safe stack once nobody can look at them any more.
     unsafe fn defer(&self, class: u8, spent: Magazine, handle: &<Epoch as Reclaim>::Handle) {
         work_counter::count(spent.len());
-        if mutant("reclaimed-without-the-epoch") {
-            self.safe[usize::from(class)].push(spent);
-            return;
-        }
         let guard = Epoch::pin(handle);
         let first = spent.pack();
         let cache: *const ThreadCache = self;

@@ -1,7 +1,6 @@
 //! What one thread keeps for one engine: its cache, its place in the reclaimer, blocks on their way
 //! to other caches, and what it is running.
 
-use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::pool::magazine;
 use crate::pool::magazine::Magazine;
@@ -96,7 +95,7 @@ impl ThreadContext {
     /// is gone.
     #[inline]
     pub fn pin(&self) -> <Epoch as Reclaim>::Guard {
-        mutate!("readers-not-counted": (), self.look_at_tails());
+        self.look_at_tails();
         Epoch::pin(self.handle())
     }
 
@@ -172,7 +171,7 @@ impl ThreadContext {
         // SAFETY: spent, so only helpers may still look at it, and they do not look at these
         // fields.
         unsafe {
-            if mutate!("blocks-kept-by-the-thread-that-frees-them": true, Block::cache(block) == self.cache().number) {
+            if Block::cache(block) == self.cache().number {
                 self.cache().keep(block);
             } else {
                 self.send_cache(block);

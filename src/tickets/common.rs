@@ -6,7 +6,6 @@
 //! Nothing else is passed along: whether an operation may run, its tickets say
 //! ([`run`](crate::tickets::run)).
 
-use crate::mutants::{mutant, mutate};
 use crate::operation::access::Ticket;
 use crate::operation::access::{Access, Mode};
 use crate::operation::block::Block;
@@ -66,13 +65,10 @@ impl Common {
     /// Makes the variable common, unless it is. Several threads may do it at once, with the same
     /// `start`.
     pub fn open(&self, start: Start) {
-        if mutant("opened-over-others") {
-            self.tail.store(START, Release);
-        }
         self.ticket.store(start.ticket.packed(), Relaxed);
         self.last.store(start.last.0, Relaxed);
         // Release: who finds it open finds where it starts.
-        let _ = self.tail.compare_exchange(null_mut(), START, mutate!("opened-relaxed": Relaxed, Release), Relaxed);
+        let _ = self.tail.compare_exchange(null_mut(), START, Release, Relaxed);
     }
 
     /// Ends the time in which the variable is common; says where counting goes on, `None` if it was
@@ -121,19 +117,16 @@ impl Common {
     /// that was pinned then.
     pub unsafe fn renew(&self) {
         let tail = self.tail.load(Relaxed);
-        if tail.is_null() || mutant("tombstone-of-another-variable") {
+        if tail.is_null() {
             return;
         }
         assert!(!MODELLED || tail == TOMBSTONE, "a variable is renewed that is in use");
-        if !mutant("first-of-another-variable") {
-            self.first.store(null_mut(), Relaxed);
-        }
+        self.first.store(null_mut(), Relaxed);
         self.ticket.store(0, Relaxed);
         self.last.store(Word::NONE.0, Relaxed);
         // Release: a helper may be late with an operation that is void on the variable before. If
         // it finds this, it finds that the operation is done.
-        let order = mutate!("common-renewed-relaxed": Relaxed, Release);
-        self.tail.store(null_mut(), order);
+        self.tail.store(null_mut(), Release);
     }
 
     /// Writes pushed so far; `None` if the variable was deleted.

@@ -4,7 +4,6 @@
 //! added at a pusher's first push and stays for as long as the group. Workers, thieves and helpers
 //! go through all journals: an operation must not wait because of who pushed it.
 
-use crate::mutants::{mutant, mutate};
 use crate::operation::access::Mode;
 use crate::sync::Ordering::*;
 use crate::sync::{AtomicPtr, MODELLED};
@@ -87,12 +86,7 @@ impl Journals {
             let fresh = unsafe { &*journal };
             fresh.next.store(first, Relaxed);
             // Release: who finds the journal finds its logs.
-            let order = mutate!("journal-linked-relaxed": Relaxed, Release);
-            if mutant("journal-linked-by-a-store") {
-                self.first.store(journal, Release);
-                return fresh;
-            }
-            match self.first.compare_exchange(first, journal, order, Relaxed) {
+            match self.first.compare_exchange(first, journal, Release, Relaxed) {
                 Ok(_) => return fresh,
                 Err(now) => first = now,
             }
@@ -109,7 +103,7 @@ impl Journals {
     #[inline]
     fn newest(&self) -> *mut Journal {
         // Acquire: the journal's logs, and the journals before it.
-        self.first.load(mutate!("journal-found-relaxed": Relaxed, Acquire))
+        self.first.load(Acquire)
     }
 
     /// The journal behind one of this list. Behind the oldest comes the newest: who goes round
@@ -130,8 +124,7 @@ impl Journals {
 
     /// An operation that anybody could take; [`Word::NONE`] if there is none.
     pub fn find(&self) -> Word {
-        let journals = if mutant("journals-not-all-looked-at-before-sleep") { 1 } else { usize::MAX };
-        let operations = self.iter().take(journals).flat_map(Journal::logs).map(Log::find);
+        let operations = self.iter().flat_map(Journal::logs).map(Log::find);
         operations.into_iter().find(|operation| *operation != Word::NONE).unwrap_or(Word::NONE)
     }
 }
@@ -231,9 +224,7 @@ impl<'a> Watch<'a> {
         let mut next = journal;
         if self.step == journal.logs.len() {
             self.step = 0;
-            if !mutant("thieves-look-at-one-journal") {
-                next = self.logs.behind(journal);
-            }
+            next = self.logs.behind(journal);
         }
         self.journal = Some(next);
         next

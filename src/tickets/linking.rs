@@ -35,7 +35,6 @@
 //!   later. But then the operation is done, which the helper sees after what it finds in place of a
 //!   tail (1): [`Common::renew`] releases it.
 
-use crate::mutants::{mutant, mutate};
 use crate::operation::access::Mode;
 use crate::operation::block::Block;
 use crate::platform::cache_line::fetch_to_write;
@@ -79,7 +78,7 @@ pub unsafe fn enlist(block: *mut Block, commons: &mut impl Commons) {
             }
         }
         if !Links::is_done(block) {
-            log(block, true, commons);
+            log(block, commons);
         }
     }
 }
@@ -133,7 +132,7 @@ unsafe fn finish<C: Commons>(block: *mut Block, commons: &mut C) {
             }
             let index = Links::progress(target);
             if index >= Links::count(target) {
-                log(target, false, commons);
+                log(target, commons);
             } else if let Step::Blocked(other) = link(target, index, false, commons) {
                 target = other;
             }
@@ -143,15 +142,10 @@ unsafe fn finish<C: Commons>(block: *mut Block, commons: &mut C) {
 
 /// Logs an operation that is linked everywhere, and then notes that.
 #[inline]
-unsafe fn log<C: Commons>(block: *mut Block, owner: bool, commons: &mut C) {
+unsafe fn log<C: Commons>(block: *mut Block, commons: &mut C) {
     // SAFETY: held.
     unsafe {
-        if mutant("done-before-it-is-logged") {
-            Links::set_done(block);
-        }
-        if owner || !mutant("helpers-do-not-log") {
-            commons.logged(refer(block));
-        }
+        commons.logged(refer(block));
         Links::set_done(block);
     }
 }
@@ -165,17 +159,15 @@ unsafe fn link<C: Commons>(block: *mut Block, index: u32, owner: bool, commons: 
         loop {
             let common = commons.common((*access).variable);
             // 1. The tail first. Acquire: the access behind it, and its ticket.
-            let early = mutant("progress-before-the-tail").then(|| Links::progress(block));
-            let tail = common.tail.load(mutate!("common-tail-relaxed": Relaxed, Acquire));
-            if early.unwrap_or_else(|| Links::progress(block)) > index {
+            let tail = common.tail.load(Acquire);
+            if Links::progress(block) > index {
                 return Step::Done;
             }
             assert!(!MODELLED || !tail.is_null(), "linked too early: the variable is not common");
             // 2.
-            let is_deleted = tail == TOMBSTONE
-                || tail != START && (*tail).mode() == Mode::Delete && !mutant("common-linked-behind-a-deletion");
+            let is_deleted = tail == TOMBSTONE || tail != START && (*tail).mode() == Mode::Delete;
             if tail == access || is_deleted {
-                if tail != access && (Links::make_void(block, index) || mutant("each-voids")) {
+                if tail != access && Links::make_void(block, index) {
                     spend(block, commons);
                 }
                 if !owner {
@@ -184,7 +176,7 @@ unsafe fn link<C: Commons>(block: *mut Block, index: u32, owner: bool, commons: 
                 return Step::Done;
             }
             // 3.
-            if tail != START && !mutant("nobody-helps") {
+            if tail != START {
                 let other: *mut Block = Block::of_access(tail);
                 if !Links::is_done(other) {
                     return Step::Blocked(other);
@@ -193,27 +185,19 @@ unsafe fn link<C: Commons>(block: *mut Block, index: u32, owner: bool, commons: 
             // 4. Release: what was written before this access was announced. Acquire (both): that
             //    of another thread's.
             let behind = common.next(tail);
-            let order = mutate!("common-linked-relaxed": Relaxed, AcqRel);
-            let next =
-                match behind.compare_exchange(null_mut(), access, order, mutate!("next-relaxed": Relaxed, Acquire)) {
-                    Ok(_) => access,
-                    Err(next) => next,
-                };
+            let next = match behind.compare_exchange(null_mut(), access, AcqRel, Acquire) {
+                Ok(_) => access,
+                Err(next) => next,
+            };
             // 5. Relaxed (both): the tail brings them.
             let start = common.behind(tail);
             let give = || {
                 (*next).ticket.store(start.ticket.packed(), Relaxed);
                 (*Block::before(Block::of_access(next), index_of(next))).store(start.last.0, Relaxed);
             };
-            if !mutant("ticket-after-the-swing") {
-                give();
-            }
+            give();
             // Release: the ticket, and what came with the access.
-            let order = mutate!("swung-relaxed": Relaxed, AcqRel);
-            let swung = common.tail.compare_exchange(tail, next, order, Relaxed).is_ok();
-            if mutant("ticket-after-the-swing") {
-                give();
-            }
+            let swung = common.tail.compare_exchange(tail, next, AcqRel, Relaxed).is_ok();
             if swung && tail != START {
                 spend(Block::of_access(tail), commons);
             }

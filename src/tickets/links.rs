@@ -2,7 +2,6 @@
 //! behind each of its accesses, and how long its block is needed. It lies behind the tickets, where
 //! only such operations have it.
 
-use crate::mutants::mutate;
 use crate::operation::access::Access;
 use crate::operation::block::Block;
 use crate::operation::layout::{CLOSURE_ALIGN, LINKS};
@@ -46,7 +45,7 @@ impl Links {
             Links::of(block).cast_mut().write(Links {
                 linked: AtomicU32::new(0),
                 done: AtomicU32::new(0),
-                uses: AtomicU32::new(mutate!("spent-when-it-ends": 1, count + 1)),
+                uses: AtomicU32::new(count + 1),
                 count,
             });
             for index in 0..count {
@@ -90,7 +89,7 @@ impl Links {
     #[inline]
     pub unsafe fn is_done(block: *mut Block) -> bool {
         // SAFETY: held. Acquire: the tickets, for a pusher that others have helped.
-        unsafe { (*Links::of(block)).done.load(mutate!("done-relaxed": Relaxed, Acquire)) != 0 }
+        unsafe { (*Links::of(block)).done.load(Acquire) != 0 }
     }
 
     /// Notes that.
@@ -115,7 +114,7 @@ impl Links {
                 return Links::count(block);
             }
             // Acquire: the tickets up to there, for who logs the operation.
-            (*Links::of(block)).linked.load(mutate!("progress-relaxed": Relaxed, Acquire))
+            (*Links::of(block)).linked.load(Acquire)
         }
     }
 
@@ -163,9 +162,8 @@ impl Links {
     /// As [`Links::next`]; the caller owes this use.
     pub unsafe fn release(block: *mut Block) -> bool {
         // Release: what was done with the block; acquire: for who uses it again.
-        let order = mutate!("use-ended-relaxed": Relaxed, AcqRel);
         // SAFETY: held by the use that ends.
-        let uses = unsafe { (*Links::of(block)).uses.fetch_sub(1, order) };
+        let uses = unsafe { (*Links::of(block)).uses.fetch_sub(1, AcqRel) };
         assert!(!MODELLED || uses > 0, "a use of a block ended twice");
         uses == 1
     }

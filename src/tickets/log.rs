@@ -9,7 +9,6 @@
 //! What is in an entry may be old, or of a later place in the log. An operation is taken by its
 //! tag, so an old entry is one that somebody has taken, and any other is as good as the next.
 
-use crate::mutants::{mutant, mutate};
 use crate::operation::block::Block;
 use crate::sync::Ordering::*;
 use crate::sync::{fence, AtomicPtr, AtomicU64};
@@ -87,7 +86,7 @@ impl Log {
                 self.extend(cursor);
             }
             // Release: who finds the entry finds the operation's word.
-            cursor.entry().store(operation.0, mutate!("logged-relaxed": Relaxed, Release));
+            cursor.entry().store(operation.0, Release);
         }
         cursor.step();
     }
@@ -122,14 +121,11 @@ impl Log {
             }
             let number = cursor.number.get() + 1;
             // Who finds it cleared finds that it has no number, or a later one.
-            mutate!("cleared-without-a-fence": (), fence(Release));
-            if mutant("numbered-before-it-is-cleared") {
-                (*segment).number.store(number, Release);
-            }
+            fence(Release);
             (*segment).next.store(null_mut(), Relaxed);
             (*segment).clear();
             // Release: who finds its number finds it cleared.
-            (*segment).number.store(number, mutate!("numbered-relaxed": Relaxed, Release));
+            (*segment).number.store(number, Release);
             // Release: who goes on to it finds it empty.
             (*cursor.segment.get()).next.store(segment, Release);
             cursor.go_to(Cursor::at(segment, number, 0));
@@ -140,7 +136,7 @@ impl Log {
     unsafe fn take_off_the_front(&self, cursor: &Cursor) {
         // Relaxed: what has been taken stays so, whichever thread hears of it, and when.
         let taken = self.come.load(Relaxed).max(self.scanned.load(Relaxed));
-        let full = mutate!("used-again-before-all-is-taken": taken.div_ceil(LENGTH as u64), taken / LENGTH as u64);
+        let full = taken / LENGTH as u64;
         for _ in 0..AT_ONCE {
             // Relaxed (all): only the pusher stores them.
             let oldest = self.chain.oldest.load(Relaxed);
@@ -153,7 +149,7 @@ impl Log {
                 self.chain.oldest.store((*oldest).next.load(Relaxed), Release);
                 // Release: who finds that it has not the number that it had finds the next one
                 // there.
-                (*oldest).number.store(SPARE, mutate!("taken-off-relaxed": Relaxed, Release));
+                (*oldest).number.store(SPARE, Release);
                 (*oldest).spare.set(self.chain.spares.replace(oldest));
             }
         }
@@ -171,7 +167,7 @@ impl Log {
             let operation = unsafe { cursor.look(|| self.at.store(cursor.segment.get(), Release)) };
             if operation == Word::NONE {
                 // SAFETY: as above.
-                if unsafe { mutate!("none-wherever-that-is": true, cursor.is_in_place()) } {
+                if unsafe { cursor.is_in_place() } {
                     return None;
                 }
                 self.come_after(cursor);
@@ -215,7 +211,7 @@ impl Log {
         unsafe {
             for _ in 0..steps {
                 let operation = cursor.look(|| ());
-                if operation == Word::NONE && mutate!("nothing-found-wherever-that-is": false, !cursor.is_in_place()) {
+                if operation == Word::NONE && !cursor.is_in_place() {
                     cursor.go_to(self.begin());
                 } else if operation == Word::NONE || is_untaken(operation) {
                     self.note(&cursor);
@@ -278,7 +274,7 @@ impl Log {
                 let number = (*segment).number.load(Acquire);
                 // Each further round is one of a segment that the pusher has filled meanwhile.
                 let still = segment == self.chain.oldest.load(Relaxed);
-                if mutate!("oldest-not-looked-at-again": number != SPARE, still) {
+                if still {
                     return Cursor::at(segment, number, 0);
                 }
             }

@@ -9,7 +9,6 @@
 //! that comes earlier in its logs. So are the reads that a write waits for, since nothing leads to
 //! them. So this finds some of what is needed, not all; workers find the rest.
 
-use crate::mutants::mutant;
 use crate::operation::block::Block;
 use crate::sync::MODELLED;
 use crate::tickets::run::{settle, take, waits_for, Variables};
@@ -65,10 +64,7 @@ impl Pull {
     pub fn next(&mut self, variables: &impl Variables) -> *mut Block {
         while self.left > 0 {
             let Some(operation) = self.noted.pop() else { break };
-            let taken = take(operation);
-            let Some(block) = taken.or_else(|| mutant("pulled-untaken").then(|| operation.block())) else {
-                continue;
-            };
+            let Some(block) = take(operation) else { continue };
             // SAFETY: taken, so ours until it is settled.
             unsafe {
                 waits_for(block, variables, |write| self.noted.add(write));

@@ -3,7 +3,6 @@
 //! Nothing here waits. A look that comes too early parks the operation on what it lacks, and gives
 //! it up with that: who ends the other one gets it back.
 
-use crate::mutants::{mutant, mutate};
 use crate::operation::access::Mode;
 use crate::operation::access::Ticket;
 use crate::operation::block::Block;
@@ -54,7 +53,7 @@ impl Progress {
     #[inline]
     pub fn has_written(&self, writes: u32) -> bool {
         // Acquire: pairs with the release of `end`.
-        self.writes.load(mutate!("tickets-tested-relaxed": Relaxed, Acquire)) == writes
+        self.writes.load(Acquire) == writes
     }
 }
 
@@ -102,7 +101,6 @@ pub fn take(operation: Word) -> Option<*mut Block> {
         // the exchange that frees the word, from the exchanges that parked it, past this one.
         match word.compare_exchange(now.0, now.at(TAKEN).0, Relaxed, Relaxed) {
             Ok(_) => return Some(block),
-            Err(_) if mutant("one-try-to-take") => return None,
             Err(other) => now = Word(other),
         }
     }
@@ -200,7 +198,7 @@ pub unsafe fn waits_for(block: *mut Block, variables: &impl Variables, mut note:
 #[cold]
 unsafe fn is_void(block: *mut Block, index: u32) -> bool {
     // SAFETY: ours; a voided operation has links.
-    unsafe { Block::is_voided(block) && !mutant("a-void-waits") && Links::are_void(block, index) }
+    unsafe { Block::is_voided(block) && Links::are_void(block, index) }
 }
 
 /// Parks on the operation before, unless that has ended; says whether it has parked.
@@ -213,14 +211,13 @@ unsafe fn park_behind(block: *mut Block, before: Word) -> bool {
         // Acquire (both): who finds that it has ended finds what it has counted.
         let mut now = Word(word.load(Acquire));
         loop {
-            let same = now.has_tag_of(before) || mutant("parked-on-whatever-is-there");
+            let same = now.has_tag_of(before);
             if !same || now.stage() == FREE {
                 return false;
             }
             (*block).link = now.block();
             // Release: the operation goes to the thread that ends that one as we leave it.
-            let order = mutate!("parked-relaxed": Relaxed, AcqRel);
-            match word.compare_exchange(now.0, now.parked(block).0, order, Acquire) {
+            match word.compare_exchange(now.0, now.parked(block).0, AcqRel, Acquire) {
                 Ok(_) => return true,
                 Err(other) => now = Word(other),
             }
@@ -236,7 +233,7 @@ unsafe fn park_behind(block: *mut Block, before: Word) -> bool {
 pub unsafe fn park_without_ticket(block: *mut Block, write: Word) -> bool {
     // SAFETY: blocks stay blocks. If it becomes one of those after this look, its tag is another.
     let inside = || unsafe { Block::is_inside(write.block()) };
-    if write == Word::NONE || mutate!("waits-behind-what-is-withdrawn": false, inside()) {
+    if write == Word::NONE || inside() {
         return false;
     }
     // SAFETY: passed on.
@@ -256,8 +253,7 @@ unsafe fn wait_for_reads(block: *mut Block, progress: &Progress, needed: u32, mu
             return false;
         }
         // Release: the operation goes to the thread that reads last, with the two words above.
-        let order = mutate!("waits-for-reads-relaxed": Relaxed, AcqRel);
-        match progress.reads.compare_exchange(reads, reads | WAITED_FOR, order, Acquire) {
+        match progress.reads.compare_exchange(reads, reads | WAITED_FOR, AcqRel, Acquire) {
             Ok(_) => return true,
             Err(now) => reads = now,
         }
@@ -274,16 +270,11 @@ unsafe fn wait_for_reads(block: *mut Block, progress: &Progress, needed: u32, mu
 pub unsafe fn end(block: *mut Block, variables: &impl Variables, mut ready: impl FnMut(*mut Block)) {
     // SAFETY: ours until the last exchange; what comes back is ours.
     unsafe {
-        if mutant("freed-before-it-is-counted") {
-            give_back(block, variables, &mut ready);
-        }
         for index in 0..(*block).count {
             count(block, index, variables, &mut ready);
         }
-        if !mutant("freed-before-it-is-counted") {
-            Block::mark_lines(block);
-            give_back(block, variables, &mut ready);
-        }
+        Block::mark_lines(block);
+        give_back(block, variables, &mut ready);
     }
 }
 
@@ -298,7 +289,7 @@ pub unsafe fn end_voided(block: *mut Block, variables: &impl Variables, mut read
     // SAFETY: as in `end`.
     unsafe {
         for index in 0..(*block).count {
-            if mutant("a-void-is-counted") || !Links::are_void(block, index) {
+            if !Links::are_void(block, index) {
                 count(block, index, variables, &mut ready);
             }
         }
@@ -326,8 +317,7 @@ impl Progress {
     #[inline]
     pub fn count_write(&self, before: u32) {
         // Release: what the operation did.
-        let order = mutate!("write-counted-relaxed": Relaxed, Release);
-        self.writes.store(before.wrapping_add(1), order);
+        self.writes.store(before.wrapping_add(1), Release);
     }
 
     /// Whether all that was pushed before such an access has ended.
@@ -346,8 +336,7 @@ impl Progress {
 pub unsafe fn count_read(progress: &Progress, variables: &impl Variables, ready: &mut impl FnMut(*mut Block)) {
     // Release: what the operation did is done. Acquire: the write that waits, and what the other
     // reads did.
-    let order = mutate!("read-counted-relaxed": Relaxed, AcqRel);
-    let reads = progress.reads.fetch_add(ONE_READ, order) + ONE_READ;
+    let reads = progress.reads.fetch_add(ONE_READ, AcqRel) + ONE_READ;
     if reads & WAITED_FOR != 0 && ended(reads) == progress.needed.load(Relaxed) {
         let waiter = progress.waiter.load(Relaxed);
         // A store: every read before that write has ended, and those after it wait for it.
@@ -371,7 +360,7 @@ pub unsafe fn give_back(block: *mut Block, variables: &impl Variables, ready: &m
         let free = Word::fresh(Word(word.load(Relaxed)).tag(), FREE);
         // Release: who finds it free finds what was counted. Acquire: what has parked, as it was
         // left.
-        let mut parked = Word(word.swap(free.0, mutate!("freed-relaxed": Relaxed, AcqRel))).block();
+        let mut parked = Word(word.swap(free.0, AcqRel)).block();
         while !parked.is_null() {
             // Read first: settling may give it away.
             let next = (*parked).link;

@@ -4,7 +4,6 @@
 //! has taken an entry of the line: see [`crate::platform::cache_line`] for what that saves the
 //! pusher.
 
-use crate::mutants::mutate;
 use crate::platform::cache_line::{fetch_to_write, LINE};
 use crate::sync::Ordering::*;
 use crate::sync::{AtomicPtr, AtomicU64, MODELLED};
@@ -139,7 +138,7 @@ impl Cursor {
             }
             // Acquire: the operation's word says "pushed" if nobody has taken it. And an entry that
             // was cleared brings the number.
-            Word(self.entry().load(mutate!("log-read-relaxed": Relaxed, Acquire)))
+            Word(self.entry().load(Acquire))
         }
     }
 

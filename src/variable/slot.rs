@@ -1,7 +1,6 @@
 //! One variable.
 
 use crate::error::{Failure, Stamp};
-use crate::mutants::mutate;
 use crate::sync::Ordering::*;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64};
 use crate::tickets::owner::Owner;
@@ -96,7 +95,7 @@ impl Slot {
     /// read-modify-write is needed.
     #[inline]
     pub fn step_version(&self) {
-        self.ran.version.store(self.ran.version.load(Relaxed) + 1, mutate!("version-stored-relaxed": Relaxed, Release));
+        self.ran.version.store(self.ran.version.load(Relaxed) + 1, Release);
     }
 
     /// As so many steps of the version.

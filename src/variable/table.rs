@@ -1,6 +1,5 @@
 //! The table of variables: slots that never move, found by index, reused with a new generation.
 
-use crate::mutants::mutate;
 use crate::sync::Ordering::*;
 use crate::sync::{AtomicU32, AtomicU64};
 use crate::tickets::common::Common;
@@ -30,7 +29,7 @@ pub struct Table {
 /// The count of a free list's word, one further, in its half.
 #[inline]
 fn counted(head: u64) -> u64 {
-    (head >> 32).wrapping_add(mutate!("free-places-not-counted": 0, 1)) << 32
+    (head >> 32).wrapping_add(1) << 32
 }
 
 impl Variables for Table {
@@ -188,7 +187,7 @@ impl Table {
             unsafe { common.renew() };
         }
         let generation = &slot.generation;
-        let next = mutate!("generation-used-again": generation.load(Relaxed).max(1) - 1 | 1, generation.load(Relaxed).wrapping_add(1));
+        let next = generation.load(Relaxed).wrapping_add(1);
         // Release: who finds the generation finds the rest.
         generation.store(next, Release);
         next
@@ -242,7 +241,7 @@ impl Table {
             let new = counted(head) | u64::from(retired.first);
             // Release: the slots as their deletions left them, and their links. Acquire: keeps what
             // was released before us.
-            match self.free.compare_exchange(head, new, mutate!("places-freed-relaxed": Relaxed, AcqRel), Relaxed) {
+            match self.free.compare_exchange(head, new, AcqRel, Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
             }

@@ -4,7 +4,6 @@
 //! core. But not what becomes ready in the middle of an operation, which may be a long one: others
 //! could not see it there.
 
-use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::sync::thread_local;
 use crate::worker::local_queue::Queue;
@@ -69,7 +68,7 @@ impl CurrentWorker {
         // stack.
         match unsafe { current.as_ref() } {
             Some(current) if current.group == group => {
-                if depth > mutate!("kept-behind-an-operation": u32::MAX - 1, current.depth) {
+                if depth > current.depth {
                     return current.worker.map_or(Left::Nowhere, Left::ToInbox);
                 }
                 // SAFETY: passed on.

@@ -2,7 +2,6 @@
 //! and wake.
 
 use crate::error::{Error, ErrorKind};
-use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::platform::affinity;
 use crate::platform::asymmetric_fence::light;
@@ -305,7 +304,7 @@ impl Group {
         unsafe { journal.log(worker).push(operation) };
         // Against the one in `sleep`: either we see the sleeper, or it sees the entry, and the
         // journal if that is new: it was linked before.
-        mutate!("logged-without-a-fence": (), light());
+        light();
         if self.sleeping.load(Relaxed) > 0 {
             self.wake(worker);
         }
@@ -352,8 +351,8 @@ impl Group {
             worker.hurry();
         }
         match met {
-            Met::Asleep => mutate!("sleeper-not-woken": (), worker.unpark()),
-            Met::Busy => mutate!("nobody-woken-for-a-busy-worker": (), self.wake_one()),
+            Met::Asleep => worker.unpark(),
+            Met::Busy => self.wake_one(),
             // Who was to wake somebody for the others may have lost its core.
             Met::Others if urgent => self.wake_one(),
             Met::Looking | Met::Others => {}
@@ -364,7 +363,7 @@ impl Group {
     pub(super) fn wake_one(&self) {
         // Against the one in `sleep`: either we see the sleeper counted, or it sees what we have
         // published.
-        mutate!("waker-without-a-fence": (), light());
+        light();
         if self.sleeping.load(Relaxed) == 0 {
             return;
         }

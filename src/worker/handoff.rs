@@ -6,7 +6,6 @@
 //! takes that back; and looks. Operations are left only while a thread says so: see
 //! [`Handoff::leave`].
 
-use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::sync::Ordering::*;
 use crate::sync::{fence, AtomicPtr};
@@ -45,12 +44,9 @@ impl Handoff {
         }
         // SAFETY: passed on.
         unsafe { self.put(list) };
-        if mutate!("left-to-nobody": true, false) {
-            return None;
-        }
         // Store buffering, against `look`: either that thread finds the list, or we see that it has
         // taken back its word.
-        mutate!("leaver-without-a-fence": (), fence(SeqCst));
+        fence(SeqCst);
         if will_look() {
             return None;
         }
@@ -69,8 +65,7 @@ impl Handoff {
             // SAFETY: ours until the exchange succeeds.
             unsafe { (*list.last).link = list.first };
             // Release: the operations go to the taker as we see them.
-            let order = mutate!("left-relaxed": Relaxed, Release);
-            if self.left.compare_exchange(null_mut(), list.last, order, Relaxed).is_ok() {
+            if self.left.compare_exchange(null_mut(), list.last, Release, Relaxed).is_ok() {
                 return;
             }
             // SAFETY: another thread's list came first, so this one is still ours.
@@ -81,8 +76,8 @@ impl Handoff {
     /// Takes what was left. For a thread that said that it would look, and has taken that back.
     pub fn look(&self) -> Option<List> {
         // Against the one in `leave`.
-        mutate!("taker-without-a-fence": (), fence(SeqCst));
-        mutate!("taker-does-not-look": None, self.take())
+        fence(SeqCst);
+        self.take()
     }
 
     fn take(&self) -> Option<List> {
@@ -90,7 +85,7 @@ impl Handoff {
             return None;
         }
         // Acquire: pairs with the release that left it.
-        let last = self.left.swap(null_mut(), mutate!("what-was-left-taken-relaxed": Relaxed, Acquire));
+        let last = self.left.swap(null_mut(), Acquire);
         if last.is_null() {
             return None;
         }

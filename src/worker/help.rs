@@ -5,7 +5,6 @@
 //! holds no more than the helper's state. What it has taken and does not run yet it publishes
 //! there.
 
-use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::platform::asymmetric_fence::heavy;
 #[cfg(all(unix, not(any(loom, shuttle))))]
@@ -121,7 +120,7 @@ impl Group {
         let stealable = helping.or(own.as_ref()).map_or(&unseen, |helping| &helping.helper.stealable);
         CurrentWorker::new(self.address(), None, host.depth()).occupy(|current| {
             // Whether it is run or not. SAFETY: passed on.
-            unsafe { current.queue.borrow_mut().add_list(mutate!("given-up-what-was-taken": null_mut(), first)) };
+            unsafe { current.queue.borrow_mut().add_list(first) };
             let mut ran = 0_u32;
             while go_on() {
                 let mut queue = current.queue.borrow_mut();
@@ -214,8 +213,8 @@ impl Group {
         self.sleeping.fetch_add(1, Relaxed);
         // Against the one in `wake_one`, as for workers; and against the thread that makes `done`
         // true and looks whether somebody waits.
-        mutate!("helper-without-a-fence": (), heavy());
-        if mutate!("helper-does-not-look-again": false, !self.first_waiting().is_null()) || done() {
+        heavy();
+        if !self.first_waiting().is_null() || done() {
             inbox.wake();
         }
         while inbox.is_asleep() {

@@ -6,7 +6,6 @@
 //! replaces that state, the pusher learns from its own exchange whether it must wake the owner: no
 //! second word, no fence, no lost wake-up.
 
-use crate::mutants::{mutant, mutate};
 use crate::operation::block::Block;
 use crate::platform::cache_line::fetch_now;
 use crate::sync::AtomicPtr;
@@ -56,14 +55,11 @@ impl Inbox {
         let mut head = self.head.load(Relaxed);
         loop {
             // SAFETY: ours until the exchange succeeds.
-            unsafe {
-                (*last).link = if is_state(head) || mutant("inbox-push-drops-the-others") { null_mut() } else { head }
-            };
+            unsafe { (*last).link = if is_state(head) { null_mut() } else { head } };
             // Release: the operations go to the thread that takes them as we see them. Acquire: if
             // this replaces a sleeper's mark, what the sleeper wrote before is seen, so that it is
             // found and woken.
-            let order = mutate!("inbox-pushed-relaxed": Relaxed, mutate!("sleeper-not-acquired": Release, AcqRel));
-            match self.head.compare_exchange(head, first, order, Relaxed) {
+            match self.head.compare_exchange(head, first, AcqRel, Relaxed) {
                 Ok(_) => break,
                 Err(now) => head = now,
             }
@@ -89,12 +85,7 @@ impl Inbox {
             // Acquire: pairs with the pushes, which form one release sequence. ABA does no harm:
             // whatever list is there is taken whole. The owner's state is then unknown to us;
             // `BUSY` is always safe, it only costs a wake-up.
-            match self.head.compare_exchange(
-                head,
-                mutate!("thief-leaves-the-sleeper-s-mark": ASLEEP, BUSY),
-                mutate!("inbox-taken-relaxed": Relaxed, Acquire),
-                Relaxed,
-            ) {
+            match self.head.compare_exchange(head, BUSY, Acquire, Relaxed) {
                 Ok(_) => return head,
                 Err(now) => head = now,
             }
@@ -126,7 +117,7 @@ impl Inbox {
     /// The owner is about to sleep. Fails if there is work, or after a thief has taken it: look
     /// again.
     pub fn fall_asleep(&self) -> bool {
-        mutate!("asleep-whatever-came": { self.head.store(ASLEEP, Release); true }, self.become_state(LOOKING, ASLEEP))
+        self.become_state(LOOKING, ASLEEP)
     }
 
     /// Wakes a sleeping owner: `true` if it slept, and the caller must unpark it. The owner itself

@@ -1,6 +1,5 @@
 //! What the workers of a group do: run what they have, look for more, sleep.
 
-use crate::mutants::{mutant, mutate};
 use crate::operation::block::Block;
 use crate::platform::asymmetric_fence::heavy;
 use crate::sync::Ordering::*;
@@ -86,7 +85,7 @@ impl Group {
                 };
                 // Also when nobody wants it yet: the operation that is about to run may be a long
                 // one.
-                if queue.is_hiding(&own.stealable) && !mutant("hidden-behind-an-operation") {
+                if queue.is_hiding(&own.stealable) {
                     let idle = self.idle.load(Relaxed);
                     if idle > 0 || self.workers.len() > 1 {
                         queue.publish(&own.stealable);
@@ -114,7 +113,7 @@ impl Group {
         let list = self.common.inbox.take();
         // SAFETY: what an inbox gives out is ready and ours, and so is what we give back.
         unsafe {
-            if !urgent || self.workers.len() == 1 || mutant("takes-all-that-is-urgent") {
+            if !urgent || self.workers.len() == 1 {
                 queue.add_list(list);
             } else if let Some(row) = queue.add_best(list) {
                 self.deliver(row.first, row.last, Placement::Any, true);
@@ -138,7 +137,7 @@ impl Group {
         let (mut now, mut looks) = (start, 0);
         loop {
             if self.run_log(now.log(index), index, current, host, most) {
-                *journal = Some(if mutant("one-journal-forever") { now } else { self.journals.behind(now) });
+                *journal = Some(self.journals.behind(now));
                 return true;
             }
             now = self.journals.behind(now);
@@ -280,7 +279,7 @@ impl Group {
                 self.warn_of_a_shared_core(index);
             }
         };
-        if !own.inbox.stop_looking() && !mutant("what-came-meanwhile-is-ignored") {
+        if !own.inbox.stop_looking() {
             // What came while we were leaving was left to us: its pusher has woken nobody.
             // SAFETY: what an inbox gives out is ready and ours.
             unsafe { current.queue.borrow_mut().add_list(own.inbox.take()) };
@@ -301,8 +300,8 @@ impl Group {
         self.sleeping.fetch_add(1, Relaxed);
         // Against the one in `wake_one`: either it sees us counted and asleep, or we see what was
         // published.
-        mutate!("sleeper-without-a-fence": (), heavy());
-        if mutate!("sleeper-does-not-look-again": false, self.has_work()) || self.stop.load(Relaxed) {
+        heavy();
+        if self.has_work() || self.stop.load(Relaxed) {
             own.inbox.wake();
         }
         while own.inbox.is_asleep() {

@@ -7,7 +7,6 @@
 //! word that is as the owner left it heads the list that the owner published: what comes back from
 //! others is the end of that list.
 
-use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::sync::Ordering::*;
 use crate::sync::{AtomicPtr, AtomicUsize};
@@ -44,16 +43,13 @@ impl Stealable {
             return null_mut();
         }
         // Acquire: pairs with the release that laid it out.
-        self.0.first.swap(null_mut(), mutate!("stealable-taken-relaxed": Relaxed, Acquire))
+        self.0.first.swap(null_mut(), Acquire)
     }
 
     /// Puts back the end of a list that was taken, if nothing lies there.
     pub fn put_back(&self, list: *mut Block) -> bool {
         // Release: as when it was published.
-        self.0
-            .first
-            .compare_exchange(null_mut(), list, mutate!("stealable-put-back-relaxed": Relaxed, Release), Relaxed)
-            .is_ok()
+        self.0.first.compare_exchange(null_mut(), list, Release, Relaxed).is_ok()
     }
 
     /// Takes about half of the list, the best of it, but no more than [`STOLEN`]; null if there is
@@ -93,7 +89,7 @@ impl Stealable {
         self.0.count.store(count, Relaxed);
         // Release: the operations go to the thief as we see them. Acquire: somebody may have put
         // something back.
-        self.0.first.swap(list, mutate!("stealable-published-relaxed": Relaxed, AcqRel))
+        self.0.first.swap(list, AcqRel)
     }
 
     /// For the owner: takes `first`, behind which `second` comes and so many in all, if it is still
@@ -103,10 +99,7 @@ impl Stealable {
         self.0.count.store(left, Relaxed);
         // Acquire: who has put it back has looked at its link. No release: what the list says was
         // published before, and the thread that takes it acquires that, past this exchange.
-        self.0
-            .first
-            .compare_exchange(first, second, mutate!("stealable-popped-relaxed": Relaxed, Acquire), Relaxed)
-            .map(|_| ())
+        self.0.first.compare_exchange(first, second, Acquire, Relaxed).map(|_| ())
     }
 }
 

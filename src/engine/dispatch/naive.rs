@@ -17,7 +17,6 @@ use crate::engine::core::Dispatch;
 use crate::engine::core::ReadyCause;
 use crate::engine::nesting::{is_deep, may_help, owe};
 use crate::error::Error;
-use crate::mutants::mutate;
 use crate::operation::block::Block;
 use crate::operation::property::Property;
 use crate::platform::tsc::{Reading, Stopwatch};
@@ -128,7 +127,7 @@ impl Dispatch for Naive {
     fn will_take_over(&self, local: &ThreadContext) -> bool {
         // Inside an operation it would run what may have to come after that. Alone, nobody leaves
         // anything.
-        mutate!("pushers-do-not-pay": false, may_help() && !local.draining.get() && !local.memory.blocks.readers.has_one())
+        may_help() && !local.draining.get() && !local.memory.blocks.readers.has_one()
     }
 
     fn take_over(&self, core: &Arc<Core>, local: &ThreadContext) -> bool {

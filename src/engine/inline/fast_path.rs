@@ -14,7 +14,6 @@ use crate::engine::ready_list::ReadyList;
 use crate::engine::request::Claim;
 use crate::engine::request::Request;
 use crate::error::{Fault, Stamp};
-use crate::mutants::{mutant, mutate};
 use crate::operation::access::Mode;
 use crate::operation::block::{Block, FLAG_GRAPH};
 use crate::operation::context::RunContext;
@@ -129,9 +128,9 @@ fn run_as<const MOST: usize>(
         return Tried::NotNow;
     }
     // Before the flags are looked at: who stops the engine waits for it, or it sees the flag.
-    mutate!("run-before-it-is-counted": (), local.count_pushed());
+    local.count_pushed();
     // Against the heavy one of who stops the engine.
-    mutate!("run-without-a-fence": (), light());
+    light();
     let mut held: InlineUses<'_, MOST> =
         InlineUses { local, uses: ArrayVec::new(), this: Cell::new(Word::NONE), committed: None };
     let mut had = Tried::NotNow;
@@ -140,9 +139,6 @@ fn run_as<const MOST: usize>(
     }
     if !matches!(had, Tried::Ran) {
         had = held.try_again(core, claims, had);
-    }
-    if mutant("run-before-it-is-counted") {
-        local.count_pushed();
     }
     if !matches!(had, Tried::Ran) {
         local.count_completed();
@@ -191,7 +187,7 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
         self.this.set(this);
         // Relaxed: a failure on one of the variables was noted in the state before its ticket came.
         // So not before the tickets are looked at.
-        let failed = mutate!("at-once-in-spite-of-a-failure": false, core.state.load(Relaxed) & FAILED != 0);
+        let failed = core.state.load(Relaxed) & FAILED != 0;
         if failed && self.uses.iter().any(|used| used.slot.is_marked()) {
             (all, had) = (false, Tried::NotNow);
         }
@@ -256,11 +252,8 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
         if let Err(fault) = outcome {
             mark(core, &self.uses, fault, name, sequence);
         }
-        if mutant("counted-before-its-end-inside") {
-            local.count_completed();
-        }
         let first = self.end(core, !graph);
-        mutate!("counted-before-its-end-inside": (), local.count_completed());
+        local.count_completed();
         // SAFETY: ready, and ours.
         unsafe {
             if !first.is_null() {

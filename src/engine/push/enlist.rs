@@ -13,7 +13,6 @@ use crate::engine::resolve::kill;
 use crate::engine::resolve::resolve;
 use crate::engine::world::{Ends, PushWorld};
 use crate::error::{Error, ErrorKind};
-use crate::mutants::{mutant, mutate};
 use crate::operation::access::Access;
 use crate::operation::access::Ticket;
 use crate::operation::block::*;
@@ -62,10 +61,10 @@ pub fn enlist(
 ) -> Result<Pushed, Error> {
     // Before the pin, so that a stopped engine finds nobody pinned; see `life`.
     refuse_if_stopped(core, local, request)?;
-    let guard = Some(local.pin()).filter(|_| !mutant("enlisted-without-a-pin"));
+    let guard = local.pin();
     // And after it: the thread that stops the engine sets the flag, then waits until all earlier
     // pins are gone.
-    let state = mutate!("stop-not-looked-for-under-the-pin": core.state.load(Relaxed), refuse_if_stopped(core, local, request)?);
+    let state = refuse_if_stopped(core, local, request)?;
     for claim in claims {
         resolve(core, claim.variable)?;
     }
@@ -80,7 +79,7 @@ pub fn enlist(
     if deletes {
         // The handle dies before the deletion is pushed: pushes that come later are refused by it,
         // those that are under way by what they find when they ask for the variable.
-        mutate!("handle-survives-its-deletion": (), claims.iter().try_for_each(|claim| kill(core, claim.variable))?);
+        claims.iter().try_for_each(|claim| kill(core, claim.variable))?;
     }
     // From here on nothing waits, and nothing is refused but for a variable that is deleted
     // meanwhile.
@@ -93,14 +92,11 @@ pub fn enlist(
     // the class has room for all.
     let (enlisted, block, found) = unsafe {
         let (block, tag) = fill(core, local, request, (claims.len(), Layout::Linked, profiled), body, size, store);
-        mutate!("counted-after-enlisting": (), local.count_pushed());
+        local.count_pushed();
         let mut found = ReadyList::new(local);
         let ends = Ends::new(core, local, Word::refers(block, tag), &mut found);
         let linking = Linking { local, claims, block, tag };
         let enlisted = linking.enlist(ends, deletes);
-        if mutant("counted-after-enlisting") {
-            local.count_pushed();
-        }
         (enlisted, block, found.first)
     };
     if will_look {

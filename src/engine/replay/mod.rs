@@ -19,7 +19,6 @@ use crate::engine::replay::program::RETURNED;
 use crate::engine::replay::runner::{CurrentNode, Runner};
 use crate::error::{Fault, Stamp};
 use crate::graph::lanes::{LaneHost, Rest};
-use crate::mutants::mutant;
 use crate::operation::block::Block;
 use crate::operation::closure::{drop_quietly, Cost, Run, Vtable};
 use crate::operation::completion::{Completion, Finish};
@@ -178,7 +177,7 @@ impl Finish for Program {
             // AcqRel: the outcome goes to the side that comes second; the next use of the operation
             // comes after both.
             let returned = detached.stage.swap(ENDED, AcqRel) == RETURNED;
-            if (returned || mutant("ended-before-the-call-returns")) && self.lanes.ended(segment) {
+            if returned && self.lanes.ended(segment) {
                 self.hand_out(segments[segment as usize].lane);
             }
         }

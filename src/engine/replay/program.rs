@@ -6,7 +6,6 @@ use crate::engine::replay::spread_policy::SpreadPolicy;
 use crate::engine::request::Claim;
 use crate::error::{Failure, Fault, Source, Stamp};
 use crate::graph::lanes::Lanes;
-use crate::mutants::mutant;
 use crate::operation::block::Block;
 use crate::operation::closure::DropGuarded;
 use crate::operation::completion::Completion;
@@ -159,7 +158,7 @@ impl Program {
         if self.core.state.load(Relaxed) & FAILED == 0 {
             return;
         }
-        for (slot, _) in self.uses(node).filter(|(_, writes)| *writes && !mutant("failures-in-graphs-not-marked")) {
+        for (slot, _) in self.uses(node).filter(|(_, writes)| *writes) {
             slot.leave(failure.as_ref());
         }
     }

@@ -12,7 +12,6 @@ use crate::engine::replay::program::CALLED;
 use crate::engine::replay::program::ENDED;
 use crate::engine::replay::program::RETURNED;
 use crate::graph::lanes::{LaneHost, SerialStep};
-use crate::mutants::mutate;
 use crate::operation::closure::catch;
 use crate::operation::completion::{call, Completion, Finish};
 use crate::operation::context::RunContext;
@@ -255,7 +254,7 @@ impl LaneHost for Runner<'_> {
             replay.completion.take()
         };
         if let Some(completion) = completion {
-            mutate!("graph-never-over": std::mem::forget(completion), completion.complete());
+            completion.complete();
         }
     }
 }

@@ -1,7 +1,6 @@
 //! A one-shot event: how the thread that waits for a variable learns that the variable is free.
 
 use crate::error::{Failure, Stamp};
-use crate::mutants::mutate;
 use crate::sync::thread::Thread;
 use crate::sync::Ordering::*;
 use crate::sync::{thread, thread_local, AtomicBool, AtomicPtr, MODELLED};
@@ -48,8 +47,8 @@ impl OneShot {
             self.failure.store(owned, Relaxed);
         }
         // Release: the failure, and all that the writes before this wait have done.
-        self.set.store(true, mutate!("event-set-relaxed": Relaxed, Release));
-        mutate!("event-does-not-unpark": (), self.thread.unpark());
+        self.set.store(true, Release);
+        self.thread.unpark();
     }
 
     /// For the next wait.

@@ -16,7 +16,6 @@ use crate::engine::wait::pull::pull;
 use crate::engine::wait::wait_list::deadline;
 use crate::engine::wait::wait_list::remaining;
 use crate::error::{Error, ErrorKind};
-use crate::mutants::{mutant, mutate};
 use crate::operation::access::Mode;
 use crate::operation::block::FLAG_WAIT;
 use crate::operation::closure;
@@ -148,7 +147,7 @@ fn beside_owner(
         let earlier = |first: u32| if first.wrapping_sub(writes) as i32 <= 0 { first } else { writes };
         let target = wanted.map_or(writes, earlier);
         wanted = Some(target);
-        if slot.progress().has_passed(target) || mutant("waits-behind-nothing") {
+        if slot.progress().has_passed(target) {
             // Relaxed: as in `becomes_quiet`.
             let marked = core.state.load(Relaxed) & FAILED != 0 && slot.is_marked();
             return Ok(if marked { Beside::Not } else { Beside::InTime });
@@ -199,7 +198,7 @@ fn becomes_quiet(
             // Relaxed: a failure is noted in the state before the variable that it marks can be
             // quiet. The mark itself lies in a line that workers write.
             let marked = core.state.load(Relaxed) & FAILED != 0 && slot.is_marked();
-            return Ok(mutate!("quiet-in-spite-of-a-mark": true, !marked));
+            return Ok(!marked);
         }
         if look < looks && !go_on() {
             break;

@@ -8,7 +8,6 @@
 
 #![forbid(unsafe_code)]
 
-use crate::mutants::mutate;
 use crate::platform::asymmetric_fence::{heavy, light};
 use crate::sync::lock::Lock;
 use crate::sync::thread::{Thread, ThreadId};
@@ -44,7 +43,7 @@ impl WaitList {
         }
         let in_time = self.announced(|| {
             // Against the one in `notify`.
-            mutate!("waiter-without-a-fence": (), heavy());
+            heavy();
             loop {
                 if done() {
                     break true;
@@ -86,7 +85,7 @@ impl WaitList {
     pub fn notify(&self, worth: impl FnOnce() -> bool) {
         // Against the one in `wait`: either we see the waiter counted, or it sees what we have
         // done.
-        mutate!("notifier-without-a-fence": (), light());
+        light();
         if self.count.load(Relaxed) > 0 {
             self.wake(worth);
         }
@@ -98,7 +97,7 @@ impl WaitList {
     fn wake(&self, worth: impl FnOnce() -> bool) {
         // Against those who do the same: of two who end the last two operations at once, one must
         // see that both have.
-        mutate!("enders-without-a-fence": (), fence(SeqCst));
+        fence(SeqCst);
         if worth() {
             self.threads.lock().iter().for_each(Thread::unpark);
         }

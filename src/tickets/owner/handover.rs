@@ -1,7 +1,6 @@
 //! How a variable changes hands: any pusher that wants it looks at it, one exchange decides, and
 //! nobody waits.
 
-use crate::mutants::{mutant, mutate};
 use crate::operation::access::Mode;
 use crate::operation::access::Ticket;
 use crate::platform::asymmetric_fence::heavy;
@@ -48,23 +47,20 @@ impl Pusher<'_> {
             let start = record.start.get();
             // What it begins with must not be as new as what it has counted as one of several that
             // read.
-            let counts = record.places.get(variable).is_some_and(|place| {
-                place.is_owned(start, generation, Mode::Read) && !mutant("taken-in-the-era-of-the-share")
-            });
+            let counts = record.places.get(variable).is_some_and(|place| place.is_owned(start, generation, Mode::Read));
             // Nor may it be the first of two shares of a slot in one era: it has heard of the end
             // of the first, which has closed the era. Relaxed: so it has heard of that.
-            let is_closed = start.0 >= record.limit.load(Relaxed) && !mutant("shared-in-a-closed-era");
+            let is_closed = start.0 >= record.limit.load(Relaxed);
             if counts || is_closed {
                 record.end_own();
             }
             if record.start.get() == Number::NEVER && !record.open() {
                 return Acquired::UsedUp;
             }
-            let early = mutant("life-asked-for-too-early").then(|| peers.lives(variable, generation));
             let next = self.next(variable, old, (mode, failed), peers);
             // After the look at the holder, so that nothing is taken from the push that deletes the
             // variable; and after the look at what it has, which may be as of that push.
-            if !early.unwrap_or_else(|| peers.lives(variable, generation)) {
+            if !peers.lives(variable, generation) {
                 return Acquired::Gone;
             }
             let (start, new) = match next {
@@ -94,17 +90,12 @@ impl Pusher<'_> {
             if let Holder::Shared { pusher, era, .. } = new {
                 record.begin_share(variable, Holder::share(pusher, era), start);
             }
-            if !mutant("counts-after-the-exchange") {
-                place.begin(now, generation, start, whole, shared);
-            }
+            place.begin(now, generation, start, whole, shared);
             match owner.replace(old, new) {
                 Ok(()) => {
                     if !matches!(old, Holder::Pusher { pusher, .. } if pusher == record.index) {
                         let ended = peers.progress(variable).counts().0;
                         owner.note_taken(start.ticket, ended, peers.version(variable));
-                    }
-                    if mutant("counts-after-the-exchange") {
-                        place.begin(now, generation, start, whole, shared);
                     }
                     return Acquired::Owned;
                 }
@@ -141,9 +132,6 @@ impl Pusher<'_> {
                 let uses = |start: Start| peers.owner(variable).used_since(start.ticket, peers.version(variable));
                 let changes = if start.map_or(0, uses) >= TURN { 0 } else { changes + u8::from(failed || is_wanted) };
                 if changes > CHANGES {
-                    if mutant("common-in-one-exchange") {
-                        return hand_over().map_or(Wanted::Pass(old), Wanted::Begin);
-                    }
                     return Wanted::Pass(Holder::Ending { pusher, era: theirs });
                 }
                 // Also if it was its own: who wants it would come too late once more.
@@ -209,7 +197,7 @@ impl Pusher<'_> {
         record.begun.set(now.next());
         // Nor was its deletion pushed then: who does that has acquired it.
         let old = owner.holder();
-        if start == Number::NEVER || old != Holder::Nobody && !mutant("adopted-from-anybody") {
+        if start == Number::NEVER || old != Holder::Nobody {
             return false;
         }
         let Some(place) = record.places.get_or_add(variable) else { return false };
@@ -222,7 +210,7 @@ impl Pusher<'_> {
         if adopted {
             owner.note_taken(begun.ticket, writes, version);
         } else {
-            mutate!("adopted-in-vain-and-kept": (), place.void(now));
+            place.void(now);
         }
         adopted
     }
@@ -275,9 +263,8 @@ impl Owner {
         let record = record(pusher)?;
         // Acquire: the operations of the pushes up to there. Who has begun this one has finished
         // those before.
-        let order = mutate!("last-finished-relaxed": Relaxed, Acquire);
-        let last = Number(record.commit.load(order));
-        let before = mutate!("unfinished-taken-for-finished": last, last.before_it());
+        let last = Number(record.commit.load(Acquire));
+        let before = last.before_it();
         // A push that fails in a later era has a larger number.
         (last.era() == era).then(|| record.places.get(variable)?.until(before)).flatten().map(|start| start.last)
     }
@@ -299,11 +286,11 @@ impl Record {
         peers: &impl Peers,
     ) -> Option<Start> {
         let last = self.end_of(era, fenced);
-        if last.is_push() && last != Number::last(era) && !mutant("last-push-not-finished") {
+        if last.is_push() && last != Number::last(era) {
             // Acquire: if it is of a later push than we look for, we see that the era is over.
             let operation = Word(self.operations[last.parity()].load(Acquire));
             // If the era is over, the pusher has gone on, and has finished it by itself.
-            if Number(self.decided.load(Relaxed)).era() == era || mutant("operation-of-another-era") {
+            if Number(self.decided.load(Relaxed)).era() == era {
                 peers.finish(operation.at(0), operation.stage() == LINKED);
             }
         }
@@ -323,20 +310,16 @@ impl Record {
     fn end_of(&self, era: u64, fenced: bool) -> Number {
         let undecided = Number::before(era);
         // Acquire: pairs with the deciding exchanges and with the release in `open`.
-        let order = mutate!("decision-read-relaxed": Relaxed, Acquire);
-        let mut decided = Number(self.decided.load(order));
+        let mut decided = Number(self.decided.load(Acquire));
         if decided == undecided {
             if !fenced {
                 self.close(era);
                 // Against the light one in `commit`: either we see the push, or the pusher sees
                 // that the era is closed.
-                mutate!("closed-without-a-fence": (), heavy());
+                heavy();
             }
             // Acquire: the places and the operation of that push.
             let commit = self.commit.load(Acquire);
-            if mutant("nothing-decided") {
-                return Number(commit);
-            }
             // Once for all: the pusher and each newcomer go by the same. Release: what we have
             // acquired.
             decided = match self.decided.compare_exchange(undecided.0, commit, AcqRel, Acquire) {
@@ -347,7 +330,7 @@ impl Record {
         if decided.era() == era {
             decided
         } else {
-            mutate!("states-of-later-eras-count": Number::NEVER, Number::last(era))
+            Number::last(era)
         }
     }
 }

@@ -2,7 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use crate::mutants::mutant;
 use crate::operation::access::Ticket;
 use crate::sync::Ordering::*;
 use crate::sync::{AtomicU32, AtomicU64, MODELLED};
@@ -159,9 +158,7 @@ impl Owner {
 
     /// Makes it that of a new variable, which nobody else knows.
     pub fn renew(&self) {
-        if !mutant("owner-of-another-variable") {
-            self.holder.store(0, Relaxed);
-        }
+        self.holder.store(0, Relaxed);
     }
 
     /// Notes that the variable has changed hands, after so many uses pushed, of which so many

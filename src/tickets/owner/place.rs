@@ -2,7 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use crate::mutants::{mutant, mutate};
 use crate::operation::access::Mode;
 use crate::operation::access::Ticket;
 use crate::sync::Ordering::*;
@@ -58,7 +57,7 @@ impl StateKey {
 
     /// As that, of a variable that is shared.
     fn is_read(self, mode: Mode) -> bool {
-        mode == Mode::Read || mutant("written-though-shared")
+        mode == Mode::Read
     }
 }
 
@@ -113,7 +112,7 @@ impl Place {
         let second = Number(self.states[1].number.load(Relaxed));
         let [one, other] = &self.states;
         let (newest, newer, older) = if second > first { (second, other, one) } else { (first, one, other) };
-        (newest, newer, mutate!("one-place": newer, older))
+        (newest, newer, older)
     }
 
     #[inline(always)]
@@ -159,7 +158,7 @@ impl Place {
         let (newest, now, next) = self.by_age();
         // Of this push: it names the variable once more.
         let is_repeat = newest >= number;
-        let is_over = newest < start && !mutant("states-of-earlier-eras-count");
+        let is_over = newest < start;
         if is_over || is_repeat || self.key() != StateKey::new(generation, 0) && !self.allows_shared(generation, mode) {
             return None;
         }
@@ -179,8 +178,7 @@ impl Place {
     /// both count is looked at. The counts only grow, but for what was withdrawn.
     pub fn most_writes(&self) -> Option<u32> {
         // Acquire: what an operation did whose push was withdrawn.
-        let counts =
-            |state: &&State| state.number.load(mutate!("withdrawal-seen-relaxed": Relaxed, Acquire)) != Number::NONE.0;
+        let counts = |state: &&State| state.number.load(Acquire) != Number::NONE.0;
         let writes = self.states.iter().filter(counts).map(|state| state.get().0.writes);
         writes.reduce(|first, second| if first.wrapping_sub(second) as i32 > 0 { first } else { second })
     }
@@ -266,8 +264,7 @@ impl Place {
     pub fn until(&self, number: Number) -> Option<Start> {
         // Acquire: pairs with `forget`.
         let numbered = self.states.each_ref().map(|state| (Number(state.number.load(Acquire)), state));
-        let counts =
-            |found: &(Number, &State)| found.0 != Number::NONE && (found.0 <= number || mutant("newest-state-taken"));
+        let counts = |found: &(Number, &State)| found.0 != Number::NONE && found.0 <= number;
         let (found, newest) = numbered.into_iter().filter(counts).max_by_key(|found| found.0)?;
         // Acquire: if this is what was written over it, so is the number.
         let (ticket, last) = (Ticket::of(newest.ticket.load(Acquire)), Word(newest.last.load(Acquire)));

@@ -1,6 +1,5 @@
 //! What a pusher does with variables that it owns: plain loads and stores.
 
-use crate::mutants::{mutant, mutate};
 use crate::operation::access::{Access, Mode};
 use crate::operation::block::Block;
 use crate::platform::asymmetric_fence::light;
@@ -145,7 +144,7 @@ impl<'a> Pusher<'a> {
         let start = record.start.get();
         // If the era is closed, another may have pushed. Relaxed: if we know of that push, then we
         // know that the era is closed.
-        let is_open = start.0 < record.limit.load(Relaxed) || mutant("quiet-in-a-closed-era");
+        let is_open = start.0 < record.limit.load(Relaxed);
         let place = record.places.get(variable)?;
         (is_open && place.is_owned(start, generation, Mode::Read)).then_some(place)
     }
@@ -170,9 +169,7 @@ impl<'a> Pusher<'a> {
     /// Nobody uses the variable after the push before this call, which deletes it.
     pub fn forget(&mut self, variable: u32) {
         if let Some(place) = self.record.places.get(variable) {
-            if !mutant("deleted-and-not-forgotten") {
-                place.forget();
-            }
+            place.forget();
         }
     }
 }
@@ -187,7 +184,7 @@ impl Push<'_> {
         let Some(place) = self.record.places.get(variable) else { return false };
         let counted = place.count((self.start, self.number), generation, mode, self.this);
         let Some((ticket, before, _)) = counted else { return false };
-        let index = mutate!("claimed-over-the-links": 0, self.linked) + self.claimed;
+        let index = self.linked + self.claimed;
         // SAFETY: the block is ours, and has room, by the contract of `push`.
         unsafe {
             Block::access(self.block, index).write(Access::new(variable, index, mode, ticket));
@@ -213,7 +210,7 @@ impl Push<'_> {
     #[must_use]
     pub fn commit(&mut self) -> bool {
         debug_assert!(self.claimed > 0, "nothing is owned");
-        let noted = if self.linked > 0 && !mutant("links-not-noted") { self.this.at(LINKED) } else { self.this };
+        let noted = if self.linked > 0 { self.this.at(LINKED) } else { self.this };
         let committed = self.record.commit(self.number, noted);
         if committed {
             // Nothing is to be taken back.
@@ -228,7 +225,7 @@ impl Record {
     #[inline(always)]
     pub(super) fn begin(&self) -> Number {
         let number = Number(self.commit.load(Relaxed)).next();
-        mutate!("withdrawn-over-another-push": (), self.begun.set(number));
+        self.begun.set(number);
         number
     }
 
@@ -236,25 +233,19 @@ impl Record {
     #[inline]
     pub(super) fn commit(&self, number: Number, noted: Word) -> bool {
         // Release: who finds a later one than he looks for finds that the era is over.
-        let order = mutate!("operation-noted-relaxed": Relaxed, Release);
-        self.operations[number.parity()].store(noted.0, order);
+        self.operations[number.parity()].store(noted.0, Release);
         // Release: who decides for this push finds its places and its operation.
-        self.commit.store(number.0, mutate!("committed-relaxed": Relaxed, Release));
+        self.commit.store(number.0, Release);
         // Against the heavy one in `end_of`: either we see that the era is closed, or who closes it
         // sees the push.
-        mutate!("commit-without-a-fence": (), light());
+        light();
         number.0 < self.limit.load(Relaxed) || self.decide(number)
     }
 
     /// The era ends with this push or the one before.
     #[cold]
     fn decide(&self, number: Number) -> bool {
-        let decided = self.end_with(number);
-        let committed = mutate!("closed-taken-for-failed": false, decided >= number);
-        if !committed && mutant("acknowledged-before-it-is-void") {
-            self.open();
-        }
-        committed
+        self.end_with(number) >= number
     }
 
     /// The era ends with this push, unless another end was decided; says with which.
@@ -287,7 +278,7 @@ impl Record {
         self.commit.store(before.0, Release);
         // Against the heavy one in `end_of`: either we see that the era is closed, or who closes it
         // sees that the push is gone.
-        mutate!("withdrawn-without-a-fence": (), light());
+        light();
         number.0 < self.limit.load(Relaxed) || self.withdraw_last(number)
     }
 
@@ -295,7 +286,7 @@ impl Record {
     #[cold]
     #[inline(never)]
     fn withdraw_last(&self, number: Number) -> bool {
-        self.end_with(number.before_it()) < number || mutant("withdrawn-in-spite-of-the-decision")
+        self.end_with(number.before_it()) < number
     }
 }
 
@@ -327,7 +318,7 @@ impl Record {
         let Some(era) = Number(self.decided.load(Relaxed)).next_era() else { return false };
         let [before, start, limit] = [Number::before(era), Number::start(era), Number::limit(era)];
         // Release: who finds that the era before is over finds its places as it has left them.
-        self.decided.store(before.0, mutate!("acknowledged-relaxed": Relaxed, Release));
+        self.decided.store(before.0, Release);
         // Relaxed: nobody asks for it who has not found a variable that is owned in the new era.
         self.commit.store(start.0, Relaxed);
         self.limit.store(limit.0, Relaxed);

@@ -39,7 +39,6 @@
 //! - *Nobody hinders another without end.* That a share is closed counts as a change of hands,
 //!   unless it was of use [so often](PAID). (Reads of pushes that were given up count as well.)
 
-use crate::mutants::{mutant, mutate};
 use crate::operation::access::Ticket;
 use crate::platform::asymmetric_fence::{heavy, light};
 use crate::sync::Ordering::*;
@@ -101,7 +100,7 @@ impl Pusher<'_> {
         if again {
             place.begin_again(now);
             // Release: as in `begin`.
-            share.era.store(era, mutate!("joined-again-relaxed": Relaxed, Release));
+            share.era.store(era, Release);
         } else {
             let Some(start) = peers.record(host).shared(variable, id) else { return false };
             place.begin(now, generation, start, peers.whole(variable), true);
@@ -109,8 +108,8 @@ impl Pusher<'_> {
         }
         // Against the heavy one in `end_share`: either we see that the share is closed, or who
         // closes it sees us.
-        mutate!("joined-without-a-fence": (), light());
-        let joined = peers.owner(variable).holder() == old || mutant("joined-without-a-look");
+        light();
+        let joined = peers.owner(variable).holder() == old;
         if !joined {
             if again {
                 place.void(now);
@@ -139,12 +138,12 @@ pub(super) fn end_share(variable: u32, id: u64, peers: &impl Peers) -> Option<St
         }
     }
     // Against the light one in `join`, and those in `commit`.
-    mutate!("share-ended-without-a-fence": (), heavy());
+    heavy();
     let (mut all, mut reads) = (None, 0_u32);
     for (record, era) in members(variable, id, peers) {
         let fenced = closed.contains(&(record.index, era));
         let start = record.hand_over_from((variable, era), fenced, peers)?;
-        reads = reads.wrapping_add(mutate!("reads-of-one-member": 0, start.ticket.reads));
+        reads = reads.wrapping_add(start.ticket.reads);
         all = Some(start);
     }
     let Start { ticket, last } = all?;
