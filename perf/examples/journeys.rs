@@ -1,5 +1,5 @@
-//! The ways through the engine, each as one function that `perf/journeys.sh` looks into: which files
-//! of the source it comes through.
+//! The ways through the engine, each as one function that `perf/journeys.sh` looks into: which
+//! files of the source it comes through.
 //!
 //! Each way is gone some times before, so that stocks and queues have the size that they need.
 
