@@ -58,8 +58,8 @@
 )]
 #![cfg_attr(seriatim_simulation, allow(missing_docs, missing_debug_implementations))]
 
-// Imports point one way: api → engine → worker → thread → pool → operation, variable → sync; and
-// engine → graph → sync.
+// Imports point one way: api → engine → graph, worker → thread → pool → variable → tickets →
+// operation → util, platform → sync. `tests/structure.rs` holds the source to it.
 mod api;
 mod device;
 mod engine;

@@ -27,9 +27,9 @@ const SHORT: u8 = 4;
 const CONVINCED: u8 = SHORT + 1;
 /// Calls between two looks at the clock, unless opinion is about to change.
 const CALLS_A_READING: u32 = 12;
-/// Calls of which one is measured after a look that says so. Together with `CALLS_A_READING`, and two more,
-/// they are what a change of mind takes at most, if closures become so long that a few of them are
-/// longer than `CALLS_A_READING` short ones may be.
+/// Calls of which one is measured after a look that says so. Together with `CALLS_A_READING`, and
+/// two more, they are what a change of mind takes at most, if closures become so long that a few of
+/// them are longer than `CALLS_A_READING` short ones may be.
 const WINDOW: u32 = 4;
 /// One look of so many leads to a measurement, however quick the calls were: one in a long row that
 /// is slow is found some time.
