@@ -32,6 +32,8 @@ OTHERS = ("loom-mutants", "--cfg loom", MODELS)
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", "target")).resolve()
 TREE = TARGET / "mutants" / "tree"
 PATCHES = pathlib.Path("mutants")
+# What a file of the tree begins its imports with, if a patch is for it.
+IMPORT = "#[allow(unused_imports)]\nuse crate::mutants::{mutant, mutate};\n"
 # What a build of the models and of the tests does not need.
 LEFT_OUT = ("perf/results/", "docs/", "mutants/", ".github/")
 
@@ -75,7 +77,10 @@ def make_tree(strict=True):
         if done.returncode != 0:
             failed.append(f"{patch} does not apply:\n{done.stderr}")
     for source in sources(patched):
-        content[str(source)] = (patched / source).read_bytes()
+        text = (patched / source).read_text()
+        if patch_of(source).exists() and str(source) != "src/lib.rs":
+            text = re.sub(r"^use ", IMPORT + "use ", text, count=1, flags=re.M)
+        content[str(source)] = text.encode()
     content["src/mutants.rs"] = (PATCHES / "mutants.rs").read_bytes()
     for name, bytes_ in content.items():
         put(TREE / name, bytes_)
@@ -91,7 +96,7 @@ def record():
     """Writes the patches anew, from TREE."""
     written = set()
     for source in sorted(sources(TREE) - {pathlib.Path("src/mutants.rs")}):
-        ours, theirs = (path.read_text().splitlines(True) for path in (source, TREE / source))
+        ours, theirs = (path.read_text().replace(IMPORT, "").splitlines(True) for path in (source, TREE / source))
         difference = "".join(difflib.unified_diff(ours, theirs, f"a/{source}", f"b/{source}"))
         if difference:
             patch_of(source).write_text(difference)

@@ -5,8 +5,7 @@
 use crate::api::engine::Engine;
 use crate::api::prepare;
 use crate::engine::core::{PROFILING, SHUTDOWN};
-use crate::engine::wait::for_all;
-use crate::engine::wait::for_var;
+use crate::engine::wait::{for_all, for_var};
 use crate::engine::{diagnose, lifecycle};
 use crate::error::Error;
 use crate::profile::Profile;

@@ -2,10 +2,8 @@
 
 use crate::api::engine::Engine;
 use crate::error::{Error, ErrorKind};
-use crate::operation::current;
-use crate::operation::current::May;
-use crate::sync::AtomicUsize;
-use crate::sync::Ordering::*;
+use crate::operation::current::{self, May};
+use crate::sync::{AtomicUsize, Ordering::*};
 use crate::variable::handle::Variable;
 use std::cell::UnsafeCell;
 use std::fmt;

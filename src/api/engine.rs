@@ -1,11 +1,10 @@
 //! The public face of the crate: engines, and how operations are pushed to them and waited for.
 
 use crate::engine::core::Core;
-use crate::engine::dispatch;
-use crate::engine::lifecycle;
 use crate::engine::on_error::OnError;
 use crate::engine::resolve::resolve;
 use crate::engine::settings::{Kind, Settings};
+use crate::engine::{dispatch, lifecycle};
 use crate::error::Error;
 use crate::variable::handle::Variable;
 use crate::variable::table::Table;

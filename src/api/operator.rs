@@ -5,14 +5,12 @@
 
 use crate::device::Context;
 use crate::engine::core::Core;
-use crate::engine::inline::fast_path;
-use crate::engine::inline::fast_path::Tried;
+use crate::engine::inline::fast_path::{self, Tried};
 use crate::engine::inline::policy::{CostKey, InlinePolicy};
 use crate::engine::push::{push_behind, push_enlisted, push_shipped, runs_here};
 use crate::engine::replay::assemble::{detached, sync};
 use crate::engine::replay::program::Body;
-use crate::engine::request::Claim;
-use crate::engine::request::Request;
+use crate::engine::request::{Claim, Request};
 use crate::engine::resolve::resolve;
 use crate::error::{Error, ErrorKind, Source};
 use crate::operation::closure::{async_vtable, catch, mixed_vtable, sync_vtable, IntoOutcome};

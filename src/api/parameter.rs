@@ -4,8 +4,7 @@
 use crate::engine::core::Core;
 use crate::engine::push::admission::stopped;
 use crate::engine::push::push;
-use crate::engine::request::Claim;
-use crate::engine::request::Request;
+use crate::engine::request::{Claim, Request};
 use crate::error::{Error, ErrorKind};
 use crate::operation::access::Mode;
 use crate::operation::closure::sync_vtable;

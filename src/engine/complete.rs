@@ -1,7 +1,6 @@
 //! How operations end: marks, versions, counts on their variables; and who runs what becomes ready.
 
-use crate::engine::core::ReadyCause;
-use crate::engine::core::{Core, FAILED};
+use crate::engine::core::{Core, ReadyCause, FAILED};
 use crate::engine::ready_list::ReadyList;
 use crate::engine::settings::Kind;
 use crate::engine::world::Ends;
@@ -14,8 +13,7 @@ use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use crate::tickets::linking::ended;
 use crate::tickets::links::Links;
-use crate::tickets::run;
-use crate::tickets::run::Variables;
+use crate::tickets::run::{self, Variables};
 use crate::tickets::word::Word;
 use std::sync::Arc;
 

@@ -6,14 +6,12 @@
 //! ([`Look`]).
 
 use crate::engine::core::{Core, READERS};
-use crate::operation::access::Mode;
-use crate::operation::access::Ticket;
+use crate::operation::access::{Mode, Ticket};
 use crate::operation::block::{Block, FLAG_WAIT, PENDING, RUNNING};
 use crate::platform::asymmetric_fence::heavy;
 use crate::pool::reclaim::{Epoch, Reclaim};
 use crate::pool::thread_cache::ThreadCache;
-use crate::sync::Ordering::*;
-use crate::sync::{fence, thread, MODELLED};
+use crate::sync::{fence, thread, Ordering::*, MODELLED};
 use crate::variable::handle::Variable;
 use std::collections::HashMap;
 use std::fmt::Write;

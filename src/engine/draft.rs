@@ -7,10 +7,8 @@
 #![forbid(unsafe_code)]
 
 use crate::device::Context;
-use crate::engine::claims::order;
-use crate::engine::claims::Source;
-use crate::engine::request::Claim;
-use crate::engine::request::Request;
+use crate::engine::claims::{order, Source};
+use crate::engine::request::{Claim, Request};
 use crate::operation::access::Mode;
 use crate::operation::name::Name;
 use crate::operation::property::Property;

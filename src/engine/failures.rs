@@ -2,8 +2,7 @@
 
 use crate::error::{Beyond, Error, ErrorKind, Failure, Stamp};
 use crate::sync::lock::Lock;
-use crate::sync::Ordering::*;
-use crate::sync::{AtomicPtr, AtomicUsize};
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering::*};
 use crate::util::work_counter;
 use std::ptr::null_mut;
 use std::sync::Arc;

@@ -18,14 +18,12 @@
 //! Linux only. Windows has no `fork`, and this file is not part of the library there.
 
 use crate::engine::core::{Core, ABANDONED, FORKING, READERS, STOPPED, YIELDING};
-use crate::engine::lifecycle;
-use crate::engine::lifecycle::{end_threads, start_holding};
+use crate::engine::lifecycle::{self, end_threads, start_holding};
 use crate::engine::wait::wait_list::WaitList;
 use crate::operation::name::{Names, NAMES};
 use crate::platform::asymmetric_fence::heavy;
 use crate::profile;
-use crate::sync::Ordering::*;
-use crate::sync::{lock, thread};
+use crate::sync::{lock, thread, Ordering::*};
 use crate::worker::group::Group;
 use std::any::Any;
 use std::cell::RefCell;

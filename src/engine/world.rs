@@ -2,8 +2,7 @@
 //! operations go that have got their tickets.
 
 use crate::engine::core::Core;
-use crate::engine::push::journal::is_for_any_worker;
-use crate::engine::push::journal::log;
+use crate::engine::push::journal::{is_for_any_worker, log};
 use crate::engine::ready_list::ReadyList;
 use crate::operation::block::Block;
 use crate::sync::Ordering::*;

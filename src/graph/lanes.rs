@@ -23,8 +23,7 @@
 
 use crate::graph::own::Exclusive;
 use crate::graph::plan::{Plan, Segment};
-use crate::sync::Ordering::*;
-use crate::sync::{AtomicU32, MODELLED};
+use crate::sync::{AtomicU32, Ordering::*, MODELLED};
 use crate::util::spin::Spin;
 use crossbeam_utils::CachePadded;
 use std::cmp::Reverse;

@@ -7,8 +7,7 @@
 
 use crate::operation::access::{Access, ACCESSES_OFFSET};
 use crate::operation::closure::Vtable;
-use crate::operation::layout::Timestamps;
-use crate::operation::layout::{behind, behind_accesses, size, Layout, CLOSURE_ALIGN, SMALLEST};
+use crate::operation::layout::{behind, behind_accesses, size, Layout, Timestamps, CLOSURE_ALIGN, SMALLEST};
 use crate::platform::cache_line::{fetch_to_write, LINE};
 use crate::sync::{touch, AtomicU32, AtomicU64, AtomicU8, Ordering, MODELLED};
 use std::mem::MaybeUninit;

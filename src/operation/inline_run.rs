@@ -4,8 +4,7 @@
 //! orderings), whose number is the operation's own and so never comes back. Nobody waits: a look
 //! that meets a change sees nothing.
 
-use crate::sync::Ordering::*;
-use crate::sync::{fence, AtomicPtr, AtomicU64, AtomicUsize};
+use crate::sync::{fence, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use std::ptr::null_mut;
 
 /// The most variables of such an operation that are shown: the first ones.

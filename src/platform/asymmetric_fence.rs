@@ -30,8 +30,7 @@
 //! that is said on standard error, and 10 ms are waited, in which processors of today empty their
 //! store buffers many times over. A filter must allow one of the two calls.
 
-use crate::sync::fence;
-use crate::sync::Ordering::SeqCst;
+use crate::sync::{fence, Ordering::SeqCst};
 
 /// Between a write and a read, on the side that runs all the time.
 #[inline(always)]

@@ -7,8 +7,7 @@
 //! and elsewhere, it is the system's clock that is read. Where that clock ticks slowly (every 100
 //! ns on Windows), a shorter time comes out as nothing or as a tick.
 
-use crate::sync::Ordering::*;
-use crate::sync::{AtomicU64, Instant};
+use crate::sync::{AtomicU64, Instant, Ordering::*};
 use std::time::Duration;
 
 /// A stopwatch that several threads use.

@@ -1,7 +1,6 @@
 //! A thread's free and spent blocks of one class.
 
-use crate::pool::magazine;
-use crate::pool::magazine::Magazine;
+use crate::pool::magazine::{self, Magazine};
 use crate::pool::magazine_list::{DetachedList, MagazineList};
 
 /// A thread keeps this many full magazines of a class before it gives what it has to the depot.

@@ -6,8 +6,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::sync::Ordering::*;
-use crate::sync::{fence, AtomicUsize};
+use crate::sync::{fence, AtomicUsize, Ordering::*};
 use crossbeam_utils::CachePadded;
 
 /// A count of registered readers: pushers and waiters.

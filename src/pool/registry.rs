@@ -2,8 +2,7 @@
 //! of pushers. It only grows, and never moves what it holds.
 
 use crate::operation::header::MOST_CACHES;
-use crate::sync::Ordering::*;
-use crate::sync::{AtomicPtr, AtomicU32};
+use crate::sync::{AtomicPtr, AtomicU32, Ordering::*};
 use crate::util::bucket_array::{BucketArray, Vacant};
 use std::ptr::null_mut;
 

@@ -3,10 +3,8 @@
 use crate::operation::block::Block;
 use crate::operation::layout::size;
 use crate::platform::low_memory::Low;
-use crate::pool::magazine;
-use crate::pool::magazine::Magazine;
-use crate::sync::Ordering::*;
-use crate::sync::{lay_out, AtomicPtr};
+use crate::pool::magazine::{self, Magazine};
+use crate::sync::{lay_out, AtomicPtr, Ordering::*};
 use crate::tickets::word::UNUSED;
 use crate::util::work_counter;
 use std::alloc::Layout;

@@ -3,8 +3,7 @@
 use crate::operation::block::Block;
 use crate::pool::magazine::Magazine;
 use crate::pool::magazine_list::DetachedList;
-use crate::sync::AtomicPtr;
-use crate::sync::Ordering::*;
+use crate::sync::{AtomicPtr, Ordering::*};
 use std::ptr::null_mut;
 
 /// A lock-free stack of magazines: any thread pushes, one takes all. Taking all at once leaves no

@@ -1,8 +1,7 @@
 //! The threads that a profile names.
 
 use crate::operation::name::Name;
-use crate::sync::AtomicPtr;
-use crate::sync::Ordering::*;
+use crate::sync::{AtomicPtr, Ordering::*};
 use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, AtomicU64};

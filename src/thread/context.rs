@@ -2,13 +2,11 @@
 //! to other caches, and what it is running.
 
 use crate::operation::block::Block;
-use crate::pool::magazine;
-use crate::pool::magazine::Magazine;
+use crate::pool::magazine::{self, Magazine};
 use crate::pool::memory::Memory;
 use crate::pool::reclaim::{Epoch, Reclaim};
 use crate::pool::thread_cache::ThreadCache;
-use crate::sync::Ordering::*;
-use crate::sync::{thread_local, AtomicU64};
+use crate::sync::{thread_local, AtomicU64, Ordering::*};
 use crate::thread::bond::Bond;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::ManuallyDrop;

@@ -6,8 +6,7 @@ use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use crate::tickets::journals::Journal;
 use crate::tickets::owner::{Pusher, Record};
-use crate::tickets::ring;
-use crate::tickets::ring::NextBlock;
+use crate::tickets::ring::{self, NextBlock};
 use crate::tickets::word::{Word, TAKEN};
 
 impl ThreadContext {

@@ -6,11 +6,9 @@
 //! Nothing else is passed along: whether an operation may run, its tickets say
 //! ([`run`](crate::tickets::run)).
 
-use crate::operation::access::Ticket;
-use crate::operation::access::{Access, Mode};
+use crate::operation::access::{Access, Mode, Ticket};
 use crate::operation::block::Block;
-use crate::sync::Ordering::*;
-use crate::sync::{AtomicPtr, AtomicU64, MODELLED};
+use crate::sync::{AtomicPtr, AtomicU64, Ordering::*, MODELLED};
 use crate::tickets::links::Links;
 use crate::tickets::run::Start;
 use crate::tickets::word::Word;

@@ -5,8 +5,7 @@
 //! go through all journals: an operation must not wait because of who pushed it.
 
 use crate::operation::access::Mode;
-use crate::sync::Ordering::*;
-use crate::sync::{AtomicPtr, MODELLED};
+use crate::sync::{AtomicPtr, Ordering::*, MODELLED};
 use crate::tickets::log::Log;
 use crate::tickets::placing::Placing;
 use crate::tickets::run::is_untaken;

@@ -38,8 +38,7 @@
 use crate::operation::access::Mode;
 use crate::operation::block::Block;
 use crate::platform::cache_line::fetch_to_write;
-use crate::sync::Ordering::*;
-use crate::sync::MODELLED;
+use crate::sync::{Ordering::*, MODELLED};
 use crate::tickets::common::{index_of, refer, spend, Commons, START, TOMBSTONE};
 use crate::tickets::links::Links;
 use crate::tickets::word::{Word, FREE, PUSHED};

@@ -5,8 +5,7 @@
 use crate::operation::access::Access;
 use crate::operation::block::Block;
 use crate::operation::layout::{CLOSURE_ALIGN, LINKS};
-use crate::sync::Ordering::*;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, MODELLED};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
 use crate::tickets::word::Word;
 use std::mem::{align_of, size_of};
 use std::ptr::null_mut;

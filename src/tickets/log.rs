@@ -10,8 +10,7 @@
 //! tag, so an old entry is one that somebody has taken, and any other is as good as the next.
 
 use crate::operation::block::Block;
-use crate::sync::Ordering::*;
-use crate::sync::{fence, AtomicPtr, AtomicU64};
+use crate::sync::{fence, AtomicPtr, AtomicU64, Ordering::*};
 use crate::tickets::run::{is_untaken, take};
 use crate::tickets::segment::{Cursor, LogSegment, LENGTH};
 use crate::tickets::word::Word;

@@ -9,8 +9,7 @@
 //! they write for each operation, so it looks at one of them every few pushes.
 
 use crate::operation::access::Mode;
-use crate::sync::AtomicU32;
-use crate::sync::Ordering::Relaxed;
+use crate::sync::{AtomicU32, Ordering::Relaxed};
 use crate::tickets::log::Log;
 use crate::util::bucket_array::{BucketArray, Vacant};
 use std::cell::Cell;

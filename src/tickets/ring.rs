@@ -7,8 +7,7 @@
 
 use crate::operation::block::Block;
 use crate::platform::cache_line::{fetch_to_write, scattered, LINE};
-use crate::sync::Ordering::*;
-use crate::sync::MODELLED;
+use crate::sync::{Ordering::*, MODELLED};
 use crate::tickets::word::{Word, FREE};
 
 /// Blocks of a ring: as many as fit into the caches next to a core.

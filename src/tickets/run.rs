@@ -3,11 +3,9 @@
 //! Nothing here waits. A look that comes too early parks the operation on what it lacks, and gives
 //! it up with that: who ends the other one gets it back.
 
-use crate::operation::access::Mode;
-use crate::operation::access::Ticket;
+use crate::operation::access::{Mode, Ticket};
 use crate::operation::block::Block;
-use crate::sync::Ordering::*;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, MODELLED};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, MODELLED};
 use crate::tickets::links::Links;
 use crate::tickets::word::{Word, FREE, PUSHED, TAKEN};
 use std::ptr::null_mut;

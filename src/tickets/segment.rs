@@ -5,8 +5,7 @@
 //! pusher.
 
 use crate::platform::cache_line::{fetch_to_write, LINE};
-use crate::sync::Ordering::*;
-use crate::sync::{AtomicPtr, AtomicU64, MODELLED};
+use crate::sync::{AtomicPtr, AtomicU64, Ordering::*, MODELLED};
 use crate::tickets::word::Word;
 use std::array::from_fn;
 use std::cell::Cell;

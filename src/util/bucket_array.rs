@@ -2,8 +2,7 @@
 //! before, so that what is at a place is found by two shifts and a load.
 
 use crate::platform::low_memory::Low;
-use crate::sync::Ordering::*;
-use crate::sync::{lay_out, AtomicPtr, MODELLED};
+use crate::sync::{lay_out, AtomicPtr, Ordering::*, MODELLED};
 use std::alloc::Layout;
 use std::ptr::null_mut;
 

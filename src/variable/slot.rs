@@ -1,8 +1,7 @@
 //! One variable.
 
 use crate::error::{Failure, Stamp};
-use crate::sync::Ordering::*;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use crate::tickets::owner::Owner;
 use crate::tickets::run::Progress;
 use std::ptr::null_mut;

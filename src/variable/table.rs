@@ -1,7 +1,6 @@
 //! The table of variables: slots that never move, found by index, reused with a new generation.
 
-use crate::sync::Ordering::*;
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::sync::{AtomicU32, AtomicU64, Ordering::*};
 use crate::tickets::common::Common;
 use crate::tickets::run::{Progress, Variables};
 use crate::util::bucket_array::{BucketArray, Vacant, FIRST};

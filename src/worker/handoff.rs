@@ -7,8 +7,7 @@
 //! [`Handoff::leave`].
 
 use crate::operation::block::Block;
-use crate::sync::Ordering::*;
-use crate::sync::{fence, AtomicPtr};
+use crate::sync::{fence, AtomicPtr, Ordering::*};
 use crossbeam_utils::CachePadded;
 use std::ptr::null_mut;
 

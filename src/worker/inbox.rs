@@ -8,8 +8,7 @@
 
 use crate::operation::block::Block;
 use crate::platform::cache_line::fetch_now;
-use crate::sync::AtomicPtr;
-use crate::sync::Ordering::*;
+use crate::sync::{AtomicPtr, Ordering::*};
 use crossbeam_utils::CachePadded;
 use std::ptr::{null_mut, without_provenance_mut};
 

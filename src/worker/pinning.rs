@@ -6,8 +6,7 @@
 //! such a core: then the worker is pinned to another one. The thread itself is the user's, and is
 //! moved only if the settings say so.
 
-use crate::platform::affinity;
-use crate::platform::affinity::Moved;
+use crate::platform::affinity::{self, Moved};
 #[cfg(all(unix, not(any(loom, shuttle))))]
 use crate::sync::MutexGuard;
 use crate::worker::cores::{Movable, Stalls};

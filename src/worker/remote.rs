@@ -1,9 +1,8 @@
 //! A worker's post: what others can reach of it.
 
 use crate::sync::lock::Lock;
-use crate::sync::thread::Thread;
-use crate::sync::Ordering::*;
-use crate::sync::{fence, thread, AtomicBool, AtomicPtr, AtomicUsize};
+use crate::sync::thread::{self, Thread};
+use crate::sync::{fence, AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 use crate::worker::inbox::Inbox;
 use crate::worker::stealable::Stealable;
 use crossbeam_utils::CachePadded;

@@ -2,8 +2,7 @@
 
 use crate::operation::block::Block;
 use crate::platform::asymmetric_fence::heavy;
-use crate::sync::Ordering::*;
-use crate::sync::{looks, spin_loop, thread, MODELLED};
+use crate::sync::{looks, spin_loop, thread, Ordering::*, MODELLED};
 use crate::tickets::journals::{Journal, Watch};
 use crate::tickets::log::Log;
 use crate::util::spin::Spin;

@@ -1,8 +1,7 @@
 //! A pusher that runs some of what a worker has published.
 
 use crate::operation::block::{Block, FLAG_SHORT};
-use crate::sync::Ordering::Relaxed;
-use crate::sync::{Instant, MODELLED};
+use crate::sync::{Instant, Ordering::Relaxed, MODELLED};
 use crate::worker::group::{Group, Placement, WANTED};
 use crate::worker::Host;
 use std::ptr::null_mut;

@@ -8,8 +8,7 @@
 //! others is the end of that list.
 
 use crate::operation::block::Block;
-use crate::sync::Ordering::*;
-use crate::sync::{AtomicPtr, AtomicUsize};
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering::*};
 use crossbeam_utils::CachePadded;
 use std::ptr::null_mut;
 

@@ -12,9 +12,7 @@
 //! for anybody. If no other thread is inside such a push, the caller is the only one there is, and
 //! runs on.
 
-use crate::engine::core::Core;
-use crate::engine::core::Dispatch;
-use crate::engine::core::ReadyCause;
+use crate::engine::core::{Core, Dispatch, ReadyCause};
 use crate::engine::nesting::{is_deep, may_help, owe};
 use crate::error::Error;
 use crate::operation::block::Block;

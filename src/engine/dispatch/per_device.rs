@@ -1,9 +1,7 @@
 //! The per-device engine: pinned workers for the processor, a pool for prioritised operations, an
 //! I/O thread a device.
 
-use crate::engine::core::Core;
-use crate::engine::core::Dispatch;
-use crate::engine::core::ReadyCause;
+use crate::engine::core::{Core, Dispatch, ReadyCause};
 use crate::engine::settings::Settings;
 use crate::error::Error;
 use crate::operation::block::Block;

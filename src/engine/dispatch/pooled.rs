@@ -1,8 +1,6 @@
 //! The pooled engine: one shared queue for all workers, and one I/O worker.
 
-use crate::engine::core::Core;
-use crate::engine::core::Dispatch;
-use crate::engine::core::ReadyCause;
+use crate::engine::core::{Core, Dispatch, ReadyCause};
 use crate::engine::settings::Settings;
 use crate::error::Error;
 use crate::operation::block::Block;

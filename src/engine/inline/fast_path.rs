@@ -7,12 +7,10 @@
 
 use crate::engine::claims::Source;
 use crate::engine::core::{Core, FAILED};
-use crate::engine::nesting;
-use crate::engine::nesting::{enter, is_deep, leave};
+use crate::engine::nesting::{self, enter, is_deep, leave};
 use crate::engine::push::acquire::{acquire_all, adopt, is_common};
 use crate::engine::ready_list::ReadyList;
-use crate::engine::request::Claim;
-use crate::engine::request::Request;
+use crate::engine::request::{Claim, Request};
 use crate::error::{Fault, Stamp};
 use crate::operation::access::Mode;
 use crate::operation::block::{Block, FLAG_GRAPH};
@@ -20,8 +18,7 @@ use crate::operation::context::RunContext;
 use crate::operation::current::{within, Current, May};
 use crate::operation::inline_run::SHOWN;
 use crate::platform::asymmetric_fence::light;
-use crate::sync::Ordering::*;
-use crate::sync::MODELLED;
+use crate::sync::{Ordering::*, MODELLED};
 use crate::thread::context::ThreadContext;
 use crate::tickets::owner::{AtOnce, Counted};
 use crate::tickets::run::{count_read, give_back, Progress};

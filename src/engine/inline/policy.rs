@@ -15,8 +15,7 @@
 
 use crate::operation::closure::{Cost, Vtable};
 use crate::platform::tsc::Stopwatch;
-use crate::sync::Ordering::*;
-use crate::sync::{thread_local, AtomicU8};
+use crate::sync::{thread_local, AtomicU8, Ordering::*};
 use std::cell::Cell;
 use std::time::Duration;
 

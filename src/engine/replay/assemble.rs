@@ -1,17 +1,9 @@
 //! From what was recorded to a graph that can be replayed.
 
-use crate::device;
-use crate::device::Context;
+use crate::device::{self, Context};
 use crate::engine::claims;
 use crate::engine::core::Core;
-use crate::engine::replay::program::Body;
-use crate::engine::replay::program::Detached;
-use crate::engine::replay::program::LanePlace;
-use crate::engine::replay::program::Node;
-use crate::engine::replay::program::Program;
-use crate::engine::replay::program::Replay;
-use crate::engine::replay::program::UsedSlot;
-use crate::engine::replay::program::CALLED;
+use crate::engine::replay::program::{Body, Detached, LanePlace, Node, Program, Replay, UsedSlot, CALLED};
 use crate::engine::replay::spread_policy::SpreadPolicy;
 use crate::engine::replay::LANE;
 use crate::engine::request::Claim;

@@ -11,11 +11,7 @@ pub mod spread_policy;
 
 use crate::engine::core::ReadyCause;
 use crate::engine::nesting::{enter, leave};
-use crate::engine::replay::program::Body;
-use crate::engine::replay::program::Node;
-use crate::engine::replay::program::Program;
-use crate::engine::replay::program::ENDED;
-use crate::engine::replay::program::RETURNED;
+use crate::engine::replay::program::{Body, Node, Program, ENDED, RETURNED};
 use crate::engine::replay::runner::{CurrentNode, Runner};
 use crate::error::{Fault, Stamp};
 use crate::graph::lanes::{LaneHost, Rest};

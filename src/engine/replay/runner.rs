@@ -4,13 +4,7 @@
 use crate::device::Context;
 use crate::engine::core::{Core, FAILED, SHUTDOWN};
 use crate::engine::execute::is_skipped;
-use crate::engine::replay::program::Body;
-use crate::engine::replay::program::Node;
-use crate::engine::replay::program::Program;
-use crate::engine::replay::program::Replay;
-use crate::engine::replay::program::CALLED;
-use crate::engine::replay::program::ENDED;
-use crate::engine::replay::program::RETURNED;
+use crate::engine::replay::program::{Body, Node, Program, Replay, CALLED, ENDED, RETURNED};
 use crate::graph::lanes::{LaneHost, SerialStep};
 use crate::operation::closure::catch;
 use crate::operation::completion::{call, Completion, Finish};

@@ -1,9 +1,8 @@
 //! A one-shot event: how the thread that waits for a variable learns that the variable is free.
 
 use crate::error::{Failure, Stamp};
-use crate::sync::thread::Thread;
-use crate::sync::Ordering::*;
-use crate::sync::{thread, thread_local, AtomicBool, AtomicPtr, MODELLED};
+use crate::sync::thread::{self, Thread};
+use crate::sync::{thread_local, AtomicBool, AtomicPtr, Ordering::*, MODELLED};
 use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::Arc;

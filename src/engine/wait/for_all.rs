@@ -4,15 +4,13 @@
 
 use crate::engine::core::{Core, ABANDONED, STOPPED};
 use crate::engine::diagnose;
-use crate::engine::nesting::may_help;
-use crate::engine::nesting::refuse_wait_inside;
+use crate::engine::nesting::{may_help, refuse_wait_inside};
 use crate::engine::push::admission::cut_off;
 use crate::engine::wait::pull::pull_last;
 use crate::engine::wait::wait_list::deadline;
 use crate::error::{Error, ErrorKind};
 use crate::operation::property::Property;
-use crate::sync::Ordering::*;
-use crate::sync::{spin_loop, MODELLED};
+use crate::sync::{spin_loop, Ordering::*, MODELLED};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -10,9 +10,8 @@
 
 use crate::platform::asymmetric_fence::{heavy, light};
 use crate::sync::lock::Lock;
-use crate::sync::thread::{Thread, ThreadId};
-use crate::sync::Ordering::*;
-use crate::sync::{fence, thread, AtomicUsize};
+use crate::sync::thread::{self, Thread, ThreadId};
+use crate::sync::{fence, AtomicUsize, Ordering::*};
 use crate::util::spin::Spin;
 use crossbeam_utils::CachePadded;
 use std::time::{Duration, Instant};

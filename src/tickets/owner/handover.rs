@@ -1,11 +1,9 @@
 //! How a variable changes hands: any pusher that wants it looks at it, one exchange decides, and
 //! nobody waits.
 
-use crate::operation::access::Mode;
-use crate::operation::access::Ticket;
+use crate::operation::access::{Mode, Ticket};
 use crate::platform::asymmetric_fence::heavy;
-use crate::sync::Ordering::*;
-use crate::sync::MODELLED;
+use crate::sync::{Ordering::*, MODELLED};
 use crate::tickets::owner::number::{Holder, Number, Owner};
 use crate::tickets::owner::place::Place;
 use crate::tickets::owner::pusher::{Pusher, Record, LINKED};

@@ -3,8 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::operation::access::Ticket;
-use crate::sync::Ordering::*;
-use crate::sync::{AtomicU32, AtomicU64, MODELLED};
+use crate::sync::{AtomicU32, AtomicU64, Ordering::*, MODELLED};
 
 /// Bits of a push's number within its era. An era that has used them up ends: after minutes at 10
 /// ns a push.

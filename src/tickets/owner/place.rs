@@ -2,10 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use crate::operation::access::Mode;
-use crate::operation::access::Ticket;
-use crate::sync::Ordering::*;
-use crate::sync::{AtomicPtr, AtomicU64};
+use crate::operation::access::{Mode, Ticket};
+use crate::sync::{AtomicPtr, AtomicU64, Ordering::*};
 use crate::tickets::owner::number::Number;
 use crate::tickets::run::Start;
 use crate::tickets::word::Word;

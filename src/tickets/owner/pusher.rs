@@ -3,8 +3,7 @@
 use crate::operation::access::{Access, Mode};
 use crate::operation::block::Block;
 use crate::platform::asymmetric_fence::light;
-use crate::sync::AtomicU64;
-use crate::sync::Ordering::*;
+use crate::sync::{AtomicU64, Ordering::*};
 use crate::tickets::owner::number::{Number, PUSHER_BITS};
 use crate::tickets::owner::place::Place;
 use crate::tickets::owner::share::Share;

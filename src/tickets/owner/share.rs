@@ -1,8 +1,7 @@
 //! A pusher's part in a share: see [`sharing`](crate::tickets::owner::sharing).
 
 use crate::operation::access::Ticket;
-use crate::sync::Ordering::*;
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::sync::{AtomicU32, AtomicU64, Ordering::*};
 use crate::tickets::run::Start;
 use crate::tickets::word::Word;
 use crate::util::bucket_array::Vacant;

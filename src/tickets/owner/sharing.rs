@@ -41,8 +41,7 @@
 
 use crate::operation::access::Ticket;
 use crate::platform::asymmetric_fence::{heavy, light};
-use crate::sync::Ordering::*;
-use crate::sync::MODELLED;
+use crate::sync::{Ordering::*, MODELLED};
 use crate::tickets::owner::number::{Holder, Number};
 use crate::tickets::owner::place::Place;
 use crate::tickets::owner::pusher::{Pusher, Record};

@@ -1,15 +1,13 @@
 //! Owners beside newcomers on a real machine, with its fences: each use of a variable has a ticket
 //! of its own.
 
-use crate::operation::access::Ticket;
-use crate::operation::access::{Access, Mode};
+use crate::operation::access::{Access, Mode, Ticket};
 use crate::operation::block::Block;
 use crate::operation::layout::size;
 use crate::platform::asymmetric_fence;
 use crate::tickets::owner::*;
 use crate::tickets::run::{Progress, Start};
-use crate::tickets::word::PUSHED;
-use crate::tickets::word::UNUSED;
+use crate::tickets::word::{PUSHED, UNUSED};
 use std::alloc::{alloc, dealloc, Layout};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Mutex;
