@@ -135,6 +135,9 @@ mod programs {
     #[doc = include_str!("../docs/src/async.md")]
     struct Async;
 
+    #[doc = include_str!("../docs/src/limits.md")]
+    struct Limits;
+
     #[doc = include_str!("../docs/src/c.md")]
     struct C;
 

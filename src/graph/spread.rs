@@ -1,4 +1,5 @@
-//! A replay that one thread begins by itself: it goes on alone, or starts all lanes on what is left.
+//! A replay that one thread begins by itself: it goes on alone, or starts all lanes on what is
+//! left.
 
 use crate::graph::lanes::{LaneHost, LaneState, Lanes, SerialStep, EMPTY};
 use crate::sync::Ordering::*;

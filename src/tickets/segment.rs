@@ -165,8 +165,8 @@ impl Cursor {
         }
     }
 
-    /// Asks for the block of the operation that lies [`BLOCKS_AHEAD`] entries behind the one under the
-    /// cursor, if that is in the same segment.
+    /// Asks for the block of the operation that lies [`BLOCKS_AHEAD`] entries behind the one under
+    /// the cursor, if that is in the same segment.
     ///
     /// # Safety
     /// As [`Cursor::look`].

@@ -6,7 +6,8 @@ use crate::sync::{lay_out, AtomicPtr, Ordering::*, MODELLED};
 use std::alloc::Layout;
 use std::ptr::null_mut;
 
-/// Places of the first bucket, and the most buckets: room for each variable that an engine can have.
+/// Places of the first bucket, and the most buckets: room for each variable that an engine can
+/// have.
 pub const FIRST: u32 = if MODELLED { 2 } else { 64 };
 const COUNT: usize = if MODELLED { 8 } else { 26 };
 
@@ -59,7 +60,8 @@ impl<T: Vacant> BucketArray<T> {
         if places.is_null() {
             return None;
         }
-        // SAFETY: `place` keeps the offset inside the bucket, and buckets live as long as the table.
+        // SAFETY: `place` keeps the offset inside the bucket, and buckets live as long as the
+        // table.
         Some(unsafe { &*places.add(offset) })
     }
 
@@ -99,9 +101,9 @@ impl<T: Vacant> BucketArray<T> {
         }
     }
 
-    /// A bucket with room before it for where its allocation starts: an alignment that the allocator
-    /// has at hand lets it give out pages that are zero already, however many, and the places are
-    /// touched when they are first used.
+    /// A bucket with room before it for where its allocation starts: an alignment that the
+    /// allocator has at hand lets it give out pages that are zero already, however many, and the
+    /// places are touched when they are first used.
     fn layout(bucket: usize) -> Layout {
         let places = Layout::array::<T>(Self::length(bucket)).expect("a bucket fits the address space");
         let gap = align_of::<T>().max(ALIGN);
