@@ -3,7 +3,7 @@
 use crate::engine::core::{Core, ReadyCause, FAILED};
 use crate::engine::ready_list::ReadyList;
 use crate::engine::settings::Kind;
-use crate::engine::world::Ends;
+use crate::engine::ticket_host::Destinations;
 use crate::error::{Failure, Fault};
 use crate::operation::access::Mode;
 use crate::operation::block::*;
@@ -100,21 +100,21 @@ impl Core {
     /// As that, of an operation with links.
     #[inline(never)]
     unsafe fn end_linked(&self, block: *mut Block, variables: &impl Variables, found: &mut ReadyList<'_>) {
-        let mut ends = Ends::new(self, self.local(), Word::NONE, found);
+        let mut destinations = Destinations::new(self, self.local(), Word::NONE, found);
         // SAFETY: as there.
         unsafe {
             let is_void = Block::is_voided(block);
             if (*block).flags & FLAG_DELETE != 0 && Links::count(block) > 0 && !is_void {
                 let common = self.memory.table.add_common((*Block::access(block, 0)).variable);
-                common.close(block, &mut ends);
+                common.close(block, &mut destinations);
             }
-            let end = |ready: *mut Block| ends.found.ready(ready);
+            let end = |ready: *mut Block| destinations.found.ready(ready);
             if is_void {
                 run::end_voided(block, variables, end);
             } else {
                 run::end(block, variables, end);
             }
-            ended(block, &mut ends);
+            ended(block, &mut destinations);
         }
     }
     /// Records a profiled operation that ends now, on this thread.

@@ -26,5 +26,5 @@ pub mod replay;
 pub mod request;
 pub mod resolve;
 pub mod settings;
+pub mod ticket_host;
 pub mod wait;
-pub mod world;

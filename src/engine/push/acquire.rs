@@ -6,7 +6,7 @@ use crate::engine::core::Core;
 use crate::engine::ready_list::ReadyList;
 use crate::engine::request::Claim;
 use crate::engine::resolve::resolve;
-use crate::engine::world::{Ends, PushWorld};
+use crate::engine::ticket_host::{Destinations, TicketHost};
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use crate::tickets::owner::Acquired;
@@ -24,22 +24,22 @@ pub fn is_common(core: &Core, variable: u32) -> bool {
 /// to be read. As [`Pusher::acquire`](crate::tickets::owner::Pusher::acquire), but for those that
 /// it owns already, and for records that are used up.
 #[inline]
-pub fn acquire(local: &ThreadContext, claim: &Claim, failed: bool, world: &PushWorld<'_, '_>) -> Acquired {
-    if is_common(world.core, claim.variable.index) {
+pub fn acquire(local: &ThreadContext, claim: &Claim, failed: bool, host: &TicketHost<'_, '_>) -> Acquired {
+    if is_common(host.core, claim.variable.index) {
         return Acquired::Common;
     }
     if local.pusher().owns(claim.variable.index, claim.variable.generation, claim.mode) {
         return Acquired::Owned;
     }
-    take(local, claim, failed, world)
+    take(local, claim, failed, host)
 }
 
 /// As [`acquire`], of a variable that it does not own.
 #[cold]
 #[inline(never)]
-fn take(local: &ThreadContext, Claim { variable, mode }: &Claim, failed: bool, world: &PushWorld<'_, '_>) -> Acquired {
+fn take(local: &ThreadContext, Claim { variable, mode }: &Claim, failed: bool, host: &TicketHost<'_, '_>) -> Acquired {
     loop {
-        match local.pusher().acquire((variable.index, variable.generation), *mode, failed, world) {
+        match local.pusher().acquire((variable.index, variable.generation), *mode, failed, host) {
             Acquired::UsedUp => _ = local.new_record(),
             other => return other,
         }
@@ -77,14 +77,14 @@ pub fn acquire_all(core: &Arc<Core>, claims: &impl Source) -> bool {
     let local = core.local();
     let mut found = ReadyList::new(local);
     let guard = local.pin();
-    let world = PushWorld::new(Ends::new(core, local, Word::NONE, &mut found), false);
+    let host = TicketHost::new(Destinations::new(core, local, Word::NONE, &mut found), false);
     let mut changed = false;
     let owns_all = claims.all(|claim| {
         if resolve(core, claim.variable).is_err() {
             return false;
         }
         changed |= !local.pusher().owns(claim.variable.index, claim.variable.generation, claim.mode);
-        acquire(local, claim, false, &world) == Acquired::Owned
+        acquire(local, claim, false, &host) == Acquired::Owned
     });
     drop(guard);
     if !found.first.is_null() {

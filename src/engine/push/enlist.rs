@@ -8,7 +8,7 @@ use crate::engine::push::admission::{admit, refuse_if_stopped};
 use crate::engine::ready_list::ReadyList;
 use crate::engine::request::{Claim, Request};
 use crate::engine::resolve::{deleted, kill, resolve};
-use crate::engine::world::{Ends, PushWorld};
+use crate::engine::ticket_host::{Destinations, TicketHost};
 use crate::error::{Error, ErrorKind};
 use crate::operation::access::{Access, Ticket};
 use crate::operation::block::*;
@@ -88,9 +88,9 @@ pub fn enlist(
         let (block, tag) = fill(core, local, request, (claims.len(), Layout::Linked, profiled), body, size, store);
         local.count_pushed();
         let mut found = ReadyList::new(local);
-        let ends = Ends::new(core, local, Word::refers(block, tag), &mut found);
+        let destinations = Destinations::new(core, local, Word::refers(block, tag), &mut found);
         let linking = Linking { local, claims, block, tag };
-        let enlisted = linking.enlist(ends, deletes);
+        let enlisted = linking.enlist(destinations, deletes);
         (enlisted, block, found.first)
     };
     if will_look {
@@ -220,15 +220,19 @@ impl Linking<'_> {
     ///
     /// # Safety
     /// The caller is pinned, and has looked after that whether the variables live.
-    unsafe fn enlist(&self, ends: Ends<'_, '_>, deletes: bool) -> Result<Stands, crate::variable::handle::Variable> {
+    unsafe fn enlist(
+        &self,
+        destinations: Destinations<'_, '_>,
+        deletes: bool,
+    ) -> Result<Stands, crate::variable::handle::Variable> {
         let this = Word::refers(self.block, self.tag);
-        let world = PushWorld::new(ends, deletes);
+        let host = TicketHost::new(destinations, deletes);
         let mut failed = false;
         // Each further round follows upon what another thread has done.
         // SAFETY: passed on.
         let linked = unsafe {
             loop {
-                let linked = self.sort_out(&world, failed)?;
+                let linked = self.sort_out(&host, failed)?;
                 if let Some(committed) = self.commit(linked) {
                     if committed {
                         break linked;
@@ -243,15 +247,15 @@ impl Linking<'_> {
             // Nobody names them again.
             self.claims.iter().for_each(|claim| self.local.pusher().forget(claim.variable.index));
         }
-        let mut ends = world.into_ends();
+        let mut destinations = host.into_destinations();
         // SAFETY: announced and committed; the pin is the caller's.
         unsafe {
             if linked > 0 {
-                linking::enlist(self.block, &mut ends);
+                linking::enlist(self.block, &mut destinations);
             } else {
-                ends.logged(this);
+                destinations.logged(this);
             }
-            Ok(Stands { is_ready: ends.own_is_ready, is_void: Block::is_voided(self.block) })
+            Ok(Stands { is_ready: destinations.own_is_ready, is_void: Block::is_voided(self.block) })
         }
     }
 
@@ -259,12 +263,12 @@ impl Linking<'_> {
     /// are, and says how many there are.
     unsafe fn sort_out(
         &self,
-        world: &PushWorld<'_, '_>,
+        host: &TicketHost<'_, '_>,
         failed: bool,
     ) -> Result<u32, crate::variable::handle::Variable> {
         let mut linked = 0;
         for claim in self.claims {
-            match acquire(self.local, claim, failed, world) {
+            match acquire(self.local, claim, failed, host) {
                 Acquired::Common => {
                     let access = Access::new(claim.variable.index, linked, claim.mode, Ticket::default());
                     // SAFETY: ours, with room.

@@ -16,15 +16,15 @@ use crate::tickets::word::Word;
 use std::cell::RefCell;
 
 /// The variables and the other pushers, for a thread that is pinned.
-pub struct PushWorld<'a, 'f> {
+pub struct TicketHost<'a, 'f> {
     pub core: &'a Core,
     /// Whether the caller deletes the variables that it asks for, whose handles are dead by then.
     deletes: bool,
-    ends: RefCell<Ends<'a, 'f>>,
+    destinations: RefCell<Destinations<'a, 'f>>,
 }
 
 /// Where operations go that have all their tickets.
-pub struct Ends<'a, 'f> {
+pub struct Destinations<'a, 'f> {
     core: &'a Core,
     local: &'a ThreadContext,
     /// The operation that the caller pushes.
@@ -35,24 +35,29 @@ pub struct Ends<'a, 'f> {
     pub found: &'a mut ReadyList<'f>,
 }
 
-impl<'a, 'f> PushWorld<'a, 'f> {
-    pub fn new(ends: Ends<'a, 'f>, deletes: bool) -> PushWorld<'a, 'f> {
-        PushWorld { core: ends.core, deletes, ends: RefCell::new(ends) }
+impl<'a, 'f> TicketHost<'a, 'f> {
+    pub fn new(destinations: Destinations<'a, 'f>, deletes: bool) -> TicketHost<'a, 'f> {
+        TicketHost { core: destinations.core, deletes, destinations: RefCell::new(destinations) }
     }
 
-    pub fn into_ends(self) -> Ends<'a, 'f> {
-        self.ends.into_inner()
+    pub fn into_destinations(self) -> Destinations<'a, 'f> {
+        self.destinations.into_inner()
     }
 }
 
-impl<'a, 'f> Ends<'a, 'f> {
+impl<'a, 'f> Destinations<'a, 'f> {
     /// `own`: the operation that the caller pushes, if it does.
-    pub fn new(core: &'a Core, local: &'a ThreadContext, own: Word, found: &'a mut ReadyList<'f>) -> Ends<'a, 'f> {
-        Ends { core, local, own, own_is_ready: false, found }
+    pub fn new(
+        core: &'a Core,
+        local: &'a ThreadContext,
+        own: Word,
+        found: &'a mut ReadyList<'f>,
+    ) -> Destinations<'a, 'f> {
+        Destinations { core, local, own, own_is_ready: false, found }
     }
 }
 
-impl Ends<'_, '_> {
+impl Destinations<'_, '_> {
     /// Takes what an urgent operation needs, which is handed out before the push returns.
     #[cold]
     fn found_by(&mut self, mut urged: Pull) {
@@ -66,14 +71,14 @@ impl Ends<'_, '_> {
     }
 }
 
-impl Variables for PushWorld<'_, '_> {
+impl Variables for TicketHost<'_, '_> {
     #[inline]
     fn progress(&self, variable: u32) -> &Progress {
         self.core.memory.table.progress(variable)
     }
 }
 
-impl Peers for PushWorld<'_, '_> {
+impl Peers for TicketHost<'_, '_> {
     /// Its slot.
     fn whole(&self, variable: u32) -> *const () {
         // SAFETY: the push has resolved the variable.
@@ -111,13 +116,13 @@ impl Peers for PushWorld<'_, '_> {
             // It has run inside its push, and has only read.
             return;
         }
-        let mut ends = self.ends.borrow_mut();
+        let mut destinations = self.destinations.borrow_mut();
         // SAFETY: blocks stay blocks, and one with links is not used again while we are pinned.
         unsafe {
             if linked {
-                help(operation, &mut *ends);
+                help(operation, &mut *destinations);
             } else {
-                ends.logged(operation);
+                destinations.logged(operation);
             }
         }
     }
@@ -127,7 +132,7 @@ impl Peers for PushWorld<'_, '_> {
     }
 }
 
-impl Commons for Ends<'_, '_> {
+impl Commons for Destinations<'_, '_> {
     fn common(&self, variable: u32) -> &Common {
         self.core.memory.table.add_common(variable)
     }
