@@ -1,7 +1,11 @@
-//! A push whose operation runs inside it, if all its tickets have come: nothing is written into a
-//! block.
+//! The push of an operation that runs inside it, if all its tickets have come: nothing is written
+//! into a block.
 //!
-//! When the operation has run, the push is withdrawn, unless it stands: see `Record::withdraw`.
+//! Called by `engine/inline/fast_path.rs`, on the pusher's thread. When the operation has run, the
+//! push is withdrawn, unless it stands: see `Record::withdraw` in `pusher.rs`, where [`Push`] is
+//! the push of an operation that runs later.
+//!
+//! [`Push`]: crate::tickets::owner::Push
 
 use crate::operation::access::Mode;
 use crate::tickets::owner::number::Number;
@@ -10,8 +14,8 @@ use crate::tickets::owner::pusher::{Pusher, Record};
 use crate::tickets::run::Progress;
 use crate::tickets::word::Word;
 
-/// Such a push under way. Nothing has happened until it is committed; before that, who gives it up
-/// takes back what it has claimed.
+/// The push of an operation that runs inside it, under way. Nothing has happened until it is
+/// committed. A caller that gives it up before takes back what it has claimed.
 #[derive(Clone, Copy)]
 pub struct AtOnce<'a> {
     record: &'a Record,
@@ -19,16 +23,17 @@ pub struct AtOnce<'a> {
     number: Number,
 }
 
-/// A use of a variable that was counted.
+/// A use of a variable that an [`AtOnce`] has counted.
 #[derive(Clone, Copy)]
 pub struct Counted<'a> {
     state: &'a State,
-    /// Writes that were pushed before. Pushes from inside may have overwritten the state.
+    /// How many writes of the variable were pushed before. Kept here, as pushes from inside the
+    /// operation may have overwritten the state.
     pub writes_before: u32,
 }
 
 impl Counted<'_> {
-    /// Takes it back: its push is given up, or [withdrawn](AtOnce::withdraw).
+    /// Takes the use back, when its push is given up or [withdrawn](AtOnce::withdraw).
     #[inline(always)]
     pub fn take_back(self) {
         self.state.withdraw();
@@ -45,10 +50,11 @@ impl<'a> Pusher<'a> {
 }
 
 impl<'a> AtOnce<'a> {
-    /// Counts a use of a variable by the operation `this`, if the pusher owns the variable, the
-    /// operation does not use it already, and all has ended that was pushed to it before. `find` is
-    /// given what [`Peers::whole`](crate::tickets::owner::Peers::whole) said when the variable
-    /// became the pusher's own.
+    /// Counts a use of a variable by the operation `this`, if the pusher owns the variable (or
+    /// shares it, for a read), the operation does not use it already, and all operations have ended
+    /// that the use has to wait for. `find` is given what
+    /// [`Peers::whole`](crate::tickets::owner::Peers::whole) said when the pusher acquired the
+    /// variable. The same rule is in [`Push::claim`](crate::tickets::owner::Push::claim).
     #[inline(always)]
     pub fn claim<'v, V>(
         &self,
@@ -68,15 +74,16 @@ impl<'a> AtOnce<'a> {
         Some((Counted { state, writes_before: ticket.writes }, found))
     }
 
-    /// Commits the push. `false`: nothing has happened, but for what is to be taken back.
+    /// Commits the push. `false`: nothing has happened, but the caller has to take back the counted
+    /// uses.
     #[inline(always)]
     pub fn commit(&self, this: Word) -> bool {
         self.record.commit(self.number, this)
     }
 
-    /// After the commit, when the operation has run: says whether it is as if there had been no
-    /// such push. Then what it has counted is to be taken back. If not, its operation ends as any
-    /// other does.
+    /// Withdraws the push after its commit, when the operation has run. `true`: it is as if there
+    /// had been no such push, and the caller takes back the counted uses. `false`: the operation
+    /// ends as any other does.
     #[inline(always)]
     pub fn withdraw(&self) -> bool {
         self.record.withdraw(self.number)

@@ -1,5 +1,10 @@
-//! How a variable changes hands: any pusher that wants it looks at it, one exchange decides, and
-//! nobody waits.
+//! The newcomer's side of the ownership protocol: how a variable changes hands. Any pusher that
+//! wants a variable looks at it, one exchange of its [`Owner`] decides, and nobody waits.
+//!
+//! Called by `engine/push/acquire.rs` ([`Pusher::acquire`], [`Pusher::adopt`]), and by
+//! `engine/wait/for_var.rs` and `pull.rs`, which ask for the writes of a variable that the calling
+//! thread does not own. `Record::end_of` has the heavy fence for the light ones in `pusher.rs`.
+//! Shared variables are in `sharing.rs`.
 
 use crate::operation::access::{Mode, Ticket};
 use crate::platform::asymmetric_fence::heavy;
@@ -12,20 +17,22 @@ use crate::tickets::owner::{Acquired, Peers};
 use crate::tickets::run::{Progress, Start, Variables};
 use crate::tickets::word::Word;
 
-/// So often a variable changes hands; after that it is common. For good, so the threads that set a
-/// program up should not get there.
+/// How often a variable changes hands before it becomes common. It is common for good, so the
+/// threads that set a program up should not get there.
 const CHANGES: u8 = if MODELLED { 2 } else { 8 };
-/// If a pusher has used a variable so often before it changes hands, earlier changes are forgotten:
-/// a `membarrier` for so many uses costs less than a common variable.
+/// If a pusher has used a variable this often before it changes hands, earlier changes are
+/// forgotten: one `membarrier` for so many uses costs less than a common variable.
 const TURN: u32 = 1000;
 
 impl Pusher<'_> {
-    /// Makes a variable the pusher's own, unless it is common or becomes so; or shares it with
-    /// others, if it is to be read and is another's. For one that a [claim] has refused. Costs the
-    /// time of a system call if its owner has to be closed for that.
+    /// Makes the pusher the owner of a variable, unless the variable is common or becomes so. If
+    /// the variable is to be read and is another pusher's, the pusher shares it instead. Called
+    /// when a [claim] was refused. Costs the time of a system call if the owner's era has to be
+    /// closed.
     ///
     /// `failed`: a commit of this push has failed. Then even the pusher's own return to a variable
-    /// counts as a change of hands, so that two who want it cannot hinder each other without end.
+    /// counts as a change of hands, so that two pushers which want it cannot hinder each other
+    /// without end.
     ///
     /// The caller holds a pin: the variable's slot is not used again meanwhile.
     ///
@@ -43,11 +50,12 @@ impl Pusher<'_> {
         let mut old = owner.holder();
         loop {
             let start = record.start.get();
-            // What it begins with must not be as new as what it has counted as one of several that
-            // read.
+            // If the pusher has counted reads in this era, as a member of a share, it ends the era:
+            // the state that it begins with must not be as new as the state that has counted them.
             let counts = record.places.get(variable).is_some_and(|place| place.is_owned(start, generation, Mode::Read));
-            // Nor may it be the first of two shares of a slot in one era: it has heard of the end
-            // of the first, which has closed the era. Relaxed: so it has heard of that.
+            // Nor may the pusher be the first member of two shares of a slot in one era. It has
+            // heard of the end of the earlier share, which has closed the era.
+            // Relaxed: because it has heard of this end, it sees the closed limit.
             let is_closed = start.0 >= record.limit.load(Relaxed);
             if counts || is_closed {
                 record.end_own();
@@ -56,8 +64,9 @@ impl Pusher<'_> {
                 return Acquired::UsedUp;
             }
             let next = self.next(variable, old, (mode, failed), peers);
-            // After the look at the holder, so that nothing is taken from the push that deletes the
-            // variable; and after the look at what it has, which may be as of that push.
+            // This comes after the look at the holder, so that nothing is taken from the push that
+            // deletes the variable. It also comes after the look at what the holder has, which may
+            // be as of that push.
             if !peers.lives(variable, generation) {
                 return Acquired::Gone;
             }
@@ -103,7 +112,7 @@ impl Pusher<'_> {
         }
     }
 
-    /// What becomes of a variable with this holder that the pusher wants.
+    /// What the pusher has to do about a variable that it wants and that has the holder `old`.
     fn next(&self, variable: u32, old: Holder, (mode, failed): (Mode, bool), peers: &impl Peers) -> Wanted {
         let record = self.record;
         let era = record.start.get().era();
@@ -112,7 +121,8 @@ impl Pusher<'_> {
             |start: Option<Start>, new: Holder| start.map_or(Wanted::Pass(old), |start| Wanted::Take(start, new));
         match old {
             Holder::Nobody => {
-                // All that used the slot before has ended: its deletion came last, and has.
+                // All operations that used the slot before have ended: the deletion of the last
+                // variable came last, and has ended.
                 let (writes, reads) = peers.progress(variable).counts();
                 Wanted::Take(Start { ticket: Ticket { writes, reads }, last: Word::NONE }, mine(0))
             }
@@ -124,15 +134,16 @@ impl Pusher<'_> {
                 }
                 let is_wanted = !is_mine || record.is_wanted(variable, theirs);
                 let hand_over = || owner.hand_over(variable, theirs, peers);
-                // Of a newcomer's change alone: an owner that comes back again and again could be
-                // followed without end.
+                // Only a newcomer's change is looked at for its uses: otherwise an owner that comes
+                // back again and again could be followed without end.
                 let start = if is_mine || failed { None } else { hand_over() };
                 let uses = |start: Start| peers.owner(variable).used_since(start.ticket, peers.version(variable));
                 let changes = if start.map_or(0, uses) >= TURN { 0 } else { changes + u8::from(failed || is_wanted) };
                 if changes > CHANGES {
                     return Wanted::Pass(Holder::Ending { pusher, era: theirs });
                 }
-                // Also if it was its own: who wants it would come too late once more.
+                // The variable is shared also if it was this pusher's own: otherwise the pusher
+                // that wants it would come too late once more.
                 let new = if mode == Mode::Read && is_wanted {
                     Holder::Shared { pusher: record.index, era, changes }
                 } else {
@@ -164,25 +175,27 @@ impl Pusher<'_> {
 
 /// What a pusher does about a variable that it wants.
 enum Wanted {
-    /// It takes it, and begins with this.
+    /// It takes the variable, begins with this start, and exchanges the holder for this one.
     Take(Start, Holder),
-    /// It joins those who read it.
+    /// It joins this share, whose first member is `host`.
     Join { host: u32, id: u64 },
-    /// The variable goes on to this holder, if it is still the same; then it looks again.
+    /// It exchanges the holder for this one, if it is still the same, and looks again.
     Pass(Holder),
-    /// The variable becomes common, and begins with this.
+    /// It makes the variable common, which begins with this start.
     Begin(Start),
-    /// It is common.
+    /// It does nothing: the variable is common.
     Common,
 }
 
 impl Pusher<'_> {
-    /// Makes a variable the pusher's own that nobody has pushed to yet; says whether. Nothing is
-    /// taken over from anybody, so a push may be under way. Where it does not serve,
-    /// [`acquire`](Pusher::acquire) does.
+    /// Makes the pusher the owner of a variable that nobody has pushed to yet; says whether it has.
+    /// Nothing is taken over from another pusher, so a push may be under way. If the result is
+    /// `false`, the caller goes on to [`acquire`](Pusher::acquire). The rule is the same in both:
+    /// the pusher begins its place before it exchanges the holder, and makes the state empty if the
+    /// exchange fails.
     ///
     /// The caller holds a pin, under which it has found that the variable lives. `version` and
-    /// `whole`: what [`Peers`] says.
+    /// `whole`: what the functions of [`Peers`] return.
     #[inline]
     pub fn adopt(
         &self,
@@ -193,13 +206,14 @@ impl Pusher<'_> {
         let record = self.record;
         let (start, now) = (record.start.get(), Number(record.commit.load(Relaxed)));
         record.begun.set(now.next());
-        // Nor was its deletion pushed then: who does that has acquired it.
+        // If the holder is `Nobody`, the deletion was not pushed either: a thread that pushes it
+        // has acquired the variable before.
         let old = owner.holder();
         if start == Number::NEVER || old != Holder::Nobody {
             return false;
         }
         let Some(place) = record.places.get_or_add(variable) else { return false };
-        // All that used the slot before has ended.
+        // All operations that used the slot before have ended.
         let (writes, reads) = progress.counts();
         let begun = Start { ticket: Ticket { writes, reads }, last: Word::NONE };
         place.begin(now, generation, begun, whole, false);
@@ -215,9 +229,10 @@ impl Pusher<'_> {
 }
 
 impl Owner {
-    /// Whether every write of the variable of this number has ended that the caller has heard of,
-    /// for who does not own it. May say "no" of one that its owner uses just now, and says so of
-    /// one that is becoming common.
+    /// Whether every write of the variable of this number has ended that the caller has heard of.
+    /// For a caller that does not own the variable; an owner asks [`Pusher::is_quiet`]. The result
+    /// may be `false` although all have ended while the owner uses the variable, and is `false`
+    /// while the variable is becoming common.
     pub fn is_quiet<'a>(
         &self,
         variable: u32,
@@ -241,8 +256,8 @@ impl Owner {
 }
 
 impl Owner {
-    /// What [`Owner::is_quiet`] waits for, if a pusher owns the variable: so many writes, and the
-    /// last of them. It may be one of which nothing comes, or an older one.
+    /// What [`Owner::is_quiet`] waits for, if a pusher owns the variable: the number of writes, and
+    /// the last of them. The reference may be to a write whose push fails, or to an older one.
     pub fn last_write<'a>(&self, variable: u32, record: impl FnOnce(u32) -> Option<&'a Record>) -> Option<(u32, Word)> {
         match self.holder() {
             Holder::Pusher { pusher, .. } => record(pusher)?.places.get(variable)?.last_write(),
@@ -254,13 +269,14 @@ impl Owner {
         }
     }
 
-    /// A write of the variable whose push is over, if a pusher owns it: the last one, or the one
-    /// before that.
+    /// A write of the variable whose push is over and finished, if a pusher owns the variable: the
+    /// last one, or the one before it.
     pub fn last_finished<'a>(&self, variable: u32, record: impl FnOnce(u32) -> Option<&'a Record>) -> Option<Word> {
         let Holder::Pusher { pusher, era, .. } = self.holder() else { return None };
         let record = record(pusher)?;
-        // Acquire: the operations of the pushes up to there. Who has begun this one has finished
-        // those before.
+        // Acquire: pairs with the release in `Record::commit`, so the operations of all pushes up
+        // to `last` are seen. The pusher that has begun this push has finished the pushes before
+        // it.
         let last = Number(record.commit.load(Acquire));
         let before = last.before_it();
         // A push that fails in a later era has a larger number.
@@ -269,14 +285,14 @@ impl Owner {
 }
 
 impl Record {
-    /// What the pusher had of a variable that it owned in this era, which is over or ends now.
-    /// Whatever it has pushed until then is finished.
+    /// What the pusher had of a variable that it owned in this era. The era is over, or this call
+    /// ends it. Whatever the pusher has pushed until then is finished.
     pub(super) fn hand_over(&self, variable: u32, era: u64, peers: &impl Peers) -> Option<Start> {
         self.hand_over_from((variable, era), false, peers)
     }
 
-    /// As that. `fenced`: the era was [closed](Record::close), and then the caller has passed a
-    /// heavy fence.
+    /// Like [`Record::hand_over`], but if `fenced`, the caller has [closed](Record::close) the era,
+    /// and has passed a heavy fence after that.
     pub(super) fn hand_over_from(
         &self,
         (variable, era): (u32, u64),
@@ -285,9 +301,11 @@ impl Record {
     ) -> Option<Start> {
         let last = self.end_of(era, fenced);
         if last.is_push() && last != Number::last(era) {
-            // Acquire: if it is of a later push than we look for, we see that the era is over.
+            // Acquire: pairs with the release of `operations` in `Record::commit`. If the operation
+            // is of a later push than `last`, this thread sees below that the era is over.
             let operation = Word(self.operations[last.parity()].load(Acquire));
-            // If the era is over, the pusher has gone on, and has finished it by itself.
+            // If the era is over, the pusher has gone on to another, and has finished the push by
+            // itself.
             if Number(self.decided.load(Relaxed)).era() == era {
                 peers.finish(operation.at(0), operation.stage() == LINKED);
             }
@@ -295,16 +313,17 @@ impl Record {
         self.places.get(variable)?.until(last)
     }
 
-    /// Closes an era, unless it is over; says whether it is closed.
+    /// Closes an era, unless it is over; says whether the era is closed.
     pub(super) fn close(&self, era: u64) -> bool {
         let closed = Number::before(era).0;
-        // It fails if the era is closed, or over. Relaxed: a fence orders it.
+        // The exchange fails if the era is closed already, or over.
+        // Relaxed: the caller's heavy fence orders it.
         let before = self.limit.compare_exchange(Number::limit(era).0, closed, Relaxed, Relaxed);
         before.map_or_else(|other| other == closed, |_| true)
     }
 
-    /// The number of the last push of an era, which is closed if it is not. [`Number::last`] if it
-    /// is over, and all that counts in it was committed.
+    /// The number of the last push of an era, which is closed if it is not yet. [`Number::last`] if
+    /// the era is over, and all states that are valid in it were committed.
     fn end_of(&self, era: u64, fenced: bool) -> Number {
         let undecided = Number::before(era);
         // Acquire: pairs with the deciding exchanges and with the release in `open`.
@@ -312,14 +331,16 @@ impl Record {
         if decided == undecided {
             if !fenced {
                 self.close(era);
-                // Against the light one in `commit`: either we see the push, or the pusher sees
-                // that the era is closed.
+                // Heavy side of the asymmetric fence; the light sides are in `Record::commit` and
+                // `Record::withdraw`. Either this thread sees the push, or the pusher sees that the
+                // era is closed.
                 heavy();
             }
-            // Acquire: the places and the operation of that push.
+            // Acquire: pairs with the releases of `commit` in `Record::commit` and
+            // `Record::withdraw`, so the places and the operation of that push are seen.
             let commit = self.commit.load(Acquire);
-            // Once for all: the pusher and each newcomer go by the same. Release: what we have
-            // acquired.
+            // Decided once for all: the pusher and each newcomer go by the same decision.
+            // Release: passes on what the load of `commit` has acquired.
             decided = match self.decided.compare_exchange(undecided.0, commit, AcqRel, Acquire) {
                 Ok(_) => Number(commit),
                 Err(other) => Number(other),

@@ -1,45 +1,51 @@
-//! Numbers of pushes, and the word that says whose a variable is.
+//! Two words of the ownership protocol: the [`Number`] of a push, and the [`Owner`] of a variable.
+//!
+//! Numbers are used within this folder only. The `Owner` is a part of the variable's slot
+//! (`variable/slot.rs`, which calls [`Owner::renew`]). Any pusher changes it, by the exchanges in
+//! `handover.rs`.
 
 #![forbid(unsafe_code)]
 
 use crate::operation::access::Ticket;
 use crate::sync::{AtomicU32, AtomicU64, Ordering::*, MODELLED};
 
-/// Bits of a push's number within its era. An era that has used them up ends: after minutes at 10
-/// ns a push.
+/// Bits of the count, which numbers a push within its era. An era that has used up its counts ends:
+/// after minutes at 10 ns a push.
 const COUNT_BITS: u32 = 36;
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
 const ERA_BITS: u32 = 64 - COUNT_BITS;
-/// A record whose eras are used up is of no use to a pusher any more.
+/// A record whose eras are used up cannot be used by a pusher any more.
 const ERAS: u64 = (1 << ERA_BITS) - 1;
 
-/// The number of a push: its era, and within that its count. Count 0 is no push; count 1 stands for
-/// what the pusher has when the era begins.
+/// The number of a push: its era, and below it the count within the era. Count 0 is no push. Count
+/// 1 stands for what the pusher has when the era begins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Number(pub u64);
 
 impl Number {
-    /// Before all others: that of a state that does not count.
+    /// Smaller than all others: the number of a state that is empty.
     pub const NONE: Number = Number(0);
-    /// Behind all others.
+    /// Larger than all others.
     pub const NEVER: Number = Number(u64::MAX);
 
-    /// Before the start of an era.
+    /// Smaller than the start of an era. In `decided`, it says that the end of the era is
+    /// undecided; in `limit`, that the era is closed.
     pub fn before(era: u64) -> Number {
         Number(era << COUNT_BITS)
     }
 
-    /// Where an era begins.
+    /// What an era begins with, before its first push.
     pub fn start(era: u64) -> Number {
         Number(era << COUNT_BITS | 1)
     }
 
-    /// Behind all pushes of an era.
+    /// Larger than all pushes of an era.
     pub fn last(era: u64) -> Number {
         Number(era << COUNT_BITS | COUNT)
     }
 
-    /// An era has no push behind this one, which looks further.
+    /// The limit of an open era. The push that has this number is the last one of the era: it has
+    /// to look at `decided`.
     pub fn limit(era: u64) -> Number {
         Number(Number::last(era).0 - 1)
     }
@@ -48,7 +54,7 @@ impl Number {
         self.0 >> COUNT_BITS
     }
 
-    /// The era behind this number's, if there is one more.
+    /// The era after the one of this number, if there is one more.
     pub fn next_era(self) -> Option<u64> {
         (self.era() + 1 < ERAS).then_some(self.era() + 1)
     }
@@ -59,7 +65,7 @@ impl Number {
         Number(self.0 + 1)
     }
 
-    /// The push before this one, or what the pusher had then.
+    /// The number of the push before, or of what the pusher had when the era began.
     #[inline]
     pub fn before_it(self) -> Number {
         Number(self.0 - 1)
@@ -70,47 +76,51 @@ impl Number {
         self.0 & COUNT > 1
     }
 
-    /// Even or odd.
+    /// The index of the push among the last two: 0 if the number is even, 1 if it is odd.
     #[inline]
     pub fn parity(self) -> usize {
         (self.0 & 1) as usize
     }
 }
 
-/// Whose a variable is.
+/// The owner of a variable, or how it is held without one. In the variants `pusher` is a pusher's
+/// number and `era` an era of this pusher; `changes` counts the changes of hands that are not
+/// forgotten.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Holder {
-    /// Nobody has used it.
+    /// Nobody has used the variable.
     Nobody,
-    /// The pusher of this number, in one of its eras; that many changes of hands ago it was new.
+    /// This pusher owns the variable, in this era.
     Pusher { pusher: u32, era: u64, changes: u8 },
-    /// Several pushers read it, and nobody writes. This one was the first, in this era of its.
+    /// Several pushers read the variable, and nobody writes. This pusher was the first of them, in
+    /// this era.
     Shared { pusher: u32, era: u64, changes: u8 },
-    /// It was, and nobody joins them any more.
+    /// The variable was `Shared`; no pusher joins the share any more.
     Closed { pusher: u32, era: u64, changes: u8 },
-    /// Nobody's any more; as a common variable it begins with what this pusher had of it.
+    /// Nobody owns the variable any more. It is about to be common, and begins with what this
+    /// pusher had of it in this era.
     Ending { pusher: u32, era: u64 },
-    /// Nobody's: pushes enlist.
+    /// Nobody owns the variable: pushes enlist.
     Common,
 }
 
 impl Holder {
-    /// The number of a share: that of its first member, and of its era.
+    /// The number of a share: made of its first member and the era of that member.
     pub fn share(pusher: u32, era: u64) -> u64 {
         Holder::Shared { pusher, era, changes: 0 }.word()
     }
 }
 
-/// Which pusher owns a variable. A word of the variable; all else about its owner's pushes is the
-/// owner's.
+/// The word of a variable that names its owner, its [`Holder`]. All else about the owner's pushes
+/// is in the owner's [`Record`](crate::tickets::owner::Record).
 pub struct Owner {
     holder: AtomicU64,
-    /// What was pushed when the holder took the variable, and how many writes will have ended when
-    /// all of that has, modulo 2³². Hints.
+    /// How many uses were pushed when the holder took the variable, and how many writes will have
+    /// ended when all of these uses have, modulo 2³². Hints.
     taken_at: [AtomicU32; 2],
 }
 
-/// Bits of a pusher's number. There are fewer threads.
+/// Bits of a pusher's number. There are fewer threads than such numbers.
 pub(super) const PUSHER_BITS: u32 = 24;
 const KIND: u64 = 7;
 const CHANGES_SHIFT: u32 = 3;
@@ -150,22 +160,22 @@ impl Holder {
 }
 
 impl Owner {
-    /// Of a variable that nobody has used: all zeros.
+    /// The word of a variable that nobody has used: all zeros.
     pub fn new() -> Owner {
         Owner { holder: AtomicU64::new(0), taken_at: [AtomicU32::new(0), AtomicU32::new(0)] }
     }
 
-    /// Makes it that of a new variable, which nobody else knows.
+    /// Resets the word for a new variable, which no other thread knows.
     pub fn renew(&self) {
         self.holder.store(0, Relaxed);
     }
 
-    /// Notes that the variable has changed hands, after so many uses pushed, of which so many
-    /// writes have ended: first by the tickets' count, then, looked at later, by the variable's
-    /// version.
+    /// Notes that the variable has changed hands when the uses of the ticket `pushed` were pushed,
+    /// of which `ended` writes have ended. `version`: the variable's version, which is looked at
+    /// later than `ended`.
     pub(super) fn note_taken(&self, pushed: Ticket, ended: u32, version: u64) {
         if MODELLED {
-            return; // To a model these were more accesses to explore, on which nothing depends.
+            return; // In a model these would be more accesses to explore, on which nothing depends.
         }
         let backlog = pushed.writes.wrapping_sub(ended);
         let [at_push, at_end] = &self.taken_at;
@@ -173,8 +183,9 @@ impl Owner {
         at_end.store((version as u32).wrapping_add(backlog), Relaxed);
     }
 
-    /// About how often the variable was used since it changed hands. Uses whose pushes were
-    /// withdrawn are not among the pushed ones, and reads not among those that have ended.
+    /// About how often the variable was used since it changed hands. `pushed`: its ticket now;
+    /// `ended`: its version now. Uses whose pushes were withdrawn are not among the pushed ones,
+    /// and reads not among the ended ones.
     pub(super) fn used_since(&self, pushed: Ticket, ended: u64) -> u32 {
         if MODELLED {
             return 0;
@@ -182,18 +193,22 @@ impl Owner {
         let [at_push, at_end] = &self.taken_at;
         let pushed = pushed.writes.wrapping_add(pushed.reads).wrapping_sub(at_push.load(Relaxed));
         let ended = (ended as u32).wrapping_sub(at_end.load(Relaxed));
-        // What was noted may be newer than what is compared with it.
+        // The noted numbers may be newer than the numbers that are compared with them.
         (pushed as i32).max(ended as i32).max(0) as u32
     }
 
     pub(super) fn holder(&self) -> Holder {
-        // Acquire: what the holder has of the variable was written before it became the holder.
+        // Acquire: pairs with the release in `replace`. What the holder has of the variable was
+        // written before it became the holder.
         Holder::of(self.holder.load(Acquire))
     }
 
-    /// Changes hands, unless somebody else was quicker: then who holds it now.
+    /// Exchanges the holder `old` for `new`. If another pusher was quicker, returns the holder that
+    /// it has stored.
     pub(super) fn replace(&self, old: Holder, new: Holder) -> Result<(), Holder> {
-        // Release: what the new holder has of the variable. Acquire: as in `holder`.
+        // Release: publishes what the new holder has of the variable.
+        // Acquire: pairs with this release of the pusher that was quicker, like the load in
+        // `holder`.
         match self.holder.compare_exchange(old.word(), new.word(), AcqRel, Acquire) {
             Ok(_) => Ok(()),
             Err(other) => Err(Holder::of(other)),
@@ -233,10 +248,10 @@ mod tests {
     #[test]
     fn what_was_pushed_before_a_change_of_hands_is_not_used_after_it() {
         let owner = Owner::new();
-        // 3,000 were pushed, of which none has ended; then they end, and one more.
+        // 3,000 writes were pushed, of which none has ended. Then they end, and one more.
         owner.note_taken(Ticket { writes: 3000, reads: 0 }, 0, 7);
         assert_eq!(owner.used_since(Ticket { writes: 3001, reads: 0 }, 7 + 3000), 1);
-        // Writes whose pushes were withdrawn: they are among the ended ones alone.
+        // Writes whose pushes were withdrawn are among the ended ones alone.
         assert_eq!(owner.used_since(Ticket { writes: 3001, reads: 0 }, 7 + 3000 + 1200), 1200);
     }
 

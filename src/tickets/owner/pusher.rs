@@ -1,4 +1,11 @@
-//! What a pusher does with variables that it owns: plain loads and stores.
+//! A pusher and its record: claims, commits and withdrawals of pushes to variables that the pusher
+//! owns, by plain loads and stores.
+//!
+//! Called by `engine/push/logged.rs` and `enlist.rs` ([`Push`]), by `at_once.rs`, and by
+//! `engine/wait/for_var.rs` and `pull.rs`. Only the pusher's own thread runs this file, but other
+//! threads read the [`Record`], and `handover.rs` closes its eras. The light fences of
+//! `Record::commit` and `Record::withdraw` pair with the heavy ones in `Record::end_of`
+//! (`handover.rs`) and `end_share` (`sharing.rs`).
 
 use crate::operation::access::{Access, Mode};
 use crate::operation::block::Block;
@@ -12,32 +19,36 @@ use crate::tickets::word::Word;
 use crate::util::bucket_array::{BucketArray, Vacant};
 use std::cell::Cell;
 
-/// An operation with common variables.
+/// Noted beside an operation that has common variables, as its stage.
 pub(super) const LINKED: u64 = 1;
 
-/// Everything about one pusher. Of the numbers, its own thread writes all but `limit` and
-/// `decided`.
+/// Everything about one pusher. Only the pusher's own thread writes the numbers, except `limit` and
+/// `decided`, which other pushers write as well.
 pub struct Record {
-    /// The push that was committed last, or is about to be: the era may end before.
+    /// The number of the push that was committed last, or that is about to be: the era may end
+    /// before it.
     pub(super) commit: AtomicU64,
-    /// A push that has this number or a larger one looks further. Within the era: its last, or,
-    /// when somebody has closed it, its first.
+    /// A push that has this number or a larger one has to look at `decided`. [`Number::limit`] in
+    /// an open era, which is its last push; [`Number::before`] in an era that another pusher has
+    /// closed, which is smaller than all its pushes.
     pub(super) limit: AtomicU64,
-    /// Which push is the era's last. [`Number::before`] the era: undecided.
+    /// The number of the era's last push. [`Number::before`] the era: undecided.
     pub(super) decided: AtomicU64,
-    /// The operations of the last two pushes, in place of their stages [`LINKED`] or 0.
+    /// The operations of the last two pushes, by parity. Instead of its stage, each reference has
+    /// [`LINKED`] or 0.
     pub(super) operations: [AtomicU64; 2],
-    /// The start of the era, [`Number::NEVER`] when it has ended. The pusher's.
+    /// The start of the era, or [`Number::NEVER`] when the era has ended. Used by the pusher alone.
     pub(super) start: Cell<Number>,
-    /// The push that was begun last, whatever has come of it; or, if a place was begun after that,
-    /// the one that would be next. The pusher's.
+    /// The number of the push that was begun last, whatever has come of it. If a place was begun
+    /// after that: the number that the next push would have. Used by the pusher alone.
     pub(super) begun: Cell<Number>,
-    /// What was committed when [`Pusher::pushed_since`] was last asked. The pusher's.
+    /// The value of `commit` when [`Pusher::pushed_since`] was last called. Used by the pusher
+    /// alone.
     asked: Cell<Number>,
-    /// Which pusher it is.
+    /// The pusher's number, which variables name it by.
     pub(super) index: u32,
     pub(super) places: BucketArray<Place>,
-    /// Those of variables that it shares, or has shared.
+    /// Its parts in the shares of variables that it shares, or has shared.
     pub(super) shares: BucketArray<Share>,
 }
 
@@ -54,26 +65,26 @@ unsafe impl Vacant for Place {
 // time; the rest is atomic.
 unsafe impl Sync for Record {}
 
-/// The pusher itself: the one thread at a time that pushes with a record.
+/// The owner's side of a record: the one thread at a time that pushes with it.
 pub struct Pusher<'a> {
     pub(super) record: &'a Record,
 }
 
-/// A push under way. Nothing has happened until it is committed; if it is dropped, nothing will
-/// have.
+/// A push under way. Nothing has happened until it is committed. If it is dropped before, nothing
+/// will have happened.
 pub struct Push<'a> {
     record: &'a Record,
     number: Number,
     start: Number,
     block: *mut Block,
     this: Word,
-    /// Accesses that are linked, and behind which others are claimed.
+    /// How many accesses are linked. The claimed accesses come behind them.
     linked: u32,
     claimed: u32,
 }
 
 impl Record {
-    /// Of pusher `index`, which owns nothing.
+    /// The record of pusher `index`, which owns nothing.
     pub fn new(index: u32) -> Record {
         assert!(index < 1 << PUSHER_BITS, "more pushers than a variable can name");
         let word = |number: Number| AtomicU64::new(number.0);
@@ -94,7 +105,7 @@ impl Record {
     /// The pusher of this record.
     ///
     /// # Safety
-    /// One at a time, each ordered after the one before.
+    /// There is one pusher of a record at a time, and each is ordered after the one before.
     #[inline]
     pub unsafe fn pusher(&self) -> Pusher<'_> {
         Pusher { record: self }
@@ -105,8 +116,9 @@ impl<'a> Pusher<'a> {
     /// Begins to push the operation `this`, whose first `linked` accesses are of common variables.
     ///
     /// # Safety
-    /// `this` refers to `block`, a fresh operation of the caller's with room for its accesses;
-    /// nobody else knows it. It has [`Links`](crate::tickets::links::Links) for the first ones.
+    /// `this` refers to `block`, a fresh operation of the caller's with room for its accesses,
+    /// which no other thread knows. The block has [`Links`](crate::tickets::links::Links) for the
+    /// first `linked` accesses.
     #[inline]
     pub unsafe fn push(&mut self, block: *mut Block, this: Word, linked: u32) -> Push<'_> {
         let record = self.record;
@@ -114,41 +126,45 @@ impl<'a> Pusher<'a> {
         Push { record, number, start: record.start.get(), block, this, linked, claimed: 0 }
     }
 
-    /// Whether every write of a variable that was pushed has ended, if the pusher owns or shares
-    /// it.
+    /// Whether every write of a variable that was pushed has ended. `None`: the pusher neither owns
+    /// nor shares the variable; then [`Owner::is_quiet`](crate::tickets::owner::Owner::is_quiet)
+    /// tells.
     pub fn is_quiet(&self, variable: u32, generation: u32, variables: &impl Variables) -> Option<bool> {
         let place = self.place(variable, generation)?;
         Some(variables.progress(variable).has_written(place.writes()))
     }
 
-    /// The last write of a variable, if the pusher owns or shares it. [`Word::NONE`]: it has none.
+    /// The last write of a variable, if the pusher owns or shares it. [`Word::NONE`]: no write was
+    /// pushed.
     pub fn last_write(&self, variable: u32, generation: u32) -> Option<Word> {
         self.place(variable, generation).map(Place::last)
     }
 
-    /// The operation that was committed last, if it was since this was last asked. It may have
-    /// ended, or been withdrawn; then it may be the one before.
+    /// The operation that was committed last, if it was committed since the last call. The
+    /// operation may have ended, or its push may have been withdrawn; then the result may be the
+    /// operation before.
     pub fn pushed_since(&mut self) -> Option<Word> {
         let record = self.record;
         let last = Number(record.commit.load(Relaxed));
         let is_new = record.asked.replace(last) != last && last.is_push();
         let operation = Word(record.operations[last.parity()].load(Relaxed));
-        // One that only reads and ran inside its push has no word.
+        // An operation that only reads and ran inside its push has no word.
         (is_new && operation != Word::NONE).then_some(operation)
     }
 
-    /// Its place for a variable, if it owns or shares that.
+    /// The place for a variable, if the pusher owns or shares the variable.
     fn place(&self, variable: u32, generation: u32) -> Option<&Place> {
         let record = self.record;
         let start = record.start.get();
-        // If the era is closed, another may have pushed. Relaxed: if we know of that push, then we
-        // know that the era is closed.
+        // If the era is closed, another pusher may have pushed to the variable.
+        // Relaxed: if this thread has heard of such a push, it has also heard that the era is
+        // closed.
         let is_open = start.0 < record.limit.load(Relaxed);
         let place = record.places.get(variable)?;
         (is_open && place.is_owned(start, generation, Mode::Read)).then_some(place)
     }
 
-    /// Whether the pusher owns the variable; or shares it, if it is to be read.
+    /// Whether the pusher owns the variable, or, if the mode is a read, shares it.
     #[inline]
     pub fn owns(&self, variable: u32, generation: u32, mode: Mode) -> bool {
         let place = self.record.places.get(variable);
@@ -165,7 +181,8 @@ impl<'a> Pusher<'a> {
         }
     }
 
-    /// Nobody uses the variable after the push before this call, which deletes it.
+    /// Forgets the place of a variable which the last push deletes: nobody uses the variable after
+    /// that push.
     pub fn forget(&mut self, variable: u32) {
         if let Some(place) = self.record.places.get(variable) {
             place.forget();
@@ -175,16 +192,18 @@ impl<'a> Pusher<'a> {
 
 impl Push<'_> {
     /// Gives the next access of the operation its ticket, and counts it, if the pusher owns the
-    /// variable. If not, [acquire](Pusher::acquire) it, and start over.
+    /// variable, or shares it and the access is a read. If the claim is refused, the caller
+    /// [acquires](Pusher::acquire) the variable, and starts over. The same rule is in
+    /// [`AtOnce::claim`](crate::tickets::owner::AtOnce::claim).
     ///
-    /// A variable is claimed once in a push.
+    /// A push claims a variable at most once.
     #[inline]
     pub fn claim(&mut self, variable: u32, generation: u32, mode: Mode) -> bool {
         let Some(place) = self.record.places.get(variable) else { return false };
         let counted = place.count((self.start, self.number), generation, mode, self.this);
         let Some((ticket, before, _)) = counted else { return false };
         let index = self.linked + self.claimed;
-        // SAFETY: the block is ours, and has room, by the contract of `push`.
+        // SAFETY: the block is the caller's, and has room, by the contract of `push`.
         unsafe {
             Block::access(self.block, index).write(Access::new(variable, index, mode, ticket));
             Block::before(self.block, index).write(AtomicU64::new(before.0));
@@ -193,18 +212,19 @@ impl Push<'_> {
         true
     }
 
-    /// Commits the push: the operation has its tickets, and the caller finishes it: common
-    /// variables first, if there are any, then a log. `false`: nothing has happened. Start over:
-    /// what was owned may be common.
+    /// Commits the push. `true`: the operation has its tickets, and the caller finishes it. It
+    /// links the operation to its common variables, if there are any, and then puts it into a log.
+    /// `false`: nothing has happened, and the caller starts over: what was owned may be common.
     ///
-    /// Not for a push that has claimed nothing, which has nothing to commit: drop it.
+    /// A push that has claimed nothing has nothing to commit: the caller drops it instead.
     ///
-    /// The operation is written, its word included: others may finish it from now on. The caller
-    /// finishes it before it begins another push.
+    /// Before this call, the operation is written, its word included: other threads may finish it
+    /// from now on. The caller finishes it before it begins another push.
     ///
-    /// Once, and nothing is claimed after it. By reference: a move of the push would wait until all
-    /// that was written before is in the cache, the operation's lines included, which another core
-    /// has. After a `false` it is dropped before its block is given away.
+    /// A push is committed once, and claims nothing after that. `commit` takes the push by
+    /// reference: a move of the push would wait until all that was written before is in the cache,
+    /// including the operation's lines, which another core has. After a `false`, the caller drops
+    /// the push before it gives the block away.
     #[inline]
     #[must_use]
     pub fn commit(&mut self) -> bool {
@@ -212,7 +232,7 @@ impl Push<'_> {
         let noted = if self.linked > 0 { self.this.at(LINKED) } else { self.this };
         let committed = self.record.commit(self.number, noted);
         if committed {
-            // Nothing is to be taken back.
+            // The drop of the push takes nothing back.
             self.claimed = 0;
         }
         committed
@@ -220,7 +240,8 @@ impl Push<'_> {
 }
 
 impl Record {
-    /// The number of a push that begins. It may have been another's, of which nothing is left.
+    /// The number of a push that begins. It may have been the number of an earlier push, of which
+    /// nothing is left.
     #[inline(always)]
     pub(super) fn begin(&self) -> Number {
         let number = Number(self.commit.load(Relaxed)).next();
@@ -228,60 +249,71 @@ impl Record {
         number
     }
 
-    /// Commits a push; says whether it has happened. `noted`: its operation, as `operations` says.
+    /// Commits a push; says whether it has happened. `noted`: the push's operation, as in
+    /// `operations`. The same fence and rule are in [`Record::withdraw`].
     #[inline]
     pub(super) fn commit(&self, number: Number, noted: Word) -> bool {
-        // Release: who finds a later one than he looks for finds that the era is over.
+        // Release: pairs with the acquire in `hand_over_from`. A newcomer that finds a later
+        // operation than the one that it looks for also finds that the era is over.
         self.operations[number.parity()].store(noted.0, Release);
-        // Release: who decides for this push finds its places and its operation.
+        // Release: pairs with the acquire in `end_of`. A newcomer that decides for this push finds
+        // its places and its operation.
         self.commit.store(number.0, Release);
-        // Against the heavy one in `end_of`: either we see that the era is closed, or who closes it
-        // sees the push.
+        // Light side of the asymmetric fence; the heavy sides are in `end_of` and `end_share`.
+        // Either this push sees that the era is closed, or the newcomer that closes it sees the
+        // push.
         light();
         number.0 < self.limit.load(Relaxed) || self.decide(number)
     }
 
-    /// The era ends with this push or the one before.
+    /// Decides that the closed era ends with this push, unless another end was decided; says
+    /// whether the push has happened.
     #[cold]
     fn decide(&self, number: Number) -> bool {
         self.end_with(number) >= number
     }
 
-    /// The era ends with this push, unless another end was decided; says with which.
+    /// Ends the era with push `last`, unless another end was decided; returns the last push of the
+    /// era.
     fn end_with(&self, last: Number) -> Number {
         let undecided = Number::before(last.era()).0;
-        // Release: as the store of `commit`. Acquire: what was decided before.
+        // Release: publishes what the store of `commit` publishes.
+        // Acquire: pairs with the release of the newcomer that has decided before.
         let decided = match self.decided.compare_exchange(undecided, last.0, AcqRel, Acquire) {
             Ok(_) => last,
             Err(other) => Number(other),
         };
-        // Acknowledged by the next `acquire`, which any claim leads to: what was pushed until then
-        // is finished, or void.
+        // All further claims are refused, which leads to `acquire`. The next `acquire` acknowledges
+        // the end: what was pushed until then is finished, or void.
         self.start.set(Number::NEVER);
         decided
     }
 
-    /// Takes back the last push, which was committed, and whose operation has run; says whether it
-    /// is as if there had been no such push. Its states are to be withdrawn then.
+    /// Withdraws the last push, which was committed, and whose operation has run. Says whether it
+    /// is as if there had been no such push; then the caller makes its states empty.
     ///
-    /// It stands if somebody may have been given a ticket since, or if the states before it are
-    /// gone: another push was begun, or a place, or the era has ended with it.
+    /// The push stands if another push may have been given a ticket behind it, or if the states
+    /// before it are gone. This is so if another push or a place was begun since, or if the era has
+    /// ended with this push.
     #[inline]
     pub(super) fn withdraw(&self, number: Number) -> bool {
         if self.begun.get() != number {
             return false;
         }
         let before = number.before_it();
-        // Release: who decides for the push before finds what the operation did. (No model can show
-        // that: in loom's, the fences bring it as well.)
+        // Release: pairs with the acquire in `end_of`. A newcomer that decides for the push before
+        // finds what the operation did. (No model can show this: in loom's, the fences bring it as
+        // well.)
         self.commit.store(before.0, Release);
-        // Against the heavy one in `end_of`: either we see that the era is closed, or who closes it
-        // sees that the push is gone.
+        // Light side of the asymmetric fence; the heavy sides are in `end_of` and `end_share`.
+        // Either this thread sees that the era is closed, or the newcomer that closes it sees that
+        // the push is gone.
         light();
         number.0 < self.limit.load(Relaxed) || self.withdraw_last(number)
     }
 
-    /// The era is closed: it ends before this push, unless it was decided that it ends with it.
+    /// Decides that the closed era ends before this push, unless it was decided that it ends with
+    /// it; says whether the push is gone.
     #[cold]
     #[inline(never)]
     fn withdraw_last(&self, number: Number) -> bool {
@@ -290,10 +322,10 @@ impl Record {
 }
 
 impl Drop for Push<'_> {
-    /// Takes back what was counted.
+    /// Takes back what the push has counted, unless it was committed.
     fn drop(&mut self) {
         for index in self.linked..self.linked + self.claimed {
-            // SAFETY: written by `claim`; the block is ours.
+            // SAFETY: `claim` has written the access; the block is the caller's.
             let variable = unsafe { (*Block::access(self.block, index)).variable };
             if let Some(place) = self.record.places.get(variable) {
                 place.void(self.number);
@@ -303,26 +335,30 @@ impl Drop for Push<'_> {
 }
 
 impl Record {
-    /// Ends the era, for the pusher itself, with its last push.
+    /// Ends the pusher's own era with its last push.
     pub(super) fn end_own(&self) {
-        // A push whose operation runs now stands.
+        // A push whose operation runs now, inside it, stands.
         self.begun.set(Number::NONE);
         self.end_with(Number(self.commit.load(Relaxed)));
     }
 
-    /// Begins an era, if one is left, after the one that has ended: its end was decided, and all
-    /// that it has not committed is void.
+    /// Begins an era after the one that has ended; says whether one was left. The end of the old
+    /// era was decided, and all that it has not committed is void.
     pub(super) fn open(&self) -> bool {
-        // Relaxed: it was decided by us or seen by us, and only we go on from there.
+        // Relaxed: this thread has decided it or seen the decision, and only this thread goes on to
+        // another era.
         let Some(era) = Number(self.decided.load(Relaxed)).next_era() else { return false };
         let [before, start, limit] = [Number::before(era), Number::start(era), Number::limit(era)];
-        // Release: who finds that the era before is over finds its places as it has left them.
+        // Release: pairs with the acquire in `end_of`. A newcomer that finds that the era before is
+        // over finds the pusher's places as that era has left them.
         self.decided.store(before.0, Release);
-        // Relaxed: nobody asks for it who has not found a variable that is owned in the new era.
+        // Relaxed: a newcomer reads these numbers only after it has found a variable that is owned
+        // in the new era.
         self.commit.store(start.0, Relaxed);
         self.limit.store(limit.0, Relaxed);
         self.start.set(start);
-        // Its numbers are not those of a push whose operation runs now, which stands.
+        // The numbers of the new era differ from the number of a push whose operation runs now, so
+        // that push stands.
         self.begun.set(Number::NONE);
         true
     }

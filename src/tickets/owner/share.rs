@@ -1,4 +1,5 @@
-//! A pusher's part in a share: see [`sharing`](crate::tickets::owner::sharing).
+//! A pusher's part in a share: the share's number, and with what the share began. The protocol and
+//! all callers are in [`sharing`](crate::tickets::owner::sharing).
 
 use crate::operation::access::Ticket;
 use crate::sync::{AtomicU32, AtomicU64, Ordering::*};
@@ -6,19 +7,20 @@ use crate::tickets::run::Start;
 use crate::tickets::word::Word;
 use crate::util::bucket_array::Vacant;
 
-/// A pusher's part in sharing a variable. The pusher writes it, and anybody reads it.
+/// A pusher's part in sharing a variable. The pusher writes it (except `wanted`), and any thread
+/// reads it.
 #[repr(C, align(32))]
 pub struct Share {
-    /// Which share it is: the number of the first member and of its era; 0: none.
+    /// The number of the share, made of its first member and the era of that member. 0: no share.
     pub id: AtomicU64,
-    /// The era in which the pusher has joined last.
+    /// The era in which the pusher has last joined the share.
     pub era: AtomicU64,
     /// The last write before the share.
     pub last: AtomicU64,
-    /// How many writes there were with that one.
+    /// How many writes there were up to that one, itself included.
     pub writes: AtomicU32,
-    /// An era in which the pusher owned the variable and another wanted it: the lower part. Others
-    /// write it.
+    /// The lower part of an era in which the pusher owned the variable and another pusher wanted
+    /// it. Other pushers write it.
     pub wanted: AtomicU32,
 }
 
@@ -40,19 +42,21 @@ unsafe impl Vacant for Share {
 impl Share {
     /// Becomes a member's part in share `id`, which begins with `start`.
     pub fn begin(&self, id: u64, era: u64, start: Start) {
-        // Release (both): who finds one of them finds that the variable has gone on from an earlier
-        // share.
+        // Release (both): pairs with the acquires in `start`. A thread that reads one of these
+        // values finds that the variable has gone on from an earlier share.
         self.last.store(start.last.0, Release);
         self.writes.store(start.ticket.writes, Release);
-        // Release (both): who finds one of them finds the place. If the era is over, no fence
-        // brings that.
+        // Release (both): pairs with the acquires in `sharing::members`. A thread that reads one of
+        // these values finds the place. If the era is over, the thread passes no fence that would
+        // bring the place.
         self.era.store(era, Release);
         self.id.store(id, Release);
     }
 
-    /// With what a share begins for who joins it, of a member's part.
+    /// With what the share `id` begins for a pusher that joins it, according to this member's part.
+    /// `None`: the member is not in that share any more.
     pub fn start(&self, id: u64) -> Option<Start> {
-        // Acquire (all): see `begin`.
+        // Acquire (all): pairs with the releases in `begin`.
         if self.id.load(Acquire) != id {
             return None;
         }

@@ -1,5 +1,6 @@
-//! Owners beside newcomers on a real machine, with its fences: each use of a variable has a ticket
-//! of its own.
+//! Tests of owners and newcomers on a real machine, with its asymmetric fences: each use of a
+//! variable has a ticket of its own. `World` stands for `engine/ticket_host.rs`, and `push` for
+//! `engine/push/enlist.rs`.
 
 use crate::operation::access::{Access, Mode, Ticket};
 use crate::operation::block::Block;
@@ -18,7 +19,7 @@ const CLASS: u8 = 1;
 struct Variable {
     progress: Progress,
     owner: Owner,
-    /// Once it is common: where its count began, and where it stands.
+    /// Once the variable is common: its start, and where its tickets are now.
     common: Mutex<Option<(Start, Start)>>,
     /// The tickets that were given.
     tickets: Mutex<Vec<(Ticket, Mode)>>,
@@ -73,7 +74,7 @@ impl Peers for World {
     }
 }
 
-/// A fresh operation's block. Nothing runs.
+/// The block of a fresh operation, which is never run.
 struct Fresh(*mut Block);
 
 impl Fresh {
@@ -94,21 +95,22 @@ impl Fresh {
 
 impl Drop for Fresh {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout.
+        // SAFETY: the block was allocated with this layout.
         unsafe { dealloc(self.0.cast(), Fresh::layout()) };
     }
 }
 
-/// Pushes a use of each of these variables, and notes the tickets. Owned variables only in front.
+/// Pushes a use of each of these variables, and notes the tickets. Only the owned variables have
+/// accesses in the block.
 fn push(world: &World, pusher: &mut Pusher<'_>, block: &Fresh, (tag, mode): (u64, Mode), variables: &[u32]) {
     let mut common: Vec<u32> = Vec::new();
     let this = Word::refers(block.0, tag);
-    // SAFETY: ours.
+    // SAFETY: the block is the caller's.
     unsafe { Block::renew(block.0, variables.len() as u32, true) };
     let mut failed = false;
     loop {
         let owned = variables.iter().filter(|variable| !common.contains(variable));
-        // SAFETY: fresh for all that anybody knows.
+        // SAFETY: the block is as good as fresh: no other thread knows it.
         let mut push = unsafe { pusher.push(block.0, this, 0) };
         let refused = owned.clone().find(|variable| !push.claim(**variable, 1, mode)).copied();
         let count = owned.count() as u32;
@@ -121,14 +123,14 @@ fn push(world: &World, pusher: &mut Pusher<'_>, block: &Fresh, (tag, mode): (u64
             }
             continue;
         }
-        // SAFETY: ours.
+        // SAFETY: the block is the caller's.
         unsafe { (*Block::word(block.0)).store(Word::fresh(tag, PUSHED).0, Relaxed) };
         if count > 0 && !push.commit() {
             failed = true;
             continue;
         }
         for index in 0..count {
-            // SAFETY: written by `claim`.
+            // SAFETY: `claim` has written the access.
             let (variable, ticket) = unsafe {
                 let access: *mut Access = Block::access(block.0, index);
                 ((*access).variable, Ticket::of((*access).ticket.load(Relaxed)))
@@ -153,8 +155,8 @@ fn push(world: &World, pusher: &mut Pusher<'_>, block: &Fresh, (tag, mode): (u64
     }
 }
 
-/// Has all threads pass all variables, some at once, most one after the other; one push of so many
-/// writes.
+/// Has all threads pass over all variables, in part at once, mostly one after the other. One push
+/// of each `writes` is a write, and the others are reads.
 fn each_write_counts_all_before_it(count: u32, writes: u64) {
     let world = World::new(count);
     std::thread::scope(|scope| {
@@ -162,14 +164,14 @@ fn each_write_counts_all_before_it(count: u32, writes: u64) {
             let world = &world;
             scope.spawn(move || {
                 let record = &world.records[thread];
-                // SAFETY: the only one.
+                // SAFETY: it is the only pusher of the record.
                 let mut pusher = unsafe { record.pusher() };
                 let block = Fresh::new();
                 let mut tag = 0;
                 for first in 0..count - 3 {
                     for width in [1, 4, 2, 3] {
                         tag += 1;
-                        // Each thread writes at other places.
+                        // Each thread writes in other turns.
                         let turn = tag + thread as u64 * 5;
                         let mode = if turn % writes == 0 { Mode::Write } else { Mode::Read };
                         let variables: Vec<u32> = (first..first + width).collect();
@@ -205,12 +207,12 @@ fn a_write_counts_the_reads_of_all_pushers() {
     }
 }
 
-/// A push inside its operation asks for a variable that was deleted, and begins an era for that.
+/// A push from inside an operation asks for a variable that was deleted, and begins an era for it.
 #[test]
 fn a_push_that_was_decided_upon_is_not_withdrawn_in_a_later_era() {
     let world = World::new(2);
     let record = &world.records[0];
-    // SAFETY: the only one.
+    // SAFETY: it is the only pusher of the record.
     let mut pusher = unsafe { record.pusher() };
     let block = Fresh::new();
     let this = Word::refers(block.0, 1);
