@@ -1,4 +1,14 @@
-//! The one error type of the crate, and the failure that travels along variables.
+//! `Error`, the one error type of the crate, and `Failure`, an operation's error that marks
+//! variables.
+//!
+//! An `Error` is what users see. A [`Fault`] becomes one when the name of its operation is known:
+//! `src/operation/closure.rs` and `src/operation/completion.rs` make faults, and
+//! `src/engine/execute.rs` turns them into errors.
+//!
+//! A [`Failure`] goes from variable to variable by their marks (`src/variable/slot.rs`), and is
+//! kept for `wait_for_all` in `src/engine/failures.rs`. Those that `failures.rs` has no more room
+//! for are counted in [`Beyond`]. Running operations ask a failure whether it concerns them, and
+//! waiting threads take it: both on any thread, at any time, so its state is atomic.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +31,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ErrorKind {
     /// An operation returned an error that is not an [`Error`] of this crate, or its completion was
-    /// told of such a one: it is the [`source`](std::error::Error::source). An operation that
+    /// given one. The error is the [`source`](std::error::Error::source). An operation that
     /// returned an [`Error`] fails with the kind of that error.
     OperationFailed,
     /// An operation panicked; the message is the panic's.
@@ -41,21 +51,21 @@ pub enum ErrorKind {
     DeviceUnavailable,
     /// As many operations are in flight as the bound allows, and the engine was told not to wait.
     EngineFull,
-    /// A setting has a value that is not valid; the message lists those that are.
+    /// A setting has a value that is not valid; the message lists the valid values.
     BadSetting,
     /// The system refused to start a thread.
     ThreadRefused,
     /// A wait inside an operation could wait for that very operation.
     WaitInsideOperation,
-    /// The time was up first; the message names what is pending and behind what.
+    /// A wait ran out of time; the message names what is pending and behind what.
     TimedOut,
     /// The engine is stopped, or was told of the shutdown.
     Stopped,
     /// A [`Data`](crate::Data) value is borrowed already, in a way that does not go with this
     /// borrow.
     BorrowConflict,
-    /// An operation borrows a [`Data`](crate::Data) value that it has not declared, or changes one
-    /// that it has declared to read.
+    /// An operation borrows a [`Data`](crate::Data) value that it has not declared, or changes a
+    /// value that it has declared to read.
     UndeclaredAccess,
     /// The process has made four thousand million engines, and has no numbers for more.
     EnginesExhausted,
@@ -63,9 +73,9 @@ pub enum ErrorKind {
 
 /// What went wrong, where, and what to do about it.
 ///
-/// Cheap to clone. An error that one operation causes is shared by all that learn of it. What the
-/// operation's closure returned is kept as the [`source`](std::error::Error::source), and if that
-/// was an `Error` itself, its kind is the kind.
+/// Cheap to clone. The error of an operation is one object, however many calls return it. The error
+/// that the operation's closure returned is kept as the [`source`](std::error::Error::source). If
+/// it was an `Error` itself, the new error has the same kind.
 ///
 /// ```
 /// let engine = seriatim::Engine::new()?;
@@ -87,7 +97,7 @@ struct ErrorDetails {
     operation: Option<&'static str>,
     message: String,
     source: Option<Source>,
-    /// The error that this one is, but for how many failures beside it were only counted.
+    /// Set by `and_more`: the same error without the number of failures that were only counted.
     with_more: Option<Error>,
 }
 
@@ -96,7 +106,8 @@ pub type Source = Box<dyn std::error::Error + Send + Sync>;
 
 impl Drop for ErrorDetails {
     fn drop(&mut self) {
-        // The user's destructor, on whatever thread comes last: its panic has nobody to go to.
+        // This is the user's destructor, and runs on the thread that drops the last clone: its
+        // panic is swallowed.
         let source = self.source.take();
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(source))) {
             drop_payload(payload);
@@ -113,7 +124,7 @@ impl Error {
         Error(Arc::new(ErrorDetails { kind, operation: None, message: message.into(), source: None, with_more: None }))
     }
 
-    /// The error of the operation of that name.
+    /// Makes the error of the operation that is called `operation`.
     pub(crate) fn of_operation(operation: &'static str, fault: Fault) -> Error {
         let mut inner = fault.0;
         inner.operation = Some(operation);
@@ -155,7 +166,8 @@ impl fmt::Display for Error {
             return f.write_str(message);
         };
         match kind {
-            // Not if it returned the error of another operation, which did.
+            // With a source, this operation did not panic: it returned the error of another one
+            // that did.
             ErrorKind::OperationPanicked if source.is_none() => {
                 write!(f, "operation '{operation}' panicked: {message}")
             }
@@ -179,8 +191,8 @@ impl std::error::Error for Error {
     }
 }
 
-/// Why an operation failed, before it is known which one it was. A word, so that an outcome is one,
-/// and is returned in a register.
+/// Why an operation failed, before its name is known. It is one word, so that `Result<(), Fault>`
+/// is one word too and is returned in a register.
 pub struct Fault(Box<ErrorDetails>);
 
 impl fmt::Debug for Fault {
@@ -194,14 +206,14 @@ impl Fault {
         Fault(Box::new(ErrorDetails { kind, operation: None, message, source, with_more: None }))
     }
 
-    /// The fault of an operation that returned an error. Calls the error's `Display`, which may
-    /// unwind.
+    /// Makes the fault of an operation that returned an error. Calls the error's `Display`, which
+    /// may unwind.
     pub fn failed(source: Source) -> Fault {
         let kind = source.downcast_ref().map_or(ErrorKind::OperationFailed, Error::kind);
         Fault::new(kind, source.to_string(), Some(source))
     }
 
-    /// The fault of an operation that unwound with `payload`.
+    /// Makes the fault of an operation that unwound with `payload`.
     pub fn panicked(payload: Box<dyn Any + Send>) -> Fault {
         let message = if let Some(text) = payload.downcast_ref::<&str>() {
             (*text).to_owned()
@@ -215,7 +227,7 @@ impl Fault {
     }
 }
 
-/// Drops what a panic carried. A destructor that panics must not take the worker with it.
+/// Drops what a panic carried. If its destructor panics, that must not end the worker.
 fn drop_payload(payload: Box<dyn Any + Send>) {
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(again);
@@ -223,60 +235,65 @@ fn drop_payload(payload: Box<dyn Any + Send>) {
 }
 
 /// The failure of one operation, shared by every variable that it marked. The first wait that meets
-/// it takes it, which clears it everywhere at once, but for operations that the same thread pushed
-/// before that wait: they are skipped whether they come to run before the wait returns or after.
+/// it takes it. This clears it on all variables at once, with one exception: operations that the
+/// same thread pushed before that wait are skipped, whether they come to run before the wait
+/// returns or after.
 #[derive(Debug)]
 pub struct Failure {
     pub error: Error,
-    /// The push order of the operation, by which `wait_for_all` finds the first of several.
+    /// The operation's number in push order, by which `wait_for_all` finds the first of several
+    /// failures.
     pub sequence: u64,
-    /// The stamp of the wait that took it, 0 before.
+    /// The stamp of the wait that took the failure; 0 before.
     taken: AtomicU64,
-    /// If it is only counted: where, and how many waits had taken everything before.
+    /// If the failure is only counted: where, and how many sweeps there had been before it.
     counted: Option<(Arc<Beyond>, u64)>,
 }
 
-/// The failures of an engine that are only counted, since many came before them that nobody has
-/// taken.
+/// The failures of an engine that are only counted, because `Failures` in `src/engine/failures.rs`
+/// was full when they came. Each is known only to the variables that it marked.
 #[derive(Debug, Default)]
 pub struct Beyond {
-    /// Those that nobody has taken.
+    /// How many of them no wait has taken.
     count: AtomicUsize,
-    /// Waits that have taken all of them.
+    /// How many sweeps there were: waits for everything, which took all of them.
     sweeps: AtomicU64,
 }
 
 impl Beyond {
-    /// Takes all of them, and returns how many there were.
+    /// Takes all of them, for a wait for everything, and returns how many there were.
     pub fn sweep(&self) -> usize {
         if self.count.load(Ordering::Relaxed) == 0 {
             return 0;
         }
-        // First, so that one that comes meanwhile is counted again rather than forgotten. Release:
-        // as in `Failure::take`.
+        // Before the count, so that a failure that comes in between is counted again rather than
+        // forgotten. AcqRel, as in `Failure::take`: pairs with the acquires in `is_swept` and
+        // `beyond`, and this thread clears the failures before anything that it does later.
         self.sweeps.fetch_add(1, Ordering::AcqRel);
         self.count.swap(0, Ordering::Relaxed)
     }
 }
 
-/// When and where something was pushed: comparable among the pushes of one cache.
+/// When and by which thread something was pushed: a push's number, and the number of the pusher's
+/// thread cache. Stamps of one cache can be compared.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Stamp(u64);
 
 impl Stamp {
     const SEQUENCE: u32 = 48;
 
-    /// For a wait that follows everything: no operation in flight was pushed before it.
+    /// The stamp of a wait that follows everything. It compares with no other stamp, since no
+    /// operation in flight was pushed before such a wait.
     pub const LAST: Stamp = Stamp(1);
 
-    /// Of an operation that the owner of the cache of that number pushed. Past what a stamp has
-    /// room for caches are none, which compares with nothing.
+    /// The stamp of an operation that the owner of cache number `cache` pushed. A cache number that
+    /// a stamp has no room for becomes 0, and such a stamp compares with no other.
     pub fn new(cache: u32, sequence: u64) -> Stamp {
         let cache = u16::try_from(cache + 1).unwrap_or(0);
         Stamp(u64::from(cache) << Stamp::SEQUENCE | sequence & ((1 << Stamp::SEQUENCE) - 1))
     }
 
-    /// Its number in the order of pushes.
+    /// The operation's number in push order.
     pub fn sequence(self) -> u64 {
         self.0 & ((1 << Stamp::SEQUENCE) - 1)
     }
@@ -292,24 +309,25 @@ impl Failure {
         Failure { error, sequence, taken: AtomicU64::new(0), counted: None }
     }
 
-    /// As [`Failure::new`], for one that only its variables know and that is counted.
+    /// Like [`Failure::new`], but for a failure that is only counted, in `beyond`: no list keeps
+    /// it, only the variables that it marked know it.
     pub fn beyond(error: Error, sequence: u64, beyond: &Arc<Beyond>) -> Failure {
         let sweeps = beyond.sweeps.load(Ordering::Acquire);
         beyond.count.fetch_add(1, Ordering::Relaxed);
         Failure { counted: Some((Arc::clone(beyond), sweeps)), ..Failure::new(error, sequence) }
     }
 
-    /// Whether a wait has taken it with all others that are only counted.
+    /// Whether a sweep has taken the failure, with all others that are only counted.
     fn is_swept(&self) -> bool {
         self.counted.as_ref().is_some_and(|(beyond, sweeps)| beyond.sweeps.load(Ordering::Acquire) != *sweeps)
     }
 
-    /// Whether nobody has taken the error yet.
+    /// Whether no wait has taken the error yet.
     pub fn is_live(&self) -> bool {
         self.taken.load(Ordering::Acquire) == 0 && !self.is_swept()
     }
 
-    /// Whether an operation that was pushed at `stamp` is to be skipped because of it.
+    /// Whether an operation that was pushed at `stamp` is to be skipped because of this failure.
     pub fn concerns(&self, stamp: Stamp) -> bool {
         match self.taken.load(Ordering::Acquire) {
             0 => !self.is_swept(),
@@ -322,10 +340,11 @@ impl Failure {
         if self.is_swept() {
             return None;
         }
-        // AcqRel: the one who takes it clears it before anything that it does later.
+        // AcqRel: pairs with the acquires in `is_live` and `concerns`; the thread that takes the
+        // failure clears it before anything that it does later.
         let first = self.taken.compare_exchange(0, stamp.0, Ordering::AcqRel, Ordering::Relaxed);
         if let (Ok(_), Some((beyond, _))) = (first, &self.counted) {
-            // A sweep at the same time may have taken it out of the count.
+            // A sweep at the same time may have set the count to 0 already.
             let less = |count: usize| count.checked_sub(1);
             let _ = beyond.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }

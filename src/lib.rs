@@ -23,9 +23,9 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! A thread that waits runs what it waits for, and then ready operations, whichever they are. If it
-//! holds a lock that one of them takes, it waits for itself: hold none in a wait.
-//! [`Builder::waiters_help`] turns that off.
+//! A thread that waits runs what it waits for, and then any ready operations. If it holds a lock
+//! that one of them takes, it waits for itself: hold no such lock in a wait.
+//! [`Builder::waiters_help`] turns this help off.
 //!
 //! | to | see |
 //! |---|---|
@@ -39,7 +39,7 @@
 //! | learn where time goes | [`Engine::start_profiling`], [`Profile`], [`Engine::dump_dot`] |
 //!
 //! **Order.** Pushes from any number of threads have one total order, the same on every variable.
-//! Each operation runs once, or is skipped because one that it depends on failed.
+//! Each operation runs once, or is skipped because an operation that it depends on failed.
 //!
 //! **Cost.** A push takes time in proportion to the number of its variables. It takes no lock, and
 //! in steady state it allocates nothing for closures of up to 64 bytes. `src/engine/README.md` in
@@ -47,9 +47,9 @@
 //! proof.
 //!
 //! **Latency.** Build with `--release`. Call [`Engine::prepare`] on each thread that pushes, then
-//! print [`Engine::warnings`]. [`Builder::pin`] says how many workers a machine has room for,
-//! [`IdlePolicy`] what a sleeping worker costs, and [`Builder::inline_below`] is for bodies shorter
-//! than the way to another core. `examples/latency.rs` measures a push and a wait.
+//! print [`Engine::warnings`]. [`Builder::pin`] says how many workers a machine has room for, and
+//! [`IdlePolicy`] what a sleeping worker costs. [`Builder::inline_below`] is for closures that take
+//! less time than the way to another core. `examples/latency.rs` measures a push and a wait.
 
 #![deny(missing_docs, missing_debug_implementations)]
 #![cfg_attr(
@@ -58,8 +58,9 @@
 )]
 #![cfg_attr(seriatim_simulation, allow(missing_docs, missing_debug_implementations))]
 
-// Imports point one way: api → engine → graph, worker → thread → pool → variable → tickets →
-// operation → util, platform → sync. `tests/structure.rs` holds the source to it.
+// A module imports only from its own folder and from those to its right: api → engine → graph,
+// worker → thread → pool → variable → tickets → operation → util, platform → sync.
+// `tests/structure.rs` holds the source to it.
 mod api;
 mod device;
 mod engine;
@@ -154,29 +155,29 @@ mod programs {
     struct FromTaskflow;
 }
 
-/// What the tests and the measurements of this repository look at. No part of the interface: it
-/// changes without notice.
+/// What the tests and the measurements of this repository look at. It is no part of the interface,
+/// and changes without notice.
 #[doc(hidden)]
 pub mod testing {
-    /// How many locks this process's engines have taken so far.
+    /// Returns how many locks this process's engines have taken so far.
     pub fn locks_taken() -> usize {
         crate::sync::lock::taken()
     }
 
-    /// How many list nodes the calling thread has visited so far in order to recycle, to reclaim
-    /// and to hand on.
+    /// Returns how many list nodes the calling thread has visited so far in order to recycle, to
+    /// reclaim and to hand on.
     pub fn steps_taken() -> u64 {
         crate::util::work_counter::taken()
     }
 
-    /// Replays of the graph are spread over all lanes after so many operations, whatever the clock
-    /// says.
+    /// Makes replays of the graph spread over all lanes after this number of operations, whatever
+    /// the clock says.
     pub fn spreads_after(capture: &mut crate::Capture, operations: u32) {
         capture.spreads_after(operations);
     }
 }
 
-/// What the models in `loom-tests/` explore: the modules that the engine is made of.
+/// The modules of the engine that the models in `loom-tests/` explore.
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]
 pub mod internals {

@@ -1,4 +1,7 @@
-//! The builder of engines.
+//! `Builder` and the methods of `Engine` that make engines.
+//!
+//! Programs call it. The settings themselves, their environment variables, their defaults and their
+//! checks are in `src/engine/settings.rs`: a new setting is a field there and a method here.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +20,7 @@ impl Engine {
     /// [`prepare`](Engine::prepare) was called.
     ///
     /// # Errors
-    /// None with the defaults; the signature is that of every way to make an engine.
+    /// None with the defaults; the signature is the same for every way to make an engine.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -27,7 +30,7 @@ impl Engine {
         Engine::builder().build()
     }
 
-    /// Chooses settings.
+    /// Begins with the default settings, to choose others.
     ///
     /// ```
     /// let engine = seriatim::Engine::builder().kind(seriatim::Kind::Naive).build()?;
@@ -52,12 +55,12 @@ impl Engine {
         Builder::from_env()?.build()
     }
 
-    /// The engine of the process, made from the environment when it is first asked for. It is never
-    /// dropped: call [`wait_for_all`](Engine::wait_for_all) before `main` returns, or what is in
-    /// flight then is lost with the process.
+    /// The engine of the process, made from the environment by the first call. It is never dropped:
+    /// call [`wait_for_all`](Engine::wait_for_all) before `main` returns, or the operations in
+    /// flight then are lost with the process.
     ///
     /// # Errors
-    /// As [`from_env`](Engine::from_env).
+    /// Those of [`from_env`](Engine::from_env).
     ///
     /// ```
     /// let engine = seriatim::Engine::global()?;
@@ -107,7 +110,7 @@ macro_rules! setter {
 }
 
 impl Default for Builder {
-    /// As [`Engine::builder`].
+    /// The same as [`Engine::builder`].
     fn default() -> Builder {
         Builder::new()
     }
@@ -119,7 +122,7 @@ impl Builder {
     }
 
     /// Begins with the settings of the environment: every [`Settings`] field names its variable.
-    /// What is called on the builder after that overrides them.
+    /// Later calls on the builder override them.
     ///
     /// # Errors
     /// [`BadSetting`](crate::ErrorKind::BadSetting) for an unknown `SERIATIM_*` variable, or for a
@@ -135,14 +138,14 @@ impl Builder {
         Ok(Builder { settings: Settings::from_env()?, on_error: OnError::default() })
     }
 
-    /// Chooses who is told of an error that nobody waited for. Without it, a line on standard error
-    /// is.
+    /// Sets the hook that is told of the errors that no wait has taken. Without a hook, they are
+    /// printed on standard error.
     ///
     /// The hook is called when the engine ends, which is when its last handle is dropped: once for
     /// each operation that failed and whose error no wait has returned or passed over, in the order
-    /// of the pushes, on the thread that drops the handle. At most 16 errors are told so; one more
-    /// call then says how many there are besides. [`Engine::stop`] calls nothing, as the errors can
-    /// still be waited for. An engine that is never dropped, such as [`Engine::global`], tells
+    /// of the pushes, on the thread that drops the handle. It is told of 16 errors at most; one
+    /// more call then says how many others there are. [`Engine::stop`] calls nothing, as the errors
+    /// can still be waited for. An engine that is never dropped, such as [`Engine::global`], tells
     /// nobody, nor does the child of a `fork`. A panic of the hook is swallowed. A hook that holds
     /// a handle keeps its engine from ending.
     ///
@@ -167,13 +170,13 @@ impl Builder {
     setter!(cpu_workers: usize, "Workers for the processor, 1 to 1024.", "cpu_workers(3)");
     setter!(priority_workers: usize, "Workers for prioritised operations, 1 to 1024.", "priority_workers(1)");
     /// Whether processor workers of the per-device engine are pinned to cores
-    /// ([`cores`](Builder::cores)). A pin that fails is reported by [`Engine::warnings`]; on macOS
-    /// all do, since the system cannot pin. The threads that use the engine keep the cores that
+    /// ([`cores`](Builder::cores)). [`Engine::warnings`] reports a pin that fails; on macOS all
+    /// pins fail, since the system cannot pin. The threads that use the engine keep the cores that
     /// they may use.
     ///
     /// A pinned worker cannot leave its core to a thread that the system has put there. So on Linux
     /// a thread that has waited for the engine looks whether it is on a worker's core. If it is,
-    /// and a core of [`cores`](Builder::cores) has no worker, the worker is pinned to that one.
+    /// and a core of [`cores`](Builder::cores) has no worker, the worker is pinned to that core.
     ///
     /// **Sizing.** Have a core for each worker and one for the threads that push and wait: the
     /// default is one worker less than there are cores. Threads of yours that compute need cores as
@@ -190,17 +193,17 @@ impl Builder {
         self
     }
 
-    /// How long a `fork` of the process waits until the engine's operations in flight are over, so
-    /// that the engine works in the child as well; 100 ms by default. Pushes of other threads wait
-    /// as long. A fork asks all engines at once: so it takes as long as the most patient engine
-    /// that is busy, and not as long as all of them. An engine in which nothing is in flight takes
-    /// some 100 µs, to end and start its threads.
+    /// How long a `fork` of the process waits until the engine's operations in flight have ended,
+    /// so that the engine works in the child as well; 100 ms by default. Pushes of other threads
+    /// wait as long. A fork waits for all engines at once: it takes as long as the most patient
+    /// engine that is busy, and not as long as all of them together. An engine in which nothing is
+    /// in flight takes some 100 µs, to end and start its threads.
     ///
     /// If the time is up the engine goes on in the parent. In the child its threads are gone in the
-    /// middle of their operations: there each push, each `start` and each wait for what was in
-    /// flight is an error of kind [`Stopped`](crate::ErrorKind::Stopped) that says so. Other
-    /// engines work, and new ones can be made. Zero is for engines that children do not use: a fork
-    /// does not wait for them. `std::process::Command` does not fork in this sense.
+    /// middle of their operations: each push, each `start` and each wait for what was in flight is
+    /// then an error of kind [`Stopped`](crate::ErrorKind::Stopped) that says so. Other engines
+    /// work, and new ones can be made. Zero is for engines that children do not use: a fork does
+    /// not wait for them. `std::process::Command` does not fork in this sense.
     ///
     /// ```
     /// use std::time::Duration;
@@ -215,10 +218,11 @@ impl Builder {
 
     /// Whether a thread that has waited for the engine, and is on a pinned worker's core, is moved
     /// to another core that it may use, instead of the worker. Off by default: a library leaves its
-    /// callers where they are. On Linux, and for workers that have to stay where they are.
+    /// callers where they are. It works on Linux, and is for workers that have to stay where they
+    /// are.
     ///
-    /// The thread is moved by its affinity, which is then given back as it was. If another thread
-    /// changes it between the two, that change stays. If the system does not give it back,
+    /// The thread's affinity is changed to move it, and then restored. If another thread changes
+    /// the affinity in between, that change stays. If the system does not restore it,
     /// [`Engine::warnings`] says so.
     ///
     /// ```
@@ -238,10 +242,11 @@ impl Builder {
     /// waits has a core, and the operation that it waits for may be the next one to be run.
     ///
     /// **Turn it off** if a waiting thread may hold a lock that an operation takes, or anything
-    /// else that an operation waits for. The thread runs what it waits for, and if that cannot run
-    /// yet whatever is ready, so it may run that very operation and wait for itself for ever. A
-    /// worker then waits in each such operation instead, so there must be more workers than those.
-    /// The same holds for a push that may run operations: on the naive engine, with
+    /// else that an operation waits for. The thread runs the operation that it waits for or, if
+    /// that cannot run yet, any ready operation: it may run the very operation that takes the lock,
+    /// and wait for itself for ever. With the setting off, a worker waits in each of these
+    /// operations instead, so there must be more workers than such operations. The same holds for a
+    /// push that may run operations: on the naive engine, with
     /// [`inline_below`](Builder::inline_below), and at a [`bound`](Builder::bound) with
     /// [`WhenFull::Help`](crate::WhenFull::Help). Waits with a time limit never run operations.
     ///
@@ -268,25 +273,26 @@ impl Builder {
     setter!(nested_threads: usize, "Threads that one operation may use itself, as its run context tells it.", "nested_threads(2)");
     setter!(info: bool, "Whether the engine says on standard error what it starts and stops.", "info(false)");
 
-    /// Operations whose closures have lately taken less than this run inside their push, if nothing
-    /// holds them up and they need no GPU: handing a closure of some ten nanoseconds to another
-    /// core costs more than calling it. Zero, the default, for none; for closures that do almost
-    /// nothing, 300 ns is a good start.
+    /// Operations whose closures have lately taken less time than this run inside their push, if
+    /// nothing holds them up and they need no GPU. Handing a closure of some ten nanoseconds to
+    /// another core costs more than calling it. Zero, the default, means that none do; for closures
+    /// that do almost nothing, 300 ns is a good start.
     ///
     /// What is learned is kept for each type of closure, that of an operator included. The engine
-    /// measures each call until four in a row were short. From then on the type is short, and the
-    /// engine looks at the clock once in 12 calls, and measures one of the next four if those took
-    /// long, and now and then in any case. A long one puts the type in doubt, a second one ends it.
-    /// While a type changes from short to long, up to 18 calls run inside their pushes, which then
-    /// take as long: so will, now and then, those of a type that is sometimes long. Boxed closures
-    /// and function pointers are one type, whatever they do, unless
+    /// measures each call until four in a row were short. From then on the type counts as short,
+    /// and the engine looks at the clock once in 12 calls. It measures one of the next four if the
+    /// 12 took long, and now and then in any case. A long call puts the type in doubt, and a second
+    /// one makes it count as long. While a type changes from short to long, up to 18 calls run
+    /// inside their pushes, which then take as long; pushes of a type that is sometimes long do so
+    /// now and then. Boxed closures and function pointers are one type, whatever they do, unless
     /// [`cost_key`](crate::OperationBuilder::cost_key) tells them apart. A push that finds its
-    /// variables busy also runs up to 32 short operations of others that are ready, and no more of
-    /// them after 20 µs.
+    /// variables busy also runs up to 32 short operations of other pushes that are ready, and no
+    /// more of them after 20 µs.
     ///
     /// **Do not set it** if a closure may wait for something that a pushing thread does after the
-    /// push: it would wait for ever. The naive engine, where this is so in any case, needs no such
-    /// setting; with a [`bound`](Builder::bound) it has no effect.
+    /// push: the closure would wait for ever. The naive engine runs operations inside their push in
+    /// any case, and needs no such setting. With a [`bound`](Builder::bound) the setting has no
+    /// effect.
     ///
     /// ```
     /// use std::time::Duration;
@@ -316,7 +322,8 @@ impl Builder {
         self
     }
 
-    /// Copy workers for each GPU, 1 to 1024. As [`gpu_workers`](Builder::gpu_workers).
+    /// Copy workers for each GPU, 1 to 1024. This build knows no GPUs: [`Engine::warnings`] says
+    /// so.
     ///
     /// ```
     /// let engine = seriatim::Engine::builder().gpu_copy_workers(1).build()?;
@@ -328,7 +335,8 @@ impl Builder {
         self
     }
 
-    /// No operation runs inside its push: for models of the one way and of the other.
+    /// Makes no operation run inside its push, for the models in `loom-tests/`, which explore both
+    /// ways.
     #[cfg(any(loom, shuttle))]
     #[doc(hidden)]
     pub fn without_inline(mut self) -> Builder {
@@ -336,10 +344,10 @@ impl Builder {
         self
     }
 
-    /// The cores to pin workers to, round and round. The first worker comes on the core behind that
-    /// of the thread which starts them by its push, so that, with fewer workers than cores, that
-    /// thread keeps its own. Cores without a worker are those to which one may be moved
-    /// ([`pin`](Builder::pin)). Numbers as the system has them, 0 to 1023.
+    /// The cores to pin workers to, round and round, by the numbers that the system gives them, 0
+    /// to 1023. The first worker comes on the core behind the core of the thread whose push starts
+    /// the workers. So, with fewer workers than cores, that thread keeps its core. A worker may
+    /// later be moved to a core without one ([`pin`](Builder::pin)).
     ///
     /// ```
     /// let engine = seriatim::Engine::builder().cores([0]).build()?;
@@ -351,8 +359,8 @@ impl Builder {
         self
     }
 
-    /// Chooses a setting by the name of its environment variable, with or without `SERIATIM_`: for
-    /// settings that come as text.
+    /// Chooses a setting by the name of its environment variable, with or without `SERIATIM_`. It
+    /// is for settings that come as text.
     ///
     /// # Errors
     /// [`BadSetting`](crate::ErrorKind::BadSetting) for an unknown name or value, with those that

@@ -1,4 +1,10 @@
-//! Capturing: from recorded pushes to a graph that can be replayed.
+//! Capturing: `Capture` and `CaptureBuilder` record pushes, of which
+//! `src/engine/replay/assemble.rs` makes a [`Graph`]. Nothing here runs a closure.
+//!
+//! `CaptureBuilder` has the same methods as `OperationBuilder` in `src/api/operation.rs`, but for
+//! `cost_key`, `operator` and `async_operator`: a change to a method here is a change to the same
+//! method there. `Capture::op` and `Capture::push` are the counterparts of `Engine::op` and
+//! `Engine::push` in `src/api/push.rs`.
 
 use crate::api::engine::Engine;
 use crate::api::graph::{delete_own_variable, Graph};
@@ -20,9 +26,9 @@ use crate::variable::handle::Variable;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A graph being captured, in [`Engine::capture`] or from [`Engine::begin_capture`]. What is pushed
-/// through it is recorded, and not run. Dropped before [`finish`](Capture::finish), it makes no
-/// graph.
+/// A graph that is being captured, in [`Engine::capture`] or from [`Engine::begin_capture`]. An
+/// operation that is pushed through it is recorded, and not run. If it is dropped before
+/// [`finish`](Capture::finish), there is no graph.
 ///
 /// ```
 /// let engine = seriatim::Engine::new()?;
@@ -42,25 +48,25 @@ pub struct Capture {
     name: Name,
     variable: Variable,
     recording: Recording,
-    /// A graph was made, which sees to the variable.
+    /// Whether `finish` made a graph, which then deletes `variable`; otherwise our drop does.
     made: bool,
     spreads_after: Option<u32>,
 }
 
 impl Engine {
     /// Captures a graph: `record` pushes operations into it, with closures that can be called again
-    /// and again, and they are run, as one operation, by each [`Graph::replay`]. What `record`
-    /// returns comes back beside the graph: its parameters, say.
+    /// and again. Each [`Graph::replay`] runs them all, as one operation. What `record` returns
+    /// comes back beside the graph: its parameters, say.
     ///
-    /// Time and memory proportional to the operations and their variables; about 150 bytes an
+    /// Takes time and memory proportional to the operations and their variables: about 150 bytes an
     /// operation beside its closure.
     ///
-    /// A graph that is replayed once and dropped is how several operations are pushed as a whole:
-    /// they take their turn together, as one operation with the variables of all (MXNet's
-    /// `set_bulk_size`). The version of each variable steps once for each operation that changes
-    /// it, and a failure skips the operations that depend on it, not the rest. It takes longer than
-    /// single pushes, some ten times for a graph of a hundred operations: a graph has to be
-    /// replayed often to make up for its capture.
+    /// To push several operations as a whole, replay a graph once and drop it: they take their turn
+    /// together, as one operation with the variables of all (MXNet's `set_bulk_size`). The version
+    /// of each variable steps once for each operation that changes it, and a failure skips the
+    /// operations that depend on it, not the rest. A capture and one replay take longer than single
+    /// pushes, some ten times for a graph of a hundred operations: a graph has to be replayed often
+    /// to make up for its capture.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -75,8 +81,8 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// That of `record`; no graph is made then. [`EngineFull`](crate::ErrorKind::EngineFull) for
-    /// more than a billion operations.
+    /// The error of `record`; no graph is made then. [`EngineFull`](crate::ErrorKind::EngineFull)
+    /// for more than a billion operations.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -95,9 +101,9 @@ impl Engine {
         Ok((capture.finish()?, value))
     }
 
-    /// Begins the capture of a graph that [`Capture::finish`] makes, where
-    /// [`capture`](Engine::capture) with its closure does not fit: if the capture is kept in a
-    /// structure, say. It keeps the engine alive.
+    /// Begins the capture of a graph, which [`Capture::finish`] makes. It is for programs that
+    /// cannot record inside one closure, as [`capture`](Engine::capture) needs: if the capture is
+    /// kept in a structure, say. The capture keeps the engine alive.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -125,7 +131,7 @@ impl Engine {
 impl Capture {
     /// Makes the graph of what was recorded.
     ///
-    /// Time and memory proportional to the operations and their variables.
+    /// Takes time and memory proportional to the operations and their variables.
     ///
     /// # Errors
     /// [`EngineFull`](crate::ErrorKind::EngineFull) for more than a billion operations.
@@ -144,7 +150,7 @@ impl Capture {
         Ok(Graph::new(inner, edges))
     }
 
-    /// Starts an operation of the graph. As [`Engine::op`].
+    /// Starts an operation of the graph. Like [`Engine::op`], but its `push` records it.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -156,10 +162,10 @@ impl Capture {
         CaptureBuilder { draft: Draft::new(name.into()), capture: self }
     }
 
-    /// Records a use of an operator. As [`Engine::push`].
+    /// Records an operation of an operator, which [`Engine::push`] would push.
     ///
     /// # Errors
-    /// As [`CaptureBuilder::push`], and [`ForeignOperator`](crate::ErrorKind::ForeignOperator).
+    /// Those of [`CaptureBuilder::push`]; [`ForeignOperator`](crate::ErrorKind::ForeignOperator).
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -173,7 +179,7 @@ impl Capture {
         self.recording.record(self.engine.core(), Captured { body, name, context, property, priority }, claims)
     }
 
-    /// A value that the operations of the graph can read, and that can be replaced between replays.
+    /// Makes a value that operations of the graph read, and that can be replaced between replays.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -185,8 +191,8 @@ impl Capture {
         Parameter::new(self.engine.core(), self.id, self.variable, value)
     }
 
-    /// Names the graph, for profiles and for what is said of waits that run out of time. It is
-    /// "graph" otherwise.
+    /// Names the graph, for profiles and for the errors of waits that run out of time. Without a
+    /// name it is called "graph".
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -198,8 +204,7 @@ impl Capture {
         self.name = name.into();
     }
 
-    /// Replays are spread over all lanes after so many operations, whatever the clock says: for
-    /// tests.
+    /// Makes replays spread over all lanes after so many operations: for `testing` in `src/lib.rs`.
     pub(crate) fn spreads_after(&mut self, operations: u32) {
         self.spreads_after = Some(operations);
     }
@@ -208,14 +213,14 @@ impl Capture {
 impl Drop for Capture {
     fn drop(&mut self) {
         if !self.made {
-            // Nobody has seen it but parameters, which are refused from now on. A stopped engine
-            // keeps it until its end.
+            // Only parameters know the variable, and `Parameter::set` is refused from now on. A
+            // stopped engine keeps the variable until the engine ends.
             delete_own_variable(self.engine.core(), self.variable, |_| ());
         }
     }
 }
 
-/// An operation of a graph being put together, from [`Capture::op`].
+/// An operation of a graph that is being put together, from [`Capture::op`].
 ///
 /// ```
 /// # let engine = seriatim::Engine::new()?;
@@ -230,7 +235,7 @@ pub struct CaptureBuilder<'c> {
 }
 
 impl CaptureBuilder<'_> {
-    /// Adds variables that the operation reads.
+    /// Adds variables that the operation reads; a variable that is also written counts as written.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -280,7 +285,8 @@ impl CaptureBuilder<'_> {
         self.writes([variable])
     }
 
-    /// Among ready operations of the graph that one thread could run, greater priorities run first.
+    /// Sets the priority, 0 by default. Among ready operations of the graph that one thread could
+    /// run, greater priorities run first.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -292,7 +298,7 @@ impl CaptureBuilder<'_> {
         self
     }
 
-    /// What kind of work the operation is: copies and prioritised ones run on their own workers.
+    /// Sets the kind of work: copies and prioritised operations run on their own workers.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -304,7 +310,7 @@ impl CaptureBuilder<'_> {
         self
     }
 
-    /// Where the operation runs.
+    /// Sets where the operation runs. The default is `cpu(0)`, any worker of the processor.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -316,14 +322,14 @@ impl CaptureBuilder<'_> {
         self
     }
 
-    /// Records the operation; in each replay it ends when the closure returns. Replays do not
+    /// Records the operation. In each replay it ends when the closure returns. Replays do not
     /// overlap, so the closure may change what it owns.
     ///
     /// # Errors
     /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
     /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable),
     /// [`UnknownDevice`](crate::ErrorKind::UnknownDevice),
-    /// [`DeviceUnavailable`](crate::ErrorKind::DeviceUnavailable): nothing is then recorded.
+    /// [`DeviceUnavailable`](crate::ErrorKind::DeviceUnavailable). Nothing is recorded then.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -345,11 +351,11 @@ impl CaptureBuilder<'_> {
         self.record(sync(move |run| closure(run).into_outcome()))
     }
 
-    /// Records an asynchronous operation: in each replay it ends when its completion was used and
+    /// Records an asynchronous operation. In each replay it ends when its completion was used *and*
     /// the closure has returned.
     ///
     /// # Errors
-    /// As [`push`](CaptureBuilder::push).
+    /// Those of [`push`](CaptureBuilder::push).
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;

@@ -1,4 +1,9 @@
-//! The engine's ways to wait, to stop and start, and to see what it does.
+//! The methods of `Engine` that wait, stop and start it, and show what it does.
+//!
+//! They are called by programs, on any thread. Each hands on to its module: waits to
+//! `src/engine/wait/`, stops and starts to `src/engine/lifecycle.rs`, `prepare` to
+//! `src/api/prepare.rs`, reports to `src/profile/` and `src/engine/diagnose.rs`. Waits, stops,
+//! starts and `prepare` are refused inside operations (`src/engine/nesting.rs`).
 
 #![forbid(unsafe_code)]
 
@@ -18,16 +23,16 @@ impl Engine {
     /// not hold it up.
     ///
     /// The calling thread may run other ready operations meanwhile. **Hold no lock that an
-    /// operation takes**: the thread may run that operation and wait for itself for ever. See
-    /// [`waiters_help`](crate::Builder::waiters_help), which turns that off.
+    /// operation takes**: the thread may run that operation and wait for itself for ever.
+    /// [`waiters_help`](crate::Builder::waiters_help) turns this help off.
     ///
-    /// Worst case: a few loads if no write is pending. Otherwise it takes what the writes take,
-    /// and, if it helps, the operation that it is in then and a step for each of those that it took
-    /// and gives back.
+    /// Worst case: a few loads if no write is pending. Otherwise it takes as long as the writes
+    /// take. If the thread helps, it also ends the operation that it is running when the last write
+    /// completes, and gives back the operations that it took and has not run, a step for each.
     ///
     /// # Errors
-    /// The failure that the variable is marked with, which is thereby cleared everywhere: a second
-    /// wait succeeds. [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation),
+    /// The failure that the variable is marked with. The wait thereby clears it on every variable,
+    /// so a second wait succeeds. [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation),
     /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
     /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable).
     ///
@@ -43,9 +48,9 @@ impl Engine {
         for_var::for_variable(self.core(), variable, None)
     }
 
-    /// As [`wait_for_var`](Engine::wait_for_var), but not longer than `timeout`, and without
-    /// running operations itself. It is as late as the timed wait of a condition variable, and up
-    /// to 60 µs more. A wait that runs out of time leaves about 200 bytes behind until the variable
+    /// Like [`wait_for_var`](Engine::wait_for_var), but waits no longer than `timeout`, and runs no
+    /// operations itself. It returns as late as the timed wait of a condition variable, and up to
+    /// 60 µs later. A wait that runs out of time leaves about 200 bytes behind until the variable
     /// is free: it is not a way to poll a variable that stays busy.
     ///
     /// One exception, on the naive engine: the wait may have to finish the push of another thread
@@ -54,8 +59,8 @@ impl Engine {
     ///
     /// # Errors
     /// Also [`TimedOut`](crate::ErrorKind::TimedOut), which names what is pending and behind what.
-    /// It looks for that in the oldest blocks of the engine for about 20 µs, and says so if there
-    /// are more; [`dump_dot`](Engine::dump_dot) looks at all.
+    /// The wait looks for them in the oldest blocks of the engine for about 20 µs, and the message
+    /// says so if there are more blocks; [`dump_dot`](Engine::dump_dot) looks at all.
     ///
     /// ```
     /// use std::time::Duration;
@@ -77,15 +82,16 @@ impl Engine {
     /// may hold it up. As in [`wait_for_var`](Engine::wait_for_var), the calling thread may run
     /// operations meanwhile, so it should hold no lock that they take.
     ///
-    /// Worst case: if nothing is in flight, a look at each thread that has used the engine, and all
-    /// failures that nobody has taken are sorted.
+    /// Worst case: if nothing is in flight, a look at each thread that has used the engine, and a
+    /// sort of all failures that no wait has taken.
     ///
     /// # Errors
-    /// Of the errors that nobody has taken, that of the operation that was pushed first; all are
-    /// cleared. Between the pushes of different threads, push order is known only roughly: numbers
-    /// are dealt to threads 64 at a time. The first 1,000 errors that nobody has taken are kept;
-    /// what fails after them is counted, and the text of the error says how many there were. They
-    /// are cleared with the others. [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation).
+    /// Of the errors that no wait has taken, the error of the operation that was pushed first; all
+    /// are cleared. Between the pushes of different threads, push order is known only roughly:
+    /// numbers are dealt to threads 64 at a time. The first 1,000 errors that no wait has taken are
+    /// kept. Failures after them are only counted: the text of the error says how many there were,
+    /// and they are cleared with the others.
+    /// [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation).
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -98,12 +104,13 @@ impl Engine {
         for_all::for_all(self.core(), None)
     }
 
-    /// As [`wait_for_all`](Engine::wait_for_all), but not longer than `timeout`, and without
-    /// running operations itself. As late as
-    /// [`wait_for_var_timeout`](Engine::wait_for_var_timeout).
+    /// Like [`wait_for_all`](Engine::wait_for_all), but waits no longer than `timeout`, and runs no
+    /// operations itself. It returns as late as
+    /// [`wait_for_var_timeout`](Engine::wait_for_var_timeout) does.
     ///
     /// # Errors
-    /// Also [`TimedOut`](crate::ErrorKind::TimedOut), which names what is pending, as there.
+    /// Also [`TimedOut`](crate::ErrorKind::TimedOut), which names what is pending, as that of
+    /// [`wait_for_var_timeout`](Engine::wait_for_var_timeout) does.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -114,11 +121,11 @@ impl Engine {
         for_all::for_all(self.core(), Some(timeout))
     }
 
-    /// Runs what is in flight, then ends the threads. Pushes are refused until
-    /// [`start`](Engine::start), but for those of operations that still run. Stopping twice is
+    /// Runs the operations in flight, then ends the threads. Pushes are refused until
+    /// [`start`](Engine::start), but for pushes of operations that still run. Stopping twice is
     /// harmless.
     ///
-    /// Worst case: as long as what is in flight takes.
+    /// Worst case: as long as the operations in flight take.
     ///
     /// # Errors
     /// [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation).
@@ -135,19 +142,19 @@ impl Engine {
         lifecycle::stop(self.core())
     }
 
-    /// Does now what a first push would do else: brings all threads up, waits until they look for
-    /// work, and gives the calling thread memory for 1,024 usual operations and 128 larger ones,
-    /// with pages that have been touched.
+    /// Does now what the first push would have to do otherwise. It brings all threads up, waits
+    /// until they look for work, and gives the calling thread memory for 1,024 usual operations and
+    /// 128 larger ones, with pages that have been touched.
     ///
     /// The calling thread's first push then does what a later one does, instruction by instruction:
     /// no thread is started, nothing is allocated, no page is touched for the first time. It may
-    /// still take some 100 ns more, for code that the processor has not run lately: that of the
-    /// push at this place in the program, and of the closure. Another thread that is to push calls
-    /// it as well. A worker that has gone to sleep meanwhile is woken by the push, which takes some
-    /// microseconds more ([`IdlePolicy::Spin`](crate::IdlePolicy::Spin) never sleeps); and what
-    /// [`inline_below`](crate::Builder::inline_below) has to learn of a closure is learned from its
-    /// first calls. [`start`](Engine::start) is for an engine that was stopped; this one does not
-    /// start it.
+    /// still take some 100 ns more, for code that the processor has not run lately: the push at
+    /// this place in the program, and the closure. Each other thread that is to push should call
+    /// `prepare` as well. A worker that has gone to sleep meanwhile is woken by the push, which
+    /// takes some microseconds more ([`IdlePolicy::Spin`](crate::IdlePolicy::Spin) never sleeps);
+    /// and what [`inline_below`](crate::Builder::inline_below) has to learn of a closure is learned
+    /// from its first calls. `prepare` does not start an engine that was stopped:
+    /// [`start`](Engine::start) does.
     ///
     /// Worst case: the start of all threads.
     ///
@@ -181,8 +188,8 @@ impl Engine {
         lifecycle::start(self.core())
     }
 
-    /// Says that the process is about to end: from now on operations complete without running, but
-    /// for deletions.
+    /// Tells the engine that the process is about to end: from now on operations complete without
+    /// running, but for deletions.
     ///
     /// ```
     /// use seriatim::{Context, Engine};
@@ -198,7 +205,7 @@ impl Engine {
         self.core().state.fetch_or(SHUTDOWN, SeqCst);
     }
 
-    /// Starts recording named operations: those that are pushed from now on.
+    /// Starts recording the named operations that are pushed from now on.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -227,7 +234,7 @@ impl Engine {
         self.core().state.fetch_and(!PROFILING, SeqCst);
     }
 
-    /// What was recorded so far.
+    /// Returns what was recorded so far.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -242,9 +249,9 @@ impl Engine {
         Profile::new(profiler.events(), profiler.threads(), profiler.lost())
     }
 
-    /// The operations in flight as a Graphviz graph: filled ones run, an edge leads from an
-    /// operation to the next one on a variable. A look at a moving engine, for people and not for
-    /// programs.
+    /// Draws the operations in flight as a Graphviz graph: filled ones run, and an edge leads from
+    /// an operation to the next one on a variable. It is a look at a moving engine, for people and
+    /// not for programs.
     ///
     /// Worst case: it looks at every block that the engine ever made, and holds back their reuse
     /// until it is done.

@@ -1,4 +1,9 @@
-//! A value guarded by a variable: what operations share, without unsafe code and without a lock.
+//! `Data`: a value guarded by a variable, for operations to share without unsafe code and without a
+//! lock.
+//!
+//! Programs call it on any thread. Two checks keep borrows apart: `check` compares a borrow with
+//! what the operation of this thread has declared (`src/operation/current.rs`), and the word
+//! `borrows` refuses what does not go together. Memory safety rests on the second check only.
 
 use crate::api::engine::Engine;
 use crate::error::{Error, ErrorKind};
@@ -14,16 +19,17 @@ use std::sync::Arc;
 /// A value and the variable that stands for it.
 ///
 /// The engine keeps operations apart that declare the variable; `Data` checks that they did. Inside
-/// an operation of its engine, each borrow is compared with what that operation has declared: a
-/// value that it has not declared, or has declared to read and changes, is an error of kind
-/// [`UndeclaredAccess`](ErrorKind::UndeclaredAccess) that names both. That costs some 40
-/// instructions, more with many declared variables. An asynchronous operation is compared while its
-/// closure is called; what it does later, and what other threads do for an operation, counts as
-/// outside.
+/// an operation of its engine, each borrow is compared with what the operation has declared. A
+/// borrow of a value that it has not declared, or a change of a value that it has declared to read,
+/// is an error of kind [`UndeclaredAccess`](ErrorKind::UndeclaredAccess) that names both. The
+/// comparison costs some 40 instructions, more with many declared variables. An asynchronous
+/// operation is compared while its closure is called; what it does later, and what other threads do
+/// for an operation, counts as outside.
 ///
 /// Besides, every borrow is counted in one atomic word, as a `RefCell` does without threads: two
-/// that do not go together are an error of kind [`BorrowConflict`](ErrorKind::BorrowConflict),
-/// never a race and never a wait, wherever they are made.
+/// borrows that do not go together are an error of kind
+/// [`BorrowConflict`](ErrorKind::BorrowConflict), never a race and never a wait, wherever they are
+/// made.
 ///
 /// ```
 /// use seriatim::{Data, Engine};
@@ -44,7 +50,7 @@ pub struct Data<T>(Arc<DataCell<T>>);
 
 struct DataCell<T> {
     variable: Variable,
-    /// Readers, or `WRITER`.
+    /// How many shared borrows there are; or `WRITER`, if there is an exclusive one.
     borrows: AtomicUsize,
     value: UnsafeCell<T>,
 }
@@ -52,17 +58,17 @@ struct DataCell<T> {
 const WRITER: usize = usize::MAX;
 
 // SAFETY: `borrows` gives out many shared borrows or one exclusive one. `T: Send` because an
-// exclusive borrow may move the value, and the last clone drops it, on any thread. Shared ones on
-// several threads ask for `T: Sync` where they are made, in `read`; an exclusive one is shared only
-// if `T` may be, by its marker.
+// exclusive borrow may move the value, and the last clone drops it, on any thread. Shared borrows
+// on several threads ask for `T: Sync` where they are made, in `read`. A `RefMut` is shared between
+// threads only if `T: Sync`, by its marker.
 unsafe impl<T: Send> Sync for DataCell<T> {}
-// SAFETY: the value goes along.
+// SAFETY: the value moves to the other thread with the cell, and `T: Send`.
 unsafe impl<T: Send> Send for DataCell<T> {}
 
 impl<T> Data<T> {
-    /// A value with a new variable of `engine`. The variable lives as long as the engine, also
-    /// after the last clone of this handle is gone. A program that makes values without end gives
-    /// each variable back with [`Engine::delete_variable`].
+    /// Makes a value with a new variable of `engine`. The variable lives as long as the engine,
+    /// also after the last clone of this handle is gone. A program that makes values without end
+    /// gives each variable back with [`Engine::delete_variable`].
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -90,7 +96,7 @@ impl<T> Data<T> {
     }
 
     /// Borrows the value to read it. Several threads may do so at once, so the value has to be
-    /// `Sync`; one that is only ever [written](Data::write), such as a `Cell`, need not be.
+    /// `Sync`. A value that is only ever [written](Data::write), such as a `Cell`, need not be.
     ///
     /// # Errors
     /// [`BorrowConflict`](ErrorKind::BorrowConflict) while it is borrowed to be changed;
@@ -111,7 +117,8 @@ impl<T> Data<T> {
         let borrows = &self.0.borrows;
         let mut now = borrows.load(Relaxed);
         while now < WRITER - 1 {
-            // Acquire: pairs with the release of the last writer.
+            // Acquire: pairs with the release in the drop of the last `RefMut`, so its changes are
+            // seen.
             match borrows.compare_exchange_weak(now, now + 1, Acquire, Relaxed) {
                 Ok(_) => return Ok(Ref(&self.0, PhantomData)),
                 Err(other) => now = other,
@@ -137,15 +144,16 @@ impl<T> Data<T> {
     /// ```
     pub fn write(&self) -> Result<RefMut<'_, T>, Error> {
         self.check(true)?;
-        // Acquire: pairs with the releases of the last borrows.
+        // Acquire: pairs with the releases in the drops of the last `Ref`s and of the last
+        // `RefMut`.
         match self.0.borrows.compare_exchange(0, WRITER, Acquire, Relaxed) {
             Ok(_) => Ok(RefMut(&self.0, PhantomData)),
             Err(_) => Err(self.conflict("change", "in use")),
         }
     }
 
-    /// Whether the operation that is being called on this thread, if one is, has declared that
-    /// much.
+    /// Checks that the operation that is being called on this thread, if there is one, has declared
+    /// the variable, and to change it if `writes`. Called by `read` and `write`.
     #[inline]
     fn check(&self, writes: bool) -> Result<(), Error> {
         let Variable { engine, index, generation } = self.0.variable;
@@ -222,7 +230,8 @@ impl<T> Deref for Ref<'_, T> {
 
 impl<T> Drop for Ref<'_, T> {
     fn drop(&mut self) {
-        // Release: our reads are over before the next writer's changes.
+        // Release: pairs with the acquire in `Data::write`, so our reads are over before the next
+        // writer's changes.
         self.0.borrows.fetch_sub(1, Release);
     }
 }
@@ -262,7 +271,8 @@ impl<T> DerefMut for RefMut<'_, T> {
 
 impl<T> Drop for RefMut<'_, T> {
     fn drop(&mut self) {
-        // Release: our changes are visible to the next borrow.
+        // Release: pairs with the acquires in `Data::read` and `Data::write`, so the next borrow
+        // sees our changes.
         self.0.borrows.store(0, Release);
     }
 }

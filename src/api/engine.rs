@@ -1,4 +1,9 @@
-//! The public face of the crate: engines, and how operations are pushed to them and waited for.
+//! `Engine`: the handle of an engine, how it ends, its variables and its settings.
+//!
+//! The other methods of `Engine` are in the files beside this one: those that push in
+//! `src/api/push.rs`, those that wait, stop and look in `src/api/control.rs`, those that make
+//! engines in `src/api/builder.rs`, captures in `src/api/capture.rs`. What all handles share is
+//! `Core` in `src/engine/core.rs`.
 
 use crate::engine::core::Core;
 use crate::engine::on_error::OnError;
@@ -19,10 +24,11 @@ use std::sync::Arc;
 ///
 /// A handle: clones are the same engine, and may be used from any number of threads at once. Pushes
 /// from several threads get one total order, the same on every variable. When the last clone is
-/// dropped, the engine runs what is in flight, then ends its threads. Dropped inside one of its own
-/// operations, where that would wait for itself, it does so on a thread of its own: a process that
-/// ends meanwhile loses what is in flight, so a line on standard error says so if anything else is.
-/// Errors that nobody has waited for go to [`Builder::on_error`](crate::Builder::on_error).
+/// dropped, the engine runs what is in flight, then ends its threads. If the last clone is dropped
+/// inside one of the engine's own operations, which would wait for itself, the engine ends on a
+/// thread of its own. A process that ends meanwhile loses the operations in flight, so a line on
+/// standard error says so if any others are in flight. Errors that no wait has taken go to
+/// [`Builder::on_error`](crate::Builder::on_error).
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -44,7 +50,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Engine(Arc<Handle>);
 
-/// What all clones share; its end is the engine's.
+/// What all clones share. Its drop, on the thread that drops the last clone, ends the engine.
 struct Handle(Arc<Core>);
 
 impl Drop for Handle {
@@ -78,7 +84,7 @@ impl Engine {
         self.settings().kind
     }
 
-    /// The settings it was made with.
+    /// The settings that the engine was made with.
     ///
     /// ```
     /// assert_eq!(seriatim::Engine::new()?.settings().bound, 0);
@@ -88,9 +94,9 @@ impl Engine {
         &self.core().settings
     }
 
-    /// What does not go as the settings asked, and was not worth an error: GPU workers that were
-    /// asked for in a build without GPUs, spinning workers that have no core of their own or leave
-    /// none to the caller, pins that the system refused. Empty if all is well.
+    /// Says what does not go as the settings asked, and was not worth an error: GPU workers that
+    /// were asked for in a build without GPUs, spinning workers that have no core of their own or
+    /// leave none to the caller, pins that the system refused. Empty if all is well.
     ///
     /// Pins are known once the threads are up: ask after [`prepare`](Engine::prepare), or after a
     /// first push.
@@ -107,7 +113,7 @@ impl Engine {
         settings.into_iter().chain(self.core().dispatch.groups().into_iter().flat_map(Group::warnings)).collect()
     }
 
-    /// A new variable, at version 0. Lock-free; allocates only when there are more variables than
+    /// Makes a variable, at version 0. Lock-free; allocates only when there are more variables than
     /// ever before.
     ///
     /// Worst case: a few steps, however many variables were deleted before; when the table is full,
@@ -128,7 +134,8 @@ impl Engine {
         Variable {
             engine: memory.id,
             index: slot.index(),
-            // SAFETY: slots become free only when nobody looks at them any more.
+            // SAFETY: the slot comes from the table, and slots become free only when no thread
+            // looks at them any more (`recycle_slots`).
             generation: unsafe { table.open(slot) },
         }
     }
@@ -138,17 +145,19 @@ impl Engine {
         let memory = &self.core().memory;
         let Some(retired) = memory.table.take_retired() else { return };
         if self.core().local().is_alone() {
-            // SAFETY: the caller is between pushes and holds nothing, and nobody else looks.
+            // SAFETY: this thread is between pushes and holds no slot, and no other thread is a
+            // registered reader.
             unsafe { memory.table.release(retired) };
             return;
         }
         let table: *const Table = &memory.table;
-        // SAFETY: the variables are deleted, so the thread that pins from now on finds that; the
-        // table outlives the reclaimer, in the same memory.
+        // SAFETY: the variables are deleted, and each thread that pins from now on finds them
+        // deleted, so no thread looks at the slots when the call runs. The table outlives the
+        // reclaimer, which is in the same memory.
         unsafe { self.core().local().defer(move || (*table).release(retired)) };
     }
 
-    /// The number of operations completed that change the variable, failed and skipped ones
+    /// The number of completed operations that change the variable, failed and skipped ones
     /// included. It may grow at any time while such operations are in flight.
     ///
     /// Worst case: three loads.
@@ -171,9 +180,9 @@ impl Engine {
     }
 }
 
-// A panic leaves nothing of an engine half changed: those of closures are caught before they reach
-// it, calls of the interface do not unwind, and what several threads share changes by single atomic
-// steps.
+// A panic leaves nothing of an engine half changed: panics of closures are caught before they reach
+// the engine, calls of the interface do not unwind, and what several threads share changes by
+// single atomic steps.
 impl UnwindSafe for Engine {}
 impl RefUnwindSafe for Engine {}
 

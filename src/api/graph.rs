@@ -1,4 +1,8 @@
-//! Graphs as their users see them: replayed, drawn, dropped.
+//! `Graph`: operations that were captured, as users see them. They are replayed, drawn and dropped.
+//!
+//! `Capture::finish` in `src/api/capture.rs` makes graphs. A replay is pushed here as one
+//! operation; `src/engine/replay/mod.rs` runs it. `delete_own_variable` is also called by
+//! `src/api/capture.rs` and `src/api/prepare.rs`.
 
 use crate::engine::core::{Core, Inline};
 use crate::engine::diagnose::{escaped, shown};
@@ -19,20 +23,20 @@ use std::fmt::{self, Write};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
-/// Operations that were captured once, to be run many times: from
-/// [`Engine::capture`](crate::Engine::capture).
+/// Operations that were captured once, by [`Engine::capture`](crate::Engine::capture), to be run
+/// many times.
 ///
 /// A replay is one operation of the engine: it uses all variables of the captured operations, so it
 /// takes its turn among other pushes and other graphs as if they were all pushed in a row at that
-/// moment. Inside, what waits for what was resolved by the capture: a replay touches no queue, and
-/// allocates nothing. Replays of one graph follow each other.
+/// moment. Which of its operations waits for which was resolved by the capture: inside, a replay
+/// touches no queue, and allocates nothing. Replays of one graph follow each other.
 ///
-/// Differences from pushing the operations one by one: the variables are free again, and their
-/// versions step, when all of them are done; and an asynchronous one ends when its completion was
-/// used *and* its call has returned.
+/// A replay differs from pushing the operations one by one: the variables are free again, and their
+/// versions step, when all of the operations are done; and an asynchronous operation ends when its
+/// completion was used *and* its call has returned.
 ///
-/// Short replays run on one thread, long ones on all of the engine's: the replay looks at the clock
-/// (see `src/engine/replay/spread_policy.rs`).
+/// Short replays run on one thread, long ones on all threads of the engine: the replay looks at the
+/// clock (see `src/engine/replay/spread_policy.rs`).
 ///
 /// ```
 /// use seriatim::{Data, Engine, Error};
@@ -59,8 +63,8 @@ use std::sync::Arc;
 /// ```
 pub struct Graph {
     inner: Arc<Program>,
-    /// Who waits for whom, for drawing: for each operation, in the order of the plan, those before
-    /// it.
+    /// For drawing: the pairs of operations of which the second waits for the first, by their
+    /// numbers as recorded.
     edges: Box<[(u32, u32)]>,
 }
 
@@ -69,13 +73,14 @@ impl Graph {
         Graph { inner: Arc::new(inner), edges }
     }
 
-    /// Pushes one replay. Lock-free, no allocation; time proportional to the number of variables of
-    /// the graph, and not of its operations. On a naive engine the replay runs inside the call.
+    /// Pushes one replay. Lock-free and without allocation; takes time proportional to the number
+    /// of variables of the graph, and not of its operations. On a naive engine the replay runs
+    /// inside the call.
     ///
     /// # Errors
-    /// As [`Engine::push_sync`](crate::Engine::push_sync), for all variables of the graph: nothing
-    /// of it is then run. What goes wrong inside marks what the failing operation changes, as for
-    /// single pushes.
+    /// Those of [`Engine::push_sync`](crate::Engine::push_sync), for all variables of the graph:
+    /// none of its operations is then run. An operation that fails inside a replay marks the
+    /// variables that it changes, as a single push does.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -91,11 +96,11 @@ impl Graph {
         self.replay_with_priority(0)
     }
 
-    /// As [`replay`](Graph::replay), with a priority among other ready operations. The priorities
-    /// of the captured operations count among themselves.
+    /// Like [`replay`](Graph::replay), but the replay has a priority among other ready operations.
+    /// The priorities of the captured operations matter among themselves only.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`replay`](Graph::replay).
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -118,13 +123,14 @@ impl Graph {
             return push(core, &request, &inner.claims[..], sync_vtable(&run_all), run_all);
         }
         let begin = move |run: &RunContext<'_>, completion: Completion| {
-            // SAFETY: as above; it ends with its completion.
+            // SAFETY: this operation changes the graph's own variable as well, and ends with its
+            // completion, so it is the only replay under way.
             unsafe { graph.begin(run, priority, completion) }
         };
         push_enlisted(core, &request, &inner.claims, async_vtable(&begin), begin)
     }
 
-    /// The number of operations.
+    /// The number of captured operations.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -148,8 +154,8 @@ impl Graph {
         self.inner.nodes.is_empty()
     }
 
-    /// The graph for Graphviz: a box for each operation, an edge to each that waits for it, a frame
-    /// around those that one thread runs.
+    /// Draws the graph for Graphviz: a box for each operation, an edge to each operation that waits
+    /// for it, and a frame around the operations of one lane, which one thread at a time runs.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -183,8 +189,9 @@ impl Graph {
 }
 
 impl Drop for Graph {
-    /// The closures are dropped after the last replay, by the last thread to leave it, which may be
-    /// a moment after its end. Panics of their destructors have nobody to go to.
+    /// Pushes the deletion of the graph's own variable, which comes after the last replay. The
+    /// closures are dropped by the last thread to leave that replay, which may be a moment after
+    /// its end. Panics of their destructors are swallowed.
     fn drop(&mut self) {
         if self.inner.core.is_closed() {
             return;
@@ -194,9 +201,9 @@ impl Drop for Graph {
     }
 }
 
-/// Ends the variable of a graph, or of a capture that came to nothing; calls `end` after its last
-/// use. Also if as many operations are in flight as the bound allows. A stopped engine refuses it:
-/// then the variable stays until the engine ends.
+/// Deletes the variable of a graph, of a capture that came to nothing, or of `prepare`; calls `end`
+/// after its last use. The bound does not hold the deletion up. A stopped engine refuses it: then
+/// the variable stays until the engine ends.
 pub(crate) fn delete_own_variable(
     core: &Arc<Core>,
     variable: Variable,
@@ -208,7 +215,8 @@ pub(crate) fn delete_own_variable(
     let _ = push(core, &request, &[claim][..], sync_vtable(&end), end);
 }
 
-// As an engine: the closures are called inside replays only, which catch their panics.
+// Like `Engine`, a graph is never left half changed: its closures are called inside replays only,
+// which catch their panics.
 impl UnwindSafe for Graph {}
 impl RefUnwindSafe for Graph {}
 

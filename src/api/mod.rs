@@ -1,8 +1,9 @@
 //! The public face of the crate: engines, how operations are pushed to them and waited for, the
 //! values that operations share, and graphs.
 //!
-//! Each file has one type that users see, or one group of methods of [`engine::Engine`]:
-//! [`push`] those that push, [`control`] those that wait, stop and look.
+//! Each file has one type that users see, or one group of methods of [`engine::Engine`]: [`push`]
+//! has those that push, [`control`] those that wait, stop and look, [`capture`] those that capture,
+//! and [`builder`] those that make engines. The modules under `src/engine/` do the work.
 
 pub mod builder;
 pub mod capture;

@@ -1,4 +1,14 @@
-//! The builder form of a push.
+//! `OperationBuilder`: the builder form of a push. `Engine::op` in `src/api/push.rs` makes it, and
+//! all its pushes end in `src/engine/push/mod.rs`.
+//!
+//! `CaptureBuilder` in `src/api/capture.rs` has the same methods for the operations of a graph, but
+//! no `cost_key` and no operators. A change to a method here is a change to the same method there.
+//! `tests/forms.rs` compares this form with the long forms of `src/api/push.rs` and with operators.
+//!
+//! An *operation* runs once: `push` and `push_async` end the builder by pushing one. An *operator*
+//! is not an operation but the pattern of many: a closure and its variables, kept so that they can
+//! be pushed any number of times. Each push of an operator is one operation. `operator` and
+//! `async_operator` end the builder by making one (`src/api/operator.rs`).
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +28,9 @@ use crate::operation::property::Property;
 use crate::variable::handle::Variable;
 use std::fmt;
 
-/// An operation being put together, from [`Engine::op`].
+/// An operation that is being put together. [`Engine::op`] begins it,
+/// [`push`](OperationBuilder::push) pushes it, and [`operator`](OperationBuilder::operator) makes a
+/// reusable [`Operator`] of it instead.
 ///
 /// ```
 /// let engine = seriatim::Engine::new()?;
@@ -94,13 +106,13 @@ impl<'a> OperationBuilder<'a> {
         self.writes([variable])
     }
 
-    /// Among ready operations, greater priorities run first; equal ones in push order. The default
-    /// is 0.
+    /// Sets the priority, 0 by default. Among ready operations, greater priorities run first, and
+    /// equal ones run in push order.
     ///
-    /// What an operation of positive priority waits for gets that priority as well, 32 operations
-    /// at most, as far as nobody has begun with it. It stays as it is if several threads push to
-    /// its variables, if it is profiled, if its closure has more than 64 bytes, or if the engine
-    /// has a bound.
+    /// An operation of positive priority passes it on to the operations that it waits for: to 32 of
+    /// them at most, and only to those that no thread has begun with. An operation that is waited
+    /// for keeps its own priority if several threads push to its variables, if it is profiled, if
+    /// its closure has more than 64 bytes, or if the engine has a bound.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -113,7 +125,7 @@ impl<'a> OperationBuilder<'a> {
         self
     }
 
-    /// What kind of work the operation is.
+    /// Sets what kind of work the operation is. The default is [`Property::Normal`].
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -126,7 +138,7 @@ impl<'a> OperationBuilder<'a> {
         self
     }
 
-    /// Where the operation runs. The default is `cpu(0)`, any worker of the processor.
+    /// Sets where the operation runs. The default is `cpu(0)`, any worker of the processor.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -139,16 +151,18 @@ impl<'a> OperationBuilder<'a> {
         self
     }
 
-    /// Says what the operation's cost is learned by, for
+    /// Sets the key by which the engine learns what the operation costs, for
     /// [`Builder::inline_below`](crate::Builder::inline_below): operations of one key are taken to
-    /// cost alike. Without a key that is the type of the closure, which says nothing where one type
-    /// does all kinds of things: a boxed closure, a function pointer, a closure that calls one of
-    /// several functions. Any number is a key, such as the address of the function. To be called
-    /// last, before the operation is pushed or made an operator; asynchronous operations have no
-    /// key, because they do not run inside their push.
+    /// cost alike. Without a key, operations whose closures have one type are taken to cost alike.
+    /// The type says nothing if one type does all kinds of things: a boxed closure, a function
+    /// pointer, a closure that calls one of several functions. Any number is a key, such as the
+    /// address of the function.
     ///
-    /// Free where `inline_below` is not set; 8 bytes of the closure's room otherwise, which keys
-    /// share with nothing.
+    /// Call it last, before the operation is pushed or made an operator. Asynchronous operations
+    /// have no key, because they do not run inside their push.
+    ///
+    /// A key takes 8 of the 64 bytes that a closure may have without an allocation. It costs
+    /// nothing else where `inline_below` is not set.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -166,10 +180,10 @@ impl<'a> OperationBuilder<'a> {
         KeyedBuilder { builder: self, key }
     }
 
-    /// Pushes the operation; it ends when the closure returns. Closures of up to 64 bytes (and an
-    /// alignment of 16) cost no allocation.
+    /// Pushes the operation, which ends when the closure returns. Closures of up to 64 bytes (and
+    /// an alignment of 16) cost no allocation.
     ///
-    /// Worst case: as [`Engine::push_sync`].
+    /// Worst case: the same as for [`Engine::push_sync`].
     ///
     /// # Errors
     /// See [`Engine::push_sync`].
@@ -189,7 +203,7 @@ impl<'a> OperationBuilder<'a> {
         push(self.engine.core(), request, claims, SyncBody::<F, R>::VTABLE, closure)
     }
 
-    /// Pushes an operation that ends when its completion says so.
+    /// Pushes an asynchronous operation, which ends when its [`Completion`] says so, on any thread.
     ///
     /// # Errors
     /// See [`Engine::push_sync`].
@@ -211,8 +225,8 @@ impl<'a> OperationBuilder<'a> {
         push(self.engine.core(), request, claims, AsyncBody::<G>::VTABLE, closure)
     }
 
-    /// Makes a reusable operator of it instead of pushing it. The context and the priority are
-    /// chosen at each push.
+    /// Makes a reusable [`Operator`] instead of pushing the operation. Each push of the operator by
+    /// [`Engine::push`] is one operation, with its own context and priority.
     ///
     /// # Errors
     /// See [`Engine::new_operator`].
@@ -233,7 +247,8 @@ impl<'a> OperationBuilder<'a> {
         Operator::new_sync(self.engine.core(), request, self.draft.ordered(), None, closure)
     }
 
-    /// Makes a reusable asynchronous operator of it.
+    /// Makes a reusable asynchronous [`Operator`]. Like [`operator`](OperationBuilder::operator),
+    /// but the operations end when their [`Completion`] says so.
     ///
     /// # Errors
     /// See [`Engine::new_operator`].
@@ -253,7 +268,8 @@ impl<'a> OperationBuilder<'a> {
     }
 }
 
-/// An operation with a key for its cost, from [`OperationBuilder::cost_key`].
+/// An operation that is being put together and has a key for its cost, from
+/// [`OperationBuilder::cost_key`].
 ///
 /// ```
 /// let engine = seriatim::Engine::new()?;
@@ -290,7 +306,7 @@ impl KeyedBuilder<'_> {
         push(engine.core(), request, claims, keyed.vtable(), keyed)
     }
 
-    /// Makes a reusable operator of it, as [`OperationBuilder::operator`] does.
+    /// Makes a reusable [`Operator`], as [`OperationBuilder::operator`] does.
     ///
     /// # Errors
     /// See [`Engine::new_operator`].

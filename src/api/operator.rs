@@ -1,5 +1,12 @@
-//! Reusable operators: the closure and the variables are given once, and pushed any number of
-//! times.
+//! Reusable operators: a closure and its variables, given once and pushed any number of times.
+//!
+//! An operator is not an operation: each push of it is one operation, which holds the closure by an
+//! `Arc`. `src/api/operation.rs` and `src/api/push.rs` make operators. They are pushed by
+//! `Engine::push` in `src/api/push.rs`, and recorded by `Capture::push` in `src/api/capture.rs`.
+//!
+//! `push_sync` chooses between running here and pushing, as `push` and `push_wide` in
+//! `src/engine/push/mod.rs` do for closures that are used once: a change to one is a change to the
+//! others. The claims of an operator are sorted when it is made, so its pushes do not sort.
 
 #![forbid(unsafe_code)]
 
@@ -25,8 +32,10 @@ use std::sync::Arc;
 type SyncCall = dyn Fn(&RunContext<'_>) -> Result<(), Source> + Send + Sync;
 type AsyncCall = dyn Fn(&RunContext<'_>, Completion) + Send + Sync;
 
-/// A reusable operation. May be pushed again while it is in flight; its closure is dropped after
-/// the last use.
+/// A closure and the variables that it uses, to be pushed any number of times. Each push of it, by
+/// [`Engine::push`](crate::Engine::push), is one operation. It may be pushed again while earlier
+/// operations of it are in flight. Its closure is dropped with the last handle, or after the last
+/// of its operations if that ends later.
 ///
 /// ```
 /// let engine = seriatim::Engine::new()?;
@@ -47,7 +56,8 @@ struct OperatorState {
     claims: Box<[Claim]>,
     request: Request,
     call: OperatorCall,
-    /// What its closure costs is learned by the key that the user gave, or else by its type.
+    /// The engine learns what the closure costs by `key`: the user's, or else that of the closure's
+    /// type.
     costs: Arc<InlinePolicy>,
     key: CostKey,
 }
@@ -96,7 +106,8 @@ impl Operator {
         Ok(Operator(Arc::new(OperatorState { engine, claims: claims.into(), request, call, costs, key })))
     }
 
-    /// What a capture records of one more use.
+    /// What `Capture::push` records: the name, the property, the variables and a body that holds
+    /// the closure.
     pub(crate) fn captured(&self, core: &Core) -> Result<(Name, Property, &[Claim], Body), Error> {
         self.check(core)?;
         let inner = &self.0;
@@ -137,10 +148,11 @@ impl Operator {
         )
     }
 
-    /// Pushes one more use of a synchronous closure, which does not run inside the push.
+    /// Pushes an operation of a synchronous closure that does not run inside the push. `behind`
+    /// says that it would have run here, but its variables were busy.
     #[inline(never)]
     fn push_held(&self, core: &Arc<Core>, request: Request, behind: bool) -> Result<(), Error> {
-        // Each use holds the closure.
+        // Each operation in flight keeps the closure alive.
         let held = Arc::clone(&self.0);
         let call = move |run: &RunContext<'_>| match &held.call {
             OperatorCall::Sync(call) => held.costs.measure(|| Some(held.key), || call(run)),
@@ -154,7 +166,8 @@ impl Operator {
         }
     }
 
-    /// As [`Operator::push`], of a synchronous closure.
+    /// Pushes an operation of a synchronous closure. It runs here if `runs_here` allows that and
+    /// its tickets come at once; else [`Operator::push_held`] pushes it.
     fn push_sync(&self, core: &Arc<Core>, request: Request, call: &SyncCall) -> Result<(), Error> {
         let inner = &self.0;
         let mut tried = Tried::NotNow;
@@ -173,7 +186,7 @@ impl Operator {
         }
     }
 
-    /// Pushes one more use.
+    /// Pushes the operator once more: for `Engine::push`.
     pub(crate) fn push(&self, core: &Arc<Core>, context: Context, priority: i32) -> Result<(), Error> {
         self.check(core)?;
         let inner = &self.0;
@@ -193,7 +206,8 @@ impl Operator {
     }
 }
 
-// As an engine: the closure is called inside operations only, which catch its panics.
+// Like `Engine`, an operator is never left half changed: its closure is called inside operations
+// only, which catch its panics.
 impl UnwindSafe for Operator {}
 impl RefUnwindSafe for Operator {}
 

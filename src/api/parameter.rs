@@ -1,5 +1,9 @@
-//! Parameters of graphs: values that captured operations read, and that can be replaced between
+//! `Parameter`: a value that the operations of one graph read, and that can be replaced between
 //! replays.
+//!
+//! `Capture::parameter` in `src/api/capture.rs` makes it. `get` is called inside operations of the
+//! graph; `set` is called anywhere, and pushes an operation that changes the graph's own variable,
+//! as each replay does (`src/api/graph.rs`). So no replay reads the value while it is replaced.
 
 use crate::engine::core::Core;
 use crate::engine::push::admission::stopped;
@@ -19,8 +23,8 @@ use std::sync::Arc;
 /// A value of a [`Graph`](crate::Graph), from [`Capture::parameter`](crate::Capture::parameter),
 /// that can be replaced between replays.
 ///
-/// Replays that were pushed before a [`set`](Parameter::set) see the old value, those after it the
-/// new one. Reading it costs a comparison: while a replay runs nobody can replace it.
+/// Replays that were pushed before a [`set`](Parameter::set) see the old value, replays after it
+/// the new one. Reading it costs a comparison: while a replay runs, no thread can replace it.
 ///
 /// ```
 /// use seriatim::{Data, Engine, Error};
@@ -46,7 +50,7 @@ pub struct Parameter<T>(Arc<ParameterCell<T>>);
 
 struct ParameterCell<T> {
     core: Arc<Core>,
-    /// The graph's number and its own variable.
+    /// The number of the graph, which `RunContext::graph` has inside its operations.
     graph: u64,
     variable: Variable,
     value: UnsafeCell<T>,
@@ -54,9 +58,9 @@ struct ParameterCell<T> {
 
 // SAFETY: the value is replaced by an operation that changes the graph's variable, and read only
 // inside operations of the graph, which run while a replay has that variable to itself. `T: Sync`,
-// because several of them may read at once.
+// because several operations may read at once.
 unsafe impl<T: Send + Sync> Sync for ParameterCell<T> {}
-// SAFETY: the value goes along.
+// SAFETY: the value moves to the other thread with the cell, and `T: Send`.
 unsafe impl<T: Send> Send for ParameterCell<T> {}
 
 impl<T: Send + Sync + 'static> Parameter<T> {
@@ -64,11 +68,11 @@ impl<T: Send + Sync + 'static> Parameter<T> {
         Parameter(Arc::new(ParameterCell { core: Arc::clone(core), graph, variable, value: UnsafeCell::new(value) }))
     }
 
-    /// The value, inside an operation of the graph.
+    /// Borrows the value, inside an operation of the graph.
     ///
     /// # Errors
-    /// [`BorrowConflict`](ErrorKind::BorrowConflict) anywhere else, where it could be replaced at
-    /// any time.
+    /// [`BorrowConflict`](ErrorKind::BorrowConflict) anywhere else, where the value could be
+    /// replaced at any time.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -91,18 +95,19 @@ impl<T: Send + Sync + 'static> Parameter<T> {
         if run.graph != self.0.graph {
             return Err(elsewhere());
         }
-        // SAFETY: `run` is that of an operation of the graph, which cannot end before its call has
-        // returned, and `run` lives no longer; so a replay is under way for as long as the borrow
-        // lasts, and it excludes the operation by which `set` replaces the value.
+        // SAFETY: `run` belongs to an operation of the graph, which cannot end before its call has
+        // returned, and `run` lives no longer than the call. So a replay is under way for as long
+        // as the borrow lasts, and the replay excludes the operation by which `set` replaces the
+        // value.
         Ok(unsafe { &*self.0.value.get() })
     }
 
-    /// Replaces the value for replays that are pushed from now on. Does not wait: pushes an
-    /// operation that comes after the replays that are in flight. The old value is dropped by that
-    /// operation. No allocation for values of up to 56 bytes.
+    /// Replaces the value for replays that are pushed from now on. It does not wait: it pushes an
+    /// operation that comes after the replays in flight, and that operation drops the old value.
+    /// Values of up to 56 bytes cost no allocation.
     ///
     /// # Errors
-    /// As [`Engine::push_sync`](crate::Engine::push_sync);
+    /// Those of [`Engine::push_sync`](crate::Engine::push_sync);
     /// [`VariableDeleted`](ErrorKind::VariableDeleted) once the graph is dropped.
     ///
     /// ```
@@ -119,8 +124,8 @@ impl<T: Send + Sync + 'static> Parameter<T> {
         }
         let inner = Arc::clone(&self.0);
         let replace = move |_: &RunContext<'_>| {
-            // SAFETY: this operation changes the graph's variable, so no replay is under way and no
-            // other `set`.
+            // SAFETY: this operation changes the graph's variable, so no replay and no other `set`
+            // is under way.
             let old = std::mem::replace(unsafe { &mut *inner.value.get() }, value);
             drop(old);
         };

@@ -1,4 +1,5 @@
-//! Doing before the first push what it would do else.
+//! `Engine::prepare`: does before a thread's first push what that push would have to do otherwise.
+//! Called by `src/api/control.rs`, on the thread that is to push.
 
 #![forbid(unsafe_code)]
 
@@ -19,14 +20,14 @@ use crate::operation::property::Property;
 use crate::sync::thread;
 use std::time::Duration;
 
-/// Magazines of each size that a thread is given: of 64, 64 and 32 blocks.
+/// How many magazines a thread is given, for each class of blocks. They hold 64, 64 and 32 blocks.
 const MAGAZINES: [usize; 3] = [16, 1, 2];
-/// Pushes that do nothing: as many as the stock that a thread begins with has blocks, and more.
+/// How many empty operations are pushed: more than the stock that a thread begins with has blocks.
 const PUSHES: usize = 128;
-/// Between two looks at whether the threads are up.
+/// The time between two looks at whether the threads are up.
 const START_NAP: Duration = Duration::from_micros(20);
 
-/// Brings up all threads of the engine, and gives the calling one what it needs to push.
+/// Brings up all threads of the engine, and gives the calling thread what it needs to push.
 pub fn prepare(engine: &Engine) -> Result<(), Error> {
     let core = engine.core();
     refuse_inside(core, "prepare")?;
@@ -42,14 +43,15 @@ pub fn prepare(engine: &Engine) -> Result<(), Error> {
     for (class, magazines) in MAGAZINES.into_iter().enumerate() {
         core.local().fill(class as u8, magazines);
     }
-    // The place in which a builder puts an operation together.
+    // Makes the thread's memory in which a builder puts an operation together
+    // (`src/engine/draft.rs`).
     drop(Draft::new(Name::default()));
     let variable = engine.new_variable();
     let claim = [Claim { variable, mode: Mode::Write }];
     core.local().pusher().prepare(variable.index);
     for _ in 0..PUSHES {
-        // Not held up by a bound: at it, nobody is to wait for these. Else they go where all pushes
-        // go.
+        // A bound must not hold these up: with `FLAG_BEYOND` they are pushed even at the bound.
+        // Without a bound they have no flag, so they take the way of all pushes.
         let flags = if core.settings.bound > 0 { FLAG_BEYOND } else { 0 };
         let request = Request { flags, ..Request::named(Name::default()) };
         let nothing = |_: &RunContext<'_>| ();

@@ -1,4 +1,9 @@
-//! The engine's ways to push: the builder form, the long forms, operators and deletions.
+//! The methods of `Engine` that push: the builder form, the long forms, operators and deletions.
+//!
+//! They are called by programs, and on any thread. Each turns its arguments into a `Request` and
+//! claims, and ends in `push` of `src/engine/push/mod.rs`; those of operators end in
+//! `src/api/operator.rs`. The same pushes in builder form are in `src/api/operation.rs`, and
+//! `tests/forms.rs` compares the forms.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +25,8 @@ use crate::operation::property::Property;
 use crate::variable::handle::Variable;
 
 impl Engine {
-    /// Starts an operation in builder form; nothing happens until its `push`.
+    /// Starts an operation in builder form. Nothing is pushed until its
+    /// [`push`](OperationBuilder::push).
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -33,10 +39,11 @@ impl Engine {
         OperationBuilder::new(self, name.into())
     }
 
-    /// Pushes an operation that ends when its closure returns. Lock-free, no allocation in steady
-    /// state for closures of up to 64 bytes; time proportional to the number of variables.
+    /// Pushes an operation that ends when its closure returns. Lock-free; allocates nothing in
+    /// steady state for closures of up to 64 bytes; takes time proportional to the number of
+    /// variables.
     ///
-    /// Worst case: its own steps, those of operations that other threads are in the middle of
+    /// Worst case: its own steps, the steps of operations that other threads are in the middle of
     /// pushing, and a slice of what came back from operations that have ended; 64 blocks are made
     /// if none is free. `src/engine/README.md` has it in full.
     ///
@@ -79,12 +86,12 @@ impl Engine {
         push::push(self.core(), &request, VariableLists { reads, writes }, sync_vtable(&closure), closure)
     }
 
-    /// Pushes an operation that ends when its completion says so, on any thread.
+    /// Pushes an asynchronous operation, which ends when its [`Completion`] says so, on any thread.
     ///
-    /// Worst case: as [`push_sync`](Engine::push_sync).
+    /// Worst case: the same as for [`push_sync`](Engine::push_sync).
     ///
     /// # Errors
-    /// As [`push_sync`](Engine::push_sync).
+    /// Those of [`push_sync`](Engine::push_sync).
     ///
     /// ```
     /// use seriatim::{Context, Engine, Property};
@@ -132,7 +139,8 @@ impl Engine {
             .priority(priority)
     }
 
-    /// Makes a reusable operator.
+    /// Makes a reusable [`Operator`]: a closure and its variables, which [`push`](Engine::push)
+    /// pushes any number of times.
     ///
     /// # Errors
     /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
@@ -161,10 +169,11 @@ impl Engine {
         self.long_form(Context::cpu(0), reads, writes, property, 0, name.into()).operator(closure)
     }
 
-    /// Makes a reusable asynchronous operator.
+    /// Makes a reusable asynchronous [`Operator`]. Like [`new_operator`](Engine::new_operator), but
+    /// its operations end when their [`Completion`] says so.
     ///
     /// # Errors
-    /// As [`new_operator`](Engine::new_operator).
+    /// Those of [`new_operator`](Engine::new_operator).
     ///
     /// ```
     /// use seriatim::{Completion, Context, Engine, Property, RunContext};
@@ -188,12 +197,14 @@ impl Engine {
         self.long_form(Context::cpu(0), reads, writes, property, 0, name.into()).async_operator(closure)
     }
 
-    /// Pushes an operator once more; earlier uses may still be in flight.
+    /// Pushes an operator once more, as a new operation. Earlier operations of it may still be in
+    /// flight.
     ///
-    /// Worst case: as [`push_sync`](Engine::push_sync); the variables are sorted already.
+    /// Worst case: the same as for [`push_sync`](Engine::push_sync), but the variables are sorted
+    /// already.
     ///
     /// # Errors
-    /// As [`push_sync`](Engine::push_sync), and
+    /// Those of [`push_sync`](Engine::push_sync), and
     /// [`ForeignOperator`](crate::ErrorKind::ForeignOperator).
     ///
     /// ```
@@ -209,8 +220,8 @@ impl Engine {
         operator.push(self.core(), context, priority)
     }
 
-    /// Deletes an operator: its closure is dropped after its last use. Dropping the handle does the
-    /// same.
+    /// Drops this handle of an operator, as `drop` does. The closure is dropped with the last
+    /// handle, or after the last operation of it if that ends later.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -229,10 +240,10 @@ impl Engine {
     ///
     /// The closure runs even if the variable is marked by a failure.
     ///
-    /// Worst case: as [`push_sync`](Engine::push_sync) with one variable.
+    /// Worst case: the same as for [`push_sync`](Engine::push_sync) with one variable.
     ///
     /// # Errors
-    /// As [`push_sync`](Engine::push_sync); the variable then lives on.
+    /// Those of [`push_sync`](Engine::push_sync); the variable then lives on.
     ///
     /// ```
     /// use seriatim::{Context, Engine, ErrorKind};

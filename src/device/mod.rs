@@ -1,8 +1,12 @@
-//! Where operations run: contexts now, and the place of the CUDA devices to come.
+//! Where operations run: `Context`, a device and its number. CUDA devices will come here too.
 //!
-//! A device layer for GPUs will live beside this file: one set of pinned workers and one copy
-//! worker a device, a stream each, and events that carry the order of variables across streams.
-//! Until then [`resolve`] turns every GPU context into a typed error, before anything is enlisted.
+//! [`resolve`] is called by each push that names another context than `cpu(0)`
+//! (`src/engine/push/mod.rs`) and by each recorded push (`src/engine/replay/assemble.rs`).
+//!
+//! A device layer for GPUs will live beside this file: for each device one set of pinned workers
+//! and one copy worker, a stream for each worker, and events that carry the order of variables
+//! across streams. Until then [`resolve`] turns every GPU context into a typed error, before
+//! anything is enlisted.
 
 #![forbid(unsafe_code)]
 
