@@ -1,9 +1,15 @@
-//! Running an operation inside its push: without a block for it, and without a log.
+//! Running an operation inside its push, on the pusher's stack: without a block and without a log.
 //!
-//! If its tickets have come and its thread is to run it anyway, it runs from the stack. Its push is
-//! committed *before* its body, which may push to the same variables. If nobody has been given a
-//! ticket when it ends, the push is withdrawn: nothing is counted, and nobody can have parked on
-//! it.
+//! Called by `engine/push/mod.rs` and by `api/operator.rs`. Each has its own test against [`FEW`]
+//! and [`MANY`], to choose between [`run`] and [`run_wide`]. `push/logged.rs` takes the same steps
+//! for operations that go to a worker: claim the variables, adopt new ones, else acquire all and
+//! claim again.
+//!
+//! An operation runs here if its pusher is to run it anyway and all its tickets have come. Its push
+//! is committed *before* its body is called, because the body may push to the same variables. If no
+//! other operation has been given a ticket by the time the body returns, the push is withdrawn:
+//! then nothing is counted on the variables, and nothing can have parked on the operation. Else the
+//! push stands, and the operation ends like any other (`InlineUses::count`).
 
 use crate::engine::claims::Source;
 use crate::engine::core::{Core, FAILED};
@@ -29,20 +35,20 @@ use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// The most variables of an operation that [`run`] runs. The frame of each push has room for so
-/// many.
+/// The most variables of an operation that [`run`] runs. The stack frame of each push has room for
+/// this many.
 pub const FEW: usize = SHOWN;
-/// The most of one that [`run_wide`] runs.
+/// The most variables of an operation that [`run_wide`] runs.
 pub const MANY: usize = 256;
 
-/// What has come of a try.
+/// The result of a try to push an operation one of the quick ways.
 #[must_use]
 pub enum Tried {
-    /// The operation has run.
+    /// The operation has run, or was logged: it is pushed.
     Ran,
-    /// Not all tickets have come. Nothing has changed.
+    /// Not all tickets have come. Nothing has changed; the caller enlists the operation.
     Busy,
-    /// It has to go the long way for other reasons. Nothing has changed.
+    /// The operation has to be enlisted for another reason. Nothing has changed.
     NotNow,
 }
 
@@ -54,17 +60,18 @@ struct InlineUse<'a> {
     counted: Counted<'a>,
 }
 
-/// All of them.
+/// The variables of an operation that runs inside its push, and the state of that push.
 struct InlineUses<'a, const MOST: usize> {
     local: &'a ThreadContext,
     uses: ArrayVec<InlineUse<'a>, MOST>,
-    /// What others park on, if the operation writes and is not over. It is nowhere else.
+    /// The word on which other operations park, if the operation writes and has not ended. The
+    /// reference is kept nowhere else.
     this: Cell<Word>,
-    /// Its push, once it is committed, if it has variables.
+    /// The push, once it is committed; `None` for an operation without variables.
     committed: Option<AtOnce<'a>>,
 }
 
-/// An operation that runs inside its push.
+/// An operation that runs inside its push, for checks of what it may use.
 struct Inside<'a> {
     local: &'a ThreadContext,
     uses: &'a [InlineUse<'a>],
@@ -91,6 +98,7 @@ impl Current for Inside<'_> {
 }
 
 /// Runs an operation that is being pushed, if all its tickets have come. `call` does not unwind.
+/// For [`FEW`] variables at most.
 #[inline]
 pub fn run(
     core: &Arc<Core>,
@@ -101,7 +109,7 @@ pub fn run(
     run_as::<FEW>(core, request, claims, call)
 }
 
-/// As [`run`], of an operation with more variables. One function for closures of all types.
+/// Like [`run`], but for [`MANY`] variables at most. It is one function for closures of all types.
 #[cold]
 #[inline(never)]
 pub fn run_wide(
@@ -124,9 +132,11 @@ fn run_as<const MOST: usize>(
     if is_deep() {
         return Tried::NotNow;
     }
-    // Before the flags are looked at: who stops the engine waits for it, or it sees the flag.
+    // Counted before the flags are looked at: a thread that stops the engine then either waits for
+    // this operation, or this thread sees its flag.
     local.count_pushed();
-    // Against the heavy one of who stops the engine.
+    // Light side of the asymmetric fence; the heavy sides are in `lifecycle::stop_holding` and in
+    // `fork::let_pushes_through`.
     light();
     let mut held: InlineUses<'_, MOST> =
         InlineUses { local, uses: ArrayVec::new(), this: Cell::new(Word::NONE), committed: None };
@@ -147,8 +157,8 @@ fn run_as<const MOST: usize>(
 }
 
 impl<'a, const MOST: usize> InlineUses<'a, MOST> {
-    /// Counts the operation on its variables if all tickets have come, so that it can run; else on
-    /// none.
+    /// Counts the operation on all its variables and commits, if all tickets have come, so that it
+    /// can run. Else it is counted on none.
     #[inline(always)]
     fn claim_all(&mut self, core: &'a Core, claims: &impl Source) -> Tried {
         let (engine, local) = (core.memory.id, self.local);
@@ -159,7 +169,8 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
             #[inline(always)]
             |claim| {
                 let (variable, mode) = (claim.variable, claim.mode);
-                // What cannot be used is for the long way to explain. A repeat is taken to be busy.
+                // The enlisted way explains variables that cannot be used. A variable named twice
+                // is taken to be busy.
                 let (Some(room), true) = (fill.room(), variable.engine == engine) else {
                     had = Tried::NotNow;
                     return false;
@@ -168,7 +179,7 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
                     // SAFETY: nothing was read from a tail.
                     this = unsafe { local.take_word() };
                 }
-                // Added in two places, so that the usual one needs nothing in memory.
+                // `add` is called in two places, so that the usual one needs nothing in memory.
                 if let Some((counted, slot)) = push.claim((variable.index, variable.generation), mode, this, find) {
                     room.add(InlineUse { slot, mode, counted });
                     return true;
@@ -183,13 +194,13 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
         fill.end();
         self.this.set(this);
         // Relaxed: a failure on one of the variables was noted in the state before its ticket came.
-        // So not before the tickets are looked at.
+        // So the state is looked at after the tickets.
         let failed = core.state.load(Relaxed) & FAILED != 0;
         if failed && self.uses.iter().any(|used| used.slot.is_marked()) {
             (all, had) = (false, Tried::NotNow);
         }
         if all {
-            // Of no variables there is nothing to commit.
+            // An operation without variables has nothing to commit.
             if self.uses.is_empty() {
                 return Tried::Ran;
             }
@@ -204,8 +215,8 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
         had
     }
 
-    /// As [`InlineUses::claim_all`], after that has failed: if it can make the variables the
-    /// thread's own.
+    /// Tries [`InlineUses::claim_all`] once more after it has failed, if the thread can make the
+    /// variables its own.
     #[cold]
     #[inline(never)]
     fn try_again(&mut self, core: &'a Arc<Core>, claims: &impl Source, had: Tried) -> Tried {
@@ -217,11 +228,12 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
         }
     }
 
-    /// Runs the operation, which is counted on its variables, and ends it.
+    /// Runs the operation, whose push is committed, and ends it.
     #[inline(always)]
     fn run(&self, core: &Arc<Core>, request: &Request, call: impl FnOnce(&RunContext<'_>) -> Result<(), Fault>) {
         let local = self.local;
-        // Of the naive engine's queue of what becomes ready. Others have workers for that.
+        // This concerns the naive engine's queue of operations that become ready; other engines
+        // have workers for them.
         let outermost = !local.draining.replace(true);
         let name = request.name.as_str();
         let graph = request.flags & FLAG_GRAPH != 0;
@@ -251,7 +263,7 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
         }
         let first = self.end(core, !graph);
         local.count_completed();
-        // SAFETY: ready, and ours.
+        // SAFETY: the list holds ready operations, which are this thread's.
         unsafe {
             if !first.is_null() {
                 core.hand_out(local, first);
@@ -269,8 +281,8 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
         nesting::pay();
     }
 
-    /// Ends the operation; writes step the versions if `steps`. Returns what has become ready, in a
-    /// list.
+    /// Ends the operation. Its writes step the versions of their variables if `steps`. Returns what
+    /// has become ready, in a list.
     #[inline(always)]
     fn end(&self, core: &Core, steps: bool) -> *mut Block {
         for used in self.uses.iter().filter(|used| steps && used.mode != Mode::Read) {
@@ -285,8 +297,8 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
         null_mut()
     }
 
-    /// Counts the operation, whose push stands, on its variables, and frees its word, on which
-    /// others may have parked. Returns what has become ready, in a list.
+    /// Counts the operation as ended on its variables, because its push stands, and frees its word,
+    /// on which others may have parked. Returns what has become ready, in a list.
     #[cold]
     #[inline(never)]
     fn count(&self, core: &Core) -> *mut Block {
@@ -294,7 +306,8 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
         for used in &*self.uses {
             let progress = used.slot.progress();
             if used.mode == Mode::Read {
-                // SAFETY: it was counted when it was pushed.
+                // SAFETY: the operation was pushed as a read of the variable, and is counted as
+                // ended once.
                 unsafe { count_read(progress, &core.memory.table, &mut |ready| found.ready(ready)) };
             } else {
                 progress.count_write(used.counted.writes_before);
@@ -306,10 +319,11 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
         found.first
     }
 
-    /// Frees the word.
+    /// Frees the word, and keeps its block with a new tag for the next operation.
     fn free(&self, core: &Core, found: &mut ReadyList<'_>) {
         let block = self.this.replace(Word::NONE).block();
-        // SAFETY: counted, and ours; what comes back is ready. Then nobody parks there.
+        // SAFETY: the operation has been counted on its variables, and the block is ours. All that
+        // comes back is ready. Afterwards nothing parks on the word.
         unsafe {
             give_back(block, &core.memory.table, &mut |ready| found.ready(ready));
             self.local.keep_word(ThreadContext::renew_word(block));
@@ -320,22 +334,23 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
     fn keep_word(&self) {
         let this = self.this.replace(Word::NONE);
         if this != Word::NONE {
-            // SAFETY: nobody was given it.
+            // SAFETY: no other operation was given a reference to the word.
             unsafe { self.local.keep_word(this) };
         }
     }
 }
 
-/// The variable of a place.
+/// The slot of an owned variable, from the address that its place in the pusher's record keeps.
 #[inline(always)]
 fn find<'a>(whole: *const ()) -> (&'a Slot, &'a Progress) {
-    // SAFETY: a slot of the table, which stays for as long as the engine.
+    // SAFETY: the address is that of a slot of the table, which stays as long as the engine.
     let slot: &'a Slot = unsafe { &*whole.cast() };
     (slot, slot.progress())
 }
 
-/// As [`AtOnce::claim`], after that was refused: if the variable is nobody's yet. Else `had` is
-/// what came of it.
+/// Claims a variable that [`AtOnce::claim`] has refused, if nobody has pushed to it yet: the thread
+/// adopts it. Else sets `had` to [`Tried::NotNow`], unless the thread owns the variable and so it
+/// is only busy. `claim_new` in `push/logged.rs` does the same.
 #[cold]
 #[inline(never)]
 fn claim_new<'a>(
@@ -347,7 +362,7 @@ fn claim_new<'a>(
     had: &mut Tried,
 ) -> Option<(Counted<'a>, &'a Slot)> {
     if local.pusher().owns(variable.index, variable.generation, mode) {
-        // It is busy.
+        // The variable is busy, or named twice.
         return None;
     }
     *had = Tried::NotNow;
@@ -357,7 +372,7 @@ fn claim_new<'a>(
     push.claim((variable.index, variable.generation), mode, this, find)
 }
 
-/// Marks what a failed operation changes.
+/// Marks the variables that a failed operation changes.
 #[cold]
 #[inline(never)]
 fn mark(core: &Core, uses: &[InlineUse<'_>], fault: Fault, name: &'static str, sequence: u64) {

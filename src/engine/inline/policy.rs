@@ -1,17 +1,22 @@
-//! What closures cost, as far as it matters: whether it pays to ship them to a worker.
+//! The inline policy: learns which closures are so short that it does not pay to ship them to a
+//! worker.
+//!
+//! Called by `push/mod.rs`, `api/operator.rs` and `engine/execute.rs`, on the threads that run the
+//! closures. All of them share one [`InlinePolicy`] an engine; the counters of calls are per
+//! thread.
 //!
 //! Handing an operation to another core costs some hundred nanoseconds of the pusher's time. A
 //! closure that takes less is better run by the pusher. Closures of one type mostly take alike, so
-//! what is learned is kept for each type, or for each key if the program gives one: a count of
-//! measurements in a row that were short. While the count rises every call is measured. A long
-//! measurement takes one from a full count, and if the next is long too the count is empty: an
-//! interrupt changes nothing, and a change of mind costs two calls.
+//! what is learned is kept for each type, or for each key if the program gives one: a *score*, the
+//! number of short measurements in a row. While the score rises every call is measured. A long
+//! measurement takes one from a full score, and the next long one sets it to zero: an interrupt
+//! changes nothing, and a change of mind costs two calls.
 //!
-//! While the count is full or empty, a thread looks at the clock once in 12 calls. If those have
-//! taken, all together and with what the program did between them, no longer than 12 short ones
-//! may, none of them was long. Else, and now and then in any case, one of the next 4 is measured,
-//! chosen at random so that no rhythm of the program hides a type: where the 4 lie depends on which
-//! one it was the last time.
+//! While the score is full or zero, a thread looks at the clock once in 12 calls. If these 12, with
+//! all that the program did between them, have taken no longer than 12 short ones may, none of them
+//! was long. Else, and now and then in any case, one of the next 4 is measured. It is chosen at
+//! random, so that no rhythm of the program hides a type: where the 4 lie depends on which one was
+//! chosen the last time.
 
 use crate::operation::closure::{Cost, Vtable};
 use crate::platform::tsc::Stopwatch;
@@ -19,27 +24,27 @@ use crate::sync::{thread_local, AtomicU8, Ordering::*};
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Short measurements in a row after which a closure counts as short.
+/// The score from which on a closure counts as short.
 const SHORT: u8 = 4;
-/// One more, after which not every call is measured any more. A long one then leads back to
-/// `SHORT`, and a second to nothing.
+/// The full score, at which not every call is measured any more. A long measurement then leads back
+/// to `SHORT`, and a second one to zero.
 const CONVINCED: u8 = SHORT + 1;
-/// Calls between two looks at the clock, unless opinion is about to change.
+/// Calls between two looks at the clock, while the score is full or zero.
 const CALLS_A_READING: u32 = 12;
-/// Calls of which one is measured after a look that says so. Together with `CALLS_A_READING`, and
-/// two more, they are what a change of mind takes at most, if closures become so long that a few of
-/// them are longer than `CALLS_A_READING` short ones may be.
+/// One of this many calls is measured if a look at the clock says so. If closures become so long
+/// that a few take longer than `CALLS_A_READING` short ones may, a change of mind takes at most
+/// `CALLS_A_READING` + `WINDOW` + 2 calls.
 const WINDOW: u32 = 4;
-/// One look of so many leads to a measurement, however quick the calls were: one in a long row that
-/// is slow is found some time.
+/// One look in this many leads to a measurement, however quick the calls were, so that a slow one
+/// in a long row is found some time.
 const SELDOM: u32 = 32;
-/// Places for keys.
+/// The number of scores. Each key has one, and keys with the same hash share it.
 const KEYS: usize = 512;
 
 thread_local! {
-    /// Calls of this thread until it looks at the clock, or measures.
+    /// Calls of this thread until it looks at the clock or measures.
     static LEFT: Cell<u32> = const { Cell::new(0) };
-    /// The last look.
+    /// The clock at this thread's last look.
     static LOOKED: Cell<u64> = const { Cell::new(0) };
     /// Whether the call at the end of `LEFT` is to be measured.
     static CHOSEN: Cell<bool> = const { Cell::new(false) };
@@ -51,19 +56,19 @@ fn hash(key: u64) -> u32 {
     (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32
 }
 
-/// What is taken to cost alike: closures of one type, or those that the program gave one key. Keys
-/// that come to the same place are.
+/// Names the closures that are taken to cost alike: those of one type, or those to which the
+/// program gave one key. Keys with the same hash are the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CostKey(usize);
 
 impl CostKey {
-    /// The program's own.
+    /// A key that the program gives.
     #[inline]
     pub fn given(key: u64) -> CostKey {
         CostKey(hash(key) as usize % KEYS)
     }
 
-    /// The key of a stored closure; none, if nothing can be learned of it.
+    /// The key of a stored closure; `None` if nothing can be learned of it.
     ///
     /// # Safety
     /// `storage` holds a closure that `body` belongs to.
@@ -72,23 +77,23 @@ impl CostKey {
         match body.cost {
             Cost::Type => Some(CostKey::of_type(body)),
             Cost::Unknown => None,
-            // SAFETY: by the contract.
+            // SAFETY: `storage` holds the closure, by the contract.
             Cost::Given(key) => Some(CostKey::given(unsafe { key(storage) })),
         }
     }
 
-    /// That of all closures of one type.
+    /// The key of all closures of one type.
     #[inline]
     pub fn of_type(body: &'static Vtable) -> CostKey {
         CostKey::given(std::ptr::from_ref(body).addr() as u64)
     }
 }
 
-/// What the closures of one key cost: short measurements in a row, [`CONVINCED`] at most.
+/// The score of one key: short measurements in a row, [`CONVINCED`] at most.
 struct Learned(AtomicU8);
 
 impl Learned {
-    /// Whether the closure has lately been short.
+    /// Whether the closures of this key have lately been short.
     #[inline]
     fn is_short(&self) -> bool {
         self.0.load(Relaxed) >= SHORT
@@ -97,7 +102,8 @@ impl Learned {
     #[cold]
     fn learn(&self, short: bool) {
         let known = self.0.load(Relaxed);
-        // Measurements that race may lose one another: opinion then changes a call later.
+        // Relaxed, and not one step: measurements that race may lose one another. Opinion then
+        // changes a call later.
         if !short {
             self.0.store(if known >= CONVINCED { SHORT } else { 0 }, Relaxed);
         } else if known < CONVINCED {
@@ -108,15 +114,15 @@ impl Learned {
 
 /// What is learned of an engine's closures.
 pub struct InlinePolicy {
-    /// By key. None, if nothing is to be learned.
+    /// The scores, by key; empty if nothing is to be learned.
     keys: Box<[Learned]>,
-    /// What is short.
+    /// A closure that takes less is short.
     below: Duration,
     stopwatch: Stopwatch,
 }
 
 impl InlinePolicy {
-    /// Closures that take less than `below` are to be short; if that is zero, nothing is measured.
+    /// Closures that take less than `below` count as short. If it is zero, nothing is measured.
     pub fn new(below: Duration) -> InlinePolicy {
         let keys = if below.is_zero() { 0 } else { KEYS };
         InlinePolicy {
@@ -126,8 +132,8 @@ impl InlinePolicy {
         }
     }
 
-    /// The place of a key, if anything is learned of it. The key is not asked for if nothing is
-    /// learned at all.
+    /// The score of a key, if anything is learned of it. `key` is not called if nothing is learned
+    /// at all.
     #[inline]
     fn of(&self, key: impl FnOnce() -> Option<CostKey>) -> Option<&Learned> {
         if self.keys.is_empty() {
@@ -142,14 +148,14 @@ impl InlinePolicy {
         self.of(key).is_some_and(Learned::is_short)
     }
 
-    /// Calls a closure of this key, and measures it if it is its turn.
+    /// Calls a closure of this key, and measures the call if it is due.
     #[inline]
     pub fn measure<T>(&self, key: impl FnOnce() -> Option<CostKey>, call: impl FnOnce() -> T) -> T {
         let measured = match self.of(key) {
             Some(cost) if self.is_due(cost) => Some((cost, self.stopwatch.start())),
             _ => None,
         };
-        // The one call, so that it is inlined here.
+        // There is only one call, so that it is inlined here.
         let outcome = call();
         if let Some((cost, start)) = measured {
             cost.learn(self.stopwatch.since(start) < self.below);
@@ -157,7 +163,7 @@ impl InlinePolicy {
         outcome
     }
 
-    /// Whether the next call, of that key, is to be measured.
+    /// Whether the next call, of a closure with this score, is to be measured.
     #[inline]
     fn is_due(&self, cost: &Learned) -> bool {
         let known = cost.0.load(Relaxed);
@@ -169,7 +175,8 @@ impl InlinePolicy {
         self.look(known)
     }
 
-    /// As [`InlinePolicy::is_due`], where that is not plain.
+    /// The uncommon part of [`InlinePolicy::is_due`]: the score is changing, or the thread looks at
+    /// the clock.
     #[cold]
     #[inline(never)]
     fn look(&self, known: u8) -> bool {
@@ -179,7 +186,7 @@ impl InlinePolicy {
         let chosen = CHOSEN.with(Cell::take);
         let now = self.stopwatch.reading();
         let passed = LOOKED.with(|cell| now.wrapping_sub(cell.replace(now)));
-        // What the clock says just now is as good as chance.
+        // The clock's reading is as good as chance.
         let random = hash(now);
         let quick = known >= CONVINCED
             && passed < self.stopwatch.readings(self.below).saturating_mul(u64::from(CALLS_A_READING));

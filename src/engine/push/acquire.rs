@@ -1,5 +1,9 @@
-//! Making variables the calling thread's own before it pushes to them: when it first uses them, or
-//! when another thread has had them.
+//! Makes variables the pusher's own before it pushes to them: when it first uses them, or after
+//! another thread has owned them.
+//!
+//! [`acquire`] is called by `push/enlist.rs`; [`adopt`] and [`acquire_all`] by the two ways that
+//! need owned variables, `push/logged.rs` and `inline/fast_path.rs`. The protocol is in
+//! `tickets/owner/handover.rs`.
 
 use crate::engine::claims::Source;
 use crate::engine::core::Core;
@@ -14,15 +18,16 @@ use crate::tickets::word::Word;
 use crate::variable::handle::Variable;
 use std::sync::Arc;
 
-/// Whether the variable is one that several threads push to, and nobody owns.
+/// Whether the variable is common: several threads push to it, and none owns it.
 #[inline]
 pub fn is_common(core: &Core, variable: u32) -> bool {
     core.memory.table.common(variable).is_some_and(|common| common.is_open())
 }
 
-/// Makes a variable the thread's own, unless it is common or has become so; or shares it, if it is
-/// to be read. As [`Pusher::acquire`](crate::tickets::owner::Pusher::acquire), but for those that
-/// it owns already, and for records that are used up.
+/// Makes a variable the thread's own, or shared if it is only read, unless it is common or becomes
+/// common. Like [`Pusher::acquire`](crate::tickets::owner::Pusher::acquire), but it also takes a
+/// variable that the thread owns already, and gets a new record when the old one is used up.
+/// `failed`: a commit of this push has failed before.
 #[inline]
 pub fn acquire(local: &ThreadContext, claim: &Claim, failed: bool, host: &TicketHost<'_, '_>) -> Acquired {
     if is_common(host.core, claim.variable.index) {
@@ -34,7 +39,7 @@ pub fn acquire(local: &ThreadContext, claim: &Claim, failed: bool, host: &Ticket
     take(local, claim, failed, host)
 }
 
-/// As [`acquire`], of a variable that it does not own.
+/// Like [`acquire`], but for a variable that the thread does not own.
 #[cold]
 #[inline(never)]
 fn take(local: &ThreadContext, Claim { variable, mode }: &Claim, failed: bool, host: &TicketHost<'_, '_>) -> Acquired {
@@ -46,8 +51,8 @@ fn take(local: &ThreadContext, Claim { variable, mode }: &Claim, failed: bool, h
     }
 }
 
-/// Makes a variable the thread's own that nobody has pushed to yet, also in the middle of a push;
-/// says whether. Without this, the first push to each new variable would go back to its start, and
+/// Makes a variable that nobody has pushed to yet the thread's own, also in the middle of a push;
+/// says whether it did. Without this, the first push to each new variable would start again, and
 /// cost twice as much.
 #[cold]
 #[inline(never)]
@@ -57,7 +62,7 @@ pub fn adopt(core: &Core, local: &ThreadContext, variable: Variable) -> bool {
     }
     let Some(slot) = core.memory.table.get(variable.index) else { return false };
     let _pin = local.pin();
-    // Acquire: as in `resolve`.
+    // Acquire: like in `resolve`, pairs with the release of the variable's birth.
     if slot.generation.load(Acquire) != variable.generation {
         return false;
     }
@@ -66,8 +71,8 @@ pub fn adopt(core: &Core, local: &ThreadContext, variable: Variable) -> bool {
     local.pusher().adopt((variable.index, variable.generation), of_slot, whole)
 }
 
-/// Makes all variables of a push the thread's own, if that can be done; says whether, and whether
-/// it is of use to try the push again.
+/// Makes all variables of a push the thread's own, if possible. `true`: the thread owns all of them
+/// and something has changed, so it pays to try the push again.
 #[cold]
 #[inline(never)]
 pub fn acquire_all(core: &Arc<Core>, claims: &impl Source) -> bool {
@@ -88,7 +93,7 @@ pub fn acquire_all(core: &Arc<Core>, claims: &impl Source) -> bool {
     });
     drop(guard);
     if !found.first.is_null() {
-        // SAFETY: ready, and ours.
+        // SAFETY: the list holds ready operations, which are this thread's.
         unsafe { core.hand_out(local, found.first) };
         core.settle(local);
     }

@@ -1,4 +1,8 @@
-//! Whether the engine takes a push: it runs, and someone is there for what is pushed.
+//! Admission of a push: whether the engine runs, and whether threads are there for the operation.
+//!
+//! Called by `push/enlist.rs`. `push/logged.rs` and `inline/fast_path.rs` do not come here: they
+//! test the engine's flags themselves, and refuse the operation if any but `FAILED` is set, so that
+//! it is enlisted. The errors are also used by `api/`, `engine/lifecycle.rs` and `engine/wait/`.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +16,7 @@ use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use std::sync::Arc;
 
-/// Makes sure that an operation finds someone to run it, and what it is made of too.
+/// Makes sure that the workers for an operation are there, and those for the parts of a graph.
 pub fn admit(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
     if request.flags & FLAG_WAIT != 0 {
         return Ok(());
@@ -24,8 +28,8 @@ pub fn admit(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes sure that the parts of a graph find someone to run them. Under the pin of the push, like
-/// the rest: a stop waits for it before it ends the threads.
+/// Makes sure that the workers for the parts of a graph are there. Called under the pin of the
+/// push, like [`admit`]: a stop waits until the pin is gone before it ends the threads.
 #[cold]
 fn admit_parts(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
     let parts = [(FLAG_COPIES, Property::CopyFromGpu), (FLAG_PRIORITISED, Property::CpuPrioritized)];
@@ -33,7 +37,7 @@ fn admit_parts(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
     needed.try_for_each(|(_, property)| core.dispatch.admit(core, *property, request.context))
 }
 
-/// The engine's flags, if it takes pushes.
+/// Returns the engine's flags if it takes this push, else the error.
 #[inline]
 pub fn refuse_if_stopped(core: &Core, local: &ThreadContext, request: &Request) -> Result<u32, Error> {
     let state = core.state.load(Relaxed);
@@ -45,10 +49,10 @@ pub fn refuse_if_stopped(core: &Core, local: &ThreadContext, request: &Request) 
 
 #[cold]
 fn check_stopped(local: &ThreadContext, request: &Request, state: u32) -> Result<(), Error> {
-    // Operations that are still running while the engine drains may push what they need, and waits
-    // are part of draining. But one that a thread is in the middle of when the process forks would
-    // be in flight for ever in the child. Inside an operation, of whatever engine, none is: the
-    // fork waits for that.
+    // Operations that still run while the engine drains may push what they need, and waits are part
+    // of draining. But a wait that a thread is in when the process forks would be in flight for
+    // ever in the child. Inside an operation, of any engine, a wait is safe: the fork waits for the
+    // operation.
     let inside = !may_help();
     let may_wait = state & FORKING == 0 || inside;
     if local.depth.get() > 0 || request.flags & FLAG_WAIT != 0 && may_wait || state & YIELDING != 0 && inside {
@@ -62,15 +66,15 @@ pub fn stopped() -> Error {
     Error::new(ErrorKind::Stopped, "the engine is stopped: call start() before pushing")
 }
 
-/// Whether the engine that has just refused a push is stopped only while another thread forks, or
-/// not any more.
+/// Whether an engine that has just refused a push is stopped only while another thread forks, or
+/// runs again by now.
 #[cold]
 pub fn is_over_soon(core: &Core) -> bool {
     let state = core.state.load(Acquire);
     state & FORKING != 0 || state & STOPPED == 0
 }
 
-/// What an engine says in the child of a `fork` that could not stop it.
+/// The error of an engine in the child of a `fork` that could not stop the engine before.
 #[cold]
 pub fn cut_off() -> Error {
     Error::new(

@@ -1,5 +1,13 @@
-//! Pushing the long way: any operation, on variables that the thread owns, takes from another, or
-//! shares with others.
+//! Enlisting: the way to push that takes every operation, on variables that the pusher owns, takes
+//! from another thread, or shares with others.
+//!
+//! Called by `push/mod.rs` ([`enlist`]) and `wait/for_var.rs` ([`park_wait`]), on the pusher. An
+//! operation gets its tickets of owned variables by one commit (`tickets/owner/`), and is linked on
+//! the common ones (`tickets/linking.rs`). Where it goes then is decided in
+//! `engine/ticket_host.rs`.
+//!
+//! `FREE` here is the lifecycle of a block, for diagnosis only; `word::FREE` is the stage of a
+//! word.
 
 use crate::engine::core::{Core, PROFILING};
 use crate::engine::nesting::{enter, leave};
@@ -24,11 +32,11 @@ use crate::tickets::run::{give_back, park_without_ticket};
 use crate::tickets::word::{self, Word, PUSHED, TAKEN};
 use std::sync::Arc;
 
-/// How an operation stands that was given its tickets.
+/// The state of an operation that has just been given its tickets.
 pub struct Stands {
-    /// All of them have come: the caller runs it.
+    /// All tickets have come: the caller runs the operation.
     pub is_ready: bool,
-    /// A variable was deleted meanwhile: it ends without being run.
+    /// A variable was deleted during the push: the operation ends without being run.
     pub is_void: bool,
 }
 
@@ -36,13 +44,13 @@ pub struct Stands {
 pub struct Pushed {
     pub stands: Stands,
     pub block: *mut Block,
-    /// What became ready on the way, in a list.
+    /// What became ready during the push, in a list. It is the caller's.
     pub found: *mut Block,
-    /// Whether others may have left operations to this call.
+    /// Whether other threads may have left operations to this push.
     pub will_look: bool,
 }
 
-/// Fills a block, and gives its operation its tickets, under a pin: no user code runs here.
+/// Fills a block, and gives its operation its tickets under a pin. No user code runs under the pin.
 #[inline]
 pub fn enlist(
     core: &Arc<Core>,
@@ -53,11 +61,12 @@ pub fn enlist(
     size: usize,
     store: &mut dyn FnMut(*mut u8),
 ) -> Result<Pushed, Error> {
-    // Before the pin, so that a stopped engine finds nobody pinned; see `life`.
+    // Looked at before the pin, so that pushes that a stopped engine refuses do not pin:
+    // `lifecycle::let_pushes_through` waits until pins are gone.
     refuse_if_stopped(core, local, request)?;
     let guard = local.pin();
-    // And after it: the thread that stops the engine sets the flag, then waits until all earlier
-    // pins are gone.
+    // And again after the pin: the thread that stops the engine sets the flag, then waits until all
+    // earlier pins are gone.
     let state = refuse_if_stopped(core, local, request)?;
     for claim in claims {
         resolve(core, claim.variable)?;
@@ -71,19 +80,18 @@ pub fn enlist(
     admit(core, request)?;
     let deletes = request.flags & FLAG_DELETE != 0;
     if deletes {
-        // The handle dies before the deletion is pushed: pushes that come later are refused by it,
-        // those that are under way by what they find when they ask for the variable.
+        // The handle dies before the deletion is pushed. Later pushes are refused because the
+        // handle is dead; pushes under way find that out when they ask for the variable.
         claims.iter().try_for_each(|claim| kill(core, claim.variable))?;
     }
-    // From here on nothing waits, and nothing is refused but for a variable that is deleted
-    // meanwhile.
+    // From here on nothing waits. The push is refused only if a variable was deleted meanwhile.
     let will_look = request.flags & (FLAG_WAIT | FLAG_BEYOND) == 0 && core.dispatch.will_take_over(local);
     if will_look {
         local.say_will_look(true);
     }
     let profiled = state & PROFILING != 0 && !request.name.as_str().is_empty();
-    // SAFETY: nothing was read from a tail yet. The block is ours until it is committed or linked;
-    // the class has room for all.
+    // SAFETY: nothing was read from a tail yet. The block is ours until it is committed or linked.
+    // Its class has room for all accesses and the closure.
     let (enlisted, block, found) = unsafe {
         let (block, tag) = fill(core, local, request, (claims.len(), Layout::Linked, profiled), body, size, store);
         local.count_pushed();
@@ -94,15 +102,16 @@ pub fn enlist(
         (enlisted, block, found.first)
     };
     if will_look {
-        // Before the pin ends: who forks waits for that, and no child takes a thread at its word
-        // that is gone.
+        // Taken back before the pin ends. A forking thread waits for the pin, so no child finds
+        // this promise of a thread that it does not have.
         local.say_will_look(false);
     }
     drop(guard);
     match enlisted {
         Ok(stands) => Ok(Pushed { stands, block, found, will_look }),
         Err(variable) => {
-            // SAFETY: the operation was given to nobody. What was found is ready, and ours.
+            // SAFETY: no other thread was given the operation. All that was found is ready, and
+            // ours.
             unsafe {
                 // The closure's destructor is user code.
                 enter(local);
@@ -110,8 +119,8 @@ pub fn enlist(
                 leave(local);
                 Block::enter(block, FREE);
                 let mut more = ReadyList::new(local);
-                // It may have been announced, so that waits have parked there: what comes back
-                // looks again.
+                // The operation may have been announced, so waits may have parked on its word: what
+                // comes back is settled again.
                 give_back(block, &core.memory.table, &mut |ready| more.ready(ready));
                 local.retire(block);
                 local.count_completed();
@@ -130,11 +139,11 @@ pub fn enlist(
     }
 }
 
-/// Fills a block for an operation with so many accesses, which are not written. Returns it with its
-/// tag.
+/// Fills a block for an operation with `count` accesses, which are not written yet. Returns the
+/// block with its tag.
 ///
 /// # Safety
-/// Nothing was read from a tail yet. The class has room for all.
+/// Nothing was read from a tail yet. The class has room for all accesses and the closure.
 #[inline]
 unsafe fn fill(
     core: &Core,
@@ -145,7 +154,7 @@ unsafe fn fill(
     size: usize,
     store: &mut dyn FnMut(*mut u8),
 ) -> (*mut Block, u64) {
-    // SAFETY: passed on. The block is ours.
+    // SAFETY: the contract is passed on. The block is ours.
     unsafe {
         let block = local.allocate(class_for(count, size, profiled, layout));
         let tag = Word((*Block::word(block)).load(Relaxed)).tag().wrapping_add(1);
@@ -170,8 +179,8 @@ unsafe fn fill(
     }
 }
 
-/// Has a wait parked behind a write of another thread's, without a ticket; says whether it is. If
-/// not, nothing has happened: the write has ended, or nobody can park there.
+/// Parks a wait behind a write of another thread, without a ticket; says whether it did. If not,
+/// nothing has happened: the write has ended, or a wait cannot park there.
 pub fn park_wait(
     core: &Arc<Core>,
     request: &Request,
@@ -184,11 +193,11 @@ pub fn park_wait(
     refuse_if_stopped(core, local, request)?;
     let guard = local.pin();
     refuse_if_stopped(core, local, request)?;
-    // SAFETY: nothing was read from a tail. The block is ours until it is parked, and again if it
-    // is not.
+    // SAFETY: nothing was read from a tail. The block is ours until it is parked, and stays ours if
+    // it is not.
     unsafe {
         let (block, tag) = fill(core, local, request, (0, Layout::Plain, false), body, size, store);
-        // Nobody refers to it.
+        // Relaxed: no other thread refers to the block yet.
         (*Block::word(block)).store(Word::fresh(tag, TAKEN).0, Relaxed);
         local.count_pushed();
         if park_without_ticket(block, write) {
@@ -205,7 +214,7 @@ pub fn park_wait(
     Ok(false)
 }
 
-/// A push under way, of an operation all of which is written but its accesses.
+/// A push under way. All of its operation is written but the accesses.
 struct Linking<'a> {
     local: &'a ThreadContext,
     claims: &'a [Claim],
@@ -214,12 +223,12 @@ struct Linking<'a> {
 }
 
 impl Linking<'_> {
-    /// Gives the operation its tickets: those of variables that the thread owns all at once, by a
-    /// commit; then it is linked on the others. An error names the variable that was deleted
-    /// meanwhile; then nothing has happened.
+    /// Gives the operation its tickets: those of owned variables all at once by a commit, then
+    /// those of common variables by linking. An error names a variable that was deleted meanwhile;
+    /// then nothing has happened.
     ///
     /// # Safety
-    /// The caller is pinned, and has looked after that whether the variables live.
+    /// The caller is pinned, and has looked under that pin whether the variables live.
     unsafe fn enlist(
         &self,
         destinations: Destinations<'_, '_>,
@@ -228,8 +237,8 @@ impl Linking<'_> {
         let this = Word::refers(self.block, self.tag);
         let host = TicketHost::new(destinations, deletes);
         let mut failed = false;
-        // Each further round follows upon what another thread has done.
-        // SAFETY: passed on.
+        // Lock-free: each further round follows a step of another thread.
+        // SAFETY: the contract is passed on.
         let linked = unsafe {
             loop {
                 let linked = self.sort_out(&host, failed)?;
@@ -241,14 +250,14 @@ impl Linking<'_> {
                 }
             }
         };
-        // SAFETY: the pin keeps the block, though others may have run the operation.
+        // SAFETY: the pin keeps the block, though another thread may have run the operation by now.
         unsafe { Block::leave_assembly(self.block) };
         if deletes {
-            // Nobody names them again.
+            // The handles are dead, so the variables are never named again.
             self.claims.iter().for_each(|claim| self.local.pusher().forget(claim.variable.index));
         }
         let mut destinations = host.into_destinations();
-        // SAFETY: announced and committed; the pin is the caller's.
+        // SAFETY: the operation is announced and committed. The caller holds the pin.
         unsafe {
             if linked > 0 {
                 linking::enlist(self.block, &mut destinations);
@@ -259,8 +268,11 @@ impl Linking<'_> {
         }
     }
 
-    /// Makes each variable the thread's own, unless it is common; writes the accesses to those that
-    /// are, and says how many there are.
+    /// Makes each variable the thread's own, unless it is common. Writes the accesses to the common
+    /// variables, and returns how many there are.
+    ///
+    /// # Safety
+    /// Like for [`Linking::enlist`].
     unsafe fn sort_out(
         &self,
         host: &TicketHost<'_, '_>,
@@ -271,7 +283,7 @@ impl Linking<'_> {
             match acquire(self.local, claim, failed, host) {
                 Acquired::Common => {
                     let access = Access::new(claim.variable.index, linked, claim.mode, Ticket::default());
-                    // SAFETY: ours, with room.
+                    // SAFETY: the block is ours, with room for the access.
                     unsafe { Block::access(self.block, linked).write(access) };
                     linked += 1;
                 }
@@ -282,11 +294,14 @@ impl Linking<'_> {
         Ok(linked)
     }
 
-    /// Claims the other variables, and commits that. None: one of them was taken from the thread
-    /// before.
+    /// Claims the owned variables, and commits that; says whether the commit succeeded. `None`: one
+    /// of the variables was taken from the thread before.
+    ///
+    /// # Safety
+    /// Like for [`Linking::enlist`]; [`Linking::sort_out`] has written `linked` accesses.
     unsafe fn commit(&self, linked: u32) -> Option<bool> {
         let block = self.block;
-        // SAFETY: ours until it is committed, with room.
+        // SAFETY: the block is ours until it is committed, with room for all accesses.
         unsafe {
             Links::renew(block, linked);
             let mut pusher = self.local.pusher();
@@ -299,7 +314,8 @@ impl Linking<'_> {
                     return None;
                 }
             }
-            // Once: if a commit has failed, waits may have parked there since.
+            // Announced only once: if an earlier commit has failed, waits may have parked on the
+            // word since.
             if !Word((*Block::word(block)).load(Relaxed)).has_tag_of(Word::fresh(self.tag, PUSHED)) {
                 announce(block, self.tag);
             }

@@ -1,4 +1,6 @@
-//! The journal of the calling thread: its logs, one for each worker, and what goes into them.
+//! The journal of the pusher: its logs, one for each worker, and which operations go into them.
+//!
+//! Called by `push/logged.rs`, and for enlisted operations by `engine/ticket_host.rs` (`logged`).
 
 use crate::device::Context;
 use crate::operation::block::{Block, FLAG_PROFILED};
@@ -7,12 +9,16 @@ use crate::tickets::journals::Journal;
 use crate::tickets::word::Word;
 use crate::worker::group::Group;
 
-/// Whether a linked operation may go into a log, for any worker.
+/// Whether any worker may run an enlisted operation, so that it may go into a log.
+///
+/// `push` in `push/logged.rs` begins with the same rule, for a request instead of a block: no
+/// flags, priority 0, context CPU 0, and a property of the ordinary workers. There the rule is
+/// narrower: it excludes profiled operations and `GpuPrioritized` as well.
 ///
 /// # Safety
-/// The block is an operation's, and held.
+/// The block is an operation's, and stays so during the call.
 pub unsafe fn is_for_any_worker(block: *mut Block) -> bool {
-    // SAFETY: held.
+    // SAFETY: the block stays an operation's, by the contract.
     unsafe {
         let property = Block::property(block);
         let any = (*block).flags & !FLAG_PROFILED == 0 && (*block).priority == 0;
@@ -23,16 +29,17 @@ pub unsafe fn is_for_any_worker(block: *mut Block) -> bool {
 /// Puts an operation into one of the calling thread's logs.
 ///
 /// # Safety
-/// The group has logs; the operation's word says "pushed".
+/// The group has logs; the stage of the operation's word is `PUSHED`.
 pub unsafe fn log(group: &Group, local: &ThreadContext, operation: Word) {
-    // SAFETY: passed on. It may be another thread's, and its uses are not looked at.
+    // SAFETY: the contract is passed on. The operation may be another thread's, so the place is
+    // chosen without a look at its accesses.
     unsafe {
         let journal = journal(group, local);
         group.log(journal, journal.place(std::iter::empty()), operation);
     }
 }
 
-/// The calling thread's journal: one thread at a time has the cache.
+/// The calling thread's journal. One thread at a time has the thread cache, so it is not shared.
 #[inline]
 pub fn journal<'a>(group: &'a Group, local: &'a ThreadContext) -> &'a Journal {
     local.journal(|| group.add_journal())

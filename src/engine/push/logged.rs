@@ -1,5 +1,16 @@
-//! Pushing an operation that any worker may run: into the log of one, looking at no other
-//! operation.
+//! Pushing an operation that any worker may run: it goes into a worker's log, without a look at
+//! other operations.
+//!
+//! Called by `push/mod.rs`. It takes only operations without flags, with priority 0, for context
+//! CPU 0 and the ordinary workers, on variables that the pusher owns. The same rule for enlisted
+//! operations is `is_for_any_worker` in `push/journal.rs`.
+//!
+//! Other priorities are excluded because a log keeps the order of pushes, whatever their
+//! priorities. An enlisted operation with another priority stays out of the logs, and one with a
+//! priority above 0 also urges its predecessors (`logged` in `engine/ticket_host.rs`).
+//!
+//! `FREE` here is the stage of a word ([`FREE`]); `block::FREE` is the lifecycle of a block, for
+//! diagnosis only.
 
 use crate::device::Context;
 use crate::engine::claims::Source;
@@ -21,8 +32,8 @@ use crate::tickets::{ring, run};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// Pushes an operation, if nothing is out of the ordinary; says whether. If not, nothing has
-/// happened, and it goes the long way.
+/// Pushes an operation if it is of the kind above and the engine is in no special state; says
+/// whether it did. If not, nothing has happened, and the caller enlists it.
 ///
 /// `store` puts the closure into its storage in the block, of `size` bytes.
 #[inline]
@@ -45,17 +56,21 @@ pub fn push(
         return false;
     }
     let local = core.local();
-    // Before the flags are looked at: who stops the engine waits for it, or it sees the flag. So
-    // does who looks at what is pending.
+    // Counted before the flags are looked at: a thread that stops the engine then either waits for
+    // this operation, or this thread sees its flag. The same holds for `fills` and a thread that
+    // looks at what is pending (`diagnose::Look`).
     local.count_pushed();
     let _filling = Filling::begin(local);
-    // Against the heavy one of who stops the engine, or looks.
+    // Light side of the asymmetric fence; the heavy sides are in `lifecycle::stop_holding`, in
+    // `fork::let_pushes_through`, and in `diagnose::Look::begin`.
     light();
-    // Acquire: who has looked at what was pending has read it all.
+    // Acquire: pairs with the release that ends a `diagnose::Look`, so that it has read each block
+    // before the block is used again here.
     if core.state.load(Acquire) & !FAILED != 0 {
         return abandon(core, local, null_mut());
     }
-    // SAFETY: the block is ours until it is committed; the class has room for all.
+    // SAFETY: the block is ours until the push is committed. Its class has room for all accesses
+    // and the closure.
     unsafe {
         let (block, tag) = local.allocate_from_ring(count as u32, class);
         let this = Word::refers(block, tag);
@@ -63,7 +78,8 @@ pub fn push(
         let mut push = pusher.push(block, this, 0);
         if !claim_all(core, local, &mut push, claims) {
             drop(push);
-            // Nothing of it was pushed, so that the thread may look at tails, and the block stays.
+            // Nothing of the operation is pushed, so this thread may look at tails. The block stays
+            // ours.
             if !acquire_all(core, claims) {
                 return give_back(core, local, block, tag);
             }
@@ -81,7 +97,7 @@ pub fn push(
         (*block).sequence = local.next_sequence();
         store(Block::closure(block, Layout::Plain));
         Block::enter(block, PENDING);
-        // Release: who takes it finds the rest.
+        // Release: a thread that takes the operation finds all of the block written.
         (*Block::word(block)).store(Word::fresh(tag, PUSHED).0, Release);
         let journal = journal(group, local);
         let worker = journal.place((0..count as u32).map(|index| {
@@ -89,7 +105,7 @@ pub fn push(
             ((*access).variable, (*access).mode())
         }));
         if count > 0 && !push.commit() {
-            // It takes back what it has claimed, which it finds by the block.
+            // The drop takes back the claims, and needs the block for that.
             drop(push);
             return give_back(core, local, block, tag);
         }
@@ -98,7 +114,8 @@ pub fn push(
     true
 }
 
-/// The thread may be filling a block of its ring.
+/// While this lives, the thread may be filling a block of its ring: `diagnose::Look` waits for
+/// that.
 struct Filling<'a>(&'a ThreadContext);
 
 impl<'a> Filling<'a> {
@@ -112,12 +129,13 @@ impl<'a> Filling<'a> {
 impl Drop for Filling<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Release: who sees it finds the block as it was filled.
+        // Release: pairs with the acquire in `diagnose::Look::begin`, which so finds the block
+        // filled.
         self.0.cache().fills.store(false, Release);
     }
 }
 
-/// Gives each access its ticket.
+/// Gives each access its ticket; `false` if one cannot get it.
 #[inline(always)]
 fn claim_all(core: &Core, local: &ThreadContext, push: &mut Push<'_>, claims: &impl Source) -> bool {
     claims.all(
@@ -131,29 +149,33 @@ fn claim_all(core: &Core, local: &ThreadContext, push: &mut Push<'_>, claims: &i
     )
 }
 
-/// As [`Push::claim`], after that was refused: if the variable is nobody's yet.
+/// Claims a variable that [`Push::claim`] has refused, if nobody has pushed to it yet: the thread
+/// adopts it. `claim_new` in `inline/fast_path.rs` does the same.
 #[cold]
 #[inline(never)]
 fn claim_new(core: &Core, local: &ThreadContext, push: &mut Push<'_>, Claim { variable, mode }: Claim) -> bool {
     adopt(core, local, variable) && push.claim(variable.index, variable.generation, mode)
 }
 
-/// Gives back the block of an operation that is not pushed. Its closure is not there: nobody calls
-/// or drops it.
+/// Gives back the block of an operation that is not pushed. Its closure was not stored, or stays
+/// the caller's: it is neither called nor dropped here. Returns `false`, what the push returns.
+///
+/// # Safety
+/// The block is the caller's, and its push was dropped.
 #[cold]
 #[inline(never)]
 unsafe fn give_back(core: &Arc<Core>, local: &ThreadContext, block: *mut Block, tag: u64) -> bool {
     let mut found = ReadyList::new(local);
-    // SAFETY: ours still. It may not be announced yet.
+    // SAFETY: the block is still ours. Its word may not say `PUSHED` yet.
     unsafe {
         Block::enter(block, block::FREE);
         let ringed = Block::is_ringed(block);
         let now = Word((*Block::word(block)).load(Relaxed));
         if !now.has_tag_of(Word::fresh(tag, FREE)) {
-            // Release: for the next round of the ring.
+            // Release: for the next use of the block, a round of the ring later.
             (*Block::word(block)).store(Word::fresh(tag, FREE).0, Release);
         } else {
-            // A wait may have parked there: what comes back looks again.
+            // A wait may have parked on the word: an operation that comes back is settled again.
             run::give_back(block, &core.memory.table, &mut |ready| found.ready(ready));
         }
         if !ringed {
@@ -163,13 +185,14 @@ unsafe fn give_back(core: &Arc<Core>, local: &ThreadContext, block: *mut Block, 
     abandon(core, local, found.first)
 }
 
-/// Counts out an operation that is not pushed. `first`: what has become ready, in a list.
+/// Counts an operation that is not pushed as completed, since it was counted as pushed. `first`:
+/// what has become ready, in a list. Returns `false`, what the push returns.
 #[cold]
 #[inline(never)]
 fn abandon(core: &Arc<Core>, local: &ThreadContext, first: *mut Block) -> bool {
     local.count_completed();
     if !first.is_null() {
-        // SAFETY: ready, and ours.
+        // SAFETY: the list holds ready operations, which are this thread's.
         unsafe { core.hand_out(local, first) };
     }
     core.settle(local);

@@ -1,4 +1,16 @@
-//! Pushing: from a list of claims and a closure to an operation that has its tickets.
+//! Pushing: turns a list of claims and a closure into an operation that has its tickets.
+//!
+//! Called by `api/` ([`push`] by most of it; the other public functions here by `api/graph.rs` and
+//! `api/operator.rs`) and by `engine/wait/for_var.rs`. All of it runs on the pusher. There are
+//! three ways:
+//!
+//! 1. [`fast_path`] runs the operation inside the push, without a block;
+//! 2. [`logged`] puts it into a worker's log, without looking at other operations;
+//! 3. [`enlist`] takes every operation ("the enlisted way").
+//!
+//! A short operation that may run here ([`runs_here`]) tries the first way, any other the second;
+//! what that way refuses is enlisted. `api/operator.rs` makes this choice for its operations by
+//! itself, so a change here has to be made there too.
 
 pub mod acquire;
 pub mod admission;
@@ -26,8 +38,7 @@ use crate::thread::context::ThreadContext;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-/// Pushes an operation: runs it at once, or logs it, if that is all that it takes; else it goes the
-/// long way.
+/// Pushes an operation: runs it at once or logs it if that is possible, else enlists it.
 ///
 /// On an error nothing was pushed, and the closure is dropped without being called.
 #[inline]
@@ -38,8 +49,8 @@ pub fn push<F: Send + 'static>(
     body: &'static Vtable,
     closure: F,
 ) -> Result<(), Error> {
-    // The long ways get copies, so that on the quick ones the caller's request need not lie in
-    // memory.
+    // The slower ways get copies of the request, so that the quick ones need not keep the caller's
+    // request in memory.
     let Run::Sync(call) = body.run else {
         return push_long(core, *request, claims, body, closure);
     };
@@ -51,7 +62,8 @@ pub fn push<F: Send + 'static>(
         return push_wide(core, &request, claims, (body, call), closure);
     }
     let mut closure = ManuallyDrop::new(closure);
-    // SAFETY: it is the closure's own body; if it was not pushed it is still here.
+    // SAFETY: `body` belongs to the closure. The closure is used below only if it was not pushed,
+    // and then it is still here.
     let tried = unsafe { try_to_push::<F>(core, request, &claims, (body, call), &raw mut *closure) };
     if matches!(tried, Tried::Ran) {
         return Ok(());
@@ -60,7 +72,7 @@ pub fn push<F: Send + 'static>(
     claims.in_order(move |claims| push_on(core, &request, claims, body, closure, tried))
 }
 
-/// As [`push`], the long way.
+/// Like [`push`], but always enlists the operation.
 #[inline]
 fn push_long<F: Send + 'static>(
     core: &Arc<Core>,
@@ -72,11 +84,12 @@ fn push_long<F: Send + 'static>(
     claims.in_order(move |claims| push_enlisted(core, &request, claims, body, closure))
 }
 
-/// As [`push`], the quick ways: runs the operation at once, or puts it into a log.
+/// Tries the quick ways of [`push`]: runs the operation at once, or puts it into a log. Both count
+/// as [`Tried::Ran`].
 ///
 /// # Safety
-/// `storage` holds a closure of `body` that fits into a block. It is gone if the operation was
-/// pushed.
+/// `storage` holds a closure of `body` that fits into a block. The closure is moved out if the
+/// operation was pushed.
 #[inline]
 unsafe fn try_to_push<F>(
     core: &Arc<Core>,
@@ -88,11 +101,12 @@ unsafe fn try_to_push<F>(
     // SAFETY: a closure that is stored inside a block is stored as it is.
     let key = || unsafe { CostKey::of(body, storage.cast()) };
     if runs_here(core, request, || core.costs.are_short(key)) {
-        // SAFETY: as above; its call takes the closure out, and does not unwind.
+        // SAFETY: `storage` holds the closure, by the contract. `call` takes it out, and does not
+        // unwind.
         let run = |run: &RunContext<'_>| core.costs.measure(key, || unsafe { call(storage.cast(), run) });
         return fast_path::run(core, request, claims, run);
     }
-    // SAFETY: passed on.
+    // SAFETY: the contract is passed on.
     if unsafe { try_to_log(core, request, claims, body, storage) } {
         Tried::Ran
     } else {
@@ -100,10 +114,10 @@ unsafe fn try_to_push<F>(
     }
 }
 
-/// As [`try_to_push`], if it does not run at once.
+/// Puts an operation into a log if that is possible; says whether it did.
 ///
 /// # Safety
-/// As there.
+/// Like for [`try_to_push`].
 #[inline]
 unsafe fn try_to_log<F>(
     core: &Arc<Core>,
@@ -112,14 +126,14 @@ unsafe fn try_to_log<F>(
     body: &'static Vtable,
     storage: *mut F,
 ) -> bool {
-    // SAFETY: it is given the storage of a closure of this size; then the closure is there and not
-    // here.
+    // SAFETY: `logged::push` gives the storage of a closure of this size. After the call the
+    // closure is there, and not in `storage`.
     let store = |to: *mut u8| unsafe { to.cast::<F>().copy_from_nonoverlapping(storage, 1) };
     logged::push(core, request, claims, body, const { stored_size::<F>() }, store)
 }
 
-/// As [`push`], of an operation that does not run inside its push. `claims` are in order, and the
-/// closure fits into a block.
+/// Like [`push`], but never runs the operation inside the push. `claims` are in order, and the
+/// closure fits into a block. Called by `api/operator.rs`.
 #[inline]
 pub fn push_shipped<F: Send + 'static>(
     core: &Arc<Core>,
@@ -130,14 +144,16 @@ pub fn push_shipped<F: Send + 'static>(
 ) -> Result<(), Error> {
     const { assert!(is_inline::<F>()) };
     let mut closure = ManuallyDrop::new(closure);
-    // SAFETY: as in `push`.
+    // SAFETY: like in `push`, the closure is used below only if it was not pushed.
     if unsafe { try_to_log::<F>(core, request, &claims, body, &raw mut *closure) } {
         return Ok(());
     }
     push_enlisted(core, request, claims, body, ManuallyDrop::into_inner(closure))
 }
 
-/// As [`push`], of an operation with more variables than a push has room for.
+/// Like [`push`], but for an operation with more than [`fast_path::FEW`] variables. With up to
+/// [`fast_path::MANY`] it may still run at once. It never goes into a log. `api/operator.rs`
+/// (`push_sync`) has the same two tests.
 #[inline(never)]
 fn push_wide<F: Send + 'static>(
     core: &Arc<Core>,
@@ -148,11 +164,12 @@ fn push_wide<F: Send + 'static>(
 ) -> Result<(), Error> {
     let mut closure = ManuallyDrop::new(closure);
     let storage = (&raw mut *closure).cast::<u8>();
-    // SAFETY: as in `try_to_push`.
+    // SAFETY: a closure that is stored inside a block is stored as it is.
     let key = || unsafe { CostKey::of(body, storage) };
     let mut tried = Tried::NotNow;
     if claims.count() <= fast_path::MANY && runs_here(core, request, || core.costs.are_short(key)) {
-        // SAFETY: as there; called once, if the operation runs.
+        // SAFETY: `call` takes the closure out, and does not unwind. It is called once, if the
+        // operation runs.
         let mut run = |run: &RunContext<'_>| core.costs.measure(key, || unsafe { call(storage, run) });
         tried = claims.as_named(|claims| fast_path::run_wide(core, request, claims, &mut run));
     }
@@ -163,7 +180,7 @@ fn push_wide<F: Send + 'static>(
     claims.in_order(move |claims| push_on(core, request, claims, body, closure, tried))
 }
 
-/// Pushes an operation the long way, after `tried`.
+/// Enlists an operation that the quick ways did not push; `tried` says why they did not.
 #[inline]
 fn push_on<F: Send + 'static>(
     core: &Arc<Core>,
@@ -177,7 +194,8 @@ fn push_on<F: Send + 'static>(
     push(core, request, claims, body, closure)
 }
 
-/// Whether such an operation runs inside its push if its tickets have come.
+/// Whether an operation of this request may run inside its push, if its tickets have come. Also
+/// called by `api/operator.rs`.
 #[inline]
 pub fn runs_here(core: &Core, request: &Request, is_short: impl FnOnce() -> bool) -> bool {
     let runs = match core.inline {
@@ -185,14 +203,15 @@ pub fn runs_here(core: &Core, request: &Request, is_short: impl FnOnce() -> bool
         Inline::Always => true,
         Inline::WhenShort => is_short(),
     };
-    // Copies have their own worker, and other contexts too.
+    // Copies have their own worker, and so have other contexts.
     runs && request.flags & (FLAG_WAIT | FLAG_DELETE) == 0
         && request.context == Context::cpu(0)
         && !request.property.is_copy()
 }
 
-/// Pushes an operation that would have run here, had its tickets come: the workers are behind, so
-/// this thread then runs a few of the operations that they have published.
+/// Enlists an operation that would have run inside its push if its tickets had come. Since they
+/// have not, the workers are behind: this thread then runs a few of the short operations that the
+/// workers have published. Also called by `api/operator.rs`.
 #[cold]
 #[inline(never)]
 pub fn push_behind<F: Send + 'static>(
@@ -214,7 +233,8 @@ pub fn push_behind<F: Send + 'static>(
     Ok(())
 }
 
-/// Pushes an operation by enlisting it. `claims` are sorted by variable, without repeats.
+/// Pushes an operation the enlisted way. `claims` are sorted by variable, without repeats. Also
+/// called by `api/graph.rs` and `api/operator.rs`.
 #[inline(never)]
 pub fn push_enlisted<F: Send + 'static>(
     core: &Arc<Core>,
@@ -226,7 +246,8 @@ pub fn push_enlisted<F: Send + 'static>(
     let mut closure = Some(closure);
     let mut store = |storage: *mut u8| {
         if let Some(closure) = closure.take() {
-            // SAFETY: `push_stored` gives the storage of a closure of this size, and calls once.
+            // SAFETY: `push_stored` gives the storage of a closure of this size, and calls `store`
+            // at most once.
             unsafe { closure::store(storage, closure) }
         }
     };
@@ -238,11 +259,11 @@ pub fn push_enlisted<F: Send + 'static>(
     pushed
 }
 
-/// As [`push_enlisted`], for whatever type of closure: `store` puts it into its storage in the
-/// block, of `size` bytes.
+/// Like [`push_enlisted`], but for closures of any type: `store` puts the closure into its storage
+/// in the block, of `size` bytes.
 ///
-/// One function for closures of all types. A copy for each would be 3 kB, and cold when the first
-/// closure of a type is pushed, whatever was pushed before.
+/// It is one function for closures of all types. A copy for each type would be 3 kB, and would not
+/// be in the cache when the first closure of its type is pushed.
 #[inline(never)]
 fn push_stored(
     core: &Arc<Core>,
@@ -262,8 +283,8 @@ fn push_stored(
     }
     let pushed = loop {
         match enlist::enlist(core, local, request, claims, body, size, store) {
-            // Nothing was taken from us yet. Stopped for a fork, or only just started again: once
-            // more. A wait looks itself how long it may go on.
+            // The closure is still here. The engine is stopped only for a fork, or runs again by
+            // now: try once more. A wait decides by itself how long it goes on trying.
             Err(error)
                 if error.kind() == ErrorKind::Stopped && request.flags & FLAG_WAIT == 0 && is_over_soon(core) =>
             {
@@ -274,18 +295,19 @@ fn push_stored(
     };
     match pushed {
         Ok(Pushed { stands, block, found, will_look }) => {
-            // Only now, with the pin gone, may user code run. What others have left comes first: it
-            // must not wait for what this operation does.
+            // User code may run only from here on, because the pin is gone. What other threads have
+            // left comes first: it must not wait for what this operation does.
             if will_look {
                 core.dispatch.take_over(core, local);
             }
-            // SAFETY: if it is ready the operation is ours; what was found is ready and ours.
+            // SAFETY: a ready operation is this thread's to run. All that was found is ready, and
+            // this thread's.
             unsafe {
                 if stands.is_ready {
                     start(core, local, block, request);
                 }
                 if !found.is_null() {
-                    // Waits among them are ended right here.
+                    // Waits among the found operations end right here.
                     core.hand_out(local, found);
                     core.settle(local);
                 }
@@ -306,10 +328,13 @@ fn push_stored(
     }
 }
 
-/// Runs or hands out an operation that was ready when it was pushed.
+/// Runs or hands out an operation whose tickets had all come when it was pushed.
+///
+/// # Safety
+/// The operation is ready, and the caller's.
 #[inline(always)]
 unsafe fn start(core: &Arc<Core>, local: &ThreadContext, block: *mut Block, request: &Request) {
-    // SAFETY: ready and ours.
+    // SAFETY: the operation is ready and ours, by the contract.
     unsafe {
         if (*block).flags & FLAG_PROFILED != 0 {
             (*Block::times(block)).ready = (*Block::times(block)).push;
@@ -318,7 +343,7 @@ unsafe fn start(core: &Arc<Core>, local: &ThreadContext, block: *mut Block, requ
         let inline = (short || request.property.runs_on_pusher()) && !is_deep();
         if request.flags & FLAG_WAIT != 0 || inline {
             core.execute(local, block, None);
-            // Also inside another operation: that one may have been completed already.
+            // Also inside another operation, which may have been completed already.
             core.settle(local);
         } else {
             core.dispatch.submit(core, local, block, ReadyCause::Pushed);

@@ -1,4 +1,8 @@
-//! From what was recorded to a graph that can be replayed.
+//! Assembling a graph: from the operations of a capture to a [`Program`] that can be replayed.
+//!
+//! Called by `api/capture.rs` ([`Recording`], [`Whole`]) and by `api/operator.rs` ([`sync`],
+//! [`detached`]). The order and the lanes come from `graph/`; here they are brought together with
+//! closures, slots and blocks.
 
 use crate::device::{self, Context};
 use crate::engine::claims;
@@ -38,29 +42,30 @@ pub struct Captured {
     pub priority: i32,
 }
 
-/// What a graph is as a whole.
+/// The properties of a graph as a whole.
 pub struct Whole {
-    /// Tells graphs apart.
+    /// The number of the graph, which no other graph has.
     pub id: u64,
     pub name: Name,
-    /// Its own variable.
+    /// The graph's own variable, which every replay changes.
     pub variable: Variable,
     pub spreads_after: Option<u32>,
 }
 
-/// Operations that are being recorded.
+/// The operations of a capture so far.
 #[derive(Default)]
 pub struct Recording {
     recorded: Vec<Captured>,
-    /// What they use, one after the other, and where that of each ends.
+    /// The uses of all operations, one operation after the other, and where those of each end.
     uses: Vec<NodeUse>,
     ends: Vec<u32>,
-    /// The variables, in the order of their numbers, and the numbers.
+    /// The variables, in the order of their numbers in the graph, and these numbers by the index of
+    /// the variable.
     variables: Vec<Claim>,
     numbers: HashMap<u32, u32>,
 }
 
-/// Who waits for whom: for each operation of the plan, those before it.
+/// The edges of a graph, as pairs: an operation, and one that waits for it.
 pub type Edges = Box<[(u32, u32)]>;
 
 impl Recording {
@@ -87,7 +92,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Resolves what was recorded.
+    /// Makes the program of the recorded operations, and their edges.
     pub fn assemble(self, core: &Arc<Core>, whole: Whole) -> Result<(Program, Edges), Error> {
         if self.recorded.len() >= MOST_SEGMENTS || self.uses.len() >= u32::MAX as usize {
             return Err(Error::new(
@@ -114,7 +119,7 @@ impl Recording {
             })
             .collect();
         let mut plan = plan(&members, &ordered, places.len());
-        // From places in the schedule to numbers as recorded.
+        // From positions in the schedule to numbers as recorded.
         plan.operations.iter_mut().for_each(|operation| *operation = order[*operation as usize]);
         let plain = places.len() == common && !members.iter().any(|member| member.detached);
         let edges = (0..before.len()).flat_map(|to| before.of(to).iter().map(move |from| (*from, to as u32))).collect();
@@ -172,9 +177,9 @@ impl Recording {
         Ok((inner, edges))
     }
 
-    /// The lanes: first those for any operation, one a thread; then one for each other place where
-    /// operations are to run. With them how many are of the first kind, and the lanes of the
-    /// operations (in `order`) that have to be elsewhere.
+    /// The places of the lanes: first the common lanes, for any operation, one a thread; then one
+    /// for each other place where operations have to run. Also returns the number of common lanes,
+    /// and for each operation (in `order`) the lane that it has to be in, if any.
     fn places(&self, core: &Core, order: &[u32]) -> (Vec<LanePlace>, usize, Vec<Option<u32>>) {
         let common = threads(core);
         let mut places: Vec<LanePlace> =
@@ -193,8 +198,8 @@ impl Recording {
     }
 }
 
-/// How many threads can run operations of a graph at once: the workers, and a thread that waits and
-/// helps, if there is a core for it.
+/// How many threads can run operations of a graph at once: the workers, and one helper if there is
+/// a core for it.
 fn threads(core: &Core) -> usize {
     let settings = &core.settings;
     match settings.kind {
@@ -208,7 +213,9 @@ fn threads(core: &Core) -> usize {
     }
 }
 
-/// Where an operation has to run, if any worker will not do.
+/// The place where an operation has to run; `None` if any worker will do.
+/// `engine/dispatch/pooled.rs` and `engine/dispatch/per_device.rs` have the same rule for
+/// operations outside graphs.
 fn elsewhere(core: &Core, context: Context, property: Property) -> Option<LanePlace> {
     match (core.settings.kind, property) {
         (Kind::Naive, _) => None,
@@ -226,7 +233,8 @@ fn elsewhere(core: &Core, context: Context, property: Property) -> Option<LanePl
 }
 
 impl LanePlace {
-    /// What a push has to know of it.
+    /// The flag by which a push makes sure that the workers of this place are there
+    /// (`push/admission.rs`).
     fn note(self) -> u8 {
         match self.property {
             Property::CopyFromGpu => FLAG_COPIES,
@@ -249,12 +257,12 @@ fn lane_block(place: &LanePlace) -> UnsafeCell<Block> {
     UnsafeCell::new(block)
 }
 
-/// An operation that ends with its call.
+/// The body of a synchronous operation, which ends with its call.
 pub fn sync(closure: impl FnMut(&RunContext<'_>) -> Result<(), Source> + Send + 'static) -> Body {
     Body::Sync(UnsafeCell::new(DropGuarded::new(Box::new(closure))))
 }
 
-/// An operation that ends later than its call.
+/// The body of an asynchronous operation, which ends by its completion.
 pub fn detached(closure: impl FnMut(&RunContext<'_>, Completion) + Send + 'static) -> Body {
     Body::Async(Box::new(Detached {
         call: UnsafeCell::new(DropGuarded::new(Box::new(closure))),

@@ -1,8 +1,16 @@
-//! Running a graph: what a replay does when its turn comes.
+//! Running a graph: what a replay does when its turn comes, and how its lanes get to threads.
 //!
-//! A replay is one operation, which uses all variables of the graph, so nobody else does while it
-//! runs: between its own operations the plan keeps order, and marks and versions of variables may
-//! be touched as each of them would by itself. See [`lanes`](crate::graph::lanes).
+//! [`Program::begin`] and [`Program::run_all`] are called by `api/graph.rs`, as the closures of the
+//! operation that a replay is. `begin` starts the lanes, and [`Runner`] runs their segments by the
+//! protocol of [`lanes`](crate::graph::lanes). A lane without a thread is handed out as a [`Block`]
+//! with the vtable [`LANE`], which goes through the dispatch like an operation.
+//!
+//! A replay is one operation that uses all variables of the graph, so no other operation touches
+//! them while it runs. Among its own operations the plan keeps the order. So each of them may touch
+//! the marks and versions of its variables as it would outside a graph.
+//!
+//! `ENDED` here is the stage of an asynchronous operation, from [`program`]; the `ENDED` of
+//! `graph/lanes.rs` is a bit of a lane's message.
 
 pub mod assemble;
 pub mod program;
@@ -27,47 +35,53 @@ use crate::thread::context::ThreadContext;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-/// The calls of a lane's block.
+/// The vtable of a lane's block: a thread that runs the block runs the lane.
 pub static LANE: Vtable = Vtable { run: Run::Part(run_lane), discard: ignore, cost: Cost::Unknown };
 
 unsafe fn ignore(_: *mut u8) {}
 
 /// Runs the lane that a block stands for.
+///
+/// # Safety
+/// `storage` is the closure of a block from `Program::lend_block`, and is used once for each time
+/// that it was lent.
 unsafe fn run_lane(storage: *mut u8, worker: Option<usize>) {
-    // SAFETY: the thread that handed out the block has stored this, and a count of the graph for
-    // us.
+    // SAFETY: the thread that handed out the block has stored this pair, with a reference to the
+    // graph for us.
     let (graph, lane) = unsafe { storage.cast::<(*const Program, u32)>().read() };
-    // SAFETY: as above.
+    // SAFETY: the reference is ours. The `ManuallyDrop` leaves it to the block if another thread
+    // goes on with the lane.
     let graph = ManuallyDrop::new(unsafe { Arc::from_raw(graph) });
     let core = Arc::clone(&graph.core);
     let local = core.local();
-    // The replay may be over before we have left the lane: the thread that stops the engine, or
-    // forks, waits for that as well.
+    // The replay may be over before this thread has left the lane. A thread that stops the engine,
+    // or forks, waits until it has left, because of this count.
     local.count_called();
-    // SAFETY: the block was handed out because the lane got something to do, and is handed to one
-    // thread.
+    // SAFETY: the block was handed out to this thread alone, when the lane got something to do; so
+    // this thread is the lane's runner.
     let rest = unsafe { work(&graph, lane, worker) };
     if rest == Rest::Idle {
         let_go(local, ManuallyDrop::into_inner(graph));
     } else {
-        // SAFETY: we are still the lane's runner, so its block is ours.
+        // SAFETY: this thread is still the lane's runner, so the lane's block is ours.
         unsafe { core.dispatch.submit(&core, local, graph.blocks[lane as usize].get(), ReadyCause::Later) };
     }
     local.count_returned();
     core.quiescence.notify(|| core.is_quiescent());
 }
 
-/// Drops a count of a graph, which may end by that: its closures are the user's.
+/// Drops a reference to a graph. If it was the last, the closures are dropped with the graph, which
+/// is user code.
 fn let_go(local: &ThreadContext, graph: Arc<Program>) {
     enter(local);
     drop_quietly(graph);
     leave(local);
 }
 
-/// Runs a lane for a while.
+/// Runs a lane until it has nothing to run, or until its thread has something else to do.
 ///
 /// # Safety
-/// The caller is its runner.
+/// The caller is the lane's runner.
 unsafe fn work(graph: &Arc<Program>, lane: u32, worker: Option<usize>) -> Rest {
     let local = graph.core.local();
     let running = CurrentNode::new(graph);
@@ -80,10 +94,12 @@ unsafe fn work(graph: &Arc<Program>, lane: u32, worker: Option<usize>) -> Rest {
 }
 
 impl Program {
-    /// Begins a replay that was pushed as an asynchronous operation.
+    /// Begins a replay that was pushed as an asynchronous operation: sends its start to a lane, and
+    /// runs this lane if it is idle. The lane is the one with the number of the calling worker.
+    /// Workers with higher numbers, and threads that are no workers, take the last common lane.
     ///
     /// # Safety
-    /// It is its turn: no other is under way.
+    /// It is the replay's turn: no other replay of the graph is under way.
     pub unsafe fn begin(self: &Arc<Self>, run: &RunContext<'_>, priority: i32, completion: Completion) {
         let (stamp, pushed) = run.pushed.unwrap_or((Stamp::LAST, 0));
         // SAFETY: by the contract; the runners of the last replay do not look at it any more.
@@ -94,7 +110,8 @@ impl Program {
         }
         let last = self.common as u32 - 1;
         let lane = run.worker.map_or(last, |worker| last.min(worker as u32));
-        // SAFETY: as above.
+        // SAFETY: it is the replay's turn. If `lanes.begin` returns `true` this thread is the
+        // lane's runner.
         unsafe {
             if self.lanes.begin(lane) && work(self, lane, run.worker) == Rest::Paused {
                 let block = self.lend_block(lane);
@@ -103,10 +120,10 @@ impl Program {
         }
     }
 
-    /// Runs all of it, in a row: for a plain graph whose pusher runs everything.
+    /// Runs all operations in a row on the calling thread: for a plain graph on a naive engine.
     ///
     /// # Safety
-    /// It is its turn: no other replay is under way.
+    /// It is the replay's turn: no other replay of the graph is under way.
     pub unsafe fn run_all(self: &Arc<Self>, run: &RunContext<'_>) {
         let (stamp, pushed) = run.pushed.unwrap_or((Stamp::LAST, 0));
         // SAFETY: by the contract.
@@ -124,15 +141,15 @@ impl Program {
         }
     }
 
-    /// The block of a lane, made ready to be given to a thread that is to run the lane, with a
-    /// count of the graph.
+    /// Prepares the block of a lane for the thread that is to run the lane, with a reference to the
+    /// graph.
     ///
     /// # Safety
     /// A replay is under way, and the caller is the lane's runner or has just become responsible
-    /// for it.
+    /// for the lane.
     unsafe fn lend_block(self: &Arc<Self>, lane: u32) -> *mut Block {
         let block = self.blocks[lane as usize].get();
-        // SAFETY: by the contract the block is in no list, and the replay is not written.
+        // SAFETY: by the contract the block is in no list, and no thread writes the replay.
         unsafe {
             let replay = &*self.replay.get();
             (*block).priority = replay.priority;
@@ -144,12 +161,12 @@ impl Program {
         block
     }
 
-    /// Hands a lane that has got something to do to a thread.
+    /// Hands a lane that has got something to do to a thread: a worker of the lane's place.
     ///
     /// # Safety
-    /// As [`Program::lend_block`].
+    /// Like for [`Program::lend_block`].
     pub unsafe fn hand_out(self: &Arc<Self>, lane: u32) {
-        // SAFETY: passed on.
+        // SAFETY: the contract is passed on.
         unsafe {
             let block = self.lend_block(lane);
             self.core.dispatch.publish(&self.core, self.core.local(), block, self.places[lane as usize].worker);
@@ -159,19 +176,19 @@ impl Program {
 
 impl Finish for Program {
     unsafe fn finish(self: Arc<Self>, block: *mut Block, outcome: Result<(), Fault>) {
-        // The completion was made with the address of its node.
+        // `Runner::run_with_care` made the completion with the address of its node.
         let node = block.cast_const().cast::<Node>();
-        // SAFETY: it points into the nodes.
+        // SAFETY: the address points into the nodes.
         let operation = unsafe { node.offset_from(self.nodes.as_ptr()) } as u32;
         let segments = &self.lanes.plan().segments;
         let segment = segments.partition_point(|segment| segment.operations.end <= operation) as u32;
-        // SAFETY: the operation runs and has not ended, so it is this call's; then the lane's,
-        // whose runner is told. The replay is under way.
+        // SAFETY: the operation has not ended before this call, so its outcome is this call's.
+        // After the swap it is the runner's of the lane, which is told. The replay is under way.
         unsafe {
             let Body::Async(detached) = &(*node).body else { return };
             *detached.outcome.get() = outcome;
-            // AcqRel: the outcome goes to the side that comes second; the next use of the operation
-            // comes after both.
+            // AcqRel: pairs with the swap in `Runner::run_with_care`, so the side that comes second
+            // sees the outcome. The next use of the operation comes after both swaps.
             let returned = detached.stage.swap(ENDED, AcqRel) == RETURNED;
             if returned && self.lanes.ended(segment) {
                 self.hand_out(segments[segment as usize].lane);

@@ -1,4 +1,8 @@
-//! What a graph is to the threads that run it: its operations, and the replay under way.
+//! The program of a graph: its operations as the threads that run it find them, and the replay
+//! under way.
+//!
+//! Made by `replay/assemble.rs`, held by `api/graph.rs`, run by `replay/mod.rs` and
+//! `replay/runner.rs`.
 
 use crate::device::Context;
 use crate::engine::core::{Core, FAILED};
@@ -22,28 +26,30 @@ use std::sync::Arc;
 pub type SyncCall = dyn FnMut(&RunContext<'_>) -> Result<(), Source> + Send;
 pub type AsyncCall = dyn FnMut(&RunContext<'_>, Completion) + Send;
 
-/// What an operation of a graph does.
+/// The closure of an operation of a graph.
 pub enum Body {
     Sync(UnsafeCell<DropGuarded<Box<SyncCall>>>),
     Async(Box<Detached>),
 }
 
-/// An operation that ends later than its call.
+/// An asynchronous operation of a graph, which ends by its completion and not with its call.
 pub struct Detached {
-    /// Called by the runner of its lane, one call after the other.
+    /// Called by the runner of the operation's lane, one call after the other.
     pub call: UnsafeCell<DropGuarded<Box<AsyncCall>>>,
-    /// [`CALLED`], and then [`RETURNED`] or [`ENDED`], whichever comes first: the segment ends with
-    /// the other.
+    /// [`CALLED`], and then [`RETURNED`] or [`ENDED`], whichever comes first. The segment ends when
+    /// the other one comes.
     pub stage: AtomicU8,
-    /// How it ended. Written by its end, read by the lane's runner once both the call and the end
-    /// are over.
+    /// The outcome. Written by the thread that completes the operation; read by the lane's runner
+    /// once the call has returned and the operation has ended.
     pub outcome: UnsafeCell<Result<(), Fault>>,
-    /// When it started, on which thread and on which worker: the first two only if it is profiled.
-    /// The lane's runners' only.
+    /// When the call started, on which thread and on which worker. The first two are set only if
+    /// the replay is profiled. Used by the lane's runners only.
     pub started: Cell<(u64, u32, Option<usize>)>,
 }
 
-/// The stages of an asynchronous operation.
+/// The stages of an asynchronous operation: the closure is being called; it has returned; the
+/// operation was completed. This [`ENDED`] is not the `ENDED` of `graph/lanes.rs`, a bit of a
+/// lane's message.
 pub const CALLED: u8 = 0;
 pub const RETURNED: u8 = 1;
 pub const ENDED: u8 = 2;
@@ -54,7 +60,7 @@ pub struct Node {
     pub name: Name,
     pub context: Context,
     pub property: Property,
-    /// What it uses, a part of [`Program::uses`].
+    /// The variables that it uses, a part of [`Program::uses`].
     pub uses: Range<u32>,
 }
 
@@ -65,7 +71,7 @@ pub struct UsedSlot {
     pub writes: bool,
 }
 
-/// Where a lane is handed to.
+/// The workers that a lane is handed to, by property, and the number of the worker among them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct LanePlace {
     pub property: Property,
@@ -75,46 +81,48 @@ pub struct LanePlace {
 /// A graph, ready to be replayed.
 pub struct Program {
     pub core: Arc<Core>,
-    /// Tells graphs apart, of whatever engines.
+    /// The number of the graph, which no other graph of any engine has.
     pub id: u64,
     pub name: Name,
-    /// All variables, and the graph's own.
+    /// All variables of the graph and the graph's own variable, in order.
     pub claims: Box<[Claim]>,
     /// The graph's own variable, which every replay changes.
     pub variable: Variable,
-    /// In the order of the plan.
+    /// The operations, in the order of the plan.
     pub nodes: Box<[Node]>,
     pub uses: Box<[UsedSlot]>,
     /// How often a replay changes each variable.
     pub writes: Box<[(*const Slot, u64)]>,
     pub lanes: Lanes,
-    /// Of each lane, the block by which it is handed to a thread.
+    /// For each lane, the block by which it is handed to a thread.
     pub blocks: Box<[UnsafeCell<Block>]>,
     pub places: Box<[LanePlace]>,
-    /// Of the operation that a replay is: what it is, and whom it needs.
+    /// Flags of the operation that a replay is: that it is a graph, and which special workers it
+    /// needs.
     pub flags: u8,
-    /// The lanes before this one take any operation; those behind it have operations that run
-    /// elsewhere.
+    /// The number of common lanes, which take any operation. The lanes after them have the
+    /// operations that must run elsewhere.
     pub common: usize,
-    /// Whether any thread may run all of it, in a row.
+    /// Whether one thread may run all operations in a row: all lanes are common, and no operation
+    /// is asynchronous.
     pub plain: bool,
-    /// Of the replay under way.
+    /// The replay under way.
     pub replay: UnsafeCell<Replay>,
 }
 
-// SAFETY: nodes, blocks and the replay are touched only by who has them to itself: a replay
-// excludes others by the graph's variable, and within it a node belongs to the runner of its
-// segment's lane, a block to who hands out its lane. Slots are shared, and live as long as the
-// core.
+// SAFETY: nodes, blocks and the replay are touched only by a thread that has them to itself. A
+// replay excludes others by the graph's variable. Within a replay a node belongs to the runner of
+// its segment's lane, and a block to the thread that hands out its lane. Slots are shared, and live
+// as long as the core.
 unsafe impl Sync for Program {}
 // SAFETY: nothing in it is tied to a thread: closures are `Send`.
 unsafe impl Send for Program {}
 
-/// A replay. Written by its start; read until its end.
+/// The data of a replay. Written when it begins, read until it ends.
 pub struct Replay {
     pub completion: Option<Completion>,
     pub stamp: Stamp,
-    /// When it was pushed, if it is profiled; else 0.
+    /// When the replay was pushed, if it is profiled; else 0.
     pub pushed: u64,
     pub priority: i32,
     pub pace: SpreadPolicy,
@@ -127,10 +135,10 @@ impl Replay {
 }
 
 impl Program {
-    /// Steps the versions of what a replay has changed.
+    /// Steps the versions of the variables that a replay has changed.
     pub fn count_writes(&self) {
         for (slot, writes) in &self.writes {
-            // SAFETY: slots live as long as the core's memory, and the replay has the variable to
+            // SAFETY: slots live as long as the core's memory, and the replay has the variables to
             // itself.
             unsafe { (**slot).advance_version(*writes) };
         }
@@ -143,13 +151,13 @@ impl Program {
             .map(|used| (unsafe { &*used.slot }, used.writes))
     }
 
-    /// The failure that an operation finds on its variables.
+    /// The failure that an operation inherits from the variables that it uses, if any.
     pub fn inherited(&self, node: &Node, stamp: Stamp) -> Option<Arc<Failure>> {
         self.uses(node).find_map(|(slot, _)| slot.failure_for(stamp))
     }
 
-    /// Marks what an operation changes, with its own failure or the one that it found; clears other
-    /// marks.
+    /// Marks the variables that an operation changes, with its own failure or the one that it
+    /// inherited; clears their marks if there is neither.
     pub fn mark(&self, node: &Node, outcome: Result<(), Fault>, inherited: Option<Arc<Failure>>, stamp: Stamp) {
         let failure = match outcome {
             Ok(()) => inherited,

@@ -1,5 +1,8 @@
-//! A thread that runs a part of a graph: its operations, one after the other, with their failures
-//! and their events.
+//! The runner of a lane: runs the operations of its segments one after the other, with their
+//! failures and their profiler events.
+//!
+//! [`Runner`] is made by `replay/mod.rs`, and called back by `graph/lanes.rs` as its [`LaneHost`].
+//! One thread at a time runs a lane.
 
 use crate::device::Context;
 use crate::engine::core::{Core, FAILED, SHUTDOWN};
@@ -18,19 +21,19 @@ use crate::worker::group::Group;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Operations of a graph that a thread runs before it does what else it has to do, and before it
-/// looks whether something is urgent.
+/// Operations that a runner runs before its thread does something else for once.
 const TURN: u32 = 256;
+/// Operations that a runner runs before it looks whether something is urgent.
 const OPERATIONS_A_GLANCE: u32 = 16;
 
-/// The operation of a graph that a thread runs.
+/// The operation of a graph that the calling thread runs, for checks of what it may use.
 pub struct CurrentNode<'a> {
     graph: &'a Program,
     node: Cell<Option<&'a Node>>,
 }
 
 impl<'a> CurrentNode<'a> {
-    /// None yet.
+    /// Begins with no operation.
     pub fn new(graph: &'a Program) -> CurrentNode<'a> {
         CurrentNode { graph, node: Cell::new(None) }
     }
@@ -55,19 +58,19 @@ impl Current for CurrentNode<'_> {
     }
 }
 
-/// A thread that runs a part of a graph.
+/// A thread that runs a lane, or all lanes.
 pub struct Runner<'a> {
     graph: &'a Arc<Program>,
     core: &'a Arc<Core>,
     local: &'a ThreadContext,
     running: &'a CurrentNode<'a>,
-    /// Of the workers that run this lane.
+    /// The property of the lane, which names its workers.
     property: Property,
     context: RunContext<'static>,
-    /// Operations run since the last look at whether something is urgent, and since the turn began.
+    /// Operations run since the last look whether something is urgent, and since the turn began.
     glanced: u32,
     turn: u32,
-    /// Operations run since the pace was last looked at.
+    /// Operations run since the clock was last looked at, or [`Runner::takes_a_break`] last asked.
     paced: u32,
 }
 
@@ -96,21 +99,23 @@ impl<'a> Runner<'a> {
     /// # Safety
     /// The caller runs a segment of it.
     unsafe fn replay(&self) -> &'a Replay {
-        // SAFETY: written before the first segment was run, and again only after the last.
+        // SAFETY: the replay is written before the first segment is run, and again only after the
+        // last.
         unsafe { &*self.graph.replay.get() }
     }
 
-    /// Runs an operation, in a fair world.
+    /// Runs an operation; says whether it has ended. This is the quick way: the operation is
+    /// synchronous, nothing has failed, and nothing is profiled.
     ///
     /// # Safety
-    /// Its turn has come, and the caller has its segment.
+    /// The operation's turn has come, and the caller has its segment.
     #[inline]
     unsafe fn run_node(&mut self, node: &'a Node) -> bool {
         self.running.node.set(Some(node));
         self.context.name = node.name.as_str();
         self.context.context = node.context;
-        // Relaxed: a failure that concerns us was noted before we were told that what we wait for
-        // is done.
+        // Relaxed: a failure that concerns this operation was noted before this thread learned that
+        // the predecessors have ended.
         let state = self.core.state.load(Relaxed) & (FAILED | SHUTDOWN);
         // SAFETY: the caller has the node to itself.
         unsafe {
@@ -126,11 +131,15 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Runs an operation that is asynchronous or profiled, or after failures.
+    /// Runs an operation that is asynchronous or profiled, or any operation after a failure; says
+    /// whether it has ended.
+    ///
+    /// # Safety
+    /// Like for [`Runner::run_node`].
     #[cold]
     unsafe fn run_with_care(&mut self, node: &Node, state: u32) -> bool {
         let (graph, core) = (self.graph, self.core);
-        // SAFETY: as in `run_node`.
+        // SAFETY: the caller runs a segment of the replay.
         let replay = unsafe { self.replay() };
         let (stamp, pushed) = (replay.stamp, replay.pushed);
         let inherited = if state & FAILED != 0 { graph.inherited(node, stamp) } else { None };
@@ -147,9 +156,9 @@ impl<'a> Runner<'a> {
                 detached.stage.store(CALLED, Relaxed);
                 let engine: Arc<dyn Finish> = Arc::<Program>::clone(graph);
                 self.local.count_called();
-                // SAFETY: the node runs, and this is its only completion. Nobody calls the closure
-                // again before it has returned, though the operation may end meanwhile, on another
-                // thread, which touches no other field than we do.
+                // SAFETY: the node runs, and this is its only completion. No thread calls the
+                // closure again before it has returned. The operation may end before that on
+                // another thread, but that thread touches no field of the node that this call uses.
                 let outcome = unsafe {
                     let completion = Completion::new(engine, std::ptr::from_ref(node).cast_mut().cast());
                     call(completion, |completion| (*detached.call.get())(&context, completion))
@@ -159,7 +168,8 @@ impl<'a> Runner<'a> {
                 if let Err(fault) = outcome {
                     core.record(fault, node.name.as_str(), stamp.sequence());
                 }
-                // AcqRel: as in `finish`.
+                // AcqRel: pairs with the swap in `finish` in `replay/mod.rs`: the side that comes
+                // second sees the outcome.
                 let ended = detached.stage.swap(RETURNED, AcqRel) == ENDED;
                 if ended {
                     self.conclude_node(node);
@@ -180,8 +190,8 @@ impl LaneHost for Runner<'_> {
         let range = &graph.lanes.plan().segments[segment as usize].operations;
         let mut ended = true;
         for node in &graph.nodes[range.start as usize..range.end as usize] {
-            // SAFETY: the protocol of the lanes has given us the segment; an asynchronous operation
-            // is alone in its own.
+            // SAFETY: the protocol of the lanes has given this thread the segment. An asynchronous
+            // operation is alone in its segment.
             ended = unsafe { self.run_node(node) };
         }
         self.paced += range.end - range.start;
@@ -195,13 +205,14 @@ impl LaneHost for Runner<'_> {
     }
 
     fn hand_out(&mut self, lane: u32) {
-        // SAFETY: called in the middle of a replay, for a lane that the caller has just sent to.
+        // SAFETY: called in the middle of a replay, for a lane to which the caller has just sent a
+        // message.
         unsafe { self.graph.hand_out(lane) }
     }
 
     fn begins_alone(&mut self) -> bool {
         self.paced = 0;
-        // SAFETY: the first thing of a replay, before any other lane is started.
+        // SAFETY: a replay begins with this call, before any other lane is started.
         let pace = unsafe { &mut (*self.graph.replay.get()).pace };
         pace.begin()
     }
@@ -234,14 +245,14 @@ impl LaneHost for Runner<'_> {
     }
 
     fn may_wait(&mut self, others: bool) -> bool {
-        // Threads with nothing to do come for what was handed out.
+        // An idle worker takes the lanes that were handed out, so this thread may wait for them.
         self.group().map_or(others, |group| group.has_idle() || others && !group.has_work())
     }
 
     fn over(&mut self) {
         self.graph.count_writes();
-        // SAFETY: every segment has been run; what follows the end is another replay, so nothing of
-        // this one is touched after it.
+        // SAFETY: every segment has been run. The completion may let the next replay begin, so
+        // nothing of this one is touched after it.
         let completion = unsafe {
             let replay = &mut *self.graph.replay.get();
             replay.pace.over();
@@ -254,7 +265,7 @@ impl LaneHost for Runner<'_> {
 }
 
 impl Runner<'_> {
-    /// Marks what an asynchronous operation changes, which has ended and returned.
+    /// Marks the variables that an asynchronous operation changes. It has returned and ended.
     fn conclude_node(&mut self, node: &Node) {
         let graph = self.graph;
         // SAFETY: the operation has ended, and its segment is ours.
@@ -272,7 +283,7 @@ impl Runner<'_> {
 
     /// Records an operation that ends now, if the replay is profiled.
     fn profile(&self, node: &Node, started: (u64, u32, Option<usize>)) {
-        // SAFETY: called for an operation of a segment that is ours.
+        // SAFETY: the operation's segment is ours.
         let replay = unsafe { self.replay() };
         let name = node.name.as_str();
         if replay.pushed == 0 || name.is_empty() {
@@ -289,12 +300,13 @@ impl Runner<'_> {
         self.core.profiler.record(Event::of_replay(replay, what, asynchronous, started), uses);
     }
 
-    /// The workers that run this lane, if any do.
+    /// The workers that run this lane; `None` on an engine without workers.
     fn group(&self) -> Option<&Arc<Group>> {
         self.core.dispatch.group(self.property)
     }
 
-    /// Whether the thread is to do something else for once, after so many more operations.
+    /// Whether the thread is to do something else now, after `run` more operations: its turn is
+    /// over, or its worker has something urgent.
     fn takes_a_break(&mut self, run: u32) -> bool {
         self.turn += run;
         self.glanced += run;

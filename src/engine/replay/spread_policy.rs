@@ -1,30 +1,35 @@
-//! Whether a replay is worth more than one thread.
+//! The spread policy: whether a replay is worth more than one thread.
 //!
-//! Handing a segment to another core costs a cache line or two, and starting the lanes a few more.
-//! A replay is begun by one thread, which looks at the clock after one operation, two, four, and so
-//! on; once the segments are seen to take longer than that costs, it spreads what is left. One that
-//! was worth it is taken to be so again for some replays; then it is measured once more. One that
-//! was not, though it seemed so, doubles what a segment is taken to cost.
+//! Called by `replay/runner.rs`, on the one thread that begins or ends a replay, or runs it alone;
+//! made by `replay/assemble.rs`. There is one policy for each graph.
+//!
+//! Handing a segment to another core costs a cache line or two, and starting the lanes costs a few
+//! more. A replay is begun by one thread, which looks at the clock after one operation, two, four,
+//! and so on. Once the segments are seen to take longer than handing them over costs, it spreads
+//! what is left.
+//!
+//! A replay that was worth spreading is trusted: some replays are then spread from the start, and
+//! after them one is measured again. A replay that was not worth it, though it seemed so, doubles
+//! what a segment is taken to cost.
 
 #![forbid(unsafe_code)]
 
 use crate::sync::MODELLED;
 use std::time::{Duration, Instant};
 
-/// What a segment costs when lanes are run by several threads, what each wait for another lane adds
-/// (a cache line that moves), and what starting the lanes costs.
+/// What a segment costs when several threads run the lanes; what each wait for another lane adds (a
+/// cache line that moves); and what it costs to start the lanes. In seconds.
 const SEGMENT: f64 = 20e-9;
 const WAIT: f64 = 70e-9;
 const START: f64 = 3e-6;
-/// The first replay touches everything for the first time, which costs a segment this much, at
-/// most.
+/// The first replay touches everything for the first time, which costs a segment at most this much.
 const COLD: f64 = 2e-6;
-/// The most that is learned: so many times what is expected.
+/// What is learned of a segment's cost goes up to this many times what is expected.
 const MOST_LEARNED: f64 = 16.0;
-/// Less than this is not judged.
+/// A look judges nothing if less time than this has passed since the last one.
 const LEAST_JUDGED: Duration = Duration::from_micros(4);
-/// Operations between two looks at the clock, at most: so a change is noticed after so many, and a
-/// look costs each a nanosecond or two.
+/// Operations between two looks at the clock, at most. So a change is noticed after this many, and
+/// a look costs each a nanosecond or two.
 const OPERATIONS_A_LOOK: u32 = 16;
 /// Replays that are spread from the start before one is measured again.
 const TRUST: u32 = 16;
@@ -39,7 +44,7 @@ pub struct SpreadPolicy {
     learned: f64,
     /// Replays that are to be spread from the start.
     trusted: u32,
-    /// Whether the replay under way was begun alone, and when; no time if nobody will ask.
+    /// Whether the replay under way was begun alone, and when. `None`: it is not measured.
     begun_alone: bool,
     began: Option<Instant>,
     /// When the clock was last looked at, and how many segments were left then.
@@ -47,27 +52,28 @@ pub struct SpreadPolicy {
     left: usize,
     /// Operations until the next look.
     interval: u32,
-    /// The last look found that it would pay; and some look of this replay that it would not.
+    /// Whether the last look found that it pays to spread, and whether some look of this replay
+    /// found that it does not.
     suspected: bool,
     refuted: bool,
-    /// Replays in a row that were too short to be spread in the middle, and of which all that was
-    /// seen was long.
+    /// Replays in a row that were begun alone and were worth spreading as a whole, but too short
+    /// for that to show in the middle.
     long: u32,
-    /// What a segment took at the last look; and whether the replay under way was spread in the
+    /// What a segment took at the last look, and whether the replay under way was spread in the
     /// middle.
     each: f64,
     spread: bool,
-    /// Nothing has been replayed yet.
+    /// Whether no replay has ended yet.
     cold: bool,
-    /// After how many operations replays are spread, if that is not for the clock to say.
+    /// After how many operations replays are spread, if the clock does not decide it.
     forced: Option<u32>,
-    /// What a replay takes alone, in seconds, as far as the last one told that was begun so.
+    /// What a replay takes on one thread, in seconds, by the last replay that was begun alone.
     alone: f64,
 }
 
 impl SpreadPolicy {
-    /// For a graph of so many segments, with so many waits of one lane for another, that may be run
-    /// alone if it is `plain`.
+    /// For a graph with this many lanes and segments, and `waits` waits of one lane for another.
+    /// Only a `plain` graph may be run by one thread alone.
     pub fn new(plain: bool, lanes: usize, segments: usize, waits: usize) -> SpreadPolicy {
         let expected = SEGMENT + WAIT * waits as f64 / segments.max(1) as f64;
         SpreadPolicy {
@@ -93,13 +99,13 @@ impl SpreadPolicy {
         }
     }
 
-    /// Spreads every replay after so many operations.
+    /// Spreads every replay after this many operations, for tests.
     pub fn spread_after(mut self, operations: Option<u32>) -> SpreadPolicy {
         self.forced = operations;
         self
     }
 
-    /// A replay begins; says whether alone.
+    /// A replay begins; `true`: on one thread alone.
     pub fn begin(&mut self) -> bool {
         if !self.plain || self.lanes == 1 || MODELLED {
             return self.plain && self.lanes == 1;
@@ -119,7 +125,7 @@ impl SpreadPolicy {
         self.begun_alone
     }
 
-    /// Operations from one look to the next.
+    /// Operations from one look at the clock to the next.
     #[inline]
     pub fn interval(&self) -> u32 {
         self.interval
@@ -133,14 +139,14 @@ impl SpreadPolicy {
         let Some(looked) = self.looked.filter(|_| self.began.is_some()) else { return false };
         let now = Instant::now();
         if now - looked < LEAST_JUDGED {
-            // Too little to tell: a few operations whose lines the cache has lost look as long as
+            // Too little time to tell: a few operations whose cache lines were lost look as long as
             // many others.
             self.interval = (2 * self.interval).min(OPERATIONS_A_LOOK);
             return false;
         }
         let each = (now - looked).as_secs_f64() / (self.left - left).max(1) as f64;
         let pays = self.pays(each, left);
-        // One long measurement may be an interrupt: it is checked by the next.
+        // One long measurement may be an interrupt, so the next one has to confirm it.
         let sure = pays && self.suspected;
         if pays != self.suspected {
             self.interval = 1;
@@ -160,7 +166,7 @@ impl SpreadPolicy {
         sure
     }
 
-    /// Whether it pays to spread `left` segments that take so long each.
+    /// Whether it pays to spread `left` segments that take `each` seconds each.
     fn pays(&self, each: f64, left: usize) -> bool {
         let others = f64::from(self.lanes - 1);
         let cold = if self.cold { COLD } else { 0.0 };
@@ -176,8 +182,9 @@ impl SpreadPolicy {
         let each = took / self.segments.max(1) as f64;
         let useless = took >= self.alone;
         if !self.begun_alone {
-            // What was no use, or takes so little on all threads together, is measured again: what
-            // the operations do may have changed.
+            // A replay that was spread from the start, and took no less time than one alone, or
+            // little on all threads together, leads to a measurement: what the operations do may
+            // have changed.
             if useless || !self.pays(each * f64::from(self.lanes), self.segments) {
                 self.trusted = 0;
             }
@@ -186,15 +193,15 @@ impl SpreadPolicy {
             self.learned = (2.0 * self.learned).min(MOST_LEARNED * self.expected);
             return;
         } else if !self.spread {
-            // What is too short to be spread in the middle can be worth it from the start. Twice,
-            // because one may have met an interrupt.
+            // A replay that is too short to be spread in the middle can be worth it from the start.
+            // Two in a row have to show this, because one may have met an interrupt.
             self.long = if !self.refuted && self.pays(each, self.segments) { self.long + 1 } else { 0 };
             if self.long >= 2 {
                 self.trusted = TRUST;
             }
             self.alone = took;
         }
-        // What was learned is forgotten by and by.
+        // What was learned is forgotten little by little.
         self.learned = (0.9 * self.learned).max(self.expected);
     }
 }

@@ -1,4 +1,7 @@
-//! A one-shot event: how the thread that waits for a variable learns that the variable is free.
+//! A one-shot event: tells the thread that waits for a variable that the variable is free.
+//!
+//! Used by `wait/for_var.rs`. The waiting thread takes the event and looks at it. The thread that
+//! runs the wait's operation sets it.
 
 use crate::error::{Failure, Stamp};
 use crate::sync::thread::{self, Thread};
@@ -8,20 +11,22 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 
 thread_local! {
-    /// The thread's event, kept from wait to wait. A wait that ran out of time leaves its
-    /// event behind for the operation that will still set it.
+    /// The thread's event, kept from wait to wait. A wait that ran out of time leaves its event to
+    /// the operation that will still set it.
     static SPARE: Cell<Option<Arc<OneShot>>> = const { Cell::new(None) };
 }
 
-/// Where a waiting thread is told that its variable is free.
+/// An event that is set once for each wait, and unparks the thread that took it.
 pub struct OneShot {
     set: AtomicBool,
-    /// The failure that the variable was marked with, boxed, and when the wait was pushed.
+    /// The failure that the variable was marked with, and the stamp of the wait's push, boxed.
+    /// Null: none.
     failure: AtomicPtr<(Arc<Failure>, Stamp)>,
     thread: Thread,
 }
 
 impl OneShot {
+    /// The calling thread's event, or a new one.
     pub fn take() -> Arc<OneShot> {
         SPARE.try_with(Cell::take).ok().flatten().unwrap_or_else(|| {
             Arc::new(OneShot {
@@ -32,6 +37,7 @@ impl OneShot {
         })
     }
 
+    /// Keeps an event that nothing will set any more for the thread's next wait.
     pub fn put_back(event: Arc<OneShot>) {
         if MODELLED {
             return; // Loom drops thread-locals in an order that changes from run to run, which its models must not see.
@@ -40,17 +46,20 @@ impl OneShot {
         let _ = SPARE.try_with(|slot| slot.set(Some(event)));
     }
 
+    /// Sets the event, with the failure that the wait has inherited, and unparks the waiting
+    /// thread.
     pub fn set(&self, failure: Option<(&Arc<Failure>, Stamp)>) {
         if let Some((failure, stamp)) = failure {
             let owned = Box::into_raw(Box::new((Arc::clone(failure), stamp)));
             self.failure.store(owned, Relaxed);
         }
-        // Release: the failure, and all that the writes before this wait have done.
+        // Release: pairs with the acquire in `is_set`, for the failure and all that the writes
+        // before this wait have done.
         self.set.store(true, Release);
         self.thread.unpark();
     }
 
-    /// For the next wait.
+    /// Makes the event ready for the next wait.
     pub fn reset(&self) {
         self.set.store(false, Relaxed);
     }
@@ -64,7 +73,7 @@ impl OneShot {
             return None;
         }
         let failure = self.failure.swap(null_mut(), AcqRel);
-        // SAFETY: `set` made it from a box, and the swap took it.
+        // SAFETY: `set` made the pointer from a box, and the swap took it for this call alone.
         (!failure.is_null()).then(|| *unsafe { Box::from_raw(failure) })
     }
 }

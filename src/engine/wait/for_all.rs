@@ -1,4 +1,6 @@
 //! Waiting until nothing is in flight.
+//!
+//! [`for_all`] is called by `api/control.rs`, [`drain`] by `engine/lifecycle.rs`.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +16,7 @@ use crate::sync::{spin_loop, Ordering::*, MODELLED};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a waiter looks whether all is over before it becomes a helper.
+/// How long a waiter looks whether nothing is in flight, before it becomes a helper.
 const GLIMPSE: Duration = Duration::from_micros(3);
 
 /// Waits until nothing is in flight; then takes all errors and returns the first.
@@ -38,8 +40,8 @@ pub fn drain(core: &Arc<Core>) {
     let _ = all_done(core, None);
 }
 
-/// Waits until nothing is in flight; `false` if the time was up first. Refused if nobody will ever
-/// do it.
+/// Waits until nothing is in flight; `false` if the deadline came first. An error if the operations
+/// in flight will never end, in the child of a `fork`.
 fn all_done(core: &Arc<Core>, timeout: Option<Duration>) -> Result<bool, Error> {
     if core.is_quiescent() {
         return Ok(true);
@@ -52,7 +54,8 @@ fn all_done(core: &Arc<Core>, timeout: Option<Duration>) -> Result<bool, Error> 
             return Ok(true);
         }
         core.quiescence.announced(|| {
-            // What is run is in flight, so that a batch need not ask whether all is over.
+            // While this thread runs a batch, operations are in flight: so the batch goes on
+            // without a look whether all is over.
             core.dispatch.serve(core, &mut || true, &mut || core.is_quiescent());
             core.settle(core.local());
         });
@@ -60,12 +63,12 @@ fn all_done(core: &Arc<Core>, timeout: Option<Duration>) -> Result<bool, Error> 
     Ok(core.quiescence.wait(deadline(timeout), || core.is_quiescent(), || core.make_way()))
 }
 
-/// Runs what the calling thread has pushed last, and looks for a moment whether nothing is in
-/// flight: most waits are over by then, and have taken no place and no lock.
+/// Runs the operation that the calling thread has pushed last, and looks for a moment whether
+/// nothing is in flight. Most waits end here, without an entry in the wait list and without a lock.
 fn becomes_quiescent(core: &Arc<Core>) -> bool {
     pull_last(core);
     let [normal, prioritised] = [Property::Normal, Property::CpuPrioritized].map(|of| core.dispatch.group(of));
-    // One group, but on the per-device engine.
+    // Both are the same group, except on the per-device engine.
     let prioritised = prioritised.filter(|other| !normal.is_some_and(|group| Arc::ptr_eq(group, other)));
     let has_work = || [normal, prioritised].into_iter().flatten().any(|group| group.has_work());
     let mut began = None;
@@ -73,7 +76,7 @@ fn becomes_quiescent(core: &Arc<Core>) -> bool {
         if core.is_quiescent() {
             return true;
         }
-        // With many threads a look takes long, so the clock counts.
+        // With many threads one look takes long, so the clock decides and not the number of looks.
         let is_over = MODELLED || began.get_or_insert_with(Instant::now).elapsed() > GLIMPSE;
         if is_over || has_work() {
             return false;

@@ -1,4 +1,13 @@
 //! Waiting for one variable: until every write that was pushed before is complete.
+//!
+//! Called by `api/control.rs` and `api/prepare.rs`. A wait tries four ways, each slower than the
+//! one before:
+//!
+//! 1. a look at the variable;
+//! 2. without a deadline: to watch the variable for a moment, and help ([`watch`]);
+//! 3. if another thread owns the variable: to park behind the last write, without a ticket
+//! ([`beside_owner`]);
+//! 4. to push a read of the variable that sets an event.
 
 use crate::device::Context;
 use crate::engine::core::{Core, ABANDONED, FAILED};
@@ -28,21 +37,22 @@ use crate::variable::handle::Variable;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a waiter looks before it parks, and how long of that it keeps the core.
+/// How long a waiter looks at its event before it parks, and how long of that it does not yield its
+/// core.
 const WAITER_SPINS: Duration = Duration::from_micros(300);
 const WAITER_SPINS_AWAKE: Duration = Duration::from_micros(20);
 /// How long a thread sleeps between two looks whether a `fork` is over.
 const FORK_NAP: Duration = Duration::from_micros(100);
 
-/// How often a waiter looks at the variable itself, or helps, before it lines up behind the writes:
-/// most waits are over by then, and have moved no cache line but that of the last access.
+/// How often a waiter looks at the variable itself, or helps, before it pushes or parks a wait.
+/// Most waits are over by then, and have moved no cache line but that of the last access.
 const WATCHES: u32 = looks(100);
-/// Looks that share a pin.
+/// Looks at the variable under one pin.
 const PINNED: u32 = 16;
-/// How often a waiter tries to park behind a write that is over when it does.
+/// How often a waiter tries again if the write that it wants to park behind has just ended.
 const TRIES: u32 = 3;
-/// Operations that such a waiter runs between two looks at the variable: a look costs as much as a
-/// short one.
+/// Operations that a watching waiter runs between two looks at the variable: a look costs as much
+/// as a short operation.
 const HELPED: u32 = 16;
 
 /// Waits until every write of `variable` that was pushed before is complete; then takes its error,
@@ -84,7 +94,8 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, timeout: Option<Durati
         Beside::Late => return late(),
         Beside::Not => {}
     }
-    // A wait is refused only while another thread forks, which may take longer than the wait.
+    // The push of a wait is refused only while another thread forks, which may take longer than the
+    // wait may.
     loop {
         let ringer = Arc::clone(&event);
         let ring = move |run: &RunContext<'_>| ringer.set(run.inherited);
@@ -100,22 +111,22 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, timeout: Option<Durati
     }
     let failure = event.take_failure();
     OneShot::put_back(event);
-    // Another wait may have taken the error meanwhile: then it is theirs.
+    // Another wait may have taken the error meanwhile: then this one returns no error.
     failure.and_then(|(failure, stamp)| failure.take(stamp)).map_or(Ok(()), Err)
 }
 
-/// What has come of [`beside_owner`].
+/// The result of [`beside_owner`].
 enum Beside {
-    /// All is over, and nothing has failed.
+    /// The writes have ended, and nothing has failed.
     InTime,
     Late,
-    /// It cannot be done so, or the variable is marked.
+    /// This way does not apply, or the variable is marked: the caller pushes the wait.
     Not,
 }
 
-/// Waits for the writes that another thread has pushed to a variable of its own, without taking it
-/// from that thread: parked behind the last one, without a ticket. So a variable for which others
-/// wait stays its pusher's.
+/// Waits for the writes that another thread has pushed to a variable that it owns, and leaves the
+/// variable to that thread: the wait parks behind the last write, without a ticket. So a variable
+/// stays its pusher's though other threads wait for it.
 fn beside_owner(
     core: &Arc<Core>,
     variable: Variable,
@@ -124,7 +135,8 @@ fn beside_owner(
     deadline: Option<Instant>,
 ) -> Result<Beside, Error> {
     let local = core.local();
-    // Once: if it is deleted meanwhile, the writes before that end all the same, and counts go on.
+    // Resolved once: if the variable is deleted meanwhile, the writes before the deletion end all
+    // the same, and the slot goes on counting them.
     let slot = resolve(core, variable)?;
     let (mut wanted, mut tries) = (None, 0);
     while tries < TRIES {
@@ -137,13 +149,14 @@ fn beside_owner(
         let Some((writes, last)) = found.or_else(|| wanted.map(|wanted| (wanted, Word::NONE))) else {
             return Ok(Beside::Not);
         };
-        // What was pushed since the first look need not be waited for. What was found then may have
-        // been given up.
+        // The wait need not include what was pushed since the first look. And the push that the
+        // first look found may have been given up. So it waits for the lower number.
         let earlier = |first: u32| if first.wrapping_sub(writes) as i32 <= 0 { first } else { writes };
         let target = wanted.map_or(writes, earlier);
         wanted = Some(target);
         if slot.progress().has_passed(target) {
-            // Relaxed: as in `becomes_quiet`.
+            // Relaxed: a failure is noted in the state before its write is counted, like in
+            // `becomes_quiet`.
             let marked = core.state.load(Relaxed) & FAILED != 0 && slot.is_marked();
             return Ok(if marked { Beside::Not } else { Beside::InTime });
         }
@@ -153,7 +166,7 @@ fn beside_owner(
         let mut ring = Some(ring);
         let mut store = |storage: *mut u8| {
             if let Some(ring) = ring.take() {
-                // SAFETY: the storage of a closure of this size, given once.
+                // SAFETY: `park_wait` gives the storage of a closure of this size, once.
                 unsafe { closure::store(storage, ring) }
             }
         };
@@ -165,19 +178,20 @@ fn beside_owner(
                 event.reset();
             }
             Ok(false) => tries += 1,
-            // Only while another thread forks.
+            // The wait is refused only while another thread forks.
             Err(_) => return Ok(Beside::Not),
         }
     }
     Ok(Beside::Not)
 }
 
-/// Whether the variable has no pending write and no mark, which a look at its last access tells.
+/// Whether the variable has no pending write and no mark, found by one look at its last access.
 fn is_quiet(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
     becomes_quiet(core, variable, 1, || true)
 }
 
-/// As [`is_quiet`], in so many looks, between which `go_on` is asked.
+/// Like [`is_quiet`], but in up to `looks` looks under one pin; between two looks `go_on` may end
+/// it.
 #[inline]
 fn becomes_quiet(
     core: &Arc<Core>,
@@ -191,7 +205,8 @@ fn becomes_quiet(
     for look in 1..=looks {
         if finds_quiet(core, local, variable) {
             // Relaxed: a failure is noted in the state before the variable that it marks can be
-            // quiet. The mark itself lies in a line that workers write.
+            // quiet. The state is asked first because the mark lies in a cache line that workers
+            // write.
             let marked = core.state.load(Relaxed) & FAILED != 0 && slot.is_marked();
             return Ok(!marked);
         }
@@ -202,15 +217,15 @@ fn becomes_quiet(
     Ok(false)
 }
 
-/// Whether every write of a variable has ended that the calling thread has heard of. May say "no"
-/// of one whose owner is pushing to it. The thread is pinned.
+/// Whether every write of a variable that the calling thread can know of has ended. May return
+/// `false` though they have, while the owner pushes to the variable. The caller is pinned.
 fn finds_quiet(core: &Core, local: &ThreadContext, variable: Variable) -> bool {
     let table = &core.memory.table;
     if let Some(is_quiet) = local.pusher().is_quiet(variable.index, variable.generation, table) {
         return is_quiet;
     }
     if let Some(common) = table.common(variable.index).filter(|common| common.is_open()) {
-        // SAFETY: pinned, and common.
+        // SAFETY: the caller is pinned, and the variable is common.
         let writes = unsafe { common.writes() };
         return writes.is_some_and(|writes| table.progress(variable.index).has_written(writes));
     }
@@ -219,8 +234,8 @@ fn finds_quiet(core: &Core, local: &ThreadContext, variable: Variable) -> bool {
     owner.is_quiet(variable.index, table, |pusher| core.memory.records.get(pusher))
 }
 
-/// Watches the variable for a moment, running ready operations meanwhile if the settings allow it;
-/// says whether it is quiet.
+/// Watches the variable for a moment; says whether it became quiet. Runs ready operations meanwhile
+/// if the settings allow it.
 fn watch(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
     let helps = core.settings.waiters_help && may_help();
     if helps {
@@ -251,9 +266,9 @@ fn watch(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// Waits for the event, running ready operations meanwhile if the settings allow it; `false` at the
-/// deadline. A waiter that has a deadline neither helps nor yields: an operation and a yield take
-/// as long as they take.
+/// Waits for the event; `false` at the deadline. Without a deadline the thread first runs ready
+/// operations if the settings allow it. With one it neither helps nor yields, because an operation
+/// or a yield may take longer than is left.
 fn listen(core: &Arc<Core>, event: &Arc<OneShot>, deadline: Option<Instant>) -> bool {
     if deadline.is_none() && core.settings.waiters_help && may_help() {
         core.dispatch.serve(core, &mut || !event.is_set(), &mut || event.is_set());

@@ -1,4 +1,5 @@
-//! Waiting: for one variable, for everything, with and without a deadline.
+//! Waiting: for one variable ([`for_var`]), for everything ([`for_all`]), with and without a
+//! deadline. Called by `api/`, and by `engine/lifecycle.rs` to drain.
 
 mod event;
 pub mod for_all;

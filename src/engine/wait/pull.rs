@@ -1,5 +1,9 @@
-//! A thread that waits runs what it waits for before it does anything else: the last write of a
-//! variable, or what it has pushed last, and what that comes after.
+//! Pulling for a waiting thread: before it does anything else it runs the operation that it waits
+//! for, and the predecessors of that operation. The operation is the last write of a variable, or
+//! what the thread has pushed last.
+//!
+//! [`pull`] is called by `wait/for_var.rs`, [`pull_last`] by `wait/for_all.rs`. How the
+//! predecessors are found is in `tickets/pull.rs`.
 
 use crate::engine::core::Core;
 use crate::engine::resolve::resolve;
@@ -8,9 +12,9 @@ use crate::tickets::word::Word;
 use crate::variable::handle::Variable;
 use std::sync::Arc;
 
-/// Runs what the writes of a variable wait for that were pushed, as far as it can be found: see
-/// [`Pull`](crate::tickets::pull::Pull). Returns when the last of them has ended, or when nothing
-/// more is found.
+/// Runs the last write of a variable and its predecessors, as far as they can be found: see
+/// [`Pull`](crate::tickets::pull::Pull). Returns when that write has ended, or when no more
+/// predecessors are found.
 pub fn pull(core: &Arc<Core>, variable: Variable) {
     let local = core.local();
     let Some(workers) = core.workers.as_ref() else { return };
@@ -19,8 +23,8 @@ pub fn pull(core: &Arc<Core>, variable: Variable) {
     core.settle(local);
 }
 
-/// As [`pull`], for the operation that the calling thread has pushed last, if that was since its
-/// last call and with a variable of its own: for a thread that waits for everything.
+/// Like [`pull`], but for the operation that the calling thread has pushed last, if that used a
+/// variable of its own and was after its last call of this.
 pub fn pull_last(core: &Arc<Core>) {
     let local = core.local();
     let Some(workers) = core.workers.as_ref() else { return };
@@ -30,13 +34,13 @@ pub fn pull_last(core: &Arc<Core>) {
     }
 }
 
-/// The last write of a variable whose push is over, as far as is known.
+/// The last write of a variable that was committed, as far as the calling thread can know.
 fn last_write(core: &Core, local: &ThreadContext, variable: Variable) -> Option<Word> {
     let found = local.pusher().last_write(variable.index, variable.generation).or_else(|| {
         let _pin = local.pin();
         let owner = resolve(core, variable).ok()?.owner();
         match core.memory.table.common(variable.index).filter(|common| common.is_open()) {
-            // SAFETY: pinned, and common.
+            // SAFETY: the thread is pinned, and the variable is common.
             Some(common) => unsafe { common.last_write() },
             None => owner.last_finished(variable.index, |pusher| core.memory.records.get(pusher)),
         }

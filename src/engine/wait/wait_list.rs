@@ -1,10 +1,13 @@
-//! Threads that wait for a condition of the whole engine: that nothing is in flight, or that there
-//! is room.
+//! Wait lists: threads that wait for a condition of the whole engine, namely that nothing is in
+//! flight (`Core::quiescence`) or that there is room under the bound (`Core::room`).
 //!
-//! A waiter announces itself before it looks at the condition for the last time, and the thread
-//! that may have made it true looks for waiters after that; a fence on each side
+//! Waiting threads come from `wait/for_all.rs`, `engine/lifecycle.rs` and `engine/backpressure.rs`.
+//! [`WaitList::notify`] is called by every thread that ends operations.
+//!
+//! A waiter announces itself before it looks at the condition for the last time. The thread that
+//! may have made it true looks for waiters after that. A fence on each side
 //! ([`crate::platform::asymmetric_fence`]) rules out that both miss. The list is locked, but only
-//! while somebody waits: operations come and go without touching it.
+//! while a thread waits: operations come and go without touching it.
 
 #![forbid(unsafe_code)]
 
@@ -30,8 +33,8 @@ impl WaitList {
         WaitList { count: CachePadded::new(AtomicUsize::new(0)), threads: Lock::default() }
     }
 
-    /// Waits until `done`, or until the deadline; says which. `done` is called again and again,
-    /// `rested` once if it took longer than some looks, after which the thread may have been
+    /// Waits until `done`, or until the deadline; `true`: `done`. `done` is called again and again.
+    /// `rested` is called once if the first looks did not suffice, when the thread may have been
     /// parked.
     pub fn wait(&self, deadline: Option<Instant>, mut done: impl FnMut() -> bool, rested: impl FnOnce()) -> bool {
         let mut spin = Spin::awake(remaining(deadline).map_or(LISTED_SPINS, |left| left.min(LISTED_SPINS)));
@@ -41,7 +44,7 @@ impl WaitList {
             }
         }
         let in_time = self.announced(|| {
-            // Against the one in `notify`.
+            // Heavy side of the asymmetric fence; the light side is in `notify`.
             heavy();
             loop {
                 if done() {
@@ -58,9 +61,9 @@ impl WaitList {
         in_time
     }
 
-    /// Calls `waiting`, which may park: until it returns the calling thread is unparked whenever
-    /// the condition may have become true. It must pass a [`heavy`] fence and then look at the
-    /// condition before it parks.
+    /// Calls `waiting`, which may park. Until it returns, [`WaitList::notify`] unparks the calling
+    /// thread whenever the condition may have become true. `waiting` must pass a [`heavy`] fence
+    /// and then look at the condition before it parks.
     pub fn announced<T>(&self, waiting: impl FnOnce() -> T) -> T {
         let this = thread::current();
         let id = this.id();
@@ -79,23 +82,25 @@ impl WaitList {
         }
     }
 
-    /// Wakes the waiters, if there are any and `worth` says that it is worth it.
+    /// Wakes the waiters, if there are any and `worth` says that the condition may hold.
     #[inline]
     pub fn notify(&self, worth: impl FnOnce() -> bool) {
-        // Against the one in `wait`: either we see the waiter counted, or it sees what we have
-        // done.
+        // Light side of the asymmetric fence; the heavy side is in `wait`, or in what is passed to
+        // `announced`. Either this thread sees the waiter counted, or the waiter sees what this
+        // thread has done.
         light();
         if self.count.load(Relaxed) > 0 {
             self.wake(worth);
         }
     }
 
-    /// Out of line, so that the look is small enough to be part of whatever ends operations.
+    /// The part of `notify` with waiters. It is out of line so that `notify` is small enough to be
+    /// inlined wherever operations end.
     #[cold]
     #[inline(never)]
     fn wake(&self, worth: impl FnOnce() -> bool) {
-        // Against those who do the same: of two who end the last two operations at once, one must
-        // see that both have.
+        // Pairs with the same fence of another thread: if two threads end the last two operations
+        // at once, one of them must see that both have ended.
         fence(SeqCst);
         if worth() {
             self.threads.lock().iter().for_each(Thread::unpark);
@@ -108,7 +113,7 @@ pub fn remaining(deadline: Option<Instant>) -> Option<Duration> {
     deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
 }
 
-/// When the time is up; never, if there is no limit or none that the clock can tell.
+/// The deadline of a timeout; `None` if there is no timeout, or one that is too long for the clock.
 pub fn deadline(timeout: Option<Duration>) -> Option<Instant> {
     timeout.and_then(|timeout| Instant::now().checked_add(timeout))
 }
