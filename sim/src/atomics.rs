@@ -1,9 +1,10 @@
-//! Atomics that are charged to the core that uses them.
+//! Atomics whose accesses are charged to the core that makes them. `src/sync/mod.rs` hands them to
+//! the engine under `--cfg seriatim_simulation`.
 
 use crate::machine::{access, drain, pass, Kind};
 use std::sync::atomic::{self, Ordering};
 
-/// A fence. Only a sequentially consistent one is an instruction on the machine that is modelled.
+/// A fence. Only a sequentially consistent fence is an instruction on the machine that is modelled.
 pub fn fence(order: Ordering) {
     if order == Ordering::SeqCst {
         drain();
@@ -13,7 +14,7 @@ pub fn fence(order: Ordering) {
 }
 
 fn of_store(order: Ordering) -> Kind {
-    // As compilers have it for x86: an exchange.
+    // A sequentially consistent store is an exchange, which is what compilers make of it on x86.
     if order == Ordering::SeqCst {
         Kind::Locked
     } else {

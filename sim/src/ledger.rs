@@ -1,40 +1,42 @@
-//! The ledger: which places in the source moved which lines, and what it took.
+//! The ledger of cache-line trips: which places in the source moved which lines, and how long cores
+//! waited. Written by `machine.rs`; read by `perf/simulation/` through `machine::causes`.
 
 use crate::lines::Map;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::panic::Location;
 
-/// Where lines were moved, and what it took.
+/// One cause of trips: a place in the source and a line, with how often and how long.
 #[derive(Clone, Debug)]
 pub struct Cause {
-    /// The place in the source.
+    /// The place in the source that made the access.
     pub place: &'static Location<'static>,
-    /// What lies on the line, if it is known: a name, and which of its lines.
+    /// What lies on the line, if it is known: a name, and which of the lines of that thing it is.
     pub line: Option<(&'static str, usize)>,
-    /// Lines that came from another core.
+    /// The number of trips in which the line came from another core.
     pub moved: u64,
-    /// Copies that only had to be made the only one.
+    /// The number of trips in which the core had a copy that only had to become the only one.
     pub upgraded: u64,
-    /// Nanoseconds that cores waited for them.
+    /// The nanoseconds that cores waited for the line.
     pub waited: u64,
-    /// Those of the first core among them.
+    /// The nanoseconds that the first core waited, among these.
     pub first_waited: u64,
 }
 
-/// A place's address, and what lies on the line.
+/// The address of a place in the source, and what lies on the line.
 type Key = (usize, Option<(&'static str, usize)>);
 
 /// All trips since the last [`Ledger::clear`].
 #[derive(Default)]
 pub struct Ledger {
     causes: Map<Key, Cause>,
-    /// Start, then end, distance and name of what lies there.
+    /// The regions of memory: from the start to the end, the distance and the name of what lies
+    /// there.
     regions: BTreeMap<usize, (usize, usize, &'static str)>,
 }
 
 impl Ledger {
-    /// One trip.
+    /// Counts one trip.
     pub fn note(&mut self, place: &'static Location<'static>, line: usize, upgrade: bool, waited: u64, first: bool) {
         self.wait(place, line, waited, first);
         let cause = self.cause(place, line);
@@ -42,7 +44,7 @@ impl Ledger {
         cause.upgraded += u64::from(upgrade);
     }
 
-    /// A core waits for a line that is under way.
+    /// Counts that a core waits for a line that is under way.
     pub fn wait(&mut self, place: &'static Location<'static>, line: usize, waited: u64, first: bool) {
         let cause = self.cause(place, line);
         cause.waited += waited;
@@ -61,7 +63,7 @@ impl Ledger {
         })
     }
 
-    /// What lies in `bytes` from `address` on: one `name` every `distance` bytes.
+    /// Notes what lies in `bytes` from `address` on: one `name` every `distance` bytes.
     pub fn lay_out(&mut self, address: usize, bytes: usize, distance: usize, name: &'static str) {
         self.regions.insert(address, (address + bytes, distance, name));
     }
@@ -77,7 +79,7 @@ impl Ledger {
         self.causes.clear();
     }
 
-    /// All causes, those of the most trips first.
+    /// Returns all causes, those of the most trips first.
     pub fn causes(&self) -> Vec<Cause> {
         let mut causes: Vec<Cause> = self.causes.values().cloned().collect();
         causes.sort_by_key(|cause| {

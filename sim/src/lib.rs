@@ -1,10 +1,11 @@
-//! A simulated machine: what the engine is made of under `--cfg seriatim_simulation`. It has as
-//! many cores as there are threads, on which every access that synchronises, and every row of plain
-//! data that is named to [`touch`], takes the time that its cache line takes to come.
+//! A simulated machine, on which the engine runs under `--cfg seriatim_simulation`. It has as many
+//! cores as there are threads. Every access that synchronises, and every row of plain data that is
+//! named to [`touch`], takes the time that its cache line takes to come.
 //!
-//! The code that runs is the engine's own, unchanged; time is not. `perf/simulation/` measures with
-//! it what a machine with that many cores would have to be had for. What is modelled, and what is
-//! not, is said in [`lines`] and [`machine`].
+//! The code that runs is the engine's own, unchanged; only the time is simulated. `src/sync/mod.rs`
+//! takes its primitives from here. `perf/simulation/` uses the machine for measurements that would
+//! otherwise need hardware with as many cores. [`lines`] and [`machine`] say what is modelled, and
+//! what is not.
 
 #![cfg(seriatim_simulation)]
 
@@ -23,7 +24,7 @@ pub use thread::Mutex;
 use machine::{access, pass, row, with, Kind};
 use std::time::Duration;
 
-/// A look at the machine's clock.
+/// A reading of the calling core's clock.
 #[derive(Clone, Copy)]
 pub struct Instant(u64);
 
@@ -38,7 +39,7 @@ impl Instant {
     }
 }
 
-/// A turn of a loop that waits.
+/// Charges one turn of a loop that waits.
 pub fn spin_loop() {
     pass(|parameters| parameters.pause);
 }
@@ -50,29 +51,29 @@ pub fn touch<T: ?Sized>(start: *const T, bytes: usize, writes: bool) {
     row(start.cast::<u8>().addr(), bytes, if writes { Kind::Store } else { Kind::Load });
 }
 
-/// Charges what asks for a line that is to be written, and does not wait.
+/// Charges a request for a line that is to be written, which does not wait for the line.
 #[track_caller]
 #[inline]
 pub fn ask<T: ?Sized>(place: *const T) {
     row(place.cast::<u8>().addr(), 1, Kind::Ask);
 }
 
-/// Says what lies in memory, for the tables.
+/// Says what lies in memory, for the tables of causes.
 pub fn lay_out<T: ?Sized>(start: *const T, bytes: usize, distance: usize, name: &'static str) {
     machine::lay_out(start.cast::<u8>().addr(), bytes, distance, name);
 }
 
-/// The lines that all members of an epoch share: the epoch's number and the ends of its queue of
-/// what is deferred.
+/// The lines that all members of an epoch share: the epoch's number, and the ends of the queue of
+/// deferred calls.
 #[repr(C, align(128))]
 struct EpochLines([u8; 256]);
 
 static EPOCH: EpochLines = EpochLines([0; 256]);
 
-/// Pins of a member after which it tries to advance the epoch: `crossbeam-epoch` 0.9.
+/// The number of pins of a member after which it tries to advance the epoch: `crossbeam-epoch` 0.9.
 const PINS: u32 = 128;
 
-/// Charges what `crossbeam-epoch` does on a pin, whose own atomics do not come through this door.
+/// Charges what `crossbeam-epoch` does on a pin. Its own atomics are not those of this crate.
 #[track_caller]
 pub fn pinned<T>(member: &T) {
     let (place, own) = (std::panic::Location::caller(), std::ptr::from_ref(member).addr());
@@ -94,7 +95,7 @@ pub fn pinned<T>(member: &T) {
     }
 }
 
-/// Charges what it does when a call is deferred and flushed.
+/// Charges what `crossbeam-epoch` does when a call is deferred and flushed.
 #[track_caller]
 pub fn deferred() {
     let place = std::panic::Location::caller();
@@ -102,7 +103,8 @@ pub fn deferred() {
     advance(place);
 }
 
-/// Looks at every member's pin, then moves the epoch on, and looks for what may be called.
+/// Charges an attempt to advance the epoch: a look at every member's pin, the new epoch, and a look
+/// for calls that may be made.
 fn advance(place: &'static std::panic::Location<'static>) {
     let members = with(|machine| machine.members.clone()).unwrap_or_default();
     members.iter().for_each(|member| access(*member, Kind::Load, place));
@@ -110,7 +112,7 @@ fn advance(place: &'static std::panic::Location<'static>) {
     access(EPOCH.0.as_ptr().addr() + 128, Kind::Load, place);
 }
 
-/// As std's, for constant values.
+/// Like std's `thread_local`, but only for constant values.
 #[macro_export]
 macro_rules! per_thread {
     ($($(#[$attribute:meta])* static $name:ident: $type:ty = const { $init:expr };)*) => {

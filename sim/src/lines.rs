@@ -1,52 +1,55 @@
-//! The model of the caches: who has which line, who waits for one, and what that takes.
+//! The model of the caches: which cores have which line, which of them wait for it, and how long.
+//! The machine (`machine.rs`) asks it at every access.
 //!
-//! Every core has a cache without end, in which a line is in one of three states: owned (no other
-//! core has it; it may be written), shared (it may be read), or absent. A core that has what it
-//! needs goes on after a hit. One that does not waits for a trip between cores. Trips that change
-//! the owner of a line follow each other; copies of a line that nobody owns are handed out side by
-//! side. A line that no core has touched yet comes at the price of a hit: memory is not modelled.
+//! Every core has an unbounded cache, in which a line is in one of three states: owned (no other
+//! core has it, and it may be written), shared (it may be read), or absent. A core that has what it
+//! needs goes on after a hit. A core that lacks it waits for a trip between cores. Trips that
+//! change the owner of a line follow each other; copies of a line that no core owns are handed out
+//! side by side. A line that no core has touched yet costs a hit: memory is not modelled.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Cores at most.
+/// The most cores of a machine.
 pub const CORES: usize = 128;
 const NOBODY: u8 = u8::MAX;
 
-/// What the machine is like. Times are in nanoseconds.
+/// The parameters of the machine. Times are in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Parameters {
     /// An access to a line that the core has.
     pub hit: u64,
-    /// What a read-modify-write takes on top.
+    /// What a read-modify-write takes on top of its access.
     pub locked: u64,
     /// A sequentially consistent fence.
     pub fence: u64,
-    /// A line's way from one core to another.
+    /// The trip of a line from one core to another, of the same socket.
     pub hop: u64,
-    /// The same between sockets.
+    /// The trip of a line between sockets.
     pub far_hop: u64,
-    /// Cores of a socket: core *i* is on socket *i / socket*. 0: there is but one.
+    /// The cores of a socket: core *i* is on socket *i / socket*. 0 means that there is only one
+    /// socket.
     pub socket: usize,
-    /// Whether lines are waited for side by side where a core of today would: plain stores do not
-    /// wait (only read-modify-writes and fences wait for them), and the lines of one row of plain
-    /// data come together.
+    /// Whether waits for lines overlap as on a core of today: plain stores do not wait (only
+    /// read-modify-writes and fences wait for them), and the lines of one row of plain data come
+    /// together.
     pub overlap: bool,
     /// A turn of a loop that waits (`pause`).
     pub pause: u64,
-    /// `yield_now`, if nobody else wants the core.
+    /// A call of `yield_now`, if no other thread wants the core.
     pub yielding: u64,
-    /// A look at the clock.
+    /// A reading of the clock.
     pub clock: u64,
-    /// Going to sleep.
+    /// What going to sleep takes.
     pub sleep: u64,
-    /// From a wake-up to the sleeper's next step.
+    /// The time from a wake-up to the sleeper's next step.
     pub wake: u64,
     /// What a wake-up takes from its caller.
     pub waking: u64,
-    /// From the start of a thread to its first step; half of it is its starter's.
+    /// The time from the start of a thread to its first step. The starting thread is charged half
+    /// of it.
     pub spawn: u64,
-    /// Who goes first of those that come at the same time.
+    /// Decides which core goes first among cores at the same time. 0: the lowest number.
     pub seed: u64,
 }
 
@@ -73,7 +76,7 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// How long a line is under way.
+    /// Returns how long a line is under way.
     fn way(&self, from: usize, to: usize) -> u64 {
         if self.socket == 0 || from / self.socket == to / self.socket {
             self.hop
@@ -106,7 +109,7 @@ fn socket_mask(socket: usize, core: usize) -> u128 {
     ones.checked_shl((core / socket * socket) as u32).unwrap_or(0)
 }
 
-/// A quick hash for addresses (Fibonacci, Knuth vol. 3, 6.4).
+/// A fast hash for addresses (Fibonacci, Knuth vol. 3, 6.4).
 #[derive(Default)]
 pub struct Quick(u64);
 
@@ -136,22 +139,22 @@ pub type Map<K, V> = HashMap<K, V, BuildHasherDefault<Quick>>;
 
 #[derive(Clone, Copy)]
 struct Line {
-    /// Cores that have it.
+    /// The set of cores that have it.
     holders: u128,
-    /// The one that may write it.
+    /// The core that may write it, or `NOBODY`.
     owner: u8,
     /// When its last change of owner is over.
     free_at: u64,
-    /// When it comes to its owner, if that has only asked for it.
+    /// When it comes to its owner, if the owner has only asked for it.
     arrives: u64,
 }
 
 /// How a core came by a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trip {
-    /// When it has the line.
+    /// When the core has the line.
     pub until: u64,
-    /// Whether it had a copy, and only the other copies had to go.
+    /// Whether the core had a copy, and only the other copies had to go.
     pub upgrade: bool,
 }
 
@@ -160,8 +163,8 @@ pub struct Trip {
 pub struct Lines(Map<usize, Line>);
 
 impl Lines {
-    /// Whether the core can read, or write, the line without a trip. A line that nobody has had is
-    /// owned from now on.
+    /// Returns whether the core can read, or write, the line without a trip. A line that no core
+    /// has had is owned by this one from now on.
     #[inline]
     pub fn hits(&mut self, core: usize, line: usize, writes: bool) -> bool {
         let bit = 1 << core;
@@ -175,20 +178,20 @@ impl Lines {
         line.owner == core as u8
     }
 
-    /// The core that has just fetched a line does not wait for it.
+    /// Notes that the core that has just fetched a line does not wait for it.
     pub fn ask(&mut self, line: usize, until: u64) {
         if let Some(line) = self.0.get_mut(&line) {
             line.arrives = until;
         }
     }
 
-    /// When a line is there for which its owner has asked; 0 if it has not.
+    /// Returns when a line comes for which its owner has only asked; 0 if it has not.
     #[inline]
     pub fn arrives(&self, line: usize) -> u64 {
         self.0.get(&line).map_or(0, |line| line.arrives)
     }
 
-    /// Brings a line that the core lacks, from `now` on.
+    /// Brings a line that the core lacks, from the time `now` on.
     pub fn fetch(&mut self, core: usize, line: usize, writes: bool, now: u64, parameters: &Parameters) -> Trip {
         let bit = 1 << core;
         let Some(line) = self.0.get_mut(&line) else { return Trip { until: now, upgrade: false } };

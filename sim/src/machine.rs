@@ -1,9 +1,11 @@
-//! The machine: cores that each run one thread, a clock for each, and who goes next.
+//! The machine: cores that each run one thread, a clock for each core, and the choice of the thread
+//! that goes on next. `perf/simulation/` calls [`run`].
 //!
-//! Threads are coroutines on one thread of the system. Only one runs; it goes on until it wants a
-//! line that it does not have while another thread is behind it in time. An access that hits may
-//! run ahead of the others by half a hop: that long it takes until a core learns that another one
-//! wants its line. So no access sees what comes later, and a run is the same every time.
+//! Threads are coroutines on one thread of the system, so only one runs at a time. It goes on until
+//! it wants a line that it does not have while another thread is behind it in time. An access that
+//! hits may run ahead of the others by half a hop: it takes as long until a core learns that
+//! another core wants its line. So no access sees what comes later, and a run is the same every
+//! time.
 
 pub use crate::ledger::Cause;
 use crate::ledger::Ledger;
@@ -34,7 +36,7 @@ type Fibre = Coroutine<(), (), ()>;
 /// One core with its thread.
 pub struct Core {
     pub clock: u64,
-    /// When the stores that were not waited for have their lines.
+    /// When the lines of the stores that were not waited for have come.
     drained: u64,
     /// Time spent in [`work`].
     busy: u64,
@@ -44,7 +46,7 @@ pub struct Core {
     pub joiners: Vec<usize>,
     /// Values of thread-locals, by the address of their key.
     pub locals: Vec<(usize, Option<Box<dyn Any>>)>,
-    /// How often it was pinned, and where it notes that.
+    /// How often the thread was pinned, and the address of its member of the epoch.
     pub pins: u32,
     pub member: usize,
     fibre: Option<Fibre>,
@@ -59,7 +61,7 @@ pub struct Machine {
     current: usize,
     ready: BinaryHeap<Reverse<(u64, u64, usize)>>,
     ledger: Ledger,
-    /// The epoch's participants.
+    /// The addresses of the epoch's members.
     pub members: Vec<usize>,
 }
 
@@ -67,18 +69,18 @@ thread_local! {
     static MACHINE: Cell<*mut Machine> = const { Cell::new(null_mut()) };
 }
 
-/// Calls `look` with the machine; nothing if there is none. `look` must neither suspend nor run
-/// code of others.
+/// Calls `look` with the machine; returns `None` if there is none. `look` must neither suspend nor
+/// run code of the engine or of the program.
 #[inline]
 pub fn with<T>(look: impl FnOnce(&mut Machine) -> T) -> Option<T> {
     let machine = MACHINE.with(Cell::get);
-    // SAFETY: set by `run` while its machine lives. One thread at a time runs, and none of the
-    // closures passed here comes back.
+    // SAFETY: `run` sets the pointer while its machine lives. One thread at a time runs, and no
+    // closure that is passed here calls `with` again.
     unsafe { machine.as_mut() }.map(look)
 }
 
-/// Lets the others go on. The caller is in the queue, or has nothing to do before somebody puts it
-/// there.
+/// Lets other threads go on. The caller is in the queue, or has nothing to do until another thread
+/// puts it there.
 fn suspend() {
     if let Some(yielder) = with(|machine| machine.cores[machine.current].yielder) {
         // SAFETY: the yielder lies on the stack of the coroutine that runs, which is the caller's.
@@ -86,7 +88,7 @@ fn suspend() {
     }
 }
 
-/// One access, charged to the calling core.
+/// Charges one access to the calling core.
 #[inline]
 pub fn access(address: usize, kind: Kind, place: &'static Location<'static>) {
     while with(|machine| machine.step(address / 64, kind, place)) == Some(false) {
@@ -94,7 +96,7 @@ pub fn access(address: usize, kind: Kind, place: &'static Location<'static>) {
     }
 }
 
-/// The lines of a row of plain data.
+/// Charges the lines of a row of plain data to the calling core.
 #[track_caller]
 pub fn row(address: usize, bytes: usize, kind: Kind) {
     let place = Location::caller();
@@ -106,7 +108,7 @@ pub fn row(address: usize, bytes: usize, kind: Kind) {
             suspend();
         }
         if overlap {
-            // Asked for as early as the first.
+            // With overlap, every line is asked for as early as the first.
             until = until.max(now().unwrap_or(start));
             with(|machine| machine.cores[machine.current].clock = start);
         }
@@ -117,12 +119,12 @@ pub fn row(address: usize, bytes: usize, kind: Kind) {
     });
 }
 
-/// The calling core's clock.
+/// Returns the calling core's clock; `None` outside a machine.
 pub fn now() -> Option<u64> {
     with(|machine| machine.cores[machine.current].clock)
 }
 
-/// Time passes on the calling core.
+/// Charges time to the calling core.
 pub fn pass(time: impl FnOnce(&Parameters) -> u64) {
     with(|machine| {
         let time = time(&machine.parameters);
@@ -130,13 +132,13 @@ pub fn pass(time: impl FnOnce(&Parameters) -> u64) {
     });
 }
 
-/// The calling core works for so many nanoseconds, on what is in its cache.
+/// Has the calling core work for this time, on what is in its cache.
 pub fn work(nanoseconds: u64) {
     pass(|_| nanoseconds);
     with(|machine| machine.cores[machine.current].busy += nanoseconds);
 }
 
-/// Waits for the stores of the calling core.
+/// Waits until the stores of the calling core have their lines.
 pub fn drain() {
     with(|machine| {
         let core = &mut machine.cores[machine.current];
@@ -166,7 +168,7 @@ pub fn wait_until(mut done: impl FnMut(&mut Machine, usize) -> bool) {
 }
 
 impl Machine {
-    /// Whether the calling core is the last in time; if not, it is queued.
+    /// Returns whether no core is behind the calling one in time; if one is, the caller is queued.
     fn may_go(&mut self) -> bool {
         self.leads_by(0)
     }
@@ -189,7 +191,8 @@ impl Machine {
         (core as u64 + 1).wrapping_mul(self.parameters.seed | 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16
     }
 
-    /// Makes one access if it is the calling core's turn.
+    /// Makes one access if it is the calling core's turn. `false` if it is not: the caller is
+    /// queued, and is to suspend and try again.
     #[inline]
     fn step(&mut self, line: usize, kind: Kind, place: &'static Location<'static>) -> bool {
         let me = self.current;
@@ -259,7 +262,7 @@ impl Machine {
         self.current
     }
 
-    /// Lets a sleeping thread go on, `clock` at the earliest.
+    /// Lets a sleeping thread go on, at the time `clock` at the earliest.
     pub fn rouse(&mut self, id: usize, clock: u64) {
         let core = &mut self.cores[id];
         core.parked = false;
@@ -269,7 +272,7 @@ impl Machine {
         self.ready.push(Reverse((clock, tie, id)));
     }
 
-    /// The calling thread ends.
+    /// Notes that the calling thread ends, and wakes the threads that wait for it.
     pub fn end(&mut self) {
         let me = self.current;
         self.cores[me].ended = true;
@@ -319,7 +322,7 @@ pub fn run<T: 'static>(parameters: Parameters, program: impl FnOnce() -> T + 'st
     }
     let left = with(|machine| machine.cores.iter().filter(|core| !core.ended).count());
     assert_eq!(left, Some(0), "threads that are left wait for each other");
-    // SAFETY: made above; no thread of the machine is left.
+    // SAFETY: the machine was made above, and no thread of it is left.
     drop(unsafe { Box::from_raw(machine) });
     outcome.take().expect("the first thread has ended")
 }
@@ -329,7 +332,7 @@ pub fn lay_out(address: usize, bytes: usize, distance: usize, name: &'static str
     with(|machine| machine.ledger.lay_out(address, bytes, distance, name));
 }
 
-/// Forgets what was counted so far.
+/// Forgets all trips and all work that were counted so far.
 pub fn count_from_here() {
     with(|machine| {
         machine.ledger.clear();
@@ -337,12 +340,12 @@ pub fn count_from_here() {
     });
 }
 
-/// What moved since [`count_from_here`], most first.
+/// Returns the causes of trips since [`count_from_here`], those of the most trips first.
 pub fn causes() -> Vec<Cause> {
     with(|machine| machine.ledger.causes()).unwrap_or_default()
 }
 
-/// Nanoseconds that each core has worked since [`count_from_here`].
+/// Returns the nanoseconds that each core has worked since [`count_from_here`].
 pub fn busy() -> Vec<u64> {
     with(|machine| machine.cores.iter().map(|core| core.busy).collect()).unwrap_or_default()
 }

@@ -1,4 +1,5 @@
-//! Threads of the machine, what they keep for themselves, and the mutex.
+//! Threads of the machine, their thread-locals, and the mutex: what the engine uses instead of
+//! `std::thread` and `std::sync::Mutex` in a simulation.
 
 use crate::machine::{access, catch_up, pass, wait_until, with, Kind};
 use std::cell::Cell;
@@ -7,11 +8,11 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, LockResult, MutexGuard, TryLockError, TryLockResult};
 use std::time::Duration;
 
-/// Which thread.
+/// The number of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ThreadId(usize);
 
-/// A thread, to be woken.
+/// A handle by which a thread is woken.
 #[derive(Clone, Debug)]
 pub struct Thread(ThreadId);
 
@@ -39,12 +40,12 @@ impl Thread {
     }
 }
 
-/// The calling thread.
+/// Returns the calling thread.
 pub fn current() -> Thread {
     Thread(ThreadId(with(|machine| machine.current()).unwrap_or(usize::MAX)))
 }
 
-/// Sleeps until somebody wakes the thread.
+/// Sleeps until another thread wakes the calling one.
 pub fn park() {
     let mut slept = false;
     wait_until(|machine, me| {
@@ -57,7 +58,7 @@ pub fn park() {
     });
 }
 
-/// Returns after a while, whether anybody has woken the thread or not.
+/// Returns when the time has passed, whether or not the thread was woken meanwhile.
 pub fn park_timeout(time: Duration) {
     pass(|parameters| parameters.sleep + time.as_nanos() as u64);
     catch_up();
@@ -67,7 +68,7 @@ pub fn park_timeout(time: Duration) {
     });
 }
 
-/// There is nobody to yield to: every thread has a core.
+/// Takes the time of a yield. No other thread wants the core, as every thread has its own.
 pub fn yield_now() {
     pass(|parameters| parameters.yielding);
 }
@@ -78,7 +79,7 @@ pub struct Builder(());
 
 type Result<T> = std::thread::Result<T>;
 
-/// A thread, to be waited for.
+/// A handle by which the end of a thread is waited for.
 pub struct JoinHandle<T> {
     id: usize,
     outcome: Arc<std::sync::Mutex<Option<Result<T>>>>,
@@ -89,7 +90,7 @@ impl Builder {
         Builder::default()
     }
 
-    /// Names mean nothing here.
+    /// Ignores the name.
     pub fn name(self, _: String) -> Builder {
         self
     }
@@ -133,11 +134,11 @@ impl<T> JoinHandle<T> {
     }
 }
 
-/// A thread from its first step to the end of its thread-locals.
+/// Returns the whole life of a thread: its body, then the end of its thread-locals.
 pub fn whole_life(body: impl FnOnce() + 'static) -> impl FnOnce() + 'static {
     move || {
         body();
-        // The last made goes first. What has no destructor stays usable.
+        // The value that was made last goes first. A value without a destructor stays usable.
         let next = || {
             with(|machine| {
                 let me = machine.current();
@@ -158,7 +159,7 @@ pub struct LocalKey<T: 'static> {
     init: fn() -> T,
 }
 
-/// The value is gone, because its thread ends.
+/// The error of an access to a value that is gone, because its thread ends.
 #[derive(Debug)]
 pub struct AccessError;
 
@@ -186,7 +187,7 @@ impl<T: 'static> LocalKey<T> {
             Some(None) if std::mem::needs_drop::<T>() => return Err(AccessError),
             _ => {}
         }
-        // Not inside `with`: it may use other thread-locals.
+        // The initialiser is not called inside `with`, since it may use other thread-locals.
         let value = Box::new((self.init)());
         let address: *const T = &raw const *value;
         with(|machine| {
@@ -201,8 +202,9 @@ impl<T: 'static> LocalKey<T> {
     #[inline]
     pub fn try_with<R>(&'static self, look: impl FnOnce(&T) -> R) -> std::result::Result<R, AccessError> {
         let value = self.find()?;
-        // SAFETY: boxed, and kept until the thread that calls this ends: it is the only one to drop
-        // it, and not while it is in here, unless from a destructor of its own, as with std's.
+        // SAFETY: the value is boxed, and lives until the calling thread ends. Only this thread
+        // drops it, and not while it is in here, unless from a destructor of its own, as with
+        // std's.
         Ok(look(unsafe { &*value }))
     }
 
@@ -214,14 +216,15 @@ impl<T: 'static> LocalKey<T> {
     }
 }
 
-/// A mutex whose lock is one access to its line. Who finds it taken looks again and again.
+/// A mutex. Taking its lock is one access to its line; a thread that finds it taken tries again
+/// after a hop.
 #[derive(Default)]
 pub struct Mutex<T> {
     word: Cell<u8>,
     inner: std::sync::Mutex<T>,
 }
 
-// SAFETY: the cell is never read or written: it is there for its address.
+// SAFETY: the cell is never read or written: only its address is used.
 unsafe impl<T: Send> Sync for Mutex<T> {}
 
 impl<T> Mutex<T> {

@@ -1,5 +1,8 @@
-//! Who waits for whom: from what operations use, in the order in which they were recorded, to a
-//! list of predecessors for each.
+//! Dependency edges of a graph: from the variables that each operation uses, in the order of
+//! recording, to a list of predecessors for each operation.
+//!
+//! Called by `engine/replay/assemble.rs` when a graph is assembled, and by the models in
+//! `loom-tests/`. `profile/flows.rs` has a rule of its own for the arrows of a trace.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +24,7 @@ pub struct Adjacency {
 }
 
 impl Adjacency {
-    /// Adds a list, in ascending order and without repeats.
+    /// Adds a list. It is sorted, and repeats are removed; `list` is empty afterwards.
     pub fn add(&mut self, list: &mut Vec<u32>) {
         list.sort_unstable();
         list.dedup();
@@ -39,7 +42,7 @@ impl Adjacency {
         &self.items[start as usize..self.ends[index] as usize]
     }
 
-    /// The lists the other way round: of each of `count` numbers, the lists that name it.
+    /// Returns the inverse: for each number below `count`, the lists that contain it.
     pub fn inverted(&self, count: usize) -> Adjacency {
         let mut lengths = vec![0u32; count + 1];
         self.items.iter().for_each(|item| lengths[*item as usize + 1] += 1);
@@ -59,16 +62,17 @@ impl Adjacency {
     }
 }
 
-/// What has used a variable so far.
+/// The operations that have used a variable so far.
 #[derive(Clone, Default)]
 struct Past {
     write: Option<u32>,
-    /// Reads since.
+    /// The reads since the last write.
     reads: Vec<u32>,
 }
 
-/// The predecessors of each operation: for a read the last write before it, for a write the reads
-/// since then, or that write if there are none. Time proportional to the uses.
+/// Returns the predecessors of each operation. A read waits for the last write before it. A write
+/// waits for the reads since the last write, or for that write if there are none. The time taken is
+/// proportional to the number of uses.
 pub fn predecessors(uses: &[&[NodeUse]], variables: usize) -> Adjacency {
     let mut past = vec![Past::default(); variables];
     let mut lists = Adjacency::default();
@@ -88,15 +92,16 @@ pub fn predecessors(uses: &[&[NodeUse]], variables: usize) -> Adjacency {
                 past.write = Some(operation as u32);
             }
         }
-        // A variable that is named twice.
+        // An operation that names a variable twice does not wait for itself.
         list.retain(|before| *before != operation as u32);
         lists.add(&mut list);
     }
     lists
 }
 
-/// The operations in an order in which one thread can run them: of those that wait for nothing the
-/// greatest priority first, and among equals the one that was recorded first.
+/// Returns the operations in an order in which one thread can run them. Among the operations that
+/// wait for nothing any more, the one of the greatest priority comes first; among equals, the one
+/// that was recorded first.
 pub fn schedule(predecessors: &Adjacency, priorities: &[i32]) -> Vec<u32> {
     let count = predecessors.len();
     if priorities.windows(2).all(|pair| pair[0] == pair[1]) {
@@ -119,7 +124,7 @@ pub fn schedule(predecessors: &Adjacency, priorities: &[i32]) -> Vec<u32> {
     order
 }
 
-/// The same lists, with the operations numbered by their place in `order`.
+/// Returns the same lists, with the operations numbered by their position in `order`.
 pub fn renumbered(predecessors: &Adjacency, order: &[u32]) -> Adjacency {
     let mut places = vec![0; order.len()];
     for (place, operation) in order.iter().enumerate() {

@@ -1,25 +1,31 @@
-//! Running a plan: the protocol of the lanes.
+//! Replay of a plan: the protocol by which threads run the lanes of a graph.
+//!
+//! Called by `engine/replay/mod.rs`. The operations themselves are run by
+//! `engine/replay/runner.rs`, through [`LaneHost`]. The sequential beginning of a replay is in
+//! `graph/spread.rs`.
 //!
 //! A lane is run by one thread at a time, its *runner*. The lane's inbox says whether it has one:
-//! `IDLE` if not, else the messages that have come and that the runner has not yet taken. Who sends
-//! to an idle lane becomes responsible for it: it hands the lane to a thread. So a lane is never
-//! run by two threads, never forgotten, and costs nothing while nothing comes for it. (This is the
-//! scheme of actors, Hewitt 1973, and of a stack that is emptied as a whole, Treiber 1986.)
+//! it is `IDLE` if not; otherwise it holds the messages that have come and that the runner has not
+//! yet taken. A thread that sends to an idle lane becomes responsible for the lane: it hands the
+//! lane to a thread. So a lane is never run by two threads, never forgotten, and costs nothing
+//! while no message comes. (This is the scheme of actors, Hewitt 1973, and of a stack that is
+//! emptied as a whole, Treiber 1986.)
 //!
-//! What a runner alone touches is not atomic: which segments are ready, what each of its segments
-//! still waits for within the lane, how many are done. A segment that waits for other lanes has an
-//! atomic counter for all of them; who takes it to zero sends the segment as a message, which
-//! counts as one more wait within the lane. With one such wait there is no counter, only the
-//! message.
+//! What only the runner touches is not shared: which segments are ready, what each segment of the
+//! lane still waits for within the lane, and how many are done. A segment that waits for other
+//! lanes has one atomic counter for all of them. The thread that takes this counter to zero sends
+//! the segment to its lane as a message, and the message counts as one more wait within the lane. A
+//! segment with a single wait for another lane needs no counter, only the message.
 //!
-//! Counters are set back when their segment is run: all that counts down for this time has then
-//! done so, and what counts down the next time comes after the end of this one. So a replay
-//! prepares nothing, and allocates nothing.
+//! The counters of a segment are set back when the segment is run. All that counts down in this
+//! replay has done so by then, and what counts down in the next replay comes after the end of this
+//! one. So a replay prepares nothing, and allocates nothing.
 //!
-//! A replay begins *alone*: the runner of its first lane runs all segments, of whatever lane, in an
-//! order in which one thread can, without any counter. When its host finds that it pays it
-//! *spreads* what is left: it counts down what those that are done would have, then starts the
-//! other lanes.
+//! A replay begins *alone*: the runner of the lane on which the replay begins (the one given to
+//! [`Lanes::begin`], not lane 0) runs all segments, of every lane, in an order in which one thread
+//! can. It uses no counter for this. When the host finds that more threads pay, the runner
+//! *spreads* what is left: it counts down what the segments that are done would have counted down,
+//! then starts the other lanes.
 
 use crate::graph::own::Exclusive;
 use crate::graph::plan::{Plan, Segment};
@@ -34,37 +40,42 @@ use std::time::Duration;
 pub const EMPTY: u32 = u32::MAX;
 /// In an inbox: the lane has no runner.
 const IDLE: u32 = u32::MAX - 1;
-/// A message: a segment that ended later than its call. Without this bit: what it waits for of
-/// other lanes is done.
+/// Bit of a message about a segment: the segment has ended, later than its call returned. Without
+/// this bit, the message says that all that the segment waits for in other lanes is done.
 const ENDED: u32 = 1 << 30;
-/// The most segments of a plan; messages behind them are for lanes.
+/// The most segments of a plan. Messages with numbers from a plan's number of segments on are about
+/// lanes: first the start of each lane, then the beginning of a replay.
 pub const MOST_SEGMENTS: usize = 1 << 29;
 
-/// How long a runner without anything to run waits for a message before it gives up the lane, and
-/// how long of that it does not yield its core, which may be the one that the other runner needs.
+/// How long a runner without a ready segment waits for a message before it gives up the lane; and
+/// for how much of this time it keeps its core. After that it yields between looks, for another
+/// runner may need the core.
 const LANE_SPINS: Duration = Duration::from_micros(80);
 const LANE_SPINS_AWAKE: Duration = Duration::from_micros(20);
-/// After how many of them it looks whether the thread has something better to do.
+/// The number of looks after which it asks whether the thread has something better to do.
 const GLANCES: u32 = 64;
 
-/// What runs the segments, and threads the lanes.
+/// What the lanes need of the engine: it runs segments, and it finds threads for lanes. Implemented
+/// by `engine/replay/runner.rs`.
 pub trait LaneHost {
-    /// Runs the operations of a segment; `false`: it ends later, by [`Lanes::ended`].
+    /// Runs the operations of a segment. `false` if the segment ends later, by [`Lanes::ended`].
     fn run(&mut self, segment: u32) -> bool;
-    /// What is still to be done for a segment that has ended later than its call.
+    /// Does what is left to do for a segment that has ended later than its call.
     fn conclude(&mut self, segment: u32);
-    /// The lane has got something to do: a thread is to call [`Lanes::work`] for it.
+    /// Finds a thread that calls [`Lanes::work`] for the lane, which has got something to do.
     fn hand_out(&mut self, lane: u32);
-    /// A replay begins: whether alone.
+    /// Called when a replay begins. Returns whether it begins alone.
     fn begins_alone(&mut self) -> bool;
-    /// Asked between segments of a replay that is run alone, of which `left` are left.
+    /// Asked between the segments of a replay that is run alone, of which `left` segments are left.
     fn alone(&mut self, left: usize) -> SerialStep;
-    /// Asked between segments of a lane.
+    /// Asked between the segments of a lane. Returns whether the thread has something else to do
+    /// first.
     fn is_due(&mut self) -> bool;
-    /// Whether to wait for messages: `false` if the thread has something better to do, or if it
-    /// would wait for lanes that nobody runs. `others` says whether other threads run some.
+    /// Returns whether to wait for messages: `false` if the thread has something better to do, or
+    /// if it would wait for lanes that no thread runs. `others` says whether other threads run
+    /// lanes.
     fn may_wait(&mut self, others: bool) -> bool;
-    /// Everything is done.
+    /// Called when all segments are done: the replay is over.
     fn over(&mut self);
 }
 
@@ -72,9 +83,9 @@ pub trait LaneHost {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SerialStep {
     GoOn,
-    /// On several lanes.
+    /// Start all lanes on what is left.
     Spread,
-    /// Later: the thread has something else to do first.
+    /// Go on later: the thread has something else to do first.
     Pause,
 }
 
@@ -84,49 +95,52 @@ pub enum SerialStep {
 pub enum Rest {
     /// The lane has no runner any more.
     Idle,
-    /// The caller is still its runner, and is to call again.
+    /// The caller is still the lane's runner, and is to call [`Lanes::work`] again.
     Paused,
 }
 
-/// What changes while a plan is run.
+/// A plan, and all that changes while it is run.
 pub struct Lanes {
     pub(super) plan: Plan,
     pub(super) lanes: Box<[Lane]>,
     pub(super) segments: Box<[SegmentProgress]>,
-    /// Of each message to a lane, the next one in the inbox: its start, and, last, the beginning of
-    /// a replay.
+    /// The inbox links of the messages about lanes: one for the start of each lane, and, last, one
+    /// for the beginning of a replay.
     pub(super) links: Box<[AtomicU32]>,
-    /// Lanes that are not done.
+    /// The number of lanes that are not done.
     pub(super) left: CachePadded<AtomicU32>,
-    /// Lanes that have a runner which is at work.
+    /// The number of lanes whose runner is inside [`Lanes::work`].
     pub(super) at_work: CachePadded<AtomicU32>,
     /// The rank of the first segment that was not run alone.
     pub(super) from: AtomicU32,
 }
 
 pub struct Lane {
+    /// `IDLE`, `EMPTY`, or the message that came last, which links to the one before it.
     pub(super) inbox: CachePadded<AtomicU32>,
-    /// How many of its segments were left when it was started.
+    /// The number of its segments that were left when the lanes were started.
     pub(super) left: AtomicU32,
     pub(super) own: CachePadded<Exclusive<LaneState>>,
 }
 
 /// What only the runner of a lane touches.
 pub struct LaneState {
-    /// Ready segments: their numbers, which are in order.
+    /// The ready segments by number; the lowest number runs first.
     pub(super) ready: BinaryHeap<Reverse<u32>>,
+    /// The number of segments that are done since the lane was started.
     pub(super) done: u32,
-    /// The next segment of a replay that this lane runs alone.
+    /// The rank of the next segment, while this lane's runner runs a replay alone.
     pub(super) alone: Option<u32>,
 }
 
 /// What a segment still waits for.
 pub struct SegmentProgress {
-    /// Touched by the runner of its lane only, or, before the lanes are started, by who spreads the
-    /// replay.
+    /// Waits within the lane. Touched only by the runner of the segment's lane, or, before the
+    /// lanes are started, by the thread that spreads the replay.
     pub(super) near: AtomicU32,
+    /// Waits for other lanes; not used if there is at most one.
     pub(super) far: AtomicU32,
-    /// The next message in the inbox.
+    /// The inbox link of a message about this segment.
     pub(super) next: AtomicU32,
 }
 
@@ -161,8 +175,8 @@ impl Lanes {
         &self.plan
     }
 
-    /// Begins a replay, on `lane`. `true`: the caller is the lane's runner from now on, and is to
-    /// call [`Lanes::work`].
+    /// Begins a replay, on `lane`. If this returns `true`, the caller is the lane's runner from now
+    /// on, and is to call [`Lanes::work`].
     ///
     /// # Safety
     /// No replay is under way, and the last one happened before.
@@ -170,15 +184,17 @@ impl Lanes {
         self.send(lane, (self.segments.len() + self.lanes.len()) as u32)
     }
 
-    /// A segment that ends later than its call has ended. `true`: as for [`Lanes::begin`].
+    /// Says that a segment whose end comes later than its call has ended. The result means the same
+    /// as that of [`Lanes::begin`], for the segment's lane.
     ///
     /// # Safety
-    /// The segment has been run and has not ended, and its run said so.
+    /// The segment has been run and has not ended, and [`LaneHost::run`] has returned `false` for
+    /// it.
     pub unsafe fn ended(&self, segment: u32) -> bool {
         self.send(self.plan.segments[segment as usize].lane, segment | ENDED)
     }
 
-    /// Where the link of a message lies.
+    /// Returns the inbox link of a message.
     #[inline]
     pub fn link(&self, message: u32) -> &AtomicU32 {
         let number = (message & !ENDED) as usize;
@@ -188,7 +204,7 @@ impl Lanes {
         }
     }
 
-    /// Sends a message; says whether the lane was idle, and the caller is its runner now.
+    /// Sends a message to a lane. `true` if the lane was idle: the caller is its runner now.
     #[inline]
     pub fn send(&self, lane: u32, message: u32) -> bool {
         let inbox = &self.lanes[lane as usize].inbox;
@@ -197,8 +213,10 @@ impl Lanes {
         loop {
             let idle = head == IDLE;
             link.store(if idle { EMPTY } else { head }, Relaxed);
-            // AcqRel: release what the message is about; acquire from an idle lane what its last
-            // runner did. A head that comes back after others is no harm: the link to it is right.
+            // AcqRel: the release is for what the message is about, and pairs with the acquire in
+            // `run`. The acquire is for an idle lane, and pairs with the release in `work` of its
+            // last runner. ABA is harmless: if the same head has come back meanwhile, our link to
+            // it is still right.
             match inbox.compare_exchange_weak(head, message, AcqRel, Relaxed) {
                 Ok(_) => return idle,
                 Err(now) => head = now,
@@ -206,10 +224,11 @@ impl Lanes {
         }
     }
 
-    /// Runs a lane until there is nothing to run in it, or until the host has enough.
+    /// Runs a lane until no segment of it is ready, or until the host has something else to do.
     ///
     /// # Safety
-    /// The caller is the lane's runner, and what its runners did before happened before.
+    /// The caller is the lane's runner, and all that its earlier runners did happened before this
+    /// call.
     pub unsafe fn work(&self, lane: u32, host: &mut impl LaneHost) -> Rest {
         let inbox = &self.lanes[lane as usize].inbox;
         self.at_work.fetch_add(1, Relaxed);
@@ -219,8 +238,8 @@ impl Lanes {
             if rest == Rest::Paused {
                 break rest;
             }
-            // Release: the thread that is the next runner sees what we did. Something may have come
-            // meanwhile: then we still are.
+            // Release: pairs with the acquire in `send`, so the next runner sees what we did. If
+            // the exchange fails, a message has come meanwhile, and we are still the runner.
             let given_up = inbox.compare_exchange(EMPTY, IDLE, Release, Relaxed);
             if given_up.is_ok() {
                 break rest;
@@ -234,10 +253,11 @@ impl Lanes {
         let inbox = &self.lanes[lane as usize].inbox;
         loop {
             if inbox.load(Relaxed) != EMPTY {
-                // Acquire: what the messages are about.
+                // Acquire: pairs with the release in `send`, for what the messages are about.
                 let mut message = inbox.swap(EMPTY, Acquire);
                 while message != EMPTY {
-                    // The message may end the replay, and the next one send the same segment again.
+                    // Read the link first: the message may end the replay, and the next replay may
+                    // send the same segment again.
                     let next = self.link(message).load(Relaxed);
                     self.receive(lane, own, message, host);
                     message = next;
@@ -287,7 +307,7 @@ impl Lanes {
         }
     }
 
-    /// Something that a segment of this lane waits for is done.
+    /// Counts down one wait of a segment of this lane. The segment is ready at zero.
     #[inline]
     pub fn arrive(&self, own: &mut LaneState, segment: u32) {
         let near = &self.segments[segment as usize].near;
@@ -298,13 +318,14 @@ impl Lanes {
         }
     }
 
-    /// What follows from the end of a segment.
+    /// Does what follows from the end of a segment: counts down what waits for it, and the lane.
     fn finish(&self, lane: u32, own: &mut LaneState, segment: u32, host: &mut impl LaneHost) {
         let of = &self.plan.segments[segment as usize];
-        // Other threads first.
+        // Segments of other lanes come first: other threads can run them.
         for next in self.successors(&of.far) {
             let (to, progress) = (&self.plan.segments[*next as usize], &self.segments[*next as usize]);
-            // AcqRel: the thread that sends has acquired what all the others have done.
+            // AcqRel: the countdowns of one counter pair with each other, so the thread that sends
+            // has acquired what all the others have done.
             let last = to.waits_far == 1 || progress.far.fetch_sub(1, AcqRel) == 1;
             if last && self.send(to.lane, *next) {
                 host.hand_out(to.lane);
@@ -316,7 +337,8 @@ impl Lanes {
         own.done += 1;
         if own.done == self.lanes[lane as usize].left.load(Relaxed) {
             own.done = 0;
-            // AcqRel: the last lane ends the replay, and with it what all the others did.
+            // AcqRel: the countdowns pair with each other, so the runner of the last lane, which
+            // ends the replay, has acquired what all the others did.
             if self.left.fetch_sub(1, AcqRel) == 1 {
                 host.over();
             }
@@ -327,7 +349,7 @@ impl Lanes {
         &self.plan.successors[range.start as usize..range.end as usize]
     }
 
-    /// Waits for a message; `false` if none comes, or none can.
+    /// Waits for a message. `false` if none comes in time, or none can come.
     #[cold]
     fn wait(&self, lane: u32, host: &mut impl LaneHost) -> bool {
         let inbox = &self.lanes[lane as usize].inbox;
@@ -339,7 +361,7 @@ impl Lanes {
             if inbox.load(Relaxed) != EMPTY {
                 return true;
             }
-            // Messages come from lanes that others are at work on, or will be.
+            // Messages come from lanes that other threads are at work on, or will be.
             let others = || self.at_work.load(Relaxed) > 1;
             if self.left.load(Relaxed) == 0 || look % GLANCES == 0 && !host.may_wait(others()) {
                 return false;

@@ -1,14 +1,15 @@
 //! Graphs: operations whose dependencies are resolved once, to be run many times.
 //!
-//! [`edges`] turns what operations use into who waits for whom; [`partition`] deals the operations
-//! to lanes, one a thread; [`plan`] joins neighbours in a lane into segments, with counters and
-//! successor lists; [`lanes`] is the protocol by which threads run the segments. Nothing here knows
-//! the engine: it sees [`lanes::Host`].
+//! [`edges`] turns the variables that operations use into lists of predecessors. [`partition`]
+//! deals the operations to lanes, one lane for each thread. [`plan`] joins neighbours in a lane
+//! into segments, with counters and successor lists. [`lanes`] is the protocol by which threads run
+//! the segments; `spread` is the part of it in which one thread runs a replay alone. Nothing here
+//! knows the engine: it sees [`lanes::LaneHost`]. `engine/replay/` calls all of this.
 //!
-//! Within a lane segments follow each other on one thread, at the cost of a plain counter. Only an
-//! edge between lanes costs a read-modify-write and a cache line that moves, which is how programs
-//! on message passing do it; the plan keeps such edges few, because an operation goes to the lane
-//! of those it waits for, as far as the lanes stay even.
+//! Within a lane, segments follow each other on one thread, at the cost of a counter that is not
+//! shared. Only an edge between lanes costs a read-modify-write and a transfer of a cache line;
+//! programs on message passing do it in the same way. The plan keeps such edges few: an operation
+//! goes to the lane of the operations that it waits for, as far as the lanes stay even.
 
 pub mod edges;
 pub mod lanes;

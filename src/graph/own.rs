@@ -1,12 +1,13 @@
-//! A value that one thread at a time has to itself, which others see to.
+//! A cell for a value that one thread at a time uses; `graph/lanes.rs` keeps the state of a lane in
+//! it.
 
-/// A value of which the holder makes sure that only one thread uses it at a time, and that each
-/// sees what the one before it did. Loom checks both.
+/// A cell whose user makes sure that only one thread at a time uses the value, and that each use
+/// happens before the next. Under loom both are checked.
 pub struct Exclusive<T>(cell::UnsafeCell<T>);
 
-// SAFETY: `take` demands that only one thread uses the value at a time.
+// SAFETY: `with` demands that only one thread uses the value at a time.
 unsafe impl<T: Send> Sync for Exclusive<T> {}
-// SAFETY: the value goes along.
+// SAFETY: the cell owns the value, which is `Send`.
 unsafe impl<T: Send> Send for Exclusive<T> {}
 
 #[cfg(not(loom))]
@@ -23,10 +24,11 @@ impl<T> Exclusive<T> {
         Exclusive(cell::UnsafeCell::new(value))
     }
 
-    /// Uses the value.
+    /// Calls `change` with the value.
     ///
     /// # Safety
-    /// No other call runs meanwhile, on whatever thread, and every earlier one happened before.
+    /// No other call runs at the same time, on any thread, and every earlier call happened before
+    /// this one.
     #[inline]
     pub unsafe fn with<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
         #[cfg(not(loom))]

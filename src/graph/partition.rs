@@ -1,17 +1,19 @@
-//! Which lane runs which operation.
+//! Partitioning of a graph: chooses the lane that runs each operation. Called by
+//! `engine/replay/assemble.rs`.
 //!
-//! Level by level of the longest path, so that what can run at once is spread evenly; within a
-//! level an operation goes where most of those are that it waits for, if there is room, and where
-//! its place in the level puts it otherwise. Level-based clustering with a bound on each cluster's
-//! share is old (Hu 1961 for levels; linear clustering of Kim and Browne 1988 for following one's
-//! predecessors); here both are greedy and linear in the edges.
+//! Operations are dealt level by level of the longest path, so that operations that can run at once
+//! are spread evenly. Within a level, an operation goes to the lane that has most of its
+//! predecessors, as long as that lane has less than its share of the level. Among lanes with
+//! equally many, it goes to the one that its position in the level gives. Level-based clustering
+//! with a bound on each cluster's share is old (Hu 1961 for levels; linear clustering of Kim and
+//! Browne 1988 for following the predecessors); here both are greedy and linear in the edges.
 
 #![forbid(unsafe_code)]
 
 use crate::graph::edges::Adjacency;
 
-/// The lane of each operation. `lanes` of them are dealt out; an operation with a lane of its own
-/// (`fixed`) keeps it.
+/// Returns the lane of each operation. Operations are dealt to the lanes below `lanes`; an
+/// operation with a lane of its own (`fixed`) keeps it.
 pub fn partition(predecessors: &Adjacency, lanes: usize, fixed: &[Option<u32>]) -> Vec<u32> {
     let count = predecessors.len();
     let mut chosen: Vec<u32> = fixed.iter().map(|lane| lane.unwrap_or(0)).collect();
@@ -40,7 +42,8 @@ pub fn partition(predecessors: &Adjacency, lanes: usize, fixed: &[Option<u32>]) 
             }
             let lane = (0..lanes)
                 .filter(|lane| loads[*lane] < room)
-                // The place decides among equals, then the lane with the least to do.
+                // Among lanes with equal votes, the one by position in the level, then the one with
+                // the least load.
                 .max_by_key(|lane| (votes[*lane], *lane == by_place, std::cmp::Reverse(loads[*lane])))
                 .unwrap_or(by_place);
             loads[lane] += 1;

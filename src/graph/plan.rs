@@ -1,15 +1,20 @@
-//! The plan: segments of operations that one thread runs in a row, with counters and successor
-//! lists.
+//! The plan of a graph: operations joined into segments, each of which one thread runs in a row,
+//! with wait counters and successor lists.
 //!
-//! Operations that follow each other in a lane are joined while that delays nobody: not across a
-//! new wait for another lane, and not beyond an operation that another lane waits for, unless it
-//! waits for the next one too. So a segment can be run as soon as its first operation can, but for
-//! what the same thread has to run before anyway.
+//! Called by `engine/replay/assemble.rs`; `graph/lanes.rs` runs the plan, which never changes after
+//! that.
 //!
-//! Segments are numbered lane by lane, in order. The order of their first operations is one in
-//! which a single thread can run them: if a segment waits for another one of a different lane its
-//! first operation does (the later ones add no such wait), so the other one begins earlier; and in
-//! its own lane every segment begins after those before it.
+//! Operations that follow each other in a lane are joined into a segment while this delays no other
+//! lane. An operation that adds a wait for another lane begins a new segment. So does one that
+//! follows an operation for which another lane waits, unless the waiting operation waits for the
+//! new one too. So a segment can be run as soon as its first operation can, but for what the same
+//! thread has to run before anyway.
+//!
+//! Segments are numbered lane by lane, in order. Their *rank* is the order of their first
+//! operations, and a single thread can run them by rank. The proof: if a segment waits for a
+//! segment of another lane, its first operation does (the later operations add no such wait), so
+//! the other segment has the lower rank; and in its own lane every segment begins after those
+//! before it.
 
 #![forbid(unsafe_code)]
 
@@ -17,40 +22,40 @@ use crate::graph::edges::Adjacency;
 use crate::sync::MODELLED;
 use std::ops::Range;
 
-/// The most operations of a segment: between segments the thread looks for what has come, and at
-/// the clock.
+/// The most operations of a segment. Between segments the thread looks for messages, and at the
+/// clock.
 const LONGEST: usize = if MODELLED { 2 } else { 16 };
 
 /// Operations that one thread runs in a row.
 #[derive(Debug)]
 pub struct Segment {
     pub lane: u32,
-    /// Its place in [`Plan::order`].
+    /// Its position in [`Plan::order`].
     pub rank: u32,
     /// Its operations, a part of [`Plan::operations`].
     pub operations: Range<u32>,
-    /// Segments of the same lane that wait for it, a part of [`Plan::successors`]; those of other
-    /// lanes follow.
+    /// The segments of the same lane that wait for it, as a part of [`Plan::successors`]. The
+    /// segments of other lanes that wait for it (`far`) follow directly.
     pub near: Range<u32>,
     pub far: Range<u32>,
-    /// Segments of the same lane that it waits for; one more for all of other lanes together, or
-    /// for the start if there is nothing else.
+    /// The number of segments of the same lane that it waits for. One is added for all of other
+    /// lanes together, or for the start of the lane if it waits for nothing else.
     pub waits_near: u32,
-    /// Segments of other lanes that it waits for.
+    /// The number of segments of other lanes that it waits for.
     pub waits_far: u32,
 }
 
-/// A graph, resolved.
+/// A graph whose dependencies are resolved.
 #[derive(Debug, Default)]
 pub struct Plan {
     pub operations: Vec<u32>,
     pub segments: Vec<Segment>,
     pub successors: Vec<u32>,
-    /// The segments of each lane.
+    /// The numbers of each lane's segments.
     pub lanes: Vec<Range<u32>>,
-    /// Of each lane, those of its segments that wait for nothing.
+    /// For each lane, the segments of it that wait for nothing but the start, in ascending order.
     pub roots: Vec<Vec<u32>>,
-    /// All segments, as one thread can run them.
+    /// All segments by rank: an order in which one thread can run them.
     pub order: Vec<u32>,
 }
 
@@ -59,7 +64,8 @@ pub struct Plan {
 pub struct Member {
     pub lane: u32,
     pub priority: i32,
-    /// It ends at another time than its call: a segment by itself.
+    /// Whether it ends at another time than its call (it is asynchronous). It is a segment by
+    /// itself then.
     pub detached: bool,
 }
 
@@ -71,11 +77,11 @@ struct SegmentDraft {
     lane: u32,
 }
 
-/// Puts operations, numbered in an order in which they can run, into segments.
+/// Puts operations into segments. The operations are numbered in an order in which they can run.
 pub fn plan(members: &[Member], predecessors: &Adjacency, lanes: usize) -> Plan {
     let drafts = join(members, predecessors, lanes);
     let mut plan = Plan::default();
-    // Lane by lane; within a lane drafts are in order already.
+    // Drafts of one lane are in order already, and the sort is stable.
     let mut by_lane: Vec<u32> = (0..drafts.len() as u32).collect();
     by_lane.sort_by_key(|draft| drafts[*draft as usize].lane);
     let mut numbers = vec![0u32; drafts.len()];
@@ -123,7 +129,8 @@ pub fn plan(members: &[Member], predecessors: &Adjacency, lanes: usize) -> Plan 
     plan
 }
 
-/// What a draft may wait for and be waited for by, and still grow: looking it up takes time.
+/// The most waits, and the most waiting operations, of a draft that may still grow: looking them up
+/// takes time.
 const MOST_LOOKED_UP: usize = 64;
 
 /// The last draft of a lane.
@@ -134,7 +141,7 @@ struct Open {
     awaited: Vec<u32>,
 }
 
-/// Joins neighbours. Drafts are in the order of their first operations.
+/// Joins neighbours of a lane into drafts, which are in the order of their first operations.
 fn join(members: &[Member], predecessors: &Adjacency, lanes: usize) -> Vec<SegmentDraft> {
     let successors = predecessors.inverted(members.len());
     let mut drafts: Vec<SegmentDraft> = Vec::new();
@@ -152,13 +159,14 @@ fn join(members: &[Member], predecessors: &Adjacency, lanes: usize) -> Vec<Segme
                 && draft.members.len() < LONGEST
                 && draft.waits.len() <= MOST_LOOKED_UP
                 && open.awaited.len() <= MOST_LOOKED_UP
-                // No new wait: neither for another lane, nor for an end that is not the thread's
-                // own doing.
+                // The new operation adds no wait: neither for another lane, nor for an asynchronous
+                // operation, whose end is not the thread's own doing.
                 && before.iter().all(|other| {
                     !is_far(other) && !members[*other as usize].detached
                         || draft.waits.contains(&draft_of[*other as usize])
                 })
-                // Nobody waits for what is there and not for the new one.
+                // Every operation of another lane that waits for the draft waits for the new
+                // operation too.
                 && open.awaited.iter().all(|next| predecessors.of(*next as usize).binary_search(&(number as u32)).is_ok())
         });
         let mut open = open.unwrap_or_else(|| {

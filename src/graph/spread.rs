@@ -1,11 +1,14 @@
-//! A replay that one thread begins by itself: it goes on alone, or starts all lanes on what is
-//! left.
+//! The sequential part of a replay: one thread runs the segments of all lanes by itself. It goes on
+//! to the end of the replay, or starts all lanes on what is left.
+//!
+//! Called by `graph/lanes.rs` only. Until the lanes are started, the calling runner is the only
+//! thread that touches the progress of the segments.
 
 use crate::graph::lanes::{LaneHost, LaneState, Lanes, SerialStep, EMPTY};
 use crate::sync::Ordering::*;
 
 impl Lanes {
-    /// Goes on with a replay that is run alone; `false` if it pauses.
+    /// Goes on with a replay that is run alone. `false` if it pauses.
     pub fn run_alone(&self, lane: u32, own: &mut LaneState, host: &mut impl LaneHost) -> bool {
         let order = &self.plan.order;
         let mut rank = own.alone.take().unwrap_or(0) as usize;
@@ -29,16 +32,16 @@ impl Lanes {
     }
 
     /// Starts all lanes on what is left of a replay whose segments of rank below `from` are done.
-    /// The caller runs `lane`.
+    /// The caller is the runner of `lane`.
     pub fn spread(&self, lane: u32, own: &mut LaneState, from: u32, host: &mut impl LaneHost) {
         let (order, segments) = (&self.plan.order, &self.plan.segments);
         let Some(done) = order.get(..from as usize).filter(|done| done.len() < order.len()) else {
             host.over();
             return;
         };
-        // Nobody looks at a lane's counters before it gets a message of this replay. All of this is
-        // handed on by the release of the first message: who sends something to a lane has been
-        // started.
+        // Relaxed: no thread looks at a lane's counters before the lane gets a message of this
+        // replay. The release in `send` of the first messages hands on all stores of this function.
+        // A lane sends messages only after it has been started by such a message itself.
         let mut ready = self.count_down(done, from);
         let mut lanes = 0;
         for (lane, range) in self.lanes.iter().zip(&self.plan.lanes) {
@@ -49,8 +52,9 @@ impl Lanes {
         }
         self.left.store(lanes, Relaxed);
         self.from.store(from, Relaxed);
-        // A start goes only to lanes that have something which waits for it: such a lane is not
-        // done, and so the replay is not over, before it has been taken.
+        // A start is sent only to a lane with a segment that waits for the start. Such a lane is
+        // not done before its runner has taken the start, and so the replay is not over before
+        // that.
         for other in 0..self.lanes.len() as u32 {
             let message = segments.len() as u32 + other;
             let waits = self.has_root(other, from);
@@ -71,9 +75,10 @@ impl Lanes {
         }
     }
 
-    /// Counts down what segments that were run alone would have, for those of rank `from` and
-    /// above; returns a list, by the links of messages, of those that wait for nothing else, and
-    /// leaves them waiting for a message.
+    /// Counts down what the segments in `done` would have counted down, had they not been run
+    /// alone, for the segments of rank `from` and above. Returns a list of the segments that wait
+    /// for nothing else, linked by their inbox links. Each of them is left with one wait, for a
+    /// message.
     fn count_down(&self, done: &[u32], from: u32) -> u32 {
         let mut ready = EMPTY;
         for of in done.iter().map(|done| &self.plan.segments[*done as usize]) {
@@ -100,13 +105,15 @@ impl Lanes {
         ready
     }
 
-    /// Whether a lane has segments of rank `from` or above that wait for nothing but the start.
+    /// Returns whether a lane has segments of rank `from` or above that wait for nothing but the
+    /// start.
     fn has_root(&self, lane: u32, from: u32) -> bool {
-        // They are in order.
+        // Roots are in ascending order, and so are their ranks.
         self.plan.roots[lane as usize].last().is_some_and(|root| self.plan.segments[*root as usize].rank >= from)
     }
 
-    /// Starts a lane: what waits for nothing but the start.
+    /// Starts a lane: counts down the start for its segments of rank `from` or above that wait for
+    /// nothing else.
     pub fn start(&self, lane: u32, own: &mut LaneState, from: u32) {
         for root in &self.plan.roots[lane as usize] {
             if self.plan.segments[*root as usize].rank >= from {

@@ -1,33 +1,35 @@
-//! Pinning threads to cores.
+//! Pinning threads to cores. Called by `engine/settings.rs` (the cores there are),
+//! `worker/pinning.rs` and `worker/group.rs` (pins of workers), and `platform/asymmetric_fence.rs`
+//! (a visit of every core).
 
 use core_affinity::CoreId;
 pub use place::{current, is_pinned, move_off, own_id, pin_other};
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri, seriatim_simulation))))]
 pub use place::{numbers, visit};
 
-/// Threads can be pinned to cores of smaller numbers than this.
+/// Threads can be pinned only to cores with numbers below this.
 ///
-/// On Windows the library shifts a bit by the number into a word, which is a mask of the cores of
-/// one processor group; a larger number would come out as another core. Elsewhere it aborts the
-/// process on larger numbers than its set of cores has room for.
+/// On Windows `core_affinity` shifts a bit by the number into a word, which is a mask of the cores
+/// of one processor group; a larger number would come out as another core. Elsewhere it aborts the
+/// process on numbers for which its set of cores has no room.
 const CORES: usize = if cfg!(windows) { usize::BITS as usize } else { 1024 };
 
-/// Whether the system pins threads at all. macOS and its relatives take a tag, as a hint which
-/// threads should share a cache, and on their Arm processors not even that; so a pin would be a
-/// promise that nobody keeps.
+/// Whether the system pins threads at all. macOS and its relatives only take a tag, as a hint which
+/// threads should share a cache, and not even that on their Arm processors. A pin there would be a
+/// promise that is not kept.
 const PINS: bool = !cfg!(target_vendor = "apple");
 
-/// What came of moving the calling thread.
+/// The outcome of moving the calling thread.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Moved {
-    /// It may run where it might before; it was moved, or may run nowhere else.
+    /// The thread may run where it might before. It was moved, or may run nowhere else.
     Back,
     /// The system did not give it back the cores that it might use before.
     Stuck,
 }
 
-/// The cores that the calling thread may use, by number. Read it before anything is pinned: a
-/// pinned thread sees its own core only, and so do the threads that it starts.
+/// Returns the numbers of the cores that the calling thread may use. Call it before any thread is
+/// pinned: a pinned thread sees its own core only, and so do the threads that it starts.
 pub fn cores() -> Vec<usize> {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     cores.into_iter().map(|core| core.id).collect()
@@ -44,20 +46,20 @@ mod place {
     use libc::{cpu_set_t, CPU_CLR, CPU_EQUAL, CPU_SET, CPU_SETSIZE};
     use std::mem::{size_of, zeroed};
 
-    /// The core that the calling thread runs on just now.
+    /// Returns the core that the calling thread runs on at this moment.
     #[inline]
     pub fn current() -> Option<usize> {
         // SAFETY: takes nothing and changes nothing.
         usize::try_from(unsafe { libc::sched_getcpu() }).ok()
     }
 
-    /// The calling thread, as the system numbers it.
+    /// Returns the system's number of the calling thread.
     pub fn own_id() -> i32 {
         // SAFETY: takes nothing and changes nothing.
         unsafe { libc::syscall(libc::SYS_gettid) as i32 }
     }
 
-    /// The cores that a thread may use; 0 is the calling one.
+    /// Returns the cores that a thread may use; thread 0 is the calling one.
     fn mask(thread: i32) -> Option<cpu_set_t> {
         // SAFETY: a set of cores is plain bits, of the size that the call is told.
         unsafe {
@@ -67,12 +69,13 @@ mod place {
     }
 
     fn set_mask(thread: i32, set: &cpu_set_t) -> bool {
-        // SAFETY: as above.
+        // SAFETY: as in `mask`.
         unsafe { libc::sched_setaffinity(thread, size_of::<cpu_set_t>(), &raw const *set) == 0 }
     }
 
     fn only(core: usize) -> cpu_set_t {
-        // SAFETY: as above; the core is one of the settings', below `CPU_SETSIZE`.
+        // SAFETY: a set of cores is plain bits. The core is one of the settings', below
+        // `CPU_SETSIZE`.
         unsafe {
             let mut set: cpu_set_t = zeroed();
             CPU_SET(core, &mut set);
@@ -85,7 +88,7 @@ mod place {
         unsafe { CPU_EQUAL(one, other) }
     }
 
-    /// Whether a thread of this process may run on this core and on no other.
+    /// Returns whether a thread of this process may run on this core and on no other.
     pub fn is_pinned(thread: i32, core: usize) -> bool {
         mask(thread).is_some_and(|now| are_equal(&now, &only(core)))
     }
@@ -95,15 +98,15 @@ mod place {
         set_mask(thread, &only(core))
     }
 
-    /// How many numbers of cores there are to try; none if the system may have more than the calls
-    /// here can name.
+    /// Returns how many numbers of cores there are to try. `None` if the system may have more than
+    /// the calls here can name.
     pub fn numbers() -> Option<usize> {
-        // With a set that is shorter than the system's the call fails.
+        // The call fails with a set that is shorter than the system's.
         mask(0).map(|_| CPU_SETSIZE as usize)
     }
 
-    /// Has the calling thread run on this core, and leaves it there. Whether it did; nothing if the
-    /// process may not use the core.
+    /// Moves the calling thread to this core, and leaves it there. Returns whether it ran there;
+    /// `None` if the process may not use the core.
     pub fn visit(core: usize) -> Option<bool> {
         if core >= CPU_SETSIZE as usize {
             return Some(false);
@@ -115,16 +118,16 @@ mod place {
         Some(current() == Some(core))
     }
 
-    /// Has the system move the calling thread to a core that is not `taken`, if it may run on such
-    /// a one. Afterwards it may run where it might before, unless somebody has given it other cores
-    /// meanwhile: then it keeps those.
+    /// Moves the calling thread to a core that is not `taken`, if it may run on one. Afterwards it
+    /// may run where it might before. If other code has given it other cores meanwhile, it keeps
+    /// those.
     #[cold]
     pub fn move_off(taken: impl Fn(usize) -> bool) -> Moved {
         let Some(may) = mask(0) else { return Moved::Back };
         let mut free = may;
         // SAFETY: the cores are below `CPU_SETSIZE`.
         (0..CPU_SETSIZE as usize).filter(|core| taken(*core)).for_each(|core| unsafe { CPU_CLR(core, &mut free) });
-        // An empty set is refused.
+        // The system refuses an empty set.
         if !set_mask(0, &free) {
             return Moved::Back;
         }
@@ -135,8 +138,8 @@ mod place {
     }
 }
 
-/// Where nobody can tell on which core a thread is, or move it: workers stay where they were
-/// pinned.
+/// The fallback for systems that do not tell on which core a thread is, or do not move it: workers
+/// stay where they were pinned.
 #[cfg(not(all(target_os = "linux", not(any(loom, shuttle, miri, seriatim_simulation)))))]
 mod place {
     use super::Moved;

@@ -1,38 +1,49 @@
-//! A pair of fences of which one costs nothing: for those who look now and then whether somebody
-//! waits, against those who are about to sleep.
+//! An asymmetric pair of fences. The [`light`] side costs nothing, and is for threads that look
+//! often whether another thread waits; the [`heavy`] side is for threads that are about to sleep,
+//! or to change a state that rarely changes.
 //!
 //! Both sides write something and then read what the other has written, and one of them must see
-//! the other's. Two sequentially consistent fences do that; but who ends operations would pay for
-//! his at each of them. On Linux, [`heavy`] has the system make every running thread of the process
-//! pass a full fence (`membarrier`, Desnoyers 2010; the technique is that of user-space RCU), so
-//! that [`light`] only has to keep the compiler from changing the order. Where there is no such
-//! call, both are ordinary fences.
+//! the other's. Two sequentially consistent fences do that, but then threads that end operations
+//! would pay for one at each operation. On Linux, [`heavy`] has the system make every running
+//! thread of the process pass a full fence (`membarrier`, Desnoyers 2010; the technique is that of
+//! user-space RCU), so that [`light`] only has to keep the compiler from changing the order.
+//! Without this call, both are ordinary fences.
+//!
+//! The pairs, light side first: `WaitList::notify` and `WaitList::wait`
+//! (`engine/wait/wait_list.rs`); pushes without a pin (`engine/push/logged.rs`,
+//! `engine/inline/fast_path.rs`) and the threads that stop, fork or look at an engine
+//! (`engine/lifecycle.rs`, `engine/fork.rs`, `engine/diagnose.rs`); wake-ups in `worker/group.rs`
+//! and sleeps in `worker/run_loop.rs` and `worker/help.rs`; commits of a push
+//! (`tickets/owner/pusher.rs`) and the end of an era (`tickets/owner/handover.rs`,
+//! `tickets/owner/sharing.rs`). `sync/loom_fences.rs` is the model of the pair.
 //!
 //! # If the call is lost
 //!
-//! A filter for system calls that is installed later can refuse the call. Then everybody passes
+//! A filter for system calls that is installed later can refuse the call. Then all threads pass
 //! ordinary fences from that time on; but a thread that has not seen this yet may just pass a light
-//! one. So the thread that finds out does once, without the call, what the call did: a thread of
-//! ours visits every core that the process may use, tried by number; on another one no thread of
-//! the process can be, and one that gets there meanwhile was switched out. Call *t* a thread that
-//! was between its write and its read when the state changed. The visitor runs on the core of *t*
-//! only when *t* has been switched out there; or *t* was switched out before, and moved, or did not
-//! run. A switch is a full fence (`schedule()` in the kernel's `memory-barriers.txt`, "implicit
-//! kernel memory barriers"). So when the visit is over, either what *t* has written is seen by the
-//! thread that found out, or *t* made that write after the switch; then it sees the new state, and
-//! passes an ordinary fence. This is the third way of Dice, Huang and Yang, *Asymmetric Dekker
-//! Synchronization* (2001). Their first, taking a page's rights away, fences no longer where the
-//! processor broadcasts that by itself (ARM; AMD's `INVLPGB`, which Linux uses from 6.14 on). A
-//! process that has put its threads into different sets of cores by threaded control groups must
-//! not lose the call.
+//! one. So the thread that finds out does once, without the call, what the call did: a visitor
+//! thread runs on every core that the process may use, tried by number. On any other core no thread
+//! of the process can be, and a thread that gets there meanwhile was switched out.
 //!
-//! If the filter refuses to move a thread as well, there is nothing left that fences other threads:
-//! that is said on standard error, and 10 ms are waited, in which processors of today empty their
-//! store buffers many times over. A filter must allow one of the two calls.
+//! Call *t* a thread that was between its write and its read when the state changed. The visitor
+//! runs on the core of *t* only when *t* has been switched out there; or *t* was switched out
+//! before, and moved, or did not run. A switch is a full fence (`schedule()` in the kernel's
+//! `memory-barriers.txt`, "implicit kernel memory barriers"). So when the visit is over, there are
+//! two cases. Either the thread that found out sees what *t* has written; or *t* made its write
+//! after the switch, and then *t* sees the new state and passes an ordinary fence.
+//!
+//! This is the third way of Dice, Huang and Yang, *Asymmetric Dekker Synchronization* (2001). Their
+//! first way, taking a page's rights away, is no fence where the processor broadcasts the change by
+//! itself (ARM; AMD's `INVLPGB`, which Linux uses from 6.14 on). A process that has put its threads
+//! into different sets of cores by threaded control groups must not lose the call.
+//!
+//! If the filter refuses to move a thread as well, nothing is left that fences other threads. The
+//! thread then says so on standard error, and waits for 10 ms, in which processors of today empty
+//! their store buffers many times over. A filter must allow one of the two calls.
 
 use crate::sync::{fence, Ordering::SeqCst};
 
-/// Between a write and a read, on the side that runs all the time.
+/// The light side: stands between a write and a read, on a path that runs all the time.
 #[inline(always)]
 pub fn light() {
     if asymmetric::is_on() {
@@ -42,7 +53,8 @@ pub fn light() {
     }
 }
 
-/// Between a write and a read, on the side of a thread that is about to sleep: about a microsecond.
+/// The heavy side: stands between a write and a read of a thread that is about to sleep. It takes
+/// about a microsecond.
 #[cold]
 pub fn heavy() {
     fence(SeqCst);
@@ -50,8 +62,9 @@ pub fn heavy() {
     fence(SeqCst);
 }
 
-/// Finds out what the system can do: a system call, which takes some milliseconds the first time if
-/// the process has other threads already. Before it, the fences are heavier than they need be.
+/// Finds out whether the system has the call. This is a system call, which takes some milliseconds
+/// the first time if the process has other threads already. Before it, the fences are heavier than
+/// they need be. Called by `engine/core.rs`.
 pub fn prepare() {
     asymmetric::prepare();
 }
@@ -66,11 +79,11 @@ mod asymmetric {
     const ON: u8 = 1;
     const OFF: u8 = 2;
 
-    /// On the way from `ON` to `OFF`.
+    /// Between `ON` and `OFF`: light sides pass ordinary fences, and the visit is not over yet.
     const LEAVING: u8 = 3;
 
-    /// Goes from `UNKNOWN` to `ON` or `OFF`, and from `ON` by `LEAVING` to `OFF`: ordinary fences
-    /// on one side are never too little.
+    /// Goes from `UNKNOWN` to `ON` or `OFF`, and from `ON` through `LEAVING` to `OFF`. In all
+    /// states but `ON` the light side passes an ordinary fence, which is never too little.
     static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
     #[inline(always)]
@@ -91,22 +104,22 @@ mod asymmetric {
     pub fn prepare() {
         if STATE.load(Relaxed) == UNKNOWN {
             let known = if call(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) { ON } else { OFF };
-            // Only the first time: a state of `OFF` is for good.
+            // The exchange succeeds only the first time: a state of `OFF` is final.
             let _ = STATE.compare_exchange(UNKNOWN, known, SeqCst, Relaxed);
         }
     }
 
-    /// Has a thread of ours run on every core that the process may use: see above. How many those
-    /// are; none if the system refuses.
+    /// Runs a thread of ours on every core that the process may use (see the file's header).
+    /// Returns how many cores these are; `None` if the system refuses.
     ///
-    /// All numbers are tried, and nobody is asked how many cores there are: the C library may
-    /// answer with the cores of the calling thread, which may be a pinned worker (glibc where
-    /// `/sys` and `/proc` are hidden, musl always), and numbers may have gaps.
+    /// All numbers are tried, and the number of cores is not asked for. The C library may answer
+    /// with the cores of the calling thread, which may be a pinned worker (glibc where `/sys` and
+    /// `/proc` are hidden, musl always); and numbers may have gaps.
     #[cold]
     fn visit_every_core() -> Option<usize> {
         let visit = || {
             let visits = (0..affinity::numbers()?).map(affinity::visit);
-            // A core that the process may not use does not count, but it must be one at least.
+            // A core that the process may not use does not count, but at least one core must count.
             let count = |all: usize, visited: Option<bool>| match visited {
                 Some(true) => Some(all + 1),
                 Some(false) => None,
@@ -119,17 +132,16 @@ mod asymmetric {
     }
 
     pub fn fence_everywhere() {
-        // The child of a `fork` may have to register anew.
+        // In the child of a `fork` the process may have to register again.
         let again =
             || call(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && call(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED);
         match STATE.load(SeqCst) {
             UNKNOWN | OFF => {}
             ON if call(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) || again() => {}
             _ => {
-                // The process has lost the right to this call since (a filter that refuses it, and
-                // not one that kills for it), or the system its memory. From now on everybody
-                // passes fences of his own; the visit is for those who have just passed a light
-                // one.
+                // The process has lost the right to the call since (to a filter that refuses it,
+                // and not one that kills for it), or the system its memory. From now on light sides
+                // pass ordinary fences; the visit is for threads that have just passed a light one.
                 let _ = STATE.compare_exchange(ON, LEAVING, SeqCst, Relaxed);
                 fence(SeqCst);
                 if visit_every_core().is_none() {
@@ -153,14 +165,15 @@ mod asymmetric {
         use std::sync::atomic::{compiler_fence, fence, AtomicU32, Ordering::*};
         use std::time::Duration;
 
-        /// Two sides write, pass a fence, and look: how often neither has seen the other.
+        /// Has two sides write, pass a fence, and look. Returns how often neither has seen the
+        /// other.
         fn blind(rounds: u32, fences: [fn(); 2]) -> usize {
             let (written, arrived) = ([AtomicU32::new(0), AtomicU32::new(0)], [AtomicU32::new(0), AtomicU32::new(0)]);
             let side = |own: usize| -> Vec<bool> {
                 let round = |round: u32| {
                     // Both start at once, as far as they can.
                     arrived[own].store(round, Release);
-                    // Without its core after a moment: the other may need it.
+                    // It gives up its core after a moment, since the other side may need it.
                     let mut spin = Spin::new(Duration::from_micros(20), Duration::MAX);
                     while arrived[1 - own].load(Acquire) < round {
                         spin.pause();
@@ -195,7 +208,8 @@ mod asymmetric {
             assert!(visited >= Some(cores.len()), "{visited:?} of {cores:?}");
         }
 
-        /// Also if the visit stands in for the call, at the moment when that is lost.
+        /// The visit of every core is a fence also when it replaces the call, at the moment when
+        /// the call is lost.
         #[test]
         fn a_visit_of_every_core_is_a_fence_for_all() {
             let visit = || {
@@ -214,21 +228,21 @@ mod asymmetric;
 #[cfg(loom)]
 pub use asymmetric::begin as begin_model;
 
-/// Where the system has no such call, or none that could be tried: macOS and other systems like
-/// Unix, Windows, and the machines that check or simulate the code.
+/// The fallback where the system has no such call, or none that could be tried: macOS and other
+/// systems like Unix, Windows, and the machines that check or simulate the code.
 ///
-/// Both sides pass an ordinary SeqCst fence, and the light side pays for its own. Why that is
+/// Both sides pass an ordinary SeqCst fence, so the light side pays for its own. Why that is
 /// enough: all SeqCst fences have one order. If a read behind one fence misses a write before
-/// another one, the first comes before the second in that order (C++20, [atomics.order], which is
-/// Rust's memory model). If both sides missed each other, each fence would come before the other.
-/// So one side sees the other, which is all that the users of the pair rely on: in each case both
-/// sides pass their fence, and the models find the mistake if either is left out (the mutants named
-/// `…-without-a-fence`). Linux takes this way too, in the state `OFF`: engines run in it in
+/// another fence, the first fence comes before the second in that order (C++20, [atomics.order],
+/// which is Rust's memory model). If both sides missed each other, each fence would come before the
+/// other. So one side sees the other, which is all that the users of the pair rely on. In each case
+/// both sides pass their fence, and the models find the mistake if either is left out (the mutants
+/// named `…-without-a-fence`). Linux takes this way too, in the state `OFF`: engines run in it in
 /// `tests/faults/filters.rs`.
 ///
 /// Windows has `FlushProcessWriteBuffers`, which would make the light side free there as well. It
-/// is not used as long as no test runs there: a fence that is too weak loses wake-ups, one that is
-/// too strong costs nanoseconds.
+/// is not used as long as no test runs there: a fence that is too weak loses wake-ups, and a fence
+/// that is too strong costs nanoseconds.
 #[cfg(not(any(loom, all(target_os = "linux", not(any(shuttle, miri, seriatim_simulation))))))]
 mod asymmetric {
     #[inline(always)]

@@ -1,26 +1,28 @@
-//! Cache lines: asking for one before it is needed, and leaving one so that another core gets it
-//! soon.
+//! Cache-line prefetching for writes, and an order of lines that the processor does not fetch
+//! ahead. Used for blocks (`operation/block.rs`, `tickets/ring.rs`, `tickets/segment.rs`), for
+//! tails (`tickets/linking.rs`) and for inboxes (`worker/inbox.rs`).
 //!
 //! A line that was last written by another core takes a trip to fetch. If it is read first and then
-//! written it takes two: one for a copy, one to make the copy the only one. So who is going to
-//! write asks for it as its own before it reads.
+//! written, it takes two trips: one for a copy, and one to make the copy the only one. So a thread
+//! that is going to write asks for the line as its own before it reads.
 //!
 //! A line goes back and forth between two cores if one writes it, the other one reads it, and the
-//! first one writes it again. There the reader should write it too, anything and anywhere in it.
+//! first one writes it again. The reader should then write to the line too, at any place in it.
 //! Where both write, a core that comes back to the line fetches it, and has many such trips under
-//! way side by side. Where the other one has only read it, each trip waits for the one before, and
-//! no request ahead of time helps. `perf/NOTES.md` has the figures: blocks of two lines that one
-//! core writes and another one reads cost the writer 68 ns each on far cores, and 8 ns if the
-//! reader writes to both lines (18 and 4 ns on near ones). There the reader pays nothing for it.
+//! way side by side. Where the other core has only read the line, each trip waits for the one
+//! before, and no request ahead of time helps. `perf/NOTES.md` has the figures: blocks of two lines
+//! that one core writes and another one reads cost the writer 68 ns each on far cores, and 8 ns if
+//! the reader writes to both lines (18 and 4 ns on near ones). The reader pays nothing for its
+//! writes.
 //!
-//! Nor should lines that are handed over come in ascending order, if nothing else asks for that:
-//! who reads them then has them fetched ahead by the processor, from under the hands of who still
+//! Lines that are handed over should not come in ascending order, unless something else asks for
+//! that: the processor of the reader would fetch the next lines ahead, while the other core still
 //! writes them ([`scattered`]).
 
 /// The distance from one line to the next.
 pub const LINE: usize = 64;
 
-/// Asks for the line of `place`, to be written. Never faults, whatever the address is.
+/// Asks for the line of `place`, in order to write it. Never faults, whatever the address is.
 #[inline(always)]
 #[cfg_attr(seriatim_simulation, track_caller)]
 pub fn fetch_to_write<T>(place: *const T) {
@@ -40,7 +42,8 @@ pub fn fetch_to_write<T>(place: *const T) {
     let _ = place;
 }
 
-/// As [`fetch_to_write`], for a line that is used at once. A simulated machine counts it.
+/// Like [`fetch_to_write`], but for a line that is used at once, so a simulated machine charges the
+/// wait for it.
 #[inline(always)]
 #[cfg_attr(seriatim_simulation, track_caller)]
 pub fn fetch_now<T>(place: *const T) {
@@ -49,9 +52,9 @@ pub fn fetch_now<T>(place: *const T) {
     fetch_to_write(place);
 }
 
-/// A number below `count`, which is not 0, that has nothing to do with those for smaller counts.
-/// Taken as the place with which the last of so many is exchanged, one count after the other, it
-/// brings them out of order.
+/// Returns a number below `count`, unrelated to the numbers for smaller counts; `count` is not 0. A
+/// list to which items are added one by one comes out of order if each new item, the last of
+/// `count`, is exchanged with the item at this position (`tickets/ring.rs`).
 pub fn scattered(count: usize) -> usize {
     // Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014): the
     // finaliser.

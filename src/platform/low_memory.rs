@@ -1,26 +1,28 @@
-//! Memory at addresses for which the words of the protocol have room
-//! ([`Word`](crate::tickets::word::Word)): blocks and variables lie in it.
+//! Allocation of memory at low addresses, which fit the words of the protocol
+//! ([`Word`](crate::tickets::word::Word)). Blocks (`pool/slabs.rs`) and variables
+//! (`util/bucket_array.rs`) lie in it.
 //!
-//! On x86-64 those are the addresses below 2⁴⁸. Allocators stay below them by themselves, since
-//! Linux gives nothing above 2⁴⁷ to a program that does not ask for it; one that does ask, on a
-//! machine with five levels of page tables, is passed by. Asked once a slab and once a chunk.
+//! On x86-64 low addresses are those below 2⁴⁸. Allocators stay below them by themselves, since
+//! Linux gives nothing above 2⁴⁷ to a program that does not ask for it. If a program does ask, on a
+//! machine with five levels of page tables, its allocator is passed by. The check is made once for
+//! each slab and once for each bucket.
 //!
-//! macOS and Windows give programs addresses below 2⁴⁷, on x86-64 and on 64-bit Arm. So the
-//! allocator's memory fits there as well. Where it does not, and the system has no `mmap`, the
-//! program ends as it does without memory.
+//! macOS and Windows give programs addresses below 2⁴⁷, on x86-64 and on 64-bit Arm, so the
+//! allocator's memory fits there as well. If it does not fit, and the system has no `mmap`, the
+//! program ends as it does when memory runs out.
 
 use std::alloc::{alloc, alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::ptr::null_mut;
 
-/// Addresses have at most so many bits.
+/// The most bits of a low address.
 pub const ADDRESS_BITS: u32 = 48;
 
-/// Whether memory up to this address is low enough.
+/// Returns whether memory up to this address is low.
 fn is_low(highest: usize) -> bool {
     highest as u64 >> ADDRESS_BITS == 0
 }
 
-/// Memory of a layout, and where it came from.
+/// Memory of some layout, and where it came from.
 #[derive(Clone, Copy)]
 pub struct Low {
     pub start: *mut u8,
@@ -29,13 +31,14 @@ pub struct Low {
 }
 
 impl Low {
-    /// Memory, all zeros if asked for. Ends the program if there is none, as any allocation does.
+    /// Allocates memory, all zeros if asked for. Ends the program if there is none, as any
+    /// allocation does.
     pub fn allocate(layout: Layout, zeroed: bool) -> Low {
         Low::allocate_where(layout, zeroed, |start| is_low(start.addr() + layout.size() - 1))
     }
 
     fn allocate_where(layout: Layout, zeroed: bool, fits: impl Fn(*mut u8) -> bool) -> Low {
-        // SAFETY: blocks and variables have a size.
+        // SAFETY: the layout is that of a slab or a bucket, whose size is not 0.
         let start = unsafe {
             if zeroed {
                 alloc_zeroed(layout)
@@ -49,7 +52,7 @@ impl Low {
         if fits(start) {
             return Low { start, mapped: false };
         }
-        // SAFETY: from just there.
+        // SAFETY: the memory was just allocated with this layout.
         unsafe { dealloc(start, layout) };
         let start = map(layout.size());
         if start.is_null() || !fits(start) {
@@ -58,10 +61,10 @@ impl Low {
         Low { start, mapped: true }
     }
 
-    /// Gives it back.
+    /// Gives the memory back.
     ///
     /// # Safety
-    /// It comes from [`Low::allocate`] with this layout, and nobody uses it again.
+    /// The memory comes from [`Low::allocate`] with this layout, and no thread uses it again.
     pub unsafe fn free(self, layout: Layout) {
         // SAFETY: passed on.
         unsafe {
@@ -74,8 +77,8 @@ impl Low {
     }
 }
 
-/// Pages of the system, which are zero. Without a hint Linux puts them below 2⁴⁷. Null if there are
-/// none.
+/// Returns pages of the system, which are zero; null if there are none. Without a hint Linux puts
+/// them below 2⁴⁷.
 #[cfg(unix)]
 fn map(size: usize) -> *mut u8 {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -89,14 +92,14 @@ fn map(size: usize) -> *mut u8 {
 }
 
 /// # Safety
-/// From [`map`] with this size, and nobody uses it again.
+/// The pages come from [`map`] with this size, and no thread uses them again.
 #[cfg(unix)]
 unsafe fn unmap(start: *mut u8, size: usize) {
     // SAFETY: passed on.
     unsafe { libc::munmap(start.cast(), size) };
 }
 
-/// No other memory than the allocator's: see above.
+/// There is no other memory than the allocator's here: see the file's header.
 #[cfg(not(unix))]
 fn map(_: usize) -> *mut u8 {
     null_mut()
@@ -116,7 +119,7 @@ mod tests {
     fn what_lies_too_high_is_not_used() {
         for zeroed in [false, true] {
             let layout = Layout::from_size_align(100_000, 128).unwrap();
-            // As if the allocator had chosen a place that is too high.
+            // The first address is refused, as if the allocator had chosen one that is too high.
             let refused = Cell::new(null_mut());
             let low = Low::allocate_where(layout, zeroed, |start| !refused.replace(start).is_null());
             assert!(low.mapped && low.start.addr() % 4096 == 0 && is_low(low.start.addr()));

@@ -1,4 +1,4 @@
-//! What depends on the processor and on the system.
+//! Code that depends on the processor or on the operating system.
 
 pub mod affinity;
 pub mod asymmetric_fence;

@@ -1,11 +1,12 @@
-//! A stopwatch for times that are not much longer than the system's clock takes to be read.
+//! A stopwatch for times that are not much longer than a reading of the system's clock takes. Used
+//! by `engine/inline/policy.rs` and `engine/dispatch/naive.rs`; any thread may read it.
 //!
-//! On x86-64, if the processor says that its time-stamp counter runs evenly, and it is no slower to
-//! read than the clock (some virtual machines have their host read it, which takes microseconds),
-//! that counter is read: 8 ns instead of 25. How fast it runs is found out on the way, against the
-//! system's clock: once a millisecond has passed, and again whenever twice as much has. Until then,
-//! and elsewhere, it is the system's clock that is read. Where that clock ticks slowly (every 100
-//! ns on Windows), a shorter time comes out as nothing or as a tick.
+//! On x86-64 it reads the time-stamp counter, which takes 8 ns instead of 25. The processor has to
+//! say that the counter runs evenly, and it must be no slower to read than the clock: some virtual
+//! machines have their host read it, which takes microseconds. How fast it runs is found out on the
+//! way, against the system's clock: once a millisecond has passed, and again whenever twice as much
+//! has. Until then, and elsewhere, the stopwatch reads the system's clock. Where this clock ticks
+//! slowly (every 100 ns on Windows), a shorter time comes out as nothing or as a tick.
 
 use crate::sync::{AtomicU64, Instant, Ordering::*};
 use std::time::Duration;
@@ -13,9 +14,9 @@ use std::time::Duration;
 /// A stopwatch that several threads use.
 pub struct Stopwatch {
     began: Instant,
-    /// Where the counter stood then, if it runs evenly.
+    /// Where the counter stood at `began`; `None` if it is not used.
     origin: Option<u64>,
-    /// Ticks of the counter in [`SPAN`] nanoseconds; 0 while that is not known.
+    /// The ticks of the counter in [`SPAN`] nanoseconds; 0 while this is not known.
     rate: AtomicU64,
     /// Where the counter will stand when the rate is to be found out again.
     due: AtomicU64,
@@ -29,8 +30,8 @@ pub enum Reading {
 }
 
 const SPAN: u64 = 1024;
-/// The rate is found out after so long: an interrupt between two readings then makes it wrong by a
-/// few hundredths.
+/// The rate is found out after this time. An interrupt between two readings then makes it wrong by
+/// a few hundredths.
 const SOON: Duration = Duration::from_millis(1);
 
 impl Stopwatch {
@@ -39,7 +40,7 @@ impl Stopwatch {
         Stopwatch { began: Instant::now(), origin, rate: AtomicU64::new(0), due: AtomicU64::new(0) }
     }
 
-    /// A reading, for [`Stopwatch::since`].
+    /// Returns a reading, for [`Stopwatch::since`].
     #[cold]
     pub fn start(&self) -> Reading {
         match self.rate.load(Relaxed) {
@@ -48,7 +49,7 @@ impl Stopwatch {
         }
     }
 
-    /// What has passed since a reading of this stopwatch.
+    /// Returns the time that has passed since a reading of this stopwatch.
     #[cold]
     pub fn since(&self, start: Reading) -> Duration {
         match start {
@@ -57,8 +58,8 @@ impl Stopwatch {
                 if end >= self.due.load(Relaxed) {
                     self.calibrate();
                 }
-                // A counter that has gone back, on a machine that was moved, has counted nothing.
-                // There is a rate: one was seen by `start`.
+                // A counter that has gone back, on a virtual machine that was moved, has counted
+                // nothing. The rate is known here, as `start` has seen it.
                 Duration::from_nanos(end.saturating_sub(start).saturating_mul(SPAN) / self.rate.load(Relaxed).max(1))
             }
             Reading::Clock(start) => {
@@ -69,8 +70,8 @@ impl Stopwatch {
         }
     }
 
-    /// Where the counter stands, or how many nanoseconds have passed since the start: to be
-    /// compared with other readings, of this thread and of about this time.
+    /// Returns where the counter stands, or how many nanoseconds have passed since `began`. It is
+    /// to be compared with other such readings, of the same thread and of about the same time.
     pub fn reading(&self) -> u64 {
         match self.rate.load(Relaxed) {
             0 => self.began.elapsed().as_nanos() as u64,
@@ -78,7 +79,7 @@ impl Stopwatch {
         }
     }
 
-    /// How much later a reading is after so long.
+    /// Returns by how much a [`Stopwatch::reading`] grows in this time.
     pub fn readings(&self, time: Duration) -> u64 {
         let nanoseconds = time.as_nanos() as u64;
         match self.rate.load(Relaxed) {
@@ -87,8 +88,8 @@ impl Stopwatch {
         }
     }
 
-    /// Finds out how fast the counter runs, if enough time has passed for that. Threads that do it
-    /// at once find the same.
+    /// Finds out how fast the counter runs, if enough time has passed. Threads that do so at the
+    /// same time find the same rate.
     #[cold]
     fn calibrate(&self) {
         let Some(first) = self.origin else { return };
@@ -103,12 +104,12 @@ impl Stopwatch {
     }
 }
 
-/// Whether such a reading is no slower than one of the clock, give or take what is too little to
-/// matter.
+/// Returns whether `read` takes no longer than a reading of the clock, but for differences too
+/// small to matter.
 fn is_quick(read: fn() -> u64) -> bool {
     const LITTLE: Duration = Duration::from_nanos(50);
     let best = |read: &dyn Fn()| {
-        // The best of some, so that an interrupt changes nothing.
+        // The best of some readings, so that an interrupt changes nothing.
         let times = (0..4).map(|_| {
             let start = Instant::now();
             read();
@@ -123,16 +124,16 @@ fn is_quick(read: fn() -> u64) -> bool {
 mod counter {
     use std::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
 
-    /// The leaf of `cpuid` and the bit of its `edx` that say so.
+    /// The leaf of `cpuid` and the bit of its `edx` that say whether the counter runs evenly.
     const LEAF: u32 = 0x8000_0007;
     const EVEN: u32 = 1 << 8;
 
-    /// Whether the counter runs at one speed, on all cores, also while they sleep.
+    /// Returns whether the counter runs at one speed, on all cores, also while they sleep.
     pub fn is_even() -> bool {
         #[allow(unused_unsafe)] // It is a safe function since Rust 1.94.
         // SAFETY: every processor of this architecture has the instruction.
         let leaf = |number| unsafe { __cpuid(number) };
-        // The first leaf of those says which there are.
+        // The first of the extended leaves says which of them there are.
         leaf(0x8000_0000).eax >= LEAF && leaf(LEAF).edx & EVEN != 0
     }
 
@@ -142,7 +143,7 @@ mod counter {
         unsafe { _rdtsc() }
     }
 
-    /// Where the counter stands when everything before is done, loads included.
+    /// Returns where the counter stands when everything before is done, loads included.
     #[inline(always)]
     pub fn read_after() -> u64 {
         // SAFETY: as above.

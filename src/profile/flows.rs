@@ -1,4 +1,8 @@
-//! Who waited for whom, worked out from what operations used and when they ran.
+//! Dependencies between recorded operations, worked out from the variables that they used and from
+//! when they ran. Called by `profile/trace.rs`, for the arrows of a trace.
+//!
+//! `graph/edges.rs` has the rule for graphs; there a write waits for all reads, and no times are
+//! known.
 
 #![forbid(unsafe_code)]
 
@@ -6,21 +10,22 @@ use crate::error::Stamp;
 use crate::profile::recorder::Event;
 use std::collections::HashMap;
 
-/// For each operation of `events`, the operations that it made ready, in the order in which these
-/// started.
+/// Returns, for each operation of `events`, the operations that it made ready, in the order in
+/// which these started.
 ///
-/// Of those that an operation has to follow on one variable, only the one that ended last is
-/// counted: it is the one that held up. Operations of a replay are looked at among themselves, and
-/// their graph, as one operation, among the others.
+/// Among the operations that an operation has to follow on one variable, only the one that ended
+/// last counts: it is the one that held the operation up. Operations of a replay are looked at
+/// among themselves; their graph, as one operation, is looked at among the others.
 pub fn dependants(events: &[Event]) -> Vec<Vec<u32>> {
-    /// The last operations that ended, on one variable.
+    /// The write, and the read since then, that ended last on one variable.
     #[derive(Default)]
     struct Last {
         writer: Option<usize>,
         reader: Option<usize>,
     }
     let mut order: Vec<usize> = (0..events.len()).collect();
-    // Operations in conflict do not overlap, so their starts are in the order of their turns.
+    // Conflicting operations do not overlap, so their starts are in the order in which they had to
+    // run.
     order.sort_by_key(|&index| (events[index].start, events[index].end));
     let mut variables: HashMap<(Option<Stamp>, (u32, u32)), Last> = HashMap::new();
     let mut dependants = vec![Vec::new(); events.len()];
@@ -41,7 +46,8 @@ pub fn dependants(events: &[Event]) -> Vec<Vec<u32>> {
         before.sort_unstable();
         before.dedup();
         for earlier in before.drain(..) {
-            // Not of one that was skipped without its turn, because a variable was deleted.
+            // An operation that was skipped out of turn, because a variable was deleted, may have
+            // ended later. It has held up nothing.
             if events[earlier].end <= event.start {
                 dependants[earlier].push(index as u32);
             }

@@ -1,4 +1,7 @@
 //! Profiling: what each named operation did and when, as a trace, as a table, or as data.
+//!
+//! The engine records events in [`recorder`], from any thread. `api/control.rs` copies them into a
+//! [`Profile`] for the user; everything else here works on this copy.
 
 mod flows;
 pub mod recorder;
@@ -92,8 +95,8 @@ impl Profile {
         &self.summaries
     }
 
-    /// The same operations under the names that `rename` makes of theirs: for the statistics of
-    /// groups, where each operation has a name of its own.
+    /// Returns the same operations under the names that `rename` makes of their names: for the
+    /// statistics of groups, where each operation has a name of its own.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -126,19 +129,20 @@ impl Profile {
     /// `chrome://tracing` open.
     ///
     /// The clock starts at the first push. There is a row for each thread, by the operating
-    /// system's number, with a slice for each operation that ran there and a tick for each push. An
-    /// asynchronous operation has a row of its own, from its start to its completion, and a tick on
-    /// the threads on which these were. Arrows lead from the push of an operation to where it ran,
-    /// and from there to each operation that waited for it last. Arguments: device, priority,
-    /// variables, the time spent waiting for other operations and that spent waiting for a worker.
-    /// Two counters: operations in flight and operations ready. A replayed graph has arrows among
+    /// system's number. It has a slice for each operation that ran on the thread and a tick for
+    /// each push. An asynchronous operation has a row of its own, from its start to its completion,
+    /// and a tick on each thread on which it was started or completed. Arrows lead from the push of
+    /// an operation to where it ran, and from there to each operation that waited for it last. The
+    /// arguments of an operation are its device, priority and variables, the time that it waited
+    /// for other operations, and the time that it waited for a worker. Two counters show the
+    /// operations in flight and the operations that are ready. A replayed graph has arrows among
     /// its own operations, and as one operation among the others.
     ///
-    /// Takes time and memory in proportion to the number of events, about a kilobyte of text for
+    /// Takes time and memory in proportion to the number of events: about a kilobyte of text for
     /// each.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// The errors of the writer.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;

@@ -1,4 +1,7 @@
-//! The recorder: a lock-free, append-only list of events that any thread adds to.
+//! The recorder of events: a lock-free, append-only list in chunks, to which any thread adds.
+//!
+//! `engine/complete.rs` and `engine/replay/runner.rs` record operations; `engine/push/enlist.rs`
+//! and `engine/execute.rs` take their times. `api/control.rs` reads the list.
 
 use crate::device::Context;
 use crate::error::Stamp;
@@ -14,7 +17,7 @@ use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::time::Instant;
 
-/// Events of a chunk, and the most chunks: a million events of less than 200 bytes.
+/// The events of a chunk, and the most chunks: room for a million events of less than 200 bytes.
 const CHUNK: usize = 4096;
 const EVENT_CHUNKS: usize = if MODELLED { 1 } else { 256 };
 
@@ -35,39 +38,39 @@ const EVENT_CHUNKS: usize = if MODELLED { 1 } else { 256 };
 pub struct Event {
     /// The operation's name.
     pub name: &'static str,
-    /// What kind of work it is.
+    /// The kind of work that it is.
     pub property: Property,
-    /// Whether it ended when its completion said so, and not when its closure returned.
+    /// Whether it ended by its completion, and not when its closure returned.
     pub asynchronous: bool,
-    /// Where it was to run.
+    /// The device that it was to run on.
     pub context: Context,
     /// Its priority; 0 for an operation of a graph.
     pub priority: i32,
-    /// The worker's number, or `None` for a thread that is not the engine's.
+    /// The number of the worker that started it, or `None` for a thread that is not the engine's.
     pub worker: Option<usize>,
     /// The thread that pushed it. All threads are named by the operating system's number on Linux
     /// (`gettid`), by a number of their own elsewhere.
     pub pushed_on: u32,
     /// The thread that started it.
     pub started_on: u32,
-    /// The thread that ended it: another one, perhaps, if the operation is asynchronous.
+    /// The thread that ended it. This may be another one if the operation is asynchronous.
     pub ended_on: u32,
     /// When it was pushed.
     pub push: u64,
-    /// When nothing held it up any more.
+    /// When no other operation held it up any more.
     pub ready: u64,
     /// When it started to run.
     pub start: u64,
     /// When it ended.
     pub end: u64,
-    /// The replay that it was a part of.
+    /// The replay that it was a part of, if any.
     pub(crate) replay: Option<Stamp>,
     uses: UseList,
 }
 
 impl Event {
-    /// The event of an operation of a graph, which was ready when it started. The recorder sets
-    /// where and when it ends.
+    /// Makes the event of an operation of a graph, which was ready when it started.
+    /// [`Profiler::record`] sets where and when it ends.
     pub(crate) fn of_replay(
         replay: (Stamp, u64),
         (name, property, context): (&'static str, Property, Context),
@@ -94,12 +97,13 @@ impl Event {
         }
     }
 
-    /// The event of an operation that was pushed. The recorder sets where and when it ends.
+    /// Makes the event of an operation that was pushed. [`Profiler::record`] sets where and when it
+    /// ends.
     ///
     /// # Safety
     /// The operation is ours, was profiled and has started.
     pub(crate) unsafe fn of(block: *mut Block, asynchronous: bool, worker: Option<usize>) -> Event {
-        // SAFETY: ours.
+        // SAFETY: by the contract.
         unsafe {
             let times = *Block::times(block);
             Event {
@@ -122,7 +126,7 @@ impl Event {
         }
     }
 
-    /// The variables that it used, each once.
+    /// Returns the variables that it used, each once.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -149,13 +153,14 @@ impl Event {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Use {
     index: u32,
-    /// How many variables had this place before; lowest bit: whether it was changed.
+    /// From bit 1 on: how many variables had this index before. Bit 0: whether the operation
+    /// changed it.
     bits: u32,
 }
 
 impl Use {
-    /// `generation`: of the variable's place, odd while the variable is alive, or one more if this
-    /// use deletes it.
+    /// `generation` is that of the variable's slot: odd while the variable is alive, or one more if
+    /// this use deletes it.
     pub(crate) fn new(index: u32, generation: u32, writes: bool) -> Use {
         Use { index, bits: generation.wrapping_sub(1) & !1 | u32::from(writes) }
     }
@@ -173,7 +178,7 @@ impl Use {
         self.bits & 1 != 0
     }
 
-    /// Tells variables apart, however they are used.
+    /// A key that tells variables apart, whether they are read or changed.
     pub(super) fn variable(&self) -> (u32, u32) {
         (self.index, self.bits >> 1)
     }
@@ -185,7 +190,7 @@ impl fmt::Display for Use {
     }
 }
 
-/// Few variables in the event itself, more in a box.
+/// A list of uses: a few lie in the event itself, more in a box.
 #[derive(Clone, Debug)]
 enum UseList {
     Few(u8, [Use; UseList::FEW]),
@@ -214,17 +219,18 @@ struct EventPlace {
     event: UnsafeCell<MaybeUninit<Event>>,
 }
 
-/// Records events.
+/// The recorder of one engine.
 pub struct Profiler {
     epoch: Instant,
     threads: Threads,
     chunks: Box<[AtomicPtr<EventPlace>]>,
-    /// Places handed out, also those past the end.
+    /// The number of places that were handed out, including those past the last chunk.
     next: AtomicUsize,
+    /// The number of events that found no place.
     lost: AtomicU32,
 }
 
-// SAFETY: a place is written by the one thread that drew its number, and read only once it is
+// SAFETY: a place is written only by the thread that drew its number, and read only once it is
 // marked as written.
 unsafe impl Sync for Profiler {}
 // SAFETY: the recorder owns its chunks.
@@ -246,13 +252,13 @@ impl Profiler {
         self.epoch.elapsed().as_nanos() as u64
     }
 
-    /// The times of an operation that is being pushed by this thread.
+    /// Returns the times of an operation that this thread is pushing, as far as they are known.
     #[cold]
     pub fn pushing(&self) -> Timestamps {
         Timestamps { push: self.now(), ready: 0, start: 0, pushed_on: self.threads.this(), started_on: 0 }
     }
 
-    /// The time, for an operation that this thread starts, and the thread.
+    /// Returns the time, and this thread's number, for an operation that this thread starts.
     #[cold]
     pub fn starting(&self) -> (u64, u32) {
         let thread = self.threads.this();
@@ -275,16 +281,17 @@ impl Profiler {
         if places.is_null() {
             places = add_chunk(chunk);
         }
-        // SAFETY: inside the chunk, and the number is ours alone.
+        // SAFETY: the place is inside the chunk, and its number is ours alone.
         unsafe {
             let place = places.add(index % CHUNK);
             (*(*place).event.get()).write(event);
-            // Release: a reader that finds the mark finds the event.
+            // Release: pairs with the acquire in `events`, so a reader that finds the mark finds
+            // the event.
             (*place).written.store(true, Release);
         }
     }
 
-    /// A copy of all that is recorded.
+    /// Returns a copy of all that is recorded, in the order in which the operations ended.
     pub fn events(&self) -> Vec<Event> {
         let mut events = Vec::new();
         for chunk in &self.chunks {
@@ -293,8 +300,8 @@ impl Profiler {
                 break;
             }
             for index in 0..CHUNK {
-                // SAFETY: inside the chunk; the event is read only if it is written, after which it
-                // does not change.
+                // SAFETY: the place is inside the chunk. The event is read only if it is written,
+                // after which it does not change.
                 unsafe {
                     let place = places.add(index);
                     if (*place).written.load(Acquire) {
@@ -312,7 +319,7 @@ impl Profiler {
         self.threads.iter().collect()
     }
 
-    /// How many did not fit.
+    /// Returns how many events did not fit.
     pub fn lost(&self) -> u64 {
         u64::from(self.lost.load(Relaxed))
     }
@@ -327,7 +334,7 @@ fn add_chunk(chunk: &AtomicPtr<EventPlace>) -> *mut EventPlace {
     match chunk.compare_exchange(null_mut(), places.cast(), AcqRel, Acquire) {
         Ok(_) => places.cast(),
         Err(other) => {
-            // SAFETY: another thread was quicker, and ours was never seen.
+            // SAFETY: another thread has installed its chunk first, and no thread has seen ours.
             drop(unsafe { Box::from_raw(places) });
             other
         }
@@ -339,10 +346,11 @@ impl Drop for Profiler {
         for chunk in &self.chunks {
             let places = chunk.load(Acquire);
             if !places.is_null() {
-                // SAFETY: made from such a box in `add_chunk`.
+                // SAFETY: `add_chunk` made the chunk from a box of this length.
                 let mut places = unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(places, CHUNK)) };
                 for place in places.iter_mut().filter(|place| place.written.load(Acquire)) {
-                    // SAFETY: the mark says that it was written, and nobody else has it any more.
+                    // SAFETY: the mark says that the event was written, and no other thread uses
+                    // the list any more.
                     unsafe { place.event.get_mut().assume_init_drop() };
                 }
             }

@@ -1,4 +1,5 @@
-//! The statistics of each operation name, from histograms.
+//! The statistics of each operation name, from histograms, and their table for people. Called by
+//! `profile/mod.rs`.
 
 #![forbid(unsafe_code)]
 
@@ -52,11 +53,11 @@ pub struct Times {
 pub struct Summary {
     /// The name.
     pub name: &'static str,
-    /// How many.
+    /// The number of operations.
     pub count: u64,
-    /// From the push until nothing held it up: time behind other operations.
+    /// From the push until no other operation held it up.
     pub waiting: Times,
-    /// From then until it started: time for want of a worker.
+    /// From then until it started: the time that it waited for a worker.
     pub queueing: Times,
     /// From its start to its end.
     pub running: Times,
@@ -70,13 +71,13 @@ struct Recorder {
 impl Recorder {
     fn new() -> Recorder {
         let mut histogram = Histogram::new(3).expect("three significant digits are valid");
-        // Grows with what it sees.
+        // The histogram grows with the values that it records.
         histogram.auto(true);
         Recorder { histogram, total: 0 }
     }
 
     fn record(&mut self, nanoseconds: u64) {
-        // A growing histogram refuses nothing that fits it.
+        // A growing histogram refuses no value that fits its type.
         let _ = self.histogram.record(nanoseconds);
         self.total += nanoseconds;
     }
@@ -95,7 +96,7 @@ impl Recorder {
     }
 }
 
-/// The statistics of each name, by total time running.
+/// Returns the statistics of each name, those with the most time running first.
 pub fn summarise(events: &[Event]) -> Vec<Summary> {
     let mut names: HashMap<&'static str, [Recorder; 3]> = HashMap::new();
     for event in events {
@@ -117,7 +118,7 @@ pub fn summarise(events: &[Event]) -> Vec<Summary> {
     summaries
 }
 
-/// The statistics as a table, in microseconds.
+/// Returns the statistics as a table, in microseconds.
 pub fn render(summaries: &[Summary], lost: u64) -> String {
     let mut text = String::new();
     let _ = writeln!(

@@ -1,4 +1,5 @@
-//! The threads that a profile names.
+//! The threads that a profile names, by number: an append-only list for each recorder. Called by
+//! `profile/recorder.rs`; `engine/fork.rs` calls [`forked`].
 
 use crate::operation::name::Name;
 use crate::sync::{AtomicPtr, Ordering::*};
@@ -6,17 +7,19 @@ use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Steps in the child of a `fork`, whose only thread is not the one that it was.
+/// Counts forks. It steps in the child of a `fork`, where the only thread has another number than
+/// before.
 static FORKS: AtomicU32 = AtomicU32::new(0);
+/// The number of lists that were made so far.
 static LISTS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The thread's number with the `FORKS` at which it was asked for, and the last list that has
-    /// it.
+    /// The value of `FORKS` when the thread asked for its number, the number, and the last list
+    /// that has it. All are 0 in the beginning.
     static THIS: Cell<(u32, u32, u64)> = const { Cell::new((0, 0, 0)) };
 }
 
-/// Tells that this process is the child of a `fork`.
+/// Notes that this process is the child of a `fork`.
 #[cfg(unix)]
 pub fn forked() {
     FORKS.fetch_add(1, Relaxed);
@@ -25,11 +28,12 @@ pub fn forked() {
 /// The operating system's number of the calling thread.
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
 fn number() -> u32 {
-    // SAFETY: asks only.
+    // SAFETY: the call takes nothing and changes nothing.
     unsafe { libc::gettid() as u32 }
 }
 
-/// A number of its own for each thread, where the operating system's is not to be had.
+/// Returns a number of its own for each thread, where the operating system's number is not
+/// available.
 #[cfg(not(all(any(target_os = "linux", target_os = "android"), not(miri))))]
 fn number() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
@@ -37,9 +41,9 @@ fn number() -> u32 {
 }
 
 /// The threads that pushed or ran profiled operations of an engine: an append-only list without a
-/// lock.
+/// lock. Any thread adds itself, and any thread reads the list.
 pub struct Threads {
-    /// Tells lists apart, so that a thread knows the last list that has it.
+    /// Tells lists apart, so that a thread can remember the last list that has it.
     list: u64,
     first: AtomicPtr<Known>,
 }
@@ -50,7 +54,7 @@ struct Known {
     next: *mut Known,
 }
 
-// SAFETY: an entry is written before it is in the list, is not changed after that, and lives as
+// SAFETY: an entry is written before it is in the list, does not change after that, and lives as
 // long as the list.
 unsafe impl Sync for Threads {}
 // SAFETY: nothing in it is tied to a thread.
@@ -61,7 +65,7 @@ impl Threads {
         Threads { list: LISTS.fetch_add(1, Relaxed) + 1, first: AtomicPtr::new(null_mut()) }
     }
 
-    /// The number of the calling thread, which is in the list from now on.
+    /// Returns the number of the calling thread, which is in the list from now on.
     pub fn this(&self) -> u32 {
         let forks = FORKS.load(Relaxed);
         let known = THIS.try_with(Cell::get).ok();
@@ -75,14 +79,15 @@ impl Threads {
             _ => number(),
         };
         self.enter(thread, known.is_none());
-        // A thread that is about to end has no place to remember.
+        // A thread that is about to end has lost its thread-local, and looks in the list every
+        // time.
         let _ = THIS.try_with(|this| this.set((forks, thread, self.list)));
         thread
     }
 
     #[cold]
     fn enter(&self, number: u32, ending: bool) {
-        // Nobody else enters this thread, so looking first is enough.
+        // No other thread enters this number, so a look before the insertion is enough.
         if self.iter().any(|(known, _)| known == number) {
             return;
         }
@@ -93,9 +98,10 @@ impl Threads {
         let new = Box::into_raw(Box::new(Known { number, name, next: null_mut() }));
         let mut first = self.first.load(Relaxed);
         loop {
-            // SAFETY: ours until it is in the list.
+            // SAFETY: the entry is ours until it is in the list.
             unsafe { (*new).next = first };
-            // Release: who finds the entry finds it written.
+            // Release: pairs with the acquire in `iter`, so a thread that finds the entry finds it
+            // written.
             match self.first.compare_exchange_weak(first, new, Release, Relaxed) {
                 Ok(_) => return,
                 Err(other) => first = other,
@@ -105,7 +111,7 @@ impl Threads {
 
     /// The number and the name of each thread, the last one first.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &'static str)> + '_ {
-        // Acquire: pairs with the release of the entry.
+        // Acquire: pairs with the release in `enter`.
         let mut next = self.first.load(Acquire);
         std::iter::from_fn(move || {
             // SAFETY: entries live as long as the list.
@@ -120,7 +126,7 @@ impl Drop for Threads {
     fn drop(&mut self) {
         let mut next = self.first.load(Acquire);
         while !next.is_null() {
-            // SAFETY: made from a box in `enter`, and in no other list.
+            // SAFETY: `enter` made the entry from a box, and it is in no other list.
             next = unsafe { Box::from_raw(next) }.next;
         }
     }

@@ -1,10 +1,13 @@
-//! Chrome's trace format.
+//! Writer of Chrome's trace format. Called by `profile/mod.rs`; the arrows come from
+//! `profile/flows.rs`.
 //!
-//! What the format asks: complete slices ("X") of a thread nest; an asynchronous slice ("b", "e")
-//! has an id; a flow ("s", "t", "f") has an id, and each of its ends is inside a slice of its
-//! thread. An operation that is not asynchronous is a slice. A push, and the start and the end of
-//! an asynchronous operation, are moments: as slices they take a nanosecond. A thread reads the
-//! clock before and after each of them, so they nest with all others.
+//! What the format asks: complete slices ("X") of a thread nest. An asynchronous slice ("b", "e")
+//! has an id. A flow ("s", "t", "f") has an id, and each of its ends is inside a slice of its
+//! thread.
+//!
+//! How events are written: an operation that is not asynchronous is a slice. A push, and the start
+//! and the end of an asynchronous operation, are moments, written as slices of a nanosecond. A
+//! thread reads the clock before and after each of them, so they nest with all others.
 
 #![forbid(unsafe_code)]
 
@@ -14,8 +17,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// What is written of an event. Of the same time and length, in this order: a slice is open before
-/// what is inside it.
+/// What a line of the trace says about an event. Lines of the same time and length come in the
+/// order of these variants, so that a slice is open before what is inside it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     /// All of an operation that is not asynchronous.
@@ -25,18 +28,18 @@ enum What {
     Completed,
     Begin,
     End,
-    /// A flow begins at the push, or at the end of the operation.
+    /// A flow begins at the push, or at the end of the operation, with this number.
     FromPush,
     FromEnd(u32),
     /// The flow from the push passes through the operation to a dependant.
     Through,
-    /// The flow of that number ends at the start of the operation.
+    /// The flow with this number ends at the start of the operation.
     Arrival(u32),
-    /// So many more, or fewer, in flight and ready.
+    /// The changes of the number of operations in flight and of the number that are ready.
     Count(i8, i8),
 }
 
-/// One line of the trace: a time, the length of the slice, what it is, and of which event.
+/// One line of the trace: the time, the length of the slice, what it says, and the event's index.
 type Line = (u64, Reverse<u64>, What, u32);
 
 /// Writes the events in the order of time.
@@ -59,7 +62,7 @@ pub fn write(events: &[Event], threads: &BTreeMap<u32, &'static str>, writer: im
         if let What::Count(flying, readied) = what {
             in_flight += i64::from(flying);
             ready += i64::from(readied);
-            // Of several changes at one time the last is written.
+            // Of several changes at one time only the last is written.
             if !matches!(lines.get(place + 1), Some((next, _, What::Count(..), _)) if *next == time) {
                 write!(out, ",\n{{\"name\":\"operations\",\"ph\":\"C\",\"pid\":{process},\"ts\":{micros},")?;
                 write!(out, "\"args\":{{\"in flight\":{in_flight},\"ready\":{ready}}}}}")?;
@@ -109,18 +112,18 @@ pub fn write(events: &[Event], threads: &BTreeMap<u32, &'static str>, writer: im
     out.flush()
 }
 
-/// What is to be written, sorted.
+/// Returns the lines to be written, sorted.
 ///
-/// The flow of an event's own number leads from its push to where it runs, and on to the first
-/// operation that waited for it. Arrows to other ones are flows of their own, with numbers above
-/// those of the events.
+/// A flow with the number of an event leads from its push to where it runs, and on to the first
+/// operation that waited for it. Arrows to further operations are flows of their own, with numbers
+/// above those of the events.
 fn lines(events: &[Event]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::with_capacity(10 * events.len());
     let mut next_flow = events.len() as u32;
     for ((index, event), dependants) in (0..).zip(events).zip(dependants(events)) {
         let mut add = |time: u64, length: u64, what: What| lines.push((time, Reverse(length), what, index));
         let moment = |add: &mut dyn FnMut(u64, u64, What), time: u64, what: What| add(time, 1, what);
-        // A clock that has not moved makes no slice without length.
+        // A slice has a length even if the clock has not moved.
         let length = (event.end - event.start).max(1);
         if event.asynchronous {
             add(event.start, 0, What::Begin);
@@ -146,7 +149,8 @@ fn lines(events: &[Event]) -> Vec<Line> {
             let flow = if own { index } else { next_flow };
             if !own {
                 next_flow += 1;
-                // The last nanosecond of the slice, or the moment of the completion.
+                // An arrow begins in the last nanosecond of the slice, or at the moment of the
+                // completion.
                 let at = if event.asynchronous { event.end } else { event.start + length - 1 };
                 lines.push((at, Reverse(0), What::FromEnd(flow), index));
             }
@@ -173,12 +177,12 @@ fn write_arguments(out: &mut impl Write, event: &Event) -> io::Result<()> {
     write!(out, "\"waiting_us\":{waiting},\"queueing_us\":{queueing}}}")
 }
 
-/// The format counts in microseconds, and takes fractions.
+/// Formats a time: the format counts in microseconds, and takes fractions.
 fn micros(nanoseconds: u64) -> String {
     format!("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000)
 }
 
-/// A JSON string.
+/// Formats a JSON string.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {

@@ -1,6 +1,6 @@
-//! The one mutex of the crate, for what is off every path from push to completion: starting and
-//! ending threads, parking for a condition of the whole engine, the list of engines, a dry stock of
-//! blocks. It counts how often it is taken, so that a test can say how often that is.
+//! The only mutex of the crate, for what is off every path from push to completion: starting and
+//! ending threads, parking for a condition of the whole engine, the list of engines, an empty stock
+//! of blocks. It counts how often it is taken, for tests (`tests/locks.rs`).
 
 #![forbid(unsafe_code)]
 
@@ -10,17 +10,17 @@ use std::sync::PoisonError;
 
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// How many locks this process's engines have taken so far.
+/// Returns how many locks this process's engines have taken so far.
 pub fn taken() -> usize {
     TAKEN.load(Relaxed)
 }
 
-/// Counts a lock that is taken inside a dependency.
+/// Counts a lock that is taken inside a dependency. Called by `pool/depot.rs`.
 pub fn count() {
     TAKEN.fetch_add(1, Relaxed);
 }
 
-/// A mutex that nobody's panic poisons: what it guards is changed in single steps.
+/// A mutex that no panic poisons: what it guards is changed in single steps.
 #[derive(Default)]
 pub struct Lock<T>(Mutex<T>);
 
@@ -34,7 +34,7 @@ impl<T> Lock<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the lock if nobody has it.
+    /// Takes the lock if no thread has it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         count();
         match self.0.try_lock() {
@@ -45,8 +45,8 @@ impl<T> Lock<T> {
     }
 }
 
-/// Takes the lock of a static, which no model knows of: it is never held across a step that one
-/// could see.
+/// Takes the lock of a static, of which the models know nothing: it is never held across a step
+/// that a model could see. Called by `engine/fork.rs` and `operation/name.rs`.
 pub fn of_static<T>(mutex: &'static std::sync::Mutex<T>) -> std::sync::MutexGuard<'static, T> {
     count();
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,10 +1,11 @@
-//! What the engine is made of under loom.
+//! The primitives of the engine under loom. `sync/shuttle.rs` has the same list for shuttle, and
+//! `sync/mod.rs` for std; a primitive that is added has to be added to each.
 
 pub use loom::hint::spin_loop;
 pub use loom::sync::atomic::{fence, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering};
 pub use loom::sync::{Mutex, MutexGuard};
 
-/// Loom's own takes no constant initialisers.
+/// Loom's own macro takes no constant initialisers.
 macro_rules! per_thread {
     ($($(#[$attribute:meta])* static $name:ident: $type:ty = const { $init:expr };)*) => {
         $(loom::thread_local! { $(#[$attribute])* static $name: $type = $init })*
@@ -13,8 +14,8 @@ macro_rules! per_thread {
 pub(crate) use per_thread as thread_local;
 
 pub mod thread {
-    //! Threads that park as std's do. Loom's own forget that they were unparked when they wait for
-    //! a mutex meanwhile.
+    //! Threads that park like std's. Loom's own threads forget that they were unparked if they wait
+    //! for a mutex meanwhile.
 
     use loom::sync::Notify;
     pub use loom::thread::{yield_now, Builder, JoinHandle, ThreadId};
@@ -45,7 +46,7 @@ pub mod thread {
         }
     }
 
-    /// May return for no reason, as std's may.
+    /// May return for no reason, like std's.
     pub fn park() {
         current().token.wait();
     }

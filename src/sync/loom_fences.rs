@@ -1,11 +1,11 @@
-//! The pair of fences under loom: a light one orders its thread against heavy ones, and against
-//! nothing else.
+//! The asymmetric pair of fences under loom: a light fence orders its thread against heavy fences,
+//! and against nothing else. This is `platform/asymmetric_fence.rs` in models.
 //!
-//! Two ordinary fences would promise more than the pair does: that of two threads which both pass a
-//! *light* one, one sees the other. So each thread has a word of its own. It steps that when it
-//! passes a light fence; a heavy one steps the words of all threads. Each step sees the steps
-//! before it on the same word: if the light one came first, the heavy one finds what was written
-//! before it, and the other way round. Two light ones have no word in common.
+//! Two ordinary fences would promise more than the pair does: of two threads which both pass a
+//! *light* fence, one would see the other. So each thread has a word of its own, which it steps
+//! when it passes a light fence; a heavy fence steps the words of all threads. Each step sees the
+//! steps before it on the same word. So if the light fence came first, the heavy one finds what was
+//! written before it, and the other way round. Two light fences have no word in common.
 
 use loom::sync::atomic::{fence, AtomicUsize, Ordering::*};
 use std::cell::RefCell;
@@ -16,16 +16,20 @@ const THREADS: usize = loom::MAX_THREADS;
 
 /// One execution's words.
 struct Words {
-    /// Stepped by heavy fences, and once by each thread before its first light one.
+    /// The word that heavy fences step, and that each thread steps once before its first light
+    /// fence.
     all: Arc<AtomicUsize>,
-    /// Those of threads that have passed a light fence, and then those of threads that may.
+    /// The words of the threads that have passed a light fence, then those for threads that may
+    /// still do so.
     own: [Arc<AtomicUsize>; THREADS],
+    /// How many words of `own` are taken by a thread.
     taken: usize,
 }
 
 std::thread_local! {
-    /// Those of the execution under way: loom runs its threads on one of the system's, one at a
-    /// time. No step of the model, and never borrowed during one.
+    /// The words of the execution under way: loom runs its threads on one thread of the system, one
+    /// at a time. An access to this is no step of the model, and the cell is never borrowed during
+    /// one.
     static WORDS: RefCell<Option<Words>> = const { RefCell::new(None) };
 }
 
@@ -33,8 +37,8 @@ loom::thread_local! {
     static OWN: Arc<AtomicUsize> = enter();
 }
 
-/// An execution begins; `asymmetric` says whether a light fence is less than an ordinary one in it,
-/// which takes longer to explore.
+/// Begins an execution. `asymmetric` says whether a light fence is less than an ordinary one in it,
+/// which takes longer to explore. Called by `loom-tests/src/runner.rs`.
 pub fn begin(asymmetric: bool) {
     let words = || Words { all: Arc::default(), own: std::array::from_fn(|_| Arc::default()), taken: 0 };
     WORDS.set(asymmetric.then(words));
@@ -44,14 +48,15 @@ fn with_words<T>(look: impl FnOnce(&mut Words) -> T) -> T {
     WORDS.with_borrow_mut(|words| look(words.as_mut().expect("it has begun")))
 }
 
-/// A word for a thread that has none.
+/// Gives a word to a thread that has none.
 fn enter() -> Arc<AtomicUsize> {
     let (all, own) = with_words(|words| {
         words.taken += 1;
         (Arc::clone(&words.all), Arc::clone(&words.own[words.taken - 1]))
     });
-    // A heavy fence that comes after this step finds the word; of one that came before, this step
-    // sees all.
+    // Acquire: pairs with the steps of `all` by heavy fences. A heavy fence that comes after this
+    // step finds the new word; of a heavy fence that came before, this step sees all that was
+    // written before it.
     all.fetch_add(1, Acquire);
     own
 }
@@ -61,7 +66,7 @@ pub fn is_on() -> bool {
 }
 
 pub fn light() {
-    // A thread that ends may have lost its word: an ordinary fence is more.
+    // A thread that ends may have lost its word. It passes an ordinary fence, which is more.
     if OWN.try_with(|own| own.fetch_add(1, AcqRel)).is_err() {
         fence(SeqCst);
     }

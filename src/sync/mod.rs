@@ -1,19 +1,18 @@
-//! The one door to atomics, threads, thread-locals and the mutex: std in the library, loom under
-//! `--cfg loom`, shuttle under `--cfg shuttle`, a machine of many cores under `--cfg
-//! seriatim_simulation`.
+//! The only module through which the crate uses atomics, threads, thread-locals and the mutex: std
+//! in the library, loom under `--cfg loom`, shuttle under `--cfg shuttle`, and the simulated
+//! machine of `sim/` under `--cfg seriatim_simulation`.
 //!
-//! Everything that synchronises takes what it needs from here, so that the models in `loom-tests/`
+//! All code that synchronises takes its primitives from here. So the models in `loom-tests/`
 //! explore the code that ships and not a copy of it: the whole engine, not only its parts.
 
 #![forbid(unsafe_code)]
 
-/// Whether a model checker runs the code. Capacities shrink then, so that every path is reached by
-/// few operations, and nobody looks again and again before parking: to a model that is the same
-/// look.
+/// Whether a model checker runs the code. Capacities shrink then, so that few operations reach
+/// every path, and no thread spins before it parks: to a model, all looks are the same.
 pub const MODELLED: bool = cfg!(any(loom, shuttle));
 
-/// How often to look before parking. To Miri, which takes a thousand times as long, each look would
-/// be one too many.
+/// Returns how often to look before parking. Miri takes a thousand times as long, so it does not
+/// look at all.
 pub const fn looks(count: u32) -> u32 {
     if MODELLED || cfg!(miri) {
         0
@@ -37,24 +36,25 @@ pub use backend::*;
 
 pub mod lock;
 
-/// What the simulation is told of plain data and of epochs: nothing, where time is real.
+/// The calls by which the engine tells a simulation of plain data and of epochs. They do nothing
+/// here, where time is real; `sim/src/lib.rs` has the others.
 #[cfg(not(seriatim_simulation))]
 mod untold {
     pub use std::time::Instant;
 
-    /// A row of plain data is about to be read or written.
+    /// Says that a row of plain data is about to be read or written.
     #[inline(always)]
     pub fn touch<T: ?Sized>(_: *const T, _: usize, _: bool) {}
 
-    /// What lies in memory.
+    /// Says what lies in memory.
     #[inline(always)]
     pub fn lay_out<T: ?Sized>(_: *const T, _: usize, _: usize, _: &'static str) {}
 
-    /// A member of an epoch is pinned.
+    /// Says that a member of the epoch is pinned.
     #[inline(always)]
     pub fn pinned<T>(_: &T) {}
 
-    /// A call is deferred.
+    /// Says that a call is deferred to the end of the epoch.
     #[inline(always)]
     pub fn deferred() {}
 }

@@ -1,4 +1,5 @@
-//! What the engine is made of under shuttle.
+//! The primitives of the engine under shuttle. `sync/loom.rs` has the same list for loom, and
+//! `sync/mod.rs` for std; a primitive that is added has to be added to each.
 
 pub use shuttle::hint::spin_loop;
 pub use shuttle::sync::atomic::{fence, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering};

@@ -1,11 +1,12 @@
-//! Values in place, up to a number: an array that is filled from its start, and not written before.
+//! A vector of fixed capacity that lies in place: an array that is filled from its start, and not
+//! written before. Used by `engine/inline/fast_path.rs` and in `tickets/`.
 
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
-/// Up to `N` values.
+/// A vector of up to `N` values.
 pub struct ArrayVec<T: Copy, const N: usize> {
-    /// The first `count` are written.
+    /// The first `count` places are written.
     places: [MaybeUninit<T>; N],
     count: usize,
 }
@@ -16,7 +17,7 @@ impl<T: Copy, const N: usize> ArrayVec<T, N> {
         ArrayVec { places: [const { MaybeUninit::uninit() }; N], count: 0 }
     }
 
-    /// Adds a value, if there is room for it; says whether there was.
+    /// Adds a value. `false` if the array is full.
     #[inline(always)]
     pub fn add(&mut self, value: T) -> bool {
         match self.places.get_mut(self.count) {
@@ -36,7 +37,8 @@ impl<T: Copy, const N: usize> ArrayVec<T, N> {
         Some(last)
     }
 
-    /// Adds values to an empty one whose number stays in a register meanwhile.
+    /// Empties the vector, and fills it anew through a [`Fill`], whose count stays in a register
+    /// meanwhile.
     #[inline(always)]
     pub fn fill(&mut self) -> Fill<'_, T, N> {
         self.count = 0;
@@ -44,15 +46,15 @@ impl<T: Copy, const N: usize> ArrayVec<T, N> {
     }
 }
 
-/// Values that are being added: none is there before [`Fill::end`].
+/// A vector that is being filled. No value is in it before [`Fill::end`].
 pub struct Fill<'a, T: Copy, const N: usize> {
     vec: &'a mut ArrayVec<T, N>,
-    /// The first so many places are written.
+    /// The first `count` places are written.
     count: usize,
 }
 
 impl<T: Copy, const N: usize> Fill<'_, T, N> {
-    /// Room for one more value, if there is any.
+    /// Returns the next free place. `None` if the array is full.
     #[inline(always)]
     pub fn room(&mut self) -> Option<Room<'_, T>> {
         let place = self.vec.places.get_mut(self.count)?;
@@ -65,7 +67,7 @@ impl<T: Copy, const N: usize> Fill<'_, T, N> {
     }
 }
 
-/// Room for a value.
+/// A free place, which becomes part of the vector when a value is added to it.
 pub struct Room<'a, T> {
     place: &'a mut MaybeUninit<T>,
     count: &'a mut usize,
@@ -84,8 +86,8 @@ impl<T: Copy, const N: usize> Deref for ArrayVec<T, N> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: the first `count` places are written: it only grows when one more is. It falls
-        // when `pop` or `fill` leaves them for others.
+        // SAFETY: the first `count` places are written: `count` grows only when one more place is
+        // written. `pop` and `fill` reduce it, and leave the places to be written again.
         unsafe { std::slice::from_raw_parts(self.places.as_ptr().cast(), self.count) }
     }
 }
@@ -93,7 +95,7 @@ impl<T: Copy, const N: usize> Deref for ArrayVec<T, N> {
 impl<T: Copy, const N: usize> DerefMut for ArrayVec<T, N> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as above.
+        // SAFETY: as in `deref`.
         unsafe { std::slice::from_raw_parts_mut(self.places.as_mut_ptr().cast(), self.count) }
     }
 }

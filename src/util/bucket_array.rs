@@ -1,30 +1,32 @@
 //! A table that only grows and never moves what it holds: buckets, each twice as long as the one
-//! before, so that what is at a place is found by two shifts and a load.
+//! before. Two shifts and a load find the place of an index.
+//!
+//! Used for variables (`variable/table.rs`), for thread records (`pool/registry.rs`), and for what
+//! owners keep of each variable (`tickets/owner/`, `tickets/placing.rs`). Any thread may call it.
 
 use crate::platform::low_memory::Low;
 use crate::sync::{lay_out, AtomicPtr, Ordering::*, MODELLED};
 use std::alloc::Layout;
 use std::ptr::null_mut;
 
-/// Places of the first bucket, and the most buckets: room for each variable that an engine can
-/// have.
+/// The places of the first bucket, and the most buckets: enough for all variables of an engine.
 pub const FIRST: u32 = if MODELLED { 2 } else { 64 };
 const COUNT: usize = if MODELLED { 8 } else { 26 };
 
 /// What lies in a bucket.
 ///
 /// # Safety
-/// But in models, a place whose bytes are all zero is a [`Vacant::vacant`] one, and it needs no
-/// destructor.
+/// Except in models, where places are written: a place whose bytes are all zero is the same as
+/// [`Vacant::vacant`], and places need no destructor.
 pub unsafe trait Vacant {
     /// The name of a place, for a simulated machine.
     const NAME: &'static str;
 
-    /// A place that nobody has used yet.
+    /// Returns a place that was never used.
     fn vacant() -> Self;
 }
 
-/// The alignment of buckets, as far as the allocator knows: that of `malloc`.
+/// The alignment that buckets ask the allocator for: that of `malloc`.
 const ALIGN: usize = 16;
 
 const _: () = assert!(size_of::<Low>() <= ALIGN && align_of::<Low>() <= ALIGN);
@@ -39,7 +41,7 @@ impl<T: Vacant> BucketArray<T> {
         BucketArray { buckets: std::array::from_fn(|_| AtomicPtr::new(null_mut())) }
     }
 
-    /// The bucket of an index, and the place in it.
+    /// Returns the bucket of an index, and the offset of its place in the bucket.
     #[inline(always)]
     fn place(index: u32) -> (usize, usize) {
         let number = u64::from(index) + u64::from(FIRST);
@@ -51,11 +53,12 @@ impl<T: Vacant> BucketArray<T> {
         (FIRST as usize) << bucket
     }
 
-    /// The place of an index, if its bucket is there.
+    /// Returns the place of an index, if its bucket was made.
     #[inline]
     pub fn get(&self, index: u32) -> Option<&T> {
         let (bucket, offset) = Self::place(index);
-        // Acquire: pairs with the release that published the bucket, after its places were written.
+        // Acquire: pairs with the release in `add_chunk`, which published the bucket after its
+        // places were written.
         let places = self.buckets.get(bucket)?.load(Acquire);
         if places.is_null() {
             return None;
@@ -65,10 +68,11 @@ impl<T: Vacant> BucketArray<T> {
         Some(unsafe { &*places.add(offset) })
     }
 
-    /// The place of an index that was given out.
+    /// Returns the place of an index that was handed out.
     ///
     /// # Safety
-    /// [`BucketArray::get_or_add`] was called with this index, and the caller has heard of that.
+    /// [`BucketArray::get_or_add`] was called with this index, and that call happened before this
+    /// one.
     #[inline]
     pub unsafe fn at(&self, index: u32) -> &T {
         let (bucket, offset) = Self::place(index);
@@ -76,7 +80,8 @@ impl<T: Vacant> BucketArray<T> {
         unsafe { &*self.buckets.get_unchecked(bucket).load(Acquire).add(offset) }
     }
 
-    /// The place of an index, whose bucket is made if need be; none, if there are no more buckets.
+    /// Returns the place of an index, and makes its bucket if it is missing. `None` if there are no
+    /// more buckets.
     pub fn get_or_add(&self, index: u32) -> Option<&T> {
         self.get(index).or_else(|| {
             let (bucket, offset) = Self::place(index);
@@ -90,20 +95,22 @@ impl<T: Vacant> BucketArray<T> {
     fn add_chunk(&self, known: &AtomicPtr<T>, bucket: usize) -> *mut T {
         let places = Self::allocate(bucket);
         lay_out(places, Self::length(bucket) * size_of::<T>(), size_of::<T>(), T::NAME);
-        // Release: the places are written before they can be found.
+        // Release: pairs with the acquire in `get` and in `at`, so the places are written before
+        // they can be found.
         match known.compare_exchange(null_mut(), places, AcqRel, Acquire) {
             Ok(_) => places,
             Err(other) => {
-                // SAFETY: another thread was quicker; this one is ours, and nobody has seen it.
+                // SAFETY: another thread has published its bucket first. Ours was never seen by
+                // another thread.
                 unsafe { Self::free(places, bucket) };
                 other
             }
         }
     }
 
-    /// A bucket with room before it for where its allocation starts: an alignment that the
-    /// allocator has at hand lets it give out pages that are zero already, however many, and the
-    /// places are touched when they are first used.
+    /// Returns the layout of a bucket, with a gap before it for the [`Low`] that its memory came
+    /// with. The alignment is one that the allocator has at hand, so it gives out pages that are
+    /// zero already, however many, and a page is touched only when its places are first used.
     fn layout(bucket: usize) -> Layout {
         let places = Layout::array::<T>(Self::length(bucket)).expect("a bucket fits the address space");
         let gap = align_of::<T>().max(ALIGN);
@@ -113,8 +120,8 @@ impl<T: Vacant> BucketArray<T> {
     fn allocate(bucket: usize) -> *mut T {
         let layout = Self::layout(bucket);
         let low = Low::allocate(layout, true);
-        // Past the start by `ALIGN` at least, to the alignment of a place, so that there is room
-        // for where it came from.
+        // The places begin at the alignment of a place, past the start by `ALIGN` at least: the gap
+        // holds the [`Low`].
         let align = align_of::<T>().max(ALIGN);
         let gap = align - low.start.addr() % align;
         // SAFETY: the layout has room for the gap, which is a multiple of `ALIGN`, more than 0, and
@@ -130,9 +137,10 @@ impl<T: Vacant> BucketArray<T> {
     }
 
     /// # Safety
-    /// It comes from [`BucketArray::allocate`], and nobody uses it again.
+    /// The bucket comes from [`BucketArray::allocate`], and no thread uses it again.
     unsafe fn free(places: *mut T, bucket: usize) {
-        // SAFETY: it was left there, and is of an allocation with this layout.
+        // SAFETY: `allocate` has written the `Low` there, and it is of an allocation with this
+        // layout.
         unsafe { places.cast::<Low>().sub(1).read().free(Self::layout(bucket)) }
     }
 }
@@ -142,7 +150,7 @@ impl<T: Vacant> Drop for BucketArray<T> {
         for (bucket, places) in self.buckets.iter().enumerate() {
             let places = places.load(Acquire);
             if !places.is_null() {
-                // SAFETY: made by `add_chunk`, and nobody is left.
+                // SAFETY: `add_chunk` made the bucket, and no thread uses the table any more.
                 unsafe { Self::free(places, bucket) };
             }
         }

@@ -1,4 +1,4 @@
-//! Small pieces that know nothing of the engine.
+//! Utilities that know nothing of the engine.
 
 pub mod array_vec;
 pub mod bucket_array;

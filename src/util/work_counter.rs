@@ -1,8 +1,8 @@
-//! A count of the steps that are not an operation's own: list nodes that a thread visits in order
-//! to recycle, to reclaim and to hand on what is left over. What a call may take of them is in
-//! `src/engine/README.md`; a test holds the calls to it.
+//! Counter, for tests, of the steps that are not an operation's own: list nodes that a thread
+//! visits in order to recycle, to reclaim and to hand on what is left over. The bounds for each
+//! call are in `src/engine/README.md`; a test holds the calls to them.
 //!
-//! Counted on the paths that are cold anyway, a whole row at a time, and for each thread by itself.
+//! Each thread has a counter of its own. Only cold paths count, a whole list at a time.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ pub fn count(nodes: usize) {
     TAKEN.with(|taken| taken.set(taken.get() + nodes as u64));
 }
 
-/// How many the calling thread has visited so far.
+/// Returns how many nodes the calling thread has visited so far.
 pub fn taken() -> u64 {
     TAKEN.with(Cell::get)
 }

@@ -1,4 +1,5 @@
-//! The handle of a variable.
+//! The public handle of a variable, [`Variable`]. `engine/resolve.rs` and `engine/push/acquire.rs`
+//! find the slot of a handle and check its generation.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +10,7 @@ use std::fmt;
 ///
 /// Copying it copies the handle, not the variable. After
 /// [`delete_variable`](crate::Engine::delete_variable) every copy is refused with a typed error,
-/// also when its place has been given to a new variable.
+/// also when the slot of the variable has been given to a new variable.
 ///
 /// ```
 /// let engine = seriatim::Engine::new()?;
@@ -39,8 +40,8 @@ impl Variable {
         (u64::from(self.engine) << 32 | u64::from(self.index), self.generation)
     }
 
-    /// The handle that [`into_raw`](Variable::into_raw) made words of. Any other words make a
-    /// handle that engines refuse.
+    /// Returns the handle that [`into_raw`](Variable::into_raw) made into words. Any other words
+    /// make a handle that engines refuse.
     ///
     /// ```
     /// let stray = seriatim::Variable::from_raw((0, 0));
@@ -52,8 +53,8 @@ impl Variable {
         Variable { engine: (place >> 32) as u32, index: place as u32, generation }
     }
 
-    /// Whether the handle may be that of a variable of this engine, as far as it tells itself:
-    /// variables are alive in odd generations, and even ones were never handed out.
+    /// Returns whether the handle may be that of a variable of this engine, as far as the handle
+    /// alone tells: variables are alive in odd generations, and even ones were never handed out.
     #[inline(always)]
     pub(crate) fn may_be_of(self, engine: u32) -> bool {
         self.engine == engine && self.generation % 2 == 1
@@ -77,7 +78,8 @@ mod tests {
         let delete = |variable| engine.delete_variable(|_| (), Context::cpu(0), variable).unwrap();
         let first = engine.new_variable();
         delete(first);
-        // As after two thousand million deletions: the next variable here is the last.
+        // This is the state after two thousand million deletions: the next variable here is the
+        // last.
         let slot = engine.core().memory.table.get(first.index).unwrap();
         slot.generation.store(u32::MAX - 1, Relaxed);
         let last = engine.new_variable();

@@ -1,5 +1,5 @@
-//! Variables: what users hold of one ([`handle`]), what each is ([`slot`]), and the table that they
-//! live in ([`table`]).
+//! Variables: the public handle ([`handle`]), the slot with the state of one variable ([`slot`]),
+//! and the table of an engine's slots ([`table`]).
 
 pub mod handle;
 pub mod slot;

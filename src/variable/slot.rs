@@ -1,4 +1,8 @@
-//! One variable.
+//! The slot of a variable: its generation, owner, progress, version and failure mark.
+//!
+//! Slots lie in the table of `variable/table.rs`. Pushers use the first cache line, through
+//! `engine/push/` and `tickets/owner/`; threads that run and complete operations use the second,
+//! through `engine/execute.rs`, `engine/complete.rs`, `engine/inline/` and `engine/replay/`.
 
 use crate::error::{Failure, Stamp};
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -7,32 +11,33 @@ use crate::tickets::run::Progress;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// Everything about one variable: a line for those who push, and one for those who run.
+/// All state of one variable: one cache line for threads that push, and one for threads that run
+/// operations.
 #[repr(C, align(128))]
 pub struct Slot {
-    /// Odd while the variable lives; one more for every birth and deletion.
+    /// Odd while the variable lives. Every birth and every deletion adds one.
     pub generation: AtomicU32,
-    /// The next slot of the free or the retired list.
+    /// The index of the next slot in the free list or the retired list.
     pub(super) next: AtomicU32,
-    /// Who pushes to it.
+    /// Which pusher owns the variable.
     owner: Owner,
     ran: Ran,
 }
 
-/// What the operations that have run leave: on a line of its own, so that they do not take the
-/// other line from those who push.
+/// What the operations that have run leave. It is on a line of its own, so that they do not take
+/// the other line from the threads that push.
 #[repr(C, align(64))]
 struct Ran {
-    /// Writes completed. Stored by the running write only.
+    /// The number of writes that have completed. Only the running write stores it.
     version: AtomicU64,
-    /// The failure that the last write left, an owned `Arc`. Changed by running writes only, read
-    /// by running accesses.
+    /// The failure that the last write left, as an owned `Arc`, or null. Only running writes change
+    /// it; running accesses read it.
     mark: AtomicPtr<Failure>,
-    /// How far it has come.
+    /// The writes and reads that have ended (`tickets/run.rs`).
     progress: Progress,
-    /// The place in the table, by which all operations order their accesses. Written by the first
-    /// birth, before the generation. Here, as who runs an operation inside its push looks at this
-    /// line only.
+    /// The slot's index in the table, by which all operations order their accesses. The first birth
+    /// writes it, before the generation. It is on this line because a thread that runs an operation
+    /// inside its push (`engine/inline/fast_path.rs`) looks at this line only.
     index: AtomicU32,
 }
 
@@ -55,25 +60,28 @@ impl Slot {
         }
     }
 
-    /// Notes the place in the table. Relaxed: nobody asks for it who has not seen a generation that
-    /// the slot's first variable has released.
+    /// Notes the slot's index in the table. Relaxed: a thread reads the index only after it has
+    /// seen a generation, and the release of the first generation in `Table::open` follows this
+    /// store.
     pub(super) fn set_index(&self, index: u32) {
         self.ran.index.store(index, Relaxed);
     }
 
-    /// Makes it that of a new variable, at version 0, to which nobody has pushed.
+    /// Makes the slot that of a new variable, at version 0, to which no thread has pushed.
     pub(super) fn renew(&self) {
         self.ran.version.store(0, Relaxed);
         self.owner.renew();
     }
 
-    /// The place in the table, for who has seen that the variable lives.
+    /// Returns the slot's index in the table. Only for a thread that has seen that the variable
+    /// lives.
     #[inline]
     pub fn index(&self) -> u32 {
         self.ran.index.load(Relaxed)
     }
 
-    /// How far it has come.
+    /// Returns the variable's progress, which operations look at to see whether their tickets have
+    /// come.
     #[inline]
     pub fn progress(&self) -> &Progress {
         &self.ran.progress
@@ -86,44 +94,48 @@ impl Slot {
 
     /// The number of writes completed.
     pub fn version(&self) -> u64 {
-        // Acquire: who sees a version also sees what was written up to it.
+        // Acquire: pairs with the releases of `step_version` and `advance_version`, so a thread
+        // that sees a version also sees what was written up to it.
         self.ran.version.load(Acquire)
     }
 
-    /// Steps the version. Only for the running write, which has the variable to itself: no
+    /// Steps the version by one. Only for the running write: it has the variable to itself, so no
     /// read-modify-write is needed.
     #[inline]
     pub fn step_version(&self) {
         self.ran.version.store(self.ran.version.load(Relaxed) + 1, Release);
     }
 
-    /// As so many steps of the version.
+    /// Like [`Slot::step_version`], but steps the version by `writes`: for a whole replay, at its
+    /// end.
     pub fn advance_version(&self, writes: u64) {
         self.ran.version.store(self.ran.version.load(Relaxed) + writes, Release);
     }
 
-    /// The failure that the variable is marked with, taken or not. Only for an access that runs: no
-    /// write can replace it meanwhile.
+    /// Returns the failure that the variable is marked with, taken or not. Only for an access that
+    /// runs: no write can replace the mark meanwhile.
     #[inline]
     pub fn mark(&self) -> Option<Arc<Failure>> {
         let mark = self.ran.mark.load(Acquire);
         if mark.is_null() {
             return None;
         }
-        // SAFETY: the slot owns one count, which only a running write gives up, and we run.
+        // SAFETY: the slot owns one reference count of the failure. Only a running write gives it
+        // up, and the caller's access runs, so no other write does.
         unsafe {
             Arc::increment_strong_count(mark);
             Some(Arc::from_raw(mark))
         }
     }
 
-    /// The failure that keeps what was pushed at `stamp` from running. As [`Slot::mark`].
+    /// Returns the mark if it keeps an operation that was pushed at `stamp` from running. Like
+    /// [`Slot::mark`], only for an access that runs.
     #[inline]
     pub fn failure_for(&self, stamp: Stamp) -> Option<Arc<Failure>> {
         self.mark().filter(|failure| failure.concerns(stamp))
     }
 
-    /// Leaves what a write ends with: its failure, or no mark. Only for the running write.
+    /// Leaves the outcome of a write: its failure, or no mark. Only for the running write.
     #[inline]
     pub fn leave(&self, failure: Option<&Arc<Failure>>) {
         if failure.is_some() || self.is_marked() {
@@ -131,7 +143,7 @@ impl Slot {
         }
     }
 
-    /// Whether the variable carries any mark, live or taken.
+    /// Returns whether the variable carries any mark, live or taken.
     #[inline]
     pub fn is_marked(&self) -> bool {
         !self.ran.mark.load(Acquire).is_null()
@@ -142,7 +154,8 @@ impl Slot {
         let new = failure.map_or(null_mut(), |failure| Arc::into_raw(failure).cast_mut());
         let old = self.ran.mark.swap(new, AcqRel);
         if !old.is_null() {
-            // SAFETY: the slot owned one count of it, and the swap made it ours.
+            // SAFETY: the slot owned one reference count of the old mark, and the swap made it
+            // ours.
             drop(unsafe { Arc::from_raw(old) });
         }
     }

@@ -1,4 +1,8 @@
-//! The table of variables: slots that never move, found by index, reused with a new generation.
+//! The table of an engine's variables: slots that never move, are found by index, and are reused
+//! with a new generation.
+//!
+//! `api/engine.rs` takes slots for new variables and releases retired ones; `engine/complete.rs`
+//! retires the slot of a deleted variable. `pool/memory.rs` owns the table.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering::*};
 use crate::tickets::common::Common;
@@ -13,19 +17,20 @@ const NONE: u32 = u32::MAX;
 /// The slots of one engine.
 pub struct Table {
     slots: BucketArray<Slot>,
-    /// What variables need that several threads push to.
+    /// What variables need to which several threads push, by the same index (`tickets/common.rs`).
     commons: BucketArray<Common>,
-    /// Slots ever handed out.
+    /// The number of slots that were ever handed out.
     used: AtomicU32,
-    /// Slots free for reuse: index in the low half, a count that rules out ABA in the high half.
+    /// The free list, a stack of slots: the first slot's index in the low half, and in the high
+    /// half a number that every change steps, which rules out ABA.
     free: AtomicU64,
-    /// Slots of deleted variables that a thread may still be looking at: a stack that is taken
-    /// whole. Its first slot is in the low half, its last in the high half, so that it becomes part
-    /// of the free list in one step.
+    /// The retired list, a stack of the slots of deleted variables that a thread may still be
+    /// looking at. It is taken as a whole. Its first slot is in the low half and its last in the
+    /// high half, so that it becomes part of the free list in one step.
     retired: AtomicU64,
 }
 
-/// The count of a free list's word, one further, in its half.
+/// Returns the high half of a free list's word, stepped by one.
 #[inline]
 fn counted(head: u64) -> u64 {
     (head >> 32).wrapping_add(1) << 32
@@ -34,12 +39,14 @@ fn counted(head: u64) -> u64 {
 impl Variables for Table {
     #[inline]
     fn progress(&self, variable: u32) -> &Progress {
-        // SAFETY: the push of every operation of this engine has resolved its variables.
+        // SAFETY: the push of every operation of this engine has resolved its variables, so the
+        // index comes from this table.
         unsafe { self.at(variable) }.progress()
     }
 }
 
-/// The variables, of which a write steps the version with its end.
+/// The same variables, for ends of writes that also step the version. Used by `engine/execute.rs`;
+/// `engine/complete.rs` steps versions by itself.
 pub struct Stepping<'a>(pub &'a Table);
 
 impl Variables for Stepping<'_> {
@@ -50,14 +57,14 @@ impl Variables for Stepping<'_> {
 
     #[inline]
     fn count_write(&self, variable: u32, before: u32) {
-        // SAFETY: as there.
+        // SAFETY: as in `Table::progress` above.
         let slot = unsafe { self.0.at(variable) };
         slot.step_version();
         slot.progress().count_write(before);
     }
 }
 
-/// Slots of deleted variables, linked from the first to the last.
+/// A list of retired slots, linked from the first to the last.
 #[derive(Clone, Copy)]
 pub struct Retired {
     first: u32,
@@ -74,7 +81,7 @@ impl Retired {
     }
 }
 
-// SAFETY: zeros are a variable that is not common; it needs no destructor.
+// SAFETY: a `Common` of zeros is that of a variable that is not common; it needs no destructor.
 unsafe impl Vacant for Common {
     const NAME: &'static str = "common";
 
@@ -83,8 +90,8 @@ unsafe impl Vacant for Common {
     }
 }
 
-// SAFETY: a slot of zeros is one of no variable, without version and mark; the table drops marks
-// itself.
+// SAFETY: a slot of zeros belongs to no variable, and has no version and no mark. It needs no
+// destructor, as the table drops the marks itself.
 unsafe impl Vacant for Slot {
     const NAME: &'static str = "variable";
 
@@ -104,50 +111,51 @@ impl Table {
         }
     }
 
-    /// The slot of `index`, if there ever was one.
+    /// Returns the slot of `index`, if its bucket was made.
     #[inline]
     pub fn get(&self, index: u32) -> Option<&Slot> {
         self.slots.get(index)
     }
 
-    /// The slot of an index that was given out.
+    /// Returns the slot of an index that was handed out.
     ///
     /// # Safety
     /// The index comes from this table.
     #[inline]
     pub unsafe fn at(&self, index: u32) -> &Slot {
-        // SAFETY: passed on.
+        // SAFETY: the contract is the same.
         unsafe { self.slots.at(index) }
     }
 
-    /// What a variable needs that several threads push to; none if there is none such near it.
+    /// Returns what a variable needs to which several threads push. `None` if no variable of the
+    /// same bucket has needed it yet; otherwise it may be vacant.
     #[inline]
     pub fn common(&self, index: u32) -> Option<&Common> {
         self.commons.get(index)
     }
 
-    /// The same, which is made if need be.
+    /// Returns the same as [`Table::common`], but makes the bucket if it is missing.
     pub fn add_common(&self, index: u32) -> &Common {
-        // No more of them than of slots.
+        // There are no more of them than slots, and the slot of this index was handed out.
         self.commons.get_or_add(index).unwrap_or_else(|| handle_alloc_error(Layout::new::<Common>()))
     }
 
-    /// The generation that the slot has now.
+    /// Returns the generation that the slot has now.
     ///
     /// # Safety
-    /// As [`Table::at`].
+    /// The contract is that of [`Table::at`].
     pub unsafe fn generation(&self, index: u32) -> u32 {
-        // SAFETY: passed on. Relaxed: who asks runs an operation on the slot's variable, and so
-        // came after its birth.
+        // SAFETY: by the contract. Relaxed: the caller runs an operation on the slot's variable, so
+        // its push came after the variable's birth.
         unsafe { self.at(index) }.generation.load(Relaxed)
     }
 
-    /// A slot for a new variable: a free one, or one that was never used.
+    /// Returns a slot for a new variable: a free one, or one that was never used.
     pub fn take(&self) -> &Slot {
         self.pop_free().unwrap_or_else(|| self.extend())
     }
 
-    /// A slot that was used before.
+    /// Takes a slot from the free list. `None` if it is empty.
     pub fn pop_free(&self) -> Option<&Slot> {
         let mut head = self.free.load(Acquire);
         loop {
@@ -157,8 +165,9 @@ impl Table {
             }
             let slot = self.get(index)?;
             let next = counted(head) | u64::from(slot.next.load(Relaxed));
-            // AcqRel: the slot comes to us as its last user left it. The count in the high half
-            // makes the exchange fail if the slot was taken and given back since the load.
+            // AcqRel: the acquire pairs with the release in `release`, so the slot comes to us as
+            // its last user left it. The number in the high half makes the exchange fail if the
+            // slot was taken and given back since the load.
             match self.free.compare_exchange(head, next, AcqRel, Acquire) {
                 Ok(_) => return Some(slot),
                 Err(now) => head = now,
@@ -168,36 +177,39 @@ impl Table {
 
     fn extend(&self) -> &Slot {
         let index = self.used.fetch_add(1, Relaxed);
-        // Half a terabyte of slots later there is none.
+        // Indices end after half a terabyte of slots.
         let slot = self.slots.get_or_add(index).filter(|_| index < NONE - FIRST);
         let slot = slot.unwrap_or_else(|| handle_alloc_error(Layout::new::<Slot>()));
         slot.set_index(index);
         slot
     }
 
-    /// Makes the slot that of a new variable, and returns its generation.
+    /// Makes the slot that of a new variable, and returns its generation. Called by
+    /// `api/engine.rs`.
     ///
     /// # Safety
-    /// The slot comes from [`Table::take`] and no thread looks at it.
+    /// The slot comes from [`Table::take`] or [`Table::pop_free`], and no thread looks at it.
     pub unsafe fn open(&self, slot: &Slot) -> u32 {
         slot.renew();
         if let Some(common) = self.common(slot.index()) {
-            // SAFETY: its deletion has closed it, and all threads are gone that were pinned then.
+            // SAFETY: the deletion of the slot's last variable has closed it, and every thread that
+            // was pinned then has unpinned since.
             unsafe { common.renew() };
         }
         let generation = &slot.generation;
         let next = generation.load(Relaxed).wrapping_add(1);
-        // Release: who finds the generation finds the rest.
+        // Release: pairs with the acquire in `engine/resolve.rs` and in `engine/push/acquire.rs`,
+        // so a thread that finds the generation finds the slot renewed.
         generation.store(next, Release);
         next
     }
 
-    /// Notes that the slot's variable is gone, for [`Table::take_retired`]. A slot whose
-    /// generations are used up is not used again: in the next one the first handles of all would be
-    /// valid again.
+    /// Retires the slot of a deleted variable, for [`Table::take_retired`]. Called by
+    /// `engine/complete.rs` when the deletion has ended. A slot whose generations are used up is
+    /// not used again: its next generation would be that of its first handles.
     pub fn retire(&self, slot: &Slot) {
         slot.set_mark(None);
-        // Relaxed: the deletion that runs has stepped it in its push.
+        // Relaxed: the caller runs the deletion, whose push has stepped the generation.
         if slot.generation.load(Relaxed) == 0 {
             return;
         }
@@ -207,8 +219,9 @@ impl Table {
             let Retired { first, last } = Retired::of(head);
             slot.next.store(first, Relaxed);
             let retired = Retired { first: index, last: if first == NONE { index } else { last } };
-            // Release: who takes the slots finds them closed and linked. ABA does no harm: the word
-            // says all that the exchange relies on.
+            // Release: pairs with the acquire in `take_retired`, so the thread that takes the slots
+            // finds them closed and linked. ABA is harmless: the word says all that the exchange
+            // relies on.
             match self.retired.compare_exchange(head, retired.word(), Release, Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
@@ -216,7 +229,8 @@ impl Table {
         }
     }
 
-    /// Takes all retired slots.
+    /// Takes all retired slots, `None` if there are none. Another thread may still be looking at
+    /// them.
     pub fn take_retired(&self) -> Option<Retired> {
         if self.retired.load(Relaxed) as u32 == NONE {
             return None;
@@ -226,7 +240,7 @@ impl Table {
         (retired.first != NONE).then_some(retired)
     }
 
-    /// Makes retired slots free for reuse: one step, however many there are.
+    /// Makes retired slots free for reuse, in one step, however many there are.
     ///
     /// # Safety
     /// They come from [`Table::take_retired`], are released once, and no thread looks at them any
@@ -238,8 +252,8 @@ impl Table {
         loop {
             last.next.store(head as u32, Relaxed);
             let new = counted(head) | u64::from(retired.first);
-            // Release: the slots as their deletions left them, and their links. Acquire: keeps what
-            // was released before us.
+            // Release: pairs with the acquire in `pop_free`, for the slots as their deletions left
+            // them, and for their links. Acquire: keeps the slots that were released before ours.
             match self.free.compare_exchange(head, new, AcqRel, Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
@@ -250,7 +264,7 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        // The mark is the only thing that a slot owns.
+        // The failure mark is the only thing that a slot owns.
         for slot in (0..self.used.load(Acquire)).map_while(|index| self.get(index)) {
             slot.set_mark(None);
         }
