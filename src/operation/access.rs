@@ -1,4 +1,4 @@
-//! How an operation uses a variable.
+//! Accesses: how an operation uses a variable, and its ticket there.
 
 use crate::sync::{AtomicU64, MODELLED};
 
@@ -14,7 +14,8 @@ pub enum Mode {
     Delete = 2,
 }
 
-/// What an operation needs of one variable: the writes and the reads that were pushed before it.
+/// A ticket: how many writes and reads of one variable were pushed before the operation. The
+/// operation may run when they have ended; for a read only the writes count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ticket {
     pub writes: u32,
@@ -22,41 +23,41 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// As one number.
+    /// The ticket as one number.
     #[inline]
     pub fn packed(self) -> u64 {
         u64::from(self.writes) | u64::from(self.reads) << 32
     }
 
-    /// What [`Ticket::packed`] gave.
+    /// The ticket that [`Ticket::packed`] gave.
     #[inline]
     pub fn of(packed: u64) -> Ticket {
         Ticket { writes: packed as u32, reads: (packed >> 32) as u32 }
     }
 }
 
-/// One operation's claim on one variable: four of them fill a cache line.
+/// One operation's use of one variable: four accesses fill a cache line.
 ///
-/// Only `ticket` changes once the access can be seen by another thread; the rest is written before.
+/// Only `ticket` changes once another thread can see the access; the rest is written before.
 #[repr(C, align(16))]
 pub struct Access {
-    /// How far the variable must have come: [`Ticket::packed`].
+    /// The access's ticket, as [`Ticket::packed`] gives it.
     pub ticket: AtomicU64,
     /// The number of the variable.
     pub variable: u32,
-    /// How far from its operation it lies, in bytes, and in the lowest bits the mode.
+    /// The distance in bytes from the operation's block, and in the lowest bits the mode.
     place: u32,
 }
 
 /// The distance in bytes from a block to its first access.
 pub const ACCESSES_OFFSET: usize = if MODELLED { 2048 } else { 64 };
 
-/// The bits of a place that hold a [`Mode`]: distances are multiples of 16.
+/// The bits of `place` that hold a [`Mode`]: distances are multiples of 16.
 const MODE: u32 = 15;
 const _: () = assert!(ACCESSES_OFFSET % 16 == 0 && std::mem::size_of::<Access>() % 16 == 0);
 
 impl Access {
-    /// The access of number `index` of an operation that nobody knows yet.
+    /// Access `index` of an operation that no other thread knows yet.
     #[inline]
     pub fn new(variable: u32, index: u32, mode: Mode, ticket: Ticket) -> Access {
         let distance = ACCESSES_OFFSET as u32 + index * std::mem::size_of::<Access>() as u32;
@@ -70,7 +71,7 @@ impl Access {
         unsafe { std::mem::transmute::<u8, Mode>((self.place & MODE) as u8) }
     }
 
-    /// How far from its operation it lies, in bytes.
+    /// The distance in bytes from the operation's block.
     #[inline]
     pub fn distance(&self) -> usize {
         (self.place & !MODE) as usize

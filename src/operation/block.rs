@@ -1,9 +1,13 @@
-//! The operation block: everything about one pushed operation, in two cache lines if it is a usual
-//! one.
+//! The operation block: all data of one pushed operation, in two cache lines if it is a usual one.
+//!
+//! A pusher fills a block (`src/engine/push/`), the thread that has taken the operation runs it
+//! (`src/engine/execute.rs`), and other threads may look at the word and at atomic fields at any
+//! time. A block is *held* while a thread keeps it from being used again: by owning the operation,
+//! by a use that its links count, or by a pin.
 //!
 //! Blocks come from pools ([`crate::pool`]), in the sizes of [`layout`](crate::operation::layout).
-//! They stay blocks for as long as the engine is there, so a reference to an operation that has
-//! ended is harmless: the tag in its word tells.
+//! They stay blocks for as long as the engine is there. So a reference to an operation that has
+//! ended is harmless: the tag in the block's word is another one by then.
 
 use crate::operation::access::{Access, ACCESSES_OFFSET};
 use crate::operation::closure::Vtable;
@@ -13,78 +17,80 @@ use crate::sync::{touch, AtomicU32, AtomicU64, AtomicU8, Ordering, MODELLED};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-/// The block is in a pool or being filled.
+/// Stage: the block is in a pool or being filled.
 pub const FREE: u8 = 0;
-/// Pushed, and not yet running.
+/// Stage: pushed, and not yet running.
 pub const PENDING: u8 = 1;
-/// Running, or waiting for its asynchronous completion.
+/// Stage: running, or waiting for its asynchronous completion.
 pub const RUNNING: u8 = 2;
-/// All of it is written but its accesses, which may be written again.
+/// Stage: all is written but the accesses, which may be written again.
 pub const ASSEMBLED: u8 = 3;
 
-/// A wait: runs on the thread that finds it ready, whatever that is, and is not skipped.
+/// A wait: runs on the thread that finds it ready, whichever that is, and is not skipped.
 pub const FLAG_WAIT: u8 = 1;
-/// Deletes its variable.
+/// The operation deletes its variable.
 pub const FLAG_DELETE: u8 = 1 << 1;
-/// Pushed while the profiler was on.
+/// The operation was pushed while the profiler was on.
 pub const FLAG_PROFILED: u8 = 1 << 2;
-/// Its closure is short, so that its pusher runs it if it is ready at once.
+/// The closure is short, so the pusher runs the operation if it is ready at once.
 pub const FLAG_SHORT: u8 = 1 << 3;
-/// Runs a graph, which looks after marks and versions itself.
+/// The operation runs a graph, which handles marks and versions itself.
 pub const FLAG_GRAPH: u8 = 1 << 4;
-/// In a request: parts of the operation run where copies do, or where prioritised operations do.
+/// In a request only: parts of the operation run where copies do, or where prioritised operations
+/// do.
 pub const FLAG_COPIES: u8 = 1 << 5;
 pub const FLAG_PRIORITISED: u8 = 1 << 6;
-/// In a request: does not wait for room, since its push is part of a destructor.
+/// In a request only: the push does not wait for room, since it is part of a destructor.
 pub const FLAG_BEYOND: u8 = 1 << 7;
 
-/// In [`Block::kind`]: the block is one of the pool's.
+/// Value of [`Block::kind`]: a block of the pool.
 const POOLED: u8 = 0;
-/// The block is one of a [ring](crate::tickets::ring).
+/// A block of a [ring](crate::tickets::ring).
 const RINGED: u8 = 1;
-/// A block of the pool, of which operations that run inside their push use the word alone, one
-/// after the other.
+/// A block of the pool of which only the word is used, by operations that run inside their push,
+/// one after the other.
 const INSIDE: u8 = 2;
 /// A block of the pool, of an operation that is linked on common variables
 /// ([`common`](crate::tickets::common)).
 const LINKED: u8 = 3;
-/// As that, but a variable was deleted meanwhile: the operation completes without running.
+/// Like [`LINKED`], but a variable was deleted meanwhile: the operation completes without running.
 const VOIDED: u8 = 4;
 
 /// An operation block. Read through raw pointers on purpose: a reference to a block would claim
 /// more than any one thread may.
 #[repr(C, align(128))]
 pub struct Block {
-    /// See [`Word`](crate::tickets::word::Word).
+    /// Stage, parked blocks and tag: see [`Word`](crate::tickets::word::Word).
     word: AtomicU64,
-    /// Accesses whose tickets have come, in order. For who has the operation.
+    /// The number of accesses, from the first on, whose tickets have come. For the thread that has
+    /// the operation.
     pub tested: AtomicU32,
     /// Number of accesses.
     pub count: u32,
     /// `POOLED`, `RINGED`, `INSIDE`, `LINKED` or `VOIDED`.
     kind: AtomicU8,
-    /// `FREE`, `ASSEMBLED`, `PENDING` or `RUNNING`: for diagnosis only.
+    /// `FREE`, `ASSEMBLED`, `PENDING` or `RUNNING`: for `src/engine/diagnose.rs` only.
     pub lifecycle: AtomicU8,
     pub flags: u8,
     /// The length of the name.
     pub(super) name_length: u16,
-    /// Property and context.
+    /// Property and context, packed in `header.rs`.
     pub(super) room: u16,
     pub priority: i32,
-    /// The size class, and the number of the cache. While free and the first of a magazine, the
-    /// number of its blocks.
+    /// The size class, and the number of the cache, packed in `header.rs`. In the first block of a
+    /// magazine, while free: the number of its blocks.
     pub(super) origin: u32,
     pub(super) name: *const u8,
-    /// How to run and to drop the closure. While free: see [`crate::pool::magazine`].
+    /// The functions that run and drop the closure. While free: see [`crate::pool::magazine`].
     pub body: *const Vtable,
-    /// The next block of whatever list this one is in: ready, inbox, free.
+    /// The next block of the list that this one is in: parked, ready, inbox or free.
     pub link: *mut Block,
-    /// Push order.
+    /// The operation's number in push order.
     pub sequence: u64,
     payload: Payload,
 }
 
-/// Accesses, times, closure.
+/// Accesses, links, times and closure: see [`layout`](crate::operation::layout).
 #[cfg_attr(not(any(loom, shuttle)), repr(C, align(16)))]
 #[cfg_attr(any(loom, shuttle), repr(C, align(2048)))]
 struct Payload(MaybeUninit<[u8; if MODELLED { 2048 } else { 64 }]>);
@@ -94,10 +100,10 @@ const _: () = assert!(std::mem::offset_of!(Block, payload) == ACCESSES_OFFSET);
 const _: () = assert!(std::mem::size_of::<Block>() == SMALLEST);
 
 impl Block {
-    /// Makes fresh memory a free block, of that word.
+    /// Makes fresh memory a free block, with this word.
     ///
     /// # Safety
-    /// `this` is exclusively ours, aligned as `Block`, and `size(class)` bytes long.
+    /// The caller has `this` to itself; it is aligned as `Block`, and `size(class)` bytes long.
     pub unsafe fn initialise(this: *mut Block, class: u8, word: u64) {
         // SAFETY: exclusive and large enough by the contract. The payload stays uninitialised.
         unsafe {
@@ -121,14 +127,14 @@ impl Block {
         }
     }
 
-    /// Makes the block that of a fresh operation with so many accesses. It leaves the word alone:
-    /// others may still look at that.
+    /// Prepares the block for a new operation with so many accesses. Leaves the word alone: other
+    /// threads may still look at it.
     ///
     /// # Safety
-    /// `this` points to a block of ours.
+    /// `this` points to a block that the caller owns.
     #[inline]
     pub unsafe fn renew(this: *mut Block, count: u32, ringed: bool) {
-        // SAFETY: ours.
+        // SAFETY: the caller owns the block.
         unsafe {
             (&raw mut (*this).count).write(count);
             (*this).tested.store(0, Ordering::Relaxed);
@@ -136,17 +142,17 @@ impl Block {
         }
     }
 
-    /// Makes it one for operations that run inside their push, after [`Block::renew`].
+    /// Makes the block one for operations that run inside their push. After [`Block::renew`].
     ///
     /// # Safety
-    /// `this` points to a block of ours.
+    /// `this` points to a block that the caller owns.
     pub unsafe fn set_inside(this: *mut Block) {
-        // SAFETY: ours.
+        // SAFETY: the caller owns the block.
         unsafe { (*this).kind.store(INSIDE, Ordering::Relaxed) }
     }
 
-    /// Whether operations that run inside their push use it: nobody can park there who has no
-    /// ticket.
+    /// Whether the block is for operations that run inside their push. An operation without a
+    /// ticket may not park there (`park_without_ticket` in `src/tickets/run.rs`).
     ///
     /// # Safety
     /// `this` points to a block of the engine.
@@ -155,17 +161,18 @@ impl Block {
         unsafe { (*this).kind.load(Ordering::Relaxed) == INSIDE }
     }
 
-    /// Makes it that of a fresh operation on common variables, after [`Block::renew`].
+    /// Notes that the block's new operation has links. After [`Block::renew`].
     ///
     /// # Safety
-    /// `this` points to a block of ours.
+    /// `this` points to a block that the caller owns.
     #[inline]
     pub unsafe fn set_linked(this: *mut Block) {
-        // SAFETY: ours.
+        // SAFETY: the caller owns the block.
         unsafe { (*this).kind.store(LINKED, Ordering::Relaxed) }
     }
 
-    /// Notes that a common variable of the operation was deleted.
+    /// Notes that a common variable of the operation was deleted before the operation was linked
+    /// there.
     ///
     /// # Safety
     /// `this` points to a block that is held.
@@ -174,10 +181,10 @@ impl Block {
         unsafe { (*this).kind.store(VOIDED, Ordering::Relaxed) }
     }
 
-    /// Whether [`Block::set_voided`] was called: final once the operation is in a log.
+    /// Whether [`Block::set_voided`] was called. Final once the operation is in a log.
     ///
     /// # Safety
-    /// As there.
+    /// As [`Block::set_voided`].
     #[inline]
     pub unsafe fn is_voided(this: *mut Block) -> bool {
         // SAFETY: held.
@@ -187,7 +194,7 @@ impl Block {
     /// Whether the operation has [`Links`](crate::tickets::links::Links).
     ///
     /// # Safety
-    /// As there.
+    /// As [`Block::set_voided`].
     #[inline]
     pub unsafe fn is_linked(this: *mut Block) -> bool {
         // SAFETY: held.
@@ -197,7 +204,7 @@ impl Block {
     /// Whether the block is one of a ring.
     ///
     /// # Safety
-    /// As there.
+    /// As [`Block::set_voided`].
     #[inline]
     pub unsafe fn is_ringed(this: *mut Block) -> bool {
         // SAFETY: held.
@@ -214,7 +221,7 @@ impl Block {
         unsafe { this.cast::<u8>().add(ACCESSES_OFFSET).cast::<Access>().add(index as usize) }
     }
 
-    /// The operation that an access is of.
+    /// The block of the operation that an access belongs to.
     ///
     /// # Safety
     /// `access` is alive, and its provenance covers the operation.
@@ -224,7 +231,7 @@ impl Block {
         unsafe { access.byte_sub((*access).distance()).cast() }
     }
 
-    /// Where the times of a profiled operation are.
+    /// The address of the times of a profiled operation.
     ///
     /// # Safety
     /// `this` points to an operation with [`FLAG_PROFILED`], whose block was made for that.
@@ -233,7 +240,7 @@ impl Block {
         unsafe { this.cast::<u8>().add(behind((*this).count as usize, Block::layout(this))).cast() }
     }
 
-    /// What lies before the times or the closure of an operation.
+    /// The layout: what lies before the times or the closure of an operation.
     ///
     /// # Safety
     /// `this` points to an operation.
@@ -247,10 +254,10 @@ impl Block {
         }
     }
 
-    /// Where the closure of an operation of this layout is stored.
+    /// The address of the closure of an operation of this layout.
     ///
     /// # Safety
-    /// `this` points to an operation: the count of its accesses and its notes are written.
+    /// `this` points to an operation: the count of its accesses and its flags are written.
     #[inline(always)]
     pub unsafe fn closure(this: *mut Block, layout: Layout) -> *mut u8 {
         // SAFETY: a place inside the block; no reference is made.
@@ -260,15 +267,15 @@ impl Block {
         }
     }
 
-    /// The [`Word`](crate::tickets::word::Word) of an operation.
+    /// The address of the block's [`Word`](crate::tickets::word::Word).
     #[inline(always)]
     pub fn word(this: *mut Block) -> *const AtomicU64 {
-        // It is the first field.
+        // The word is the first field.
         this.cast::<AtomicU64>().cast_const()
     }
 
-    /// Where the reference of the write is kept that the operation comes after on the variable of
-    /// access `index`: a [`Word`](crate::tickets::word::Word).
+    /// The address of the write before access `index`: the reference to the write that the
+    /// operation comes after on this variable, a [`Word`](crate::tickets::word::Word).
     ///
     /// # Safety
     /// `this` points to an operation with no fewer accesses than `index`.
@@ -281,21 +288,22 @@ impl Block {
         }
     }
 
-    /// Writes to each line behind the header in which something of the operation lies, so that its
-    /// next pusher gets it soon: see [`crate::platform::cache_line`]. What is further back of a
-    /// long closure is for who takes that out. Not of an operation that is linked, as all are that
-    /// have not gone the quick way: others may look at it when it has ended.
+    /// Writes to each cache line behind the header in which something of the operation lies, so
+    /// that its next pusher gets the line soon: [`crate::platform::cache_line`] says why. Called by
+    /// `run::end`. The further lines of a long closure are written when it is taken out
+    /// (`mark_line` in `closure.rs`, the same rule). Does nothing for an operation with links,
+    /// which all enlisted operations have: other threads may look at it when it has ended.
     ///
     /// # Safety
-    /// `this` points to an operation that has run and is ours.
+    /// `this` points to an operation that has run and that the caller owns.
     #[inline]
     pub unsafe fn mark_lines(this: *mut Block) {
-        // So many and the beginning of a closure need one line.
+        // So many accesses and the beginning of a closure need one line.
         const FEW: u32 = 2;
         const { assert!(MODELLED || behind(FEW as usize, Layout::Plain) + CLOSURE_ALIGN <= 2 * LINE) };
-        // SAFETY: ours, and of this layout; each block has two lines. At the start of a line lies a
-        // ticket, a write before, what was the closure's, or nothing. Nothing is needed any more,
-        // and what others could still look at is atomic.
+        // SAFETY: the caller owns the operation, which is of this layout; each block has two lines.
+        // At the start of a line lies a ticket, a write before, what was the closure's, or nothing.
+        // Nothing is needed any more, and what other threads could still look at is atomic.
         unsafe {
             if MODELLED || Block::is_linked(this) {
                 return;
@@ -311,7 +319,7 @@ impl Block {
     unsafe fn mark_further_lines(this: *mut Block) {
         // SAFETY: as in `mark_lines`.
         unsafe {
-            // Without anything to store, a closure may begin where the block ends.
+            // If there is nothing to store, a closure may begin where the block ends.
             let used = behind((*this).count as usize, Layout::Plain) + CLOSURE_ALIGN;
             let end = this.cast::<u8>().add(used.min(size(Block::class(this))));
             let mut line = this.cast::<u8>().add(2 * LINE);
@@ -322,17 +330,18 @@ impl Block {
         }
     }
 
-    /// Where the [`Links`](crate::tickets::links::Links) of an operation on common variables are.
+    /// The address of the [`Links`](crate::tickets::links::Links) of an operation that has some.
     ///
     /// # Safety
-    /// `this` points to such an operation, the count of whose accesses is written.
+    /// `this` points to an operation with links, the count of whose accesses is written.
     #[inline]
     pub unsafe fn links(this: *mut Block) -> *mut u8 {
         // SAFETY: a place inside the block; no reference is made.
         unsafe { Block::before(this, (*this).count).cast() }
     }
 
-    /// Tells a simulated machine that all of an operation is used, up to the closure's first bytes.
+    /// Tells a simulated machine that an operation is used as a whole, up to the closure's first
+    /// bytes.
     ///
     /// # Safety
     /// As [`Block::closure`].
@@ -343,8 +352,8 @@ impl Block {
         unsafe { touch(this, behind((*this).count as usize, Layout::Plain) + CLOSURE_ALIGN, writes) }
     }
 
-    /// Asks for the lines that running the operation writes, and that a push does: the header with
-    /// its counters, the first accesses and the closure.
+    /// Prefetches the lines that a push and a run of the operation write: the header, the first
+    /// accesses and the closure.
     #[inline]
     pub fn expect(this: *mut Block, class: u8) {
         let lines = if class == 0 { 2 } else { 3 };

@@ -1,5 +1,7 @@
-//! Closure storage: small closures inside the operation block, larger ones in a box; and the calls
-//! that run or drop them.
+//! Closure storage: small closures lie inside the operation block, larger ones in a box. A
+//! [`Vtable`] has the functions that run or drop a stored closure.
+//!
+//! Stored by pushes (`src/engine/push/`); run by `src/engine/execute.rs`.
 
 use crate::error::{Fault, Source};
 use crate::operation::completion::{call, Completion};
@@ -89,41 +91,43 @@ impl IntoOutcome for <fn() -> ! as Returns>::Value {
     }
 }
 
-/// How to run and to drop a stored closure. Both take the closure out of its storage: exactly one
-/// of them is called, once.
+/// The functions that run and drop a stored closure. Both take the closure out of its storage:
+/// exactly one of them is called, once.
 pub struct Vtable {
     pub run: Run,
     /// Drops the closure without running it. Panics of its destructor are swallowed.
     pub discard: unsafe fn(*mut u8),
-    /// What their calls are taken to cost alike with.
+    /// Which other closures are taken to run equally long.
     pub cost: Cost,
 }
 
-/// By what an engine learns how long closures take.
+/// How an engine learns how long closures take (`src/engine/inline/policy.rs`).
 #[derive(Clone, Copy)]
 pub enum Cost {
-    /// The closures of this type take alike, as far as is known.
+    /// Closures of this type take equally long, as far as is known.
     Type,
-    /// They have a key each, which this finds where one is stored.
+    /// Closures with the same key take equally long. The function finds the key of a stored
+    /// closure.
     Given(unsafe fn(*const u8) -> u64),
-    /// Nothing is known: those of operators, which are of one type, and asynchronous ones.
+    /// Nothing is learned: for the closures of operators, which are all of one type, and for
+    /// asynchronous ones.
     Unknown,
 }
 
-/// Calls a synchronous closure in its storage, which it takes out, or drops if the call unwinds; it
-/// does not unwind itself.
+/// Calls a synchronous closure in its storage. Takes the closure out, or drops it if the call
+/// unwinds; does not unwind itself.
 pub type CallStored = unsafe fn(*mut u8, &RunContext<'_>) -> Result<(), Fault>;
 
-/// How to run a stored closure. Neither form unwinds.
+/// How to run a stored closure. No form unwinds.
 #[derive(Clone, Copy)]
 pub enum Run {
     /// The operation ends when the call returns.
     Sync(CallStored),
-    /// The operation ends when its completion says so; an error here means that the call itself
-    /// unwound. By then the block may be another operation's.
+    /// The operation ends when its completion is used. An error here means that the call itself
+    /// unwound. When this returns, the block may already be another operation's.
     Async(unsafe fn(*mut u8, &RunContext<'_>, Completion) -> Result<(), Fault>),
-    /// A part of an operation: its end ends nothing. On the worker of that number. By the time it
-    /// returns the block may be in use again.
+    /// A part of a graph, on the worker of this number: its return ends no operation. When it
+    /// returns, the block may already be in use again.
     Part(unsafe fn(*mut u8, Option<usize>)),
 }
 
@@ -132,7 +136,7 @@ pub const fn is_inline<F>() -> bool {
     size_of::<F>() <= INLINE_CLOSURE && align_of::<F>() <= CLOSURE_ALIGN
 }
 
-/// What [`store`] needs for a closure of type `F`, in bytes.
+/// The bytes that [`store`] needs for a closure of type `F`.
 pub const fn stored_size<F>() -> usize {
     if is_inline::<F>() {
         size_of::<F>()
@@ -177,8 +181,9 @@ unsafe fn take<F>(storage: *mut u8) -> F {
 
 const _: () = assert!(INLINE_CLOSURE <= LINE);
 
-/// Writes to the line into which a long closure reaches from the one in which it begins: see
-/// [`crate::platform::cache_line`].
+/// Writes to the second cache line of a long closure, if it reaches into one:
+/// [`crate::platform::cache_line`] says why. `Block::mark_lines` has the same rule for the other
+/// lines of a block.
 ///
 /// # Safety
 /// `storage` is that of an `F`, and empty.
@@ -186,7 +191,7 @@ const _: () = assert!(INLINE_CLOSURE <= LINE);
 unsafe fn mark_line<F>(storage: *mut u8) {
     let next = LINE - storage.addr() % LINE;
     if size_of::<F>() > CLOSURE_ALIGN && next + size_of::<u64>() <= size_of::<F>() {
-        // SAFETY: within the storage, which is aligned to that of a closure; nothing is there.
+        // SAFETY: within the storage, which is aligned for closures; nothing is there any more.
         unsafe { storage.add(next).cast::<u64>().write_unaligned(0) };
     }
 }
@@ -196,14 +201,16 @@ unsafe fn discard<F>(storage: *mut u8) {
     drop_quietly(unsafe { take::<F>(storage) });
 }
 
-/// Drops a closure that was not called; a panic of its destructor has nobody to go to.
+/// Drops a closure that was not called. A panic of its destructor is swallowed, since it has
+/// nowhere to go.
 pub fn drop_quietly<F>(closure: F) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(closure))) {
         drop(Fault::panicked(payload));
     }
 }
 
-/// A value of the user's whose destructor may panic, which then has nobody to go to.
+/// A value of the user's whose destructor may panic. The panic is swallowed, like in
+/// [`drop_quietly`].
 pub struct DropGuarded<T>(ManuallyDrop<T>);
 
 impl<T> DropGuarded<T> {
@@ -232,7 +239,7 @@ impl<T> Drop for DropGuarded<T> {
     }
 }
 
-/// The calls for a synchronous closure of type `F`.
+/// The functions for a synchronous closure of type `F`.
 pub struct SyncBody<F, R>(std::marker::PhantomData<(F, R)>);
 
 impl<F, R> SyncBody<F, R>
@@ -250,14 +257,15 @@ where
     }
 }
 
-/// A synchronous closure with a key of the program's own, which says what it takes alike with.
+/// A synchronous closure with a key of the program's own: closures with the same key are taken to
+/// run equally long.
 pub struct Keyed<F> {
     pub key: u64,
     pub closure: F,
 }
 
 impl<F> Keyed<F> {
-    /// The calls for it.
+    /// The functions for this closure.
     pub fn vtable<R>(&self) -> &'static Vtable
     where
         F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
@@ -277,7 +285,7 @@ impl<F> Keyed<F> {
     }
 
     unsafe fn stored_key(storage: *const u8) -> u64 {
-        // SAFETY: as above; `store` has put it, or a box of it, there.
+        // SAFETY: as above; `store` has put the closure, or a box of it, there.
         unsafe {
             if const { is_inline::<Self>() } {
                 (*storage.cast::<Self>()).key
@@ -291,14 +299,14 @@ impl<F> Keyed<F> {
 /// Calls a closure that may fail or unwind.
 #[inline]
 pub fn catch(call: impl FnOnce() -> Result<(), Source>) -> Result<(), Fault> {
-    // The error's `Display` is the user's, too.
+    // The error's `Display` is user code, too, so it is called in here.
     match catch_unwind(AssertUnwindSafe(|| call().map_err(Fault::failed))) {
         Ok(outcome) => outcome,
         Err(payload) => Err(Fault::panicked(payload)),
     }
 }
 
-/// The calls for an asynchronous closure of type `G`.
+/// The functions for an asynchronous closure of type `G`.
 pub struct AsyncBody<G>(std::marker::PhantomData<G>);
 
 impl<G> AsyncBody<G>
@@ -316,12 +324,12 @@ where
     }
 }
 
-/// As [`stored_size`], by example.
+/// Like [`stored_size`], but takes the type from a value.
 pub fn size_of_stored<F>(_: &F) -> usize {
     const { stored_size::<F>() }
 }
 
-/// The calls for a synchronous closure, by example.
+/// The functions for a synchronous closure, with the type taken from a value.
 pub fn sync_vtable<F, R>(_: &F) -> &'static Vtable
 where
     F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
@@ -330,8 +338,8 @@ where
     SyncBody::<F, R>::VTABLE
 }
 
-/// As [`sync_vtable`], for closures of one type that do all kinds of things: those by which
-/// operators are pushed.
+/// Like [`sync_vtable`], but for closures of one type that do all kinds of things: those of
+/// operators (`src/api/operator.rs`). Nothing is learned about how long they take.
 pub fn mixed_vtable<F, R>(_: &F) -> &'static Vtable
 where
     F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
@@ -340,7 +348,7 @@ where
     SyncBody::<F, R>::MIXED
 }
 
-/// The calls for an asynchronous closure, by example.
+/// The functions for an asynchronous closure, with the type taken from a value.
 pub fn async_vtable<G: FnOnce(&RunContext<'_>, Completion) + Send + 'static>(_: &G) -> &'static Vtable {
     AsyncBody::<G>::VTABLE
 }

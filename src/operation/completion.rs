@@ -1,4 +1,6 @@
-//! The owned completion handle of an asynchronous operation.
+//! Completion: the owned handle that ends an asynchronous operation. Made by
+//! `src/engine/execute.rs` and `src/engine/replay/runner.rs`, which call the closure by way of
+//! `closure.rs`; used on any thread.
 
 use crate::error::{ErrorKind, Fault};
 use crate::operation::block::Block;
@@ -7,7 +9,8 @@ use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
-/// Who ends an operation: the engine.
+/// The engine's side of a completion: ends the operation. Implemented in `src/engine/execute.rs`
+/// and, for graphs, in `src/engine/replay/mod.rs`.
 pub trait Finish: Send + Sync {
     /// Ends an operation that ran asynchronously.
     ///
@@ -44,21 +47,22 @@ unsafe impl Send for Completion {}
 // SAFETY: a shared handle offers nothing but `Debug`.
 unsafe impl Sync for Completion {}
 
-/// An asynchronous operation whose closure is being called, and its completion if that was dropped
-/// while the closure unwinds: the operation then ends with the panic's message.
+/// An asynchronous operation whose closure is being called. `orphan` is its completion, if that was
+/// dropped while the closure unwinds: the operation then ends with the panic's message.
 struct CompletionCall {
     block: *mut Block,
     orphan: Option<Completion>,
 }
 
 thread_local! {
-    /// The innermost call of this thread, which lies on its stack. A plain pointer, so that it
+    /// The innermost such call of this thread, which lies on its stack. A plain pointer, so that it
     /// works in destructors of other thread-locals.
     static CALL: Cell<*mut CompletionCall> = const { Cell::new(std::ptr::null_mut()) };
 }
 
-/// Calls the closure of an asynchronous operation. An unwinding one ends its operation, if it still
-/// owned the completion; otherwise the fault is returned.
+/// Calls the closure of an asynchronous operation. If the closure unwinds while it still owns the
+/// completion, the operation ends with the panic. If it had given the completion away, the fault is
+/// returned.
 pub fn call(completion: Completion, closure: impl FnOnce(Completion)) -> Result<(), Fault> {
     let mut this = UnsafeCell::new(CompletionCall { block: completion.block, orphan: None });
     let before = CALL.with(|call| call.replace(this.get()));
@@ -69,8 +73,8 @@ pub fn call(completion: Completion, closure: impl FnOnce(Completion)) -> Result<
             orphan.end(Err(fault));
             Ok(())
         }
-        // The thread was unwinding for another reason: then the completion was just dropped, and
-        // ends here as that.
+        // If the call did not unwind, the thread was unwinding for another reason: the completion
+        // was just dropped, and ends here like any other dropped one.
         (outcome, orphan) => {
             drop(orphan);
             outcome
@@ -85,7 +89,7 @@ impl Completion {
         Completion { engine: Some(engine), block }
     }
 
-    /// Ends the operation well.
+    /// Ends the operation successfully.
     ///
     /// Runs what becomes ready, if it is of the kind that runs on the thread that finds it (the
     /// naive engine's operations); otherwise hands it to the workers and returns.
@@ -132,7 +136,7 @@ impl Drop for Completion {
             return;
         }
         let call = CALL.with(Cell::get);
-        // SAFETY: set by `call` to a place on this thread's stack for as long as the closure runs,
+        // SAFETY: set by `call` to a value on this thread's stack for as long as the closure runs,
         // and used by this thread only.
         if std::thread::panicking() && !call.is_null() && unsafe { (*call).block } == self.block {
             let orphan = Completion { engine: self.engine.take(), block: self.block };

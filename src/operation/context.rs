@@ -1,4 +1,4 @@
-//! What an operation is told when it runs.
+//! Run context: what a closure is told when it runs.
 
 #![forbid(unsafe_code)]
 
@@ -25,14 +25,14 @@ pub struct RunContext<'a> {
     pub(crate) name: &'static str,
     pub(crate) worker: Option<usize>,
     pub(crate) nested_threads: usize,
-    /// The failure that a variable of this operation is marked with, where that does not keep it
-    /// from running, and when the operation was pushed.
+    /// The failure that a variable of this operation is marked with, if the operation runs in spite
+    /// of it, and when the operation was pushed.
     pub(crate) inherited: Option<(&'a Arc<Failure>, Stamp)>,
-    /// The graph that it is a part of, whose parameters hold still while it runs: a number of its
-    /// own for each, 0 for none.
+    /// The number of the graph that the operation is a part of, whose parameters do not change
+    /// while it runs. Each graph has a number of its own; 0 for none.
     pub(crate) graph: u64,
-    /// If it runs a graph: when it was pushed, as a stamp and, if it is profiled, in nanoseconds of
-    /// the profiler.
+    /// For an operation that runs a graph: when it was pushed, as a stamp and, if it is profiled,
+    /// in nanoseconds of the profiler.
     pub(crate) pushed: Option<(Stamp, u64)>,
 }
 

@@ -1,5 +1,7 @@
-//! The operations that a thread is inside of, and what each has declared: for the check of every
-//! borrow of a [`Data`](crate::Data).
+//! Current operations: those that the calling thread is inside of, and what each has declared.
+//! Pushed by the code that calls closures (`src/engine/execute.rs`,
+//! `src/engine/inline/fast_path.rs`, `src/engine/replay/`); read by `src/api/data.rs`, which checks
+//! every borrow of a [`Data`](crate::Data).
 
 use crate::sync::thread_local;
 use std::cell::Cell;
@@ -8,11 +10,11 @@ use std::ptr::null;
 /// An operation whose closure is being called.
 pub trait Current {
     fn name(&self) -> &'static str;
-    /// What it may do to the variable of this index of this engine; `None` if it is another
-    /// engine's operation.
+    /// What the operation may do to the variable of this index of this engine; `None` if it is
+    /// another engine's operation.
     fn may(&self, engine: u32, index: u32) -> Option<May>;
-    /// The generation that the place of a declared variable has now: the variable's, or one more
-    /// once its deletion is pushed. The place is not used again before the operation has ended.
+    /// The generation that the slot of a declared variable has now: the variable's own, or one more
+    /// once its deletion is pushed. The slot is not used again before the operation has ended.
     fn generation(&self, index: u32) -> u32;
 }
 
@@ -25,7 +27,8 @@ pub enum May {
 }
 
 impl May {
-    /// From whether a variable was declared, and if so whether to change it.
+    /// `declared`: `None` if the variable was not declared, else whether it was declared to be
+    /// changed.
     #[inline]
     pub fn of(declared: Option<bool>) -> May {
         match declared {
@@ -36,19 +39,21 @@ impl May {
     }
 }
 
-/// Lies on the stack of [`within`], for as long as that runs.
+/// An operation that the thread is inside of. It lies on the stack of [`within`] for as long as
+/// that runs.
 struct Frame<'a> {
     current: &'a dyn Current,
     outer: *const Frame<'static>,
 }
 
 thread_local! {
-    /// How many operations the thread is inside of, with flags of `engine::inside`; and the
-    /// innermost of those that have declared something.
+    /// The number of operations that the thread is inside of, with flags of
+    /// `src/engine/nesting.rs`; and the innermost operation that has declared something.
     static STACK: (Cell<u32>, Cell<*const Frame<'static>>) = const { (Cell::new(0), Cell::new(null())) };
 }
 
-/// Looks at how many operations the thread is inside of. [`within`] leaves that alone.
+/// Gives `look` the number of operations that the thread is inside of. [`within`] does not change
+/// it.
 #[inline(always)]
 pub fn count<T>(look: impl FnOnce(&Cell<u32>) -> T) -> T {
     STACK.with(|(inside, _)| look(inside))
@@ -65,12 +70,12 @@ pub fn within<R>(current: &dyn Current, call: impl FnOnce() -> R) -> R {
     value
 }
 
-/// What `find` says of the innermost operation of which it says something.
+/// The first answer of `find`, asked of each operation from the innermost outwards.
 #[inline]
 fn innermost<T>(find: impl Fn(&dyn Current) -> Option<T>) -> Option<T> {
     let mut frame = STACK.with(|(_, innermost)| innermost.get());
-    // SAFETY: each frame lies on this thread's stack until its `within` has put back the one
-    // outside of it, which is after the call that leads here.
+    // SAFETY: each frame lies on this thread's stack until its `within` has put back the outer one,
+    // which is after the call that leads here.
     while let Some(this) = unsafe { frame.as_ref() } {
         let found = find(this.current);
         if found.is_some() {
@@ -81,9 +86,9 @@ fn innermost<T>(find: impl Fn(&dyn Current) -> Option<T>) -> Option<T> {
     None
 }
 
-/// What the calling thread may do to a variable: outside all operations of its engine, anything;
-/// inside, what the innermost of them has declared. A deleted variable is not the one that has its
-/// place now.
+/// What the calling thread may do to a variable: anything, if it is inside no operation of the
+/// variable's engine; else what the innermost of them has declared. If the variable was deleted and
+/// its slot now serves another one, the answer is nothing.
 #[inline]
 pub fn may(engine: u32, index: u32, generation: u32) -> May {
     let of = |current: &dyn Current| {
@@ -94,7 +99,7 @@ pub fn may(engine: u32, index: u32, generation: u32) -> May {
     innermost(of).unwrap_or(May::Change)
 }
 
-/// The name of the operation by which [`may`] says no.
+/// The name of the operation because of which [`may`] refuses.
 #[cold]
 pub fn name(engine: u32, index: u32) -> &'static str {
     innermost(|current| current.may(engine, index).map(|_| current.name())).unwrap_or_default()

@@ -1,4 +1,8 @@
-//! What the header of a block packs: size class and cache, property and context, name, stage.
+//! Packed fields of a block's header: size class and cache, property and context, name, stage of
+//! life.
+//!
+//! Written by pushes (`src/engine/push/`) and by the pool (`src/thread/context.rs`, `src/pool/`);
+//! read by the thread that runs the operation and by `src/engine/diagnose.rs`.
 
 use crate::device::{Context, Device, DEVICES};
 use crate::operation::block::{Block, ASSEMBLED, PENDING};
@@ -7,16 +11,18 @@ use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::sync::Ordering;
 
-/// Bits of a block's `origin` that hold its class. The cache is above.
+/// The lowest bits of a block's `origin` hold its size class. The number of the cache is above.
 const CLASS_BITS: u32 = 5;
-/// Bits of a block's `room` that hold the property and the device. The device's number is above.
+/// The lowest bits of a block's `room` hold the property, then the kind of device. The device's
+/// number is above.
 const PROPERTY_BITS: u32 = 3;
 const DEVICE_BITS: u32 = 2;
 
 const _: () = assert!(Property::ALL.len() == 1 << PROPERTY_BITS && DEVICES <= 1 << (16 - PROPERTY_BITS - DEVICE_BITS));
 const _: () = assert!(CLASSES <= 1 << CLASS_BITS);
 
-/// The most caches, by the room that a block has for their number: more than systems have threads.
+/// The most caches: a block has no more bits for their number. This is more than systems have
+/// threads.
 pub const MOST_CACHES: u32 = 1 << (32 - CLASS_BITS);
 
 /// The context that [`Block::set_kind`] has packed.
@@ -34,54 +40,55 @@ impl Block {
     /// The block's size class.
     ///
     /// # Safety
-    /// `this` points to a block of ours that is not packed into a magazine.
+    /// `this` points to a block that the caller owns, and that does not hold the number of a
+    /// magazine.
     #[inline]
     pub unsafe fn class(this: *mut Block) -> u8 {
-        // SAFETY: ours.
+        // SAFETY: the caller owns the block.
         unsafe { ((*this).origin & ((1 << CLASS_BITS) - 1)) as u8 }
     }
 
-    /// The number of the cache that the block returns to.
+    /// The number of the thread cache that the block returns to.
     ///
     /// # Safety
     /// As [`Block::class`].
     #[inline]
     pub unsafe fn cache(this: *mut Block) -> u32 {
-        // SAFETY: ours.
+        // SAFETY: the caller owns the block.
         unsafe { (*this).origin >> CLASS_BITS }
     }
 
-    /// Notes both. `cache` is below [`MOST_CACHES`].
+    /// Stores the number of the cache and the size class. `cache` is below [`MOST_CACHES`].
     ///
     /// # Safety
-    /// `this` points to a block of ours, of that class.
+    /// `this` points to a block that the caller owns, of this class.
     #[inline]
     pub unsafe fn set_origin(this: *mut Block, cache: u32, class: u8) {
-        // SAFETY: ours.
+        // SAFETY: the caller owns the block.
         unsafe { (*this).origin = cache << CLASS_BITS | u32::from(class) }
     }
 
-    /// For the first block of a magazine: the number of its blocks, in place of the origin.
+    /// Stores the number of blocks of a magazine in its first block, in place of the origin.
     ///
     /// # Safety
-    /// `this` points to a free block of ours.
+    /// `this` points to a free block that the caller owns.
     #[inline]
     pub unsafe fn set_number(this: *mut Block, blocks: u32) {
-        // SAFETY: ours.
+        // SAFETY: the caller owns the block.
         unsafe { (*this).origin = blocks }
     }
 
-    /// What [`Block::set_number`] noted.
+    /// The number of blocks that [`Block::set_number`] stored.
     ///
     /// # Safety
-    /// As there.
+    /// As [`Block::set_number`].
     #[inline]
     pub unsafe fn number(this: *mut Block) -> u32 {
-        // SAFETY: ours.
+        // SAFETY: the caller owns the block.
         unsafe { (*this).origin }
     }
 
-    /// What kind of work it is.
+    /// The property: what kind of work the operation is.
     ///
     /// # Safety
     /// `this` points to an operation.
@@ -92,7 +99,7 @@ impl Block {
         Property::ALL[usize::from(kind) % Property::ALL.len()]
     }
 
-    /// Where it runs.
+    /// The context: where the operation runs.
     ///
     /// # Safety
     /// `this` points to an operation.
@@ -105,53 +112,56 @@ impl Block {
         }
     }
 
-    /// Notes both. The number of the device is below [`DEVICES`].
+    /// Stores the property and the context. The number of the device is below [`DEVICES`].
     ///
     /// # Safety
-    /// `this` points to a block of ours.
+    /// `this` points to a block that the caller owns.
     #[inline]
     pub unsafe fn set_kind(this: *mut Block, property: Property, context: Context) {
         let device = (context.id() as u16) << DEVICE_BITS | context.device() as u16;
-        // SAFETY: ours.
+        // SAFETY: the caller owns the block.
         unsafe { (*this).room = device << PROPERTY_BITS | property as u16 };
     }
 
     /// The operation's name.
     ///
     /// # Safety
-    /// `this` points to a block of ours.
+    /// `this` points to a block that the caller owns.
     #[inline]
     pub unsafe fn name(this: *mut Block) -> &'static str {
-        // SAFETY: both are of one `set_name` (or of `initialise`, and empty); names are static.
+        // SAFETY: pointer and length are of one `set_name` (or of `initialise`, and empty); names
+        // are static.
         unsafe {
             let text = std::slice::from_raw_parts((*this).name, usize::from((*this).name_length));
             std::str::from_utf8_unchecked(text)
         }
     }
 
-    /// Notes the name.
+    /// Stores the name.
     ///
     /// # Safety
-    /// `this` points to a block of ours.
+    /// `this` points to a block that the caller owns.
     #[inline]
     pub unsafe fn set_name(this: *mut Block, name: Name) {
         let (text, length) = name.parts();
-        // SAFETY: ours.
+        // SAFETY: the caller owns the block.
         unsafe { ((*this).name, (*this).name_length) = (text, length) }
     }
 
-    /// Notes the stage of the operation's life, for the thread that draws the pending graph.
+    /// Stores the stage of the operation's life, for the thread that draws the pending graph
+    /// (`src/engine/diagnose.rs`).
     ///
     /// # Safety
-    /// `this` points to a block of ours.
+    /// `this` points to a block that the caller owns.
     #[inline]
     pub unsafe fn enter(this: *mut Block, lifecycle: u8) {
-        // SAFETY: the block is ours. Release: a thread that reads PENDING also reads the header
-        // that was written before.
+        // SAFETY: the caller owns the block. Release: pairs with the acquire in `diagnose.rs`; a
+        // thread that reads PENDING also reads the header that was written before.
         unsafe { (*this).lifecycle.store(lifecycle, Ordering::Release) }
     }
 
-    /// Notes that an assembled operation is pending, unless it is further by now.
+    /// Changes the stage of an assembled operation to pending. Does nothing if another thread has
+    /// already run it further.
     ///
     /// # Safety
     /// `this` points to a block that is held, whose operation was pushed.
@@ -161,22 +171,22 @@ impl Block {
         let _ = lifecycle.compare_exchange(ASSEMBLED, PENDING, Ordering::Release, Ordering::Relaxed);
     }
 
-    /// Notes on which worker an asynchronous operation started, for its end.
+    /// Stores the worker on which an asynchronous operation started, for its end.
     ///
     /// # Safety
-    /// `this` points to a running operation of ours.
+    /// `this` points to a running operation that the caller owns.
     pub unsafe fn keep_worker(this: *mut Block, worker: Option<usize>) {
         let place = worker.map_or(0, |worker| worker + 1);
-        // SAFETY: ours; the link is not used while an operation runs.
+        // SAFETY: the caller owns the block; the link is not used while an operation runs.
         unsafe { (*this).link = std::ptr::without_provenance_mut(place) };
     }
 
-    /// What [`Block::keep_worker`] noted.
+    /// The worker that [`Block::keep_worker`] stored.
     ///
     /// # Safety
-    /// As there, and it was called.
+    /// As [`Block::keep_worker`], which was called for this operation.
     pub unsafe fn kept_worker(this: *mut Block) -> Option<usize> {
-        // SAFETY: ours.
+        // SAFETY: the caller owns the block.
         unsafe { (*this).link.addr() }.checked_sub(1)
     }
 }

@@ -1,8 +1,10 @@
-//! What a thread runs inside a push and without a block, for the thread that asks what is pending.
+//! The operation that a thread runs inside a push and without a block, published for the thread
+//! that asks what is pending.
 //!
-//! One thread writes, any may look: a sequence lock (Lameter 2005; Boehm, MSPC 2012, for the
-//! orderings), whose number is the operation's own and so never comes back. Nobody waits: a look
-//! that meets a change sees nothing.
+//! Written by `src/engine/inline/fast_path.rs`, read by `src/engine/diagnose.rs`; each thread cache
+//! has one. One thread writes, any thread may look. It is a sequence lock (Lameter 2005; Boehm,
+//! MSPC 2012, for the orderings) whose number is the operation's own, and so never comes back.
+//! Nobody waits: a look that meets a change sees nothing.
 
 use crate::sync::{fence, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use std::ptr::null_mut;
@@ -12,18 +14,19 @@ pub const SHOWN: usize = 8;
 
 /// The operation that a thread runs inside its outermost push, if any.
 pub struct InlineRun {
-    /// Its number in push order; 0 for none, or while the rest is written.
+    /// The operation's number in push order; 0 if there is none, or while the other fields are
+    /// written.
     sequence: AtomicU64,
-    /// Its name.
+    /// The start of the operation's name.
     text: AtomicPtr<u8>,
     length: AtomicUsize,
-    /// How many variables it uses, and the first of them: the index, and in the lowest bit whether
-    /// it only reads.
+    /// The number of variables that the operation uses. `uses` has the first of them: the index,
+    /// and in the lowest bit whether the operation only reads it.
     count: AtomicUsize,
     uses: [AtomicU64; SHOWN],
 }
 
-/// What was seen of such an operation.
+/// A consistent copy of an [`InlineRun`].
 pub struct Glimpse {
     pub sequence: u64,
     pub name: &'static str,
@@ -42,28 +45,29 @@ impl InlineRun {
         }
     }
 
-    /// Notes an operation; the thread has noted none.
+    /// Publishes an operation; the thread has published none.
     #[inline]
     pub fn begin(&self, sequence: u64, name: &'static str, uses: impl ExactSizeIterator<Item = (u32, bool)>) {
-        // Release: who sees one of the new fields also sees that the number of the one before is
-        // gone.
+        // Release: pairs with the acquire loads in `look`. A thread that sees a new field also sees
+        // that the number of the operation before is gone.
         self.text.store(name.as_ptr().cast_mut(), Release);
         self.length.store(name.len(), Release);
         self.count.store(uses.len(), Release);
         for (place, (index, reads)) in self.uses.iter().zip(uses) {
             place.store(u64::from(index) << 1 | u64::from(reads), Release);
         }
-        // Release: who sees the number sees the fields.
+        // Release: pairs with the acquire load in `look`. A thread that sees the number sees the
+        // fields.
         self.sequence.store(sequence, Release);
     }
 
-    /// Forgets it.
+    /// Takes the operation back: the thread runs none.
     #[inline]
     pub fn end(&self) {
         self.sequence.store(0, Relaxed);
     }
 
-    /// What the thread runs, if it does not begin or end just now.
+    /// The operation that the thread runs; `None` also if it begins or ends one at this moment.
     pub fn look(&self) -> Option<Glimpse> {
         let sequence = self.sequence.load(Acquire);
         if sequence == 0 {
@@ -76,8 +80,8 @@ impl InlineRun {
         if self.sequence.load(Relaxed) != sequence {
             return None;
         }
-        // SAFETY: the number was the same before and after, and it is used once: so the two are of
-        // one `begin`, and names are static.
+        // SAFETY: the number was the same before and after, and each is used once: so pointer and
+        // length are of one `begin`, and names are static.
         let name = unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(text, length)) };
         let uses = uses.into_iter().map(|packed| ((packed >> 1) as u32, packed & 1 == 1)).collect();
         Some(Glimpse { sequence, name, uses })

@@ -1,9 +1,9 @@
-//! Where the parts of an operation lie in its block, and how large the block must be.
+//! Layout of a block: where the parts of an operation lie, and how large its block must be. Used by
+//! `block.rs` for addresses, and by pushes ([`class_for`]).
 //!
-//! Blocks come in size classes: 128 bytes, and twice as much for each class after that. The header
-//! is the first line. Behind it come the accesses, for each of them the write before it, the
-//! links of an operation on common variables, the times of one that is profiled, and the
-//! closure.
+//! Blocks come in size classes: 128 bytes, and twice as much for each further class. The header is
+//! the first cache line. Behind it come the accesses; for each access the write before it; the
+//! links of an operation on common variables; the times of a profiled operation; and the closure.
 
 use crate::operation::access::{Access, ACCESSES_OFFSET};
 use crate::sync::{AtomicU64, MODELLED};
@@ -11,13 +11,14 @@ use std::mem::size_of;
 
 /// Closures up to this many bytes are stored in the block.
 pub const INLINE_CLOSURE: usize = 64;
-/// Closures that are aligned to more than this are not.
+/// Closures that need a larger alignment than this are not stored in the block.
 pub const CLOSURE_ALIGN: usize = 16;
 
 /// The size in bytes of a block of the smallest class: two lines, of which the header is the first.
 pub const SMALLEST: usize = 2 * ACCESSES_OFFSET;
 
-/// Room for the [`Links`](crate::tickets::links::Links) of an operation, in bytes.
+/// The bytes of the [`Links`](crate::tickets::links::Links) of an operation, without the
+/// successors.
 pub const LINKS: usize = if MODELLED { 512 } else { 16 };
 
 /// The number of size classes: 128 bytes to 256 MiB.
@@ -50,30 +51,31 @@ pub struct Timestamps {
 /// What lies between an operation's accesses and its times or closure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layout {
-    /// For each access the write before it: [`before`](crate::operation::block::Block::before).
+    /// For each access, the write before it: [`before`](crate::operation::block::Block::before).
     Plain,
-    /// That, and its [`Links`](crate::tickets::links::Links).
+    /// The same, and the operation's [`Links`](crate::tickets::links::Links).
     Linked,
 }
 
-/// Where the writes before are noted, of an operation with so many accesses.
+/// The offset of the writes before, of an operation with so many accesses.
 pub(super) const fn behind_accesses(accesses: usize) -> usize {
     ACCESSES_OFFSET + accesses * size_of::<Access>()
 }
 
-/// Where the times of an operation with so many accesses are, or, if it has none, the closure.
+/// The offset of the times of an operation with so many accesses or, if it has no times, of its
+/// closure.
 pub(super) const fn behind(accesses: usize, layout: Layout) -> usize {
     let words = accesses * size_of::<AtomicU64>();
     let more = match layout {
         Layout::Plain => words,
-        // As many successors as there are accesses, though some may not be linked.
+        // As many successors as there are accesses, though some accesses may not be linked.
         Layout::Linked => words + LINKS + words,
     };
     behind_accesses(accesses) + more.next_multiple_of(CLOSURE_ALIGN)
 }
 
-/// The smallest class whose blocks hold `accesses` accesses, which are at most [`MOST_ACCESSES`], a
-/// closure of so many bytes, and times if need be.
+/// The smallest class whose blocks hold so many accesses (at most [`MOST_ACCESSES`]), a closure of
+/// so many bytes, and times if `timed`.
 #[inline(always)]
 pub fn class_for(accesses: usize, closure: usize, timed: bool, layout: Layout) -> u8 {
     let times = if timed { size_of::<Timestamps>() } else { 0 };

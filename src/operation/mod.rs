@@ -1,4 +1,5 @@
-//! Operations: their blocks, their closures, and the handles that end or repeat them.
+//! Operations: their blocks (`block.rs`, `header.rs`, `layout.rs`, `access.rs`), their closures
+//! (`closure.rs`, `context.rs`), and what the running code may do (`completion.rs`, `current.rs`).
 
 pub mod access;
 pub mod block;

@@ -1,4 +1,5 @@
-//! Names of operations: static text, or text that is interned once.
+//! Names of operations: static text, or text that is interned once. `header.rs` packs a name into a
+//! block.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +8,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Mutex;
 
-/// The texts that are interned.
+/// The texts that are interned, for all engines of the process.
 pub type Names = Option<HashSet<&'static str>>;
 pub static NAMES: Mutex<Names> = Mutex::new(None);
 
@@ -15,8 +16,8 @@ pub static NAMES: Mutex<Names> = Mutex::new(None);
 ///
 /// Made from a string literal at no cost. Made from a `String` it is interned: the first use of
 /// each text takes a lock and keeps the text for the life of the process, so make such names ahead
-/// of time and not for every push. Of a text of more than 65,535 bytes operations that wait for
-/// their turn remember the beginning.
+/// of time and not for every push. Operations that wait for their turn keep only the beginning of a
+/// text that is longer than 65,535 bytes.
 ///
 /// ```
 /// use seriatim::Name;
@@ -38,14 +39,14 @@ impl Name {
         self.0
     }
 
-    /// Where the text is, and how long: of a very long one its beginning.
+    /// The address and the length of the text; a very long text is cut off.
     #[inline]
     pub(crate) fn parts(self) -> (*const u8, u16) {
         (self.0.as_ptr(), u16::try_from(self.0.len()).unwrap_or_else(|_| shortened(self.0)))
     }
 }
 
-/// As much of a text as has a length of 16 bits and ends with a whole character.
+/// The largest length that fits into 16 bits and does not cut a character in two.
 #[cold]
 fn shortened(text: &str) -> u16 {
     let fits = (0..=u16::MAX).rev().find(|length| text.is_char_boundary(usize::from(*length)));

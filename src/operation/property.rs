@@ -29,7 +29,7 @@ pub enum Property {
     GpuPrioritized,
     /// Only starts something: runs on the pushing thread when it is ready at once.
     Async,
-    /// Deletes a variable: as `Async`, and runs even after
+    /// Deletes a variable. Like `Async`, but runs even after
     /// [`notify_shutdown`](crate::Engine::notify_shutdown).
     DeleteVar,
     /// Runs even when what it uses is marked by a failure.

@@ -1,10 +1,14 @@
-//! Variables that several threads push to. Their operations are linked, and tickets follow from
-//! link to link.
+//! Common variables: the state of a variable that several threads write. Its operations are linked
+//! at a tail, and each gets its ticket from the one before it.
 //!
-//! A variable's *tail* leads to its last access (Michael and Scott 1996). An access that is linked
-//! behind another gets its ticket, and the reference of the write before it, from that one alone.
-//! Nothing else is passed along: whether an operation may run, its tickets say
+//! The *tail* of a variable leads to its last access (Michael and Scott 1996). An access that is
+//! linked behind another one gets its ticket, and the reference to the write before it, from that
+//! access alone. Nothing else is passed along: the tickets say whether an operation may run
 //! ([`run`](crate::tickets::run)).
+//!
+//! The linking itself is in `linking.rs`. `src/variable/table.rs` has a [`Common`] for each
+//! variable; `src/engine/ticket_host.rs` implements [`Commons`]. `owner/handover.rs` decides that a
+//! variable becomes common.
 
 use crate::operation::access::{Access, Mode, Ticket};
 use crate::operation::block::Block;
@@ -14,31 +18,32 @@ use crate::tickets::run::Start;
 use crate::tickets::word::Word;
 use std::ptr::{null_mut, without_provenance_mut};
 
-/// A variable that several threads push to. All its bytes are zero while it is not common.
+/// The linked state of a variable. All its bytes are zero while the variable is not common.
 pub struct Common {
     /// The last access; [`START`] if there is none yet; [`TOMBSTONE`] after the deletion; null if
     /// the variable is not common.
     pub(super) tail: AtomicPtr<Access>,
-    /// The first access.
+    /// The access that is linked first, behind [`START`].
     pub(super) first: AtomicPtr<Access>,
-    /// Its [`Start`].
+    /// The ticket and the last write of the [`Start`] that the first access gets.
     pub(super) ticket: AtomicU64,
     pub(super) last: AtomicU64,
 }
 
-/// Addresses at which no access lies.
+/// Values of a tail that are not addresses of accesses.
 pub(super) const START: *mut Access = without_provenance_mut(16);
 pub(super) const TOMBSTONE: *mut Access = without_provenance_mut(32);
 
-/// What linking needs of its user.
+/// What linking needs of the engine.
 pub trait Commons {
-    /// The variable of this number, which is or was common.
+    /// The state of the variable of this number, which is or was common.
     fn common(&self, variable: u32) -> &Common;
-    /// An operation has its tickets: gives it to those who run it. Several threads may be told of
-    /// one operation, some of them when it has run: it is for who takes it.
+    /// Called when an operation has its tickets: makes it one that can be taken, or takes it.
+    /// Several threads may call this for one operation, some of them after it has run: only one
+    /// take succeeds.
     fn logged(&mut self, operation: Word);
-    /// The operation of the block has ended, and no tail leads to it: the block may be used again
-    /// when all threads are gone that are pinned now.
+    /// The operation of the block has ended, and no tail leads to it. The block may be used again
+    /// when all threads have unpinned that are pinned now.
     fn spent(&mut self, block: *mut Block);
 }
 
@@ -65,15 +70,16 @@ impl Common {
     pub fn open(&self, start: Start) {
         self.ticket.store(start.ticket.packed(), Relaxed);
         self.last.store(start.last.0, Relaxed);
-        // Release: who finds it open finds where it starts.
+        // Release: pairs with the acquire loads of the tail, so a thread that finds the variable
+        // open finds its start.
         let _ = self.tail.compare_exchange(null_mut(), START, Release, Relaxed);
     }
 
-    /// Ends the time in which the variable is common; says where counting goes on, `None` if it was
-    /// not common. For models, which make it common again.
+    /// Ends the time in which the variable is common. Returns where counting goes on; `None` if it
+    /// was not common or was deleted. For models, which make it common again.
     ///
     /// # Safety
-    /// No other thread links anything, and those that have are seen by the caller.
+    /// No other thread links anything, and the caller sees all links.
     #[cfg(any(loom, shuttle))]
     pub unsafe fn take_back(&self, commons: &mut impl Commons) -> Option<Start> {
         let tail = self.tail.load(Relaxed);
@@ -85,7 +91,8 @@ impl Common {
         if tail == TOMBSTONE {
             return None;
         }
-        // SAFETY: what a tail leads to is not used again before the tail leaves it, which is now.
+        // SAFETY: the block that a tail leads to is not used again before the tail leaves it, which
+        // is now.
         unsafe {
             let start = self.behind(tail);
             if tail != START {
@@ -95,24 +102,26 @@ impl Common {
         }
     }
 
-    /// Closes the variable after the operation that deletes it has run.
+    /// Closes the variable after the operation that deletes it has run. Called by
+    /// `src/engine/complete.rs`.
     ///
     /// # Safety
     /// The operation in `deletion` is linked on this variable alone, by [`Mode::Delete`]; it has
     /// run and not yet ended.
     pub unsafe fn close(&self, deletion: *mut Block, commons: &mut impl Commons) {
-        // A store: nothing is linked behind a deletion. Release: for who does not find the
-        // deletion.
+        // A store is enough: nothing is linked behind a deletion. Release: pairs with the acquire
+        // in `linking::link`, for a thread that finds the tombstone and not the deletion.
         self.tail.store(TOMBSTONE, Release);
-        // SAFETY: a tail led to it until now.
+        // SAFETY: the tail led to the deletion until now.
         unsafe { spend(deletion, commons) };
     }
 
-    /// Makes it that of a new variable, which nobody knows, in the slot of one that was deleted.
+    /// Makes this the state of a new variable, which nobody knows yet, in the slot of a deleted
+    /// one. Called by `src/variable/table.rs`.
     ///
     /// # Safety
-    /// If the variable before was common, it is [closed](Common::close), and every thread is gone
-    /// that was pinned then.
+    /// If the variable before was common, it is [closed](Common::close), and every thread has
+    /// unpinned that was pinned then.
     pub unsafe fn renew(&self) {
         let tail = self.tail.load(Relaxed);
         if tail.is_null() {
@@ -122,33 +131,37 @@ impl Common {
         self.first.store(null_mut(), Relaxed);
         self.ticket.store(0, Relaxed);
         self.last.store(Word::NONE.0, Relaxed);
-        // Release: a helper may be late with an operation that is void on the variable before. If
-        // it finds this, it finds that the operation is done.
+        // Release: pairs with the acquire in `linking::link`. A helper may be late with an
+        // operation that is void on the variable before. If it finds null, it also finds that the
+        // operation is done.
         self.tail.store(null_mut(), Release);
     }
 
-    /// Writes pushed so far; `None` if the variable was deleted.
+    /// The number of writes pushed so far; `None` if the variable was deleted.
     ///
     /// # Safety
     /// The caller is pinned, and the variable is common, or was when it was deleted.
     pub unsafe fn writes(&self) -> Option<u32> {
-        // Acquire: the access behind it.
+        // Acquire: pairs with the swing of the tail in `linking::link`, for the access and its
+        // ticket.
         let tail = self.tail.load(Acquire);
-        // SAFETY: held by the pin.
+        // SAFETY: the caller's pin keeps the access.
         (tail != TOMBSTONE).then(|| unsafe { self.behind(tail) }.ticket.writes)
     }
 
-    /// The last write, if it is known, and linked everywhere.
+    /// The last write, if it is linked everywhere; `None` if it is not, or if the variable was
+    /// deleted.
     ///
     /// # Safety
     /// As [`Common::writes`].
     pub unsafe fn last_write(&self) -> Option<Word> {
-        // Acquire: the access behind it.
+        // Acquire: as in `writes`.
         let tail = self.tail.load(Acquire);
         if tail == TOMBSTONE {
             return None;
         }
-        // SAFETY: held by the pin. What is before a read was linked everywhere before that.
+        // SAFETY: the caller's pin keeps the access. The write before a read was linked everywhere
+        // before the read was linked.
         unsafe {
             let written = tail != START && (*tail).mode() != Mode::Read;
             let is_done = !written || Links::is_done(Block::of_access(tail));
@@ -156,14 +169,14 @@ impl Common {
         }
     }
 
-    /// What comes behind an access at the tail gets this.
+    /// The ticket and the last write for the access that comes behind `tail`.
     #[inline]
     pub(super) unsafe fn behind(&self, tail: *mut Access) -> Start {
         if tail == START {
             let ticket = Ticket::of(self.ticket.load(Relaxed));
             return Start { ticket, last: Word(self.last.load(Relaxed)) };
         }
-        // SAFETY: held by the caller. Relaxed: the tail has brought all of it.
+        // SAFETY: the caller keeps the block. Relaxed: the load of the tail has acquired all of it.
         unsafe {
             let block: *mut Block = Block::of_access(tail);
             let Ticket { writes, reads } = Ticket::of((*tail).ticket.load(Relaxed));
@@ -175,13 +188,13 @@ impl Common {
         }
     }
 
-    /// Where it is noted what is behind an access at the tail.
+    /// The field in which the access behind `tail` is noted.
     #[inline]
     pub(super) unsafe fn next(&self, tail: *mut Access) -> &AtomicPtr<Access> {
         if tail == START {
             return &self.first;
         }
-        // SAFETY: held by the caller; only accesses with links are at tails.
+        // SAFETY: the caller keeps the block; only accesses of operations with links are at tails.
         unsafe { &*Links::next(Block::of_access(tail), index_of(tail)) }
     }
 
@@ -194,24 +207,24 @@ impl Common {
     }
 }
 
-/// Which access of its operation it is.
+/// The index of an access in its operation.
 #[inline]
 pub(super) unsafe fn index_of(access: *mut Access) -> u32 {
-    // SAFETY: an access of an operation.
+    // SAFETY: an access of an operation, in one block with access 0.
     unsafe { access.offset_from(Block::access(Block::of_access(access), 0)) as u32 }
 }
 
-/// The reference to the operation in a block that is held.
+/// The reference to the operation in a block that the caller keeps from being used again.
 #[inline]
 pub(super) unsafe fn refer(block: *mut Block) -> Word {
-    // SAFETY: held. Relaxed: the tag stays for as long.
+    // SAFETY: kept by the caller. Relaxed: the tag stays for as long.
     Word::refers(block, Word(unsafe { (*Block::word(block)).load(Relaxed) }).tag())
 }
 
-/// One use of a block is over.
+/// Ends one use of a block; the last one gives the block to [`Commons::spent`].
 #[inline]
 pub(super) unsafe fn spend<C: Commons>(block: *mut Block, commons: &mut C) {
-    // SAFETY: the caller owes the use.
+    // SAFETY: the caller owes this use.
     if unsafe { Links::release(block) } {
         commons.spent(block);
     }

@@ -1,8 +1,10 @@
-//! The logs of a group: one for each pair of pusher and worker.
+//! The logs of a worker group: one for each pair of pusher and worker.
 //!
 //! A log has one writer, so each pusher has a [`Journal`]: a log for each worker. A journal is
-//! added at a pusher's first push and stays for as long as the group. Workers, thieves and helpers
-//! go through all journals: an operation must not wait because of who pushed it.
+//! added at a pusher's first push (`src/worker/group.rs`) and stays for as long as the group.
+//! Workers (`src/worker/run_loop.rs`), thieves (`src/worker/steal.rs`) and helpers
+//! (`src/worker/help.rs`) go through all journals, so no operation waits because of the thread that
+//! pushed it.
 
 use crate::operation::access::Mode;
 use crate::sync::{AtomicPtr, Ordering::*, MODELLED};
@@ -12,13 +14,13 @@ use crate::tickets::run::is_untaken;
 use crate::tickets::word::Word;
 use std::ptr::{self, null_mut};
 
-/// What one pusher has logged for the workers of a group.
+/// The logs of one pusher, for all workers of a group.
 pub struct Journal {
-    /// One for each worker.
+    /// One log for each worker.
     logs: Box<[Log]>,
-    /// The pusher's.
+    /// The choice of a worker. Used by the pusher only.
     placing: Placing,
-    /// The journal that was added before this one. Stored before others can see this one.
+    /// The journal that was added before this one. Stored before other threads can see this one.
     next: AtomicPtr<Journal>,
 }
 
@@ -28,7 +30,7 @@ unsafe impl Send for Journal {}
 unsafe impl Sync for Journal {}
 
 impl Journal {
-    /// The log of a worker.
+    /// The log for a worker.
     #[inline]
     pub fn log(&self, worker: usize) -> &Log {
         &self.logs[worker]
@@ -39,8 +41,8 @@ impl Journal {
         &self.logs
     }
 
-    /// The worker for an operation that uses these variables. For the journal's pusher, which then
-    /// logs it there.
+    /// Chooses the worker for an operation that uses these variables. Called by the journal's
+    /// pusher, which then logs the operation there.
     #[inline]
     pub fn place(&self, uses: impl Iterator<Item = (u32, Mode)> + Clone) -> usize {
         if self.logs.len() == 1 {
@@ -57,16 +59,16 @@ impl Journal {
     }
 }
 
-/// A list of journals to which anybody adds. Journals are freed with the list.
+/// A list of journals to which any thread may add. Journals are freed with the list.
 pub struct Journals {
     /// The newest journal.
     first: AtomicPtr<Journal>,
-    /// The logs of a journal.
+    /// The number of logs in a journal.
     workers: usize,
 }
 
 impl Journals {
-    /// No journals yet, for so many workers.
+    /// An empty list, for so many workers.
     pub fn new(workers: usize) -> Journals {
         Journals { first: AtomicPtr::new(null_mut()), workers }
     }
@@ -77,14 +79,15 @@ impl Journals {
         let logs = (0..self.workers).map(|_| Log::new()).collect();
         let placing = Placing::new(self.workers);
         let journal = Box::into_raw(Box::new(Journal { logs, placing, next: AtomicPtr::new(null_mut()) }));
-        // Relaxed: the journals before it come with the exchanges that linked them, of which each
-        // is part of the release sequences before it.
+        // Relaxed: the journals before it come with the exchanges that linked them. Each exchange
+        // is part of the release sequences of the earlier ones.
         let mut first = self.first.load(Relaxed);
         loop {
-            // SAFETY: ours alone until the exchange; it stays afterwards.
+            // SAFETY: the journal is the caller's alone until the exchange; it stays afterwards.
             let fresh = unsafe { &*journal };
             fresh.next.store(first, Relaxed);
-            // Release: who finds the journal finds its logs.
+            // Release: pairs with the acquire in `newest`, so a thread that finds the journal finds
+            // its logs.
             match self.first.compare_exchange(first, journal, Release, Relaxed) {
                 Ok(_) => return fresh,
                 Err(now) => first = now,
@@ -92,7 +95,7 @@ impl Journals {
         }
     }
 
-    /// The newest journal; `None` if nobody has pushed.
+    /// The newest journal; `None` if no thread has pushed.
     #[inline]
     pub fn first(&self) -> Option<&Journal> {
         // SAFETY: journals stay for as long as the list.
@@ -101,12 +104,13 @@ impl Journals {
 
     #[inline]
     fn newest(&self) -> *mut Journal {
-        // Acquire: the journal's logs, and the journals before it.
+        // Acquire: pairs with the exchange in `add`, for the journal's logs and the journals before
+        // it.
         self.first.load(Acquire)
     }
 
-    /// The journal behind one of this list. Behind the oldest comes the newest: who goes round
-    /// finds journals that were added meanwhile.
+    /// The next journal of this list, from newer to older. Behind the oldest comes the newest, so a
+    /// thread that goes round finds journals that were added meanwhile.
     #[inline]
     pub fn behind<'a>(&'a self, journal: &'a Journal) -> &'a Journal {
         // Relaxed: as in `next`.
@@ -121,7 +125,7 @@ impl Journals {
         std::iter::successors(self.first(), |journal| journal.next())
     }
 
-    /// An operation that anybody could take; [`Word::NONE`] if there is none.
+    /// The first operation in any log that a thread could take; [`Word::NONE`] if there is none.
     pub fn find(&self) -> Word {
         let operations = self.iter().flat_map(Journal::logs).map(Log::find);
         operations.into_iter().find(|operation| *operation != Word::NONE).unwrap_or(Word::NONE)
@@ -130,42 +134,44 @@ impl Journals {
 
 impl Drop for Journals {
     fn drop(&mut self) {
-        // Relaxed: dropped by the last who has the list.
+        // Relaxed: dropped by the last thread that has the list.
         let mut next = self.first.load(Relaxed);
         while !next.is_null() {
-            // SAFETY: nobody uses the list any more, and each journal is in it once.
+            // SAFETY: no thread uses the list any more, and each journal is in it once.
             let journal = unsafe { Box::from_raw(next) };
             next = journal.next.load(Relaxed);
         }
     }
 }
 
-/// So many entries of a log are left to its worker, if there are more.
+/// A thief leaves so many entries of a log to its worker, if there are more.
 const LEFT_TO_WORKER: usize = if MODELLED { 1 } else { 32 };
 
-/// Where a thief stands among the logs, and what lay there when it looked last.
+/// The state of a thief that goes round the logs: where it stands, and which operation it has seen
+/// there. A thief takes an operation only after it has seen it untaken for some looks.
 pub struct Watch<'a> {
     logs: &'a Journals,
-    /// The worker that it looks at first in each journal: others begin at others.
+    /// The worker whose log comes first in each journal. Different thieves begin at different
+    /// workers.
     begin: usize,
     journal: Option<&'a Journal>,
-    /// Workers of the journal behind `begin`.
+    /// How many workers behind `begin` the thief stands.
     step: usize,
     operation: Word,
     looks: u32,
 }
 
 impl<'a> Watch<'a> {
-    /// Of a thief that takes from this worker rather than from others.
+    /// For a thief that takes from worker `begin` rather than from others.
     pub fn new(logs: &'a Journals, begin: usize) -> Watch<'a> {
         Watch { logs, begin, journal: None, step: 0, operation: Word::NONE, looks: 0 }
     }
 
     /// Looks at `most` logs at most, and at each log once; the next look goes on from there.
     ///
-    /// Gives an operation that has lain there for so many looks, or [`Word::NONE`]. It is one that
-    /// the worker would not come to soon, if there is one. If an operation that was seen has gone,
-    /// the worker comes for them: the next look begins at the next log.
+    /// Returns an operation that was seen in its log for `looks` looks, or [`Word::NONE`]. If there
+    /// are enough entries, it is one to which the worker would not come soon. If the operation that
+    /// was watched has been taken, the worker is at work there: the look goes on at the next log.
     pub fn look(&mut self, most: usize, looks: u32) -> Word {
         let Some(mut journal) = self.journal.or_else(|| self.logs.first()) else { return Word::NONE };
         if self.operation != Word::NONE {
@@ -193,7 +199,7 @@ impl<'a> Watch<'a> {
         Word::NONE
     }
 
-    /// One more look at an operation; gives it if that is enough.
+    /// Counts one more look at the watched operation; returns it if that is enough.
     fn count(&mut self, looks: u32) -> Word {
         self.looks += 1;
         if self.looks < looks {
@@ -202,22 +208,22 @@ impl<'a> Watch<'a> {
         std::mem::replace(&mut self.operation, Word::NONE)
     }
 
-    /// One more out of the log that the last one was from, which the worker would not come to soon.
+    /// One more operation from the log of the last one, to which the worker would not come soon.
     pub fn one_more(&self) -> Word {
         self.journal.map_or(Word::NONE, |journal| self.log(journal).find_ahead(LEFT_TO_WORKER))
     }
 
-    /// The log of a journal at which it stands.
+    /// The log of the journal at which the thief stands.
     fn log(&self, journal: &'a Journal) -> &'a Log {
         journal.log((self.begin + self.step) % journal.logs.len())
     }
 
-    /// Whether an operation has been seen and may be given by one of the next looks.
+    /// Whether an operation is watched, which one of the next looks may return.
     pub fn watches(&self) -> bool {
         self.operation != Word::NONE
     }
 
-    /// Goes to the next log; gives the journal that it is in.
+    /// Goes to the next log; returns its journal.
     fn go_on(&mut self, journal: &'a Journal) -> &'a Journal {
         self.step += 1;
         let mut next = journal;
@@ -287,10 +293,10 @@ mod tests {
         assert!(passed == journals, "a round leaves some out");
     }
 
-    /// Places operations in turn and logs each; the workers have come so far.
+    /// Chooses a worker for one operation and logs it there. The workers take nothing.
     fn placed(journal: &Journal, pushed: &Pushed, number: usize, uses: &[(u32, Mode)]) -> usize {
         let worker = journal.place(uses.iter().copied());
-        // SAFETY: nobody else pushes.
+        // SAFETY: no other thread pushes.
         unsafe { journal.log(worker).push(pushed.word(number)) };
         worker
     }
@@ -328,7 +334,7 @@ mod tests {
         let mut watch = Watch::new(&logs, 0);
         assert_eq!(watch.look(8, 2), Word::NONE);
         for (journal, number) in [(stuck, 0), (moving, 1), (moving, 2)] {
-            // SAFETY: nobody else pushes.
+            // SAFETY: no other thread pushes.
             unsafe { journal.log(0).push(pushed.word(number)) };
         }
         assert_eq!(watch.look(8, 3), Word::NONE, "the first look, at the newer journal");
@@ -342,7 +348,7 @@ mod tests {
     fn a_thief_leaves_the_next_operations_to_the_worker() {
         let (logs, pushed) = (Journals::new(1), Pushed::new(LEFT_TO_WORKER + 3));
         let journal = logs.add();
-        // SAFETY: nobody else pushes.
+        // SAFETY: no other thread pushes.
         (0..LEFT_TO_WORKER + 3).for_each(|number| unsafe { journal.log(0).push(pushed.word(number)) });
         let mut watch = Watch::new(&logs, 0);
         for number in LEFT_TO_WORKER..LEFT_TO_WORKER + 3 {

@@ -1,4 +1,9 @@
-//! Linking: how an operation on common variables gets its place on each; any thread may do it.
+//! Linking: how an operation on common variables is ordered on each of them. Any thread may link
+//! any operation, so nobody waits for a pusher that has stopped.
+//!
+//! Called by `src/engine/push/enlist.rs` (announce, enlist), by `src/engine/ticket_host.rs` (help)
+//! and by `src/engine/complete.rs` (ended). The state of a variable is in `common.rs`, that of an
+//! operation in `links.rs`.
 //!
 //! # Linking access *j* of operation *o*: any thread, for any operation
 //!
@@ -6,34 +11,36 @@
 //! 2. If the tail is this access: done. If the variable was deleted: the access is void, done.
 //! 3. If the operation at the tail is not done (linked everywhere *and* logged): help it first.
 //! 4. If nothing is behind the tail, put this access there by compare-exchange.
-//! 5. Store the ticket of what is behind the tail, whosever it is. *Then* swing the tail to it.
-//!    Start over.
+//! 5. Store the ticket of the access behind the tail, whichever operation it is of. *Then* swing
+//!    the tail to that access. Start over.
 //!
 //! At the end the operation is logged, and after that it is noted as done.
 //!
 //! # Why it is right
 //!
-//! - *One order.* Operations link their accesses in ascending order of variables, and nobody lines
-//!   up behind an operation that is not done (3). So an operation is before another on all
+//! - *One order.* Operations link their accesses in ascending order of variables, and no operation
+//!   is linked behind one that is not done (3). So an operation is before another one on all
 //!   variables that they share, or behind it on all. And a blocked operation waits for one at a
 //!   higher variable: help goes upwards and ends.
-//! - *Nothing is linked twice.* Who has an older tail finds something behind it (4); a newer
-//!   one is behind *o* on this variable, so *o* was seen done by who put it there (1).
-//! - *Tickets.* All who store a ticket compute it from the same access and so store the same.
-//!   Stores that are late do no harm: the block is not used again while a thread is pinned that has
-//!   found it. Who finds an access at the tail finds its ticket (5).
-//! - *A pusher that stops* leaves an operation that nobody knows, or one that is at a tail. Who
-//!   comes behind it links what is left, and logs it: whatever a ticket waits for is in a log.
-//!   Several may log it. It is taken once.
-//! - *Blocks.* A tail leaves each access once, by one thread's exchange; that and the operation's
-//!   end are counted. After the last, only threads that were pinned before can hold an address.
+//! - *Nothing is linked twice.* A thread with an older tail finds an access behind it (4). A newer
+//!   tail is behind *o* on this variable: the thread that put it there had seen *o* done, so *o* is
+//!   also found done after this tail was loaded (1).
+//! - *Tickets.* All threads that store a ticket compute it from the same access, and so store the
+//!   same. Late stores do no harm: the block is not used again while a thread is pinned that has
+//!   found it. A thread that finds an access at the tail finds its ticket (5).
+//! - *A pusher that stops* leaves an operation that nobody knows, or one that is at a tail. The
+//!   next push behind it links what is left, and logs it: whatever a ticket waits for is in a log.
+//!   Several threads may log it. It is taken once.
+//! - *Blocks.* A tail leaves each access once, by one thread's exchange. These exchanges and the
+//!   operation's end are counted. After the last of them, only threads that were pinned before can
+//!   hold an address.
 //! - *Deletion.* The handle dies first. Nothing is linked behind a deletion, and when it has run
-//!   the tail rests on the tombstone. What comes later, and had found the handle alive, is void
-//!   there.
-//! - *A slot that is opened anew.* Its threads are gone that were pinned at the deletion's end:
-//!   also the pushers of all that is void there. A helper of theirs may be late, and itself pinned
-//!   later. But then the operation is done, which the helper sees after what it finds in place of a
-//!   tail (1): [`Common::renew`] releases it.
+//!   the tail rests on the tombstone. An access of an operation whose push had found the handle
+//!   alive, and that comes later, is void there.
+//! - *A slot that is opened anew.* All threads that were pinned at the deletion's end have unpinned
+//!   by then, so the pushers of all void accesses have finished. A helper of one of them may be
+//!   late, and pinned later itself. But then the operation is done, and the helper sees this after
+//!   it has loaded the new value of the tail (1): [`Common::renew`] releases it.
 
 use crate::operation::access::Mode;
 use crate::operation::block::Block;
@@ -44,15 +51,16 @@ use crate::tickets::links::Links;
 use crate::tickets::word::{Word, FREE, PUSHED};
 use std::ptr::null_mut;
 
-/// Makes an operation one that others can refer to, before it has a ticket: see [`help`]. Nobody
-/// takes it yet, because it is in no log.
+/// Makes an operation known to other threads, before it has a ticket: from now on they can [`help`]
+/// it. No thread takes it yet, because it is in no log.
 ///
 /// # Safety
-/// The operation is fresh and the caller's, and all of it is written: accesses, the linked ones
+/// The operation is new and the caller's. All of it is written: its accesses, the linked ones
 /// first, in ascending order of variables and without repeats; its [`Links`]; the rest.
 #[inline]
 pub unsafe fn announce(block: *mut Block, tag: u64) -> Word {
-    // SAFETY: ours. Release: who finds the word finds the rest.
+    // SAFETY: the block is the caller's. Release: pairs with the acquire in `help`, so a thread
+    // that finds the word finds the rest.
     unsafe { (*Block::word(block)).store(Word::fresh(tag, PUSHED).0, Release) };
     Word::refers(block, tag)
 }
@@ -60,14 +68,14 @@ pub unsafe fn announce(block: *mut Block, tag: u64) -> Word {
 /// Links an operation and logs it.
 ///
 /// # Safety
-/// The caller has announced the operation; it is pinned since before it looked whether the
-/// variables live, and all that are linked are open.
+/// The caller has announced the operation. It is pinned since before it looked whether the
+/// variables live, and all variables that are to be linked are open.
 pub unsafe fn enlist(block: *mut Block, commons: &mut impl Commons) {
-    // SAFETY: the pin keeps every block that is found at a tail; ours is not used again before all
-    // its accesses have left the tails, and then the pin keeps it too.
+    // SAFETY: the pin keeps every block that is found at a tail. The caller's block is not used
+    // again before all its accesses have left the tails, and then the pin keeps it too.
     unsafe {
         let count = Links::count(block);
-        // What others have written is asked for all at once.
+        // Prefetch: other threads have written these lines, so all are asked for at once.
         for index in 1..count {
             fetch_to_write(commons.common((*Block::access(block, index)).variable).tail.load(Relaxed));
         }
@@ -82,14 +90,14 @@ pub unsafe fn enlist(block: *mut Block, commons: &mut impl Commons) {
     }
 }
 
-/// Links what is left of an operation that its pusher has announced, and logs it; nothing if it has
-/// ended.
+/// Links what is left of an operation that its pusher has announced, and logs it. Does nothing if
+/// the operation has ended.
 ///
 /// # Safety
 /// The reference is to an operation with links; the caller is pinned.
 pub unsafe fn help(operation: Word, commons: &mut impl Commons) {
     let block = operation.block();
-    // SAFETY: blocks stay blocks. If it has not ended, the pin keeps it from now on.
+    // SAFETY: blocks stay blocks. If the operation has not ended, the pin keeps it from now on.
     unsafe {
         // Acquire: pairs with `announce`.
         let now = Word((*Block::word(block)).load(Acquire));
@@ -99,26 +107,26 @@ pub unsafe fn help(operation: Word, commons: &mut impl Commons) {
     }
 }
 
-/// What is left to do when an operation has ended.
+/// Ends the use of the block that stands for the running operation.
 ///
 /// # Safety
 /// The operation has links, and has ended; called once.
 pub unsafe fn ended(block: *mut Block, commons: &mut impl Commons) {
-    // SAFETY: this use has kept the block.
+    // SAFETY: the use that ends here has kept the block.
     unsafe { spend(block, commons) }
 }
 
 enum Step {
     /// The access is linked, or void.
     Done,
-    /// The operation at the tail comes first.
+    /// The operation at the tail must be finished first.
     Blocked(*mut Block),
 }
 
-/// Links what is left of another thread's operation, and first of those that it is blocked by. A
-/// loop and not a recursion: what was reached is kept in the links.
+/// Links what is left of another thread's operation, and first of the operations that block it. A
+/// loop and not a recursion: the links of each operation keep how far it has come.
 unsafe fn finish<C: Commons>(block: *mut Block, commons: &mut C) {
-    // SAFETY: the caller's pin keeps every block that is found at a tail, and this one.
+    // SAFETY: the caller's pin keeps this block, and every block that is found at a tail.
     unsafe {
         let mut target = block;
         loop {
@@ -139,25 +147,27 @@ unsafe fn finish<C: Commons>(block: *mut Block, commons: &mut C) {
     }
 }
 
-/// Logs an operation that is linked everywhere, and then notes that.
+/// Logs an operation that is linked everywhere, and then notes it as done.
 #[inline]
 unsafe fn log<C: Commons>(block: *mut Block, commons: &mut C) {
-    // SAFETY: held.
+    // SAFETY: the block is kept by the caller.
     unsafe {
         commons.logged(refer(block));
         Links::set_done(block);
     }
 }
 
-/// Links access `index` of an operation, for its pusher (`owner`) or as a helper.
+/// Links access `index` of an operation, for its pusher (`owner`) or as a helper. The numbers are
+/// those of the steps in the head of this file.
 unsafe fn link<C: Commons>(block: *mut Block, index: u32, owner: bool, commons: &mut C) -> Step {
-    // SAFETY: the block is ours or held by the pin; so is every access that a tail leads to. Of an
-    // access only the ticket is written after it was announced.
+    // SAFETY: the block is the caller's or kept by the pin; so is every access that a tail leads
+    // to. Of an access only the ticket is written after it was announced.
     unsafe {
         let access = Block::access(block, index);
         loop {
             let common = commons.common((*access).variable);
-            // 1. The tail first. Acquire: the access behind it, and its ticket.
+            // 1. The tail first. Acquire: pairs with the swing in 5, for the access at the tail and
+            //    its ticket.
             let tail = common.tail.load(Acquire);
             if Links::progress(block) > index {
                 return Step::Done;
@@ -181,21 +191,21 @@ unsafe fn link<C: Commons>(block: *mut Block, index: u32, owner: bool, commons: 
                     return Step::Blocked(other);
                 }
             }
-            // 4. Release: what was written before this access was announced. Acquire (both): that
-            //    of another thread's.
+            // 4. Release: what was written before this access was announced. Acquire (both): the
+            //    same of an access that another thread has put there.
             let behind = common.next(tail);
             let next = match behind.compare_exchange(null_mut(), access, AcqRel, Acquire) {
                 Ok(_) => access,
                 Err(next) => next,
             };
-            // 5. Relaxed (both): the tail brings them.
+            // 5. Relaxed (both): a thread that finds the access at the tail acquires them with it.
             let start = common.behind(tail);
             let give = || {
                 (*next).ticket.store(start.ticket.packed(), Relaxed);
                 (*Block::before(Block::of_access(next), index_of(next))).store(start.last.0, Relaxed);
             };
             give();
-            // Release: the ticket, and what came with the access.
+            // Release: pairs with the load in 1, for the ticket, and for what came with the access.
             let swung = common.tail.compare_exchange(tail, next, AcqRel, Relaxed).is_ok();
             if swung && tail != START {
                 spend(Block::of_access(tail), commons);

@@ -1,6 +1,9 @@
-//! What an operation on common variables has beside its tickets: how far it is linked, what comes
-//! behind each of its accesses, and how long its block is needed. It lies behind the tickets, where
-//! only such operations have it.
+//! Links: the extra state of an operation on common variables. It says how far the operation is
+//! linked, which access comes behind each of its accesses, and how long its block is needed.
+//!
+//! Used by `linking.rs` and `common.rs`; `src/engine/push/enlist.rs` writes it for a new operation.
+//! It lies behind the tickets in the block; other operations do not have it
+//! (`src/operation/layout.rs`).
 
 use crate::operation::access::Access;
 use crate::operation::block::Block;
@@ -10,35 +13,37 @@ use crate::tickets::word::Word;
 use std::mem::{align_of, size_of};
 use std::ptr::null_mut;
 
-/// The head. Behind it come the successors: an `AtomicPtr<Access>` for each access that is linked.
+/// The fixed part. Behind it come the successors: an `AtomicPtr<Access>` for each linked access.
 #[repr(C, align(8))]
 pub struct Links {
-    /// Accesses that helpers know to be linked. What is linked already may be more.
+    /// The number of accesses that helpers know to be linked. More may be linked already.
     linked: AtomicU32,
-    /// Whether all are, and the operation was given to those who run it. A word of its own, so that
-    /// the pusher notes all of it by one store.
+    /// Whether all accesses are linked, and the operation was logged. A word of its own, so that
+    /// the pusher notes all of this by one store.
     done: AtomicU32,
-    /// Why the block is not free: the operation has not ended, and for each access that is linked,
-    /// a tail has not left it.
+    /// The number of uses that keep the block: one until the operation has ended, and one for each
+    /// linked access until a tail has left it.
     uses: AtomicU32,
-    /// Accesses that are linked: the first ones.
+    /// The number of accesses to link, which are the first ones.
     count: u32,
 }
 
 const _: () = assert!(size_of::<Links>() == LINKS || MODELLED && size_of::<Links>() < LINKS);
-// Behind any number of words, and before as many successors.
+// The links lie behind any number of words, and before as many successors.
 const _: () = assert!(align_of::<Links>() <= CLOSURE_ALIGN);
 const _: () = assert!(size_of::<AtomicU64>() % align_of::<Links>() == 0);
 const _: () = assert!(size_of::<Links>() % align_of::<AtomicPtr<Access>>() == 0);
 const _: () = assert!(size_of::<AtomicPtr<Access>>() <= size_of::<AtomicU64>());
 
 impl Links {
-    /// Those of an operation that nobody knows yet, whose first `count` accesses will be linked.
+    /// Writes the links of an operation that no other thread knows yet, whose first `count`
+    /// accesses will be linked.
     ///
     /// # Safety
-    /// The block is ours and has room for them behind its tickets; its header is renewed.
+    /// The block is the caller's and has room for the links behind its tickets; its header is
+    /// renewed.
     pub unsafe fn renew(block: *mut Block, count: u32) {
-        // SAFETY: ours, with room.
+        // SAFETY: the block is the caller's, with room.
         unsafe {
             Block::set_linked(block);
             Links::of(block).cast_mut().write(Links {
@@ -61,17 +66,18 @@ impl Links {
         unsafe { Block::links(block).cast() }
     }
 
-    /// Where the access behind access `index` is noted.
+    /// The field in which the access behind access `index` is noted.
     ///
     /// # Safety
-    /// The operation has links, and more than `index`; the block is held.
+    /// The operation has links, and more than `index`; the caller keeps the block from being used
+    /// again.
     #[inline]
     pub unsafe fn next(block: *mut Block, index: u32) -> *const AtomicPtr<Access> {
         // SAFETY: a place inside the block.
         unsafe { Links::of(block).add(1).cast::<AtomicPtr<Access>>().add(index as usize) }
     }
 
-    /// Accesses that are linked.
+    /// The number of accesses to link.
     ///
     /// # Safety
     /// As [`Links::next`].
@@ -81,27 +87,28 @@ impl Links {
         unsafe { (*Links::of(block)).count }
     }
 
-    /// Whether all accesses are linked and the operation was given to those who run it.
+    /// Whether all accesses are linked and the operation was logged.
     ///
     /// # Safety
     /// As [`Links::next`].
     #[inline]
     pub unsafe fn is_done(block: *mut Block) -> bool {
-        // SAFETY: held. Acquire: the tickets, for a pusher that others have helped.
+        // SAFETY: held. Acquire: pairs with `set_done`, for the tickets, if helpers have linked the
+        // caller's operation.
         unsafe { (*Links::of(block)).done.load(Acquire) != 0 }
     }
 
-    /// Notes that.
+    /// Notes that all accesses are linked and the operation was logged.
     ///
     /// # Safety
     /// As [`Links::next`].
     #[inline]
     pub unsafe fn set_done(block: *mut Block) {
-        // SAFETY: held. Release: see `is_done`.
+        // SAFETY: held. Release: pairs with `is_done`.
         unsafe { (*Links::of(block)).done.store(1, Release) }
     }
 
-    /// How many accesses are known to be linked.
+    /// The number of accesses that are known to be linked.
     ///
     /// # Safety
     /// As [`Links::next`].
@@ -112,7 +119,8 @@ impl Links {
             if Links::is_done(block) {
                 return Links::count(block);
             }
-            // Acquire: the tickets up to there, for who logs the operation.
+            // Acquire: pairs with `advance`, for the tickets up to there, which the thread that
+            // logs the operation needs.
             (*Links::of(block)).linked.load(Acquire)
         }
     }
@@ -122,45 +130,47 @@ impl Links {
     /// # Safety
     /// As [`Links::next`].
     pub unsafe fn advance(block: *mut Block, index: u32) {
-        // SAFETY: held. A store, though a helper that is late may take back what others have noted:
-        // who links an access again finds it at the tail, which stays there until the operation is
-        // done. Release: see `progress`.
+        // SAFETY: held. A store, though a late helper may so take back what others have noted: a
+        // thread that links an access again finds it at the tail, which stays there until the
+        // operation is done. Release: pairs with `progress`.
         unsafe { (*Links::of(block)).linked.store(index + 1, Release) }
     }
 
-    /// Notes that the variable of access `index` was deleted before it was linked: it follows
-    /// itself. Says whether the caller was the first.
+    /// Notes that the variable of access `index` was deleted before the access was linked: the
+    /// access is made its own successor. Returns whether the caller was the first to do so.
     ///
     /// # Safety
     /// As [`Links::next`].
     pub unsafe fn make_void(block: *mut Block, index: u32) -> bool {
         // SAFETY: held.
         unsafe {
-            // Relaxed (both): who runs the operation has it from somebody who has been here, or has
-            // seen that somebody was: `advance`, `set_done`.
+            // Relaxed (both): the thread that runs the operation gets it from a thread that has
+            // been here, or that has seen by `advance` or `set_done` that another one was.
             Block::set_voided(block);
             let this = Block::access(block, index);
             (*Links::next(block, index)).compare_exchange(null_mut(), this, Relaxed, Relaxed).is_ok()
         }
     }
 
-    /// Whether [`Links::make_void`] was called, of an operation that is in a log.
+    /// Whether [`Links::make_void`] was called for access `index`. Final once the operation is in a
+    /// log.
     ///
     /// # Safety
     /// The operation is the caller's, and has links.
     pub unsafe fn are_void(block: *mut Block, index: u32) -> bool {
-        // SAFETY: ours.
+        // SAFETY: the operation is the caller's.
         unsafe {
             index < Links::count(block) && (*Links::next(block, index)).load(Relaxed) == Block::access(block, index)
         }
     }
 
-    /// One use of the block is over; says whether it was the last.
+    /// Ends one use of the block; returns whether it was the last.
     ///
     /// # Safety
     /// As [`Links::next`]; the caller owes this use.
     pub unsafe fn release(block: *mut Block) -> bool {
-        // Release: what was done with the block; acquire: for who uses it again.
+        // Release: what was done with the block. Acquire: the same of the other uses, for the
+        // thread that uses the block again.
         // SAFETY: held by the use that ends.
         let uses = unsafe { (*Links::of(block)).uses.fetch_sub(1, AcqRel) };
         assert!(!MODELLED || uses > 0, "a use of a block ended twice");

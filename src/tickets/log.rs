@@ -1,13 +1,19 @@
-//! A log: references to operations, from one thread that pushes to one worker, in push order.
+//! A log: an unbounded queue of references to operations, from one pusher to one worker, in push
+//! order. Thieves and helpers may look at it too, and take operations out of the middle.
 //!
-//! A chain of segments. The pusher appends, and uses segments again from the front of the chain, as
-//! soon as all in them has been taken: the worker says how far it has come, and those who look for
-//! what others leave say how far they have looked. Nobody is waited for. So the thread that stands
-//! in a segment may find it further back in the log when they go on, and the numbers of segments
-//! tell: "nothing more" counts only if the segment still has the number that it had.
+//! Called by `src/worker/run_loop.rs` (take), by `src/worker/group.rs` (push) and by `journals.rs`
+//! (find). The pusher appends; the worker moves its own cursor; any thread may look.
 //!
-//! What is in an entry may be old, or of a later place in the log. An operation is taken by its
-//! tag, so an old entry is one that somebody has taken, and any other is as good as the next.
+//! A log is a chain of segments (`segment.rs`). The pusher uses a segment at the front of the chain
+//! again as soon as all operations in it have been taken: the worker publishes how far it has come,
+//! and threads that look for operations publish how far they have looked. The pusher waits for no
+//! thread. So a thread that stands in a segment may find it further back in the log when it goes
+//! on. It notices this by the segment's number: "nothing more" counts only if the segment still has
+//! the number that it had.
+//!
+//! An entry may be stale, or may belong to a later position of the log. An operation is taken by
+//! its tag, so a stale entry reads as one that has been taken, and an entry of a later position is
+//! as good as any.
 
 use crate::operation::block::Block;
 use crate::sync::{fence, AtomicPtr, AtomicU64, Ordering::*};
@@ -21,37 +27,39 @@ use std::ptr::null_mut;
 /// Entries that [`Log::find_ahead`] looks at.
 const PROBED: usize = 16;
 
-/// Behind every number.
+/// The number of a segment that is not in the log: above all others.
 const SPARE: u64 = u64::MAX;
-/// The most segments that the pusher takes off the front when it needs one: a long chain gets
-/// short.
+/// At most so many segments are taken off the front when the pusher needs one. It is more than one,
+/// so that a long chain gets short.
 const AT_ONCE: usize = 2;
 
-/// Entries that the pusher looks at for that at most: it gets on, even if others have taken all.
+/// At most so many entries are looked at by the pusher when it needs a segment. So it gets on, even
+/// if others have taken all.
 const SCANNED: usize = 2 * LENGTH;
 
 pub struct Log {
     pusher: CachePadded<Cursor>,
     worker: CachePadded<Cursor>,
-    /// How far the worker has come, and its segment: what others see of its cursor.
+    /// The position up to which the worker has come, and its segment: the part of its cursor that
+    /// other threads read.
     come: AtomicU64,
     at: AtomicPtr<LogSegment>,
-    /// Entries before this one have been taken, and its segment: noted by those who look for what
-    /// others leave.
+    /// The position before which all entries have been taken, and its segment. Written by threads
+    /// that look for operations ([`Log::find`]).
     scanned: AtomicU64,
     scanned_at: AtomicPtr<LogSegment>,
     chain: CachePadded<Chain>,
 }
 
-/// What the pusher knows of its segments.
+/// The pusher's list of segments.
 struct Chain {
-    /// The first of the log: nothing before it is untaken.
+    /// The first segment of the log: every operation before it has been taken.
     oldest: AtomicPtr<LogSegment>,
-    /// Those that are not in the log.
+    /// The segments that are not in the log.
     spares: Cell<*mut LogSegment>,
 }
 
-// SAFETY: the pusher's cursor and its spare segments are used by one pushing thread at a time, the
+// SAFETY: the pusher's cursor and the spare segments are used by one pushing thread at a time, the
 // worker's cursor by its worker; the rest is atomic.
 unsafe impl Send for Log {}
 // SAFETY: as above.
@@ -71,44 +79,47 @@ impl Log {
         }
     }
 
-    /// Appends an operation, whose word says "pushed". Allocates if more than ever before is left
-    /// in the log.
+    /// Appends an operation, whose word says "pushed". Allocates if more entries than ever before
+    /// are left in the log.
     ///
     /// # Safety
     /// One thread at a time pushes.
     #[inline]
     pub unsafe fn push(&self, operation: Word) {
         let cursor = &*self.pusher;
-        // SAFETY: as for `look`; the pusher's cursor is ours.
+        // SAFETY: segments stay for as long as the log; the pusher's cursor is the caller's.
         unsafe {
             if cursor.index.get() == LENGTH {
                 self.extend(cursor);
             }
-            // Release: who finds the entry finds the operation's word.
+            // Release: pairs with the acquire in `Cursor::look`, so a thread that finds the entry
+            // finds the operation's word.
             cursor.entry().store(operation.0, Release);
         }
         cursor.step();
     }
 
-    /// How far the pusher has come, for itself: as many places as operations were ever pushed, and
-    /// one more for each line.
+    /// The pusher's own position: the number of operations ever pushed, and one more for each cache
+    /// line that was filled.
     pub fn pushed(&self) -> u64 {
         self.pusher.position()
     }
 
-    /// How far the worker has come, as others see it.
+    /// The worker's position, as it has published it.
     pub fn come(&self) -> u64 {
         self.come.load(Relaxed)
     }
 
     #[cold]
     unsafe fn extend(&self, cursor: &Cursor) {
-        // SAFETY: the cursor and the spare segments are ours. The thread that still stands in one
-        // of them looks at what is atomic, and finds by the number that it has no place there.
+        // SAFETY: the cursor and the spare segments are the caller's. Another thread that still
+        // stands in a spare segment reads only atomic fields, and finds by the number that it
+        // stands there no more.
         unsafe {
             self.take_off_the_front(cursor);
             if self.chain.spares.get().is_null() {
-                // Who waits takes operations out of the middle, and the worker may have no core.
+                // Threads that wait take operations out of the middle, and the worker may have no
+                // core: so look how far all have been taken.
                 self.find_within(SCANNED);
                 self.take_off_the_front(cursor);
             }
@@ -119,21 +130,24 @@ impl Log {
                 self.chain.spares.set((*segment).spare.get());
             }
             let number = cursor.number.get() + 1;
-            // Who finds it cleared finds that it has no number, or a later one.
+            // Release: pairs with the acquire in `Cursor::look`. A thread that finds an entry
+            // cleared also finds that the segment has no number, or a later one.
             fence(Release);
             (*segment).next.store(null_mut(), Relaxed);
             (*segment).clear();
-            // Release: who finds its number finds it cleared.
+            // Release: pairs with the acquire in `begin`. A thread that finds the number finds the
+            // segment cleared.
             (*segment).number.store(number, Release);
-            // Release: who goes on to it finds it empty.
+            // Release: pairs with the acquire in `Cursor::look`. A thread that goes on to the
+            // segment finds it empty.
             (*cursor.segment.get()).next.store(segment, Release);
             cursor.go_to(Cursor::at(segment, number, 0));
         }
     }
 
-    /// Takes segments off the front of the chain in which all has been taken.
+    /// Takes segments off the front of the chain of which all operations have been taken.
     unsafe fn take_off_the_front(&self, cursor: &Cursor) {
-        // Relaxed: what has been taken stays so, whichever thread hears of it, and when.
+        // Relaxed: what has been taken stays so, whichever thread learns of it, and when.
         let taken = self.come.load(Relaxed).max(self.scanned.load(Relaxed));
         let full = taken / LENGTH as u64;
         for _ in 0..AT_ONCE {
@@ -144,17 +158,19 @@ impl Log {
                 if oldest == cursor.segment.get() || (*oldest).number.load(Relaxed) >= full {
                     return;
                 }
-                // Release: who begins there finds the segment as it was appended.
+                // Release: pairs with the acquire in `begin`. A thread that begins at this segment
+                // finds it as it was appended.
                 self.chain.oldest.store((*oldest).next.load(Relaxed), Release);
-                // Release: who finds that it has not the number that it had finds the next one
-                // there.
+                // Release: pairs with the acquire in the loop of `begin`. A thread that finds
+                // another number than the segment had as the oldest also finds the new oldest
+                // segment.
                 (*oldest).number.store(SPARE, Release);
                 (*oldest).spare.set(self.chain.spares.replace(oldest));
             }
         }
     }
 
-    /// Takes the next operation that nobody has taken; `None` if there is none.
+    /// Takes the next operation that no thread has taken; `None` if there is none.
     ///
     /// # Safety
     /// The caller is the worker.
@@ -162,7 +178,7 @@ impl Log {
     pub unsafe fn take_next(&self) -> Option<*mut Block> {
         let cursor = &*self.worker;
         loop {
-            // SAFETY: the worker's cursor is ours.
+            // SAFETY: the worker's cursor is the caller's; segments stay for as long as the log.
             let operation = unsafe { cursor.look(|| self.at.store(cursor.segment.get(), Release)) };
             if operation == Word::NONE {
                 // SAFETY: as above.
@@ -178,7 +194,8 @@ impl Log {
                 cursor.mark();
             }
             cursor.step();
-            // Thieves go on from here. Relaxed: what they find is taken by its tag.
+            // Threads that look for operations begin here. Relaxed: what they find they take by its
+            // tag.
             self.come.store(cursor.position(), Relaxed);
             if let Some(block) = take(operation) {
                 return Some(block);
@@ -186,7 +203,8 @@ impl Log {
         }
     }
 
-    /// The worker was left behind: others have taken all where it stood.
+    /// Moves the worker's cursor on when its segment has been used again: other threads have taken
+    /// all operations there.
     #[cold]
     #[inline(never)]
     fn come_after(&self, cursor: &Cursor) {
@@ -194,16 +212,16 @@ impl Log {
         self.at.store(cursor.segment.get(), Release);
     }
 
-    /// The first operation that anybody could take; [`Word::NONE`] if there is none. For any
+    /// The first operation that a thread could take; [`Word::NONE`] if there is none. For any
     /// thread.
     ///
-    /// What lies before `scanned` has been taken: nobody looks at it twice, however long the worker
-    /// stands still. Looks again if the pusher has used the segment meanwhile.
+    /// All before `scanned` has been taken and is not looked at again, however long the worker
+    /// stands still. Begins again if the pusher has used the segment meanwhile.
     pub fn find(&self) -> Word {
         self.find_within(usize::MAX)
     }
 
-    /// As that, in so many steps at most: [`Word::NONE`] also if that was not enough.
+    /// Like [`Log::find`], but gives up after so many steps, also with [`Word::NONE`].
     fn find_within(&self, steps: usize) -> Word {
         let cursor = self.begin();
         // SAFETY: segments stay for as long as the log.
@@ -224,14 +242,14 @@ impl Log {
         Word::NONE
     }
 
-    /// As [`Log::find`], of those that lie `ahead` entries or more behind the first one: the worker
-    /// will not come to them at once. Looks at [`PROBED`] of them; [`Word::NONE`] if none of these
-    /// is there.
+    /// Like [`Log::find`], but begins `ahead` entries behind the first one, to which the worker
+    /// will not come at once. Looks at [`PROBED`] entries; [`Word::NONE`] if none of them can be
+    /// taken.
     pub fn find_ahead(&self, ahead: usize) -> Word {
         let cursor = self.begin();
         cursor.step_by(ahead);
-        // SAFETY: segments stay for as long as the log. One that has been used again holds what is
-        // as good.
+        // SAFETY: segments stay for as long as the log. If a segment has been used again, its
+        // entries can be taken as well.
         unsafe {
             if let Some(index) = cursor.index.get().checked_sub(LENGTH) {
                 let next = (*cursor.segment.get()).next.load(Acquire);
@@ -251,9 +269,9 @@ impl Log {
         Word::NONE
     }
 
-    /// Where to begin to look: all before it has been taken.
+    /// The position at which to begin to look: all before it has been taken.
     fn begin(&self) -> Cursor {
-        // Relaxed: what has been taken stays so, whichever thread hears of it, and when.
+        // Relaxed: what has been taken stays so, whichever thread learns of it, and when.
         let (come, scanned) = (self.come.load(Relaxed), self.scanned.load(Relaxed));
         let near = if scanned > come { &self.scanned_at } else { &self.at };
         let start = scanned.max(come);
@@ -261,17 +279,18 @@ impl Log {
         unsafe {
             let segment = near.load(Acquire);
             let number = (*segment).number.load(Acquire);
-            // Else it has been used again, or come into the log after we looked how far all is
-            // taken.
+            // Otherwise the segment has been used again, or has come into the log after the two
+            // positions above were loaded.
             if number <= start / LENGTH as u64 {
                 let index = (start - number * LENGTH as u64).min(LENGTH as u64);
                 return Cursor::at(segment, number, index as usize);
             }
             loop {
                 let segment = self.chain.oldest.load(Acquire);
-                // Acquire: if it is not the number with which it was the oldest, another one is.
+                // Acquire: pairs with `take_off_the_front`. If this is not the number with which
+                // the segment was the oldest, another segment is the oldest.
                 let number = (*segment).number.load(Acquire);
-                // Each further round is one of a segment that the pusher has filled meanwhile.
+                // For each further round the pusher has filled a segment meanwhile.
                 let still = segment == self.chain.oldest.load(Relaxed);
                 if still {
                     return Cursor::at(segment, number, 0);
@@ -280,7 +299,7 @@ impl Log {
         }
     }
 
-    /// Notes how far somebody has looked.
+    /// Publishes how far the calling thread has looked.
     fn note(&self, cursor: &Cursor) {
         let (position, scanned) = (cursor.position(), self.scanned.load(Relaxed));
         if position < scanned {
@@ -290,7 +309,7 @@ impl Log {
             self.scanned_at.store(cursor.segment.get(), Release);
         }
         if position > scanned {
-            // Never less: the pusher counts on it when it needs a segment.
+            // A maximum: the pusher relies on it when it needs a segment, so it must not go back.
             self.scanned.fetch_max(position, Relaxed);
         }
     }
@@ -298,10 +317,11 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        // Relaxed: dropped by the last who has the log.
+        // Relaxed: dropped by the last thread that has the log.
         let mut next = self.chain.oldest.load(Relaxed);
         let mut spare = self.chain.spares.get();
-        // SAFETY: nobody uses the log any more; every segment is in the chain or a spare one.
+        // SAFETY: no thread uses the log any more; every segment is in the chain or spare, and in
+        // it once.
         unsafe {
             while !next.is_null() {
                 let segment = Box::from_raw(next);

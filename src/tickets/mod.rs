@@ -1,16 +1,19 @@
-//! Tickets: dependencies are counts. `README.md` beside this file has the whole argument.
+//! Tickets: how an operation finds out, without a lock, when it may run. `README.md` beside this
+//! file has the whole argument.
 //!
-//! A push writes into an operation how far each of its variables must have come: so many writes,
-//! and so many reads, which are its *tickets*. Who takes the operation out of a [`log`] tests the
-//! tickets ([`run`]); if one has not come, it parks the operation on what that one waits for. Who
-//! ends an operation counts it on its variables, and gets back what has parked.
+//! A push gives each access of an operation a *ticket*: the numbers of writes and of reads that
+//! were pushed to the variable before. The thread that takes the operation out of a [`log`] tests
+//! its tickets ([`run`]). If one has not come, it parks the operation on the operation that the
+//! ticket waits for. The thread that ends an operation counts it on its variables, and gets back
+//! what has parked there.
 //!
 //! A thread owns the variables that it alone pushes to, and counts their uses by plain loads and
-//! stores; it looks at no other operation ([`owner`]). So it does with those that several threads
-//! only read. Those that several threads write are common: each operation is linked behind the one
-//! before it, and its tickets follow from that one's ([`common`]). An operation may use all kinds.
+//! stores; it looks at no other operation ([`owner`]). Variables that several threads only read are
+//! counted in the same way, by each thread for itself. Variables that several threads write are
+//! common: each operation is linked behind the one before it, and gets its tickets from that
+//! operation ([`common`], [`linking`]). An operation may use all kinds.
 //!
-//! After the tickets of Lamport's bakery (1974) and of ticket locks, one count for each variable.
+//! The tickets follow Lamport's bakery (1974) and ticket locks, with one count for each variable.
 
 pub mod common;
 pub mod journals;

@@ -1,12 +1,14 @@
-//! Placing: the worker into whose log a pusher puts an operation.
+//! Placing: a pusher's choice of the worker into whose log an operation goes. Called by
+//! `journals.rs`, for the pushes of `src/engine/push/`.
 //!
-//! An operation that has to wait goes where the last use is queued that it waits for: when the
-//! worker comes to it, that has ended, so it need not park. One that waits for nothing goes where
-//! its variable was written last, whose lines are there. If that worker has much more to do than
-//! another one, the operation goes to the other one.
+//! An operation that has to wait goes to the worker that has the last use that it waits for. When
+//! that worker comes to the operation, the use has ended, so the operation need not park. An
+//! operation that waits for nothing goes to the worker that wrote its variable last, whose cache
+//! has the data. If the chosen worker has much more to do than another one, the operation goes to
+//! the other one.
 //!
-//! The pusher knows all this by itself, but for how far workers have come. That lies on lines that
-//! they write for each operation, so it looks at one of them every few pushes.
+//! The pusher knows all this by itself, but for how far workers have come. Each worker writes its
+//! position for each operation, so the pusher looks at one of these lines every few pushes only.
 
 use crate::operation::access::Mode;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
@@ -14,15 +16,16 @@ use crate::tickets::log::Log;
 use crate::util::bucket_array::{BucketArray, Vacant};
 use std::cell::Cell;
 
-/// So many operations are placed between two looks at how far workers have come.
+/// So many operations are placed between two looks at a worker's position.
 const PLACED_A_LOOK: u32 = 4;
-/// How much more than another one a worker may have to do that is given an operation: one that
-/// waits for what that worker has, and one that does not.
+/// The chosen worker may have so many more operations left than the least busy one: for an
+/// operation that waits for what the worker has, and for one that does not.
 const MORE_IF_IT_WAITS: u64 = 24;
 const MORE: u64 = 4;
 
-/// Where a variable was used last, as far as the pusher knows: worker and place in its log, with 1
-/// added. Atomic for the sake of [`BucketArray`]: only the pusher uses it.
+/// The last write and the last read of a variable, as far as the pusher knows. For each: the
+/// worker, and the position in its log plus 1. Atomic for the sake of [`BucketArray`]: only the
+/// pusher uses it.
 struct LastUse {
     write: [AtomicU32; 2],
     read: [AtomicU32; 2],
@@ -38,11 +41,11 @@ unsafe impl Vacant for LastUse {
     }
 }
 
-/// What a pusher knows of the workers. For its own thread.
+/// A pusher's knowledge of the workers. Used by its own thread only.
 pub struct Placing {
-    /// How far each worker had come when its log was last looked at.
+    /// The position of each worker when the pusher last looked.
     come: Box<[Cell<u64>]>,
-    /// Operations that were placed, and the worker that has least left.
+    /// The number of operations placed, and the worker that has least left.
     placed: Cell<u32>,
     least: Cell<usize>,
     used: BucketArray<LastUse>,
@@ -58,10 +61,10 @@ impl Placing {
         }
     }
 
-    /// The worker for an operation that uses these variables; notes that it is there.
+    /// Chooses the worker for an operation that uses these variables, and notes the uses there.
     pub fn place(&self, logs: &[Log], uses: impl Iterator<Item = (u32, Mode)> + Clone) -> usize {
         let least = self.least(logs);
-        // The use that comes last of those that have not ended, and where the variable was written.
+        // The worker of the last use that has not ended, and the worker of the last write.
         let (mut cache, mut most) = (None, 0);
         let mut written = least;
         for (variable, mode) in uses.clone() {
@@ -69,7 +72,7 @@ impl Placing {
             let mut wait_for = |[worker, place]: &[AtomicU32; 2]| {
                 let worker = worker.load(Relaxed) as usize;
                 let behind = place.load(Relaxed).wrapping_sub(self.come[worker].get() as u32);
-                // What is further behind than all that is left has ended long ago: places start
+                // A use further behind than all that is left has ended long ago: positions start
                 // again at 2³².
                 if behind > most && u64::from(behind) <= self.left(logs, worker) {
                     (cache, most) = (Some(worker), behind);
@@ -96,8 +99,7 @@ impl Placing {
         worker
     }
 
-    /// The worker that has least left of what the pusher has logged for it, as far as that is
-    /// known.
+    /// The worker that has least left of what this pusher has logged for it, as far as is known.
     fn least(&self, logs: &[Log]) -> usize {
         let placed = self.placed.get();
         self.placed.set(placed.wrapping_add(1));
@@ -114,7 +116,8 @@ impl Placing {
         worker
     }
 
-    /// What a worker has left. What others have taken out of its log counts until it comes there.
+    /// The number of entries that a worker has left. Entries whose operations other threads have
+    /// taken count until the worker has passed them.
     fn left(&self, logs: &[Log], worker: usize) -> u64 {
         logs[worker].pushed() - self.come[worker].get()
     }

@@ -1,21 +1,23 @@
-//! The ring of blocks that pushes use again and again: a block is free when its word says so, and
-//! nobody brings it back.
+//! The ring of a pusher: blocks that its quick pushes use again and again. A block is free when its
+//! word says so, so no thread brings it back. Called by `src/thread/pusher.rs`, for the pusher's
+//! own thread.
 //!
-//! A push looks at one block, which it has asked for some pushes before; it does not touch what a
-//! worker is at. If the ring is full, blocks come from the pool for a while. The blocks are out of
-//! order, so that a worker close behind has none of those fetched that the pusher is at.
+//! A push looks at one block, which it has prefetched some pushes before, and touches none that a
+//! worker uses. If the ring is full, blocks come from the pool for a while. The addresses of the
+//! blocks are not in order: otherwise the processor of a worker close behind would prefetch the
+//! blocks that the pusher is writing.
 
 use crate::operation::block::Block;
 use crate::platform::cache_line::{fetch_to_write, scattered, LINE};
 use crate::sync::{Ordering::*, MODELLED};
 use crate::tickets::word::{Word, FREE};
 
-/// Blocks of a ring: as many as fit into the caches next to a core.
+/// The most blocks of a ring: as many as fit into the caches next to a core.
 const MOST_BLOCKS: usize = if MODELLED { 2 } else { 2048 };
-/// So many pushes ahead a block is asked for.
+/// A block is prefetched so many pushes ahead.
 const ASKED_AHEAD: usize = 8;
-/// A ring that has so many blocks in use next to each other is full, and is left alone for so many
-/// pushes.
+/// A ring is full if so many blocks next to each other are in use. Then it is left alone for
+/// [`REST`] pushes.
 const FULL: usize = 4;
 const REST: u32 = 256;
 
@@ -24,7 +26,7 @@ pub const CLASS: u8 = if MODELLED { 0 } else { 1 };
 
 #[derive(Default)]
 pub struct Ring {
-    /// Each block, with the tag of its last use: so a push need not read it.
+    /// Each block, with the tag of its last use, so that a push need not read it from the block.
     blocks: Vec<(*mut Block, u64)>,
     at: usize,
     rests: u32,
@@ -34,9 +36,9 @@ pub struct Ring {
 pub enum NextBlock {
     /// A free block, and the tag of its next use.
     Block(*mut Block, u64),
-    /// None, but the ring may be given one more.
+    /// No block is free, but the ring may be given one more.
     Grow,
-    /// None: use the pool.
+    /// No block is free: use the pool.
     Full,
 }
 
@@ -54,7 +56,8 @@ impl Ring {
             (0..lines).for_each(|line| fetch_to_write(ahead.cast::<u8>().wrapping_add(line * LINE)));
             let (block, tag) = &mut self.blocks[self.at];
             self.at = if self.at + 1 < length { self.at + 1 } else { 0 };
-            // SAFETY: blocks of the ring stay blocks. Acquire: what was done to it is done.
+            // SAFETY: blocks of the ring stay blocks. Acquire: pairs with the exchange that frees
+            // the word (`give_back` in `run.rs`), so all use of the block is over.
             let word = Word(unsafe { (*Block::word(*block)).load(Acquire) });
             if word.stage() == FREE {
                 *tag = tag.wrapping_add(1);
@@ -68,9 +71,9 @@ impl Ring {
         NextBlock::Full
     }
 
-    /// Adds a block, which is used at once; says with which tag.
+    /// Adds a block, which is used at once; returns the tag of that use.
     pub fn add(&mut self, block: *mut Block) -> u64 {
-        // SAFETY: ours.
+        // SAFETY: the block is the caller's.
         let tag = Word(unsafe { (*Block::word(block)).load(Relaxed) }).tag().wrapping_add(1);
         self.blocks.push((block, tag));
         let blocks = self.blocks.len();

@@ -1,7 +1,8 @@
-//! The segments of a log, and where somebody stands in one.
+//! Segments of a log, and cursors that stand in them. Used by `log.rs` only, which argues the
+//! protocol.
 //!
-//! A line of entries ends with a *mark*, a word that means nothing. The worker writes it when it
-//! has taken an entry of the line: see [`crate::platform::cache_line`] for what that saves the
+//! Each cache line of entries ends with a *mark*, a word that is never read. The worker writes it
+//! when it has taken an entry of the line: [`crate::platform::cache_line`] says what that saves the
 //! pusher.
 
 use crate::platform::cache_line::{fetch_to_write, LINE};
@@ -12,11 +13,11 @@ use std::cell::Cell;
 use std::mem::size_of;
 use std::ptr::null_mut;
 
-/// Entries and marks of a segment.
+/// Words of a segment: entries and marks.
 pub(super) const LENGTH: usize = if MODELLED { 2 } else { 512 };
-/// So many entries ahead of the one that is taken, the worker asks for the block.
+/// The worker prefetches the block of the operation so many entries ahead of the one that it takes.
 const BLOCKS_AHEAD: usize = 6;
-/// Words of a line, of which the last is the mark. Models have no lines.
+/// Words of a cache line, of which the last is the mark. In models there are no lines.
 const WORDS: usize = LINE / size_of::<u64>();
 const _: () = assert!(MODELLED || LENGTH % WORDS == 0);
 
@@ -24,18 +25,18 @@ const _: () = assert!(MODELLED || LENGTH % WORDS == 0);
 pub(super) struct LogSegment {
     entries: [AtomicU64; LENGTH],
     pub next: AtomicPtr<LogSegment>,
-    /// Which one it is in the log, counted from 0, or behind all numbers if it is not in the log.
-    /// It never has a number twice.
+    /// The segment's number in the log, counted from 0; above all numbers if it is not in the log.
+    /// A segment never has a number twice.
     pub number: AtomicU64,
-    /// The next of the pusher's spare ones.
+    /// The next of the pusher's spare segments.
     pub spare: Cell<*mut LogSegment>,
 }
 
-/// Where somebody stands in a log. What lies before it has been taken.
+/// A position in a log. What lies before it has been taken.
 pub(super) struct Cursor {
     pub segment: Cell<*mut LogSegment>,
     pub number: Cell<u64>,
-    /// Never that of a mark.
+    /// The index in the segment, never that of a mark.
     pub index: Cell<usize>,
 }
 
@@ -49,22 +50,22 @@ impl LogSegment {
         }))
     }
 
-    /// Makes it empty.
+    /// Makes the segment empty.
     pub fn clear(&self) {
         self.entries.iter().for_each(|entry| entry.store(0, Relaxed));
     }
 }
 
-/// The index, or the one behind it if that is a mark's.
+/// The index, or the next one if the index is a mark's.
 #[inline]
 fn beside_marks(index: usize) -> usize {
     index + usize::from(!MODELLED && index % WORDS == WORDS - 1)
 }
 
-/// The index of the entry that lies [`BLOCKS_AHEAD`] entries behind this one.
+/// The index of the entry that lies [`BLOCKS_AHEAD`] entries behind the one at `index`.
 #[inline]
 fn ahead_of(index: usize) -> usize {
-    // There is one mark between the two at most.
+    // At most one mark is between the two.
     const { assert!(BLOCKS_AHEAD < WORDS) };
     index + BLOCKS_AHEAD + usize::from(!MODELLED && index % WORDS + BLOCKS_AHEAD >= WORDS - 1)
 }
@@ -82,7 +83,7 @@ impl Cursor {
         self.index.set(other.index.get());
     }
 
-    /// Entries and marks before it.
+    /// The number of entries and marks before the cursor.
     #[inline]
     pub fn position(&self) -> u64 {
         self.number.get() * LENGTH as u64 + self.index.get() as u64
@@ -115,19 +116,20 @@ impl Cursor {
         unsafe { &(*self.segment.get()).entries[self.index.get()] }
     }
 
-    /// What is under the cursor, [`Word::NONE`] if there is nothing yet. Goes on to the next
-    /// segment if it has to, and then calls `entered`. That there is none only counts if the cursor
-    /// [is in place](Cursor::is_in_place).
+    /// The reference under the cursor; [`Word::NONE`] if there is none yet. If the cursor is at the
+    /// end of its segment, it first goes on to the next one, and calls `entered`. `NONE` only
+    /// counts if the cursor [is in place](Cursor::is_in_place).
     ///
     /// # Safety
-    /// As [`Cursor::entry`], but it may be behind the last.
+    /// As [`Cursor::entry`], but the cursor may be behind the last entry.
     #[inline]
     pub unsafe fn look(&self, entered: impl FnOnce()) -> Word {
         // SAFETY: segments stay for as long as the log.
         unsafe {
             if self.index.get() == LENGTH {
-                // Acquire: the segment was cleared before it was appended. And what is behind
-                // another place of ours brings its number.
+                // Acquire: pairs with the releases in `Log::extend`: the segment was cleared before
+                // it was appended. And if this segment has been used again, its new `next` brings
+                // its new number.
                 let next = (*self.segment.get()).next.load(Acquire);
                 if next.is_null() || !self.is_in_place() {
                     return Word::NONE;
@@ -135,8 +137,9 @@ impl Cursor {
                 self.go_to(Cursor::at(next, self.number.get() + 1, 0));
                 entered();
             }
-            // Acquire: the operation's word says "pushed" if nobody has taken it. And an entry that
-            // was cleared brings the number.
+            // Acquire: pairs with the release in `Log::push`: the operation's word says "pushed" if
+            // no thread has taken it. And an entry that was cleared brings the segment's new
+            // number.
             Word(self.entry().load(Acquire))
         }
     }
@@ -147,13 +150,13 @@ impl Cursor {
     /// As [`Cursor::look`].
     #[inline]
     pub unsafe fn is_in_place(&self) -> bool {
-        // Relaxed: what was found before has brought the number, if it is of another place.
-        // SAFETY: segments stay for as long as the log.
+        // Relaxed: if the entry or `next` that was found before belongs to a later use of the
+        // segment, the acquiring load has brought the later number.
         unsafe { (*self.segment.get()).number.load(Relaxed) == self.number.get() }
     }
 
-    /// Writes the mark of the line under the cursor. The thread that has the segment by then:
-    /// nobody reads it.
+    /// Writes the mark of the line under the cursor. The segment may have been used again: marks
+    /// are never read, so that does no harm.
     ///
     /// # Safety
     /// As [`Cursor::entry`].
@@ -165,8 +168,8 @@ impl Cursor {
         }
     }
 
-    /// Asks for the block of the operation that lies [`BLOCKS_AHEAD`] entries behind the one under
-    /// the cursor, if that is in the same segment.
+    /// Prefetches the block of the operation that lies [`BLOCKS_AHEAD`] entries behind the one
+    /// under the cursor, if that is in the same segment.
     ///
     /// # Safety
     /// As [`Cursor::look`].

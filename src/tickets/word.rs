@@ -1,9 +1,12 @@
-//! The word of an operation: its stage, what has parked on it, and a tag that tells one use of its
-//! block from the next.
+//! The word of an operation's block: stage, first parked block, and a tag that tells one use of the
+//! block from the next. Changed by `run.rs` (take, park, free) and by the pushes in
+//! `src/engine/push/`; compared by all code that holds a reference to an operation.
 //!
-//! Two bits of stage, 41 of the first parked block's address (blocks lie on multiples of 128 below
-//! 2⁴⁸), 21 of tag. A [`Word`] without parked blocks but with an address is also how others refer
-//! to an operation.
+//! Two bits are the stage, 41 an address (blocks lie on multiples of 128 below 2⁴⁸), and 21 the
+//! tag. The address field has two uses:
+//!
+//! - In a block's own word it is the first block of the list of parked operations, or null.
+//! - In a *reference* to an operation it is the operation's block; the stage is 0.
 
 #![forbid(unsafe_code)]
 
@@ -12,30 +15,32 @@ use crate::platform::low_memory::ADDRESS_BITS;
 
 /// The operation of this tag has ended, or was never pushed.
 pub const FREE: u64 = 1;
-/// In a log: who takes it runs it.
+/// Pushed, and in a log or about to be: the thread that takes it runs or parks it.
 pub const PUSHED: u64 = 2;
-/// Somebody has it.
+/// A thread has taken it. It may be parked since.
 pub const TAKEN: u64 = 3;
 
 const STAGE: u64 = 3;
 const PLACE_BITS: u32 = 41;
 const PLACE: u64 = ((1 << PLACE_BITS) - 1) << 2;
 const TAG_SHIFT: u32 = 2 + PLACE_BITS;
-/// An address is a multiple of 128; a place begins at bit 2.
+/// An address is a multiple of 128; the address field begins at bit 2.
 const PLACE_SHIFT: u32 = 5;
 const _: () = assert!(PLACE_BITS + PLACE_SHIFT + 2 == ADDRESS_BITS);
 /// A tag counts up to this, and starts again.
 ///
-/// A reference is older than the operation that it names only between two instructions: who parks
-/// has just seen, by the counts of a variable, that the operation has not ended. So a thread would
-/// have to stand there for two million uses of one block, 40 ms at the least, and go on at exactly
-/// that tag. Then it would park on a stranger. Who takes an operation by such a reference runs one
-/// that is ready to be taken, which does no harm.
+/// A stale reference can be used in one window only: after a thread has checked the counts of a
+/// variable, by which the operation has not ended, and before it parks on the operation. To go
+/// wrong, the thread would have to stand still there while the block is used two million times (at
+/// least 40 ms), and go on at exactly the old tag. Then it would park on an unrelated operation.
+/// Taking an operation by a stale reference does no harm: the operation is ready to be taken,
+/// whichever reference leads to it.
 const TAGS: u64 = u64::MAX >> TAG_SHIFT;
-/// The word of a block that was never used. Its tags start again soon, so that every test sees it.
+/// The word of a block that was never used. Its tags start again after a few uses, so that every
+/// test covers this.
 pub const UNUSED: Word = Word((TAGS - 1) << TAG_SHIFT | FREE);
 
-/// A snapshot of an operation's word, or a reference to an operation: its tag and its block.
+/// A snapshot of a block's word, or a reference to an operation: its tag and its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Word(pub u64);
 
@@ -49,25 +54,26 @@ impl Word {
         Word(place(block) | tag << TAG_SHIFT)
     }
 
-    /// The block that it refers to, or the first that has parked; null if there is none.
+    /// In a reference: the operation's block. In a block's own word: the first parked block, or
+    /// null.
     #[inline]
     pub fn block(self) -> *mut Block {
         std::ptr::with_exposed_provenance_mut(((self.0 & PLACE) << PLACE_SHIFT) as usize)
     }
 
-    /// Which use of the block it is about.
+    /// The tag: which use of the block this is about.
     #[inline]
     pub fn tag(self) -> u64 {
         self.0 >> TAG_SHIFT
     }
 
-    /// Free, pushed or taken.
+    /// The stage: [`FREE`], [`PUSHED`] or [`TAKEN`]; 0 in a reference.
     #[inline]
     pub fn stage(self) -> u64 {
         self.0 & STAGE
     }
 
-    /// Whether both are about the same use of one block.
+    /// Whether both tags are the same. For two words about the same block.
     #[inline]
     pub fn has_tag_of(self, other: Word) -> bool {
         self.tag() == other.tag()
@@ -79,13 +85,13 @@ impl Word {
         Word(tag << TAG_SHIFT | stage)
     }
 
-    /// With `block` as the first that has parked.
+    /// The same word with `block` as the first parked block.
     #[inline]
     pub fn parked(self, block: *mut Block) -> Word {
         Word(self.0 & !PLACE | place(block))
     }
 
-    /// At another stage.
+    /// The same word at another stage.
     #[inline]
     pub fn at(self, stage: u64) -> Word {
         Word(self.0 & !STAGE | stage)
