@@ -1,25 +1,26 @@
-//! A thread's free and spent blocks of one class.
+//! The private part of a thread cache for one size class: its free and its spent blocks. Only the
+//! owner of the cache touches it, in `pool/thread_cache.rs`.
 
 use crate::pool::magazine::{self, Magazine};
 use crate::pool::magazine_list::{DetachedList, MagazineList};
 
-/// A thread keeps this many full magazines of a class before it gives what it has to the depot.
+/// The owner keeps this many full magazines of a class before it gives some to the depot.
 const KEEP: usize = 256;
 
-/// The blocks.
+/// A thread cache's free and spent blocks of one class.
 pub struct ClassCache {
     pub class: u8,
-    /// The blocks of a full magazine.
+    /// The number of blocks in a full magazine.
     pub full: usize,
-    /// To be handed out.
+    /// Free blocks, to be allocated next.
     pub stock: Magazine,
-    /// To be handed out when the stock is dry.
+    /// Free magazines, to be used when the stock is dry.
     pub ready: MagazineList,
-    /// Spent, but perhaps still looked at: less than a magazine, and full ones. First what the
-    /// owner has spent itself.
+    /// Spent blocks that other threads may still look at: `limbo` collects a magazine, `spent` has
+    /// full ones.
     pub limbo: Magazine,
     pub spent: MagazineList,
-    /// What was taken from `incoming` and from `safe`, and is not sorted yet.
+    /// Magazines that were taken from `incoming` and from `safe` and are not sorted yet.
     pub arrived: DetachedList,
     pub released: DetachedList,
 }
@@ -38,7 +39,7 @@ impl ClassCache {
         }
     }
 
-    /// Whether a cache should not keep so much.
+    /// Whether a cache should not keep a list so long.
     pub fn is_too_much(&self, list: &MagazineList) -> bool {
         list.blocks() > KEEP * self.full
     }

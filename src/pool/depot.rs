@@ -1,7 +1,8 @@
-//! The depot: magazines that threads have too many of, for those that have too few.
+//! The depot: one shared store of magazines, from thread caches that have too many to those that
+//! have too few. Called by `pool/thread_cache.rs` only.
 //!
-//! `object-pool` deals them out. It locks inside, and is touched only when a thread's stock has run
-//! dry or over.
+//! The crate `object-pool` keeps them. It locks inside, and is used only when a thread's stock has
+//! run dry or over.
 
 use crate::operation::layout::CLASSES;
 use crate::pool::magazine_list::MagazineList;
@@ -11,7 +12,7 @@ use crate::util::work_counter;
 /// The most magazines that one call moves from one list to another.
 pub const SLICE: usize = 16;
 
-/// Of each class, lists of magazines.
+/// For each class, lists of free magazines.
 pub struct Depot([object_pool::Pool<MagazineList>; CLASSES]);
 
 impl Depot {

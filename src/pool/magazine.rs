@@ -1,28 +1,30 @@
-//! Magazines: lists of free blocks, and the lock-free stack that carries them between threads.
+//! Magazines: linked lists of free or spent blocks of one class, and how a magazine is packed into
+//! one word.
 //!
-//! Nothing here walks a list.
+//! Nothing here walks a list. `magazine_list.rs` and `stack.rs` link packed magazines to one
+//! another.
 //!
-//! A magazine that has to fit a word is packed: it is then known by its first block, which holds
-//! the number of its blocks and, in `body`, the first block of another packed magazine, of the list
-//! that both are in. The `body` of its second block holds the last. Those fields are unused in a
-//! free block, and neither helpers look at them nor who draws the pending graph, who may both be
-//! late.
+//! A packed magazine is known by its first block. That block holds the number of its blocks, and in
+//! `body` the first block of the next packed magazine in the same list. The `body` of its second
+//! block holds its last block. These fields are unused in a free block. Neither threads that help
+//! to link (`tickets/linking.rs`) nor threads that draw the pending graph (`engine/diagnose.rs`)
+//! look at them, and both may be late.
 
 use crate::operation::block::Block;
 use crate::sync::{touch, MODELLED};
 use std::ptr::null_mut;
 
-/// Blocks in a magazine of the two smallest classes that is full, and in a slab.
+/// Blocks in a full magazine, and in a slab, of the two smallest classes.
 const MAGAZINE: usize = if MODELLED { 2 } else { 64 };
 
-/// Blocks in a full magazine of `class`, and in a slab: of wide ones there are fewer, so that a
-/// magazine is a bounded number of accesses, or a single block.
+/// Blocks in a full magazine of `class`, and in a slab. Wide blocks are fewer, so that a magazine
+/// has a bounded number of accesses, or is a single block.
 #[inline]
 pub fn size(class: u8) -> usize {
     (MAGAZINE >> class.saturating_sub(1).min(8)).max(1)
 }
 
-/// A list of free blocks of one class, linked through `link`, that no other thread can see.
+/// A list of blocks of one class, linked by `link`, that no other thread can see.
 pub struct Magazine {
     first: *mut Block,
     last: *mut Block,
@@ -48,10 +50,10 @@ impl Magazine {
     /// Adds a block.
     ///
     /// # Safety
-    /// The block is free and ours.
+    /// The block is free or spent, of this magazine's class, and the caller's.
     #[inline]
     pub unsafe fn push(&mut self, block: *mut Block) {
-        // SAFETY: ours by the contract.
+        // SAFETY: the block is ours by the contract.
         unsafe {
             touch(&raw const (*block).link, 8, true);
             (*block).link = self.first;
@@ -82,7 +84,7 @@ impl Magazine {
         Some(block)
     }
 
-    /// Asks for the lines of the block that is taken next.
+    /// Prefetches the cache lines of the block that is taken next.
     #[inline]
     pub fn expect(&self, class: u8) {
         Block::expect(self.first, class);
@@ -113,8 +115,7 @@ impl Magazine {
         }
     }
 
-    /// Takes the magazine apart into something that fits a word: its first block, which remembers
-    /// the rest.
+    /// Turns the magazine into one word: its first block, which remembers the rest.
     pub fn pack(self) -> *mut Block {
         if !self.first.is_null() {
             // SAFETY: the magazine owns its blocks; if there are two, the first is linked to the
@@ -132,17 +133,19 @@ impl Magazine {
     /// Links a packed magazine to another.
     ///
     /// # Safety
-    /// Both are the first blocks of packed magazines, or `next` is null; the first is ours.
+    /// `first` and `next` are the first blocks of packed magazines, or `next` is null. The first
+    /// magazine is the caller's.
     #[inline]
     pub unsafe fn chain(first: *mut Block, next: *mut Block) {
         // SAFETY: by the contract.
         unsafe { (*first).body = next.cast_const().cast() }
     }
 
-    /// What a packed magazine was linked to.
+    /// The packed magazine to which `first` was linked.
     ///
     /// # Safety
-    /// As [`Magazine::chain`], which was called.
+    /// `first` is the first block of a packed magazine of the caller's, and [`Magazine::chain`] was
+    /// called for it.
     #[inline]
     pub unsafe fn chained(first: *mut Block) -> *mut Block {
         // SAFETY: by the contract.

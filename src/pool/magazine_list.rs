@@ -1,16 +1,17 @@
-//! Magazine lists and detached lists: many magazines as one list, so that any number of blocks
-//! changes hands in one step.
+//! Lists of packed magazines, with which any number of blocks changes hands in one step. A
+//! [`MagazineList`] knows its end and its length; a [`DetachedList`], taken off a stack, does not.
 //!
-//! The magazines in a list are packed, and linked to one another: see [`crate::pool::magazine`].
+//! How magazines are packed and linked to one another is in [`crate::pool::magazine`]. Used by
+//! `thread_cache.rs`, `class_cache.rs`, `depot.rs` and `stack.rs`, each on one thread at a time.
 
 use crate::operation::block::Block;
 use crate::pool::magazine::Magazine;
 use std::ptr::null_mut;
 
-/// Magazines that no other thread can see. Adding one, taking one, and adding all of another
-/// magazine list take one step each.
+/// A list of magazines that no other thread can see. Adding one, taking one, and adding all of
+/// another magazine list take one step each.
 pub struct MagazineList {
-    /// The first blocks of the first magazine and of the last.
+    /// The first block of the first magazine, and that of the last.
     first: *mut Block,
     last: *mut Block,
     blocks: usize,
@@ -47,8 +48,8 @@ impl MagazineList {
         if self.first.is_null() {
             return None;
         }
-        // SAFETY: the magazine list owns its blocks; each magazine was packed when it came, and is
-        // unpacked as it goes.
+        // SAFETY: the magazine list owns its blocks. Each magazine was packed when it was added,
+        // and is unpacked once, here.
         let magazine = unsafe {
             let first = self.first;
             self.first = if first == self.last { null_mut() } else { Magazine::chained(first) };
@@ -73,14 +74,14 @@ impl MagazineList {
         self.blocks += other.blocks;
     }
 
-    /// Takes everything.
+    /// Takes all magazines, and leaves the list empty.
     pub fn take(&mut self) -> MagazineList {
         std::mem::replace(self, MagazineList::new())
     }
 }
 
-/// Magazines as a [`Stack`](crate::pool::stack::Stack) held them: how many there are is not
-/// known, and they can only be taken one by one.
+/// A list of magazines that was taken off a [`Stack`](crate::pool::stack::Stack). Its length is not
+/// known, and magazines can only be taken one by one.
 pub struct DetachedList {
     first: *mut Block,
 }
@@ -93,10 +94,11 @@ impl DetachedList {
         DetachedList { first: null_mut() }
     }
 
-    /// The magazines from the one that starts with `first`.
+    /// The list of magazines from the one that starts with `first`.
     ///
     /// # Safety
-    /// They are packed, the last is linked to null, and all of them are the caller's to give.
+    /// The magazines are packed, the last is linked to null, and all of them are the caller's to
+    /// give.
     pub unsafe fn of(first: *mut Block) -> DetachedList {
         DetachedList { first }
     }
@@ -135,7 +137,7 @@ mod tests {
         for number in 0..10 {
             let mut magazine = memory.blocks.slabs.add(0);
             magazine.for_each(|block| assert!(known.insert(block)));
-            // Of different lengths, and an empty one: that is as good as none.
+            // Magazines of different lengths, and an empty one, which is as good as none.
             (0..number * 7).for_each(|_| {
                 known.remove(&magazine.pop().unwrap_or(null_mut()));
             });
@@ -148,7 +150,7 @@ mod tests {
         let mut again = MagazineList::new();
         again.append(all.take());
         assert!(all.is_empty() && all.pop().is_none() && !again.is_empty());
-        // Half by way of a stack.
+        // Half of them go by way of a stack.
         for _ in 0..4 {
             stack.push(again.pop().expect("ten less the empty one"));
         }
@@ -164,16 +166,15 @@ mod tests {
         let slab = || memory.blocks.slabs.add(0);
         let mut all = Magazine::new();
         let mut known = HashSet::new();
-        // Onto none, and then what was so appended onto others: the last of the first is the last
-        // of all.
+        // First onto an empty magazine, then the result onto others: the last block of the first is
+        // the last of all.
         for _ in 0..3 {
             let magazine = slab();
             magazine.for_each(|block| assert!(known.insert(block)));
             let mut longer = Magazine::new();
             longer.append(magazine);
             longer.append(all);
-            // By way of a word, which knows the first block, the last and the number.
-            // SAFETY: packed just now.
+            // Packed and unpacked: the word knows the first block, the last and the number.
             all = unsafe { Magazine::unpack(longer.pack()) };
         }
         all.append(Magazine::new());

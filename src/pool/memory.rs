@@ -1,7 +1,9 @@
-//! All the memory of one engine: slabs, caches, the depot between them, and the table of variables.
+//! All the memory of one engine: slabs, thread caches, the depot between them, the pushers'
+//! records, and the table of variables. Made by `engine/core.rs`; threads use it through their
+//! contexts (`thread/context.rs`).
 //!
-//! The engine keeps it: when the engine is dropped it goes, whatever threads have used it. Graphs
-//! and parameters that outlive the engine's last handle keep the engine.
+//! The engine owns it: it is freed when the engine is dropped, whatever threads have used it.
+//! Graphs and parameters that outlive the engine's last handle keep the engine.
 
 use crate::error::{Error, ErrorKind};
 use crate::pool::reclaim::{Epoch, Reclaim};
@@ -16,8 +18,8 @@ use std::sync::Arc;
 
 /// All the memory of one engine.
 pub struct Memory {
-    /// First, to be dropped first: the reclaimer runs what was deferred, which puts blocks into
-    /// caches.
+    /// The first field, so that it is dropped first: the reclaimer runs deferred calls, which put
+    /// blocks into caches.
     reclaim: UnsafeCell<Epoch>,
     /// Tells engines apart, also in the handles of their variables.
     pub id: u32,
@@ -32,14 +34,14 @@ pub struct Memory {
     pub table: Table,
 }
 
-// SAFETY: the lists are append-only and atomic; what they hold is `Sync` or reached by its owner
-// only.
+// SAFETY: the registries are append-only and atomic. Their members are `Sync`, or are reached by
+// their owner only.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
-/// The number of the next engine. Each is given out once: by its number a thread finds its state
-/// for an engine, and a handle its engine.
+/// The number of the next engine. Each number is given out once: a thread finds its context for an
+/// engine by the number, and a handle finds its engine.
 static IDS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
 
 fn draw_id(ids: &std::sync::atomic::AtomicU32) -> Result<u32, Error> {
@@ -66,7 +68,7 @@ impl Memory {
         })
     }
 
-    /// The cache of a thread that is new to the engine: one whose owner is gone, or a fresh one.
+    /// A cache for a thread that is new to the engine: one without an owner, or a new one.
     pub fn settle(&self) -> &ThreadCache {
         self.blocks
             .caches
@@ -78,13 +80,13 @@ impl Memory {
     /// Makes the calling thread a member of the reclaimer.
     pub fn register(&self) -> <Epoch as Reclaim>::Handle {
         // SAFETY: the cell is written only by `forget_other_threads`, when there is no other
-        // thread, and by the end.
+        // thread, and when the memory is dropped.
         unsafe { (*self.reclaim.get()).register() }
     }
 
-    /// For the child of a `fork`: starts over with a reclaimer that does not know those who were
-    /// pinned, which they would be for ever. What the old one keeps back stays where it is until
-    /// the memory goes, unless the caller was its only member.
+    /// For the child of a `fork`: starts over with a new reclaimer. Threads of the parent that were
+    /// pinned would stay pinned in the old one for ever. Deferred calls of the old one stay there
+    /// until the memory is freed, unless the caller was its only member.
     ///
     /// # Safety
     /// The calling thread is the only one, and is not pinned. It gives up its membership of the old
@@ -93,36 +95,39 @@ impl Memory {
     pub unsafe fn forget_other_threads(&self, readers: usize) {
         self.blocks.readers.reset(readers);
         self.forget_promises();
-        // SAFETY: nobody else is there, and `register` keeps no reference. Members that are gone
-        // hold the old one.
+        // SAFETY: there is no other thread, and `register` keeps no reference. Members that are
+        // gone hold the old reclaimer.
         unsafe { *self.reclaim.get() = Epoch::new() };
     }
 
-    /// For the child of a `fork`: the thread that has said that it will look is gone.
+    /// For the child of a `fork`: the threads that had said that they would look are gone.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub fn forget_promises(&self) {
         self.blocks.caches.iter().for_each(|cache| cache.will_look.store(false, Relaxed));
     }
 
-    /// Operations completed and pushed. If the two are equal, there was a moment during the call at
-    /// which nothing was in flight: the completed are counted first, both only grow, and an
-    /// operation is counted as pushed before it can complete.
+    /// The numbers of operations completed and pushed. If the two are equal, there was a moment
+    /// during the call at which nothing was in flight. For the completed operations are counted
+    /// first, both numbers only grow, and an operation is counted as pushed before it can complete.
+    ///
+    /// The same rule, with asynchronous closures, is in [`Memory::tally_inside`].
     pub fn tally(&self) -> (u64, u64) {
-        // Acquire: an operation counted as completed has had its effects, and was counted as
-        // pushed.
+        // Acquire: pairs with the release in `ThreadContext::count_completed`. An operation counted
+        // as completed has had its effects, and was counted as pushed.
         let completed = self.blocks.caches.iter().map(|cache| cache.completed.load(Acquire)).sum();
         let pushed = self.blocks.caches.iter().map(|cache| cache.pushed.load(Acquire)).sum();
         (completed, pushed)
     }
 
-    /// Whether a thread says that it will look for operations that others leave.
+    /// Whether some thread says that it will look for operations that others leave. Relaxed: the
+    /// fences are in `worker/handoff.rs`.
     pub fn will_somebody_look(&self) -> bool {
         self.blocks.caches.iter().any(|cache| cache.will_look.load(Relaxed))
     }
 
-    /// As [`Memory::tally`], but asynchronous closures that still run count as well, whether their
-    /// operations are complete or not: if the two are equal, there was a moment at which nobody
-    /// could push from inside.
+    /// Like [`Memory::tally`], but asynchronous closures that still run count as well, whether
+    /// their operations are complete or not. If the two numbers are equal, there was a moment at
+    /// which no thread could push from inside an operation.
     pub fn tally_inside(&self) -> (u64, u64) {
         let sum = |counter: fn(&ThreadCache) -> &AtomicU64| -> u64 {
             self.blocks.caches.iter().map(|cache| counter(cache).load(Acquire)).sum()
@@ -132,9 +137,9 @@ impl Memory {
         (ends, starts)
     }
 
-    /// For the child of a `fork`, in which nothing is in flight: those who had counted in what they
-    /// would have pushed after the fork are gone. `own` is the calling thread's, and makes up for
-    /// them.
+    /// For the child of a `fork`, in which nothing is in flight. Threads that had counted
+    /// operations as pushed, and would have pushed them after the fork, are gone. `own` is the
+    /// calling thread's cache, whose counters make up for them.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub fn even_out(&self, own: &ThreadCache) {
         let add = |counter: &AtomicU64, (less, more): (u64, u64)| {
@@ -153,19 +158,20 @@ impl Memory {
 }
 
 impl Memory {
-    /// Runs what was deferred, before the caches that it returns blocks to are gone. Nobody is
-    /// pinned and nobody defers any more, but members may be there: threads that sleep, and threads
-    /// that end just now, which may be running what was deferred before.
+    /// Runs the deferred calls before the caches to which they return blocks are gone. No thread is
+    /// pinned and none defers any more. But there may be members: threads that sleep, and threads
+    /// that are just ending, which may be running calls that were deferred before.
     fn run_deferred(&mut self) {
         if self.blocks.caches.iter().all(ThreadCache::is_left) {
-            // No members: the end of the reclaimer runs everything.
+            // There are no members: dropping the reclaimer runs all calls.
             drop(std::mem::replace(self.reclaim.get_mut(), Epoch::new()));
             return;
         }
         let handle = self.register();
-        // Twice. What was deferred is taken out in order, so when the first call has been made all
-        // others were taken out before. The thread that took one out is pinned until it has
-        // returned; that began before the second call is deferred, which waits for it.
+        // Twice, because deferred calls are taken out in order. So when the first call here has
+        // been made, all earlier ones were taken out before. A thread that took one out is pinned
+        // until that has returned. Its pin began before the second call here is deferred, and the
+        // second call waits for it.
         for _ in 0..2 {
             let called = Arc::new(AtomicBool::new(false));
             let call = Arc::clone(&called);

@@ -1,9 +1,10 @@
-//! Reclamation: when may memory be reused that a helper may still be looking at?
+//! Memory reclamation: when may memory be reused that another thread may still be looking at?
+//! Epoch-based, by `crossbeam-epoch`. Called by `thread/context.rs`, `pool/thread_cache.rs` and
+//! `pool/memory.rs`.
 //!
-//! Only readers (threads that push or wait) can hold the address of another thread's
-//! operation, and they pin while they do. The thread that reuses blocks defers it until every pin
-//! from before is gone. The trait is the seam for the models: they run the protocol with real
-//! epochs, with none, and with a reclaimer that is wrong on purpose.
+//! Only registered readers (threads that push or wait) can hold the address of another thread's
+//! operation, and they are pinned while they do. The thread that reuses blocks defers the reuse
+//! until every earlier pin is gone. The trait is the seam for the models in `loom-tests/`.
 
 use crate::sync::{deferred, pinned};
 
@@ -11,24 +12,24 @@ use crate::sync::{deferred, pinned};
 pub trait Reclaim {
     /// One thread's membership.
     type Handle;
-    /// Keeps everything alive that could be reached since it was made.
+    /// A pin: keeps everything alive that can be reached since it was made.
     type Guard;
 
     /// Makes the calling thread a member.
     fn register(&self) -> Self::Handle;
-    /// Becomes a reader.
+    /// Pins the calling thread.
     fn pin(handle: &Self::Handle) -> Self::Guard;
-    /// Calls `reuse` when all guards that exist now are gone; at the latest when the reclaimer is
+    /// Calls `reuse` when all guards that exist now are gone, at the latest when the reclaimer is
     /// dropped.
     ///
     /// # Safety
-    /// What `reuse` makes reusable cannot be reached any more, and `reuse` may run on any member's
-    /// thread.
+    /// The memory that `reuse` makes reusable cannot be reached any more, and `reuse` may run on
+    /// any member's thread.
     unsafe fn defer(guard: &Self::Guard, reuse: impl FnOnce() + 'static);
 }
 
-/// Epoch-based reclamation by `crossbeam-epoch`, with a collector of its own: dropping it runs all
-/// that was deferred.
+/// Epoch-based reclamation by `crossbeam-epoch`, with a collector for each engine: dropping it runs
+/// all deferred calls.
 pub struct Epoch(crossbeam_epoch::Collector);
 
 impl Epoch {
@@ -53,8 +54,8 @@ impl Reclaim for Epoch {
 
     unsafe fn defer(guard: &Self::Guard, reuse: impl FnOnce() + 'static) {
         deferred();
-        // SAFETY: passed on. Flushing at once keeps the garbage in step: a deferred call stands for
-        // tens of blocks.
+        // SAFETY: the caller's contract. Flushing at once keeps the garbage small: a deferred call
+        // stands for tens of blocks.
         unsafe { guard.defer_unchecked(reuse) };
         guard.flush();
     }

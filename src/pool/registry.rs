@@ -1,22 +1,23 @@
-//! Everything of one kind that an engine keeps for its threads, by numbers: caches, and the records
-//! of pushers. It only grows, and never moves what it holds.
+//! An append-only registry: the thread caches of an engine, or the records of its pushers, by
+//! numbers. Any thread may add and read. It never moves its members, and frees them when it is
+//! dropped, with the [memory](crate::pool::memory).
 
 use crate::operation::header::MOST_CACHES;
 use crate::sync::{AtomicPtr, AtomicU32, Ordering::*};
 use crate::util::bucket_array::{BucketArray, Vacant};
 use std::ptr::null_mut;
 
-/// Members, numbered from 0 in the order in which they came.
+/// A registry of members, numbered from 0 in the order in which they were added.
 pub struct Registry<T> {
     places: BucketArray<RegistryPlace<T>>,
-    /// Numbers given out.
+    /// How many numbers were given out.
     count: AtomicU32,
 }
 
-/// Where a member is found; null until it is there.
+/// The address of a member; null until it is there.
 struct RegistryPlace<T>(AtomicPtr<T>);
 
-// SAFETY: zeros are a null pointer; the table frees its members itself.
+// SAFETY: zeros are a null pointer; the registry frees its members itself.
 unsafe impl<T> Vacant for RegistryPlace<T> {
     const NAME: &'static str = "cache";
 
@@ -30,33 +31,34 @@ impl<T> Registry<T> {
         Registry { places: BucketArray::new(), count: AtomicU32::new(0) }
     }
 
-    /// Adds a member, which is told its number.
+    /// Adds a member; the function makes it from its number.
     pub fn add(&self, member: impl FnOnce(u32) -> T) -> &T {
         let number = self.count.fetch_add(1, Relaxed);
         let place = self.places.get_or_add(number).filter(|_| number < MOST_CACHES);
         let place = place.expect("there are fewer threads than places");
         let member = Box::into_raw(Box::new(member(number)));
-        // Release: it is written before it can be found.
+        // Release: pairs with the acquire in `get`, so that the member is written before it can be
+        // found.
         place.0.store(member, Release);
-        // SAFETY: members stay where they are for as long as the table.
+        // SAFETY: members stay where they are as long as the registry.
         unsafe { &*member }
     }
 
-    /// The member of a number, if it is there already.
+    /// The member of this number, if it is there already.
     #[inline]
     pub fn get(&self, number: u32) -> Option<&T> {
-        // SAFETY: members live as long as the table. Acquire: as it was written.
+        // SAFETY: members live as long as the registry. Acquire: pairs with the release in `add`.
         unsafe { self.places.get(number)?.0.load(Acquire).as_ref() }
     }
 
-    /// How many there are, with those that are just being added.
+    /// How many members there are, including the ones that are just being added.
     pub fn count(&self) -> u32 {
-        // Relaxed: who has heard of something that the owner of a member did comes after that
+        // Relaxed: a thread that has learnt of something that a member's owner did comes after that
         // member's count.
         self.count.load(Relaxed)
     }
 
-    /// All of them. One that is just being added may be missing.
+    /// All members. One that is just being added may be missing.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         (0..self.count()).filter_map(|number| self.get(number))
     }
@@ -67,7 +69,7 @@ impl<T> Drop for Registry<T> {
         for number in 0..self.count.load(Acquire) {
             let member = self.places.get(number).map_or(null_mut(), |place| place.0.load(Acquire));
             if !member.is_null() {
-                // SAFETY: from a box, by `add`.
+                // SAFETY: `add` has made the member from a box.
                 drop(unsafe { Box::from_raw(member) });
             }
         }

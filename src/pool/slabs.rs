@@ -1,4 +1,5 @@
-//! Slabs: the memory that blocks are cut from. It goes when the engine goes.
+//! Slabs: the allocations that blocks are cut from. They are freed with the engine's memory. Added
+//! to by `pool/thread_cache.rs`; walked by `engine/diagnose.rs`, which shows what is pending.
 
 use crate::operation::block::Block;
 use crate::operation::layout::size;
@@ -13,7 +14,7 @@ use std::ptr::null_mut;
 /// All slabs of an engine, in the order in which they were made.
 pub struct Slabs {
     first: AtomicPtr<Slab>,
-    /// One of the last of them.
+    /// One of the last slabs, from where the end is found.
     newest: AtomicPtr<Slab>,
 }
 
@@ -30,7 +31,7 @@ impl Slabs {
         Slabs { first: AtomicPtr::new(null_mut()), newest: AtomicPtr::new(null_mut()) }
     }
 
-    /// A magazine of new blocks.
+    /// Allocates a slab, and returns its blocks as a magazine.
     #[cold]
     pub fn add(&self, class: u8) -> Magazine {
         let count = magazine::size(class);
@@ -40,7 +41,7 @@ impl Slabs {
         lay_out(blocks.start, layout.size(), size(class), "block");
         let mut magazine = Magazine::new();
         for index in (0..count).rev() {
-            // SAFETY: inside the fresh allocation, and nobody else's.
+            // SAFETY: the block is inside the fresh allocation, and no other thread's.
             unsafe {
                 let block = blocks.start.add(index * size(class)).cast::<Block>();
                 Block::initialise(block, class, UNUSED.0);
@@ -48,23 +49,24 @@ impl Slabs {
             }
         }
         let slab = Box::into_raw(Box::new(Slab { blocks, class, count, next: AtomicPtr::new(null_mut()) }));
-        // At the end: a report that has no time for all of them looks at what was made first.
-        // Acquire: pairs with the releases below.
-        // SAFETY: slabs are written before they are published, and live as long as the memory.
+        // The slab goes to the end of the list: a report that has no time for all slabs looks at
+        // the oldest first. Acquire: pairs with the release of `newest` below.
         let newest = unsafe { self.newest.load(Acquire).as_ref() };
         let mut end = newest.map_or(&self.first, |newest| &newest.next);
-        // Release: the blocks are initialised before a thread that draws the graph can find them.
+        // Release: pairs with the acquire in `blocks`, so that the blocks are initialised before a
+        // thread that draws the graph can find them. Acquire: pairs with the same release by
+        // another thread.
         while let Err(next) = end.compare_exchange(null_mut(), slab, Release, Acquire) {
             // SAFETY: as above.
             end = unsafe { &(*next).next };
         }
-        // Of two threads the slower may set it back to its own: then the next one walks a step
-        // more.
+        // The slower of two threads may set `newest` back to its own slab: then the next one walks
+        // one step more.
         self.newest.store(slab, Release);
         magazine
     }
 
-    /// Every block, whatever its state, in the order in which they were made.
+    /// Every block, whatever its state, in the order in which they were made. Called by any thread.
     pub fn blocks(&self) -> impl Iterator<Item = *mut Block> {
         let mut slab = self.first.load(Acquire);
         let mut index = 0;
@@ -91,11 +93,11 @@ impl Drop for Slabs {
     fn drop(&mut self) {
         let mut slab = self.first.load(Acquire);
         while !slab.is_null() {
-            // SAFETY: made by `add` from a box and with this layout.
+            // SAFETY: `add` has made the slab from a box, and its blocks with this layout.
             unsafe {
                 let this = Box::from_raw(slab);
                 this.blocks.free(slab_layout(this.class, this.count));
-                // Acquire: the slab as its maker has published it.
+                // Acquire: pairs with the release in `add` that published the slab.
                 slab = this.next.load(Acquire);
             }
         }

@@ -1,4 +1,6 @@
-//! The stack by which spent blocks come back to their cache: a whole magazine a push.
+//! A lock-free stack of magazines, by which spent blocks come back to their thread cache, a whole
+//! magazine with each push. Used by `pool/thread_cache.rs`: other threads push to `incoming`, and
+//! the reclaimer to `safe`.
 
 use crate::operation::block::Block;
 use crate::pool::magazine::Magazine;
@@ -6,8 +8,8 @@ use crate::pool::magazine_list::DetachedList;
 use crate::sync::{AtomicPtr, Ordering::*};
 use std::ptr::null_mut;
 
-/// A lock-free stack of magazines: any thread pushes, one takes all. Taking all at once leaves no
-/// room for ABA.
+/// A lock-free stack of magazines: any thread pushes, and one thread takes all. Taking all at once
+/// leaves no room for ABA.
 pub struct Stack {
     head: AtomicPtr<Block>,
 }
@@ -27,7 +29,8 @@ impl Stack {
         loop {
             // SAFETY: the magazine is ours until the exchange succeeds.
             unsafe { Magazine::chain(first, head) };
-            // Release: the owner finds the blocks as we left them.
+            // Release: pairs with the acquire in `take`, so that the owner finds the blocks as we
+            // left them.
             match self.head.compare_exchange(head, first, Release, Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
@@ -35,15 +38,15 @@ impl Stack {
         }
     }
 
-    /// Takes everything, in one step.
+    /// Takes all magazines, in one step.
     pub fn take(&self) -> DetachedList {
         if self.head.load(Relaxed).is_null() {
             return DetachedList::new();
         }
-        // Acquire: pairs with the releases of all pushes, which form one release sequence.
+        // Acquire: pairs with the releases in `push`, which form one release sequence.
         let first = self.head.swap(null_mut(), Acquire);
-        // SAFETY: the swap made every magazine of the stack ours; `push` packed them, and the first
-        // one found null.
+        // SAFETY: the swap made every magazine of the stack ours. `push` packed them, and linked
+        // the first one pushed to null.
         unsafe { DetachedList::of(first) }
     }
 }

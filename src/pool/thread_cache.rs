@@ -1,12 +1,15 @@
-//! A cache: one thread's private stock of blocks, and the stacks by which its blocks come back.
+//! A thread cache: one thread's private stock of blocks, and the stacks by which its blocks come
+//! back; also the thread's counters and its state for pushing. Its owner uses it through
+//! `thread/context.rs`. Other threads only bring blocks back ([`ThreadCache::accept`]), take over
+//! unsorted ones, and read counters and flags (`pool/memory.rs`, `engine/diagnose.rs`).
 //!
-//! What comes back is sorted a slice at a time: by [`ThreadCache::allocate`] when a stock is dry,
-//! and by [`ThreadCache::tidy`] when a lot has come back and nothing is allocated. A slice is at
-//! most [`SLICE`] magazines from other threads, as many from the reclaimer, and [`DEFERRALS`]
-//! magazines to the reclaimer, whose blocks are looked at one by one; the rest is left to the next
-//! slice. A slice sorts more than a magazine, so that a backlog shrinks while its thread goes on
-//! allocating; until then it is kept, and used before anything new. No blocks are lost to others
-//! for good: what is too much goes to the depot, as one magazine list.
+//! Returned blocks are sorted a slice at a time: by [`ThreadCache::allocate`] when a stock is dry,
+//! and by [`ThreadCache::tidy`] when many blocks have come back and none are allocated. A slice is
+//! at most [`SLICE`] magazines from other threads, as many from the reclaimer, and [`DEFERRALS`]
+//! magazines to the reclaimer, whose blocks are looked at one by one. The rest is left to the next
+//! slice. A slice sorts more than a magazine, so a backlog shrinks while its thread goes on
+//! allocating; until then it is kept, and used before anything new. No block is lost to other
+//! threads for good: what is too much goes to the depot, as one magazine list.
 
 use crate::operation::block::Block;
 use crate::operation::inline_run::InlineRun;
@@ -33,12 +36,12 @@ use std::ptr::null;
 /// The most magazines that one call gives to the reclaimer.
 const DEFERRALS: usize = 2;
 
-/// What all caches of an engine share.
+/// The parts of the pool that all caches of an engine share.
 pub struct Shared {
     pub slabs: Slabs,
     pub depot: Depot,
     pub readers: Readers,
-    /// Every cache there has ever been.
+    /// Every cache that the engine has ever had; caches are not freed before the engine.
     pub caches: Registry<ThreadCache>,
 }
 
@@ -47,7 +50,7 @@ impl Shared {
         Shared { slabs: Slabs::new(), depot: Depot::new(), readers: Readers::new(), caches: Registry::new() }
     }
 
-    /// A magazine of new blocks.
+    /// A list of one magazine of new blocks.
     #[cold]
     fn new_slab(&self, class: u8) -> MagazineList {
         let mut list = MagazineList::new();
@@ -56,49 +59,52 @@ impl Shared {
     }
 }
 
-/// One thread's pool. Which fields a thread may touch: `private` and the counters' stores, the
-/// owner; the rest, anyone.
+/// One thread's pool. Only the owner touches `private` and the cells, and only the owner stores the
+/// counters. Any thread may touch the rest.
 pub struct ThreadCache {
-    /// Magazines that other threads have emptied of operations.
+    /// Magazines of spent blocks from other threads.
     incoming: [CachePadded<Stack>; CLASSES],
     /// Magazines that the reclaimer has released.
     safe: [Stack; CLASSES],
     private: UnsafeCell<[ClassCache; CLASSES]>,
-    /// Whether a live thread owns the cache. Another may adopt it after the owner's end.
+    /// Whether a live thread owns the cache. After the owner's end another thread may adopt it.
     occupied: AtomicBool,
-    /// Tells caches of one engine apart.
+    /// The cache's number, which tells caches of one engine apart.
     pub number: u32,
     /// Whether the owner is a registered reader.
     pub is_reader: Cell<bool>,
-    /// Operations pushed and completed by the owners of this cache. Only the owner stores;
-    /// `wait_for_all` sums.
+    /// The operations pushed and completed by the owners of this cache. Only the owner stores;
+    /// `Memory::tally` sums over all caches.
     pub pushed: CachePadded<AtomicU64>,
     pub completed: CachePadded<AtomicU64>,
-    /// Asynchronous closures called by the owners, and those that have returned.
+    /// The asynchronous closures called by the owners, and the ones that have returned. Only the
+    /// owner stores; `Memory::tally_inside` sums.
     pub called: AtomicU64,
     pub returned: AtomicU64,
     /// The rest of the range of sequence numbers that the owner draws from.
     pub next_sequence: Cell<u64>,
     pub sequences_end: Cell<u64>,
-    /// The classes, a bit each, of which so much is spent that [`ThreadCache::tidy`] is worth it.
+    /// One bit for each class of which so much is spent that [`ThreadCache::tidy`] is worth it.
     untidy: Cell<u32>,
-    /// What the thread runs inside its outermost push.
+    /// The operation that the owner runs inside its outermost push; `engine/diagnose.rs` reads it.
     pub running: InlineRun,
-    /// Whether the owner will look for operations that others leave to it.
+    /// Whether the owner will look for operations that others leave to it: see `worker/handoff.rs`.
     pub will_look: AtomicBool,
-    /// Once the owner has pushed: which variables it owns, blocks that it uses again and again, and
-    /// where it logs.
+    /// Set once the owner has pushed: its record (the variables that it owns), its ring (blocks
+    /// that it uses again and again), and its journal (where it logs). `thread/pusher.rs` uses
+    /// them.
     pub record: Cell<*const Record>,
     pub ring: UnsafeCell<Ring>,
     pub journal: Cell<*const Journal>,
-    /// What the next operation refers to that the owner runs inside its push: see
+    /// The reference for the next operation that the owner runs inside its push: see
     /// [`ThreadContext::take_word`](crate::thread::context::ThreadContext::take_word).
     pub kept: Cell<Word>,
-    /// Whether the owner may be filling a block of its ring. Only the owner stores.
+    /// Whether the owner may be filling a block of its ring. Only the owner stores, in
+    /// `engine/push/logged.rs`; `engine/diagnose.rs` reads.
     pub fills: AtomicBool,
 }
 
-// SAFETY: the cells are touched by the owner only, of which `occupied` allows one at a time.
+// SAFETY: only the owner touches the cells, and `occupied` allows one owner at a time.
 unsafe impl Sync for ThreadCache {}
 // SAFETY: nothing in a cache is tied to a thread.
 unsafe impl Send for ThreadCache {}
@@ -131,15 +137,17 @@ impl ThreadCache {
         }
     }
 
-    /// Makes the calling thread the owner, if there is none.
+    /// Makes the calling thread the owner, if there is none. Returns whether it did.
     pub fn adopt(&self) -> bool {
-        // Acquire: pairs with `leave`, so that the private part is as its last owner left it.
+        // Acquire: pairs with the release in `leave`, so that the private part is as its last owner
+        // left it.
         !self.occupied.load(Relaxed) && self.occupied.compare_exchange(false, true, Acquire, Relaxed).is_ok()
     }
 
-    /// Whether nobody owns the cache, and its last owner is no member of the reclaimer any more.
+    /// Whether no thread owns the cache. Its last owner is then no member of the reclaimer any
+    /// more.
     pub fn is_left(&self) -> bool {
-        // Acquire: pairs with `leave`.
+        // Acquire: pairs with the release in `leave`.
         !self.occupied.load(Acquire)
     }
 
@@ -165,12 +173,13 @@ impl ThreadCache {
                 class_cache.stock.expect(class);
                 block
             }
-            // SAFETY: passed on.
+            // SAFETY: the caller's contract.
             None => unsafe { self.refill(class, shared, handle) },
         }
     }
 
-    /// Makes sure that so many magazines of `class` are free, and their pages touched.
+    /// Makes sure that so many magazines of `class` are free, and their pages touched. Called by
+    /// way of `api/prepare.rs`.
     ///
     /// # Safety
     /// The caller is the owner.
@@ -184,13 +193,13 @@ impl ThreadCache {
         }
     }
 
-    /// Keeps a spent block of this cache.
+    /// Keeps a spent block of this cache, for reuse once no other thread can look at it.
     ///
     /// # Safety
-    /// The caller is the owner; the block is spent and of this cache.
+    /// The caller is the owner. The block is spent and of this cache.
     #[inline]
     pub unsafe fn keep(&self, block: *mut Block) {
-        // SAFETY: as above.
+        // SAFETY: the caller's contract.
         unsafe {
             let class_cache = self.class_cache(Block::class(block));
             class_cache.limbo.push(block);
@@ -200,7 +209,7 @@ impl ThreadCache {
         }
     }
 
-    /// Takes back spent blocks of this cache from another thread.
+    /// Takes back spent blocks of this cache from another thread, which is the caller.
     pub fn accept(&self, class: u8, magazine: Magazine) {
         self.incoming[usize::from(class)].push(magazine);
     }
@@ -208,8 +217,8 @@ impl ThreadCache {
     /// The owner's blocks of a class.
     ///
     /// # Safety
-    /// The caller is the owner, and uses no other reference to them until it has done with this
-    /// one.
+    /// The caller is the owner, and uses no other reference to these blocks until it has done with
+    /// this one.
     #[inline]
     #[allow(clippy::mut_from_ref)]
     unsafe fn class_cache(&self, class: u8) -> &mut ClassCache {
@@ -217,7 +226,7 @@ impl ThreadCache {
         unsafe { &mut (*self.private.get())[usize::from(class)] }
     }
 
-    /// A magazine of spent blocks is full.
+    /// Moves the full magazine in `limbo` to `spent`.
     #[cold]
     #[inline(never)]
     fn put_up(&self, class_cache: &mut ClassCache) {
@@ -227,12 +236,12 @@ impl ThreadCache {
         }
     }
 
-    /// The stock has run dry: sort a slice of what has come back, then take what there is, or fetch
-    /// some, or make some.
+    /// Allocates when the stock has run dry. Sorts a slice of returned blocks, then takes what is
+    /// there, or fetches magazines from the depot, or takes over another cache's, or makes a slab.
     #[cold]
     unsafe fn refill(&self, class: u8, shared: &Shared, handle: &<Epoch as Reclaim>::Handle) -> *mut Block {
-        // SAFETY: passed on. The caller is the owner; the references are not used across the calls
-        // of `sort`.
+        // SAFETY: the caller is the owner, and the references are not used across the calls of
+        // `sort`.
         unsafe {
             self.sort(class, shared, handle, true);
             if self.class_cache(class).ready.is_empty() {
@@ -255,8 +264,8 @@ impl ThreadCache {
         }
     }
 
-    /// Takes what has come back to another cache, whose owner may not need it for long: all of it
-    /// that is not sorted. Says whether there was any.
+    /// Takes all unsorted magazines that have come back to one other cache, whose owner may not
+    /// need them for long. Returns whether there were any.
     ///
     /// # Safety
     /// The caller is the owner.
@@ -278,8 +287,8 @@ impl ThreadCache {
         false
     }
 
-    /// Brings what has come back a step closer to being used again, by no more than a slice; what
-    /// is too much goes to the depot. `needed`: by a caller that has nothing of this class left.
+    /// Brings returned blocks one step closer to being reused, at most a slice of them; what is too
+    /// much goes to the depot. `needed` says that the caller has no free block of this class left.
     unsafe fn sort(&self, class: u8, shared: &Shared, handle: &<Epoch as Reclaim>::Handle, needed: bool) {
         let index = usize::from(class);
         // SAFETY: the caller is the owner; nothing below calls back into this cache's private part.
@@ -308,7 +317,8 @@ impl ThreadCache {
         }
         if !class_cache.spent.is_empty() {
             if shared.readers.has_none_but(self.is_reader.get()) {
-                // No other thread is a registered reader, and the owner holds nothing.
+                // No other thread is a registered reader, and the owner holds no address: all spent
+                // blocks are free.
                 class_cache.ready.append(class_cache.spent.take());
             } else {
                 for _ in 0..DEFERRALS {
@@ -332,15 +342,15 @@ impl ThreadCache {
         self.untidy.get() != 0
     }
 
-    /// Sorts a slice of what has come back, as [`ThreadCache::allocate`] does when a stock is dry,
-    /// for a thread that frees blocks and needs none. Only if [`ThreadCache::is_untidy`].
+    /// Sorts a slice of returned blocks, like [`ThreadCache::allocate`] when a stock is dry, but
+    /// for a thread that frees blocks and needs none. Called only if [`ThreadCache::is_untidy`].
     ///
     /// # Safety
-    /// As there.
+    /// The caller is the owner, and holds no address that it read from a tail.
     #[cold]
     pub unsafe fn tidy(&self, shared: &Shared, handle: &<Epoch as Reclaim>::Handle) {
         let class = self.untidy.get().trailing_zeros() as u8;
-        // SAFETY: passed on; the reference is used when `sort` has returned.
+        // SAFETY: the caller's contract; the reference is used only when `sort` has returned.
         unsafe {
             self.sort(class, shared, handle, false);
             let class_cache = self.class_cache(class);
@@ -350,14 +360,14 @@ impl ThreadCache {
         }
     }
 
-    /// Sends spent blocks to the safe stack once nobody can look at them any more.
+    /// Pushes spent blocks to the `safe` stack once no thread can look at them any more.
     unsafe fn defer(&self, class: u8, spent: Magazine, handle: &<Epoch as Reclaim>::Handle) {
         work_counter::count(spent.len());
         let guard = Epoch::pin(handle);
         let first = spent.pack();
         let cache: *const ThreadCache = self;
-        // SAFETY: caches live until after the reclaimer is dropped; two words and a byte, so that
-        // nothing is allocated.
+        // SAFETY: caches live until after the reclaimer is dropped. The call captures two words and
+        // a byte, so nothing is allocated for it.
         unsafe {
             Epoch::defer(&guard, move || {
                 (*cache).safe[usize::from(class)].push(Magazine::unpack(first));

@@ -1,14 +1,15 @@
-//! What a thread's state and the memory of its engine are to each other.
+//! A weak reference from a thread's context to the memory of its engine, which is dereferenced
+//! without a count. Held by [`ThreadContext`](crate::thread::context::ThreadContext).
 
 use crate::pool::memory::Memory;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-/// How a thread knows the memory of an engine that it uses. It does not keep it: dropping the
-/// engine frees it, also while other threads still have a state. The thread that uses a state is
-/// inside a call that has the engine.
+/// A weak reference to the memory of an engine. It does not keep the memory: dropping the engine
+/// frees it, also while other threads still have a context for it. A thread that uses its context
+/// is inside a call that holds the engine, so the memory is there.
 pub struct Bond {
-    /// The memory's number, also when it is gone.
+    /// The memory's number, which stays readable when the memory is gone.
     pub id: u32,
     memory: *const Memory,
     weak: Weak<Memory>,
@@ -19,12 +20,12 @@ impl Bond {
         Bond { id: memory.id, memory: Arc::as_ptr(memory), weak: Arc::downgrade(memory) }
     }
 
-    /// Whether the memory is gone, or going.
+    /// Whether the memory is gone, or is being dropped.
     pub fn is_over(&self) -> bool {
         self.weak.strong_count() == 0
     }
 
-    /// The memory, which then stays, if it is there.
+    /// The memory, if it is there; it then stays as long as the returned reference.
     pub fn upgrade(&self) -> Option<Arc<Memory>> {
         self.weak.upgrade()
     }
@@ -35,8 +36,8 @@ impl Deref for Bond {
 
     #[inline(always)]
     fn deref(&self) -> &Memory {
-        // SAFETY: used inside calls only that have the engine, or by the end of a state, which has
-        // upgraded `weak`.
+        // SAFETY: a context is used only inside calls that hold the engine, or by the context's own
+        // drop, which has upgraded `weak`.
         unsafe { &*self.memory }
     }
 }
@@ -52,8 +53,8 @@ mod tests {
         for round in 0..300 {
             let memory = Arc::new(Memory::new().unwrap());
             let known = Arc::downgrade(&memory);
-            // Some end while the memory goes, and some are there until it has gone; now and then
-            // all.
+            // Some threads end while the memory is dropped, and some live until it has gone; in
+            // every third round all do.
             let stay = if round % 3 == 0 { 4 } else { 2 };
             let (together, over) = (Barrier::new(5), Barrier::new(stay + 1));
             std::thread::scope(|scope| {
@@ -61,9 +62,10 @@ mod tests {
                     let (own, together, over) = (Arc::clone(&memory), &together, &over);
                     scope.spawn(move || {
                         let local = ThreadContext::of(&own);
-                        // Enough for magazines on their way to the reclaimer, and in it.
+                        // Enough blocks for magazines on their way to the reclaimer, and in it.
                         for _ in 0..3 {
-                            // SAFETY: used by nobody, and without accesses, so as good as spent.
+                            // SAFETY: the blocks are used by no thread and have no accesses, so
+                            // they are as good as spent.
                             unsafe {
                                 let blocks: Vec<_> = (0..200).map(|_| local.allocate(0)).collect();
                                 blocks.into_iter().for_each(|block| {
@@ -81,8 +83,8 @@ mod tests {
                 }
                 together.wait();
                 drop(memory);
-                // Only an end that is under way keeps it. They go on before this fails, or it would
-                // hang.
+                // Only the end of a thread that is under way keeps the memory. The threads go on
+                // before this fails: otherwise the test would hang.
                 let kept = known.strong_count();
                 over.wait();
                 assert!(stay < 4 || kept == 0, "in round {round} threads that have used it keep it");

@@ -1,5 +1,7 @@
-//! What one thread keeps for one engine: its cache, its place in the reclaimer, blocks on their way
-//! to other caches, and what it is running.
+//! What one thread keeps for one engine: its thread cache, its membership of the reclaimer, blocks
+//! on their way to other caches, and its queue of ready operations. Found by `thread/lookup.rs`;
+//! used by all of `engine/`, always on its own thread. Dropped at the end of the thread, or when
+//! the thread next needs a new context and the engine is gone.
 
 use crate::operation::block::Block;
 use crate::pool::magazine::{self, Magazine};
@@ -13,61 +15,62 @@ use std::mem::ManuallyDrop;
 use std::ptr::null;
 use std::sync::Arc;
 
-/// A magazine for another cache is sent when it holds this many blocks or is full, or when its
-/// collector has nothing else to do.
+/// A magazine for another cache is sent when it holds this many blocks or is full, or when the
+/// thread that collects it has nothing else to do.
 const SEND: usize = 32;
 
 /// What one thread keeps for one engine.
 pub struct ThreadContext {
     cache: *const ThreadCache,
-    /// Its place in the reclaimer, which changes only in the child of a `fork`.
+    /// The thread's membership of the reclaimer. It changes only in the child of a `fork`.
     handle: UnsafeCell<ManuallyDrop<<Epoch as Reclaim>::Handle>>,
-    /// Blocks on their way to other caches: those of the smallest class, and others.
+    /// Blocks on their way to other caches: first those of the smallest class, then the others.
     outgoing: UnsafeCell<[Outgoing; 2]>,
-    /// Whether there are any.
+    /// Whether `outgoing` holds any blocks.
     sends: Cell<bool>,
     /// How many operations of the engine this thread is inside of.
     pub depth: Cell<u32>,
-    /// Operations that this thread has made ready and will run itself, oldest first.
+    /// A list of operations that this thread has made ready and will run itself, oldest first.
+    /// Filled and run by `engine/dispatch/naive.rs`.
     pub first: Cell<*mut Block>,
     pub last: Cell<*mut Block>,
-    /// Whether a loop further up the stack is running them, or will.
+    /// Whether a loop further up the stack runs that list, or will.
     pub draining: Cell<bool>,
     pub memory: Bond,
 }
 
 struct Outgoing {
-    /// The number of the cache.
+    /// The number of the cache that the blocks belong to.
     cache: u32,
     class: u8,
-    /// The most blocks of this class to collect.
+    /// The magazine is sent when it holds so many blocks.
     most: usize,
     magazine: Magazine,
 }
 
 thread_local! {
-    /// The state that the thread used last, and its engine.
+    /// The number of the engine that the thread used last, and its context.
     static LAST: Cell<(u32, *const ThreadContext)> = const { Cell::new((0, null())) };
 }
 
 impl ThreadContext {
-    /// The state that the calling thread used last, and the number of its engine.
+    /// The number of the engine that the calling thread used last, and its context.
     #[inline]
     pub fn last() -> (u32, *const ThreadContext) {
         LAST.with(Cell::get)
     }
 
-    /// Notes which state the calling thread uses now.
+    /// Notes which context the calling thread uses now.
     pub fn set_last(engine: u32, local: *const ThreadContext) {
         LAST.with(|last| last.set((engine, local)));
     }
 
-    /// For when the state that was used last may be gone.
+    /// Forgets the context that was used last: it may be gone.
     pub fn forget_last() {
         let _ = LAST.try_with(|last| last.set((0, null())));
     }
 
-    /// A state of its own, for threads that keep it themselves.
+    /// A new context, for a caller that keeps it for the calling thread.
     pub fn new(memory: &Arc<Memory>) -> ThreadContext {
         ThreadContext {
             cache: memory.settle(),
@@ -85,12 +88,12 @@ impl ThreadContext {
     /// The thread's cache.
     #[inline]
     pub fn cache(&self) -> &ThreadCache {
-        // SAFETY: caches live as long as the memory: see [`Bond`].
+        // SAFETY: caches live as long as the memory; [`Bond`] says why that is there.
         unsafe { &*self.cache }
     }
 
-    /// Becomes a reader: nothing that can be reached from now on is reused until the guard
-    /// is gone.
+    /// Pins the thread, and makes it a registered reader. Nothing that can be reached from now on
+    /// is reused until the guard is dropped.
     #[inline]
     pub fn pin(&self) -> <Epoch as Reclaim>::Guard {
         self.look_at_tails();
@@ -99,20 +102,20 @@ impl ThreadContext {
 
     #[inline]
     fn handle(&self) -> &<Epoch as Reclaim>::Handle {
-        // SAFETY: the cell is this thread's, and is written only by `forget_other_threads`, inside
-        // of which nobody uses the handle.
+        // SAFETY: the cell is this thread's. Only `forget_other_threads` writes it, inside of which
+        // nothing uses the handle.
         unsafe { &*self.handle.get() }
     }
 
-    /// For the child of a `fork`: see [`Memory::forget_other_threads`].
+    /// For the child of a `fork` (`engine/fork.rs`): see [`Memory::forget_other_threads`].
     ///
     /// # Safety
     /// The calling thread is the only one, and is not pinned.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub unsafe fn forget_other_threads(&self) {
         let readers = usize::from(self.cache().is_reader.get());
-        // SAFETY: passed on. The caller is between pushes, so nothing refers to the old handle,
-        // which goes here.
+        // SAFETY: the caller's contract. The caller is between pushes, so nothing refers to the old
+        // handle, which is dropped here.
         unsafe {
             self.memory.forget_other_threads(readers);
             self.memory.even_out(self.cache());
@@ -131,8 +134,8 @@ impl ThreadContext {
         }
     }
 
-    /// Whether no other thread is a registered reader: what cannot be reached any more may then be
-    /// reused at once.
+    /// Whether no other thread is a registered reader. Then memory that cannot be reached any more
+    /// may be reused at once.
     pub fn is_alone(&self) -> bool {
         self.look_at_tails();
         self.memory.blocks.readers.has_none_but(true)
@@ -145,7 +148,7 @@ impl ThreadContext {
     #[inline]
     pub unsafe fn allocate(&self, class: u8) -> *mut Block {
         let cache = self.cache();
-        // SAFETY: the cache is ours; the rest is the caller's word.
+        // SAFETY: the cache is this thread's; the rest is the caller's contract.
         unsafe {
             let block = cache.allocate(class, &self.memory.blocks, self.handle());
             Block::set_origin(block, cache.number, class);
@@ -153,21 +156,22 @@ impl ThreadContext {
         }
     }
 
-    /// Makes sure that so many magazines of `class` are free for this thread.
+    /// Makes sure that so many magazines of `class` are free for this thread. Called by
+    /// `api/prepare.rs`.
     pub fn fill(&self, class: u8, magazines: usize) {
-        // SAFETY: the cache is ours.
+        // SAFETY: the cache is this thread's.
         unsafe { self.cache().fill(class, magazines, &self.memory.blocks) }
     }
 
-    /// Takes a spent block out of use.
+    /// Takes a spent block out of use: it goes back to the cache that it came from.
     ///
     /// # Safety
     /// The block is spent, and came from [`ThreadContext::allocate`] of a thread of the same
     /// engine.
     #[inline]
     pub unsafe fn retire(&self, block: *mut Block) {
-        // SAFETY: spent, so only helpers may still look at it, and they do not look at these
-        // fields.
+        // SAFETY: the block is spent. Only threads that help to link (`tickets/linking.rs`) may
+        // still look at it, and they do not look at these fields.
         unsafe {
             if Block::cache(block) == self.cache().number {
                 self.cache().keep(block);
@@ -195,17 +199,17 @@ impl ThreadContext {
         }
     }
 
-    /// Defers `reuse` until no thread looks at what it could reach now.
+    /// Defers `reuse` until no thread looks any more at what it could reach now.
     ///
     /// # Safety
-    /// As [`Reclaim::defer`].
+    /// The same as for [`Reclaim::defer`].
     pub unsafe fn defer(&self, reuse: impl FnOnce() + 'static) {
-        // SAFETY: passed on.
+        // SAFETY: the caller's contract.
         unsafe { Epoch::defer(&self.pin(), reuse) }
     }
 
-    /// Sends back what was collected, and sorts a slice of what is too much: [`ThreadCache::tidy`].
-    /// For when there is nothing else to do.
+    /// Sends collected blocks back to their caches, and sorts a slice of the thread's own ones if
+    /// there are too many ([`ThreadCache::tidy`]). Called when the thread has nothing else to do.
     #[inline]
     pub fn flush(&self) {
         if self.sends.get() {
@@ -213,15 +217,15 @@ impl ThreadContext {
         }
         // SAFETY: the cell is this thread's.
         unsafe {
-            // The caller has ended operations: it is not in the middle of reading a tail. What it
-            // has borrowed is not spent.
+            // The contract of `tidy` holds: the caller has ended operations, so it is not reading a
+            // tail. Blocks that it has borrowed are not spent.
             if self.cache().is_untidy() {
                 self.cache().tidy(&self.memory.blocks, self.handle());
             }
         }
     }
 
-    /// Sends back what was collected.
+    /// Sends collected blocks back to their caches.
     #[cold]
     #[inline(never)]
     fn send_all(&self) {
@@ -230,8 +234,9 @@ impl ThreadContext {
         unsafe { &mut *self.outgoing.get() }.iter_mut().for_each(|outgoing| outgoing.send(&self.memory));
     }
 
-    /// Says that the thread will look for what others leave to it, or takes that back: it must look
-    /// then. Only a store: the thread that looks passes a fence before.
+    /// Says that the thread will look for operations that others leave to it, or takes that back:
+    /// then it must look. Called by `engine/push/enlist.rs`; read in `Memory::will_somebody_look`.
+    /// It is only a store: the fences are in `worker/handoff.rs`, in `look` and `leave`.
     #[inline]
     pub fn say_will_look(&self, will_look: bool) {
         self.cache().will_look.store(will_look, Relaxed);
@@ -249,7 +254,7 @@ impl ThreadContext {
         self.draw_sequences()
     }
 
-    /// The first number of a new range.
+    /// Draws a new range of numbers, and returns its first.
     #[cold]
     #[inline(never)]
     fn draw_sequences(&self) -> u64 {
@@ -260,30 +265,31 @@ impl ThreadContext {
         range.start
     }
 
-    /// Counts an operation as pushed. Before it is given a ticket: see [`Memory::tally`].
+    /// Counts an operation as pushed. Called before it is given a ticket: see [`Memory::tally`].
     #[inline]
     pub fn count_pushed(&self) {
         step(&self.cache().pushed);
     }
 
-    /// Counts an operation as completed. After all its effects.
+    /// Counts an operation as completed. Called after all its effects.
     #[inline]
     pub fn count_completed(&self) {
         step(&self.cache().completed);
     }
 
-    /// Counts an asynchronous closure as called. Before its operation can be completed.
+    /// Counts an asynchronous closure as called. Called before its operation can be completed.
     pub fn count_called(&self) {
         step(&self.cache().called);
     }
 
-    /// Counts an asynchronous closure as returned. After all its pushes.
+    /// Counts an asynchronous closure as returned. Called after all its pushes.
     pub fn count_returned(&self) {
         step(&self.cache().returned);
     }
 }
 
-/// One more, in a counter that only this thread stores.
+/// Adds one to a counter that only this thread stores. Release: pairs with the acquire in
+/// `Memory::tally` and `tally_inside`.
 #[inline]
 fn step(counter: &AtomicU64) {
     counter.store(counter.load(Relaxed) + 1, Release);
@@ -307,7 +313,7 @@ impl Outgoing {
 
 impl Drop for ThreadContext {
     fn drop(&mut self) {
-        // If the memory is there, it stays until this is done.
+        // If the memory is there, it is kept until this function is done.
         let memory = self.memory.upgrade();
         if memory.is_some() {
             self.flush();
@@ -316,11 +322,12 @@ impl Drop for ThreadContext {
                 self.memory.blocks.readers.remove();
             }
         }
-        // SAFETY: dropped once. It may run what was deferred, as any use of it may:
-        // `Memory::run_deferred` reckons with it, whether the memory is there or is going just now.
+        // SAFETY: the handle is dropped once. Dropping it may run deferred calls, like any use of
+        // it. `Memory::run_deferred` reckons with that, whether the memory is there or is just
+        // being dropped.
         unsafe { ManuallyDrop::drop(self.handle.get_mut()) };
         if memory.is_some() {
-            // SAFETY: nothing of this thread uses the cache again.
+            // SAFETY: this thread does not use the cache again.
             unsafe { self.cache().leave() };
         }
     }

@@ -1,4 +1,6 @@
-//! How a thread finds its context for an engine.
+//! How a thread finds its context for an engine: a thread-local list, and in `thread/context.rs`
+//! the one used last. [`ThreadContext::of`] is called by `Core::local` (`engine/core.rs`) in every
+//! call into the engine. If the list is gone already, `thread/teardown.rs` has the context.
 
 use crate::pool::memory::Memory;
 use crate::sync::thread_local;
@@ -7,7 +9,7 @@ use crate::thread::teardown;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// This thread's state for every engine that it has used. Boxed: `LAST` points to them.
+/// This thread's contexts, one for every engine that it has used. Boxed: `LAST` points to them.
 #[allow(clippy::vec_box)]
 struct Locals(RefCell<Vec<Box<ThreadContext>>>);
 
@@ -16,14 +18,15 @@ thread_local! {
 }
 
 impl ThreadContext {
-    /// The calling thread's state for the engine of `memory`. Costs about a nanosecond when the
+    /// The calling thread's context for the engine of `memory`. Costs about a nanosecond when the
     /// thread used the same engine last.
     #[inline]
     pub fn of(memory: &Arc<Memory>) -> &ThreadContext {
         let (id, local) = ThreadContext::last();
         if id == memory.id {
-            // SAFETY: set by `find` for this thread; entries are dropped at the end of the thread,
-            // or when their engine is gone, and then its id is never asked for again.
+            // SAFETY: `find` has set the pointer for this thread. A context is dropped at the end
+            // of the thread, or when its engine is gone; the engine's id is then never asked for
+            // again.
             return unsafe { &*local };
         }
         ThreadContext::find(memory)
@@ -31,8 +34,8 @@ impl ThreadContext {
 
     #[cold]
     fn find(memory: &Arc<Memory>) -> &ThreadContext {
-        // Engines that are gone: a good moment to forget them. Dropped when the list is free again,
-        // should that come back here.
+        // Contexts of engines that are gone are dropped here, but only after the list is no longer
+        // borrowed: dropping one may call this function again.
         let mut gone = Vec::new();
         let found = LOCALS.try_with(|locals| {
             let mut locals = locals.0.borrow_mut();
@@ -45,15 +48,17 @@ impl ThreadContext {
             &raw const **locals.last().expect("pushed just now")
         });
         drop(gone);
-        // The thread may be ending and its states gone, while one of its destructors still uses the
-        // engine: that gets a state that is kept elsewhere. `LAST` has no destructor.
+        // The thread may be ending and its list gone, while one of its destructors still uses the
+        // engine. Then the context is kept by `teardown`. `LAST` has no destructor, so it still
+        // works.
         let local = found.unwrap_or_else(|_| teardown::find(memory));
         ThreadContext::set_last(memory.id, local);
-        // SAFETY: boxed, so it stays where it is; see `of` for its life.
+        // SAFETY: the context is boxed, so it stays where it is; `of` says how long it lives.
         unsafe { &*local }
     }
 
-    /// Takes down the calling thread's state for an engine that ends while the thread does.
+    /// Drops the calling thread's context in `teardown`, if it has one, for an engine that ends on
+    /// this thread while the thread itself ends. Called by `engine/lifecycle.rs`.
     pub fn end_fallback(memory: &Arc<Memory>) {
         if teardown::end(memory) {
             ThreadContext::forget_last();

@@ -1,4 +1,4 @@
-//! What a thread keeps for each engine that it uses: its context, what it pushes with, and how both
+//! What a thread keeps for each engine that it uses: its context, its side of pushing, and how both
 //! end with the thread or with the engine.
 
 pub mod bond;

@@ -1,5 +1,7 @@
-//! What a thread pushes with: its record, its ring of blocks, its logs. They
-//! are its cache's, so that the next thread that has the cache goes on with them.
+//! A thread's side of pushing: its record, its ring of blocks, its journal. They belong to its
+//! cache, so the next thread that adopts the cache goes on with them. Called by the push code
+//! (`engine/push/`, `engine/inline/fast_path.rs`) and by waits (`engine/wait/`), on the context's
+//! own thread.
 
 use crate::operation::block::Block;
 use crate::sync::Ordering::*;
@@ -10,7 +12,7 @@ use crate::tickets::ring::{self, NextBlock};
 use crate::tickets::word::{Word, TAKEN};
 
 impl ThreadContext {
-    /// What the thread pushes with. Nothing of the user's may run while it is there.
+    /// The thread's [`Pusher`]. No user code may run while it is there.
     #[inline]
     pub fn pusher(&self) -> Pusher<'_> {
         let mut record = self.cache().record.get();
@@ -18,11 +20,11 @@ impl ThreadContext {
             record = self.new_record();
         }
         // SAFETY: records live as long as the memory. One thread at a time has a cache, and so its
-        // record; each comes after the one before.
+        // record, and each owner of the cache comes after the one before.
         unsafe { (*record).pusher() }
     }
 
-    /// Gives the thread another record: the one that it has, if any, is used up.
+    /// Gives the thread a new record. The record that it has, if any, is used up.
     #[cold]
     pub fn new_record(&self) -> *const Record {
         let record: *const Record = self.memory.records.add(Record::new);
@@ -30,23 +32,24 @@ impl ThreadContext {
         record
     }
 
-    /// The thread's journal.
+    /// The thread's journal, made by `make` if there is none.
     #[inline]
     pub fn journal<'a>(&self, make: impl FnOnce() -> &'a Journal) -> &'a Journal {
         let cache = self.cache();
         if cache.journal.get().is_null() {
             cache.journal.set(make());
         }
-        // SAFETY: journals live as long as their group, of which an engine has one that logs.
+        // SAFETY: journals live as long as their group. An engine has only one group that logs.
         unsafe { &*cache.journal.get() }
     }
 
-    /// A free block with room for so many bytes of `class`, and the tag of its use; its node is
-    /// new.
+    /// A free block of `class`, renewed for `count` accesses, and the tag of its use. It comes from
+    /// the thread's ring if that has one.
     #[inline]
     pub fn allocate_from_ring(&self, count: u32, class: u8) -> (*mut Block, u64) {
         let cache = self.cache();
-        // SAFETY: the ring is this thread's. The caller holds no address from a tail.
+        // SAFETY: the ring is this thread's, and the caller holds no address that it read from a
+        // tail.
         unsafe {
             let ring = &mut *cache.ring.get();
             let next = if class <= ring::CLASS { ring.next(2 + usize::from(class)) } else { NextBlock::Full };
@@ -67,20 +70,20 @@ impl ThreadContext {
         }
     }
 
-    /// A reference for an operation that runs inside its push: others may park on its word, which
-    /// is taken. All else of the block is unused.
+    /// A reference for an operation that runs inside its push. Other operations may park on its
+    /// word, which is taken. The rest of the block is unused.
     ///
-    /// As long as nobody is given it, it serves one operation after the other. That it then stands
-    /// beside variables as their last write does no harm: who finds it there finds that all writes
-    /// are counted, and does not park.
+    /// As long as no other thread is given the reference, it serves one operation after the other.
+    /// It may then stand beside variables as their last write, which does no harm: a thread that
+    /// finds it there finds that all writes are counted, and does not park.
     ///
     /// # Safety
-    /// As [`ThreadContext::allocate`].
+    /// The caller holds no address that it read from a tail.
     #[inline]
     pub unsafe fn take_word(&self) -> Word {
         let kept = self.cache().kept.replace(Word::NONE);
         if kept == Word::NONE {
-            // SAFETY: passed on.
+            // SAFETY: the caller's contract.
             unsafe { self.lay_in_word() }
         } else {
             kept
@@ -90,38 +93,41 @@ impl ThreadContext {
     #[cold]
     #[inline(never)]
     unsafe fn lay_in_word(&self) -> Word {
-        // SAFETY: passed on. The block is ours.
+        // SAFETY: the caller's contract. The block was just allocated, so it is ours.
         unsafe {
             let block = self.allocate(0);
-            // It has no links, whatever it was used for before.
+            // The block starts without links, whatever it was used for before.
             Block::renew(block, 0, false);
             Block::set_inside(block);
             ThreadContext::renew_word(block)
         }
     }
 
-    /// Another reference to the block.
+    /// A new reference to the block, with the next tag.
     ///
     /// # Safety
-    /// The block is the caller's, and nobody parks there.
+    /// The block is the caller's, and no operation parks there.
     pub unsafe fn renew_word(block: *mut Block) -> Word {
-        // SAFETY: blocks stay blocks.
+        // SAFETY: the memory of a block stays a block as long as the engine.
         let word = unsafe { &*Block::word(block) };
         let tag = Word(word.load(Relaxed)).tag().wrapping_add(1);
-        // Release: as for what is enlisted, though there is nothing else to find.
+        // Release: the same as for enlisted operations, although there is nothing else here to
+        // find.
         word.store(Word::fresh(tag, TAKEN).0, Release);
         Word::refers(block, tag)
     }
 
-    /// Keeps such a reference for the next operation.
+    /// Keeps a reference of [`ThreadContext::take_word`] for the next operation.
     ///
     /// # Safety
-    /// It came from one of these functions, and nobody was given it.
+    /// The reference came from [`ThreadContext::take_word`] or [`ThreadContext::renew_word`], and
+    /// no other thread was given it.
     #[inline(always)]
     pub unsafe fn keep_word(&self, word: Word) {
         let other = self.cache().kept.replace(word);
         if other != Word::NONE {
-            // SAFETY: an operation that was pushed from inside has left it.
+            // SAFETY: the other reference was left by an operation that was pushed from inside this
+            // one, and no other thread was given it.
             unsafe { self.retire_word(other) };
         }
     }
@@ -129,7 +135,7 @@ impl ThreadContext {
     #[cold]
     #[inline(never)]
     unsafe fn retire_word(&self, word: Word) {
-        // SAFETY: the block is ours, and nobody was given the reference.
+        // SAFETY: the block is ours, and no other thread was given the reference.
         unsafe { self.retire(word.block()) };
     }
 }

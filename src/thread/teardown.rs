@@ -1,10 +1,12 @@
-//! States of threads that use an engine when their other states are gone already: in destructors of
-//! thread-locals that are older than ours.
+//! Contexts for threads that use an engine so late that their list of contexts is gone: in
+//! destructors of thread-locals that are older than ours. Called by `thread/lookup.rs` only, on the
+//! ending thread.
 //!
-//! Where there are POSIX threads, the list of them hangs on a key whose destructor runs after those
-//! of all thread-locals. (With the C libraries in use. Should another run it earlier, what comes
-//! later makes a new list, which the next round of destructors finds.) Elsewhere, under a model and
-//! if the system has no keys left, they stay, as they did nothing that could hurt but take memory.
+//! Where there are POSIX threads, the list of these contexts hangs on a key whose destructor runs
+//! after those of all thread-locals. This holds for the C libraries in use. If another one runs it
+//! earlier, later uses make a new list, which the next round of destructors finds. Elsewhere, under
+//! a model, and if the system has no keys left, the contexts are never dropped. That costs memory
+//! and nothing else.
 
 use crate::pool::memory::Memory;
 use crate::thread::context::ThreadContext;
@@ -14,15 +16,15 @@ use std::sync::Arc;
 #[allow(clippy::vec_box)]
 type FallbackContexts = Vec<Box<ThreadContext>>;
 
-/// The calling thread's state for the engine of `memory`, made if there is none.
+/// The calling thread's context for the engine of `memory`, made if there is none.
 pub fn find(memory: &Arc<Memory>) -> *const ThreadContext {
     let mut contexts = slot::get();
     if contexts.is_null() {
         contexts = Box::into_raw(Box::default());
         slot::set(contexts);
     }
-    // SAFETY: made by `into_raw` above, for this thread alone, and taken down only by `end_all`,
-    // which nothing here calls. No reference to the list is kept.
+    // SAFETY: the list was made by `into_raw` above, for this thread alone. Only `end_all` takes it
+    // down, which nothing here calls. No reference to the list is kept.
     unsafe {
         if let Some(known) = (*contexts).iter().find(|local| local.memory.id == memory.id) {
             return &raw const **known;
@@ -33,13 +35,15 @@ pub fn find(memory: &Arc<Memory>) -> *const ThreadContext {
     }
 }
 
-/// Takes down the calling thread's state for an engine that ends here; says whether there was one.
+/// Drops the calling thread's context for an engine that ends on this thread. Returns whether there
+/// was one.
 pub fn end(memory: &Memory) -> bool {
     let contexts = slot::get();
     if contexts.is_null() {
         return false;
     }
-    // SAFETY: as in `find`. The reference ends before the state is dropped.
+    // SAFETY: as in `find`: the list is this thread's alone. The reference to it ends before the
+    // context is dropped.
     let ended = unsafe {
         let contexts = &mut *contexts;
         let place = contexts.iter().position(|local| local.memory.id == memory.id);
@@ -48,20 +52,20 @@ pub fn end(memory: &Memory) -> bool {
     ended.is_some()
 }
 
-/// Takes all of a thread's states down.
+/// Drops all of the calling thread's contexts in the list, and the list.
 ///
 /// # Safety
-/// The list is the calling thread's, and nobody uses it or the states in it again.
+/// The list is the calling thread's, and neither it nor the contexts in it are used again.
 #[cfg(all(unix, not(any(loom, shuttle))))]
 unsafe fn end_all(contexts: *mut FallbackContexts) {
     ThreadContext::forget_last();
-    // SAFETY: made by `into_raw` in `find`; the rest is the caller's word.
+    // SAFETY: the list was made by `into_raw` in `find`; the rest is the caller's contract.
     drop(unsafe { Box::from_raw(contexts) });
 }
 
 #[cfg(all(unix, not(any(loom, shuttle))))]
 mod slot {
-    //! A key of POSIX threads.
+    //! The thread's list, on a key of POSIX threads.
 
     use super::end_all;
     use super::FallbackContexts;
@@ -93,36 +97,38 @@ mod slot {
         }
         #[allow(clippy::unnecessary_cast)] // Not everywhere the same type.
         if KEY.compare_exchange(0, made as u64 + 1, AcqRel, Acquire).is_err() {
-            // SAFETY: nobody else has seen this one.
+            // SAFETY: no other thread has seen this key.
             unsafe { pthread_key_delete(made) };
         }
         key()
     }
 
     pub fn get() -> *mut FallbackContexts {
-        // SAFETY: a key that `make_key` made, and never deleted.
+        // SAFETY: `make_key` has made the key, and it is never deleted.
         key().map_or(null_mut(), |key| unsafe { pthread_getspecific(key) }.cast())
     }
 
-    /// Leaves the list with the thread. If there is no room for it, it stays where nobody finds it.
+    /// Stores the list for the calling thread. If the system has no key left, the list stays where
+    /// no thread finds it.
     pub fn set(contexts: *mut FallbackContexts) {
         if let Some(key) = make_key() {
-            // SAFETY: as above; `end_of_thread` takes just such a pointer.
+            // SAFETY: `make_key` has made the key, and it is never deleted; its destructor
+            // `end_of_thread` takes just such a pointer.
             unsafe { pthread_setspecific(key, contexts.cast::<c_void>()) };
         }
     }
 
     extern "C" fn end_of_thread(contexts: *mut c_void) {
-        // SAFETY: left with the thread by `set`. The thread runs nothing any more but other keys'
-        // destructors, and its slot is empty already: should one of those use an engine, it gets a
-        // new list.
+        // SAFETY: `set` has stored the list for this thread. The thread now runs only other keys'
+        // destructors, and its slot is empty already: if one of them uses an engine, it gets a new
+        // list.
         unsafe { end_all(contexts.cast()) }
     }
 }
 
 #[cfg(not(all(unix, not(any(loom, shuttle)))))]
 mod slot {
-    //! A thread-local without a destructor.
+    //! The thread's list, in a thread-local without a destructor.
 
     use super::FallbackContexts;
     use crate::sync::thread_local;
@@ -151,7 +157,7 @@ mod tests {
 
     impl Drop for UsesAtTheEnd {
         fn drop(&mut self) {
-            // In turns, so that each is asked for when the other was used last.
+            // In turns, so that each engine is asked for when another one was used last.
             for memory in self.0.iter().chain(&self.0) {
                 let local = ThreadContext::of(memory);
                 assert_eq!(local.memory.id, memory.id);
@@ -174,7 +180,7 @@ mod tests {
         for _ in 0..10 {
             let own = memories.clone();
             let uses = move || {
-                // First, and so dropped after our own thread-locals.
+                // Set first, and so dropped after our own thread-locals.
                 LATE.set(Some(UsesAtTheEnd(own.clone())));
                 own.iter().for_each(|memory| drop(ThreadContext::of(memory).pin()));
             };
@@ -183,7 +189,7 @@ mod tests {
         for memory in &memories {
             assert_eq!(memory.blocks.caches.iter().count(), 1, "each thread has left its home to the next");
             assert_eq!(Arc::strong_count(memory), 1);
-            // This thread is counted, and no other.
+            // Only this thread is counted as a reader.
             memory.blocks.readers.add();
             assert!(memory.blocks.readers.has_none_but(true));
         }

@@ -1,14 +1,18 @@
-//! What is known of the cores of a group's workers.
+//! State for pinning the workers of a group: the system's thread numbers, and stalls of spinning
+//! workers. Used by `worker/pinning.rs`, which moves workers, and by `worker/run_loop.rs`, which
+//! counts stalls.
 
 use crate::sync::lock::Lock;
 use crate::sync::Instant;
 use std::time::Duration;
 
-/// The system's numbers of a group's pinned workers, by worker; 0 if it is not there. Locked while
-/// one is moved: so none ends meanwhile.
+/// For each worker of a group the system's number of its thread; 0 if the worker is not pinned, or
+/// has ended. A thread that moves a worker holds the lock meanwhile, so the worker cannot end
+/// before the move is done.
 pub type Ids = Lock<Vec<i32>>;
 
-/// A worker that other threads may move to another core.
+/// A pinned worker that other threads may move to another core. Dropping it, at the end of the
+/// worker, takes the number out of the list.
 pub struct Movable<'a>(pub &'a Ids, pub usize);
 
 impl Drop for Movable<'_> {
@@ -17,8 +21,7 @@ impl Drop for Movable<'_> {
     }
 }
 
-/// How often a worker that spins was without its core for a millisecond or more, in the last
-/// second.
+/// How often in the last second a spinning worker was without its core for a millisecond or more.
 #[derive(Default)]
 pub struct Stalls {
     count: u32,
@@ -27,10 +30,10 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// So many in a second are not the system's own work.
+    /// More stalls in a second than the system's own work causes.
     pub const MANY: u32 = 20;
 
-    /// Counts one more; whether there are many, for the first time.
+    /// Counts one more stall. Returns true once: when there are many for the first time.
     pub fn are_many(&mut self) -> bool {
         if self.since.is_none_or(|since| since.elapsed() > Duration::from_secs(1)) {
             (self.since, self.count) = (Some(Instant::now()), 0);

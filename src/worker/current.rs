@@ -1,8 +1,11 @@
-//! The private queue of a thread that is running operations of a group, a worker or a helper.
+//! The calling thread's entry in a group: the private queue of a worker or helper that is running
+//! operations. Made by `worker/run_loop.rs` for a worker and by `worker/help.rs` for a helper;
+//! [`CurrentWorker::keep`] is called by `Group::submit`.
 //!
-//! What becomes ready on such a thread goes straight into this queue: no atomic, no other
-//! core. But not what becomes ready in the middle of an operation, which may be a long one: others
-//! could not see it there.
+//! An operation that becomes ready on such a thread goes straight into this queue: no atomic, no
+//! other core. The exception is one that becomes ready in the middle of another operation. The
+//! running operation may be a long one, and other threads could not see the ready one in the
+//! private queue.
 
 use crate::operation::block::Block;
 use crate::sync::thread_local;
@@ -10,31 +13,32 @@ use crate::worker::local_queue::Queue;
 use std::cell::{Cell, RefCell};
 use std::ptr::null;
 
-/// A thread's place in a group.
+/// A thread that runs operations of a group, seen from that thread itself.
 pub struct CurrentWorker {
-    /// The address of the group: it is not looked into.
+    /// The address of the group, only to compare with.
     group: *const (),
     pub queue: RefCell<Queue>,
-    /// Which worker it is that sits here, if it is one.
+    /// The number of the worker; `None` for a helper.
     worker: Option<usize>,
-    /// How many operations the thread is inside of when it runs none of this queue's.
+    /// How many operations the thread is inside of while it runs none from this queue.
     depth: u32,
 }
 
-/// Where a thread leaves an operation that has become ready.
+/// Where [`CurrentWorker::keep`] has left an operation that has become ready.
 pub enum Left {
-    /// In its own queue.
+    /// In the thread's own queue.
     InQueue,
-    /// It is to go into the inbox of this worker, which is the thread's own.
+    /// Nowhere yet: the caller has to put it into the inbox of this worker, which is the calling
+    /// thread.
     ToInbox(usize),
-    /// The thread has no place for it.
+    /// Nowhere: the thread runs no operations of the group, or is a helper inside of an operation.
     Nowhere,
 }
 
 thread_local! {
     static CURRENT: Cell<*const CurrentWorker> = const { Cell::new(null()) };
-    /// The empty queue of the last such thread, with the room that it has grown to, up to a limit:
-    /// helpers come and go.
+    /// The empty queue that this thread used last as a worker or helper, with its allocations up to
+    /// a limit. Helpers come and go, and would allocate each time.
     static SPARE: Cell<Option<Queue>> = const { Cell::new(None) };
 }
 
@@ -44,7 +48,7 @@ impl CurrentWorker {
         CurrentWorker { group, queue: RefCell::new(spare.unwrap_or_default()), worker, depth }
     }
 
-    /// Calls `work` with this as the calling thread's.
+    /// Calls `work`, with `self` as the calling thread's `CURRENT` meanwhile.
     pub fn occupy<T>(&self, work: impl FnOnce(&CurrentWorker) -> T) -> T {
         struct Leave(*const CurrentWorker);
         impl Drop for Leave {
@@ -56,22 +60,22 @@ impl CurrentWorker {
         work(self)
     }
 
-    /// Queues an operation on the calling thread, if it runs operations of `group` and is in the
-    /// middle of none of its operations; `depth` is how many operations the thread is inside of.
+    /// Queues an operation on the calling thread, if that runs operations of `group` and is in the
+    /// middle of none. `depth` is how many operations the thread is inside of.
     ///
     /// # Safety
-    /// `block` is ready, of this group, and ours.
+    /// `block` is ready, of this group, and the caller's to give away.
     #[inline]
     pub unsafe fn keep(group: *const (), block: *mut Block, depth: u32) -> Left {
         let current = CURRENT.try_with(Cell::get).unwrap_or(null());
-        // SAFETY: the pointer is set only while `occupy` borrows it, further up on this
+        // SAFETY: the pointer is set only while `occupy` borrows its target, further up on this
         // stack.
         match unsafe { current.as_ref() } {
             Some(current) if current.group == group => {
                 if depth > current.depth {
                     return current.worker.map_or(Left::Nowhere, Left::ToInbox);
                 }
-                // SAFETY: passed on.
+                // SAFETY: the caller's contract.
                 unsafe { current.queue.borrow_mut().push(block) };
                 Left::InQueue
             }

@@ -1,5 +1,10 @@
-//! A group of workers: where operations are put down, picked up and stolen, and when workers sleep
-//! and wake.
+//! A group of workers: starting and stopping them, submitting operations to them, and waking them.
+//!
+//! Made and called by the dispatchers `engine/dispatch/pooled.rs` and `per_device.rs`, and by the
+//! push code (`engine/push/journal.rs` and `logged.rs`), which logs. Any thread may call the
+//! methods here; only [`Group::log`] is for the journal's pusher. The other methods of [`Group`]
+//! are in `run_loop.rs` (workers), `help.rs` (helpers), `steal.rs`, `sharing.rs` and `pinning.rs`.
+//! The states of sleeping and waking, and why no wake-up is lost, are in `worker/README.md`.
 
 use crate::error::{Error, ErrorKind};
 use crate::operation::block::Block;
@@ -40,55 +45,57 @@ pub enum IdlePolicy {
     Park,
 }
 
-/// Operations that one thread pushes in a row go to the same worker, if they are not better placed
-/// elsewhere.
+/// So many operations in a row from one thread go to the same worker, if nothing speaks for another
+/// worker.
 const BURST: usize = 8;
 
-/// How a group is made.
+/// The settings of a group.
 pub struct GroupPlan {
     pub name: &'static str,
     pub workers: usize,
     /// Whether workers have logs.
     pub logged: bool,
-    /// One inbox for all workers, first come first served.
+    /// Whether all workers share one inbox, first come first served.
     pub shared: bool,
     pub idle: IdlePolicy,
-    /// The cores to pin to, one worker each, round and round, beginning behind that of the thread
-    /// that starts them. Empty: not pinned.
+    /// The cores to pin workers to, one worker each, in turn. The first worker gets the core after
+    /// the one that the starting thread is on. Empty: the workers are not pinned.
     pub cores: Vec<usize>,
-    /// Whether a thread that waits is moved off a worker's core, instead of the worker.
+    /// Whether a waiting thread that is on a worker's core is moved, instead of the worker.
     pub move_callers: bool,
 }
 
 /// Where a ready operation is to run.
 #[derive(Clone, Copy)]
 pub enum Placement {
-    /// Anywhere: in the calling thread's own queue, if it has one, or a worker that is chosen in
-    /// turn.
+    /// Anywhere: in the calling thread's own queue if it has one, else on a worker chosen in turn.
     Any,
-    /// On this worker, counted round.
+    /// On the worker of this number, modulo the number of workers.
     Worker(usize),
 }
 
-/// A bit in [`Group::idle`]: a pusher would run some of what the workers have.
+/// A bit in [`Group::idle`]: a pusher asks the workers to publish operations that it could run. Set
+/// by `sharing.rs`, cleared by the worker that publishes (`run_loop.rs`).
 pub(super) const WANTED: usize = 1 << 31;
 
 /// A group of workers.
 pub struct Group {
     pub(super) plan: GroupPlan,
     pub(super) workers: Box<[Remote]>,
-    /// What was pushed for each of them by each pusher. None if the plan says so.
+    /// The logs: what each pusher has logged for each worker. No journal is ever added if
+    /// `plan.logged` is false.
     pub(super) journals: Journals,
-    /// Places for threads that wait and help meanwhile.
+    /// Places for helpers: threads that wait, and run operations of the group meanwhile.
     pub(super) helpers: Box<[Helper]>,
-    /// So many of these at most were ever taken.
+    /// How many of the helpers' places, from the first on, were ever taken. The others are not
+    /// looked at.
     pub(super) most_helpers: AtomicUsize,
-    /// The inbox of all, for what is urgent, or for everything if the plan says so: a place without
-    /// a worker.
+    /// The common inbox: for urgent operations, or for all if `plan.shared`. It has no worker of
+    /// its own.
     pub(super) common: Remote,
-    /// Workers that look for work or sleep.
+    /// The number of workers and helpers that look for work or sleep, and the bit [`WANTED`].
     pub(super) idle: CachePadded<AtomicUsize>,
-    /// Workers that sleep.
+    /// The number of workers and helpers that sleep, or are about to.
     pub(super) sleeping: CachePadded<AtomicUsize>,
     pub(super) stop: AtomicBool,
     started: AtomicBool,
@@ -100,12 +107,12 @@ pub struct Group {
 }
 
 thread_local! {
-    /// What this thread has dealt out. Threads start at different workers: together they would go
-    /// round together.
+    /// How many operations this thread has dealt out in turn. Threads start at different workers:
+    /// otherwise they would all reach the same worker at the same time.
     static PUSHED: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// Where the calling thread's next operation goes.
+/// The worker for the calling thread's next operation, modulo the number of workers.
 pub(super) fn next_worker() -> usize {
     PUSHED.with(|pushed| {
         let now = match pushed.get() {
@@ -117,7 +124,7 @@ pub(super) fn next_worker() -> usize {
     })
 }
 
-/// The worker that a thread begins with: any but those of the threads before it.
+/// The worker that a thread begins with: another one than for the threads before it.
 #[cold]
 fn first_worker() -> usize {
     static THREADS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
@@ -149,7 +156,8 @@ impl Group {
         }
     }
 
-    /// By which a thread that runs its operations knows the group.
+    /// The group's identity, which a thread that runs its operations notes in its
+    /// [`CurrentWorker`].
     #[inline]
     pub(super) fn address(&self) -> *const () {
         std::ptr::from_ref(self).cast()
@@ -160,7 +168,8 @@ impl Group {
         format!("{} workers of '{}'", self.workers.len(), self.plan.name)
     }
 
-    /// Pins that failed, and the like.
+    /// Messages about workers that could not be pinned, share a core with other threads, and the
+    /// like.
     pub fn warnings(&self) -> Vec<String> {
         self.lock_warnings().clone()
     }
@@ -169,19 +178,19 @@ impl Group {
         self.warnings.lock()
     }
 
-    /// Whether the workers are up.
+    /// Whether the workers have been started and not stopped.
     #[inline]
     pub fn is_started(&self) -> bool {
         self.started.load(Acquire)
     }
 
-    /// Whether each worker has come so far as to look for work.
+    /// Whether every worker has begun to look for work.
     pub fn is_ready(&self) -> bool {
         self.ready.load(Acquire) >= self.workers.len()
     }
 
-    /// Brings the workers up, if they are not. All or none: a refusal is an error that leaves the
-    /// group down.
+    /// Starts the workers, unless they are running. If the system refuses a thread, the ones
+    /// started before are stopped again, and the error is returned.
     #[cold]
     pub fn start<H: Host>(self: &Arc<Self>, host: &Arc<H>) -> Result<(), Error> {
         let mut threads = self.threads.lock();
@@ -191,9 +200,9 @@ impl Group {
         self.stop.store(false, Relaxed);
         self.lock_warnings().clear();
         self.ready.store(0, Relaxed);
-        // The thread that starts the workers is one that pushes: if there are more cores than
-        // workers, its own is left to it. The system would otherwise see only after some
-        // milliseconds that two threads share a core beside one that is free.
+        // The thread that starts the workers is one that pushes. If there are more cores than
+        // workers, its own core is left to it. Otherwise two threads would share a core beside a
+        // free one, which the system notices only after some milliseconds.
         let cores = &self.plan.cores;
         let own = affinity::current().and_then(|core| cores.iter().position(|other| *other == core)).unwrap_or(0);
         for index in 0..self.workers.len() {
@@ -221,8 +230,8 @@ impl Group {
         Ok(())
     }
 
-    /// Ends the workers. Everything that was submitted has been run: they look at what else there
-    /// is only once.
+    /// Stops the workers and joins their threads. All submitted operations have been run before: a
+    /// worker that sees `stop` looks for others only once.
     pub fn stop(&self) {
         let mut threads = self.threads.lock();
         self.started.store(false, Relaxed);
@@ -238,20 +247,20 @@ impl Group {
             }
         }
         for thread in threads.drain(..) {
-            // Workers catch the panics of operations; one that ended otherwise has nothing more to
-            // say here.
+            // Workers catch the panics of operations. A worker thread that ended by another panic
+            // has nothing more to report here.
             let _ = thread.join();
         }
     }
 
-    /// Puts a ready operation where a worker finds it: in this thread's own queue, or in an inbox.
-    /// `depth`: how many operations the calling thread is inside of.
+    /// Puts a ready operation where a worker finds it: into this thread's own queue, or into an
+    /// inbox. `depth` is how many operations the calling thread is inside of.
     ///
     /// # Safety
-    /// The operation is ready, and ours to give away.
+    /// The operation is ready, and the caller's to give away.
     #[inline]
     pub unsafe fn submit(&self, block: *mut Block, mut place: Placement, depth: u32) {
-        // SAFETY: passed on; the operation is read before it is given away.
+        // SAFETY: the caller's contract; the priority is read before the operation is given away.
         unsafe {
             let urgent = (*block).priority != 0;
             if let Placement::Any = place {
@@ -265,13 +274,13 @@ impl Group {
         }
     }
 
-    /// Puts a ready operation where another thread finds it: in the inbox of the worker of number
-    /// `place`, counted round.
+    /// Puts a ready operation where another thread finds it: into the inbox of the worker of number
+    /// `place`, modulo the number of workers.
     ///
     /// # Safety
-    /// As [`Group::submit`].
+    /// The operation is ready, and the caller's to give away.
     pub unsafe fn publish(&self, block: *mut Block, place: usize) {
-        // SAFETY: passed on; the operation is read before it is given away.
+        // SAFETY: the caller's contract; the priority is read before the operation is given away.
         unsafe {
             let urgent = (*block).priority != 0;
             self.deliver(block, block, Placement::Worker(place), urgent);
@@ -284,31 +293,33 @@ impl Group {
         self.plan.logged
     }
 
-    /// Adds a journal, for a pusher that has none. It stays for as long as the group.
+    /// Adds a journal, for a pusher that has none. The journal lives as long as the group.
     #[cold]
     pub fn add_journal(&self) -> &Journal {
         assert!(self.plan.logged, "nobody looks at the logs of this group");
         self.journals.add()
     }
 
-    /// Puts an operation into the log of a worker, and wakes who sleeps.
+    /// Puts an operation into this journal's log for a worker, and wakes the worker, or another
+    /// sleeper. For the journal's pusher.
     ///
     /// # Safety
-    /// The journal is one of this group, and one thread at a time logs into it. The operation's
-    /// word says "pushed".
+    /// The journal is one of this group, and only one thread at a time logs into it. The
+    /// operation's word says "pushed".
     #[inline]
     pub unsafe fn log(&self, journal: &Journal, worker: usize, operation: Word) {
-        // SAFETY: passed on.
+        // SAFETY: the caller's contract.
         unsafe { journal.log(worker).push(operation) };
-        // Against the one in `sleep`: either we see the sleeper, or it sees the entry, and the
-        // journal if that is new: it was linked before.
+        // Light side of the asymmetric fence; the heavy side is in `sleep` (`run_loop.rs`) and
+        // `rest` (`help.rs`). Either this thread sees the sleeper counted, or the sleeper sees the
+        // entry. It also sees a new journal, which was linked before.
         light();
         if self.sleeping.load(Relaxed) > 0 {
             self.wake(worker);
         }
     }
 
-    /// Wakes this worker if it sleeps, or else somebody who does.
+    /// Wakes this worker if it sleeps, and otherwise any other sleeper.
     #[cold]
     fn wake(&self, worker: usize) {
         let inbox = &self.workers[worker].inbox;
@@ -319,31 +330,31 @@ impl Group {
         }
     }
 
-    /// Whether a thread of the group, worker or helper, has nothing to do.
+    /// Whether a thread of the group, worker or helper, looks for work or sleeps.
     pub fn has_idle(&self) -> bool {
         self.idle.load(Relaxed) & !WANTED > 0
     }
 
-    /// Whether something has come for a worker that should not wait.
+    /// Whether an urgent operation has come for this worker, or for all.
     pub fn is_urgent(&self, worker: usize) -> bool {
         self.common.awaits_hurry() || self.workers.get(worker).is_some_and(Remote::awaits_hurry)
     }
 
-    /// Puts ready operations, linked from the first to the last, into an inbox, and wakes who
-    /// sleeps.
+    /// Puts a list of ready operations, linked by `link` from `first` to `last`, into an inbox.
+    /// Then wakes a sleeper as the table in `worker/README.md` says.
     ///
     /// # Safety
-    /// They are ours to give away.
+    /// The operations are ready, and the caller's to give away.
     pub(super) unsafe fn deliver(&self, first: *mut Block, last: *mut Block, place: Placement, urgent: bool) {
         let worker = match place {
             _ if self.plan.shared => &self.common,
-            // The worker that comes first takes it: the worker that it would be given to may be in
-            // a long operation.
+            // The first worker to look there takes it. A worker chosen in turn may be in a long
+            // operation.
             Placement::Any if urgent => &self.common,
             Placement::Worker(number) => &self.workers[number % self.workers.len()],
             Placement::Any => &self.workers[next_worker() % self.workers.len()],
         };
-        // SAFETY: passed on.
+        // SAFETY: the caller's contract.
         let met = unsafe { worker.inbox.push(first, last) };
         if urgent {
             worker.hurry();
@@ -351,16 +362,19 @@ impl Group {
         match met {
             Met::Asleep => worker.unpark(),
             Met::Busy => self.wake_one(),
-            // Who was to wake somebody for the others may have lost its core.
+            // The operations that lie there came with a wake-up, but the thread that is to do it
+            // may have lost its core: so this thread wakes one more.
             Met::Others if urgent => self.wake_one(),
             Met::Looking | Met::Others => {}
         }
     }
 
-    /// Wakes a sleeper, after something was published that it could run.
+    /// Wakes one sleeper, worker or helper, after the calling thread has published something that
+    /// the sleeper could run.
     pub(super) fn wake_one(&self) {
-        // Against the one in `sleep`: either we see the sleeper counted, or it sees what we have
-        // published.
+        // Light side of the asymmetric fence; the heavy side is in `sleep` (`run_loop.rs`) and
+        // `rest` (`help.rs`). Either this thread sees the sleeper counted, or the sleeper sees what
+        // was published.
         light();
         if self.sleeping.load(Relaxed) == 0 {
             return;

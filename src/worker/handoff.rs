@@ -1,27 +1,28 @@
-//! Handing over: a thread that has run its share of the operations of others leaves the rest to a
-//! thread that is about to look.
+//! A handoff slot between pushers of an engine without workers: a thread that has run its share of
+//! ready operations leaves the rest to a thread that is about to look. Called by
+//! `engine/dispatch/naive.rs` only.
 //!
-//! For engines without workers. Nobody comes for what is left lying, and nobody waits for it to be
-//! left. So a thread says that it will look, by a plain store, for as long as it is inside a call;
-//! takes that back; and looks. Operations are left only while a thread says so: see
-//! [`Handoff::leave`].
+//! No worker would come for operations that are left lying, and no thread waits for them. So a
+//! thread inside a call says that it will look, by a plain store (`ThreadContext::say_will_look`).
+//! Before the call ends it takes that back, and then looks. Operations are left only while some
+//! thread says so: see [`Handoff::leave`].
 
 use crate::operation::block::Block;
 use crate::sync::{fence, AtomicPtr, Ordering::*};
 use crossbeam_utils::CachePadded;
 use std::ptr::null_mut;
 
-/// Ready operations in a list, linked by `link`.
+/// A list of ready operations, linked by `link`.
 #[derive(Clone, Copy)]
 pub struct List {
     pub first: *mut Block,
     pub last: *mut Block,
 }
 
-/// Where threads leave ready operations to each other.
+/// The slot in which threads leave ready operations to each other.
 pub struct Handoff {
-    /// The last operation of the list that was left, which leads to the first; null if there is
-    /// none.
+    /// The last operation of the list that was left; its `link` leads to the first. Null if no list
+    /// is left.
     left: CachePadded<AtomicPtr<Block>>,
 }
 
@@ -30,21 +31,23 @@ impl Handoff {
         Handoff { left: CachePadded::new(AtomicPtr::new(null_mut())) }
     }
 
-    /// Leaves a list to a thread that will look. Returns what the caller has to run itself: nothing
-    /// if somebody has the list or will find it.
+    /// Leaves a list to a thread that will look. Returns what the caller has to run itself: `None`
+    /// if another thread has taken the list or will find it.
     ///
-    /// `will_look`: whether a thread has still to call [`look`](Handoff::look), and has said so.
+    /// `will_look` tells whether some thread has said that it will call [`look`](Handoff::look),
+    /// and has not taken that back.
     ///
     /// # Safety
-    /// The operations are ready, and ours; so are those that come back.
+    /// The operations are ready, and the caller's to give away. The ones that come back are the
+    /// caller's.
     pub unsafe fn leave(&self, list: List, will_look: impl Fn() -> bool) -> Option<List> {
         if !will_look() {
             return Some(list);
         }
-        // SAFETY: passed on.
+        // SAFETY: the caller's contract.
         unsafe { self.put(list) };
-        // Store buffering, against `look`: either that thread finds the list, or we see that it has
-        // taken back its word.
+        // Store buffering; the other fence is in `look`, on the thread that has taken back its
+        // word. Either that thread finds the list, or this one sees that the word was taken back.
         fence(SeqCst);
         if will_look() {
             return None;
@@ -52,10 +55,10 @@ impl Handoff {
         self.take()
     }
 
-    /// Puts a list where others find it, behind what lies there.
+    /// Puts a list into the slot, behind the list that lies there.
     unsafe fn put(&self, mut list: List) {
         loop {
-            // What was left before comes first: else it could wait for ever.
+            // The list that was left earlier comes first: otherwise it could wait for ever.
             if let Some(older) = self.take() {
                 // SAFETY: both lists are ours.
                 unsafe { (*older.last).link = list.first };
@@ -63,7 +66,8 @@ impl Handoff {
             }
             // SAFETY: ours until the exchange succeeds.
             unsafe { (*list.last).link = list.first };
-            // Release: the operations go to the taker as we see them.
+            // Release: pairs with the acquire in `take`, so that the taker sees the operations as
+            // we do.
             if self.left.compare_exchange(null_mut(), list.last, Release, Relaxed).is_ok() {
                 return;
             }
@@ -72,9 +76,10 @@ impl Handoff {
         }
     }
 
-    /// Takes what was left. For a thread that said that it would look, and has taken that back.
+    /// Takes the list that was left. Called by a thread that has said that it would look, and has
+    /// just taken that back.
     pub fn look(&self) -> Option<List> {
-        // Against the one in `leave`.
+        // Store buffering; the other fence is in `leave`, on the thread that leaves operations.
         fence(SeqCst);
         self.take()
     }
@@ -83,7 +88,7 @@ impl Handoff {
         if self.left.load(Relaxed).is_null() {
             return None;
         }
-        // Acquire: pairs with the release that left it.
+        // Acquire: pairs with the release in `put`.
         let last = self.left.swap(null_mut(), Acquire);
         if last.is_null() {
             return None;

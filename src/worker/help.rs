@@ -1,9 +1,14 @@
-//! Helpers: threads that wait for something and work for the group until they have it.
+//! Helpers: threads that wait for something, and run operations of the group until they have it.
+//! Called by `engine/wait/for_all.rs`, `wait/for_var.rs`, `wait/pull.rs` and
+//! `engine/backpressure.rs`, mostly by way of the dispatchers; always on the waiting thread.
 //!
-//! A helper with nothing to run looks about like a worker, and sleeps like one: at a place of its
-//! own, where the thread that publishes work finds it. Nothing is delivered there, so its inbox
-//! holds no more than the helper's state. What it has taken and does not run yet it publishes
-//! there.
+//! A helper with nothing to run looks for work like a worker, and sleeps like one: in a place of
+//! its own ([`Helper`]), where a thread that publishes work finds and wakes it. Nothing is
+//! delivered there, so the inbox of the place holds only the helper's state. Operations that the
+//! helper has taken and does not run yet are published in its place.
+//!
+//! The same protocol of sleeping is in `run_loop.rs` (`sleep`): a change has to be made in both.
+//! The states and steps are in `worker/README.md`.
 
 use crate::operation::block::Block;
 use crate::platform::asymmetric_fence::heavy;
@@ -30,15 +35,16 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a helper looks for work before it sleeps, and how long of that it keeps its core.
+/// How long a helper looks for work before it sleeps; and the first part of that, in which it keeps
+/// its core.
 const HELPER_SPINS: Duration = Duration::from_micros(300);
 const HELPER_SPINS_AWAKE: Duration = Duration::from_micros(30);
 
-/// Operations of a batch after which a helper gives back what they have left. The batch may be
-/// long, and what its thread has spent itself nobody else can use.
+/// After so many operations of a batch a helper calls `Host::idle`, which gives back spent blocks.
+/// A batch may be long, and no other thread can use blocks that the helper keeps.
 const SETTLES: u32 = 64;
 
-/// Frees the place however the helper leaves.
+/// A thread in a helper's place. Dropping it frees the place, also when the helper unwinds.
 struct Helping<'a> {
     group: &'a Group,
     helper: &'a Helper,
@@ -46,8 +52,9 @@ struct Helping<'a> {
 }
 
 impl Group {
-    /// Works for the group until `done`. `go_on` is asked before each operation: `false` gives back
-    /// the batch that was taken. Who makes `done` true unparks the thread.
+    /// Runs operations of the group until `done`. `go_on` is asked before each operation: `false`
+    /// gives the rest of the batch back to the workers. The thread that makes `done` true unparks
+    /// the helper.
     ///
     /// Returns at once if the group has no threads or no free place.
     pub fn serve<H: Host>(&self, host: &Arc<H>, go_on: &mut dyn FnMut() -> bool, done: &mut dyn FnMut() -> bool) {
@@ -64,30 +71,32 @@ impl Group {
         }
     }
 
-    /// Takes a place, if one is free.
+    /// Takes a helper's place, if one is free.
     fn sit(&self) -> Option<Helping<'_>> {
-        // Acquire: pairs with the release of the thread that sat there before.
+        // Acquire: pairs with the release in `Helping::drop` of the thread that had the place
+        // before.
         let free = |helper: &Helper| !helper.taken.load(Relaxed) && !helper.taken.swap(true, Acquire);
         let index = self.helpers.iter().position(free)?;
         if index >= self.most_helpers.load(Relaxed) {
-            // Relaxed: as what a helper publishes, this is seen by who sleeps or by who wakes.
+            // Relaxed: like what a helper publishes, the new number is seen by the thread that is
+            // about to sleep, or by the one that wakes it.
             self.most_helpers.fetch_max(index + 1, Relaxed);
         }
         Some(Helping { group: self, helper: &self.helpers[index], has_slept: Cell::new(false) })
     }
 
-    /// Where helpers publish what they have.
+    /// The places' published operations, as far as places were ever taken.
     pub(crate) fn published_by_helpers(&self) -> impl Iterator<Item = &Stealable> {
         self.helpers[..self.most_helpers.load(Relaxed)].iter().map(|helper| &helper.stealable)
     }
 
-    /// Lets the calling thread run operations of this group while `go_on` says so; returns whether
-    /// it ran any. What it has taken and not run goes back.
+    /// Runs operations of this group on the calling thread while `go_on` says so. Returns whether
+    /// there were any to take. Operations that were taken and not run go back to the workers.
     pub fn help<H: Host>(&self, host: &Arc<H>, go_on: impl FnMut() -> bool) -> bool {
         self.help_from(None, host, go_on)
     }
 
-    /// As [`Group::help`], from a place, if the thread has one.
+    /// Like [`Group::help`], but for a thread that may have a helper's place already.
     fn help_from<H: Host>(&self, helping: Option<&Helping<'_>>, host: &Arc<H>, go_on: impl FnMut() -> bool) -> bool {
         let mut first = self.steal_any();
         if first.is_null() {
@@ -100,12 +109,12 @@ impl Group {
         !first.is_null()
     }
 
-    /// Runs a list of operations, and what they make ready, for as long as `go_on`; gives back the
-    /// rest. `next` gives more that is needed, or null: it is asked before anything runs that
-    /// nobody waits for.
+    /// Runs a list of operations, and the operations that they make ready, while `go_on` says so.
+    /// Gives the rest back to the workers. `next` gives more operations that the caller waits for,
+    /// or null; it is asked before an operation runs that no thread waits for.
     ///
     /// # Safety
-    /// The lists are ready, of this group, and the caller's.
+    /// The operations of `first` and of `next` are ready, of this group, and the caller's.
     unsafe fn run_lists<H: Host>(
         &self,
         helping: Option<&Helping<'_>>,
@@ -115,59 +124,61 @@ impl Group {
         mut go_on: impl FnMut() -> bool,
     ) {
         let own = if helping.is_none() { self.sit() } else { None };
-        // A thread without a place publishes nothing.
+        // A thread without a place publishes into a list that no other thread sees.
         let unseen = Stealable::new();
         let stealable = helping.or(own.as_ref()).map_or(&unseen, |helping| &helping.helper.stealable);
         CurrentWorker::new(self.address(), None, host.depth()).occupy(|current| {
-            // Whether it is run or not. SAFETY: passed on.
+            // The list is added even if `go_on` is false at once, so that it is given back below.
+            // SAFETY: the caller's contract.
             unsafe { current.queue.borrow_mut().add_list(first) };
             let mut ran = 0_u32;
             while go_on() {
                 let mut queue = current.queue.borrow_mut();
                 if queue.best().is_none_or(|best| best.0 <= 0) {
-                    // SAFETY: passed on.
+                    // SAFETY: the caller's contract.
                     unsafe { queue.add_list(next()) };
                 }
                 let Some(block) = queue.pop(stealable) else { break };
-                // The operation that is about to run may be a long one.
+                // The operation that is about to run may be a long one: publish the others first.
                 if queue.is_hiding(stealable) {
                     queue.publish(stealable);
                     self.wake_one();
                 }
                 drop(queue);
-                // SAFETY: the queue held it for us.
+                // SAFETY: the operation was in this thread's queue, so it is ready and ours.
                 unsafe { host.run(block, None) };
                 ran += 1;
                 if ran % SETTLES == 0 {
                     host.idle();
                 }
             }
-            // What is published as well: workers that have enough to do look into inboxes, but not
-            // there.
+            // Takes back what is published as well: workers with enough to do look into inboxes,
+            // but not into the helpers' published lists.
             let rest = current.queue.borrow_mut().take_all(stealable);
             if let Some(row) = rest {
-                // SAFETY: the queue held them for us.
+                // SAFETY: the operations were in this thread's queue, so they are ready and ours.
                 unsafe { self.give_back(row) };
             }
         });
     }
 
-    /// Hands operations to the workers.
+    /// Delivers operations to the workers.
     unsafe fn give_back(&self, row: Batch) {
-        // SAFETY: they are ours until they are delivered.
+        // SAFETY: the operations are ours until they are delivered.
         unsafe { self.deliver(row.first, row.last, Placement::Any, row.best.0 != 0) };
     }
 
-    /// Runs what a thread needs that waits for an operation, as far as that [is found](Pull), and
-    /// what that makes ready; but nothing more when the operation has ended. What is left then goes
-    /// to the workers.
+    /// Runs the operations that the end of `operation` needs, as far as [`Pull`] finds them, and
+    /// the ones that they make ready. Stops when `operation` has ended, and gives the rest to the
+    /// workers. Called by `engine/wait/pull.rs`, on the thread that waits for `operation`.
     pub fn run_awaited<H: Host>(&self, host: &Arc<H>, operation: Word, variables: &impl Variables) {
         let mut pull = Pull::new(operation);
         let first = pull.next(variables);
-        // SAFETY: what it finds is ready and ours; what is in logs is of this group.
+        // SAFETY: what `pull` finds is ready and ours; the operations in logs are of this group.
         unsafe {
             if first == operation.block() {
-                // What this makes ready is for the workers.
+                // The operations that this one makes ready go to the workers: the calling thread
+                // has no queue here.
                 host.run(first, None);
             } else if !first.is_null() {
                 self.run_lists(None, host, first, || pull.next(variables), || !has_ended(operation));
@@ -175,9 +186,9 @@ impl Group {
         }
     }
 
-    /// Returns when there may be something to run, or when `done`.
+    /// Looks for work, then sleeps. Returns when there may be something to run, or when `done`.
     fn look_out(&self, helping: &Helping<'_>, done: &mut dyn FnMut() -> bool) {
-        // Who has more than it can run lays it out for us.
+        // Being counted asks the threads with more work than they can run to publish some.
         self.idle.fetch_add(1, Relaxed);
         let mut seen = null_mut();
         let mut spin = Spin::new(HELPER_SPINS_AWAKE, HELPER_SPINS);
@@ -186,8 +197,8 @@ impl Group {
                 break;
             }
             let first = self.first_waiting();
-            // What has just come to a worker that looks for it is the worker's; what is still there
-            // the next time is not.
+            // An operation that has just come to a looking worker is left to that worker. One that
+            // is still there at the next look is not.
             if !first.is_null() && (first == seen || MODELLED) {
                 break;
             }
@@ -200,7 +211,8 @@ impl Group {
         self.idle.fetch_sub(1, Relaxed);
     }
 
-    /// Sleeps until there may be something to run, or until `done`. As [`Group::sleep`].
+    /// Sleeps until there may be something to run, or until `done`. Like [`Group::sleep`], but a
+    /// helper also wakes when `done`, and sets its thread handle in its place first.
     #[cold]
     fn rest(&self, helping: &Helping<'_>, done: &mut dyn FnMut() -> bool) {
         let helper = helping.helper;
@@ -211,8 +223,9 @@ impl Group {
         }
         helping.has_slept.set(true);
         self.sleeping.fetch_add(1, Relaxed);
-        // Against the one in `wake_one`, as for workers; and against the thread that makes `done`
-        // true and looks whether somebody waits.
+        // Heavy side of the asymmetric fence; the light side is in `log` and `wake_one`
+        // (`group.rs`), as for workers. It also pairs with the fence of the thread that makes
+        // `done` true and then looks whether a thread waits.
         heavy();
         if !self.first_waiting().is_null() || done() {
             inbox.wake();
@@ -228,13 +241,14 @@ impl Group {
         let _ = inbox.stop_looking();
     }
 
-    /// The locks of the places, for a thread that forks.
+    /// The locks of all helpers' places, for `engine/fork.rs`: held across the `fork`.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub fn helper_locks(&self) -> impl Iterator<Item = MutexGuard<'_, Option<Thread>>> {
         self.helpers.iter().map(|helper| helper.thread.lock())
     }
 
-    /// For the child of a `fork`, where no helper is and nobody who wakes a worker.
+    /// For the child of a `fork` (`engine/fork.rs`), in which there are no helpers and no thread is
+    /// waking a worker.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub fn forget_helpers(&self) {
         for helper in &self.helpers {
@@ -251,10 +265,10 @@ impl Group {
 
 impl Drop for Helping<'_> {
     fn drop(&mut self) {
-        // Release: pairs with the thread that sits down next.
+        // Release: pairs with the acquire in `sit` of the thread that takes the place next.
         self.helper.taken.store(false, Release);
         let group = self.group;
-        // Who woke us may have meant somebody who stays.
+        // The waker may have meant a thread that stays: pass the wake-up on.
         if self.has_slept.get() && !group.first_waiting().is_null() {
             group.wake_one();
         }

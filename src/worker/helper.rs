@@ -1,4 +1,6 @@
-//! The place of a helper: what others see of a thread that waits and works for the group meanwhile.
+//! The shared part of a helper: what other threads see of a thread that waits and runs operations
+//! of the group meanwhile. `worker/help.rs` is what the helper does; `worker/remote.rs` is the same
+//! for a worker.
 
 use crate::sync::lock::Lock;
 use crate::sync::thread::Thread;
@@ -9,24 +11,25 @@ use crate::worker::stealable::Stealable;
 /// How many threads can be helpers of a group at once. More only wait.
 const MOST_HELPERS: usize = if MODELLED { 1 } else { 16 };
 
-/// A place for a helper.
+/// A place for a helper, taken by one thread at a time.
 pub struct Helper {
-    /// What others can see of the helper: whether it sleeps. Nothing is ever delivered here.
+    /// The helper's state: whether it sleeps. Nothing is ever delivered into this inbox.
     pub inbox: Inbox,
-    /// What the helper would run next, for others.
+    /// The operations that the helper would run next, published for thieves.
     pub stealable: Stealable,
     pub taken: AtomicBool,
-    /// Who sits here. Never waited for: the helper sets it before it falls asleep, and one thread
-    /// at most has then woken it.
+    /// The thread that has this place. The lock is not waited for: the helper sets it before it
+    /// falls asleep, and at most one thread has then woken the helper and reads it.
     pub thread: Lock<Option<Thread>>,
 }
 
 impl Helper {
-    /// Wakes the helper, if it sleeps; says whether it did.
+    /// Wakes the helper if it sleeps. Returns whether it did. Called by `Group::wake_one`.
     pub fn wake(&self) -> bool {
         let woken = self.inbox.is_asleep() && self.inbox.wake();
         if woken {
-            // Should another helper sit here by now, it only looks around once more.
+            // If another helper has the place by now, it is unparked for nothing, and only looks
+            // once more.
             if let Some(thread) = &*self.thread.lock() {
                 thread.unpark();
             }
@@ -35,7 +38,7 @@ impl Helper {
     }
 }
 
-/// The places of a group.
+/// The helpers' places of a group, all free.
 pub fn places() -> Box<[Helper]> {
     (0..MOST_HELPERS)
         .map(|_| Helper {

@@ -1,10 +1,16 @@
-//! An inbox: a lock-free stack of ready operations that any thread pushes to and anyone may empty,
-//! with the owner's state in the same word.
+//! An inbox: a lock-free stack of ready operations that any thread pushes to and any thread may
+//! empty, with the owner's state in the same word.
 //!
-//! The word is the first operation of a list, or, when there is none, what the owner is doing:
-//! running something (`BUSY`), looking for work (`LOOKING`) or sleeping (`ASLEEP`). Because a push
-//! replaces that state, the pusher learns from its own exchange whether it must wake the owner: no
-//! second word, no fence, no lost wake-up.
+//! The word is the first operation of a list. If there is none, the word says what the owner (the
+//! worker or helper of the inbox) is doing: running something (`BUSY`), looking for work
+//! (`LOOKING`) or sleeping (`ASLEEP`). A push replaces that state, so the pusher learns from its
+//! own exchange whether it must wake the owner. There is no second word, no fence and no lost
+//! wake-up.
+//!
+//! Pushed to by `Group::deliver` (`group.rs`). Taken from by the owner (`run_loop.rs`) and by
+//! thieves (`steal.rs`). The owner changes the state in `run_loop.rs` (workers) and `help.rs`
+//! (helpers); wakers do in `group.rs` and `helper.rs`. The table of the states is in
+//! `worker/README.md`.
 
 use crate::operation::block::Block;
 use crate::platform::cache_line::fetch_now;
@@ -20,11 +26,11 @@ fn is_state(word: *mut Block) -> bool {
     word.addr() <= ASLEEP.addr()
 }
 
-/// What a push met.
+/// What a push found in the inbox.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Met {
-    /// Other operations: the thread that comes for them gets this one as well.
+    /// Other operations: the thread that takes them takes the new ones as well.
     Others,
     /// An owner that is running something.
     Busy,
@@ -44,19 +50,20 @@ impl Inbox {
         Inbox { head: CachePadded::new(AtomicPtr::new(BUSY)) }
     }
 
-    /// Adds the operations from `first` to `last`, linked by `link`. Lock-free: a retry means that
-    /// another thread succeeded.
+    /// Adds the operations from `first` to `last`, linked by `link`. Called by any thread.
+    /// Lock-free: a retry means that another thread succeeded.
     ///
     /// # Safety
-    /// The operations are ready, and ours.
+    /// The operations are ready, and the caller's to give away.
     pub unsafe fn push(&self, first: *mut Block, last: *mut Block) -> Met {
         fetch_now(&raw const *self.head);
         let mut head = self.head.load(Relaxed);
         loop {
-            // SAFETY: ours until the exchange succeeds.
+            // SAFETY: the operations are ours until the exchange succeeds.
             unsafe { (*last).link = if is_state(head) { null_mut() } else { head } };
-            // Release: the operations go to the thread that takes them as we see them. Acquire: if
-            // this replaces a sleeper's mark, what the sleeper wrote before is seen, so that it is
+            // Release: pairs with the acquire in `take`, so that the taker sees the operations as
+            // we do. Acquire: pairs with the release in `become_state`. If this exchange replaces
+            // `ASLEEP`, we see what the sleeper wrote before (its thread handle), so that it is
             // found and woken.
             match self.head.compare_exchange(head, first, AcqRel, Relaxed) {
                 Ok(_) => break,
@@ -71,7 +78,8 @@ impl Inbox {
         }
     }
 
-    /// Takes all operations, newest first, linked by `link`; null if there are none. For anyone.
+    /// Takes all operations, newest first, linked by `link`; null if there are none. Any thread may
+    /// call it.
     #[inline]
     pub fn take(&self) -> *mut Block {
         let mut head = self.head.load(Relaxed);
@@ -79,11 +87,11 @@ impl Inbox {
             if is_state(head) {
                 return null_mut();
             }
-            // Its lines come while the inbox's own does.
+            // Prefetch: the block's cache lines come while the inbox's own line does.
             Block::expect(head, 0);
-            // Acquire: pairs with the pushes, which form one release sequence. ABA does no harm:
-            // whatever list is there is taken whole. The owner's state is then unknown to us;
-            // `BUSY` is always safe, it only costs a wake-up.
+            // Acquire: pairs with the releases in `push`, which form one release sequence. ABA does
+            // no harm: the list that is there is taken whole. The owner's state is then unknown to
+            // this thread. `BUSY` is always safe: it only costs a wake-up.
             match self.head.compare_exchange(head, BUSY, Acquire, Relaxed) {
                 Ok(_) => return head,
                 Err(now) => head = now,
@@ -91,7 +99,8 @@ impl Inbox {
         }
     }
 
-    /// The first operation, null if there is none: to see whether anything has changed.
+    /// The first operation, or null if there is none. For a caller that asks whether there is
+    /// something, or something new; it does not own the operation.
     pub fn peek(&self) -> *mut Block {
         let head = self.head.load(Relaxed);
         if is_state(head) {
@@ -101,45 +110,45 @@ impl Inbox {
         }
     }
 
-    /// The owner starts looking for work. Fails if there is some.
+    /// Called by the owner when it starts to look for work. Returns false if there is some.
     pub fn start_looking(&self) -> bool {
         self.become_state(BUSY, LOOKING)
     }
 
-    /// The owner has found work elsewhere. `false`: something may have come meanwhile, whose pusher
-    /// relied on the owner's looking.
+    /// Called by the owner when it has found work elsewhere. `false`: operations may have come
+    /// meanwhile, whose pusher relied on the owner's looking.
     #[must_use]
     pub fn stop_looking(&self) -> bool {
         self.become_state(LOOKING, BUSY)
     }
 
-    /// The owner is about to sleep. Fails if there is work, or after a thief has taken it: look
-    /// again.
+    /// Called by the owner when it is about to sleep. Returns false if there is work, or if a thief
+    /// has taken some and left `BUSY`: then the owner must look again.
     pub fn fall_asleep(&self) -> bool {
         self.become_state(LOOKING, ASLEEP)
     }
 
-    /// Wakes a sleeping owner: `true` if it slept, and the caller must unpark it. The owner itself
-    /// uses it to get up.
+    /// Wakes a sleeping owner. Returns true if it slept: then the caller must unpark it. The owner
+    /// itself also calls this, to get up.
     pub fn wake(&self) -> bool {
         self.become_state(ASLEEP, LOOKING)
     }
 
-    /// Whether the owner should go on sleeping.
+    /// Whether the owner sleeps, and should go on sleeping.
     pub fn is_asleep(&self) -> bool {
         self.head.load(Acquire) == ASLEEP
     }
 
-    /// For the child of a `fork`, whose threads are gone: nothing is there, and the owner is not
-    /// either.
+    /// For the child of a `fork`, in which the inbox's owner is gone, and the inbox holds no
+    /// operation.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub fn reset(&self) {
         self.head.store(BUSY, Relaxed);
     }
 
     fn become_state(&self, from: *mut Block, to: *mut Block) -> bool {
-        // AcqRel: who wakes a sleeper passes on what it has seen; who falls asleep has left
-        // everything in order.
+        // AcqRel: pairs with the other exchanges on this word. A thread that wakes a sleeper passes
+        // on what it has seen, and a thread that falls asleep passes on what it has written before.
         self.head.compare_exchange(from, to, AcqRel, Relaxed).is_ok()
     }
 }

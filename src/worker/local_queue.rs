@@ -1,8 +1,12 @@
-//! The ready operations of a thread: highest priority first, push order among equals.
+//! A thread's private priority queue of ready operations: highest priority first, push order among
+//! equals. Used by its own thread only: a worker (`run_loop.rs`) or a helper (`help.rs`), by way of
+//! `current.rs`.
 //!
-//! Most operations have the default priority and arrive in push order: they go into a ring, where
-//! adding and taking cost a few instructions. All others go into a binary heap. The best of both
-//! are [published](Stealable) for others. The next operation is the best of the three fronts.
+//! Most operations have the default priority and arrive in push order. They go into a ring, where
+//! adding and taking cost a few instructions. All others go into a binary heap. The best operations
+//! of both are [published](Stealable) for other threads. The next operation is the best of the
+//! three fronts. The owner's side of the published list is here; `stealable.rs` has both sides'
+//! exchanges.
 
 use crate::operation::access::ACCESSES_OFFSET;
 use crate::operation::block::Block;
@@ -13,14 +17,14 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 use std::ptr::null_mut;
 
-/// What operations are ordered by: greater runs first.
+/// The order of operations, priority first, then push order: the greater key runs first.
 pub type Key = (i32, Reverse<u64>);
 
-/// Operations that were taken out of a queue: a list, linked by `link`.
+/// A list of operations that were taken out of a queue, linked by `link`.
 pub struct Batch {
     pub first: *mut Block,
     pub last: *mut Block,
-    /// The key of the best of them.
+    /// The key of the best operation in the list.
     pub best: Key,
 }
 
@@ -47,31 +51,33 @@ impl Ord for Entry {
     }
 }
 
-/// Room that a queue keeps when it is empty, in operations: 400 kB in each of its parts.
+/// The capacity that an empty queue keeps, in operations: 400 kB in each of its parts.
 const ROOM: usize = 1 << 14;
 
-/// The most operations that are published at a time: a bound on what stands between two of a
-/// thread's operations, and on what a pusher that helps has to look through.
+/// The most operations that are published at a time. It bounds the work between two operations of
+/// the owner, and how many a pusher that catches up has to look through.
 const LAID_OUT: usize = 512;
 
-/// The ready operations of one thread. Does not own their memory.
+/// The ready operations of one thread. The queue does not own their memory.
 #[derive(Default)]
 pub struct Queue {
     ring: VecDeque<Entry>,
     heap: BinaryHeap<Entry>,
-    /// What is published, best first, but for what others have taken since.
+    /// The owner's copy of the published list, best first. Other threads may have taken some or all
+    /// of it since.
     laid_out: VecDeque<Entry>,
-    /// Room to turn a list around.
+    /// A buffer in which a list is turned around.
     arrivals: Vec<Entry>,
 }
 
 impl Queue {
-    /// Operations that nobody else can see.
+    /// The number of operations that no other thread can see.
     fn hidden(&self) -> usize {
         self.ring.len() + self.heap.len()
     }
 
-    /// Whether there is nothing, as far as is known: others may have taken what is published.
+    /// Whether the queue is empty as far as is known: other threads may have taken the published
+    /// operations.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.hidden() == 0 && self.laid_out.is_empty()
@@ -84,7 +90,7 @@ impl Queue {
         may_be || self.heap.peek().is_some_and(|best| best.key.0 >= 0)
     }
 
-    /// Gives back the room that only a long row needed. The queue is empty.
+    /// Gives back the capacity that only a long row needed. The queue is empty.
     pub fn trim(&mut self) {
         self.ring.shrink_to(ROOM);
         self.heap.shrink_to(ROOM);
@@ -94,10 +100,10 @@ impl Queue {
     /// Adds an operation.
     ///
     /// # Safety
-    /// `block` is ready, and ours.
+    /// `block` is ready, and the caller's.
     #[inline]
     pub unsafe fn push(&mut self, block: *mut Block) {
-        // SAFETY: ours.
+        // SAFETY: the block is ours.
         let entry = unsafe { Entry::of(block) };
         self.insert(entry);
     }
@@ -112,20 +118,21 @@ impl Queue {
         }
     }
 
-    /// Adds a list, newest first, as an inbox gives it, or best first, as it was published.
+    /// Adds a list that is sorted either way: newest first, like that of an inbox, or best first,
+    /// like a published one.
     ///
     /// # Safety
-    /// The operations are ready, and ours.
+    /// The operations are ready, and the caller's.
     #[inline]
     pub unsafe fn add_list(&mut self, first: *mut Block) {
         if !first.is_null() {
-            // SAFETY: passed on.
+            // SAFETY: the caller's contract.
             unsafe { self.add_some(first) };
         }
     }
 
     unsafe fn add_some(&mut self, first: *mut Block) {
-        // SAFETY: passed on.
+        // SAFETY: the caller's contract.
         unsafe { self.arrive(first) };
         let mut arrivals = std::mem::take(&mut self.arrivals);
         if arrivals.first() < arrivals.last() {
@@ -135,16 +142,17 @@ impl Queue {
         self.arrivals = arrivals;
     }
 
-    /// As [`Queue::add_list`], of urgent operations that other threads could run as well: keeps the
-    /// best of them, of many a 32nd, and gives back the other urgent ones.
+    /// Like [`Queue::add_list`], but for urgent operations that other threads could run as well.
+    /// Keeps the best one, or of many the best 32nd part, and returns the other urgent ones.
+    /// Operations that are not urgent are all kept.
     ///
     /// # Safety
-    /// As there.
+    /// The operations are ready, and the caller's.
     pub unsafe fn add_best(&mut self, first: *mut Block) -> Option<Batch> {
         if first.is_null() {
             return None;
         }
-        // SAFETY: passed on.
+        // SAFETY: the caller's contract.
         unsafe { self.arrive(first) };
         let mut arrivals = std::mem::take(&mut self.arrivals);
         arrivals.sort_unstable_by(|one, other| other.cmp(one));
@@ -156,13 +164,13 @@ impl Queue {
         row
     }
 
-    /// Puts a list into `arrivals`, as it is.
+    /// Puts a list into `arrivals`, in its order.
     ///
     /// # Safety
-    /// The operations are ready, and ours.
+    /// The operations are ready, and the caller's.
     unsafe fn arrive(&mut self, mut first: *mut Block) {
         while !first.is_null() {
-            // SAFETY: ours.
+            // SAFETY: the block is ours.
             unsafe {
                 self.arrivals.push(Entry::of(first));
                 first = (*first).link;
@@ -176,14 +184,14 @@ impl Queue {
         ring.max(self.heap.peek().map(|entry| entry.key))
     }
 
-    /// The key of the operation that is next.
+    /// The key of the next operation.
     #[inline]
     pub fn best(&self) -> Option<Key> {
         let hidden = self.best_hidden();
         self.laid_out.front().map_or(hidden, |first| hidden.max(Some(first.key)))
     }
 
-    /// Takes the operation that is next. `stealable` is where the queue publishes what it has.
+    /// Takes the next operation. `stealable` is the list where the owner of this queue publishes.
     #[inline]
     pub fn pop(&mut self, stealable: &Stealable) -> Option<*mut Block> {
         while let Some(first) = self.laid_out.front() {
@@ -200,9 +208,10 @@ impl Queue {
             }
         }
         let entry = self.take_best();
-        // While this one is run, the lines of the next one come: those that running it writes.
+        // Prefetch: while this operation runs, the cache lines of the next one come that running it
+        // writes.
         if let Some(next) = self.ring.front() {
-            // SAFETY: ours.
+            // SAFETY: the block is ours.
             Block::expect(next.block, unsafe { Block::class(next.block) });
         }
         entry.map(|entry| entry.block)
@@ -217,7 +226,8 @@ impl Queue {
         }
     }
 
-    /// Forgets what others have taken of what was published. `now` is the first that lies there.
+    /// Removes from the copy the published operations that other threads have taken. `now` is the
+    /// operation that is first in the published list.
     #[cold]
     fn forget(&mut self, now: *mut Block) {
         let gone = self.laid_out.iter().position(|entry| entry.block == now).unwrap_or(self.laid_out.len());
@@ -225,13 +235,14 @@ impl Queue {
         self.laid_out.drain(..gone);
     }
 
-    /// Whether something is hidden from others, and as much as is published.
+    /// Whether the queue should publish: some operations are hidden, and they are at least as many
+    /// as the published ones, or nothing is published.
     #[inline]
     pub fn is_hiding(&self, stealable: &Stealable) -> bool {
         self.hidden() > 0 && (self.hidden() >= self.laid_out.len() || stealable.peek().is_null())
     }
 
-    /// Lays out the best operations that there are, [`LAID_OUT`] at most.
+    /// Publishes the best operations that there are, at most [`LAID_OUT`].
     pub fn publish(&mut self, stealable: &Stealable) {
         self.take_back(stealable);
         let count = self.hidden().min(LAID_OUT);
@@ -245,19 +256,20 @@ impl Queue {
             }
         }
         let blocks = self.laid_out.iter().rev().map(|entry| entry.block);
-        // SAFETY: ours still.
+        // SAFETY: the operations are still ours until `replace` publishes them.
         let first = blocks.fold(null_mut(), |next, block| unsafe { link(block, next) });
         let back = stealable.replace(first, self.laid_out.len());
-        // SAFETY: taken, so ours.
+        // SAFETY: the list was taken, so it is ours.
         unsafe { self.add_list(back) };
     }
 
-    /// Takes back what is published.
+    /// Takes back the published operations.
     pub fn take_back(&mut self, stealable: &Stealable) {
         let list = stealable.take();
         self.forget(list);
         if self.laid_out.is_empty() {
-            // SAFETY: taken, so ours. What somebody has put back of an earlier list.
+            // SAFETY: the list was taken, so it is ours. It is the end of an earlier list, which a
+            // thief has put back.
             unsafe { self.add_list(list) };
             return;
         }
@@ -271,19 +283,19 @@ impl Queue {
         self.laid_out = row;
     }
 
-    /// Takes all operations; `stealable` is empty then.
+    /// Takes all operations, the published ones too; `stealable` is empty then.
     pub fn take_all(&mut self, stealable: &Stealable) -> Option<Batch> {
         self.take_back(stealable);
         Batch::of(std::iter::from_fn(|| self.take_best()))
     }
 }
 
-/// Puts an operation before a list.
+/// Puts an operation at the front of a list.
 ///
 /// # Safety
-/// It is ours, and in no list.
+/// The operation is the caller's, and in no list.
 unsafe fn link(block: *mut Block, next: *mut Block) -> *mut Block {
-    // SAFETY: ours.
+    // SAFETY: the block is ours.
     unsafe {
         touch(&raw const (*block).link, 8, true);
         (*block).link = next;
@@ -292,13 +304,14 @@ unsafe fn link(block: *mut Block, next: *mut Block) -> *mut Block {
 }
 
 impl Batch {
-    /// Links operations that were taken out of a queue, newest first, as inboxes have them.
+    /// Links operations that were taken out of a queue, given best first, into a list with the
+    /// newest first, like that of an inbox.
     fn of(entries: impl Iterator<Item = Entry>) -> Option<Batch> {
         let mut row: Option<Batch> = None;
         for Entry { key, block } in entries {
             let (next, last, best) =
                 row.map_or((null_mut(), block, key), |row| (row.first, row.last, row.best.max(key)));
-            // SAFETY: the operation was in that queue only.
+            // SAFETY: the operation was in the queue only, so it is ours.
             row = Some(Batch { first: unsafe { link(block, next) }, last, best });
         }
         row
@@ -307,11 +320,11 @@ impl Batch {
 
 impl Entry {
     /// # Safety
-    /// `block` is ours.
+    /// `block` is the caller's.
     #[inline]
     unsafe fn of(block: *mut Block) -> Entry {
         touch(block, ACCESSES_OFFSET, false);
-        // SAFETY: ours.
+        // SAFETY: the block is ours.
         let key = unsafe { ((*block).priority, Reverse((*block).sequence)) };
         Entry { key, block }
     }
@@ -335,7 +348,7 @@ mod tests {
     }
 
     fn sequences(blocks: impl IntoIterator<Item = *mut Block>) -> Vec<u64> {
-        // SAFETY: ours.
+        // SAFETY: the block is ours.
         blocks.into_iter().map(|block| unsafe { (*block).sequence }).collect()
     }
 
@@ -343,13 +356,13 @@ mod tests {
         let mut found = Vec::new();
         while !first.is_null() {
             found.push(first);
-            // SAFETY: ours.
+            // SAFETY: the block is ours.
             first = unsafe { (*first).link };
         }
         found
     }
 
-    /// A queue of these, pushed in this order.
+    /// A queue of these operations, pushed in this order.
     fn queue(blocks: &[*mut Block]) -> Queue {
         let mut queue = Queue::default();
         // SAFETY: ready, and ours.
@@ -361,7 +374,8 @@ mod tests {
         sequences(std::iter::from_fn(|| queue.pop(stealable)))
     }
 
-    /// However they came: what is stolen or given back can be older than what lies there.
+    /// The order of arrival does not matter: operations that are stolen or given back can be older
+    /// than the ones in the queue.
     #[test]
     fn among_equals_the_one_that_was_pushed_first_goes_first() {
         let (memory, stealable) = (Memory::new().unwrap(), Stealable::new());
@@ -371,8 +385,8 @@ mod tests {
         }
     }
 
-    /// Whether all of it is published, and the owner takes it all, or others take what they find,
-    /// or put some back.
+    /// The owner takes some published operations, other threads take what they find, and put some
+    /// back.
     #[test]
     fn what_is_laid_out_is_next_and_for_others_meanwhile() {
         let (memory, stealable) = (Memory::new().unwrap(), Stealable::new());
@@ -386,25 +400,24 @@ mod tests {
             queue.publish(&stealable);
             assert!(!queue.is_hiding(&stealable));
             assert_eq!(sequences(queue.pop(&stealable)), order[..1]);
-            // The best of what is left, and no more than that.
+            // Everything that is left is published, best first.
             let taken = list(stealable.take());
             assert_eq!(sequences(taken.iter().copied()), order[1..]);
             assert!(stealable.put_back(taken[2]) && !stealable.put_back(taken[1]));
             assert_eq!(sequences(queue.pop(&stealable)), order[3..4]);
             assert_eq!(sequences(list(stealable.take())), order[4..]);
-            // What comes anew goes where it belongs, whatever was stolen.
-            // SAFETY: ours.
+            // New operations go where they belong, whatever was stolen.
             unsafe { queue.push(taken[1]) };
             assert!(queue.is_hiding(&stealable), "what was laid out is gone");
             queue.publish(&stealable);
-            // SAFETY: ours.
+            // SAFETY: the block is ours.
             unsafe { queue.push(taken[0]) };
             assert_eq!(all(&mut queue, &stealable), order[1..3]);
             assert!(queue.is_empty() && stealable.peek().is_null());
         }
     }
 
-    /// Somebody puts back the end of a list when the owner has forgotten it.
+    /// A thief puts back the end of a list when the owner has forgotten it.
     #[test]
     fn what_is_put_back_late_is_not_lost() {
         let (memory, stealable) = (Memory::new().unwrap(), Stealable::new());
@@ -414,14 +427,14 @@ mod tests {
             queue.publish(&stealable);
             let taken = list(stealable.take());
             assert_eq!(sequences(queue.pop(&stealable)), []);
-            // SAFETY: ours.
+            // SAFETY: the block is ours.
             unsafe { queue.push(blocks[4]) };
             if lays_out {
                 queue.publish(&stealable);
                 assert_eq!(sequences(list(stealable.take())), [4]);
             }
             assert!(stealable.put_back(taken[2]));
-            // SAFETY: ours.
+            // SAFETY: the block is ours.
             unsafe { queue.push(blocks[5]) };
             queue.publish(&stealable);
             let expected: &[u64] = if lays_out { &[2, 3, 5] } else { &[2, 3, 4, 5] };
@@ -433,15 +446,15 @@ mod tests {
         }
     }
 
-    /// A helper leaves: its own and what it has published is all there, and it knows how good the
-    /// best of it is.
+    /// A helper leaves: its queue gives all operations, hidden and published, and the key of the
+    /// best one.
     #[test]
     fn who_leaves_takes_all_of_it() {
         let (memory, stealable) = (Memory::new().unwrap(), Stealable::new());
         let blocks = blocks(&memory, [(0, 3), (0, 4), (2, 5), (-1, 1), (0, 2)]);
         let mut queue = queue(&blocks[..3]);
         queue.publish(&stealable);
-        // SAFETY: ours.
+        // SAFETY: the block is ours.
         blocks[3..].iter().for_each(|block| unsafe { queue.push(*block) });
         let row = queue.take_all(&stealable).expect("there are five");
         assert_eq!((row.best, row.last), ((2, Reverse(5)), blocks[2]));
@@ -456,7 +469,7 @@ mod tests {
         for (urgent, others, kept) in [(0, 3, 3), (1, 2, 3), (3, 2, 3), (29, 3, 5)] {
             let keys = (0..urgent + others).map(|sequence| (if sequence < urgent { 7 } else { 0 }, sequence));
             let blocks = blocks(&memory, keys);
-            // SAFETY: ours.
+            // SAFETY: the block is ours.
             let first = blocks.iter().fold(null_mut(), |next, block| unsafe { link(*block, next) });
             let mut queue = Queue::default();
             // SAFETY: ready, and ours.

@@ -1,13 +1,15 @@
 //! Workers: threads that run ready operations, and how operations reach them.
 //!
-//! A [`group::Group`] is a set of workers that serve the same kind of operation. Each has an
-//! [`inbox::Inbox`], into which any thread pushes, and a [`queue::Queue`] ordered by priority and
-//! push order. What a worker will run next it publishes for others to steal; one with nothing to do
-//! spins, then parks. Threads that wait for something are helpers meanwhile, and do the same.
+//! A [`group::Group`] is a set of workers that serve the same kind of operation. Each worker has an
+//! [`inbox::Inbox`], into which any thread pushes, and a [`local_queue::Queue`], ordered by
+//! priority and push order. A worker publishes the operations that it will run next, for others to
+//! steal. A worker with nothing to do spins, then parks. A thread that waits for something is a
+//! helper meanwhile, and does the same. The states of sleeping and waking are in
+//! `worker/README.md`.
 //!
-//! Where operations have tickets, pushers write into [logs](crate::tickets::journals) instead: one
-//! for each pair of pusher and worker. A worker goes through its logs round and round, and others
-//! take out of them what it does not come to.
+//! In an engine whose operations have tickets, pushers write into [logs](crate::tickets::journals)
+//! instead of inboxes: one log for each pair of pusher and worker. A worker goes through its logs
+//! in turn. Other threads take out of them what it does not come to.
 
 pub mod cores;
 pub mod current;
@@ -27,24 +29,25 @@ pub mod stealable;
 use crate::operation::block::Block;
 use std::sync::Arc;
 
-/// What a group needs from the engine.
+/// What a group needs from the engine. Implemented by the engine's core in `engine/execute.rs`.
 pub trait Host: Send + Sync + 'static {
     /// Runs an operation, and completes it unless it is asynchronous.
     ///
     /// # Safety
-    /// The operation is ready, and the caller owns it.
+    /// The operation is ready, and the caller's.
     unsafe fn run(self: &Arc<Self>, block: *mut Block, worker: Option<usize>);
 
-    /// Tests the tickets of an operation that was taken out of a log: `true` if it is ready. If
-    /// not, it comes back from elsewhere.
+    /// Tests the tickets of an operation that was taken out of a log. Returns true if it is ready.
+    /// If not, it is parked, and comes back when another operation makes it ready.
     ///
     /// # Safety
-    /// The caller has taken it.
+    /// The caller has taken the operation out of its log.
     unsafe fn settle(&self, block: *mut Block) -> bool;
 
     /// How many operations the calling thread is inside of.
     fn depth(&self) -> u32;
 
-    /// Called by a worker that has nothing to run, before it looks around and sleeps.
+    /// Sends spent blocks back to their caches, and tells waiters if nothing is in flight. Called
+    /// by a worker or helper that has nothing to run, before it looks for work and sleeps.
     fn idle(&self);
 }

@@ -1,10 +1,12 @@
-//! Pinning the workers of a group.
+//! Pinning the workers of a group to cores, and moving a worker away from a waiting thread's core.
+//! A worker pins itself in `run_loop.rs`. [`Group::make_way`] is called by threads that wait or
+//! have waited (`help.rs`, `engine/core.rs`, `engine/backpressure.rs`, `engine/wait/`).
 //!
-//! A pinned worker cannot leave its core, and a thread that runs is not moved soon by the system.
-//! So a worker whose core another thread has got waits for that thread, for tens of milliseconds,
-//! even beside a core that is free. A thread that has waited for the engine may have woken up on
-//! such a core: then the worker is pinned to another one. The thread itself is the user's, and is
-//! moved only if the settings say so.
+//! A pinned worker cannot leave its core, and the system does not soon move a thread that runs. So
+//! if another thread has got a worker's core, the worker waits for that thread, for tens of
+//! milliseconds, even beside a free core. A thread that has waited for the engine may have woken up
+//! on a worker's core: then the worker is pinned to another one. The waiting thread is the user's,
+//! and is moved only if the settings say so.
 
 use crate::platform::affinity::{self, Moved};
 #[cfg(all(unix, not(any(loom, shuttle))))]
@@ -13,7 +15,7 @@ use crate::worker::cores::{Movable, Stalls};
 use crate::worker::group::Group;
 
 impl Group {
-    /// Notes that a worker which spins does not have a core for itself.
+    /// Records a warning that a spinning worker does not have a core for itself.
     #[cold]
     pub(super) fn warn_of_a_shared_core(&self, index: usize) {
         let name = self.plan.name;
@@ -26,7 +28,7 @@ impl Group {
         ));
     }
 
-    /// Pins the calling thread, which is this worker, to the core that it was given, if it was.
+    /// Pins the calling thread, which is worker `index`, to the core that it was given, if any.
     pub(super) fn pin_worker(&self, index: usize) -> Option<Movable<'_>> {
         let remote = &self.workers[index];
         let core = remote.core()?;
@@ -41,8 +43,9 @@ impl Group {
         Some(Movable(&self.ids, index))
     }
 
-    /// Parts the calling thread and a worker that is pinned to the core where the thread runs. The
-    /// worker goes to a core of the settings' that no other worker has, if there is one.
+    /// Moves a worker that is pinned to the core where the calling thread runs to another core of
+    /// the settings that no worker has, if there is one. With `move_callers` the calling thread is
+    /// moved instead.
     #[inline]
     pub fn make_way(&self) {
         let Some(here) = affinity::current() else { return };
@@ -68,29 +71,31 @@ impl Group {
         if free().is_none() {
             return;
         }
-        // A thread that moves a worker just now, or a worker that ends, is not waited for.
+        // If another thread moves a worker just now, or a worker ends, this thread does not wait
+        // for it.
         let Some(ids) = self.ids.try_lock() else { return };
-        // Looked for again under the lock: two threads could choose the same core, or move the same
-        // worker.
+        // Checked again under the lock: otherwise two threads could choose the same core, or move
+        // the same worker.
         let (remote, id, free) = (&self.workers[index], ids[index], free());
         if id == 0 || !remote.is_on(here) {
             return;
         }
         if !affinity::is_pinned(id, here) {
-            // Somebody else has given the worker other cores, and it keeps them.
+            // The worker's cores were changed from outside the engine, and it keeps them.
             remote.assign(None);
         } else if let Some(free) = free.filter(|free| affinity::pin_other(id, *free)) {
             remote.assign(Some(free));
         }
     }
 
-    /// The numbers of the workers, for a thread that forks.
+    /// The lock of the workers' thread numbers, for `engine/fork.rs`: held across the `fork`.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub fn lock_ids(&self) -> MutexGuard<'_, Vec<i32>> {
         self.ids.lock()
     }
 
-    /// For the child of a `fork`: the workers that have these numbers are the parent's.
+    /// For the child of a `fork` (`engine/fork.rs`): these thread numbers are those of the parent's
+    /// workers.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub fn forget_workers(&self) {
         self.ids.lock().fill(0);

@@ -1,4 +1,6 @@
-//! A worker's post: what others can reach of it.
+//! The shared part of a worker: its inbox, its published operations, and the handle by which it is
+//! woken. Any thread may use it; the queue that only the worker touches is in `current.rs`.
+//! `helper.rs` is the same for a helper.
 
 use crate::sync::lock::Lock;
 use crate::sync::thread::{self, Thread};
@@ -11,15 +13,15 @@ use std::sync::Arc;
 
 pub struct Remote {
     pub inbox: Inbox,
-    /// What the worker would run next, for others.
+    /// The operations that the worker would run next, published for thieves.
     pub stealable: Stealable,
-    /// Something has come that should not wait for the next poll.
+    /// Whether an urgent operation has come, which should not wait for the next poll of the inbox.
     urgent: CachePadded<AtomicBool>,
     /// The thread that is woken for this worker.
     thread: AtomicPtr<Thread>,
-    /// That thread, and those before it that a late waker could still mean.
+    /// The handle that `thread` points to, and earlier ones that a late waker could still use.
     handles: Lock<Vec<Arc<Thread>>>,
-    /// Wakers that may have read `thread` and not used it yet.
+    /// The number of wakers that may have read `thread` and not used it yet.
     waking: AtomicUsize,
     /// The core that the worker is, or will be, pinned to, counted from 1; 0 for none.
     core: AtomicUsize,
@@ -38,7 +40,7 @@ impl Remote {
         }
     }
 
-    /// Gives the worker a core: before it starts, or where it is moved.
+    /// Sets the worker's core: before it starts, or when it is moved.
     pub fn assign(&self, core: Option<usize>) {
         self.core.store(core.map_or(0, |core| core + 1), Relaxed);
     }
@@ -54,40 +56,45 @@ impl Remote {
         self.core.load(Relaxed) == core + 1
     }
 
-    /// Makes the calling thread the one that is woken for this worker. Before it can sleep.
+    /// Makes the calling thread the one that is woken for this worker. Called by a worker before it
+    /// can sleep.
     pub fn register(&self) {
         let handle = Arc::new(thread::current());
         let mut handles = self.handles.lock();
-        // Release: who finds the thread finds its handle written.
+        // Release: pairs with the acquire in `unpark`, so that the waker finds the handle written.
         self.thread.store(Arc::as_ptr(&handle).cast_mut(), Release);
-        // Against the one in `unpark`: either we see the waker, or it sees this thread.
+        // Store buffering; the other fence is in `unpark`. Either this thread sees the waker
+        // counted, or the waker sees this thread's handle.
         fence(SeqCst);
-        // Acquire: wakers that are not seen have done with the threads before this one.
+        // Acquire: pairs with the release in `unpark`, so that wakers that are not counted any more
+        // have done with the earlier handles.
         if self.waking.load(Acquire) == 0 {
             handles.clear();
         }
         handles.push(handle);
     }
 
-    /// Says that what was just pushed should not wait for the next poll.
+    /// Says that the operation that the caller has just pushed should not wait for the next poll.
     pub fn hurry(&self) {
-        // Release: with the acquire of the owner, it finds the operation when it looks.
+        // Release: pairs with the acquire in `is_urgent`, so that the worker that asks finds the
+        // operation when it looks.
         self.urgent.store(true, Release);
     }
 
-    /// Whether something urgent has come that the worker has not looked for yet. Any thread may
+    /// Whether something urgent has come for which the worker has not looked yet. Any thread may
     /// ask.
     pub fn awaits_hurry(&self) -> bool {
         self.urgent.load(Relaxed)
     }
 
-    /// Whether something urgent has come since the last call.
+    /// Whether something urgent has come since the last call. The thread that asks must then look
+    /// into the inbox: a worker does, in `run_loop.rs`.
     pub fn is_urgent(&self) -> bool {
         if !self.urgent.load(Relaxed) {
             return false;
         }
-        // A read-modify-write, so that the look into the inbox that follows does not pass it;
-        // Acquire: it finds the operation.
+        // A read-modify-write, so that the look into the inbox that follows cannot pass it.
+        // Acquire: pairs with the release in `hurry`, so that the look finds the operation.
         self.urgent.swap(false, AcqRel);
         true
     }
@@ -95,19 +102,20 @@ impl Remote {
     #[cold]
     pub fn unpark(&self) {
         self.waking.fetch_add(1, Relaxed);
-        // Against the one in `register`.
+        // Store buffering; the other fence is in `register`, on the worker that starts.
         fence(SeqCst);
-        // SAFETY: set before the worker can sleep. A handle is dropped only after another thread
-        // was set and no waker was counted, so the one that is read here stays until we are not
-        // counted any more.
+        // SAFETY: `thread` was set before the worker could sleep. `register` drops a handle only
+        // after it has stored another one and then seen no waker counted. So the handle that is
+        // read here stays until this thread is not counted any more.
         if let Some(thread) = unsafe { self.thread.load(Acquire).as_ref() } {
             thread.unpark();
         }
-        // Release: the handle is used before it can be dropped.
+        // Release: pairs with the acquire in `register`, so that the handle is used before it can
+        // be dropped.
         self.waking.fetch_sub(1, Release);
     }
 
-    /// For the child of a `fork`, where no waker is.
+    /// For the child of a `fork`, in which no thread is in `unpark`.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub fn forget_wakers(&self) {
         self.waking.store(0, Relaxed);
@@ -118,8 +126,8 @@ impl Remote {
 mod tests {
     use super::*;
 
-    /// A waker that has read whom to wake may lose its core then, and the group may be stopped and
-    /// started again meanwhile.
+    /// A waker that has read the handle may then lose its core, and meanwhile the group may be
+    /// stopped and started again.
     #[test]
     fn a_handle_stays_while_a_waker_may_still_use_it() {
         let remote = Remote::new();

@@ -1,4 +1,9 @@
-//! What the workers of a group do: run what they have, look for more, sleep.
+//! The loop of a worker thread: it runs the operations that it has, looks for more, and sleeps.
+//! Started by `Group::start` (`group.rs`); everything here runs on the worker's own thread.
+//!
+//! The order in which a worker looks, and the steps of falling asleep, are in `worker/README.md`.
+//! `help.rs` is the same for helpers: its `rest` has the protocol of [`Group::sleep`], and a change
+//! has to be made in both.
 
 use crate::operation::block::Block;
 use crate::platform::asymmetric_fence::heavy;
@@ -19,26 +24,29 @@ use std::time::Duration;
 
 /// A worker looks into its inbox after this many operations of its own, if nothing urgent comes.
 const POLL: u32 = 16;
-/// After so many operations that were made ready a worker takes one out of its log.
+/// After so many operations from its queue, which were made ready, a worker takes one out of its
+/// logs.
 const LOOKS_AT_QUEUE: u32 = 256;
 /// After so many operations of one pusher a worker looks at what the next one has logged.
 const IN_A_ROW: u32 = if MODELLED { 2 } else { 16 };
-/// So many operations that are not ready a worker takes out of its logs before it looks for others.
+/// A worker takes at most so many operations that are not ready out of its logs before it looks
+/// elsewhere.
 const PARKED: u32 = if MODELLED { 2 } else { 256 };
-/// So often a worker whose logs are empty looks again before it looks elsewhere.
+/// A worker whose logs are empty looks into them so often again before it looks elsewhere.
 const LOOKS_AT_LOG: u32 = looks(8);
-/// How long a worker looks for work before it parks, and how long of that it keeps its core.
+/// How long a worker looks for work before it parks; and the first part of that, in which it keeps
+/// its core.
 const WORKER_SPINS: Duration = Duration::from_micros(400);
 const WORKER_SPINS_AWAKE: Duration = Duration::from_micros(50);
 
 impl Group {
-    /// The life of a worker.
+    /// Runs worker `index` on the calling thread, from its start to the stop of the group.
     pub(crate) fn work<H: Host>(&self, index: usize, host: &Arc<H>) {
         let own = &self.workers[index];
         let _movable = self.pin_worker(index);
         own.register();
         if !MODELLED {
-            // Makes what the thread keeps for the engine.
+            // Makes the thread's context for the engine.
             host.idle();
             self.ready.fetch_add(1, Release);
         }
@@ -46,7 +54,7 @@ impl Group {
             let mut round = 0;
             let mut from_queue = 0_u32;
             let mut stalls = Stalls::default();
-            // What it takes out of next.
+            // The journal whose log comes next.
             let mut journal = None;
             loop {
                 round += 1;
@@ -57,7 +65,7 @@ impl Group {
                 let polls = round >= POLL;
                 if restless || urgent || polls {
                     round = 0;
-                    // SAFETY: what an inbox gives out is ready and ours.
+                    // SAFETY: operations that come out of an inbox are ready and ours.
                     unsafe {
                         queue.add_list(own.inbox.take());
                         if urgent || polls || queue.is_empty() {
@@ -82,8 +90,8 @@ impl Group {
                     }
                     continue;
                 };
-                // Also when nobody wants it yet: the operation that is about to run may be a long
-                // one.
+                // Publish even if no thread looks for work yet: the operation that is about to run
+                // may be a long one.
                 if queue.is_hiding(&own.stealable) {
                     let idle = self.idle.load(Relaxed);
                     if idle > 0 || self.workers.len() > 1 {
@@ -91,26 +99,27 @@ impl Group {
                         if idle & WANTED != 0 {
                             self.idle.fetch_and(!WANTED, Relaxed);
                         }
-                        // Whether anybody wanted it when we looked or not: that was before.
+                        // Always: what `idle` said when it was loaded may be out of date.
                         self.wake_one();
                     }
                 }
                 drop(queue);
-                // SAFETY: the queue held it for us.
+                // SAFETY: the operation was in this worker's queue, so it is ready and ours.
                 unsafe { host.run(block, Some(index)) };
             }
         });
     }
 
-    /// Takes what lies in the inbox of all. Of several urgent operations it leaves the others
-    /// there: this worker may be a long time in the first, and the others have something to do, so
-    /// they look for nothing but what is urgent.
+    /// Takes operations out of the common inbox. Of several urgent ones it keeps the best, and puts
+    /// the others back. This worker may be in the first one for long; and the other workers, if
+    /// they have something to run, look for nothing but urgent operations.
     ///
     /// # Safety
-    /// The queue is that of a worker of this group.
+    /// The queue is that of a worker of this group, which is the calling thread.
     unsafe fn take_common(&self, queue: &mut Queue, urgent: bool) {
         let list = self.common.inbox.take();
-        // SAFETY: what an inbox gives out is ready and ours, and so is what we give back.
+        // SAFETY: operations that come out of an inbox are ready and ours, and so are the ones that
+        // are given back.
         unsafe {
             if !urgent || self.workers.len() == 1 {
                 queue.add_list(list);
@@ -120,9 +129,9 @@ impl Group {
         }
     }
 
-    /// Runs some operations out of one of the worker's logs, until it has something else to run,
-    /// and goes on to the next journal; says whether there were any. It has looked at all journals
-    /// if not.
+    /// Runs operations out of one of the worker's logs, until it has something else to run, and
+    /// goes on to the next journal. Returns whether there were any; if not, it has looked at all
+    /// journals.
     #[inline]
     fn run_logged<'a, H: Host>(
         &'a self,
@@ -150,17 +159,18 @@ impl Group {
         }
     }
 
-    /// Runs some operations out of one of the worker's logs, until it has something to run that is
-    /// no less urgent; says whether there were any.
+    /// Runs at most `most` operations out of one of the worker's logs, until it has something to
+    /// run that is no less urgent. Returns whether there were any.
     ///
-    /// A call for each run of operations costs less than a loop whose variables are in memory, as
-    /// they are where it is inlined.
+    /// Not inlined: a call for each run of operations costs less than a loop whose variables are in
+    /// memory, as they are where this is inlined.
     #[inline(never)]
     fn run_log<H: Host>(&self, log: &Log, index: usize, current: &CurrentWorker, host: &Arc<H>, most: u32) -> bool {
         let own = &self.workers[index];
         let mut any = false;
         for _ in 0..most {
-            // SAFETY: this is the worker. What it has taken it settles, and runs if it is ready.
+            // SAFETY: the calling thread is the log's worker. It settles the operation that it has
+            // taken, and runs it if it is ready.
             let Some(block) = (unsafe { log.take_next() }) else { break };
             any = true;
             // SAFETY: as above.
@@ -176,13 +186,14 @@ impl Group {
         any
     }
 
-    /// Takes operations out of the worker's own logs until one is ready, which it gives as a list,
-    /// but no more than [`PARKED`].
+    /// Takes operations out of the worker's own logs until one is ready, which is returned as a
+    /// list of one. Takes at most [`PARKED`] that are not ready.
     fn take_own<H: Host>(&self, index: usize, host: &Arc<H>) -> FromLogs {
         let (mut came, mut left) = (false, PARKED);
         for log in self.journals.iter().map(|journal| journal.log(index)) {
             let before = log.come();
-            // SAFETY: this is the worker. What it takes is its own.
+            // SAFETY: the calling thread is the log's worker, so the operations that it takes are
+            // its own.
             while let Some(block) = unsafe { log.take_next() } {
                 // SAFETY: as above.
                 unsafe {
@@ -205,8 +216,8 @@ impl Group {
         }
     }
 
-    /// Finds work for a worker that has none, sleeping if it must. `false`: the group stops, and
-    /// there is none.
+    /// Finds work for a worker that has none, sleeping if it must. Returns `false` if the group
+    /// stops and there is no work.
     #[cold]
     fn look_for_work<H: Host>(
         &self,
@@ -233,24 +244,25 @@ impl Group {
         let found = loop {
             let list = own.inbox.take();
             if !list.is_null() {
-                // SAFETY: what an inbox gives out is ready and ours.
+                // SAFETY: operations that come out of an inbox are ready and ours.
                 unsafe { current.queue.borrow_mut().add_list(list) };
                 self.idle.fetch_sub(1, Relaxed);
                 return true;
             }
             match self.take_own(index, host) {
-                // SAFETY: ready, and ours.
+                // SAFETY: the operation is ready, and ours.
                 FromLogs::Ready(list) => unsafe {
                     current.queue.borrow_mut().add_list(list);
                     break true;
                 },
-                // Not without a look at what has come elsewhere.
+                // More lies in the logs, but an urgent operation in the common inbox goes first.
                 FromLogs::More if self.common.inbox.peek().is_null() => {
                     spin = fresh();
                     continue;
                 }
                 FromLogs::More => break true,
-                // More may come, so it stays awake; but nobody need hear of that.
+                // More may come to the logs, so the worker stays awake; but no other thread need be
+                // woken for that.
                 FromLogs::Came => spin = fresh(),
                 FromLogs::Nothing => {}
             }
@@ -259,7 +271,7 @@ impl Group {
                 loot = self.steal_logged(host, &mut watch, (LOGS, STOOD, STOLEN));
             }
             if !loot.is_null() {
-                // SAFETY: stolen, so ours.
+                // SAFETY: the operations were stolen, so they are ours.
                 unsafe { current.queue.borrow_mut().add_list(loot) };
                 break true;
             }
@@ -279,26 +291,27 @@ impl Group {
             }
         };
         if !own.inbox.stop_looking() {
-            // What came while we were leaving was left to us: its pusher has woken nobody.
-            // SAFETY: what an inbox gives out is ready and ours.
+            // Operations that came after the last look are left to this worker: their pusher met
+            // `LOOKING`, and has woken no thread.
             unsafe { current.queue.borrow_mut().add_list(own.inbox.take()) };
         }
         self.idle.fetch_sub(1, Relaxed);
         found
     }
 
-    /// Parks until someone pushes to this worker's inbox or wakes it; returns at once if there is
-    /// something to do.
+    /// Parks until another thread pushes to this worker's inbox or wakes it. Returns at once if
+    /// there is something to do. `rest` (`help.rs`) does the same for a helper.
     fn sleep(&self, own: &Remote) {
         if !own.inbox.fall_asleep() {
-            // A thief has taken what came and left `BUSY` behind: say that we are looking, then try
-            // again.
+            // A thief has taken the operations that came, and has left `BUSY` behind: say again
+            // that this worker looks, then try again.
             own.inbox.start_looking();
             return;
         }
         self.sleeping.fetch_add(1, Relaxed);
-        // Against the one in `wake_one`: either it sees us counted and asleep, or we see what was
-        // published.
+        // Heavy side of the asymmetric fence; the light side is in `log` and `wake_one`
+        // (`group.rs`). Either the waker sees this worker counted and asleep, or this worker sees
+        // what was published.
         heavy();
         if self.has_work() || self.stop.load(Relaxed) {
             own.inbox.wake();
@@ -312,21 +325,21 @@ impl Group {
 
 /// What a worker has found in its own logs.
 enum FromLogs {
-    /// A list of one that is ready.
+    /// A ready operation, as a list of one.
     Ready(*mut Block),
-    /// Nothing that is ready yet; it has not come to the end.
+    /// Operations that are not ready; the logs may hold more.
     More,
-    /// As that, and there was no more; or others were quicker.
+    /// Operations that are not ready, or that others took first; the logs hold no more.
     Came,
     Nothing,
 }
 
-/// How many operations a worker runs out of a log before the best that it has in its queue, of
-/// which it has run so many.
+/// How many operations a worker runs out of a log before `best`, the best operation of its queue.
+/// `from_queue` counts the operations that it has run from its queue.
 fn due_of_log(best: Option<Key>, from_queue: &mut u32) -> u32 {
     match best {
         Some(key) if key.0 > 0 => 0,
-        // What was made ready is older than what is in the log as often as not.
+        // Operations in the queue are as often older than those in the log as younger.
         Some(key) if key.0 == 0 => {
             *from_queue += 1;
             u32::from(*from_queue % LOOKS_AT_QUEUE == 0)

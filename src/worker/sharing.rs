@@ -1,4 +1,6 @@
-//! A pusher that runs some of what a worker has published.
+//! Catching up: a pusher runs some of the short operations that a worker has published. Called by
+//! `engine/push/mod.rs` after a push of a short operation, by way of the dispatchers; on the
+//! pusher.
 
 use crate::operation::block::{Block, FLAG_SHORT};
 use crate::sync::{Instant, Ordering::Relaxed, MODELLED};
@@ -8,16 +10,16 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The most operations that a pusher runs for the workers, and how long it goes on with that: a
-/// bound on what a push can take.
+/// The most operations that a pusher runs for the workers in one push, and how long it goes on with
+/// them. Both bound what a push can take.
 const CATCH_UP: usize = 32;
 const CATCH_UP_TIME: Duration = Duration::from_micros(20);
 
 impl Group {
-    /// Runs some of the short operations that a worker has published, and leaves the others there:
-    /// no more than [`CATCH_UP`], and not what they make ready; nor another one after
-    /// [`CATCH_UP_TIME`]. If nothing is published, asks for it, for the next time. Says whether it
-    /// ran any.
+    /// Runs some of the short operations that a worker has published, and leaves the others there.
+    /// It runs at most [`CATCH_UP`], starts none after [`CATCH_UP_TIME`], and runs none that these
+    /// make ready. If nothing is published, it asks the workers to publish, for the next time.
+    /// Returns whether it ran any.
     pub fn catch_up<H: Host>(&self, host: &Arc<H>) -> bool {
         let taken =
             self.workers.iter().map(|remote| (remote, remote.stealable.take())).find(|(_, list)| !list.is_null());
@@ -29,7 +31,7 @@ impl Group {
         };
         let mut short = [null_mut::<Block>(); CATCH_UP];
         let mut count = 0;
-        // SAFETY: the list is ours.
+        // SAFETY: the list was taken, so it is ours.
         while count < CATCH_UP && !list.is_null() && unsafe { (*list).flags } & FLAG_SHORT != 0 {
             short[count] = list;
             count += 1;
@@ -40,8 +42,9 @@ impl Group {
             if remote.stealable.put_back(list) {
                 self.wake_one();
             } else {
-                // Something else lies there by now. SAFETY: still ours. Urgent: it is not known
-                // what is in it.
+                // Another list lies there by now, so the rest goes to an inbox. SAFETY: the
+                // operations are still ours. They are delivered as urgent, because it is not known
+                // what is among them.
                 unsafe {
                     let mut last = list;
                     while !(*last).link.is_null() {
@@ -53,13 +56,13 @@ impl Group {
         }
         let started = (count > 1).then(Instant::now);
         for (number, block) in short[..count].iter().enumerate() {
-            // SAFETY: taken, so ours.
+            // SAFETY: the operation was taken, so it is ours.
             unsafe { host.run(*block, None) };
             let rest = &short[number + 1..count];
             let is_late = started.is_some_and(|started| !MODELLED && started.elapsed() >= CATCH_UP_TIME);
             if let ([first, ..], [.., last], true) = (rest, rest, is_late) {
-                // SAFETY: ours still, and linked as they were published. Urgent: it is not known
-                // what is among them.
+                // SAFETY: the operations are still ours, and linked as they were published. They
+                // are delivered as urgent, because it is not known what is among them.
                 unsafe { self.deliver(*first, *last, Placement::Any, true) };
                 break;
             }

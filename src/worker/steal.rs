@@ -1,4 +1,6 @@
-//! Taking what others do not come to: out of logs, inboxes, and what workers have published.
+//! Stealing: how a thread with nothing to run takes operations from other workers and helpers, out
+//! of published lists, inboxes and logs. Called by idle workers (`run_loop.rs`) and by helpers
+//! (`help.rs`). The engine also calls [`Group::has_work`], to decide whether to wait.
 
 use crate::operation::block::Block;
 use crate::sync::MODELLED;
@@ -11,19 +13,22 @@ use crate::worker::Host;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// Operations that are taken out of logs before a thief looks elsewhere, if none of them is ready.
+/// A thief takes so many operations out of logs before it looks elsewhere, if none of them is
+/// ready.
 const TRIES: u32 = 16;
-/// So many looks an entry of a log must have stood before a worker takes it that is another one's.
+/// A worker takes an entry out of another worker's log only after it has stood there for so many
+/// looks.
 pub(crate) const STOOD: u32 = if MODELLED { 1 } else { 64 };
 /// The most operations that a worker then takes at a time.
 pub(crate) const STOLEN: usize = if MODELLED { 1 } else { 8 };
-/// The most logs that a thief looks at before it looks elsewhere: there is one for each pusher and
-/// worker.
+/// The most logs that a thief looks at before it looks elsewhere. There is one log for each pair of
+/// pusher and worker.
 pub(crate) const LOGS: usize = if MODELLED { 2 } else { 64 };
 
 impl Group {
-    /// Takes operations, `at_once` at most, out of any log that the thief comes to, for a thread
-    /// that has nothing else. Gives a list of those that are ready; null if there are none.
+    /// Takes operations out of any log that the thief comes to, for a thread that has nothing else
+    /// to run. When one is ready, it takes up to `at_once` in all out of that log. Returns a list
+    /// of the ready ones, or null. An operation that is not ready is parked.
     pub(crate) fn steal_logged<H: Host>(
         &self,
         host: &Arc<H>,
@@ -37,17 +42,18 @@ impl Group {
             }
             let first = self.take_logged(host, operation, null_mut());
             if !first.is_null() {
-                // The worker is slow, or has a long row: several at a time.
+                // The log's worker is slow, or has a long row of operations: take several at a
+                // time.
                 return (1..at_once).fold(first, |list, _| self.take_logged(host, watch.one_more(), list));
             }
         }
         null_mut()
     }
 
-    /// Takes an operation out of its log, and puts it before a list if it is ready.
+    /// Takes an operation out of its log, and puts it at the front of `list` if it is ready.
     fn take_logged<H: Host>(&self, host: &Arc<H>, operation: Word, list: *mut Block) -> *mut Block {
         let taken = if operation == Word::NONE { None } else { take(operation) };
-        // SAFETY: taken, so ours.
+        // SAFETY: the operation was taken, so it is ours.
         match taken.filter(|block| unsafe { host.settle(*block) }) {
             Some(block) => {
                 // SAFETY: as above.
@@ -58,12 +64,12 @@ impl Group {
         }
     }
 
-    /// Whether there is an operation that somebody could take.
+    /// Whether there is an operation that any thread could take.
     pub fn has_work(&self) -> bool {
         !self.first_waiting().is_null()
     }
 
-    /// An operation that somebody could take, null if there is none.
+    /// An operation that any thread could take; null if there is none.
     pub(crate) fn first_waiting(&self) -> *mut Block {
         let common = self.common.inbox.peek();
         if !common.is_null() {
@@ -75,7 +81,7 @@ impl Group {
         waiting.unwrap_or_else(|| self.journals.find().block())
     }
 
-    /// Takes what a helper has published.
+    /// Takes about half of the operations that some helper has published.
     fn steal_from_helpers(&self) -> *mut Block {
         self.published_by_helpers()
             .map(|stealable| self.take_half(stealable))
@@ -83,7 +89,8 @@ impl Group {
             .unwrap_or(null_mut())
     }
 
-    /// Takes about half of what a thread has published.
+    /// Takes about half of the operations that a thread has published. If the others were put back,
+    /// wakes a sleeper: it may have looked while they were gone.
     fn take_half(&self, stealable: &Stealable) -> *mut Block {
         let (list, is_rest_back) = stealable.take_half();
         if is_rest_back {
@@ -92,8 +99,9 @@ impl Group {
         list
     }
 
-    /// Takes what another worker published, or what lies in an inbox whose owner does not come for
-    /// it.
+    /// For worker `thief`: takes operations that another worker has published, or that lie in an
+    /// inbox whose owner does not come for them. `seen` is the first operation that it saw in an
+    /// inbox at its last call.
     pub(crate) fn steal(&self, thief: usize, seen: &mut *mut Block) -> *mut Block {
         let list = self.common.inbox.take();
         if !list.is_null() {
@@ -112,7 +120,8 @@ impl Group {
                 continue;
             }
             if *seen == first {
-                // It was there the last time: its owner is running something.
+                // The same operation was there the last time: so the inbox's owner is running
+                // something.
                 let list = victim.inbox.take();
                 if !list.is_null() {
                     return list;

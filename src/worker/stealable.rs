@@ -1,11 +1,14 @@
-//! What a thread of a group has published: the operations that it will run next, where others can
-//! take them meanwhile.
+//! A list of published operations: the ones that a worker or helper will run next, where other
+//! threads can take them meanwhile.
 //!
-//! They are a list, best first, whose first operation is in one word. Others take the list whole,
-//! and put back the end of it. The owner takes one at a time: it keeps the batch for itself as
-//! well, so it knows what comes second without a look into a block that a thief may have by then. A
-//! word that is as the owner left it heads the list that the owner published: what comes back from
-//! others is the end of that list.
+//! One word holds the first operation of a list, best first. A thief takes the whole list, and puts
+//! back the end of it. The owner takes one operation at a time. Its queue (`local_queue.rs`) has a
+//! copy of the list, so the owner knows the second operation without reading a block that a thief
+//! may own by then. If the word is as the owner left it, it heads the list that the owner
+//! published: other threads only ever put back an end of that list.
+//!
+//! Owner's side: `local_queue.rs`. Thieves: `steal.rs` (workers and helpers) and `sharing.rs`
+//! (pushers).
 
 use crate::operation::block::Block;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering::*};
@@ -20,7 +23,7 @@ pub struct Stealable(CachePadded<Words>);
 
 struct Words {
     first: AtomicPtr<Block>,
-    /// About how many there are.
+    /// About how many operations the list has.
     count: AtomicUsize,
 }
 
@@ -29,31 +32,33 @@ impl Stealable {
         Stealable(CachePadded::new(Words { first: AtomicPtr::new(null_mut()), count: AtomicUsize::new(0) }))
     }
 
-    /// The first operation, null if there is none: to see whether anything has changed.
+    /// The first operation, or null if there is none. For a caller that asks whether there is
+    /// something, or something new; it does not own the operation.
     #[inline]
     pub fn peek(&self) -> *mut Block {
         self.0.first.load(Relaxed)
     }
 
-    /// Takes the list; null if there is none. For anyone.
+    /// Takes the list; null if there is none. Any thread may call it.
     #[inline]
     pub fn take(&self) -> *mut Block {
         if self.peek().is_null() {
             return null_mut();
         }
-        // Acquire: pairs with the release that laid it out.
+        // Acquire: pairs with the release in `replace` or `put_back`.
         self.0.first.swap(null_mut(), Acquire)
     }
 
-    /// Puts back the end of a list that was taken, if nothing lies there.
+    /// Puts back the end of a list that was taken, if nothing lies there. Called by a thief.
+    /// Returns whether it did.
     pub fn put_back(&self, list: *mut Block) -> bool {
-        // Release: as when it was published.
+        // Release: pairs with the acquire in `take`, `replace` and `pop`.
         self.0.first.compare_exchange(null_mut(), list, Release, Relaxed).is_ok()
     }
 
-    /// Takes about half of the list, the best of it, but no more than [`STOLEN`]; null if there is
-    /// none. Says also whether it has put back the others: then somebody who sleeps may have missed
-    /// them.
+    /// Takes about half of the list, from its best operation on, but at most [`STOLEN`]; null if
+    /// there is none. The flag says whether it has put back the others: then a thread that was
+    /// about to sleep may have missed them.
     pub fn take_half(&self) -> (*mut Block, bool) {
         let first = self.take();
         if first.is_null() {
@@ -83,21 +88,24 @@ impl Stealable {
         }
     }
 
-    /// For the owner: publishes a list of so many operations, and takes what lies there.
+    /// For the owner: publishes a list of `count` operations, and takes what lies there.
     pub(crate) fn replace(&self, list: *mut Block, count: usize) -> *mut Block {
         self.0.count.store(count, Relaxed);
-        // Release: the operations go to the thief as we see them. Acquire: somebody may have put
-        // something back.
+        // Release: pairs with the acquire in `take`, so that the thief sees the operations as we
+        // do. Acquire: pairs with the release in `put_back`, in case a thief has put something
+        // back.
         self.0.first.swap(list, AcqRel)
     }
 
-    /// For the owner: takes `first`, behind which `second` comes and so many in all, if it is still
-    /// the first. Else: what is.
+    /// For the owner: takes `first`, if that is still the first operation, so that `second` is the
+    /// first and `left` operations stay. Otherwise returns the operation that is the first.
     #[inline]
     pub(crate) fn pop(&self, first: *mut Block, second: *mut Block, left: usize) -> Result<(), *mut Block> {
         self.0.count.store(left, Relaxed);
-        // Acquire: who has put it back has looked at its link. No release: what the list says was
-        // published before, and the thread that takes it acquires that, past this exchange.
+        // Acquire: pairs with the release in `put_back`: the thief that has put the list back has
+        // read the link of its first operation before. No release: the list from `second` on was
+        // published before, and the thread that takes it acquires that publication, past this
+        // exchange.
         self.0.first.compare_exchange(first, second, Acquire, Relaxed).map(|_| ())
     }
 }
