@@ -1,4 +1,6 @@
-//! Room under the bound on operations in flight.
+//! The bound on operations in flight: an operation is counted in before it is pushed, and waits for
+//! room if there is none. Called by `push_stored` in `push/mod.rs` if the engine has a bound;
+//! `Core::end` (`complete.rs`) counts the operation out.
 
 use crate::engine::core::Core;
 use crate::engine::nesting::may_help;
@@ -8,8 +10,8 @@ use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use std::sync::Arc;
 
-/// Counts an operation in, waiting for room if there is none; one that may go `beyond` the bound
-/// waits for nobody.
+/// Counts an operation in. If there is no room, does what [`WhenFull`] says. A push inside an
+/// operation, and one that may go `beyond` the bound, is counted in at once.
 #[cold]
 pub fn make_room(core: &Arc<Core>, local: &ThreadContext, beyond: bool) -> Result<(), Error> {
     let bound = core.settings.bound;
@@ -27,8 +29,8 @@ pub fn make_room(core: &Arc<Core>, local: &ThreadContext, beyond: bool) -> Resul
         return Ok(());
     }
     if local.depth.get() > 0 || beyond {
-        // An operation that waited for room could wait for itself, and a destructor for what its
-        // thread does next.
+        // A push inside an operation that waited for room could wait for that operation, and a
+        // destructor for what its own thread does next.
         core.in_flight.fetch_add(1, AcqRel);
         return Ok(());
     }

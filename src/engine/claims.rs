@@ -1,15 +1,21 @@
-//! The variables of an operation: where a push finds them, and their order.
+//! The order of an operation's variables ([`order`]), and the forms in which a push is given them
+//! ([`Source`]).
+//!
+//! [`order`] is called by the sources of a push (`Source::in_order`, here and in `draft.rs`), by
+//! `Draft::ordered`, and by `replay/assemble.rs`. It is the only place that removes repeats. The
+//! quick ways of a push take the claims as they were named and refuse a variable that is named
+//! twice (`count` in `tickets/owner/place.rs`), so every push with repeats comes to [`order`].
 
 #![forbid(unsafe_code)]
 
 use crate::engine::request::Claim;
 use crate::operation::access::Mode;
 
-/// Brings claims into the one order of all operations, each variable once: a write swallows reads
-/// and other writes.
+/// Sorts claims by variable, which is the order of all operations, and keeps each variable once: a
+/// write swallows reads and other writes of the same variable.
 pub fn order(claims: &mut [Claim]) -> &[Claim] {
-    // Writes first among equals. Claims of other engines or of earlier generations stay beside each
-    // other: they are refused.
+    // Writes come first among the claims of one variable, so that a write is kept. Claims of other
+    // engines or of earlier generations stay beside each other: the push refuses them.
     let key = |claim: &Claim| {
         let variable = claim.variable;
         (variable.index, variable.engine, variable.generation, claim.mode == Mode::Read)
@@ -35,24 +41,24 @@ pub fn order(claims: &mut [Claim]) -> &[Claim] {
     &claims[..kept]
 }
 
-/// Where a push finds what its operation uses.
+/// The claims of an operation, in the form in which its push was given them.
 pub trait Source {
-    /// Calls `take` for each claim, as they were named, repeats included, until one is not taken;
-    /// says whether all were.
+    /// Calls `take` for each claim as it was named, repeats included, until `take` returns `false`;
+    /// says whether all were taken.
     fn all(&self, take: impl FnMut(&Claim) -> bool) -> bool;
 
-    /// How many there are, with repeats.
+    /// How many claims there are, repeats included.
     fn count(&self) -> usize;
 
-    /// Hands on the claims as [`Source::all`] has them.
+    /// Calls `go_on` with the claims as [`Source::all`] has them.
     fn as_named<T>(&self, go_on: impl FnOnce(&[Claim]) -> T) -> T;
 
-    /// Hands on the claims by variable and without repeats.
+    /// Calls `go_on` with the claims sorted by variable and without repeats.
     fn in_order<T>(self, go_on: impl FnOnce(&[Claim]) -> T) -> T;
 }
 
-/// A loop: `Iterator::all` may become a call for each claim. By reference: a claim that is copied
-/// whole, just after its parts were written, waits for these to reach the cache.
+/// A loop, as `Iterator::all` may become a call for each claim. The claims are passed by reference:
+/// a copy of a whole claim just after its parts were written waits for these to reach the cache.
 #[inline(always)]
 fn all(claims: &[Claim], mut take: impl FnMut(&Claim) -> bool) -> bool {
     for claim in claims {
@@ -63,7 +69,7 @@ fn all(claims: &[Claim], mut take: impl FnMut(&Claim) -> bool) -> bool {
     true
 }
 
-/// Claims as they were named.
+/// Claims as they were named: not in order, perhaps with repeats.
 impl Source for &mut [Claim] {
     #[inline(always)]
     fn all(&self, take: impl FnMut(&Claim) -> bool) -> bool {
@@ -86,7 +92,7 @@ impl Source for &mut [Claim] {
     }
 }
 
-/// Claims that are in order.
+/// Claims that are in order already, without repeats.
 impl Source for &[Claim] {
     #[inline(always)]
     fn all(&self, take: impl FnMut(&Claim) -> bool) -> bool {

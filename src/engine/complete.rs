@@ -1,4 +1,10 @@
-//! How operations end: marks, versions, counts on their variables; and who runs what becomes ready.
+//! Ends operations: marks, versions and tickets; then hands out the operations that have become
+//! ready.
+//!
+//! [`Core::end`] is called by `execute.rs`, on the thread that has called the closure or used the
+//! completion. Not every operation comes to it: `Core::run_plain` (`execute.rs`) calls
+//! [`Core::count_out`] itself, and an operation that runs inside its push ends in
+//! `inline/fast_path.rs`. The operations of a graph end in `replay/runner.rs`.
 
 use crate::engine::core::{Core, ReadyCause, FAILED};
 use crate::engine::ready_list::ReadyList;
@@ -18,8 +24,15 @@ use crate::tickets::word::Word;
 use std::sync::Arc;
 
 impl Core {
-    /// Ends an operation: marks, versions, its accesses, its counts; then what became ready is
-    /// handed out.
+    /// Ends an operation: marks the variables that it changes, steps their versions, releases its
+    /// tickets; then hands out what became ready.
+    ///
+    /// The marks carry the operation's own failure, if `outcome` is one, or else the `inherited`
+    /// one. Only its own is recorded, by `Core::record` (`execute.rs`). A `cancelled` operation
+    /// leaves marks and versions alone.
+    ///
+    /// # Safety
+    /// The operation has run or is skipped, and is the caller's, which gives it up.
     #[allow(clippy::too_many_arguments)]
     #[inline]
     pub unsafe fn end(
@@ -31,7 +44,7 @@ impl Core {
         cancelled: bool,
         worker: Option<usize>,
     ) {
-        // SAFETY: the operation is ours until its accesses are complete.
+        // SAFETY: the operation is ours until its tickets are released.
         unsafe {
             let failure = match outcome {
                 Ok(()) => inherited,
@@ -60,12 +73,13 @@ impl Core {
             let mut found = ReadyList::new(local);
             let deleted = (flags & FLAG_DELETE != 0).then(|| self.slot((*Block::access(block, 0)).variable));
             self.count_out(block, &self.memory.table, &mut found);
-            // When it has ended: from the retirement on the slot may become that of another
-            // variable.
+            // Only now that the tickets are released: from its retirement on the slot may become
+            // that of another variable.
             if let Some(slot) = deleted {
                 self.memory.table.retire(slot);
             }
-            // Before it counts as completed: who has waited for everything finds room.
+            // Before the operation counts as completed, so that a thread that has waited for
+            // everything finds room under the bound.
             if self.settings.bound > 0 && flags & FLAG_WAIT == 0 {
                 self.in_flight.fetch_sub(1, AcqRel);
                 self.room.notify(|| true);
@@ -77,14 +91,15 @@ impl Core {
         }
     }
 
-    /// Counts an operation on its variables; what becomes ready, and the block if it is the pool's,
-    /// goes to `found`.
+    /// Releases the tickets of an operation. The operations that become ready go to `found`, and so
+    /// does the block, unless it is that of a ring.
     ///
     /// # Safety
-    /// The operation has run, and is the caller's, who gives it up.
+    /// The operation has run, and is the caller's, which gives it up.
     #[inline]
     pub unsafe fn count_out(&self, block: *mut Block, variables: &impl Variables, found: &mut ReadyList<'_>) {
-        // SAFETY: ours until it has ended; then nobody's, if the ring has it, or ours again.
+        // SAFETY: the block is ours until the tickets are released. After that a block of a ring
+        // belongs to the ring, and any other is ours again.
         unsafe {
             if Block::is_linked(block) {
                 return self.end_linked(block, variables, found);
@@ -97,11 +112,12 @@ impl Core {
         }
     }
 
-    /// As that, of an operation with links.
+    /// Like [`Core::count_out`], but for an operation with links: also closes the common variable
+    /// that it deletes, and lets go of its links.
     #[inline(never)]
     unsafe fn end_linked(&self, block: *mut Block, variables: &impl Variables, found: &mut ReadyList<'_>) {
         let mut destinations = Destinations::new(self, self.local(), Word::NONE, found);
-        // SAFETY: as there.
+        // SAFETY: by the contract of `count_out`.
         unsafe {
             let is_void = Block::is_voided(block);
             if (*block).flags & FLAG_DELETE != 0 && Links::count(block) > 0 && !is_void {
@@ -134,14 +150,15 @@ impl Core {
         }
     }
 
-    /// Gives a list of ready operations to the thread that is to run them.
+    /// Gives each operation of a list to the thread that is to run it, in the order of the list. A
+    /// wait runs right here.
     ///
     /// # Safety
     /// They are ready, and ours.
     #[inline]
     pub unsafe fn hand_out(self: &Arc<Self>, local: &ThreadContext, mut first: *mut Block) {
-        // Where the caller runs what it makes ready, it runs one share of it all, and not one for
-        // each.
+        // On the naive engine the calling thread runs what it makes ready: one share of the whole
+        // list, and not one share for each operation.
         let gathers = self.settings.kind == Kind::Naive && !local.draining.replace(true);
         while !first.is_null() {
             // SAFETY: the list is ours; an operation is read before it is given away.

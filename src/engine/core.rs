@@ -1,5 +1,8 @@
-//! What all threads of an engine share, the questions that they ask of it, and the seam to the ways
-//! to run operations: the trait that the three engines implement.
+//! The state that all threads of an engine share ([`Core`]), and [`Dispatch`], the trait that the
+//! three kinds of engine implement in `src/engine/dispatch/`.
+//!
+//! Made by `Engine::with_settings` in `src/api/engine.rs`. The other files of `src/engine/` take
+//! [`Core`] as an argument or add methods to it.
 
 use crate::device::Context;
 use crate::engine::failures::Failures;
@@ -20,23 +23,25 @@ use crate::worker::group::Group;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 
-/// Pushes are refused.
+/// The engine is stopped: pushes are refused. Set and cleared by `lifecycle.rs` and `fork.rs`.
 pub const STOPPED: u32 = 1;
-/// Only deletions still run their functions.
+/// The process is about to end: only deletions still run their functions.
 pub const SHUTDOWN: u32 = 1 << 1;
-/// Named operations are recorded.
+/// The profiler records named operations. The quick ways of a push refuse meanwhile, so every push
+/// is enlisted.
 pub const PROFILING: u32 = 1 << 2;
-/// A `fork` is under way, and the engine is stopped only for that: pushes wait.
+/// A `fork` is under way. A push that finds the engine stopped tries again until the fork is over.
 pub const FORKING: u32 = 1 << 4;
-/// The child of a `fork` got the engine in the middle of something: it stays stopped.
+/// The process is the child of a `fork` that caught the engine in the middle of something: the
+/// engine stays stopped.
 pub const ABANDONED: u32 = 1 << 5;
-/// A `fork` waits for what is in flight: operations of other engines still push here, as they may
-/// hold up what it waits for.
+/// A `fork` waits for what is in flight. Operations of other engines may still push here, as the
+/// operations that the fork waits for may depend on them.
 pub const YIELDING: u32 = 1 << 6;
-/// Above this: how many threads look at what is pending. No block of a ring is used again
-/// meanwhile.
+/// The bits from here up count the threads that look at pending operations (`diagnose.rs`). While
+/// there are any, no block of a ring is used again.
 pub const READERS: u32 = 1 << 8;
-/// Some operation has failed: from now on marks are looked at.
+/// Some operation has failed: from now on operations look at the marks of their variables.
 pub const FAILED: u32 = 1 << 3;
 
 /// When an operation runs inside its push, if all its tickets have come.
@@ -48,41 +53,42 @@ pub enum Inline {
     WhenShort,
 }
 
-/// One engine.
+/// One engine, as its handles, its workers and the threads that push to it share it.
 pub struct Core {
     pub memory: Arc<Memory>,
     pub settings: Settings,
     pub dispatch: Box<dyn Dispatch>,
-    /// The flags above.
+    /// The flags above, and the count of [`READERS`].
     pub state: CachePadded<AtomicU32>,
-    /// Operations in flight, kept only if there is a bound.
+    /// How many operations are in flight. Counted only if there is a bound.
     pub in_flight: CachePadded<AtomicUsize>,
     pub failures: Failures,
-    /// Who is told of those that are left at the end.
+    /// The hook that is told of the failures that are left at the end.
     pub on_error: OnError,
-    /// Those who wait until nothing is in flight.
+    /// Threads that wait until nothing is in flight.
     pub quiescence: WaitList,
-    /// Those who wait for room under the bound.
+    /// Threads that wait until fewer operations are in flight than the bound allows.
     pub room: WaitList,
     pub profiler: Profiler,
     /// Serialises stop and start.
     pub life: Lock<()>,
-    /// Which operations run inside their push.
+    /// When operations run inside their push.
     pub inline: Inline,
-    /// What closures cost.
+    /// How long the closures of each kind have lately taken.
     pub costs: Arc<InlinePolicy>,
-    /// Those who run what is neither urgent nor bound to a place, if they have logs.
+    /// The group that runs [`Property::Normal`] operations, if its workers have logs.
     pub workers: Option<Arc<Group>>,
 }
 
 impl Core {
-    /// `dispatch`: as [`dispatch::of`](crate::engine::dispatch::of) makes it for the settings.
+    /// `dispatch` is what [`dispatch::of`](crate::engine::dispatch::of) makes for the settings.
     pub fn new(settings: Settings, on_error: OnError, dispatch: Box<dyn Dispatch>) -> Result<Core, Error> {
         asymmetric_fence::prepare();
         Ok(Core {
             memory: Arc::new(Memory::new()?),
             inline: match settings.kind {
-                // A bound counts operations in flight, and what runs inside its push never is.
+                // With a bound nothing runs inside its push: the bound counts operations in flight,
+                // and an operation that runs inside its push never is.
                 _ if settings.bound > 0 || !settings.inline => Inline::Never,
                 Kind::Naive => Inline::Always,
                 _ if settings.inline_below.is_zero() => Inline::Never,
@@ -135,16 +141,16 @@ impl Core {
         }
     }
 
-    /// For a thread that has ended operations and now does something else: blocks go back to their
-    /// caches, waiters learn of it.
+    /// Called by a thread that has ended operations and now does something else: gives spent blocks
+    /// back to the caches that they belong to, and wakes waiters if nothing is in flight.
     #[inline]
     pub fn settle(&self, local: &ThreadContext) {
         local.flush();
         self.quiescence.notify(|| self.is_quiescent());
     }
 
-    /// For a thread that has yielded its core, or may have been parked, and that a worker may have
-    /// woken beside itself: parts the two.
+    /// Called by a thread that has yielded its core, or may have been parked: a worker may have
+    /// woken the thread on the core that the worker is pinned to. Parts the two.
     #[cold]
     pub fn make_way(&self) {
         if let Some(group) = self.dispatch.group(Property::Normal) {
@@ -166,19 +172,21 @@ impl Core {
     }
 }
 
-/// When an operation became ready.
+/// When an operation became ready: in its push, or after it.
 #[derive(Clone, Copy)]
 pub enum ReadyCause {
-    /// When it was pushed; its thread is still in the call.
+    /// In its push; the pusher is still inside the call.
     Pushed,
-    /// Later.
+    /// After its push.
     Later,
 }
 
-/// Decides where ready operations run.
+/// Decides where ready operations run. Implemented by the three kinds of engine in
+/// `src/engine/dispatch/`.
 pub trait Dispatch: Send + Sync {
-    /// Makes sure that an operation of this kind will find someone to run it. Called before
-    /// anything is enlisted, so that a refusal loses nothing.
+    /// Makes sure that an operation with this property will find a thread to run it: starts the
+    /// workers if need be. Called by `push/admission.rs` before anything is enlisted, so that a
+    /// refusal loses nothing.
     fn admit(&self, core: &Arc<Core>, property: Property, _: Context) -> Result<(), Error> {
         match self.group(property) {
             Some(group) if !group.is_started() => core.start_group(group),
@@ -186,22 +194,23 @@ pub trait Dispatch: Send + Sync {
         }
     }
 
-    /// The workers that run operations of this kind; none, if the caller does.
+    /// The workers that run operations with this property; `None` if the calling thread runs them.
     fn group(&self, property: Property) -> Option<&Arc<Group>>;
 
-    /// Runs a ready operation or hands it to a worker.
+    /// Runs a ready operation or hands it to a worker. Called by `Core::hand_out` (`complete.rs`)
+    /// and by a push whose operation is ready.
     ///
     /// # Safety
     /// The operation is ready, was admitted, and is the caller's to give away.
     unsafe fn submit(&self, core: &Arc<Core>, local: &ThreadContext, block: *mut Block, moment: ReadyCause);
 
-    /// Puts a ready operation where another thread finds it: the worker of number `place`, or one
-    /// that has nothing to do.
+    /// Puts a ready operation where another thread finds it: the worker numbered `place`, or a
+    /// worker that has nothing to do. Called by replays (`replay/mod.rs`).
     ///
     /// # Safety
-    /// As [`Dispatch::submit`].
+    /// The contract of [`Dispatch::submit`].
     unsafe fn publish(&self, core: &Arc<Core>, local: &ThreadContext, block: *mut Block, place: usize) {
-        // SAFETY: passed on; the property is read while the operation is ours.
+        // SAFETY: by the contract; the property is read while the operation is ours.
         unsafe {
             match self.group(Block::property(block)) {
                 Some(group) => group.publish(block, place),
@@ -210,40 +219,42 @@ pub trait Dispatch: Send + Sync {
         }
     }
 
-    /// Runs what the calling thread has made ready and queued, or hands it over. Called with
-    /// `draining` set, which it clears.
+    /// Runs the operations that the calling thread has made ready and queued, or hands them over.
+    /// The caller has set `draining` in its [`ThreadContext`], and this call clears it.
     fn drain(&self, _: &Arc<Core>, _: &ThreadContext) {}
 
-    /// Whether a push that is about to enlist an operation will call [`Dispatch::take_over`] after
-    /// that, before anything of the user's is run.
+    /// Whether a push that is about to enlist an operation will call [`Dispatch::take_over`]
+    /// afterwards, before it runs any user code.
     fn will_take_over(&self, _: &ThreadContext) -> bool {
         false
     }
 
-    /// Runs a share of what other threads have left, if there is anything; says whether.
+    /// Runs a share of the operations that other threads have left; says whether there were any.
     fn take_over(&self, _: &Arc<Core>, _: &ThreadContext) -> bool {
         false
     }
 
-    /// Runs what the calling thread owes, before it waits for the engine.
+    /// Runs the operations that the calling thread has queued, before it waits for the engine.
     fn before_waiting(&self, _: &Arc<Core>) {}
 
-    /// For the child of a `fork`, where nothing is in flight.
+    /// Called in the child of a `fork`, where nothing is in flight: forgets the helpers, which are
+    /// gone.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     fn forget_other_threads(&self) {
         self.groups().into_iter().for_each(Group::forget_helpers);
     }
 
-    /// Runs ready operations on the calling thread while `go_on` says so; returns whether it ran
-    /// any.
+    /// Runs ready operations on the calling thread while `go_on` returns `true`; says whether it
+    /// ran any.
     fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool;
 
-    /// Runs a few of the short operations that workers have published; if there are none, asks for
-    /// some. Says whether it ran any.
+    /// Runs a few of the short operations that workers have published. If there are none, asks the
+    /// workers to publish some. Says whether it ran any.
     fn catch_up(&self, core: &Arc<Core>) -> bool;
 
-    /// Works with the workers until `done`, in rows of operations that `go_on` can end. Who makes
-    /// `done` true unparks the calling thread. May return early: then the caller only waits.
+    /// Works with the workers until `done`, in rows of operations that `go_on` can end. The thread
+    /// that makes `done` true unparks the calling thread. May return early: then the caller only
+    /// waits.
     fn serve(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool, done: &mut dyn FnMut() -> bool);
 
     /// Brings back the threads that [`Dispatch::stop`] ended.
@@ -252,6 +263,6 @@ pub trait Dispatch: Send + Sync {
     /// Ends all threads. Nothing is in flight.
     fn stop(&self);
 
-    /// Its workers.
+    /// All groups of workers.
     fn groups(&self) -> Vec<&Group>;
 }

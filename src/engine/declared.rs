@@ -1,4 +1,9 @@
-//! What an operation that has a block has declared, for the check of its borrows.
+//! What an operation has declared, for the check of its borrows (trait [`Current`]); here for
+//! operations that have a block.
+//!
+//! Made by `execute.rs` around the call of a closure: [`Enlisted`] if it is synchronous, [`Copied`]
+//! if it is asynchronous. Operations without a block have the same: `Inside` in
+//! `inline/fast_path.rs`, and `CurrentNode` in `replay/runner.rs`.
 
 use crate::operation::access::Mode;
 use crate::operation::block::Block;
@@ -7,7 +12,7 @@ use crate::pool::memory::Memory;
 use crate::sync::thread_local;
 use std::cell::Cell;
 
-/// A synchronous operation: its block stays while its closure is called.
+/// A synchronous operation: its block stays its own while its closure is called.
 pub struct Enlisted<'a> {
     memory: &'a Memory,
     block: *mut Block,
@@ -15,7 +20,8 @@ pub struct Enlisted<'a> {
 
 impl<'a> Enlisted<'a> {
     /// # Safety
-    /// The block is an operation's of that engine, and is not reused while this is used.
+    /// The block is that of an operation of this memory's engine, and is not reused while this is
+    /// used.
     pub unsafe fn new(memory: &'a Memory, block: *mut Block) -> Enlisted<'a> {
         Enlisted { memory, block }
     }
@@ -24,9 +30,9 @@ impl<'a> Enlisted<'a> {
 /// The variables of an operation, and whether it changes each.
 ///
 /// # Safety
-/// The block is an operation's, and is not reused meanwhile.
+/// The block is that of an operation, and is not reused meanwhile.
 unsafe fn uses(block: *mut Block) -> impl Iterator<Item = (u32, bool)> {
-    // SAFETY: by the contract. What is read of an access is written by its push only.
+    // SAFETY: by the contract. The fields that are read of an access are written by its push only.
     unsafe {
         (0..(*block).count).map(move |index| {
             let access = Block::access(block, index);
@@ -45,7 +51,7 @@ impl Current for Enlisted<'_> {
         if self.memory.id != engine {
             return None;
         }
-        // SAFETY: as above.
+        // SAFETY: by the contract of `new`.
         Some(May::of(unsafe { uses(self.block) }.find(|(variable, _)| *variable == index).map(|(_, writes)| writes)))
     }
 
@@ -55,15 +61,16 @@ impl Current for Enlisted<'_> {
     }
 }
 
-/// Variables up to this number are kept in place; more go to a list that the thread keeps for the
-/// next time.
+/// How many variables are kept in [`Copied`] itself. Further ones go to a list that the thread
+/// keeps for the next time.
 const INLINE: usize = 8;
 
 thread_local! {
     static SPARE: Cell<Vec<(u32, bool)>> = const { Cell::new(Vec::new()) };
 }
 
-/// An asynchronous operation: its block may be another one's before its closure has returned.
+/// An asynchronous operation. What it has declared is copied, as its block may be another
+/// operation's before its closure has returned.
 pub struct Copied<'a> {
     memory: &'a Memory,
     name: &'static str,
@@ -74,7 +81,7 @@ pub struct Copied<'a> {
 
 impl<'a> Copied<'a> {
     /// # Safety
-    /// The block is an operation's of that engine, which has not ended.
+    /// The block is that of an operation of this memory's engine, and the operation has not ended.
     pub unsafe fn of(memory: &'a Memory, block: *mut Block) -> Copied<'a> {
         // SAFETY: by the contract.
         let (name, uses) = unsafe { (Block::name(block), uses(block)) };

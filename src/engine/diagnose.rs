@@ -1,9 +1,10 @@
-//! What is pending, and behind what: for errors of waits that ran out of time, and as a graph.
+//! A look at the operations in flight of a running engine: as a text for errors of waits that ran
+//! out of time ([`pending_report`], called by `src/engine/wait/`), and as a graph ([`dot`], called
+//! by `src/api/control.rs`).
 //!
-//! A look at a running engine: operations come and go meanwhile. The reader is pinned and counted
-//! among those who look at tails, so no block that it finds in use is given to another operation
-//! while it reads. Blocks of rings, which are used again without that, are not while somebody looks
-//! ([`Look`]).
+//! Operations come and go meanwhile. The looking thread is pinned and is a registered reader, so no
+//! block that it finds in use is given to another operation while it reads. Blocks of rings are
+//! used again in spite of a pin, but not during a [`Look`].
 
 use crate::engine::core::{Core, READERS};
 use crate::operation::access::{Mode, Ticket};
@@ -22,20 +23,20 @@ struct Seen {
     name: &'static str,
     sequence: u64,
     running: bool,
-    /// The variables it uses, and the operation that is next on each.
+    /// The variables that it uses, and for each the operation that is next on it.
     uses: Vec<(u32, Mode, usize)>,
 }
 
-/// How often a thread is asked whether it still fills a block of its ring. One that has lost its
-/// core there is left out.
+/// How often to look whether a thread still fills a block of its ring. A thread that has lost its
+/// core while it fills one is left out.
 const ASKS: u32 = if MODELLED { 2 } else { 1000 };
 
 /// A look at what is pending. Pushes that begin meanwhile take no block of a ring.
 struct Look<'a> {
     core: &'a Core,
-    /// The caches whose rings nobody fills any more.
+    /// By number of the cache: whether no thread fills a block of its ring any more.
     still: Vec<bool>,
-    /// Keeps the other blocks.
+    /// Keeps the blocks that are of no ring.
     _pin: <Epoch as Reclaim>::Guard,
 }
 
@@ -44,9 +45,11 @@ impl<'a> Look<'a> {
         let mut look = Look { core, still: Vec::new(), _pin: core.local().pin() };
         fence(SeqCst);
         core.state.fetch_add(READERS, SeqCst);
-        // Against the light one of a push: it sees that somebody looks, or is seen to fill a block.
+        // Heavy side of the asymmetric fence; the light side is in `push/logged.rs`. Either the
+        // push sees that a thread looks, or this thread sees that the push fills a block.
         heavy();
-        // Acquire: the block that was filled last.
+        // Acquire: pairs with the release of `Filling` in `push/logged.rs`, so the block that was
+        // filled last is seen as it was filled.
         let is_still = |cache: &ThreadCache| {
             (0..ASKS).any(|_| {
                 let fills = cache.fills.load(Acquire);
@@ -64,14 +67,15 @@ impl<'a> Look<'a> {
         look
     }
 
-    /// Whether a block has an operation, which it then keeps; and whether that runs.
+    /// Whether the operation of a block runs; `None` if the block has none, or one that is not
+    /// shown. Otherwise the block keeps the operation during the look.
     ///
     /// # Safety
     /// It is a block of the engine.
     unsafe fn is_running(&self, block: *mut Block) -> Option<bool> {
         // SAFETY: blocks of slabs live as long as the memory. Acquire: a block in use has its
-        // header written. A block of a ring has the cache that it was laid into the ring for, for
-        // good.
+        // header written. A block of a ring belongs for good to the cache whose ring it was laid
+        // into.
         unsafe {
             let lifecycle = (*block).lifecycle.load(Acquire);
             let is_in_use = lifecycle == PENDING || lifecycle == RUNNING;
@@ -83,12 +87,14 @@ impl<'a> Look<'a> {
 
 impl Drop for Look<'_> {
     fn drop(&mut self) {
-        // Release: what was read was read before.
+        // Release: pairs with the acquire of the state in `push/logged.rs`, so the reads of this
+        // look come before a block of a ring is used again.
         self.core.state.fetch_sub(READERS, Release);
     }
 }
 
-/// Looks at every block that is in use, and at what runs without one. Keyed by the block's address.
+/// Looks at every block that is in use, and at the operations that run inside their pushes, without
+/// a block. The keys are addresses of blocks, and odd numbers for the operations without one.
 fn look(core: &Core) -> HashMap<usize, Seen> {
     let look = Look::begin(core);
     let mut seen = HashMap::new();
@@ -111,15 +117,15 @@ fn look(core: &Core) -> HashMap<usize, Seen> {
         }
     }
     for (variable, mut order) in tickets {
-        // Reads that come after the same write have their own numbers of reads, which the write
-        // behind them counts.
+        // The reads behind one write have different numbers of reads; the next write has the count
+        // of them all.
         order.sort_unstable_by_key(|(ticket, writes, _)| (ticket.writes, ticket.reads, *writes));
         for pair in order.windows(2) {
             let uses = seen.get_mut(&pair[0].2).into_iter().flat_map(|seen| &mut seen.uses);
             uses.filter(|(index, _, _)| *index == variable).for_each(|(_, _, next)| *next = pair[1].2);
         }
     }
-    // What runs inside a push has no block, and so no ticket to be found.
+    // An operation that runs inside its push has no block, and so no ticket to be found.
     for running in core.memory.blocks.caches.iter().filter_map(|cache| cache.running.look()) {
         let mode = |reads| if reads { Mode::Read } else { Mode::Write };
         let uses = running.uses.iter().map(|(index, reads)| (*index, mode(*reads), 0)).collect();
@@ -147,8 +153,8 @@ pub fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// How many blocks a report looks at in any case, and how long it then goes on: it is the last
-/// thing that a wait does whose time is up.
+/// How many blocks a report looks at in any case; [`PATIENCE`] is how long it then goes on. It is
+/// the last thing that a wait does when its time is up.
 const LEAST_BLOCKS: usize = 256;
 const PATIENCE: Duration = Duration::from_micros(20);
 /// Blocks between two readings of the clock.
@@ -183,9 +189,9 @@ impl Few {
     }
 }
 
-/// A sentence on what is pending: what runs, and what waits behind it; on one variable, or on all.
-/// Looks at what runs inside pushes, then at blocks for a moment, and says so if there are more of
-/// them.
+/// A sentence on what is pending, on one variable or on all: what runs, and what waits behind it.
+/// Looks at the operations that run inside pushes, then at blocks for a moment; says so if there
+/// are more blocks.
 pub fn pending_report(core: &Core, variable: Option<Variable>) -> String {
     let look = Look::begin(core);
     let (mut running, mut others, mut pending) = (Few::default(), Few::default(), Few::default());
@@ -202,7 +208,7 @@ pub fn pending_report(core: &Core, variable: Option<Variable>) -> String {
             break;
         }
         looked += 1;
-        // SAFETY: as in `look`.
+        // SAFETY: a block of the engine, which keeps its operation if it has one.
         unsafe {
             let Some(runs) = look.is_running(block) else { continue };
             let own = variable.is_none()

@@ -1,8 +1,9 @@
-//! An operation while it is put together: what it is, and its variables.
+//! An operation while a builder puts it together: what it is, and its variables. Used by
+//! `operation.rs`, `capture.rs`, `prepare.rs` and `push.rs` of `src/api/`.
 //!
-//! All of it lies in a place that the thread keeps from one operation to the next. A builder has a
-//! pointer to it: the builder is moved by each of its calls, and a move of what was just written in
-//! parts takes longer than the rest of a push.
+//! All of it lies in a [`DraftPlace`], which the thread keeps from one operation to the next. A
+//! builder has only a pointer to it: each call moves the builder, and moving what was just written
+//! in parts takes longer than the rest of a push.
 
 #![forbid(unsafe_code)]
 
@@ -17,20 +18,22 @@ use crate::variable::handle::Variable;
 use std::cell::Cell;
 use std::mem::forget;
 
-/// A place has room for so many variables from its start; it keeps the room that it has had.
+/// How many claims a new place has room for. A place keeps the room that it has once had.
 const ROOM: usize = 8;
-/// The most places that a thread keeps: as many as operations are put together inside each other.
+/// The most places that a thread keeps. It uses as many as it puts operations together inside each
+/// other.
 const MOST_PLACES: u32 = 64;
 
 thread_local! {
-    /// The places that are not in use, in a list.
+    /// The places of the thread that are not in use, in a list.
     static KEPT: Cell<Option<Box<DraftPlace>>> = const { Cell::new(None) };
 }
 
+/// The memory of a [`Draft`].
 struct DraftPlace {
     request: Request,
     claims: Vec<Claim>,
-    /// Another one that is not in use, and how many more there are behind this one.
+    /// The next place that is not in use; `behind` counts how many follow this one.
     next: Option<Box<DraftPlace>>,
     behind: u32,
 }
@@ -39,12 +42,12 @@ struct DraftPlace {
 pub struct Draft(Option<Box<DraftPlace>>);
 
 impl Draft {
-    /// Of no variables yet.
+    /// Begins an ordinary operation with this name and no variables.
     #[inline]
     pub fn new(name: Name) -> Draft {
         let kept = KEPT.try_with(|kept| {
             let mut place = kept.take()?;
-            // There is nothing to drop: it was taken.
+            // The value that is replaced is `None`, as it was just taken: there is nothing to drop.
             forget(kept.replace(place.next.take()));
             Some(place)
         });
@@ -52,7 +55,8 @@ impl Draft {
             Ok(Some(place)) => place,
             _ => Draft::add_place(),
         };
-        // Each by itself: what is put together elsewhere first is copied whole.
+        // Each field is written by itself: a request that is put together elsewhere first is copied
+        // whole.
         let request = &mut place.request;
         request.context = Context::cpu(0);
         request.property = Property::Normal;
@@ -71,7 +75,7 @@ impl Draft {
 
     #[inline(always)]
     fn place(&self) -> &DraftPlace {
-        // It is there until it is dropped.
+        // The place is there until the draft is dropped.
         self.0.as_deref().expect("a draft has a place")
     }
 
@@ -86,7 +90,7 @@ impl Draft {
         &self.place().request
     }
 
-    /// That, and the variables as they were named.
+    /// What the operation is, and the variables as they were named.
     #[inline(always)]
     pub fn parts(&mut self) -> (&Request, &mut [Claim]) {
         let place = self.place_mut();
@@ -107,7 +111,7 @@ impl Draft {
         variables.iter().for_each(|variable| self.add(*variable, mode));
     }
 
-    /// The variables as [`order`] brings them.
+    /// The variables in order and without repeats: see [`order`].
     #[inline]
     pub fn ordered(&mut self) -> &[Claim] {
         order(&mut self.place_mut().claims)
@@ -115,19 +119,19 @@ impl Draft {
 }
 
 impl Drop for Draft {
-    /// Leaves the place to the thread's next operation.
+    /// Gives the place back, for the thread's next operation.
     #[inline]
     fn drop(&mut self) {
         let Some(mut place) = self.0.take() else { return };
         if MODELLED {
-            // What a model's thread keeps is of no use to the next execution.
+            // A place that a model's thread keeps is of no use to the next execution of the model.
             return;
         }
         place.claims.clear();
         let _ = KEPT.try_with(|kept| {
             let next = kept.take();
             place.behind = next.as_ref().map_or(0, |next| next.behind + 1);
-            // What is replaced is `None`: it was taken.
+            // The value that is replaced is `None`, as it was just taken.
             if place.behind >= MOST_PLACES {
                 forget(kept.replace(next));
             } else {
@@ -138,8 +142,8 @@ impl Drop for Draft {
     }
 }
 
-/// What the long forms of a push are given: lists, which need not be collected if the operation is
-/// not enlisted.
+/// The variables of a push in its long form (`src/api/push.rs`), as lists. They need not be
+/// collected into claims if the operation is not enlisted.
 pub struct VariableLists<'a> {
     pub reads: &'a [Variable],
     pub writes: &'a [Variable],
@@ -148,7 +152,8 @@ pub struct VariableLists<'a> {
 impl Source for VariableLists<'_> {
     #[inline(always)]
     fn all(&self, mut take: impl FnMut(&Claim) -> bool) -> bool {
-        // Loops, as in `all`, around one place in which `take` becomes part of them.
+        // Loops, for the reason given at `all` in `claims.rs`, with one call of `take`, so that
+        // `take` becomes part of them.
         for (variables, mode) in [(self.reads, Mode::Read), (self.writes, Mode::Write)] {
             for variable in variables {
                 if !take(&Claim { variable: *variable, mode }) {
@@ -173,7 +178,7 @@ impl Source for VariableLists<'_> {
     fn in_order<T>(self, go_on: impl FnOnce(&[Claim]) -> T) -> T {
         let only = |variable: Variable, mode| [Claim { variable, mode }];
         match (self.reads, self.writes) {
-            // One variable is in order, and has no repeats.
+            // A single variable is in order, and has no repeats.
             ([], [variable]) => go_on(&only(*variable, Mode::Write)),
             ([variable], []) => go_on(&only(*variable, Mode::Read)),
             _ => go_on(self.collect().ordered()),

@@ -1,4 +1,11 @@
-//! Running operations.
+//! Runs ready operations. Called by workers and helpers through [`Host`] (`src/worker/`), by
+//! `dispatch/naive.rs`, by a push whose operation is ready (`push/mod.rs`), and for waits by
+//! `Core::hand_out`.
+//!
+//! [`Core::execute`] runs any operation and ends it by `Core::end` (`complete.rs`).
+//! [`Core::run_plain`] does the same for plain ones with fewer steps, mostly without `Core::end`. A
+//! rule about the start or the end of operations must be kept in both, in `inline/fast_path.rs`,
+//! and for the operations of graphs in `replay/runner.rs`.
 
 use crate::engine::core::{Core, FAILED, SHUTDOWN};
 use crate::engine::declared::{Copied, Enlisted};
@@ -41,10 +48,11 @@ impl Core {
             let state = self.state.load(Relaxed);
             let flags = (*block).flags;
             let property = Block::property(block);
-            // Relaxed: the tickets were acquired, and the flag was set before they came.
+            // Relaxed: the flag was set before the tickets came, and this thread has acquired the
+            // tickets.
             let cancelled = Block::is_voided(block);
-            // A cancelled operation may not look at the marks of its variables: one of them is
-            // another by now.
+            // A cancelled operation may not look at the marks of its variables: one of the
+            // variables was deleted, and its slot may be that of another one by now.
             let inherited = if !cancelled && state & FAILED != 0 { self.inherited(block) } else { None };
             if flags & FLAG_PROFILED != 0 {
                 self.start_profile(block);
@@ -74,7 +82,7 @@ impl Core {
             enter(local);
             match body.run {
                 Run::Sync(call) => {
-                    // Waits, deletions and graphs are none of the user's usual work.
+                    // Only ordinary operations are measured: no waits, deletions and graphs.
                     let key = || CostKey::of(body, storage);
                     let outcome = within(&Enlisted::new(&self.memory, block), || {
                         if always {
@@ -93,7 +101,7 @@ impl Core {
                     local.count_called();
                     let completion = Completion::new(engine, block);
                     let outcome = if flags & FLAG_GRAPH != 0 {
-                        // Each of its operations has declared its own.
+                        // Each operation of the graph has declared its own variables.
                         call(storage, &run, completion)
                     } else {
                         within(&Copied::of(&self.memory, block), || call(storage, &run, completion))
@@ -103,24 +111,27 @@ impl Core {
                     // The thread that stops the engine waits for the return as well.
                     self.quiescence.notify(|| self.is_quiescent());
                     if let Err(fault) = outcome {
-                        // The closure unwound after it had given its completion away: the operation
-                        // is somebody else's now, but the panic must not be lost.
+                        // The closure unwound after it had given its completion away. The operation
+                        // is not ours any more, but the panic must not be lost.
                         self.record(fault, name, sequence);
                     }
                 }
-                // Above.
+                // Has returned above.
                 Run::Part(_) => {}
             }
             pay();
         }
     }
 
-    /// Runs and ends an operation that is synchronous and has no notes, while nothing has failed
-    /// and nobody profiles: what [`Core::execute`] does then. Says whether it has; if not, nothing
-    /// has happened.
+    /// Runs and ends an operation that is synchronous and has no flags, while the engine has no
+    /// flags and no bound: does what [`Core::execute`] does then. Returns `false` if this is not
+    /// such a case; then nothing has happened.
+    ///
+    /// Without a failure, and if the engine still has no flags afterwards, it does not call
+    /// `Core::end`: [`Core::count_out`] releases the tickets, and [`Stepping`] steps the versions.
     ///
     /// # Safety
-    /// As there.
+    /// The contract of [`Core::execute`].
     pub unsafe fn run_plain(self: &Arc<Self>, block: *mut Block, worker: Option<usize>) -> bool {
         // SAFETY: the operation is ours until it ends.
         unsafe {
@@ -174,15 +185,15 @@ impl Core {
         unsafe { self.memory.table.at(variable) }
     }
 
-    /// The failure that an operation finds on its variables: the first in the order of the
-    /// variables.
+    /// The failure that an operation inherits: of its variables that have one, that of the first.
+    /// `Program::inherited` in `replay/program.rs` does the same for an operation of a graph.
     #[cold]
     #[inline(never)]
     unsafe fn inherited(&self, block: *mut Block) -> Option<Arc<Failure>> {
         // SAFETY: the operation runs, so its accesses are alive and its marks hold still.
         unsafe {
             let stamp = stamp(block);
-            // Accesses need not be in order: of several failures that of the first variable counts.
+            // The accesses need not be in the order of the variables.
             let found = (0..(*block).count).filter_map(|index| {
                 let variable = (*Block::access(block, index)).variable;
                 Some((variable, self.slot(variable).failure_for(stamp)?))
@@ -191,12 +202,14 @@ impl Core {
         }
     }
 
-    /// Keeps a failure for the thread that waits for everything.
+    /// Keeps a failure of an operation itself for the thread that waits for everything. Inherited
+    /// failures are not recorded again. Also called by `inline/fast_path.rs`, `replay/program.rs`
+    /// and `replay/runner.rs`.
     #[cold]
     pub fn record(&self, fault: Fault, name: &'static str, sequence: u64) -> Arc<Failure> {
         let error = Error::of_operation(name, fault);
-        // Before the operation is complete, so that the thread that runs because of it sees the
-        // flag.
+        // Before the operation is complete, so that a thread that runs an operation behind it sees
+        // the flag.
         self.state.fetch_or(FAILED, Release);
         self.failures.record(error, sequence)
     }
@@ -209,7 +222,7 @@ impl Core {
         unsafe {
             let times = Block::times(block);
             ((*times).start, (*times).started_on) = (start, thread);
-            // Out of a log: nobody has seen when it became ready.
+            // An operation out of a log: no thread has noted when it became ready.
             if (*times).ready == 0 {
                 (*times).ready = start;
             }
@@ -220,7 +233,7 @@ impl Core {
 impl Host for Core {
     #[inline]
     unsafe fn run(self: &Arc<Self>, block: *mut Block, worker: Option<usize>) {
-        // SAFETY: passed on.
+        // SAFETY: by the contract.
         unsafe {
             if !self.run_plain(block, worker) {
                 self.execute(self.local(), block, worker);
@@ -230,7 +243,7 @@ impl Host for Core {
 
     #[inline]
     unsafe fn settle(&self, block: *mut Block) -> bool {
-        // SAFETY: passed on.
+        // SAFETY: by the contract.
         unsafe { run::settle(block, &self.memory.table) }
     }
 
@@ -256,8 +269,8 @@ impl Finish for Core {
     }
 }
 
-/// Whether an operation is ended without being run: for a failure that it has inherited, or because
-/// the process is about to end.
+/// Whether an operation is ended without being run: because of a failure that it has inherited, or
+/// because the process is about to end. Also called by `replay/runner.rs`.
 #[inline]
 pub fn is_skipped(property: Property, inherits: bool, state: u32) -> bool {
     inherits && property != Property::NoSkip || state & SHUTDOWN != 0 && property != Property::DeleteVar

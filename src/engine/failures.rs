@@ -1,4 +1,8 @@
-//! The failures that nobody has taken yet, for `wait_for_all`: a lock-free list.
+//! The failures of an engine that no wait has taken yet: a lock-free stack, emptied as a whole.
+//!
+//! Filled by `Core::record` (`execute.rs`), on the thread whose operation has failed. Emptied by
+//! `wait/for_all.rs`, and at the engine's end by `Core::report_failures` (`lifecycle.rs`). A
+//! failure that was taken through its variable stays in the list until it is pruned.
 
 use crate::error::{Beyond, Error, ErrorKind, Failure, Stamp};
 use crate::sync::lock::Lock;
@@ -7,18 +11,17 @@ use crate::util::work_counter;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// The most failures that are kept until a wait takes them. Of those that come when there are so
-/// many, only their variables know; here they are counted. The docs of `Engine::wait_for_all` give
-/// this number.
+/// The most failures that are kept until a wait takes them. Further ones are known to their
+/// variables only; here they are counted. The docs of `Engine::wait_for_all` give this number.
 const MOST_KEPT: usize = 1000;
 
-/// The most records that one failure looks at.
+/// The most other records that one new failure looks at.
 const SLICE: usize = 8;
 
 struct FailureRecord {
     failure: Arc<Failure>,
-    /// How many were noted before: those of one graph have the number of its replay, and the first
-    /// of them was noted first.
+    /// How many failures were noted before this one. The failures of one graph share the sequence
+    /// number of its replay; the first of them is the one that was noted first.
     number: usize,
     next: *mut FailureRecord,
 }
@@ -26,16 +29,18 @@ struct FailureRecord {
 /// A list of failures.
 pub struct Failures {
     head: AtomicPtr<FailureRecord>,
-    /// The records that there are, in both lists: at most [`MOST_KEPT`].
+    /// How many records there are, in both lists: at most [`MOST_KEPT`].
     count: AtomicUsize,
+    /// How many failures were ever noted.
     noted: AtomicUsize,
-    /// Records that are yet to be looked at. Locked by a thread that waits for everything, and by
-    /// failures while there are as many as are kept.
+    /// Records that are yet to be looked at. Locked by a thread that waits for everything, by a
+    /// thread that forks, and by [`Failures::record`] when [`MOST_KEPT`] failures are kept.
     pub(super) aside: Lock<Aside>,
+    /// What the failures that are only counted have in common.
     beyond: Arc<Beyond>,
 }
 
-/// Records that were taken out of view: the first of a list.
+/// Records that were taken off the stack, by the first of their list.
 pub struct Aside(*mut FailureRecord);
 
 // SAFETY: the list owns its records, and failures may be dropped on any thread.
@@ -53,7 +58,7 @@ impl Failures {
     }
 
     /// Makes a failure, and keeps it if there is room. Any number of threads may do so at once.
-    /// Looks at no more than a few others, and waits for nobody.
+    /// Looks at no more than [`SLICE`] other records, and waits for no thread.
     pub fn record(&self, error: Error, sequence: u64) -> Arc<Failure> {
         if self.count.load(Relaxed) >= MOST_KEPT {
             self.prune();
@@ -68,11 +73,11 @@ impl Failures {
         failure
     }
 
-    /// Looks at some records, and drops those that were taken through a variable, unless somebody
-    /// else is doing so.
+    /// Looks at some records, and drops those whose failures were taken through a variable. Does
+    /// nothing if another thread has the lock.
     #[cold]
     fn prune(&self) {
-        // Dropped after the lock: an error's destructor is the user's.
+        // Dropped after the lock is released: the destructor of an error is user code.
         let mut gone = Aside(null_mut());
         let Some(mut aside) = self.aside.try_lock() else { return };
         if aside.is_empty() {
@@ -96,7 +101,8 @@ impl Failures {
         loop {
             // SAFETY: ours until the exchange succeeds.
             let next = unsafe { (*record).next };
-            // Release: the record is written before it can be taken.
+            // Release: pairs with the acquire in `take_all`, so the thread that takes the record
+            // finds it written.
             match self.head.compare_exchange(next, record, Release, Relaxed) {
                 Ok(_) => return,
                 // SAFETY: still ours.
@@ -106,7 +112,8 @@ impl Failures {
     }
 
     fn take_all(&self) -> Aside {
-        // Acquire: pairs with the releases of `push`. Taken whole, so there is no ABA.
+        // Acquire: pairs with the releases of `push`. The list is taken as a whole, so there is no
+        // ABA.
         Aside(self.head.swap(null_mut(), Acquire))
     }
 
@@ -120,11 +127,11 @@ impl Failures {
         Some(first.map_or_else(|| only_counted(more), |first| first.and_more(more)))
     }
 
-    /// Takes all failures that nobody has taken. Those that are kept, in the order in which their
-    /// operations were pushed; and how many more there were.
+    /// Takes all failures that no wait has taken. Returns the errors of those that are kept, in the
+    /// order in which their operations were pushed, and how many more there were.
     pub fn take_all_live(&self) -> (Vec<Error>, usize) {
-        // Relaxed: what the caller has waited for had noted its failures before it counted as
-        // completed.
+        // Relaxed: the operations that the caller has waited for had noted their failures before
+        // they counted as completed.
         if self.noted.load(Relaxed) == 0 {
             return (Vec::new(), 0);
         }
@@ -136,7 +143,7 @@ impl Failures {
     }
 }
 
-/// The error of a wait that finds none, but so many that were only counted.
+/// The error of a wait that finds no failure that was kept, but `count` that were only counted.
 fn only_counted(count: usize) -> Error {
     let text =
         format!("{count} operations failed whose errors were not kept: wait for their variables, or wait more often");

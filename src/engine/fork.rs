@@ -1,17 +1,18 @@
-//! `fork`: threads do not survive it, so the engines are stopped before it and started again in the
-//! parent and in the child.
+//! The handlers around a `fork`: threads do not survive it, so the engines are stopped before it
+//! and started again in the parent and in the child. [`register`] is called for every new engine by
+//! `src/api/engine.rs`; the steps of a stop are those of `lifecycle.rs`.
 //!
 //! Pushes of other threads wait meanwhile, for no longer than the engine's `fork_patience`. An
-//! engine that cannot be stopped by then, because its operations take longer, or the forking thread
-//! is inside one of them or owes it a completion, goes on in the parent, and in the child it
-//! refuses pushes. All engines are asked at once, then waited for; until they have been, operations
-//! of one may still push to another.
+//! engine that cannot be stopped by then goes on in the parent, and refuses pushes in the child.
+//! The cause is that its operations take longer, or that the forking thread is inside one of them
+//! or owes it a completion. All engines are asked at once, then waited for; until that is over, an
+//! operation of one engine may still push to another.
 //!
 //! Other threads may be in the middle of anything else that does not push: drawing the graph,
-//! waiting, making variables, and what they leave behind must not hold up the child. A lock would
-//! be held for ever: every lock that they could hold is taken before the fork and released after
-//! it. A pin would be held for ever, and no look at a flag before the pin or after it rules out
-//! that a thread loses its core between the two just when the process forks: the child gets a
+//! waiting, making variables. What they leave behind must not hold up the child. A lock would be
+//! held for ever, so every lock that they could hold is taken before the fork and released after
+//! it. A pin would be held for ever, too. No look at a flag, before the pin or after it, rules out
+//! that a thread loses its core between the two just when the process forks. So the child gets a
 //! reclaimer that does not know the old pins.
 //!
 //! Every Unix-like system has `pthread_atfork`; what the handlers do in a child has been tried on
@@ -34,7 +35,7 @@ use std::time::{Duration, Instant};
 /// Every living engine.
 static ENGINES: Mutex<Vec<Weak<Core>>> = Mutex::new(Vec::new());
 
-/// Between two looks whether another thread is done with a stop or a start.
+/// How long to sleep between two looks whether another thread is done with a stop or a start.
 const LIFE_NAP: Duration = Duration::from_micros(100);
 
 /// What a thread holds while it forks.
@@ -44,15 +45,15 @@ struct Fork {
     list: MutexGuard<'static, Vec<Weak<Core>>>,
 }
 
-/// What it holds of one engine. The guards point into the engine: they come first, to be dropped
-/// first.
+/// What a forking thread holds of one engine. The guards point into the engine, so they come first,
+/// to be dropped first.
 struct Held {
     /// Locks that are taken for moments only.
     short: Vec<Box<dyn Any>>,
-    /// Against stops and starts by other threads; not if the engine goes on.
+    /// Keeps out stops and starts by other threads; `None` if the engine goes on.
     life: Option<MutexGuard<'static, ()>>,
     fate: Fate,
-    /// When it is not waited for any more.
+    /// When the fork stops waiting for the engine; `None`: never.
     deadline: Option<Instant>,
     core: Arc<Core>,
 }
@@ -64,7 +65,7 @@ enum Fate {
     Restarts,
     /// It was stopped before.
     StaysStopped,
-    /// It could not be stopped: the parent's goes on, the child's is of no use.
+    /// It could not be stopped: it goes on in the parent, and is of no use in the child.
     GoesOn,
 }
 
@@ -85,49 +86,54 @@ pub fn register(core: &Arc<Core>) {
     });
 }
 
+/// Runs on the forking thread before the fork: stops the engines and takes the locks.
 extern "C" fn before() {
     let list = lock::of_static(&ENGINES);
     let mut engines: Vec<Held> = list.iter().filter_map(Weak::upgrade).map(Held::new).collect();
-    // All at once: so the fork takes as long as the slowest of them, or its patience, and not as
-    // long as all together.
+    // All are asked before one is waited for, so the fork takes as long as the slowest of them, or
+    // its patience, and not as long as all together.
     engines.iter_mut().for_each(Held::ask);
     engines.iter_mut().filter(|held| held.life.is_none()).for_each(Held::insist);
     let_pushes_through(&engines);
     loop {
         engines.iter_mut().for_each(Held::wait);
-        // Operations of one engine may have pushed to another one that had nothing to do before.
+        // An operation of one engine may have pushed to another engine that had nothing to do
+        // before. So the loop goes on until all are quiescent.
         if engines.iter().filter(|held| held.life.is_some()).all(|held| held.core.is_quiescent()) {
             break;
         }
     }
-    // Nothing more comes from operations of engines that go on.
+    // From here on the stopped engines take no pushes from operations of engines that go on.
     engines.iter().filter(|held| held.life.is_some()).for_each(|held| {
         held.core.state.fetch_and(!YIELDING, SeqCst);
     });
     let_pushes_through(&engines);
     engines.iter_mut().for_each(Held::wait);
     engines.iter().filter(|held| held.fate == Fate::Restarts).for_each(|held| end_threads(&held.core));
-    // Only now: operations of one engine may wait for another that is stopped already, and need
-    // these locks for that.
+    // The locks come last: an operation of one engine may wait for another engine that is stopped
+    // already, and needs these locks for that.
     engines.iter_mut().for_each(Held::lock);
     let names = lock::of_static(&NAMES);
     FORK.set(Some(Fork { engines, names, list }));
 }
 
 /// Returns when every push that may have missed the change of its engine's state has finished
-/// enlisting.
+/// enlisting: [`lifecycle::let_pushes_through`] for all engines, with one heavy fence.
 fn let_pushes_through(engines: &[Held]) {
-    // Against the light ones of those who push without a pin.
+    // Heavy side of the asymmetric fence; the light side is in the pushes without a pin,
+    // `inline/fast_path.rs` and `push/logged.rs`.
     heavy();
     engines.iter().filter(|held| held.life.is_some()).for_each(|held| lifecycle::let_pushes_through(&held.core));
 }
 
+/// Runs on the forking thread, in the parent.
 extern "C" fn after_in_parent() {
     let Some(Fork { engines, names, list }) = FORK.take() else { return };
     drop((names, list));
     engines.into_iter().for_each(Held::restart);
 }
 
+/// Runs in the child, on its only thread.
 extern "C" fn after_in_child() {
     profile::forked();
     let Some(Fork { mut engines, names, list }) = FORK.take() else { return };
@@ -149,19 +155,20 @@ extern "C" fn after_in_child() {
 
 impl Held {
     fn new(core: Arc<Core>) -> Held {
-        // None: without end.
+        // `None`, if the clock cannot tell the deadline: the fork waits without end.
         let deadline = Instant::now().checked_add(core.settings.fork_patience);
         Held { short: Vec::new(), life: None, fate: Fate::GoesOn, deadline, core }
     }
 
-    /// Asks an engine to take no more pushes but those of operations, if that can be done at once.
+    /// Has an engine take no more pushes, except those of operations. Does nothing if the engine is
+    /// out of reach, or another thread is stopping or starting it.
     fn ask(&mut self) {
         if self.is_out_of_reach() {
             return;
         }
         let Some(life) = self.engine().life.try_lock() else { return };
-        // With the lock it does not change whether the engine is stopped. If it is, it has no
-        // threads, and takes no pushes at all.
+        // While this thread holds the lock, no other thread stops or starts the engine. An engine
+        // that is stopped already has no threads, and takes no pushes at all.
         let (fate, flags) = match self.core.state.load(SeqCst) & STOPPED {
             0 => (Fate::Restarts, STOPPED | FORKING | YIELDING),
             _ => (Fate::StaysStopped, FORKING),
@@ -170,15 +177,14 @@ impl Held {
         (self.fate, self.life) = (fate, Some(life));
     }
 
-    /// Whether there is nothing to wait for: the calling thread is inside an operation of the
-    /// engine, or the engine is one that an earlier fork has cut off, and the lock may be that of a
-    /// thread that is gone.
+    /// Whether waiting is of no use: the calling thread is inside an operation of the engine, or an
+    /// earlier fork has cut the engine off, and a thread that is gone may hold the lock.
     fn is_out_of_reach(&self) -> bool {
         self.core.is_inside() || self.core.state.load(SeqCst) & ABANDONED != 0
     }
 
-    /// As [`Held::ask`], and waits for another thread that stops or starts the engine. That one may
-    /// wait for what this one owes.
+    /// Like [`Held::ask`], but waits for another thread that stops or starts the engine, up to the
+    /// deadline: that thread may wait for what the forking one owes.
     fn insist(&mut self) {
         while !self.is_out_of_reach() {
             self.ask();
@@ -189,8 +195,8 @@ impl Held {
         }
     }
 
-    /// Waits until nothing is in flight. If that takes too long the engine goes on at once, and
-    /// with it the pushes of other threads.
+    /// Waits until nothing is in flight. If the deadline comes first, the engine goes on at once,
+    /// and so do the pushes of other threads that wait for the fork.
     fn wait(&mut self) {
         if self.life.is_none() || lifecycle::ends_by(&self.core, self.deadline) {
             return;
@@ -219,9 +225,9 @@ impl Held {
 
     /// The engine, for guards that are kept here.
     fn engine(&self) -> &'static Core {
-        // SAFETY: the engine lives as long as `core` is here. What borrows from the reference are
-        // guards, which go into fields that are dropped before `core`, or are dropped in `stop`;
-        // nothing takes `core` out.
+        // SAFETY: the engine lives as long as `core` is here. Only guards borrow from the
+        // reference. They go into fields that are dropped before `core`, or into a local of
+        // `restart` that is dropped before `self`; nothing takes `core` out.
         unsafe { &*Arc::as_ptr(&self.core) }
     }
 
@@ -229,7 +235,8 @@ impl Held {
     fn restart(mut self) {
         self.short.clear();
         let Some(life) = self.life.take() else { return };
-        // A refusal of threads shows again at the next push, as an error that the caller sees.
+        // If the system refuses the threads, the next push asks for them again, and its caller sees
+        // the error.
         if self.fate == Fate::Restarts && start_holding(&self.core, &life).is_err() {
             self.core.state.fetch_and(!STOPPED, SeqCst);
         }
@@ -237,8 +244,8 @@ impl Held {
     }
 }
 
-/// For the child, and an engine in which nothing is in flight: what the parent's other threads were
-/// about to do does not count.
+/// For the child, and an engine in which nothing is in flight: undoes what the parent's other
+/// threads had announced and will not do.
 fn forget_other_threads(core: &Core) {
     let forget_all = |waiters: &WaitList| {
         waiters.threads.lock().clear();
@@ -247,9 +254,10 @@ fn forget_other_threads(core: &Core) {
     forget_all(&core.quiescence);
     forget_all(&core.room);
     core.dispatch.forget_other_threads();
-    // Those who were looking at what is pending.
+    // Clears the count of threads that were looking at pending operations (`diagnose.rs`).
     core.state.fetch_and(READERS - 1, SeqCst);
-    // Those who had counted themselves in, and would have pushed after the fork.
+    // Other threads had counted operations in (`backpressure.rs`), and would have pushed them after
+    // the fork.
     core.in_flight.store(0, Relaxed);
     // SAFETY: the child of a fork has one thread. It is inside a call of `fork`, and user code
     // never runs under a pin.

@@ -1,9 +1,17 @@
-//! The life of an engine: stop and start, and the end.
+//! Stops, starts and closes an engine. [`stop`] and [`start`] are called by `src/api/control.rs`,
+//! [`close`] when the last handle is dropped (`src/api/engine.rs`). `fork.rs` takes the same steps
+//! for all engines at once.
 //!
-//! Stopping: 1. pushes are refused, but for those of closures that still run; 2. every push that
-//! had not seen the refusal is let through (those that pin; what is borrowed without a pin was
-//! counted before, and is in flight); 3. what is in flight completes, and closures that run on
-//! after their completion return; 4. the threads end. Starting brings the threads back.
+//! A stop has four steps:
+//!
+//! 1. The flag [`STOPPED`] refuses pushes, except those of closures that still run.
+//! 2. Every push that had not seen the flag is let through. A push that enlists is pinned, and
+//!    [`let_pushes_through`] waits for the pin. A push without a pin had counted its operation as
+//!    pushed before it looked at the flag, so the operation is in flight.
+//! 3. What is in flight completes, and closures that run on after their completion return.
+//! 4. The threads end.
+//!
+//! A start brings the threads back.
 
 use crate::engine::core::{Core, ABANDONED, STOPPED};
 use crate::engine::nesting::refuse_inside;
@@ -16,14 +24,14 @@ use crate::thread::context::ThreadContext;
 use std::io::Write;
 use std::sync::Arc;
 
-/// Errors that are told one by one; of the rest only how many they are.
+/// The most errors that are told one by one; the others are only counted.
 const MOST_TOLD: usize = 16;
 
 /// Stops the engine; does nothing if it is stopped.
 pub fn stop(core: &Arc<Core>) -> Result<(), Error> {
     refuse_inside(core, "stop")?;
     core.dispatch.before_waiting(core);
-    // In a child of a fork the lock may be that of a thread that is gone.
+    // In the child of a fork the lock may be held by a thread that is gone.
     if core.state.load(Acquire) & ABANDONED == 0 {
         let life = core.life.lock();
         if core.state.load(Acquire) & STOPPED == 0 {
@@ -33,14 +41,16 @@ pub fn stop(core: &Arc<Core>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Stops an engine that runs. `_life` shows that no other stop or start is under way.
+/// Stops an engine that runs. `_life` is the lock that keeps other stops and starts out.
 fn stop_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>) {
     core.state.fetch_or(STOPPED, SeqCst);
-    // Against the light ones of those who push without a pin.
+    // Heavy side of the asymmetric fence; the light side is in the pushes without a pin,
+    // `inline/fast_path.rs` and `push/logged.rs`.
     heavy();
     let_pushes_through(core);
     for_all::drain(core);
-    // A closure whose operation was completed early may still push: it is let through as well.
+    // A closure whose operation was completed early may still push. Those pushes are let through as
+    // well.
     core.quiescence.wait(None, || core.is_deserted(), || ());
     end_threads(core);
 }
@@ -51,8 +61,8 @@ pub fn end_threads(core: &Core) {
     core.say(|| "stopped".to_owned());
 }
 
-/// Waits until nothing is in flight in an engine that takes no pushes, and no closure runs; `false`
-/// if the deadline comes first.
+/// Waits until nothing is in flight and no closure runs, in an engine that takes no pushes; `false`
+/// if the deadline comes first. Called by `fork.rs`.
 #[cfg(all(unix, not(any(loom, shuttle))))]
 pub fn ends_by(core: &Core, deadline: Option<std::time::Instant>) -> bool {
     core.quiescence.wait(deadline, || core.is_quiescent() && core.is_deserted(), || ())
@@ -68,7 +78,7 @@ pub fn start(core: &Arc<Core>) -> Result<(), Error> {
     start_holding(core, &life)
 }
 
-/// As [`start`], for a caller that has taken the lock.
+/// Like [`start`], but for a caller that holds the lock already. Also called by `fork.rs`.
 pub fn start_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>) -> Result<(), Error> {
     if core.state.load(Acquire) & STOPPED != 0 {
         core.dispatch.start(core)?;
@@ -78,12 +88,12 @@ pub fn start_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>) -> Result<(),
     Ok(())
 }
 
-/// Rounds of collecting after which the reclaimer has called what was deferred, if nobody was
-/// pinned.
+/// How many rounds of collecting make the reclaimer run a deferred call, if no thread is pinned.
 const ROUNDS: usize = 4;
 
 /// Returns when every push that may have missed a change of the engine's state has finished
-/// enlisting: those pushes were pinned, and the reclaimer says when all pins of that time are gone.
+/// enlisting. Such a push was pinned, and the reclaimer runs a deferred call when all pins of that
+/// time are gone. `fork.rs` calls this too.
 pub fn let_pushes_through(core: &Arc<Core>) {
     let through = Arc::new(AtomicBool::new(false));
     let signal = Arc::clone(&through);
@@ -91,7 +101,7 @@ pub fn let_pushes_through(core: &Arc<Core>) {
     // SAFETY: nothing is made reusable; the call only sets a flag.
     unsafe { local.defer(move || signal.store(true, Release)) };
     loop {
-        // As many rounds as the epochs take when nobody is pinned.
+        // As many rounds as the epochs take when no thread is pinned.
         (0..ROUNDS).for_each(|_| local.pin().flush());
         if through.load(Acquire) {
             return;
@@ -100,15 +110,15 @@ pub fn let_pushes_through(core: &Arc<Core>) {
     }
 }
 
-/// The end of an engine, when its last handle is gone: drains and joins. Inside an operation, where
-/// that would wait for itself, a thread of its own does it.
+/// Ends an engine whose last handle is gone: drains it and joins its threads. Inside an operation
+/// this would wait for the operation itself, so a thread is started for it.
 pub fn close(core: &Arc<Core>) {
     if core.is_inside() {
         warn_of_loss(core);
         let own = Arc::clone(core);
         let closer = thread::Builder::new().name("seriatim-close".to_owned());
-        // Should the system refuse the thread, the workers run what is in flight and then wait for
-        // ever: nothing is lost but them.
+        // If the system refuses the thread, the workers run what is in flight and then wait for
+        // ever: nothing is lost but the worker threads.
         let _ = closer.spawn(move || close(&own));
         return;
     }
@@ -119,8 +129,8 @@ pub fn close(core: &Arc<Core>) {
     core.say(|| "closed".to_owned());
 }
 
-/// The last handle is dropped inside an operation: says so if more is in flight than the operations
-/// that this thread is inside of.
+/// Warns if more is in flight than the operations that this thread is inside of. Called when the
+/// last handle is dropped inside an operation.
 fn warn_of_loss(core: &Core) {
     let (completed, pushed) = core.memory.tally();
     let inside = u64::from(core.local().depth.get());
@@ -136,10 +146,10 @@ fn warn_of_loss(core: &Core) {
 }
 
 impl Core {
-    /// Tells what has failed without anybody learning of it. Nothing is in flight, and nobody can
-    /// wait any more.
+    /// Tells `on_error` of the failures that no wait has taken. Nothing is in flight, and no thread
+    /// can wait any more.
     pub fn report_failures(&self) {
-        // The failures of a child of a fork are its parent's.
+        // In the child of a fork the failures are the parent's.
         if self.state.load(Acquire) & ABANDONED != 0 {
             return;
         }

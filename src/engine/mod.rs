@@ -1,7 +1,7 @@
-//! What all threads of an engine share, and the way of an operation: from its push to its end.
+//! The engine: what all its threads share, and the way of an operation from its push to its end.
 //!
-//! [`core`] is the engine's state. [`push`] enters an operation into its variables and hands it
-//! over, or [`inline`] runs it inside its push. [`dispatch`] has the three ways to run operations.
+//! [`core`] is the engine's state. [`push`] gives an operation its tickets and hands it over, or
+//! [`inline`] runs it inside its push. [`dispatch`] has the three ways to run operations.
 //! [`execute`] runs one, [`complete`] ends it, [`wait`] waits, [`replay`] runs captured graphs.
 
 pub mod backpressure;

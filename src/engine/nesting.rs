@@ -1,5 +1,9 @@
-//! Whether a thread is inside an operation: of one engine, and of any; and what it owes when it is
-//! out of all of them.
+//! How many operations a thread is inside of: of one engine (`ThreadContext::depth`), and of all
+//! engines together (`count` in `operation/current.rs`). Also the queues of naive engines that the
+//! thread owes, and runs when it is out of all operations.
+//!
+//! [`enter`] and [`leave`] surround every call of user code of an operation: in `execute.rs`,
+//! `inline/fast_path.rs`, `push/enlist.rs` and `replay/mod.rs`.
 
 #![forbid(unsafe_code)]
 
@@ -11,14 +15,14 @@ use crate::thread::context::ThreadContext;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-/// Operations that push operations that push … run inside each other down to this depth, to spare
-/// the stack: on one thread, of whatever engines. Deeper ones are queued: by a naive engine until
-/// the outermost has returned, by the others for a worker.
+/// How deep operations run inside the pushes of other operations, to spare the stack: counted on
+/// one thread, over all engines. A deeper operation is queued: by a naive engine until the
+/// outermost one has returned, by the other engines for a worker.
 pub const NESTED: u32 = 32;
 
-/// The thread owes something.
+/// Flag in the count over all engines: the thread owes a queue, which is in [`OWED`].
 const OWES: u32 = 1 << 30;
-/// It is running that.
+/// Flag in the same count: the thread is running the queues that it owed.
 const PAYS: u32 = 1 << 31;
 
 thread_local! {
@@ -26,13 +30,14 @@ thread_local! {
     static OWED: RefCell<Vec<Arc<Core>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The calling thread enters user code of an operation.
+/// The calling thread enters user code of an operation; [`leave`] is the counterpart.
 #[inline]
 pub fn enter(local: &ThreadContext) {
     local.depth.set(local.depth.get() + 1);
     count(|inside| inside.set(inside.get() + 1));
 }
 
+/// The calling thread leaves user code that it has [entered](enter).
 #[inline]
 pub fn leave(local: &ThreadContext) {
     local.depth.set(local.depth.get() - 1);
@@ -45,14 +50,14 @@ pub fn is_deep() -> bool {
     count(Cell::get) & !(OWES | PAYS) >= NESTED
 }
 
-/// Whether the calling thread may run operations while it waits: not inside an operation of another
-/// engine, which would become part of what they wait for.
+/// Whether the calling thread may run operations while it waits: only if it is inside no operation,
+/// of whatever engine. The outer one could not end before the operations that it ran.
 pub fn may_help() -> bool {
     count(Cell::get) & !(OWES | PAYS) == 0
 }
 
-/// Has [`pay`] run the calling thread's queue for an engine. `false`: the thread ends, and can owe
-/// nothing any more.
+/// Has [`pay`] run the calling thread's queue for a naive engine. `false`: the thread is about to
+/// end, and can owe nothing any more.
 #[cold]
 pub fn owe(core: &Arc<Core>) -> bool {
     let owed = OWED.try_with(|owed| owed.borrow_mut().push(Arc::clone(core))).is_ok();
@@ -60,7 +65,8 @@ pub fn owe(core: &Arc<Core>) -> bool {
     owed
 }
 
-/// For a thread that has ended an operation: if it is inside of none now, it runs what it owes.
+/// Called by a thread that has ended an operation: if it is inside no operation now, it runs the
+/// queues that it owes.
 #[inline]
 pub fn pay() {
     if count(Cell::get) == OWES {
@@ -81,7 +87,8 @@ fn pay_all() {
     count(|inside| inside.set(inside.get() & !PAYS));
 }
 
-/// Refuses a call that would wait for the operation that the thread is inside of.
+/// Refuses a call (a stop, a start, a preparation) that would wait for the operation that the
+/// thread is inside of.
 pub fn refuse_inside(core: &Core, what: &str) -> Result<(), Error> {
     if !core.is_inside() {
         return Ok(());
@@ -92,7 +99,7 @@ pub fn refuse_inside(core: &Core, what: &str) -> Result<(), Error> {
     ))
 }
 
-/// A wait inside an operation could wait for that very operation.
+/// Refuses a wait inside an operation of the same engine: it could wait for that very operation.
 pub fn refuse_wait_inside(core: &Core) -> Result<(), Error> {
     if !core.is_inside() {
         return Ok(());

@@ -1,4 +1,5 @@
-//! Failures that nobody has waited for when their engine ends: whom they are told.
+//! The hook for failures that no wait has taken when their engine ends (`Builder::on_error`).
+//! Called by `Core::report_failures` in `lifecycle.rs`.
 
 #![forbid(unsafe_code)]
 
@@ -9,11 +10,11 @@ use std::sync::Arc;
 
 type Hook = dyn Fn(&Error) + Send + Sync;
 
-/// What is called for an error that nobody has waited for. The default prints it.
+/// The hook. The default prints the error.
 #[derive(Clone, Default)]
 pub struct OnError(Option<Arc<Hook>>);
 
-// A panic of the hook is caught, and it is only ever called.
+// The hook is only ever called, and a panic of it is caught.
 impl UnwindSafe for OnError {}
 impl RefUnwindSafe for OnError {}
 
@@ -22,7 +23,7 @@ impl OnError {
         OnError(Some(Arc::new(hook)))
     }
 
-    /// A panic of the hook has nobody to go to.
+    /// Calls the hook. A panic of the hook is dropped, as there is no caller to report it to.
     pub fn call(&self, engine: u32, error: &Error) {
         let tell = || match &self.0 {
             Some(hook) => hook(error),

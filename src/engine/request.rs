@@ -1,4 +1,11 @@
-//! What a push asks for: what the operation is, and which variables it uses.
+//! What a push asks for: what the operation is ([`Request`]), and which variables it uses
+//! ([`Claim`]).
+//!
+//! A builder fills both in a `Draft` (`draft.rs`); `Draft::new` resets each field of [`Request`] by
+//! hand, so a new field is added there too. The quick ways of a push take only ordinary requests
+//! (`runs_here` in `push/mod.rs`, and `push/logged.rs`); all others are enlisted, and `fill` in
+//! `push/enlist.rs` writes the request into the block. A profiled operation is always enlisted:
+//! while the engine profiles, the quick ways refuse every push.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +15,7 @@ use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::variable::handle::Variable;
 
-/// What an operation is, but for its closure and its variables.
+/// What an operation is, without its closure and its variables.
 #[derive(Clone, Copy)]
 pub struct Request {
     pub context: Context,
@@ -19,7 +26,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// An ordinary operation of that name.
+    /// An ordinary operation with this name: on the processor, of priority 0, without flags.
     #[inline]
     pub fn named(name: Name) -> Request {
         Request { context: Context::cpu(0), property: Property::Normal, priority: 0, name, flags: 0 }

@@ -1,4 +1,10 @@
-//! From the handle of a variable to its slot, and the errors of handles that lead to none.
+//! Resolves the handle of a variable to its slot, and makes the errors of handles that lead to
+//! none.
+//!
+//! Called by pushes (`push/enlist.rs`, `push/acquire.rs`), waits (`wait/for_var.rs`,
+//! `wait/pull.rs`), graphs (`replay/assemble.rs`) and `src/api/`. The same rule is in `adopt` of
+//! `push/acquire.rs`. The quick ways of a push compare the generation with that of a variable that
+//! the pusher owns (`tickets/owner/place.rs`).
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +19,7 @@ use crate::variable::slot::Slot;
 pub fn resolve(core: &Core, variable: Variable) -> Result<&Slot, Error> {
     if variable.may_be_of(core.memory.id) {
         if let Some(slot) = core.memory.table.get(variable.index) {
-            // Acquire: pairs with the release of the birth.
+            // Acquire: pairs with the release in `variable/table.rs` that begins a generation.
             if slot.generation.load(Acquire) == variable.generation {
                 return Ok(slot);
             }
@@ -22,7 +28,8 @@ pub fn resolve(core: &Core, variable: Variable) -> Result<&Slot, Error> {
     Err(unusable(core, variable))
 }
 
-/// Ends the generation of a variable; only one deletion succeeds.
+/// Ends the generation of a variable: its handles are dead from now on. Of several deletions only
+/// one succeeds. Called by `push/enlist.rs`.
 pub fn kill(core: &Core, variable: Variable) -> Result<(), Error> {
     let generation = &resolve(core, variable)?.generation;
     let dead = variable.generation.wrapping_add(1);

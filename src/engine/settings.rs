@@ -1,4 +1,11 @@
-//! Settings: what the builder and the environment can choose, checked in one place.
+//! The settings of an engine: chosen by the builder (`src/api/builder.rs`) or by `SERIATIM_*`
+//! environment variables, and checked here.
+//!
+//! A new setting is added in six places of this file: the field of [`Settings`], `Settings::new`,
+//! `Settings::check` (if it is a number with limits), `Settings::set`, `KEYS`, and the list of
+//! values in the test, which has the order of `KEYS`. The C interface has two more, both in
+//! `capi/src/engine.rs`: the function `value`, and the list of keys in the comment of
+//! `SeriatimSetting`.
 
 #![forbid(unsafe_code)]
 
@@ -77,16 +84,17 @@ pub struct Settings {
     /// Workers for prioritised operations (per-device engine). `SERIATIM_PRIORITY_WORKERS`; default
     /// 4.
     pub priority_workers: usize,
-    /// Workers for each GPU. `SERIATIM_GPU_WORKERS`; default 2. Kept for the device layer to come:
-    /// asked for, they are a [warning](crate::Engine::warnings).
+    /// Workers for each GPU. `SERIATIM_GPU_WORKERS`; default 2. Reserved for the device layer to
+    /// come: if they are asked for, the engine has a [warning](crate::Engine::warnings).
     pub gpu_workers: usize,
-    /// Copy workers for each GPU. `SERIATIM_GPU_COPY_WORKERS`; default 1. As those.
+    /// Copy workers for each GPU. `SERIATIM_GPU_COPY_WORKERS`; default 1. Reserved like
+    /// [`Settings::gpu_workers`].
     pub gpu_copy_workers: usize,
     /// Whether processor workers of the per-device engine are pinned. `SERIATIM_PIN`: `on`
     /// (default), `off`.
     pub pin: bool,
-    /// The cores to pin to, round and round, beginning behind the one that the engine is first used
-    /// from. `SERIATIM_CORES`, such as `0,2-5`; default: those of the calling thread.
+    /// The cores that workers are pinned to, used in turn, beginning after the one that the engine
+    /// is first used from. `SERIATIM_CORES`, such as `0,2-5`; default: those of the calling thread.
     pub cores: Vec<usize>,
     /// Whether a thread that waits is moved off a worker's core, instead of the worker.
     /// `SERIATIM_MOVE_CALLERS`: `on`, `off` (default).
@@ -117,8 +125,8 @@ pub struct Settings {
     pub info: bool,
     /// Whether workers for GPUs were asked for.
     pub(crate) asks_for_gpus: bool,
-    /// Whether operations run inside their push. Only the models switch it off: the long way is
-    /// theirs to explore as well.
+    /// Whether operations may run inside their push. Only the models switch it off, to explore the
+    /// enlisted way as well.
     pub(crate) inline: bool,
 }
 
@@ -150,7 +158,8 @@ impl Settings {
         }
     }
 
-    /// Checks what the builder let through.
+    /// Checks the limits of the numbers, which the methods of the builder do not. Called by
+    /// `Builder::build`.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let counts = [
             ("cpu_workers", self.cpu_workers, 1),
@@ -196,7 +205,7 @@ impl Settings {
     /// Reads every `SERIATIM_*` variable.
     pub(crate) fn from_env() -> Result<Settings, Error> {
         let mut settings = Settings::new();
-        // In an order of their own, so that of several mistakes the same one is told each time.
+        // Sorted by name, so that of several mistakes the same one is reported each time.
         let variables: BTreeMap<_, _> = std::env::vars_os().collect();
         for (key, value) in variables {
             let Some(key) = key.to_str().filter(|key| key.starts_with(PREFIX)) else {
@@ -240,6 +249,7 @@ impl Settings {
 }
 
 const PREFIX: &str = "SERIATIM_";
+/// The names that [`Settings::set`] takes. The list of values in the test below has the same order.
 const KEYS: [&str; 16] = [
     "ENGINE",
     "CPU_WORKERS",

@@ -1,5 +1,9 @@
-//! What a push finds: the variables, the other pushers, and where
-//! operations go that have got their tickets.
+//! What a push sees of the engine while its operation gets its tickets: the variables, the other
+//! pushers, and where operations go that have all their tickets. Implements the traits that
+//! `src/tickets/` asks for: [`Variables`], [`Peers`] and [`Commons`].
+//!
+//! [`TicketHost`] is made by `push/enlist.rs` and `push/acquire.rs`. [`Destinations`] is also made
+//! by `complete.rs`, for the end of an operation with links.
 
 use crate::engine::core::Core;
 use crate::engine::push::journal::{is_for_any_worker, log};
@@ -18,20 +22,20 @@ use std::cell::RefCell;
 /// The variables and the other pushers, for a thread that is pinned.
 pub struct TicketHost<'a, 'f> {
     pub core: &'a Core,
-    /// Whether the caller deletes the variables that it asks for, whose handles are dead by then.
+    /// Whether the caller deletes the variables that it asks for. Their handles are dead by then.
     deletes: bool,
     destinations: RefCell<Destinations<'a, 'f>>,
 }
 
-/// Where operations go that have all their tickets.
+/// Where operations go that have all their tickets: into a log, or to `found`.
 pub struct Destinations<'a, 'f> {
     core: &'a Core,
     local: &'a ThreadContext,
     /// The operation that the caller pushes.
     own: Word,
-    /// Whether all its tickets have come. It is the caller's to run then.
+    /// Whether all tickets of `own` have come. The caller then runs it.
     pub own_is_ready: bool,
-    /// Others' that are, and blocks that are spent.
+    /// Other operations that are ready, and blocks that are spent.
     pub found: &'a mut ReadyList<'f>,
 }
 
@@ -46,7 +50,7 @@ impl<'a, 'f> TicketHost<'a, 'f> {
 }
 
 impl<'a, 'f> Destinations<'a, 'f> {
-    /// `own`: the operation that the caller pushes, if it does.
+    /// `own` is the operation that the caller pushes, or [`Word::NONE`].
     pub fn new(
         core: &'a Core,
         local: &'a ThreadContext,
@@ -58,7 +62,8 @@ impl<'a, 'f> Destinations<'a, 'f> {
 }
 
 impl Destinations<'_, '_> {
-    /// Takes what an urgent operation needs, which is handed out before the push returns.
+    /// Takes the ready operations that an urgent one waits for, so that they are handed out before
+    /// the push returns.
     #[cold]
     fn found_by(&mut self, mut urged: Pull) {
         loop {
@@ -79,7 +84,7 @@ impl Variables for TicketHost<'_, '_> {
 }
 
 impl Peers for TicketHost<'_, '_> {
-    /// Its slot.
+    /// The slot of the variable.
     fn whole(&self, variable: u32) -> *const () {
         // SAFETY: the push has resolved the variable.
         std::ptr::from_ref(unsafe { self.core.memory.table.at(variable) }).cast()
@@ -91,15 +96,15 @@ impl Peers for TicketHost<'_, '_> {
     }
 
     fn version(&self, variable: u32) -> u64 {
-        // SAFETY: as above.
+        // SAFETY: the push has resolved the variable.
         unsafe { self.core.memory.table.at(variable) }.version()
     }
 
     fn lives(&self, variable: u32, generation: u32) -> bool {
-        // SAFETY: as above.
+        // SAFETY: the push has resolved the variable.
         let slot = unsafe { self.core.memory.table.at(variable) };
         let dead = generation.wrapping_add(u32::from(self.deletes));
-        // Acquire: pairs with the exchange that ends a generation.
+        // Acquire: pairs with the exchange in `resolve::kill` that ends a generation.
         slot.generation.load(Acquire) == dead
     }
 
@@ -113,11 +118,12 @@ impl Peers for TicketHost<'_, '_> {
 
     fn finish(&self, operation: Word, linked: bool) {
         if operation == Word::NONE {
-            // It has run inside its push, and has only read.
+            // The operation has run inside its push, and has only read: there is nothing to finish.
             return;
         }
         let mut destinations = self.destinations.borrow_mut();
-        // SAFETY: blocks stay blocks, and one with links is not used again while we are pinned.
+        // SAFETY: the memory of a block stays that of a block, and a block with links is not used
+        // again while this thread is pinned.
         unsafe {
             if linked {
                 help(operation, &mut *destinations);
@@ -142,8 +148,8 @@ impl Commons for Destinations<'_, '_> {
             return;
         }
         let block = operation.block();
-        // SAFETY: blocks with links stay as they are while we are pinned; those of rings always go
-        // into logs. What is taken is ours.
+        // SAFETY: a block with links stays as it is while this thread is pinned; an operation in a
+        // block of a ring always goes into a log. An operation that `take` returns is ours.
         unsafe {
             let workers = self.core.workers.as_ref();
             if let Some(workers) = workers.filter(|_| !Block::is_linked(block) || is_for_any_worker(block)) {

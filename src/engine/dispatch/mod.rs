@@ -1,4 +1,5 @@
-//! The three ways to run operations.
+//! The three ways to run ready operations, one for each [`Kind`] of engine: implementations of
+//! [`Dispatch`], which `core.rs` defines.
 
 pub mod naive;
 pub mod per_device;
@@ -10,7 +11,7 @@ use crate::engine::dispatch::per_device::PerDevice;
 use crate::engine::dispatch::pooled::Pooled;
 use crate::engine::settings::{Kind, Settings};
 
-/// What runs the operations of an engine with such settings.
+/// Makes what runs the operations of an engine with these settings. Called by `src/api/engine.rs`.
 pub fn of(settings: &Settings) -> Box<dyn Dispatch> {
     match settings.kind {
         Kind::Naive => Box::new(Naive::new()),

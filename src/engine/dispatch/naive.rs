@@ -1,4 +1,4 @@
-//! The naive engine: the caller runs everything.
+//! The naive engine: it has no threads, and the calling thread runs everything.
 //!
 //! An operation that is ready when it is pushed runs inside the push. One that has to wait, for an
 //! asynchronous operation or for another thread, runs on the thread that ends what it waited for.
@@ -6,11 +6,11 @@
 //! queued on the thread, and the outermost call runs the queue.
 //!
 //! Other threads may go on pushing behind what such a call runs. So a call that has run [`SHARE`]
-//! operations of its queue, or has done so for [`TIME`], leaves the rest to a thread that is inside
-//! a push which has to line up ([`Handoff`]); before each further operation it looks for one. Such
-//! a push pays for what it adds: before it returns it runs a share of what was left. Nobody waits
-//! for anybody. If no other thread is inside such a push, the caller is the only one there is, and
-//! runs on.
+//! operations of its queue, or has run for [`TIME`], looks before each further operation for a
+//! thread that is inside an enlisting push, and leaves the rest to it ([`Handoff`]). Such a push
+//! pays for what it adds: before it returns it runs a share of what was left. No thread waits for
+//! another. If no other thread is inside such a push, the caller is the only one there is, and runs
+//! on.
 
 use crate::engine::core::{Core, Dispatch, ReadyCause};
 use crate::engine::nesting::{is_deep, may_help, owe};
@@ -26,8 +26,9 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Operations of its queue that a call runs before it looks for another thread to go on, and how
-/// long it does so. The operation that it is in then is finished.
+/// How many operations of its queue a call runs before it looks for another thread to go on, and
+/// how long it does so. An operation that is running by then is finished. The docs of `Kind::Naive`
+/// give both numbers.
 const SHARE: u32 = if MODELLED { 1 } else { 32 };
 const TIME: Duration = Duration::from_micros(20);
 
@@ -41,14 +42,15 @@ impl Naive {
         Naive { handoff: Handoff::new(), stopwatch: Stopwatch::new() }
     }
 
-    /// Leaves the thread's queue to another thread that will look for it, if there is one; says
-    /// whether there is something left to run here.
+    /// Leaves the queue to another thread that will look for it, if there is one; says whether
+    /// there is something left to run here.
     fn hand_over(&self, local: &ThreadContext) -> bool {
         let list = List { first: local.first.replace(null_mut()), last: local.last.replace(null_mut()) };
         // SAFETY: the queue held them for us.
         let back = unsafe { self.handoff.leave(list, || local.memory.will_somebody_look()) };
         back.is_some_and(|list| {
-            // SAFETY: they are ours again, or instead.
+            // SAFETY: the operations that come back are ours: our own again, or those that another
+            // thread had left.
             unsafe { append(local, list) };
             true
         })
@@ -70,7 +72,7 @@ impl Naive {
                 }
                 core.execute(local, block, None);
             }
-            // Alone, it runs everything: nobody pushes beside it.
+            // A thread that is alone runs everything, as no other pushes beside it.
             if local.first.get().is_null() || core.memory.blocks.readers.has_one() {
                 continue;
             }
@@ -114,8 +116,8 @@ impl Dispatch for Naive {
     }
 
     fn drain(&self, core: &Arc<Core>, local: &ThreadContext) {
-        // The thread may be that deep in operations of other engines only: then it is owed until it
-        // is out of them.
+        // The thread may be too deep in operations of other engines only. Then it owes the queue
+        // until it is out of them.
         if !(is_deep() && owe(core)) {
             self.run_queue(core, local);
         }
@@ -123,14 +125,14 @@ impl Dispatch for Naive {
 
     #[inline]
     fn will_take_over(&self, local: &ThreadContext) -> bool {
-        // Inside an operation it would run what may have to come after that. Alone, nobody leaves
-        // anything.
+        // A push inside an operation would run operations that may have to come after that one. A
+        // thread that is alone finds nothing left by others.
         may_help() && !local.draining.get() && !local.memory.blocks.readers.has_one()
     }
 
     fn take_over(&self, core: &Arc<Core>, local: &ThreadContext) -> bool {
         let Some(list) = self.handoff.look() else { return false };
-        // SAFETY: it was left to us.
+        // SAFETY: the list was left to us.
         unsafe { append(local, list) };
         local.draining.set(true);
         self.drain(core, local);

@@ -1,5 +1,6 @@
-//! The per-device engine: pinned workers for the processor, a pool for prioritised operations, an
-//! I/O thread a device.
+//! The per-device engine: pinned workers for the processor, a pool for prioritised operations, and
+//! an I/O worker. `PerDevice::runs` says which property goes where; `pooled.rs` has the same for
+//! its groups.
 
 use crate::engine::core::{Core, Dispatch, ReadyCause};
 use crate::engine::settings::Settings;

@@ -1,4 +1,5 @@
-//! The pooled engine: one shared queue for all workers, and one I/O worker.
+//! The pooled engine: one shared queue for all workers, and one I/O worker. `Pooled::runs` says
+//! which property goes where; `per_device.rs` has the same for its groups.
 
 use crate::engine::core::{Core, Dispatch, ReadyCause};
 use crate::engine::settings::Settings;
@@ -54,7 +55,7 @@ impl Dispatch for Pooled {
     }
 
     unsafe fn submit(&self, _: &Arc<Core>, local: &ThreadContext, block: *mut Block, _: ReadyCause) {
-        // SAFETY: passed on; the property is read while the operation is ours.
+        // SAFETY: by the contract; the property is read while the operation is ours.
         unsafe { self.runs(Block::property(block)).submit(block, Placement::Any, local.depth.get()) }
     }
 
