@@ -111,9 +111,9 @@ enum SeriatimProperty
  {
     // Computes on the workers of its device.
     SERIATIM_PROPERTY_NORMAL = 0,
-    // Copies from a GPU; runs on the device's I/O thread.
+    // Copies from a GPU; runs on the engine's I/O worker.
     SERIATIM_PROPERTY_COPY_FROM_GPU = 1,
-    // Copies to a GPU; runs on the device's I/O thread.
+    // Copies to a GPU; runs on the engine's I/O worker.
     SERIATIM_PROPERTY_COPY_TO_GPU = 2,
     // Computes on the pool of workers kept for prioritised operations.
     SERIATIM_PROPERTY_CPU_PRIORITIZED = 3,

@@ -16,9 +16,9 @@ use std::ptr::null;
 pub enum SeriatimProperty {
     /// Computes on the workers of its device.
     Normal = 0,
-    /// Copies from a GPU; runs on the device's I/O thread.
+    /// Copies from a GPU; runs on the engine's I/O worker.
     CopyFromGpu = 1,
-    /// Copies to a GPU; runs on the device's I/O thread.
+    /// Copies to a GPU; runs on the engine's I/O worker.
     CopyToGpu = 2,
     /// Computes on the pool of workers kept for prioritised operations.
     CpuPrioritized = 3,

@@ -38,7 +38,7 @@ pub enum Kind {
     Naive,
     /// One shared queue for all workers, and one I/O worker.
     Pooled,
-    /// Pinned workers with a queue each, a pool for prioritised operations, an I/O thread a device.
+    /// Pinned workers with a queue each, a pool for prioritised operations, and one I/O worker.
     #[default]
     PerDevice,
 }

@@ -19,9 +19,9 @@ pub enum Property {
     /// Computes on the workers of its device.
     #[default]
     Normal,
-    /// Copies from a GPU; runs on the device's I/O thread.
+    /// Copies from a GPU; runs on the engine's I/O worker.
     CopyFromGpu,
-    /// Copies to a GPU; runs on the device's I/O thread.
+    /// Copies to a GPU; runs on the engine's I/O worker.
     CopyToGpu,
     /// Computes on the pool of workers kept for prioritised operations.
     CpuPrioritized,
