@@ -1,10 +1,10 @@
 //! A simulated machine, on which the engine runs under `--cfg seriatim_simulation`. It has as many
 //! cores as there are threads. Every access that synchronises, and every row of plain data that is
-//! named to [`touch`], takes the time that its cache line takes to come.
+//! named to `touch`, takes the time that its cache line takes to come.
 //!
 //! The code that runs is the engine's own, unchanged; only the time is simulated. `src/sync/mod.rs`
 //! takes its primitives from here. `perf/simulation/` uses the machine for measurements that would
-//! otherwise need hardware with as many cores. [`lines`] and [`machine`] say what is modelled, and
+//! otherwise need hardware with as many cores. `lines` and `machine` say what is modelled, and
 //! what is not.
 
 #![cfg(seriatim_simulation)]

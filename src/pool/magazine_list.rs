@@ -175,6 +175,7 @@ mod tests {
             longer.append(magazine);
             longer.append(all);
             // Packed and unpacked: the word knows the first block, the last and the number.
+            // SAFETY: it is what `pack` returned, and is unpacked once.
             all = unsafe { Magazine::unpack(longer.pack()) };
         }
         all.append(Magazine::new());

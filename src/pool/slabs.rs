@@ -51,6 +51,7 @@ impl Slabs {
         let slab = Box::into_raw(Box::new(Slab { blocks, class, count, next: AtomicPtr::new(null_mut()) }));
         // The slab goes to the end of the list: a report that has no time for all slabs looks at
         // the oldest first. Acquire: pairs with the release of `newest` below.
+        // SAFETY: slabs are written before they are published, and live as long as the memory.
         let newest = unsafe { self.newest.load(Acquire).as_ref() };
         let mut end = newest.map_or(&self.first, |newest| &newest.next);
         // Release: pairs with the acquire in `blocks`, so that the blocks are initialised before a

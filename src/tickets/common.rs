@@ -170,6 +170,9 @@ impl Common {
     }
 
     /// The ticket and the last write for the access that comes behind `tail`.
+    ///
+    /// # Safety
+    /// `tail` was loaded from this variable, and the caller is pinned since.
     #[inline]
     pub(super) unsafe fn behind(&self, tail: *mut Access) -> Start {
         if tail == START {
@@ -189,6 +192,9 @@ impl Common {
     }
 
     /// The field in which the access behind `tail` is noted.
+    ///
+    /// # Safety
+    /// As [`Common::behind`].
     #[inline]
     pub(super) unsafe fn next(&self, tail: *mut Access) -> &AtomicPtr<Access> {
         if tail == START {
@@ -208,13 +214,19 @@ impl Common {
 }
 
 /// The index of an access in its operation.
+///
+/// # Safety
+/// The access is alive, and the caller keeps its block from being used again.
 #[inline]
 pub(super) unsafe fn index_of(access: *mut Access) -> u32 {
     // SAFETY: an access of an operation, in one block with access 0.
     unsafe { access.offset_from(Block::access(Block::of_access(access), 0)) as u32 }
 }
 
-/// The reference to the operation in a block that the caller keeps from being used again.
+/// The reference to the operation in a block.
+///
+/// # Safety
+/// The caller keeps the block from being used again.
 #[inline]
 pub(super) unsafe fn refer(block: *mut Block) -> Word {
     // SAFETY: kept by the caller. Relaxed: the tag stays for as long.
@@ -222,6 +234,9 @@ pub(super) unsafe fn refer(block: *mut Block) -> Word {
 }
 
 /// Ends one use of a block; the last one gives the block to [`Commons::spent`].
+///
+/// # Safety
+/// The use is the caller's to end, and is ended once.
 #[inline]
 pub(super) unsafe fn spend<C: Commons>(block: *mut Block, commons: &mut C) {
     // SAFETY: the caller owes this use.

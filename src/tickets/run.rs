@@ -125,12 +125,16 @@ pub fn is_untaken(operation: Word) -> bool {
 #[inline]
 pub fn has_ended(operation: Word) -> bool {
     // Relaxed: the caller learns what the operation did from the counts of the variables.
+    // SAFETY: as in `take`.
     let now = Word(unsafe { (*Block::word(operation.block())).load(Relaxed) });
     !now.has_tag_of(operation) || now.stage() == FREE
 }
 
 /// Tests an operation's tickets. `true`: all have come, and the caller runs it. `false`: it is
 /// parked, and no longer the caller's.
+///
+/// # Safety
+/// The operation is the caller's: taken, or given back by an end.
 #[inline]
 pub unsafe fn settle(block: *mut Block, variables: &impl Variables) -> bool {
     // SAFETY: the operation is the caller's until it is parked; nothing of it is touched after
@@ -178,6 +182,9 @@ const LOOKED_AT: u32 = 64;
 
 /// Calls `note` with each write that an operation waits for, until `note` returns `false`. Looks at
 /// [`LOOKED_AT`] variables at most. Called by `pull.rs`.
+///
+/// # Safety
+/// The operation is the caller's.
 pub unsafe fn waits_for(block: *mut Block, variables: &impl Variables, mut note: impl FnMut(Word) -> bool) {
     // SAFETY: the operation is the caller's.
     unsafe {

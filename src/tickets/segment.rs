@@ -152,6 +152,7 @@ impl Cursor {
     pub unsafe fn is_in_place(&self) -> bool {
         // Relaxed: if the entry or `next` that was found before belongs to a later use of the
         // segment, the acquiring load has brought the later number.
+        // SAFETY: segments stay for as long as the log.
         unsafe { (*self.segment.get()).number.load(Relaxed) == self.number.get() }
     }
 

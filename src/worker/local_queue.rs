@@ -407,6 +407,7 @@ mod tests {
             assert_eq!(sequences(queue.pop(&stealable)), order[3..4]);
             assert_eq!(sequences(list(stealable.take())), order[4..]);
             // New operations go where they belong, whatever was stolen.
+            // SAFETY: the block is ours.
             unsafe { queue.push(taken[1]) };
             assert!(queue.is_hiding(&stealable), "what was laid out is gone");
             queue.publish(&stealable);

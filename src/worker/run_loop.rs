@@ -293,6 +293,7 @@ impl Group {
         if !own.inbox.stop_looking() {
             // Operations that came after the last look are left to this worker: their pusher met
             // `LOOKING`, and has woken no thread.
+            // SAFETY: what an inbox gives out is ready and ours.
             unsafe { current.queue.borrow_mut().add_list(own.inbox.take()) };
         }
         self.idle.fetch_sub(1, Relaxed);

@@ -6,7 +6,7 @@
 //! 1. a look at the variable;
 //! 2. without a deadline: to watch the variable for a moment, and help ([`watch`]);
 //! 3. if another thread owns the variable: to park behind the last write, without a ticket
-//! ([`beside_owner`]);
+//!    ([`beside_owner`]);
 //! 4. to push a read of the variable that sets an event.
 
 use crate::device::Context;
