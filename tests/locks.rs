@@ -27,46 +27,49 @@ const LOCKS: &[(&str, &str, &str)] = &[
     ("engine/wait/wait_list.rs", "forget", "a thread has waited"),
     ("engine/wait/wait_list.rs", "wake", "a thread waits, and what it waits for has come"),
     ("worker/remote.rs", "register", "a worker starts"),
-    ("worker/helpers.rs", "rest", "a waiter is about to park"),
-    ("worker/helpers.rs", "wake", "a waiter is parked, and is woken"),
-    ("worker/helpers.rs", "guest_locks", "a fork"),
+    ("worker/help.rs", "rest", "a waiter is about to park"),
+    ("worker/helper.rs", "wake", "a waiter is parked, and is woken"),
+    ("worker/help.rs", "helper_locks", "a fork"),
     (
         "worker/group.rs",
         "lock_warnings",
         "a worker starts, or could not be pinned, or someone asks for the warnings, or a fork",
     ),
     ("worker/cores.rs", "drop", "a pinned worker ends"),
-    ("worker/cores.rs", "pin_worker", "a pinned worker starts"),
+    ("worker/pinning.rs", "pin_worker", "a pinned worker starts"),
     (
-        "worker/cores.rs",
+        "worker/pinning.rs",
         "part",
         "a thread that has waited stands on the core of a worker; if the lock is taken it goes on without",
     ),
-    ("worker/cores.rs", "lock_ids", "a fork"),
-    ("worker/cores.rs", "forget_workers", "a fork, in the child"),
+    ("worker/pinning.rs", "lock_ids", "a fork"),
+    ("worker/pinning.rs", "forget_workers", "a fork, in the child"),
     ("worker/group.rs", "start", "workers start"),
     ("worker/group.rs", "stop", "workers end"),
-    ("pool/memory.rs", "fetch", "a thread has no blocks left: once a magazine, and not once the pools are warm"),
-    ("pool/memory.rs", "put_away", "a thread has thousands of blocks too many"),
+    ("pool/depot.rs", "fetch", "a thread has no blocks left: once a magazine, and not once the pools are warm"),
+    ("pool/depot.rs", "put_away", "a thread has thousands of blocks too many"),
 ];
 
 /// Everything else that could block or lock, and where its name may stand.
 const NAMES: &[(&str, &[&str])] = &[
     // A static's lies beside it, and is taken through `lock::of_static`.
-    ("Mutex", &["lock.rs", "sync/mod.rs", "sync/loom.rs", "sync/shuttle.rs", "engine/fork.rs", "operation/name.rs"]),
+    (
+        "Mutex",
+        &["sync/lock.rs", "sync/mod.rs", "sync/loom.rs", "sync/shuttle.rs", "engine/fork.rs", "operation/name.rs"],
+    ),
     // What a fork holds from before until after.
     (
         "MutexGuard",
         &[
-            "lock.rs",
+            "sync/lock.rs",
             "sync/mod.rs",
             "sync/loom.rs",
             "sync/shuttle.rs",
             "engine/fork.rs",
             "engine/lifecycle.rs",
-            "worker/cores.rs",
             "worker/group.rs",
-            "worker/helpers.rs",
+            "worker/help.rs",
+            "worker/pinning.rs",
         ],
     ),
     ("RwLock", &[]),
@@ -76,9 +79,9 @@ const NAMES: &[(&str, &[&str])] = &[
     ("mpsc", &[]),
     ("parking_lot", &[]),
     ("Once", &["engine/fork.rs"]),
-    // The engine of the process, and which bug a build with bugs has.
+    // The engine of the process.
     ("OnceLock", &["api/builder.rs"]),
-    ("object_pool", &["pool/memory.rs"]),
+    ("object_pool", &["pool/depot.rs"]),
 ];
 
 fn source() -> PathBuf {
@@ -136,7 +139,7 @@ fn every_lock_is_taken_where_no_operation_comes_by() {
         let locks = [".lock()", ".try_lock()", "::of_static(", ".try_pull(", ".pull(", ".attach("]
             .iter()
             .any(|call| line.contains(call));
-        if !locks || file == "lock.rs" {
+        if !locks || file == "sync/lock.rs" {
             return;
         }
         match LOCKS.iter().position(|(known, name, _)| (*known, *name) == (file, function)) {
