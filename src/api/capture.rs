@@ -1,5 +1,7 @@
 //! Capturing: `Capture` and `CaptureBuilder` record pushes, of which
 //! `src/engine/replay/assemble.rs` makes a [`Graph`]. Nothing here runs a closure.
+//! `Recording::record` checks each operation when it is pushed, and collects the variables;
+//! `Recording::assemble`, called by `finish`, checks the graph as a whole.
 //!
 //! `CaptureBuilder` has the same methods as `OperationBuilder` in `src/api/operation.rs`, but for
 //! `cost_key`, `operator` and `async_operator`: a change to a method here is a change to the same

@@ -3,7 +3,7 @@
 //!
 //! Blocks come in size classes: 128 bytes, and twice as much for each further class. The header is
 //! the first cache line. Behind it come the accesses; for each access the write before it; the
-//! links of an operation on common variables; the times of a profiled operation; and the closure.
+//! links of an enlisted operation; the times of a profiled operation; and the closure.
 
 use crate::operation::access::{Access, ACCESSES_OFFSET};
 use crate::sync::{AtomicU64, MODELLED};

@@ -241,6 +241,7 @@ mod tests {
     use super::*;
     use crate::operation::block::Block;
     use crate::sync::AtomicU64;
+    use crate::tickets::placing::PLACED_A_LOOK;
     use crate::tickets::word::PUSHED;
     use std::array::from_fn;
     use std::collections::HashSet;
@@ -306,14 +307,15 @@ mod tests {
         let (logs, pushed) = (Journals::new(3), Pushed::new(64));
         let journal = logs.add();
         let place = |number: usize, uses: &[(u32, Mode)]| placed(journal, &pushed, number, uses);
-        // Each worker is looked at once in twelve pushes.
-        let places: Vec<usize> = (0..12).map(|number| place(number, &[(number as u32, Mode::Write)])).collect();
+        // Each worker is looked at once in so many pushes.
+        const ROUND: usize = 3 * PLACED_A_LOOK as usize;
+        let places: Vec<usize> = (0..ROUND).map(|number| place(number, &[(number as u32, Mode::Write)])).collect();
         assert_eq!(places.iter().collect::<HashSet<_>>().len(), 3, "{places:?}");
-        let (one, other) = (0, (1..12).rev().find(|number| places[*number] != places[0]).expect("three workers"));
-        assert_eq!(place(12, &[(one, Mode::Read), (20, Mode::Write)]), places[0]);
-        assert_eq!(place(13, &[(other as u32, Mode::Write), (21, Mode::Write)]), places[other]);
+        let (one, other) = (0, (1..ROUND).rev().find(|number| places[*number] != places[0]).expect("three workers"));
+        assert_eq!(place(ROUND, &[(one, Mode::Read), (20, Mode::Write)]), places[0]);
+        assert_eq!(place(ROUND + 1, &[(other as u32, Mode::Write), (21, Mode::Write)]), places[other]);
         // A write waits for reads as well, a read does not.
-        assert_eq!(place(14, &[(other as u32, Mode::Read), (22, Mode::Write)]), places[other]);
+        assert_eq!(place(ROUND + 2, &[(other as u32, Mode::Read), (22, Mode::Write)]), places[other]);
     }
 
     #[test]

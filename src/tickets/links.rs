@@ -1,9 +1,11 @@
-//! Links: the extra state of an operation on common variables. It says how far the operation is
-//! linked, which access comes behind each of its accesses, and how long its block is needed.
+//! Links: the extra state of every enlisted operation. For its accesses to common variables it says
+//! how far they are linked, and which access comes behind each. For the whole operation it says how
+//! long the block is needed.
 //!
-//! Used by `linking.rs` and `common.rs`; `src/engine/push/enlist.rs` writes it for a new operation.
-//! It lies behind the tickets in the block; other operations do not have it
-//! (`src/operation/layout.rs`).
+//! `linking.rs`, `common.rs`, `run.rs` and `src/engine/complete.rs` use it;
+//! `src/engine/push/enlist.rs` writes it for a new operation. It lies behind the tickets in the
+//! block. An operation that a quick push puts into a log has no links. `behind` and `MOST_ACCESSES`
+//! in `src/operation/layout.rs` reckon with its size.
 
 use crate::operation::access::Access;
 use crate::operation::block::Block;
@@ -18,11 +20,11 @@ use std::ptr::null_mut;
 pub struct Links {
     /// The number of accesses that helpers know to be linked. More may be linked already.
     linked: AtomicU32,
-    /// Whether all accesses are linked, and the operation was logged. A word of its own, so that
-    /// the pusher notes all of this by one store.
+    /// Not 0 once all accesses are linked and the operation was passed to `Commons::logged`. The
+    /// pusher sets this field by one store, and need not write `linked`.
     done: AtomicU32,
-    /// The number of uses that keep the block: one until the operation has ended, and one for each
-    /// linked access until a tail has left it.
+    /// The block is kept while this is above 0. It counts one until the operation has ended, and
+    /// one for each linked access until the tail of its variable no longer points to it.
     uses: AtomicU32,
     /// The number of accesses to link, which are the first ones.
     count: u32,
@@ -130,9 +132,10 @@ impl Links {
     /// # Safety
     /// As [`Links::next`].
     pub unsafe fn advance(block: *mut Block, index: u32) {
-        // SAFETY: held. A store, though a late helper may so take back what others have noted: a
-        // thread that links an access again finds it at the tail, which stays there until the
-        // operation is done. Release: pairs with `progress`.
+        // A plain store is enough. A late helper may set the number back: then another thread tries
+        // to link an access again, finds it at the tail, where it stays until the operation is
+        // done, and does nothing. Release: pairs with `progress`.
+        // SAFETY: the caller keeps the block from being used again.
         unsafe { (*Links::of(block)).linked.store(index + 1, Release) }
     }
 
@@ -144,8 +147,9 @@ impl Links {
     pub unsafe fn make_void(block: *mut Block, index: u32) -> bool {
         // SAFETY: held.
         unsafe {
-            // Relaxed (both): the thread that runs the operation gets it from a thread that has
-            // been here, or that has seen by `advance` or `set_done` that another one was.
+            // Relaxed (both): the thread that runs the operation receives it from another thread.
+            // That thread has run this function itself, or has seen by `advance` or `set_done` that
+            // one has.
             Block::set_voided(block);
             let this = Block::access(block, index);
             (*Links::next(block, index)).compare_exchange(null_mut(), this, Relaxed, Relaxed).is_ok()

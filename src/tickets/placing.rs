@@ -7,8 +7,9 @@
 //! has the data. If the chosen worker has much more to do than another one, the operation goes to
 //! the other one.
 //!
-//! The pusher knows all this by itself, but for how far workers have come. Each worker writes its
-//! position for each operation, so the pusher looks at one of these lines every few pushes only.
+//! The pusher knows all this without looking at shared memory, but for how far each worker has come.
+//! A worker writes its position for each operation, so the pusher looks at one of these lines every
+//! few pushes only.
 
 use crate::operation::access::Mode;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
@@ -16,10 +17,12 @@ use crate::tickets::log::Log;
 use crate::util::bucket_array::{BucketArray, Vacant};
 use std::cell::Cell;
 
-/// So many operations are placed between two looks at a worker's position.
-const PLACED_A_LOOK: u32 = 4;
-/// The chosen worker may have so many more operations left than the least busy one: for an
-/// operation that waits for what the worker has, and for one that does not.
+/// So many operations are placed between two looks at a worker's position. `src/engine/README.md`
+/// gives this number.
+pub const PLACED_A_LOOK: u32 = 4;
+/// The least busy worker gets the operation if the chosen one has more than this many operations
+/// more: the first number is for an operation that waits for one in the chosen worker's log, the
+/// second for any other operation.
 const MORE_IF_IT_WAITS: u64 = 24;
 const MORE: u64 = 4;
 

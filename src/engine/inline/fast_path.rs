@@ -22,7 +22,6 @@ use crate::operation::access::Mode;
 use crate::operation::block::{Block, FLAG_GRAPH};
 use crate::operation::context::RunContext;
 use crate::operation::current::{within, Current, May};
-use crate::operation::inline_run::SHOWN;
 use crate::platform::asymmetric_fence::light;
 use crate::sync::{Ordering::*, MODELLED};
 use crate::thread::context::ThreadContext;
@@ -37,7 +36,7 @@ use std::sync::Arc;
 
 /// The most variables of an operation that [`run`] runs. The stack frame of each push has room for
 /// this many.
-pub const FEW: usize = SHOWN;
+pub const FEW: usize = 8;
 /// The most variables of an operation that [`run_wide`] runs.
 pub const MANY: usize = 256;
 

@@ -2,7 +2,11 @@
 //! failures and their profiler events.
 //!
 //! [`Runner`] is made by `replay/mod.rs`, and called back by `graph/lanes.rs` as its [`LaneHost`].
-//! One thread at a time runs a lane.
+//! One thread at a time runs a lane. While a replay runs on one thread, its runner runs segments of
+//! all lanes: the lane of an operation is that of its segment in the plan, not that of the runner.
+//!
+//! A failure goes to `Program::mark` (`replay/program.rs`), which has `Core::record`
+//! (`engine/execute.rs`) note it.
 
 use crate::device::Context;
 use crate::engine::core::{Core, FAILED, SHUTDOWN};
