@@ -11,8 +11,8 @@
 #                                         target/mutants/tree, to look at or to change
 #   scripts/mutants.sh --record           makes the patches of mutants/ anew from that
 #
-# The exit status is 1 if a mutant survives, if a patch does not apply, if a mutant is in a patch and not
-# in the list or the other way round, or if a model fails without one.
+# The exit status is 1 if a mutant survives, if a patch does not apply, if a mutant is in a patch
+# and not in the list or the other way round, or if a model fails without one.
 set -euo pipefail
 source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."

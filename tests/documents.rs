@@ -203,6 +203,14 @@ fn what_is_counted_is_so() {
     let said = format!("builds {mutants} bugs into the source");
     assert!(text("CONTRIBUTING.md").contains(&said), "CONTRIBUTING.md does not say '{said}'");
 
+    for line in text("mutants/list.txt").lines().filter(|line| !line.starts_with('#')) {
+        if let [_, _, file, check] = line.split_whitespace().collect::<Vec<_>>()[..] {
+            let places = [format!("loom-tests/tests/{file}.rs"), format!("tests/{file}.rs")];
+            let found = places.iter().filter(|place| repository().join(place).exists()).map(|place| text(place));
+            assert!(found.into_iter().any(|text| text.contains(&format!("fn {check}("))), "{file} has no {check}");
+        }
+    }
+
     let rust = env!("CARGO_PKG_RUST_VERSION");
     for document in ["README.md", "CONTRIBUTING.md"] {
         assert!(text(document).contains(&format!("Rust {rust}")), "{document} does not name Rust {rust}");

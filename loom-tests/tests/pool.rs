@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 #[test]
-fn two_threads_send_magazines_cache_while_the_owner_takes() {
+fn two_threads_send_magazines_back_while_the_owner_takes() {
     explore("stack of magazines", 3, 100, || {
         let memory = Memory::new().unwrap();
         let mut blocks = memory.blocks.slabs.add(0);
@@ -169,7 +169,7 @@ fn free_elsewhere_against_refill(looking: bool) {
 }
 
 #[test]
-fn blocks_that_another_thread_frees_come_cache_once() {
+fn blocks_that_another_thread_frees_come_back_once() {
     explore("free elsewhere against refill", 3, 15, || free_elsewhere_against_refill(false));
     explore("free elsewhere against refill, both look at tails", 3, 30, || free_elsewhere_against_refill(true));
 }

@@ -176,13 +176,13 @@ impl ThreadContext {
             if Block::cache(block) == self.cache().number {
                 self.cache().keep(block);
             } else {
-                self.send_cache(block);
+                self.send_back(block);
             }
         }
     }
 
     #[inline]
-    unsafe fn send_cache(&self, block: *mut Block) {
+    unsafe fn send_back(&self, block: *mut Block) {
         // SAFETY: the cell is this thread's, and nothing below calls back into it.
         unsafe {
             let cache = Block::cache(block);

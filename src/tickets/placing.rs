@@ -7,9 +7,9 @@
 //! has the data. If the chosen worker has much more to do than another one, the operation goes to
 //! the other one.
 //!
-//! The pusher knows all this without looking at shared memory, but for how far each worker has come.
-//! A worker writes its position for each operation, so the pusher looks at one of these lines every
-//! few pushes only.
+//! The pusher knows all this without looking at shared memory, but for how far each worker has
+//! come. A worker writes its position for each operation, so the pusher looks at one of these lines
+//! every few pushes only.
 
 use crate::operation::access::Mode;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
