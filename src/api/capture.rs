@@ -1,12 +1,9 @@
 //! Capturing: `Capture` and `CaptureBuilder` record pushes, of which
-//! `src/engine/replay/assemble.rs` makes a [`Graph`]. Nothing here runs a closure.
-//! `Recording::record` checks each operation when it is pushed, and collects the variables;
-//! `Recording::assemble`, called by `finish`, checks the graph as a whole.
+//! `src/engine/replay/assemble.rs` makes a [`Graph`]. There `Recording::record` checks each
+//! operation when it is pushed, and `Recording::assemble`, called by `finish`, the whole graph.
 //!
-//! `CaptureBuilder` has the same methods as `OperationBuilder` in `src/api/operation.rs`, but for
-//! `cost_key`, `operator` and `async_operator`: a change to a method here is a change to the same
-//! method there. `Capture::op` and `Capture::push` are the counterparts of `Engine::op` and
-//! `Engine::push` in `src/api/push.rs`.
+//! `CaptureBuilder` has the methods of `OperationBuilder` (`src/api/operation.rs`), but for
+//! `cost_key`, `operator` and `async_operator`: a method is changed in both files.
 
 use crate::api::engine::Engine;
 use crate::api::graph::{delete_own_variable, Graph};
