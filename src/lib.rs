@@ -42,9 +42,8 @@
 //! Each operation runs once, or is skipped because an operation that it depends on failed.
 //!
 //! **Cost.** A push takes time in proportion to the number of its variables. It takes no lock, and
-//! in steady state it allocates nothing for closures of up to 64 bytes. `src/engine/README.md` in
-//! the source has the worst case of every call; `src/tickets/README.md` has the protocol and its
-//! proof.
+//! in steady state it allocates nothing for closures of up to 64 bytes. [`design`] has the worst
+//! case of every call, and the protocol with its proof.
 //!
 //! **Latency.** Build with `--release`. Call [`Engine::prepare`] on each thread that pushes, then
 //! print [`Engine::warnings`]. [`Builder::pin`] says how many workers a machine has room for, and
@@ -95,6 +94,19 @@ pub use operation::name::Name;
 pub use operation::property::Property;
 pub use profile::{Event, Profile, Summary, Times, Use};
 pub use variable::handle::Variable;
+
+/// How the engine works. No part of the interface.
+#[cfg(doc)]
+pub mod design {
+    #[doc = include_str!("tickets/README.md")]
+    pub mod tickets {}
+
+    #[doc = include_str!("worker/README.md")]
+    pub mod workers {}
+
+    #[doc = include_str!("engine/README.md")]
+    pub mod worst_cases {}
+}
 
 /// The programs of the README, of the guide and of `examples/`, which the tests of the
 /// documentation compile and run.
