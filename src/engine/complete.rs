@@ -4,7 +4,8 @@
 //! [`Core::end`] is called by `execute.rs`, on the thread that has called the closure or used the
 //! completion. Not every operation comes to it: `Core::run_plain` (`execute.rs`) calls
 //! [`Core::count_out`] itself, and an operation that runs inside its push ends in
-//! `inline/fast_path.rs`. The operations of a graph end in `replay/runner.rs`.
+//! `inline/fast_path.rs`. The operations of a graph end in `replay/runner.rs`, and
+//! `Program::count_writes` (`replay/program.rs`) steps their versions, once for a whole replay.
 
 use crate::engine::core::{Core, ReadyCause, FAILED};
 use crate::engine::ready_list::ReadyList;

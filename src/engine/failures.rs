@@ -12,7 +12,8 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// The most failures that are kept until a wait takes them. Further ones are known to their
-/// variables only; here they are counted. The docs of `Engine::wait_for_all` give this number.
+/// variables only; here they are counted. The docs of `Engine::wait_for_all`, two chapters of the
+/// guide (`errors.md`, `limits.md`) and `tests/live_bytes.rs` give this number.
 const MOST_KEPT: usize = 1000;
 
 /// The most other records that one new failure looks at.
@@ -29,7 +30,7 @@ struct FailureRecord {
 /// A list of failures.
 pub struct Failures {
     head: AtomicPtr<FailureRecord>,
-    /// How many records there are, in both lists: at most [`MOST_KEPT`].
+    /// How many records there are, on the stack and in `aside` together: at most [`MOST_KEPT`].
     count: AtomicUsize,
     /// How many failures were ever noted.
     noted: AtomicUsize,

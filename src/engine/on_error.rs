@@ -1,5 +1,6 @@
 //! The hook for failures that no wait has taken when their engine ends (`Builder::on_error`).
-//! Called by `Core::report_failures` in `lifecycle.rs`.
+//! Called by `Core::report_failures` in `lifecycle.rs`. The error carries the name of its operation
+//! (`Error::operation`); the last call, which only tells how many more there are, has none.
 
 #![forbid(unsafe_code)]
 

@@ -2,10 +2,11 @@
 //! ([`Claim`]).
 //!
 //! A builder fills both in a `Draft` (`draft.rs`); `Draft::new` resets each field of [`Request`] by
-//! hand, so a new field is added there too. The quick ways of a push take only ordinary requests
-//! (`runs_here` in `push/mod.rs`, and `push/logged.rs`); all others are enlisted, and `fill` in
-//! `push/enlist.rs` writes the request into the block. A profiled operation is always enlisted:
-//! while the engine profiles, the quick ways refuse every push.
+//! hand, so a new field is added there too, and where `api/capture.rs` copies single fields. The
+//! quick ways of a push take only ordinary requests (`runs_here` in `push/mod.rs`, and
+//! `push/logged.rs`); all others are enlisted, and `fill` in `push/enlist.rs` writes the request
+//! into the block. A profiled operation is always enlisted: while the engine profiles, the quick
+//! ways refuse every push.
 
 #![forbid(unsafe_code)]
 

@@ -43,8 +43,9 @@ const IDLE: u32 = u32::MAX - 1;
 /// Bit of a message about a segment: the segment has ended, later than its call returned. Without
 /// this bit, the message says that all that the segment waits for in other lanes is done.
 const ENDED: u32 = 1 << 30;
-/// The most segments of a plan. Messages with numbers from a plan's number of segments on are about
-/// lanes: first the start of each lane, then the beginning of a replay.
+/// The most segments of a plan. A message below the plan's number of segments is about that
+/// segment. The next numbers, one for each lane, start that lane. The number after them begins a
+/// replay.
 pub const MOST_SEGMENTS: usize = 1 << 29;
 
 /// How long a runner without a ready segment waits for a message before it gives up the lane; and
@@ -52,7 +53,8 @@ pub const MOST_SEGMENTS: usize = 1 << 29;
 /// runner may need the core.
 const LANE_SPINS: Duration = Duration::from_micros(80);
 const LANE_SPINS_AWAKE: Duration = Duration::from_micros(20);
-/// The number of looks after which it asks whether the thread has something better to do.
+/// Once in so many looks the runner asks the host (`may_wait`) whether the thread has something
+/// better to do.
 const GLANCES: u32 = 64;
 
 /// What the lanes need of the engine: it runs segments, and it finds threads for lanes. Implemented

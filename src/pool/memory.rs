@@ -16,6 +16,9 @@ use crossbeam_utils::CachePadded;
 use std::cell::UnsafeCell;
 use std::sync::Arc;
 
+/// Sequence numbers that a thread takes at a time. `docs/src/limits.md` gives this number.
+const RANGE: u64 = 64;
+
 /// All the memory of one engine.
 pub struct Memory {
     /// The first field, so that it is dropped first: the reclaimer runs deferred calls, which put
@@ -25,7 +28,8 @@ pub struct Memory {
     pub id: u32,
     /// Whether the engine has ended.
     pub closed: AtomicBool,
-    /// Where the next range of sequence numbers starts.
+    /// Where the next range of sequence numbers starts. [`Memory::sequences`] deals [`RANGE`]
+    /// numbers at a time to a thread, which takes them in `ThreadContext::next_sequence`.
     sequences: CachePadded<AtomicU64>,
     /// What all caches of blocks share.
     pub blocks: Shared,
@@ -151,7 +155,6 @@ impl Memory {
 
     /// A range of sequence numbers for one thread.
     pub fn sequences(&self) -> std::ops::Range<u64> {
-        const RANGE: u64 = 64;
         let start = self.sequences.fetch_add(RANGE, Relaxed);
         start..start + RANGE
     }

@@ -1,5 +1,6 @@
-//! The primitives of the engine under shuttle. `sync/loom.rs` has the same list for loom, and
-//! `sync/mod.rs` for std; a primitive that is added has to be added to each.
+//! The primitives of the engine under shuttle. `sync/loom.rs` has the same list for loom,
+//! `sync/mod.rs` for std, and `sim/src/lib.rs` for the simulated machine (its types are in
+//! `sim/src/atomics.rs`). A primitive that is added has to be added to all four.
 
 pub use shuttle::hint::spin_loop;
 pub use shuttle::sync::atomic::{fence, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering};

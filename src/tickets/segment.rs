@@ -13,14 +13,16 @@ use std::cell::Cell;
 use std::mem::size_of;
 use std::ptr::null_mut;
 
-/// Words of a segment: entries and marks.
+/// The length of a segment in words: 448 entries and 64 marks.
 pub(super) const LENGTH: usize = if MODELLED { 2 } else { 512 };
-/// The worker prefetches the block of the operation so many entries ahead of the one that it takes.
+/// When the worker takes an entry, it prefetches the block that is named so many entries later.
 const BLOCKS_AHEAD: usize = 6;
 /// Words of a cache line, of which the last is the mark. In models there are no lines.
 const WORDS: usize = LINE / size_of::<u64>();
 const _: () = assert!(MODELLED || LENGTH % WORDS == 0);
 
+/// A part of a log. The pusher alone writes the entries, `next` and `number`, and touches `spare`.
+/// Any thread that looks into the log reads them. The worker writes only marks.
 #[cfg_attr(not(any(loom, shuttle)), repr(C, align(64)))]
 pub(super) struct LogSegment {
     entries: [AtomicU64; LENGTH],
@@ -32,7 +34,8 @@ pub(super) struct LogSegment {
     pub spare: Cell<*mut LogSegment>,
 }
 
-/// A position in a log. What lies before it has been taken.
+/// A position in a log. What lies before it has been taken. A cursor belongs to one thread: the
+/// pusher, the worker, or another thread that looks.
 pub(super) struct Cursor {
     pub segment: Cell<*mut LogSegment>,
     pub number: Cell<u64>,
@@ -62,7 +65,7 @@ fn beside_marks(index: usize) -> usize {
     index + usize::from(!MODELLED && index % WORDS == WORDS - 1)
 }
 
-/// The index of the entry that lies [`BLOCKS_AHEAD`] entries behind the one at `index`.
+/// The index of the entry that comes [`BLOCKS_AHEAD`] entries after the one at `index`.
 #[inline]
 fn ahead_of(index: usize) -> usize {
     // At most one mark is between the two.
@@ -117,8 +120,9 @@ impl Cursor {
     }
 
     /// The reference under the cursor; [`Word::NONE`] if there is none yet. If the cursor is at the
-    /// end of its segment, it first goes on to the next one, and calls `entered`. `NONE` only
-    /// counts if the cursor [is in place](Cursor::is_in_place).
+    /// end of its segment, it first goes on to the next one, and calls `entered`. `NONE`
+    /// means that there is nothing yet only if [`Cursor::is_in_place`] returns `true`; else the
+    /// segment has been used again.
     ///
     /// # Safety
     /// As [`Cursor::entry`], but the cursor may be behind the last entry.
@@ -128,8 +132,8 @@ impl Cursor {
         unsafe {
             if self.index.get() == LENGTH {
                 // Acquire: pairs with the releases in `Log::extend`: the segment was cleared before
-                // it was appended. And if this segment has been used again, its new `next` brings
-                // its new number.
+                // it was appended. A thread that loads the new `next` of a segment that is used
+                // again also sees its new number, so `is_in_place` returns `false`.
                 let next = (*self.segment.get()).next.load(Acquire);
                 if next.is_null() || !self.is_in_place() {
                     return Word::NONE;

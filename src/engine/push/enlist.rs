@@ -1,5 +1,5 @@
-//! Enlisting: the way to push that takes every operation, on variables that the pusher owns, takes
-//! from another thread, or shares with others.
+//! Enlisting: the general way to push, which takes any operation. The pusher owns its variables,
+//! takes them from another thread, or they are common.
 //!
 //! Called by `push/mod.rs` ([`enlist`]) and `wait/for_var.rs` ([`park_wait`]), on the pusher. An
 //! operation gets its tickets of owned variables by one commit (`tickets/owner/`), and is linked on
@@ -46,7 +46,8 @@ pub struct Pushed {
     pub block: *mut Block,
     /// What became ready during the push, in a list. It is the caller's.
     pub found: *mut Block,
-    /// Whether other threads may have left operations to this push.
+    /// Whether this push has promised to look for operations that other threads leave. If so, the
+    /// caller must look.
     pub will_look: bool,
 }
 
@@ -90,8 +91,8 @@ pub fn enlist(
         local.say_will_look(true);
     }
     let profiled = state & PROFILING != 0 && !request.name.as_str().is_empty();
-    // SAFETY: nothing was read from a tail yet. The block is ours until it is committed or linked.
-    // Its class has room for all accesses and the closure.
+    // SAFETY: the thread has not read the tail of any variable under this pin. The block is ours
+    // until it is committed or linked. Its class has room for all accesses and the closure.
     let (enlisted, block, found) = unsafe {
         let (block, tag) = fill(core, local, request, (claims.len(), Layout::Linked, profiled), body, size, store);
         local.count_pushed();
@@ -294,8 +295,9 @@ impl Linking<'_> {
         Ok(linked)
     }
 
-    /// Claims the owned variables, and commits that; says whether the commit succeeded. `None`: one
-    /// of the variables was taken from the thread before.
+    /// Claims the owned variables, and commits that; says whether the commit succeeded. `None`:
+    /// another thread took one of the variables after `sort_out`, so nothing is committed, and the
+    /// caller tries again.
     ///
     /// # Safety
     /// Like for [`Linking::enlist`]; [`Linking::sort_out`] has written `linked` accesses.
