@@ -92,7 +92,7 @@ fn a_variable_becomes_common_while_a_mixed_push_is_under_way() {
     mixed();
 }
 
-/// The thread that takes its owned variable links the rest, beside one who comes to the common
+/// The thread that takes its owned variable links the rest, beside one that comes to the common
 /// variable.
 #[test]
 fn a_pusher_that_stops_before_it_links_is_helped() {

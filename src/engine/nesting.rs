@@ -90,22 +90,20 @@ fn pay_all() {
 /// Refuses a call (a stop, a start, a preparation) that would wait for the operation that the
 /// thread is inside of.
 pub fn refuse_inside(core: &Core, what: &str) -> Result<(), Error> {
-    if !core.is_inside() {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::WaitInsideOperation,
-        format!("an operation cannot {what} its own engine, which would wait for it"),
-    ))
+    refuse(core, || format!("an operation cannot {what} its own engine, which would wait for it"))
 }
 
 /// Refuses a wait inside an operation of the same engine: it could wait for that very operation.
 pub fn refuse_wait_inside(core: &Core) -> Result<(), Error> {
-    if !core.is_inside() {
-        return Ok(());
+    refuse(core, || {
+        "an operation cannot wait for its own engine: push what should follow as another operation".to_owned()
+    })
+}
+
+/// The check of both, with their message.
+fn refuse(core: &Core, message: impl FnOnce() -> String) -> Result<(), Error> {
+    if core.is_inside() {
+        return Err(Error::new(ErrorKind::WaitInsideOperation, message()));
     }
-    Err(Error::new(
-        ErrorKind::WaitInsideOperation,
-        "an operation cannot wait for its own engine: push what should follow as another operation",
-    ))
+    Ok(())
 }

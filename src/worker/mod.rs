@@ -7,8 +7,8 @@
 //! helper meanwhile, and does the same. The states of sleeping and waking are in
 //! `worker/README.md`.
 //!
-//! In an engine whose operations have tickets, pushers write into [logs](crate::tickets::journals)
-//! instead of inboxes: one log for each pair of pusher and worker. A worker goes through its logs
+//! In a group with logs (`GroupPlan::logged`), pushers write into [logs](crate::tickets::journals)
+//! and not into inboxes: one log for each pair of pusher and worker. A worker goes through its logs
 //! in turn. Other threads take out of them what it does not come to.
 
 pub mod cores;
