@@ -90,20 +90,22 @@ fn pay_all() {
 /// Refuses a call (a stop, a start, a preparation) that would wait for the operation that the
 /// thread is inside of.
 pub fn refuse_inside(core: &Core, what: &str) -> Result<(), Error> {
-    refuse(core, || format!("an operation cannot {what} its own engine, which would wait for it"))
+    if !core.is_inside() {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::WaitInsideOperation,
+        format!("an operation cannot {what} its own engine, which would wait for it"),
+    ))
 }
 
 /// Refuses a wait inside an operation of the same engine: it could wait for that very operation.
 pub fn refuse_wait_inside(core: &Core) -> Result<(), Error> {
-    refuse(core, || {
-        "an operation cannot wait for its own engine: push what should follow as another operation".to_owned()
-    })
-}
-
-/// The check of both, with their message.
-fn refuse(core: &Core, message: impl FnOnce() -> String) -> Result<(), Error> {
-    if core.is_inside() {
-        return Err(Error::new(ErrorKind::WaitInsideOperation, message()));
+    if !core.is_inside() {
+        return Ok(());
     }
-    Ok(())
+    Err(Error::new(
+        ErrorKind::WaitInsideOperation,
+        "an operation cannot wait for its own engine: push what should follow as another operation",
+    ))
 }
