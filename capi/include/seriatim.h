@@ -125,6 +125,9 @@ enum SeriatimProperty
     SERIATIM_PROPERTY_DELETE_VAR = 6,
     // Runs even when what it uses is marked by a failure.
     SERIATIM_PROPERTY_NO_SKIP = 7,
+    // Computes for well under a microsecond, and waits for nothing that its pushing thread does
+    // later: its push may run it.
+    SERIATIM_PROPERTY_SHORT = 8,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L

@@ -30,6 +30,9 @@ pub enum SeriatimProperty {
     DeleteVar = 6,
     /// Runs even when what it uses is marked by a failure.
     NoSkip = 7,
+    /// Computes for well under a microsecond, and waits for nothing that its pushing thread does
+    /// later: its push may run it.
+    Short = 8,
 }
 
 /// An operation, but for its function. All zeros are an unnamed one without variables, on any
@@ -79,7 +82,7 @@ impl Default for SeriatimOperation {
 
 fn property(number: u32) -> Result<Property, Failure> {
     u8::try_from(number).ok().and_then(Property::from_number).ok_or_else(|| {
-        let last = SeriatimProperty::NoSkip as u32;
+        let last = SeriatimProperty::Short as u32;
         bad(format!("{number} is not a property: they go from 0 to {last}"))
     })
 }

@@ -14,7 +14,7 @@ NAMES = {
     "taskflow": "Taskflow",
     "starpu": "StarPU",
 }
-SETTINGS = {"naive": "the caller runs", "default": "default", "shipped": "all shipped", "inline": "inline_below"}
+SETTINGS = {"naive": "the caller runs", "default": "default", "declared": "declared short", "shipped": "all shipped", "inline": "inline_below"}
 # A body that ran on the thread which pushed it was not shipped. A run in which more were than this is void.
 MOST_ON_PUSHER = 0.01
 

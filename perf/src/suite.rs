@@ -238,7 +238,9 @@ fn takes_part(entrant: &Entrant, measurement: &str) -> bool {
     let (alone, together) = (entrant.threads == 1, entrant.threads == 1 + default_workers());
     let ours = entrant.system == "seriatim";
     let shown = match (entrant.system, entrant.mode) {
-        ("seriatim", mode) => matches!(mode, "naive" | "default" | "shipped") || mode == "inline" && dynamic,
+        ("seriatim", mode) => {
+            matches!(mode, "naive" | "default" | "declared" | "shipped") || mode == "inline" && dynamic
+        }
         ("baseline", _) => dynamic,
         // They order nothing, take no single pushes, or are no engine.
         ("rayon" | "tokio" | "shred" | "by-hand", _) => false,
@@ -253,7 +255,10 @@ fn takes_part(entrant: &Entrant, measurement: &str) -> bool {
         "lengths" => {
             let serial = entrant.system == "serial";
             dynamic
-                && (serial || entrant.mode == "default" || entrant.mode == "naive" && ours || !ours && together)
+                && (serial
+                    || matches!(entrant.mode, "default" | "declared")
+                    || entrant.mode == "naive" && ours
+                    || !ours && together)
                 && shown
                 && !matches!((entrant.system, entrant.mode), ("starpu" | "baseline", _) | (_, "shipped"))
         }
@@ -266,8 +271,8 @@ fn takes_part(entrant: &Entrant, measurement: &str) -> bool {
         },
         "round-trip" => shown && dynamic && (together || entrant.mode == "naive"),
         "open-loop" => {
-            let ours_or_floor =
-                ours && matches!(entrant.mode, "naive" | "default" | "shipped") || entrant.system == "serial";
+            let ours_or_floor = ours && matches!(entrant.mode, "naive" | "default" | "declared" | "shipped")
+                || entrant.system == "serial";
             let rival =
                 !ours && together && !matches!((entrant.system, entrant.mode), ("onetbb", "shipped") | ("baseline", _));
             shown && dynamic && (ours_or_floor || rival)
@@ -278,7 +283,9 @@ fn takes_part(entrant: &Entrant, measurement: &str) -> bool {
             _ => false,
         },
         // A count is the same with any number of threads.
-        "counts" => shown && (ours && entrant.mode != "inline" || together) && entrant.system != "serial",
+        "counts" => {
+            shown && (ours && !matches!(entrant.mode, "inline" | "declared") || together) && entrant.system != "serial"
+        }
         _ => false,
     }
 }

@@ -273,21 +273,22 @@ impl Builder {
     setter!(nested_threads: usize, "Threads that one operation may use itself, as its run context tells it.", "nested_threads(2)");
     setter!(info: bool, "Whether the engine says on standard error what it starts and stops.", "info(false)");
 
-    /// Operations whose closures have lately taken less time than this run inside their push, if
-    /// nothing holds them up and they need no GPU. Handing a closure of some ten nanoseconds to
-    /// another core costs more than calling it. Zero, the default, means that none do; for closures
-    /// that do almost nothing, 300 ns is a good start.
+    /// Operations whose closures take less time than this on average may run inside their push, if
+    /// nothing holds them up and they need no GPU. Zero, the default, means that only operations
+    /// that are declared [`short`](crate::OperationBuilder::short) may, with a limit of 1 µs.
     ///
-    /// What is learned is kept for each type of closure, that of an operator included. The engine
-    /// measures each call until four in a row were short. From then on the type counts as short,
-    /// and the engine looks at the clock once in 12 calls. It measures one of the next four if the
-    /// 12 took long, and now and then in any case. A long call puts the type in doubt, and a second
-    /// one makes it count as long. While a type changes from short to long, up to 18 calls run
-    /// inside their pushes, which then take as long; pushes of a type that is sometimes long do so
-    /// now and then. Boxed closures and function pointers are one type, whatever they do, unless
-    /// [`cost_key`](crate::OperationBuilder::cost_key) tells them apart. A push that finds its
-    /// variables busy also runs up to 32 short operations of other pushes that are ready, and no
-    /// more of them after 20 µs.
+    /// Handing a closure to another core takes some 150 ns of all threads together. Closures that
+    /// take less run inside their push. Closures between that and the limit do so until the thread
+    /// has run them for 5 µs without a pause; then they are shipped, so that it and the workers run
+    /// them at once. A pause is twice as long as the closure takes.
+    ///
+    /// What is learned is kept for each type of closure, that of an operator included: the mean of
+    /// 128 calls. The first four calls are measured, then one in about 400, and more where
+    /// something is unusual. So a type of which one call in 64 takes 50 µs is shipped after two to
+    /// some twenty of these have run inside their pushes. Boxed closures and function pointers are
+    /// one type, whatever they do, unless [`cost_key`](crate::OperationBuilder::cost_key) tells
+    /// them apart. A push that finds its variables busy also runs up to 32 short operations of
+    /// other pushes that are ready, and no more of them after 20 µs.
     ///
     /// **Do not set it** if a closure may wait for something that a pushing thread does after the
     /// push: the closure would wait for ever. The naive engine runs operations inside their push in

@@ -138,6 +138,32 @@ impl<'a> OperationBuilder<'a> {
         self
     }
 
+    /// Declares that the closure takes well under a microsecond, and waits for nothing that the
+    /// pushing thread does later. The push then runs it, on any engine, if nothing holds it up and
+    /// the closures of its type have lately been so short that it does not pay to ship them. This
+    /// is [`Property::Short`].
+    ///
+    /// How long closures take is learned as [`inline_below`](crate::Builder::inline_below) has it,
+    /// whose value is the limit if it is set. A declaration that is wrong about the time costs time
+    /// only: such closures are shipped. **One that is wrong about the waiting can hang**: the push
+    /// waits for the closure, and the closure for what comes after the push.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let x = seriatim::Data::new(&engine, 0);
+    /// for _ in 0..1000 {
+    ///     let count = x.clone();
+    ///     engine.op("count").write(&x).short().push(move |_| count.write().map(|mut x| *x += 1))?;
+    /// }
+    /// engine.wait_for_all()?;
+    /// assert_eq!(*x.read()?, 1000);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    #[inline]
+    pub fn short(self) -> Self {
+        self.property(Property::Short)
+    }
+
     /// Sets where the operation runs. The default is `cpu(0)`, any worker of the processor.
     ///
     /// ```

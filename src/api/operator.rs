@@ -56,10 +56,10 @@ struct OperatorState {
     claims: Box<[Claim]>,
     request: Request,
     call: OperatorCall,
-    /// The engine learns what the closure costs by `key`: the user's, or else that of the closure's
-    /// type.
+    /// The engine learns how long the closure takes by `key`: the user's, or else that of the
+    /// closure's type. `None`: this is not learned.
     costs: Arc<InlinePolicy>,
-    key: CostKey,
+    key: Option<CostKey>,
 }
 
 enum OperatorCall {
@@ -103,6 +103,7 @@ impl Operator {
             resolve(core, claim.variable)?;
         }
         let (engine, costs) = (core.memory.id, Arc::clone(&core.costs));
+        let key = core.learns(request.property).then_some(key);
         Ok(Operator(Arc::new(OperatorState { engine, claims: claims.into(), request, call, costs, key })))
     }
 
@@ -155,7 +156,7 @@ impl Operator {
         // Each operation in flight keeps the closure alive.
         let held = Arc::clone(&self.0);
         let call = move |run: &RunContext<'_>| match &held.call {
-            OperatorCall::Sync(call) => held.costs.measure(|| Some(held.key), || call(run)),
+            OperatorCall::Sync(call) => held.costs.measure(|| held.key, || call(run)),
             OperatorCall::Async(_) => Ok(()),
         };
         let (claims, body) = (&self.0.claims[..], mixed_vtable(&call));
@@ -171,8 +172,8 @@ impl Operator {
     fn push_sync(&self, core: &Arc<Core>, request: Request, call: &SyncCall) -> Result<(), Error> {
         let inner = &self.0;
         let mut tried = Tried::NotNow;
-        if runs_here(core, &request, || inner.costs.are_short(|| Some(inner.key))) {
-            let call = |run: &RunContext<'_>| catch(|| inner.costs.measure(|| Some(inner.key), || call(run)));
+        if runs_here(core, &request, || inner.costs.runs_inside(|| inner.key)) {
+            let call = |run: &RunContext<'_>| catch(|| inner.costs.measure(|| inner.key, || call(run)));
             let claims = &inner.claims[..];
             if claims.len() <= fast_path::FEW {
                 tried = fast_path::run(core, &request, &claims, call);

@@ -6,7 +6,7 @@
 
 use crate::device::Context;
 use crate::engine::failures::Failures;
-use crate::engine::inline::policy::InlinePolicy;
+use crate::engine::inline::policy::{InlinePolicy, DECLARED};
 use crate::engine::on_error::OnError;
 use crate::engine::settings::{Kind, Settings};
 use crate::engine::wait::wait_list::WaitList;
@@ -49,8 +49,10 @@ pub const FAILED: u32 = 1 << 3;
 pub enum Inline {
     Never,
     Always,
-    /// If its closure has lately been short.
+    /// If its closures have lately been short.
     WhenShort,
+    /// If it is a [`Property::Short`] one, and its closures have lately been short.
+    WhenDeclared,
 }
 
 /// One engine, as its handles, its workers and the threads that push to it share it.
@@ -84,17 +86,22 @@ impl Core {
     /// `dispatch` is what [`dispatch::of`](crate::engine::dispatch::of) makes for the settings.
     pub fn new(settings: Settings, on_error: OnError, dispatch: Box<dyn Dispatch>) -> Result<Core, Error> {
         asymmetric_fence::prepare();
+        let inline = match settings.kind {
+            // With a bound nothing runs inside its push: the bound counts operations in flight, and
+            // an operation that runs inside its push never is.
+            _ if settings.bound > 0 || !settings.inline => Inline::Never,
+            Kind::Naive => Inline::Always,
+            _ if settings.inline_below.is_zero() => Inline::WhenDeclared,
+            _ => Inline::WhenShort,
+        };
         Ok(Core {
             memory: Arc::new(Memory::new()?),
-            inline: match settings.kind {
-                // With a bound nothing runs inside its push: the bound counts operations in flight,
-                // and an operation that runs inside its push never is.
-                _ if settings.bound > 0 || !settings.inline => Inline::Never,
-                Kind::Naive => Inline::Always,
-                _ if settings.inline_below.is_zero() => Inline::Never,
-                _ => Inline::WhenShort,
-            },
-            costs: Arc::new(InlinePolicy::new(settings.inline_below)),
+            inline,
+            costs: Arc::new(match inline {
+                Inline::Never | Inline::Always => InlinePolicy::none(),
+                Inline::WhenDeclared => InlinePolicy::new(DECLARED),
+                Inline::WhenShort => InlinePolicy::new(settings.inline_below),
+            }),
             workers: dispatch.group(Property::Normal).filter(|group| group.is_logged()).cloned(),
             settings,
             dispatch,
@@ -107,6 +114,13 @@ impl Core {
             profiler: Profiler::new(),
             life: Lock::new(()),
         })
+    }
+
+    /// Whether operations of this property may run inside their push if their closures have lately
+    /// been short, so that it is learned how long these take.
+    #[inline]
+    pub fn learns(&self, property: Property) -> bool {
+        self.inline == Inline::WhenShort || self.inline == Inline::WhenDeclared && property == Property::Short
     }
 
     /// The calling thread's state for this engine.

@@ -83,7 +83,7 @@ impl Core {
             match body.run {
                 Run::Sync(call) => {
                     // Only ordinary operations are measured: no waits, deletions and graphs.
-                    let key = || CostKey::of(body, storage);
+                    let key = || self.learns(property).then(|| CostKey::of(body, storage)).flatten();
                     let outcome = within(&Enlisted::new(&self.memory, block), || {
                         if always {
                             call(storage, &run)
@@ -155,7 +155,8 @@ impl Core {
             let storage = Block::closure(block, Block::layout(block));
             enter(local);
             let outcome = within(&Enlisted::new(&self.memory, block), || {
-                self.costs.measure(|| CostKey::of(body, storage), || call(storage, &run))
+                let key = || self.learns(Block::property(block)).then(|| CostKey::of(body, storage)).flatten();
+                self.costs.measure(key, || call(storage, &run))
             });
             leave(local);
             if outcome.is_err() || self.state.load(Relaxed) != 0 {

@@ -109,8 +109,8 @@ pub struct Settings {
     /// Whether a waiting thread runs ready operations. `SERIATIM_WAITERS_HELP`: `on` (default),
     /// `off`.
     pub waiters_help: bool,
-    /// Operations whose closures have lately taken less than this run inside their push if nothing
-    /// holds them up; zero (default): none do. See
+    /// Operations whose closures take less than this on average may run inside their push; zero
+    /// (default): those that are declared short, below 1 µs. See
     /// [`Builder::inline_below`](crate::Builder::inline_below). `SERIATIM_INLINE_BELOW`, in
     /// nanoseconds.
     pub inline_below: Duration,

@@ -15,10 +15,10 @@ use crate::sync::Ordering;
 const CLASS_BITS: u32 = 5;
 /// The lowest bits of a block's `room` hold the property, then the kind of device. The device's
 /// number is above.
-const PROPERTY_BITS: u32 = 3;
+const PROPERTY_BITS: u32 = 4;
 const DEVICE_BITS: u32 = 2;
 
-const _: () = assert!(Property::ALL.len() == 1 << PROPERTY_BITS && DEVICES <= 1 << (16 - PROPERTY_BITS - DEVICE_BITS));
+const _: () = assert!(Property::ALL.len() <= 1 << PROPERTY_BITS && DEVICES <= 1 << (16 - PROPERTY_BITS - DEVICE_BITS));
 const _: () = assert!(CLASSES <= 1 << CLASS_BITS);
 
 /// The most caches: a block has no more bits for their number. This is more than systems have
@@ -94,9 +94,11 @@ impl Block {
     /// `this` points to an operation.
     #[inline]
     pub unsafe fn property(this: *mut Block) -> Property {
-        // SAFETY: an operation: it was written.
-        let kind = unsafe { (*this).room };
-        Property::ALL[usize::from(kind) % Property::ALL.len()]
+        // SAFETY: an operation: `set_kind` has written it, with the number of a property.
+        unsafe {
+            let kind = usize::from((*this).room) & ((1 << PROPERTY_BITS) - 1);
+            *Property::ALL.get_unchecked(kind)
+        }
     }
 
     /// The context: where the operation runs.

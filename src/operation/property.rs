@@ -34,11 +34,16 @@ pub enum Property {
     DeleteVar,
     /// Runs even when what it uses is marked by a failure.
     NoSkip,
+    /// Computes for well under a microsecond, and waits for nothing that its pushing thread does
+    /// later. The push itself may run it, on any engine, if nothing holds it up and its closures
+    /// have lately been so short that it does not pay to ship them: see
+    /// [`OperationBuilder::short`](crate::OperationBuilder::short).
+    Short,
 }
 
 impl Property {
     /// Every property, in the order of their numbers.
-    pub(crate) const ALL: [Property; 8] = [
+    pub(crate) const ALL: [Property; 9] = [
         Property::Normal,
         Property::CopyFromGpu,
         Property::CopyToGpu,
@@ -47,6 +52,7 @@ impl Property {
         Property::Async,
         Property::DeleteVar,
         Property::NoSkip,
+        Property::Short,
     ];
 
     /// The property with this number, as the C interface has them.
@@ -54,7 +60,7 @@ impl Property {
     /// ```
     /// use seriatim::Property;
     /// assert_eq!(Property::from_number(5), Some(Property::Async));
-    /// assert_eq!(Property::from_number(8), None);
+    /// assert_eq!(Property::from_number(9), None);
     /// ```
     pub fn from_number(number: u8) -> Option<Property> {
         Property::ALL.get(usize::from(number)).copied()
@@ -63,6 +69,12 @@ impl Property {
     /// Whether the engine's ordinary workers run it.
     pub(crate) fn is_computed(self) -> bool {
         !self.is_copy() && self != Property::CpuPrioritized
+    }
+
+    /// Whether nothing but its dependencies decides where and when it runs.
+    #[inline]
+    pub(crate) fn is_ordinary(self) -> bool {
+        matches!(self, Property::Normal | Property::NoSkip | Property::Short)
     }
 
     pub(crate) fn is_copy(self) -> bool {

@@ -140,3 +140,88 @@ fn placed() -> Result<(), String> {
     }
     Err(format!("{first:?}, then, by variable, {again:?}; one variable on {on_other:?}"))
 }
+
+/// How many of `count` operations ran inside their pushes, on an engine with one worker and the
+/// settings that it has by default.
+fn inside(engine: &Engine, short: bool, count: usize) -> usize {
+    let x = engine.new_variable();
+    let inside = Arc::new(AtomicUsize::new(0));
+    for _ in 0..count {
+        let inside = Arc::clone(&inside);
+        let body = move |run: &RunContext<'_>| _ = inside.fetch_add(usize::from(run.worker().is_none()), Relaxed);
+        let operation = engine.op("count").writes([x]);
+        let operation = if short { operation.short() } else { operation };
+        operation.push(body).unwrap();
+    }
+    let now = inside.load(Relaxed);
+    engine.wait_for_all().unwrap();
+    now
+}
+
+#[test]
+fn by_default_only_what_is_declared_short_runs_inside_its_push() {
+    let _watchdog = Watchdog::new(60, "declared short");
+    for kind in [Kind::PerDevice, Kind::Pooled] {
+        let engine = Engine::builder().kind(kind).cpu_workers(1).waiters_help(false).build().unwrap();
+        assert_eq!(inside(&engine, false, 10_000), 0, "{kind}: undeclared");
+        // Until they are known to be short, however often this thread loses its core.
+        while inside(&engine, true, 1_000) < 500 {}
+        assert_eq!(inside(&engine, false, 10_000), 0, "{kind}: undeclared, of a type that is known to be short");
+    }
+}
+
+#[test]
+fn with_a_bound_nothing_runs_inside_its_push() {
+    let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).waiters_help(false).bound(1_000);
+    assert_eq!(inside(&engine.build().unwrap(), true, 5_000), 0);
+}
+
+#[test]
+fn an_undeclared_closure_that_was_short_a_million_times_may_wait_for_its_pusher() {
+    let _watchdog = Watchdog::new(120, "a closure that waits for its pusher");
+    for kind in [Kind::PerDevice, Kind::Pooled] {
+        let engine = Engine::builder().kind(kind).cpu_workers(1).build().unwrap();
+        let (x, open) = (engine.new_variable(), Arc::new(AtomicBool::new(true)));
+        let push = || {
+            let open = Arc::clone(&open);
+            let wait = move |_: &RunContext<'_>| {
+                while !open.load(Acquire) {
+                    std::thread::yield_now();
+                }
+            };
+            engine.op("wait").writes([x]).push(wait).unwrap();
+        };
+        (0..1_000_000).for_each(|_| push());
+        engine.wait_for_all().unwrap();
+        open.store(false, Release);
+        // If the push ran the closure, it would never return.
+        (0..100).for_each(|_| push());
+        open.store(true, Release);
+        engine.wait_for_all().unwrap();
+    }
+}
+
+#[test]
+fn a_declared_closure_of_which_one_call_in_64_is_long_is_shipped() {
+    let _watchdog = Watchdog::new(120, "rare long calls");
+    let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).waiters_help(false).build().unwrap();
+    let x = engine.new_variable();
+    let inside = Arc::new(AtomicUsize::new(0));
+    let push = |long: bool| {
+        let inside = Arc::clone(&inside);
+        let body = move |run: &RunContext<'_>| {
+            if long {
+                std::thread::sleep(Duration::from_micros(50));
+                inside.fetch_add(usize::from(run.worker().is_none()), Relaxed);
+            }
+        };
+        engine.op("mixed").writes([x]).short().push(body).unwrap();
+    };
+    // Until they are known to be short.
+    (0..2_000).for_each(|_| push(false));
+    engine.wait_for_all().unwrap();
+    (0..64_000).for_each(|place| push(place % 64 == 0));
+    engine.wait_for_all().unwrap();
+    let inside = inside.load(Relaxed);
+    assert!(inside <= 100, "{inside} of 1,000 long calls held up the pusher");
+}

@@ -104,7 +104,7 @@ impl Entrant {
         if !mode.is_empty() {
             name = format!("{name}-{mode}");
         }
-        if !matches!(mode, "naive" | "default") && system != "serial" {
+        if !matches!(mode, "naive" | "default" | "declared") && system != "serial" {
             name = format!("{name}-{workers}");
         }
         match style {
@@ -171,12 +171,14 @@ fn ours(workers: &[usize]) -> Vec<Entrant> {
     entrants
 }
 
-/// The settings that the report compares: those of `Engine::new()`, and shipping, with each number
+/// The settings that the report compares: those of `Engine::new()`, also with operations that are
+/// declared short, and shipping, with each number
 /// of workers.
 fn as_set(workers: &[usize]) -> Vec<Entrant> {
     let new = |setting, mode, style, workers| Entrant::new(What::Ours(setting), "seriatim", mode, style, workers);
     let styles = [Style::Dynamic, Style::Operators, Style::Graph];
     let mut entrants = styles.map(|style| new(Setting::Default, "default", style, default_workers())).to_vec();
+    entrants.push(new(Setting::Declared, "declared", Style::Dynamic, default_workers()));
     entrants.extend(workers.iter().map(|count| new(Setting::Shipped, "shipped", Style::Dynamic, *count)));
     entrants
 }

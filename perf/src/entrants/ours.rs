@@ -11,6 +11,8 @@ use crate::program::Program;
 /// An engine of ours, and what was prepared on it.
 pub struct Seriatim {
     style: Style,
+    /// What its operations are declared to be.
+    property: Property,
     prepared: Option<Prepared>,
     engine: Engine,
 }
@@ -29,6 +31,8 @@ struct Prepared {
 pub enum Setting {
     /// As `Engine::new()` sets it.
     Default,
+    /// As [`Setting::Default`], but operations are declared to be short.
+    Declared,
     /// The per-device engine with everything off by which a body can run on the thread that pushed
     /// it.
     Shipped,
@@ -45,22 +49,23 @@ impl Seriatim {
     pub(super) fn start(setting: Setting, workers: usize, style: Style) -> Result<Seriatim, String> {
         let builder = |kind| Engine::builder().kind(kind).cpu_workers(workers);
         let engine = match setting {
-            Setting::Default => Engine::new(),
+            Setting::Default | Setting::Declared => Engine::new(),
             Setting::Shipped => builder(Kind::PerDevice).waiters_help(false).inline_below(Duration::ZERO).build(),
             Setting::Inline => builder(Kind::PerDevice).inline_below(INLINE_BELOW).build(),
             Setting::Kind(kind) => builder(kind).inline_below(Duration::ZERO).build(),
         };
         let engine = engine.map_err(|error| error.to_string())?;
         let made = engine.settings().cpu_workers;
-        if setting == Setting::Default && made != workers {
+        if matches!(setting, Setting::Default | Setting::Declared) && made != workers {
             return Err(format!("Engine::new() has {made} workers instead of {workers}"));
         }
-        Ok(Seriatim::on(engine, style))
+        let property = if setting == Setting::Declared { Property::Short } else { Property::Normal };
+        Ok(Seriatim { property, ..Seriatim::on(engine, style) })
     }
 
     /// Programs on an engine that the caller has set up.
     pub fn on(engine: Engine, style: Style) -> Seriatim {
-        Seriatim { style, prepared: None, engine }
+        Seriatim { style, property: Property::Normal, prepared: None, engine }
     }
 
     /// The engine itself.
@@ -80,7 +85,7 @@ impl Seriatim {
         let prepared = self.prepared.as_ref().expect("a prepared program");
         match self.style {
             Style::Operators => prepared.push_operators(&self.engine),
-            Style::Dynamic => prepared.push_closures(&self.engine, prepared.places()),
+            Style::Dynamic => prepared.push_closures(&self.engine, self.property, prepared.places()),
             Style::Graph => prepared.graph.as_ref().map_or(Ok(()), Graph::replay),
         }
     }
@@ -92,7 +97,7 @@ impl Runner for Seriatim {
         let operator = |operation| {
             let body = move |_: &seriatim::RunContext<'_>| program.execute(operation);
             let (reads, writes) = (accesses.reads(operation), accesses.writes(operation));
-            self.engine.new_operator(body, reads, writes, Property::Normal, "benchmark")
+            self.engine.new_operator(body, reads, writes, self.property, "benchmark")
         };
         let operators: Result<Vec<_>, Error> = match self.style {
             Style::Operators => distinct(program).map(operator).collect(),
@@ -127,7 +132,7 @@ impl Shared for Seriatim {
     fn push_part(&self, part: usize, parts: usize) {
         let prepared = self.prepared.as_ref().expect("a prepared program");
         let places = prepared.places().skip(part).step_by(parts);
-        prepared.push_closures(&self.engine, places).expect("a program without failures");
+        prepared.push_closures(&self.engine, self.property, places).expect("a program without failures");
     }
 
     fn wait(&self) {
@@ -154,14 +159,19 @@ impl Prepared {
     }
 
     #[inline]
-    fn push_closures(&self, engine: &Engine, places: impl Iterator<Item = (usize, u32)>) -> Result<(), Error> {
+    fn push_closures(
+        &self,
+        engine: &Engine,
+        property: Property,
+        places: impl Iterator<Item = (usize, u32)>,
+    ) -> Result<(), Error> {
         let (program, accesses) = (self.program, &self.accesses);
         let (name, context) = (Name::from("benchmark"), Context::default());
         for (place, operation) in places {
             program.pace(place);
             let body = move |_: &seriatim::RunContext<'_>| program.execute(operation);
             let (reads, writes) = (accesses.reads(operation), accesses.writes(operation));
-            engine.push_sync(body, context, reads, writes, Property::Normal, 0, name)?;
+            engine.push_sync(body, context, reads, writes, property, 0, name)?;
         }
         Ok(())
     }

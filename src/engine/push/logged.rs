@@ -22,7 +22,6 @@ use crate::engine::request::{Claim, Request};
 use crate::operation::block::{self, Block, PENDING};
 use crate::operation::closure::Vtable;
 use crate::operation::layout::{class_for, Layout};
-use crate::operation::property::Property;
 use crate::platform::asymmetric_fence::light;
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
@@ -45,8 +44,7 @@ pub fn push(
     size: usize,
     store: impl FnOnce(*mut u8),
 ) -> bool {
-    let plain =
-        request.flags == 0 && request.priority == 0 && matches!(request.property, Property::Normal | Property::NoSkip);
+    let plain = request.flags == 0 && request.priority == 0 && request.property.is_ordinary();
     let Some(group) = core.workers.as_ref().filter(|_| plain && request.context == Context::cpu(0)) else {
         return false;
     };

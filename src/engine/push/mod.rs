@@ -33,6 +33,7 @@ use crate::error::{Error, ErrorKind};
 use crate::operation::block::*;
 use crate::operation::closure::{self, is_inline, stored_size, CallStored, Run, Vtable};
 use crate::operation::context::RunContext;
+use crate::operation::property::Property;
 use crate::sync::{thread, Ordering::*};
 use crate::thread::context::ThreadContext;
 use std::mem::ManuallyDrop;
@@ -100,7 +101,7 @@ unsafe fn try_to_push<F>(
 ) -> Tried {
     // SAFETY: a closure that is stored inside a block is stored as it is.
     let key = || unsafe { CostKey::of(body, storage.cast()) };
-    if runs_here(core, request, || core.costs.are_short(key)) {
+    if runs_here(core, request, || core.costs.runs_inside(key)) {
         // SAFETY: `storage` holds the closure, by the contract. `call` takes it out, and does not
         // unwind.
         let run = |run: &RunContext<'_>| core.costs.measure(key, || unsafe { call(storage.cast(), run) });
@@ -167,7 +168,7 @@ fn push_wide<F: Send + 'static>(
     // SAFETY: a closure that is stored inside a block is stored as it is.
     let key = || unsafe { CostKey::of(body, storage) };
     let mut tried = Tried::NotNow;
-    if claims.count() <= fast_path::MANY && runs_here(core, request, || core.costs.are_short(key)) {
+    if claims.count() <= fast_path::MANY && runs_here(core, request, || core.costs.runs_inside(key)) {
         // SAFETY: `call` takes the closure out, and does not unwind. It is called once, if the
         // operation runs.
         let mut run = |run: &RunContext<'_>| core.costs.measure(key, || unsafe { call(storage, run) });
@@ -202,6 +203,7 @@ pub fn runs_here(core: &Core, request: &Request, is_short: impl FnOnce() -> bool
         Inline::Never => false,
         Inline::Always => true,
         Inline::WhenShort => is_short(),
+        Inline::WhenDeclared => request.property == Property::Short && is_short(),
     };
     // Copies have their own worker, and so have other contexts.
     runs && request.flags & (FLAG_WAIT | FLAG_DELETE) == 0
@@ -221,7 +223,7 @@ pub fn push_behind<F: Send + 'static>(
     body: &'static Vtable,
     closure: F,
 ) -> Result<(), Error> {
-    if core.inline != Inline::WhenShort {
+    if core.inline == Inline::Always {
         return push_enlisted(core, request, claims, body, closure);
     }
     let request = Request { flags: request.flags | FLAG_SHORT, ..*request };
