@@ -96,7 +96,9 @@ impl Attention {
         if burst > 0 {
             self.burst.set(burst - 1);
             if burst == 1 {
-                (self.left.set(CALLS_A_LOOK - 1), self.looked.set(now), self.chosen.set(false));
+                self.left.set(CALLS_A_LOOK - 1);
+                self.looked.set(now);
+                self.chosen.set(false);
             }
             return true;
         }
@@ -183,7 +185,10 @@ pub fn suspect() {
 /// Says that an opinion has changed: measurements pay.
 #[cold]
 pub fn changed() {
-    ATTENTION.with(|attention| (attention.skips.set(0), attention.skipping.set(0)));
+    ATTENTION.with(|attention| {
+        attention.skips.set(0);
+        attention.skipping.set(0);
+    });
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
