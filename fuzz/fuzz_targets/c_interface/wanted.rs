@@ -101,7 +101,7 @@ impl Wanted {
                 self.wrongs.push(Status::BadArgument);
             }
             6 => {
-                self.operation.property = 8 << number;
+                self.operation.property = 16 << number;
                 self.wrongs.push(Status::BadArgument);
             }
             7 => {
