@@ -64,22 +64,22 @@ def pair(entrants, mine, rivals, field="ns", scale=1.0):
 
 @dataclass
 class Row:
-    """One thing that is compared. `pairs` is {near or far: Pair}."""
+    """One thing that is compared. `pairs` is {near or far: Pair}; `family` is what the README takes one row of."""
 
     what: str
     unit: str
     pairs: dict
-    empty: bool = False
+    family: str = ""
 
     def worst(self):
         """The least ratio of the row; what nobody else was measured at comes last."""
         return min((each.ahead.median for each in self.pairs.values() if each.ahead), default=float("inf"))
 
 
-def rows_on(results, what, unit, find, empty=False):
+def rows_on(results, what, unit, family, find):
     """A row of what `find` gives for near and for far cores, if there is anything."""
     pairs = {where: found for where in PLACES if (found := find(results.on(where)))}
-    return [Row(what, unit, pairs, empty)] if pairs else []
+    return [Row(what, unit, pairs, family)] if pairs else []
 
 
 # The default settings
@@ -89,14 +89,16 @@ def default_rows(results):
     """Everything that is measured with `Engine::new()`, and what others do with as many threads."""
     rows = []
     for workload in results.values_of("throughput", "workload", WORKLOADS):
-        rows += rows_on(results, f"{workload}, empty bodies", "ns", lambda on: throughput(on, workload), empty=True)
+        family = "empty bodies"
+        rows += rows_on(results, f"{workload}, {family}", "ns", family, lambda on: throughput(on, workload))
     for workload, body in lengths(results):
-        rows += rows_on(results, f"{workload}, bodies of {length(body)}", "ns", lambda on: lengthened(on, workload, body))
+        family = f"bodies of {length(body)}"
+        rows += rows_on(results, f"{workload}, {family}", "ns", family, lambda on: lengthened(on, workload, body))
     for pattern in results.values_of("metg", "pattern", PATTERNS):
-        rows += rows_on(results, f"METG, {pattern}", "µs", lambda on: granularity(on, pattern))
+        rows += rows_on(results, f"METG, {pattern}", "µs", "METG", lambda on: granularity(on, pattern))
     for pause in results.values_of("round-trip", "pause_us"):
         after = f" after {pause:g} µs of sleep" if pause else ""
-        rows += rows_on(results, f"round trip{after}, p50", "µs", lambda on: round_trip(on, pause))
+        rows += rows_on(results, f"round trip{after}, p50", "µs", "round trip", lambda on: round_trip(on, pause))
     return rows
 
 
@@ -202,6 +204,49 @@ def default_table(results):
         ["what (unit)", *headings(places), "on the pusher"],
         body,
         said_of(results),
+    )
+
+
+def brief_rows(results, most=12):
+    """What the README shows of the default settings, as (row, near or far): first the comparisons in which ours is not
+    ahead, then the least win of each family; the least ratios come first in both. The first part leaves room for the
+    second in `most` rows."""
+    compared = [(row, where) for row in default_rows(results) for where, each in row.pairs.items() if each.ahead]
+    compared.sort(key=lambda found: found[0].pairs[found[1]].ahead.median)
+    won, rest = [], []
+    for row, where in compared:
+        (won if row.pairs[where].outcome() == "ahead" else rest).append((row, where))
+    least = {}
+    for row, where in won:
+        least.setdefault(row.family, (row, where))
+    return [*rest[: max(0, most - len(least))], *least.values()]
+
+
+def brief_table(results):
+    """The README's table: a few rows of the default table, one comparison each."""
+    found = brief_rows(results)
+    if not found:
+        return None
+    body = []
+    for row, where in found:
+        each = row.pairs[where]
+        ours, rival, against = each.cells()
+        if each.outcome() == "no difference":
+            against = Cell(against.text, note="no difference seen")
+        body.append([f"{row.what} ({row.unit})", where, ours, rival, against])
+    row, where = found[0]
+    return Table(
+        "brief",
+        "Default settings",
+        [
+            sentence(results),
+            f"Each side has {row.pairs[where].ours.threads} threads in all.",
+            "A ratio is the rival's time over ours, the median over repetitions.",
+            "First come the rows that are not wins, then the least win of each family.",
+        ],
+        ["what (unit)", "cores", "ours", "best rival", "ratio"],
+        body,
+        texts=(0, 1),
     )
 
 

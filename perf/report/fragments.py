@@ -117,13 +117,21 @@ def warned(results):
 
 
 def readme(results, page):
-    """The README's fragment: one table, by default settings, losses first."""
-    table = compared.default_table(results)
-    paragraphs = [*warned(results), [compared.sentence(results)]]
-    text = "\n\n".join("\n".join(wrapped(sentences)) for sentences in paragraphs) + "\n\n"
+    """The README's fragment: a short table, by default settings, losses first."""
+    table = compared.brief_table(results)
+    warning = [sentence for paragraph in warned(results) for sentence in paragraph]
+    after = [
+        f"{machine_and_commit(results)}.",
+        second_sitting(results),
+        f"The rivals are {others(results)}.",
+        "Near cores pass a cache line in less than 60 ns.",
+        f"[PERFORMANCE.md](PERFORMANCE.md) and [the report]({page}) have the rest.",
+    ]
+    after = [sentence for sentence in [*warning, *after] if sentence]
     if table:
-        text += markdown(table) + "\n"
-    return text + "\n".join(wrapped(described(results) + [f"[The report]({page}) has the rest."])) + "\n"
+        table.after = after
+        return markdown(table)
+    return "\n".join(wrapped([compared.sentence(results), *after])) + "\n"
 
 
 def performance(results, page):

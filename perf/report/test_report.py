@@ -139,6 +139,27 @@ class Default(unittest.TestCase):
         self.assertIn("loses most: fan, empty bodies, near cores (LLVM's OpenMP takes 0.50 of our time).", words)
         self.assertIn("wins most: chain, empty bodies, near cores (LLVM's OpenMP takes 3.1 times as long).", words)
 
+    def test_the_readme_has_what_is_not_ahead_and_the_least_win_of_each_family(self):
+        times = {
+            "chain": [300, 310, 320],
+            "fan": [50, 51, 52],
+            "random": [90, 101, 110],
+            "stencil": [200, 210, 220],
+        }
+        rival = lambda values: {**OURS, "libomp-2": ("libomp", "dynamic", 2, values)}
+        found = merged(*(results_of(rival(values), workload=workload) for workload, values in times.items()))
+        rows = compared.brief_table(found).rows
+        self.assertEqual([row[0].split(",")[0] for row in rows], ["fan", "random", "stencil"])
+        self.assertEqual([(row[4].kind, row[4].note) for row in rows[:2]], [("bad", ""), ("", "no difference seen")])
+        # The wins keep their place where there are more losses than rows.
+        self.assertEqual([row.what.split(",")[0] for row, _ in compared.brief_rows(found, 2)], ["fan", "stencil"])
+        self.assertIn("ahead in 2, behind in 1", fragments.readme(found, "x"))
+
+    def test_the_readme_says_so_if_nothing_was_compared(self):
+        found = results_of(OURS)
+        self.assertIsNone(compared.brief_table(found))
+        self.assertIn("No rival was measured", fragments.readme(found, "x"))
+
     def test_no_rival_with_another_number_of_threads_stands_beside_ours(self):
         (row,) = self.rows(
             {
