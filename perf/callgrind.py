@@ -4,9 +4,9 @@ callgrind.py compare|update COUNTED LENGTHS BASELINE [WHAT=VALUE ...]
 callgrind.py teeth COUNTED LENGTHS BASELINE
 callgrind.py profile ANNOTATED OPERATIONS
 
-COUNTED is the folder where gungraun leaves its summaries, LENGTHS a file with a line 'workload operations' for each workload.
-The pairs say what else the counts depend on: the compiler and so on. Exit status: 0, 1 if a count has grown too much, 3 if the
-baseline is of another architecture.
+COUNTED is the folder where gungraun leaves its summaries, LENGTHS a file with a line 'workload
+operations' for each workload. The pairs say what else the counts depend on: the compiler and so on.
+Exit status: 0, 1 if a count has grown too much, 3 if the baseline is of another architecture.
 """
 
 import collections
@@ -67,14 +67,16 @@ def compare(now, baseline, made_with, partly=False):
 
 
 def top(annotated, operations):
-    """Prints the functions with the most instructions of their own, from the output of callgrind_annotate."""
+    """Prints the functions with the most instructions of their own, from the output of
+    callgrind_annotate."""
     functions, files = collections.Counter(), collections.Counter()
     for line in pathlib.Path(annotated).read_text().splitlines():
         match = re.match(r"\s*([\d,]+)\s(?:\(.*?%\))?\s*(\S+?):(.+?)(?: \[[^\]]*\])?$", line)
         if match:
             own = int(match[1].replace(",", ""))
             functions[re.sub(r"::h[0-9a-f]{16}$", "", match[3])] += own
-            # Inlined functions count where they were written, so that files tell more than functions.
+            # Inlined functions count where they were written, so that files tell more than
+            # functions.
             files[re.sub(r"^.*/(?=[^/]+/src/|library/|sysdeps/)", "", match[2])] += own
     total = sum(functions.values())
     for title, counts in (("function, with what is inlined into it", functions), ("written in", files)):

@@ -68,7 +68,8 @@ count() {
     tail -n 1 "$log"
 }
 
-# What the counts depend on, besides the source. Of the processor, what the C library chooses its copying by, as far as valgrind has it.
+# What the counts depend on, besides the source. Of the processor, what the C library chooses its
+# copying by, as far as valgrind has it.
 made_with() {
     local features
     features=$(grep -m 1 -E '^(flags|Features)' /proc/cpuinfo | tr ' ' '\n' |
@@ -87,7 +88,8 @@ case "$what" in
         python3 perf/callgrind.py "$what" "$folder" "$lengths" perf/instructions.json "${pairs[@]}"
         ;;
     teeth)
-        # Against counts that are made now, and not the committed ones, which are another machine's perhaps.
+        # Against counts that are made now, and not the committed ones, which are another machine's
+        # perhaps.
         count '*::chain'
         python3 perf/callgrind.py update "$folder" "$lengths" "$target/gungraun/unseeded.json"
         count '*::chain' --features seeded-work

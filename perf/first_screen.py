@@ -1,5 +1,5 @@
-"""Whether a flamegraph opens on the picture: the frame of all samples, and most of the frames below it, are to be on
-the first screen. Exit status 0 if so, 1 if not."""
+"""Whether a flamegraph opens on the picture: the frame of all samples, and most of the frames below
+it, are to be on the first screen. Exit status 0 if so, 1 if not."""
 
 import sys
 import xml.etree.ElementTree as tree

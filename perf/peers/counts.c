@@ -1,8 +1,10 @@
-/* Counts what a process allocates, frees and locks; to be preloaded. The driver reads the counters through `seriatim_counts`.
+/* Counts what a process allocates, frees and locks; to be preloaded. The driver reads the counters
+ * through `seriatim_counts`.
  *
- * Rust's and C++'s allocations end in malloc and free, so this sees those of every engine, unless it has pools of its own: what such an
- * engine takes from its pools is no allocation here, as it is none for ours. Locks are those of POSIX threads, which the C++ standard
- * library uses; engines that build their locks on futexes or spinning themselves are not seen. */
+ * Rust's and C++'s allocations end in malloc and free, so this sees those of every engine, unless
+ * it has pools of its own: what such an engine takes from its pools is no allocation here, as it is
+ * none for ours. Locks are those of POSIX threads, which the C++ standard library uses; engines
+ * that build their locks on futexes or spinning themselves are not seen. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,11 +1,14 @@
-/* MXNet 1.9.1's dependency engine, from the wheel on PyPI, as a peer. Modes: "naive", "per-device", "per-device operators".
+/* MXNet 1.9.1's dependency engine, from the wheel on PyPI, as a peer. Modes: "naive", "per-device",
+ * "per-device operators".
  *
- * Engines are made by the two functions that Engine::Get() chooses from by MXNET_ENGINE_TYPE. Engine::Get() keeps its engine until the
- * process ends, and destroys it among the static objects of a library of 150 MB; an engine made here can be deleted, which joins its
- * threads, and the next one can be of another kind.
+ * Engines are made by the two functions that Engine::Get() chooses from by MXNET_ENGINE_TYPE.
+ * Engine::Get() keeps its engine until the process ends, and destroys it among the static objects
+ * of a library of 150 MB; an engine made here can be deleted, which joins its threads, and the next
+ * one can be of another kind.
  *
- * Operations are pushed by Engine::PushAsync, as MXNet's own operators are, with vectors of variables that lie ready. The C function
- * MXEnginePushAsync does the same after it has made two vectors. */
+ * Operations are pushed by Engine::PushAsync, as MXNet's own operators are, with vectors of
+ * variables that lie ready. The C function MXEnginePushAsync does the same after it has made two
+ * vectors. */
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -26,14 +29,17 @@ using mxnet::Context;
 using mxnet::Engine;
 using mxnet::RunContext;
 
-/* A std::function as GCC 4.8 makes it, with which the wheel is built, and which calls them: see the .comment section of libmxnet.so, and
- * its symbols std::_Function_handler<void (mxnet::RunContext, ...)>::_M_invoke(std::_Any_data const&, mxnet::RunContext, ...).
+/* A std::function as GCC 4.8 makes it, with which the wheel is built, and which calls them: see the
+ * .comment section of libmxnet.so, and its symbols std::_Function_handler<void (mxnet::RunContext,
+ * ...)>::_M_invoke(std::_Any_data const&, mxnet::RunContext, ...).
  *
- * What a std::function is has not changed since: 16 bytes for a small body, a manager, an invoker; nor has what a manager is asked. So
- * today's compiler may copy, move and destroy one for the wheel, and the wheel one of ours. What has changed is the invoker's signature:
- * since GCC 5 it takes its arguments as rvalue references, and 4.8's takes them by value. A function that today's compiler makes would
- * read its arguments from wrong places when the wheel calls it. This one has an invoker of 4.8's signature. It is never called from here,
- * because then it would be the wrong one. */
+ * What a std::function is has not changed since: 16 bytes for a small body, a manager, an invoker;
+ * nor has what a manager is asked. So today's compiler may copy, move and destroy one for the
+ * wheel, and the wheel one of ours. What has changed is the invoker's signature: since GCC 5 it
+ * takes its arguments as rvalue references, and 4.8's takes them by value. A function that today's
+ * compiler makes would read its arguments from wrong places when the wheel calls it. This one has
+ * an invoker of 4.8's signature. It is never called from here, because then it would be the wrong
+ * one. */
 template <typename... Arguments>
 class Function48 {
 public:
@@ -55,7 +61,8 @@ public:
 private:
     Function48(Body body, bool (*manager)(Body &, const Body &, int), Invoker invoker) : body(body), manager(manager), invoker(invoker) {}
 
-    /* A body is copied as bytes and needs no destruction; its type and address, the other two requests, are asked for by target() only. */
+    /* A body is copied as bytes and needs no destruction; its type and address, the other two
+     * requests, are asked for by target() only. */
     static bool manage(Body &to, const Body &from, int request) {
         if (request == std::__clone_functor) to = from;
         return false;
@@ -76,8 +83,8 @@ void execute(const Operation::Body &body, RunContext, Engine::CallbackOnComplete
 
 void nothing(const Deletion::Body &, RunContext) {}
 
-/* The head of mxnet::LibraryInitializer, whose header is not in the wheel. Its constructor reads MXNET_CPU_WORKER_NTHREADS, once in a
- * process, and every engine that starts looks here. */
+/* The head of mxnet::LibraryInitializer, whose header is not in the wheel. Its constructor reads
+ * MXNET_CPU_WORKER_NTHREADS, once in a process, and every engine that starts looks here. */
 struct Initializer {
     size_t original_pid, mp_worker_nthreads, cpu_worker_nthreads;
 };

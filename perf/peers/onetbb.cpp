@@ -1,17 +1,20 @@
 // oneTBB, as a peer, in three modes.
 //
-// "dynamic": its preview of dynamic task dependencies. A task is deferred, made a successor of tasks that were pushed before it, and
-// handed over. oneTBB knows tasks, not data: the pushing thread finds out which tasks precede another (order.hpp).
-// Release 2023.2 loses memory in this mode: of the edges to a task only the last to fall is freed (notify_successor_node::notify_common),
-// and each has 256 bytes. That is part of what it costs, page faults and all; a process that measures it must not run for long.
+// "dynamic": its preview of dynamic task dependencies. A task is deferred, made a successor of
+// tasks that were pushed before it, and handed over. oneTBB knows tasks, not data: the pushing
+// thread finds out which tasks precede another (order.hpp). Release 2023.2 loses memory in this
+// mode: of the edges to a task only the last to fall is freed
+// (notify_successor_node::notify_common), and each has 256 bytes. That is part of what it costs,
+// page faults and all; a process that measures it must not run for long.
 //
-// "graph": a flow graph with a continue_node for each place of the sequence, made by `prepare`; `run` starts those without predecessors
-// and waits. Its nodes keep the default policy: lightweight ones run their successors inside themselves, which no stack survives in a
-// chain of 200,000.
+// "graph": a flow graph with a continue_node for each place of the sequence, made by `prepare`;
+// `run` starts those without predecessors and waits. Its nodes keep the default policy: lightweight
+// ones run their successors inside themselves, which no stack survives in a chain of 200,000.
 //
 // In these the calling thread is one of the threads: it runs tasks while it waits.
 //
-// "shipped": as "dynamic", but the tasks go to an arena in which the calling thread has no place; it only pushes and waits.
+// "shipped": as "dynamic", but the tasks go to an arena in which the calling thread has no place;
+// it only pushes and waits.
 #define TBB_PREVIEW_TASK_GROUP_EXTENSIONS 1
 #include <tbb/flow_graph.h>
 #include <tbb/global_control.h>

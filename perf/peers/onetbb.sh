@@ -1,5 +1,5 @@
-# oneTBB: that of ONETBB_ROOT, a folder with include/ and lib/, if it is set; otherwise PyPI's, whose preview of dynamic task
-# dependencies is newer than Debian's. To be run by scripts/peers.sh.
+# oneTBB: that of ONETBB_ROOT, a folder with include/ and lib/, if it is set; otherwise PyPI's,
+# whose preview of dynamic task dependencies is newer than Debian's. To be run by scripts/peers.sh.
 source perf/peers/common.sh
 command -v g++ >/dev/null || debian g++
 if [ -n "${ONETBB_ROOT:-}" ]; then

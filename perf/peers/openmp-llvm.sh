@@ -1,6 +1,8 @@
-# libomp: Debian's of LLVM 19, or that of the compiler which OPENMP_CLANG names. To be run by scripts/peers.sh.
+# libomp: Debian's of LLVM 19, or that of the compiler which OPENMP_CLANG names. To be run by
+# scripts/peers.sh.
 #
-# Compiled with clang, a download of 50 MB: objects of GCC run on libomp too, but through a layer that translates GCC's calls.
+# Compiled with clang, a download of 50 MB: objects of GCC run on libomp too, but through a layer
+# that translates GCC's calls.
 source perf/peers/common.sh
 if [ -n "${OPENMP_CLANG:-}" ]; then
     version=$("$OPENMP_CLANG" -dumpversion) || skip "OPENMP_CLANG=$OPENMP_CLANG does not run"

@@ -1,11 +1,14 @@
 /* OpenMP tasks with `depend`, as a peer: built with GCC it measures libgomp, with clang libomp.
  *
- * An operation is a task. Its depend clauses name an address for each variable, `in` for what it reads and `inout` for what it changes.
- * How many there are is known when it is pushed, hence the iterators of OpenMP 5.0: a compiler turns them into a loop that fills an array
- * on the stack and then makes the call that it makes for a fixed list too. Against fixed lists this costs a few nanoseconds at most.
+ * An operation is a task. Its depend clauses name an address for each variable, `in` for what it
+ * reads and `inout` for what it changes. How many there are is known when it is pushed, hence the
+ * iterators of OpenMP 5.0: a compiler turns them into a loop that fills an array on the stack and
+ * then makes the call that it makes for a fixed list too. Against fixed lists this costs a few
+ * nanoseconds at most.
  *
- * One thread of the team pushes everything and ends with a taskwait, in which it runs tasks too; the others run tasks from the start, at
- * the barrier that ends `single`. What the environment may set (how threads wait, where they run) is left as each library has it. */
+ * One thread of the team pushes everything and ends with a taskwait, in which it runs tasks too;
+ * the others run tasks from the start, at the barrier that ends `single`. What the environment may
+ * set (how threads wait, where they run) is left as each library has it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <omp.h>
@@ -15,8 +18,9 @@
 
 #include "peer.h"
 
-/* What a variable's address is the address of. Nothing is stored there, but both libraries hash addresses without their lowest bits, as
- * suits objects that are larger than a byte: neighbours of a byte each would collide, which no program's data would do to them. */
+/* What a variable's address is the address of. Nothing is stored there, but both libraries hash
+ * addresses without their lowest bits, as suits objects that are larger than a byte: neighbours of
+ * a byte each would collide, which no program's data would do to them. */
 struct variable {
     char line[64];
 };
@@ -28,11 +32,13 @@ struct engine {
 };
 
 static const char *version(void) {
-    /* Neither library can be asked; the script that builds this knows the version of the one that it links. */
+    /* Neither library can be asked; the script that builds this knows the version of the one that
+     * it links. */
     return LIBRARY_VERSION;
 }
 
-/* The file of the library that runs: objects of GCC can be made to run on libomp, and one process may hold both libraries. */
+/* The file of the library that runs: objects of GCC can be made to run on libomp, and one process
+ * may hold both libraries. */
 static const char *library(void) {
     Dl_info found;
     return dladdr((void *)omp_get_num_threads, &found) != 0 ? found.dli_fname : "unknown";

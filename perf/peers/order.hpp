@@ -1,4 +1,5 @@
-// From data to tasks: what a peer needs that orders tasks by naming others, and knows nothing of the variables that they use.
+// From data to tasks: what a peer needs that orders tasks by naming others, and knows nothing of
+// the variables that they use.
 #ifndef SERIATIM_ORDER_HPP
 #define SERIATIM_ORDER_HPP
 
@@ -7,13 +8,15 @@
 
 #include "peer.h"
 
-// Finds what an operation has to come after, as who writes such tasks by hand would: the writer before precedes the readers since, so the
-// next writer follows only those; and one that precedes by several variables is named once. `Operation` is what names one.
+// Finds what an operation has to come after, as who writes such tasks by hand would: the writer
+// before precedes the readers since, so the next writer follows only those; and one that precedes
+// by several variables is named once. `Operation` is what names one.
 template <typename Operation> class Order {
   public:
     explicit Order(const perf_program &program) : program(program), variables(program.variables) {}
 
-    // Calls `precede` with each one that comes right before `operation`, which is the next to be added.
+    // Calls `precede` with each one that comes right before `operation`, which is the next to be
+    // added.
     template <typename Precede> void before(uint32_t operation, Precede precede) {
         place++;
         const auto once = [&](Past &past) {

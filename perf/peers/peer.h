@@ -1,7 +1,8 @@
 /* What a peer implements to be measured: one function, `seriatim_peer`, in a shared library.
  *
- * The driver makes the programs, calls the clock, counts processor time and checks the results; a peer only starts an engine, prepares a
- * program for it, and runs that as often as it is told. Every peer walks the same arrays and calls the same bodies. */
+ * The driver makes the programs, calls the clock, counts processor time and checks the results; a
+ * peer only starts an engine, prepares a program for it, and runs that as often as it is told.
+ * Every peer walks the same arrays and calls the same bodies. */
 #ifndef SERIATIM_PEER_H
 #define SERIATIM_PEER_H
 
@@ -33,19 +34,22 @@ struct peer {
     uint32_t abi;                 /* SERIATIM_PEER_ABI */
     const char *(*version)(void); /* of the library that really runs, asked of itself where it can be asked; static memory */
 
-    /* Starts an engine that runs programs with `threads` threads in all, the one that pushes among them, as `mode` says (each peer has its
-     * own modes). NULL on failure, with a line in `error`. One engine lives at a time in a process. */
+    /* Starts an engine that runs programs with `threads` threads in all, the one that pushes among
+     * them, as `mode` says (each peer has its own modes). NULL on failure, with a line in `error`.
+     * One engine lives at a time in a process. */
     void *(*start)(const char *mode, uint32_t threads, char *error, size_t room);
 
-    /* Makes what may be made before the clock runs: variables, and reusable operations or a graph where `mode` is about those. Replaces
-     * what was prepared before. The program outlives it. 0 when done; 1, with a line in `error`, when this peer cannot express the program. */
+    /* Makes what may be made before the clock runs: variables, and reusable operations or a graph
+     * where `mode` is about those. Replaces what was prepared before. The program outlives it. 0
+     * when done; 1, with a line in `error`, when this peer cannot express the program. */
     int (*prepare)(void *engine, const struct perf_program *program, char *error, size_t room);
 
     /* What is timed: pushes the whole program and waits until all of it is complete. */
     void (*run)(void *engine);
 
-    /* Pushes every `parts`-th operation of the prepared program, from number `part` on, and waits for nothing. Several threads do so at
-     * once, each with a part of its own. NULL where only one thread can push. */
+    /* Pushes every `parts`-th operation of the prepared program, from number `part` on, and waits
+     * for nothing. Several threads do so at once, each with a part of its own. NULL where only one
+     * thread can push. */
     void (*push)(void *engine, uint64_t part, uint64_t parts);
 
     /* Waits for all that was pushed. NULL if `push` is. */

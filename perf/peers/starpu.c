@@ -1,4 +1,5 @@
-/* StarPU 1.3, from Debian, as a peer: one task an operation, one void handle a variable, dependencies by sequential consistency. */
+/* StarPU 1.3, from Debian, as a peer: one task an operation, one void handle a variable,
+ * dependencies by sequential consistency. */
 #include <starpu.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,11 +43,12 @@ static void *start(const char *mode, uint32_t threads, char *error, size_t room)
     }
     uint32_t workers = threads - 1;
     struct prepared *prepared = calloc(1, sizeof *prepared);
-    /* StarPU measures the machine once and keeps what it found in this folder; by default that is the user's home. */
+    /* StarPU measures the machine once and keeps what it found in this folder; by default that is
+     * the user's home. */
     setenv("STARPU_HOME", STARPU_FILES, 1);
     setenv("STARPU_SILENT", "1", 1);
-    /* Without a limit, 200,000 waiting tasks take some 90 MB and miss the caches. Of none, 10,000 and 1000, the last was the fastest, by
-     * a third or more. */
+    /* Without a limit, 200,000 waiting tasks take some 90 MB and miss the caches. Of none, 10,000
+     * and 1000, the last was the fastest, by a third or more. */
     setenv("STARPU_LIMIT_MAX_SUBMITTED_TASKS", "1000", 1);
     setenv("STARPU_LIMIT_MIN_SUBMITTED_TASKS", "900", 1);
     struct starpu_conf conf;

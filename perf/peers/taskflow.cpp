@@ -1,14 +1,16 @@
 // Taskflow, as a peer, in four modes.
 //
-// "dynamic": dependent_async, a task that is created with the tasks before it. Taskflow knows tasks, not data: the pushing thread finds out
-// which tasks precede another (order.hpp).
+// "dynamic": dependent_async, a task that is created with the tasks before it. Taskflow knows
+// tasks, not data: the pushing thread finds out which tasks precede another (order.hpp).
 //
-// "graph": a Taskflow graph with a task for each place of the sequence, made by `prepare`; `run` runs it and waits.
+// "graph": a Taskflow graph with a task for each place of the sequence, made by `prepare`; `run`
+// runs it and waits.
 //
-// "dynamic alone", "graph alone": the same on one thread. The executor's only worker pushes, and runs what it has pushed; the calling
-// thread sleeps meanwhile.
+// "dynamic alone", "graph alone": the same on one thread. The executor's only worker pushes, and
+// runs what it has pushed; the calling thread sleeps meanwhile.
 //
-// Otherwise the calling thread pushes and waits, and is one of the threads that `start` is asked for: the executor has one worker fewer.
+// Otherwise the calling thread pushes and waits, and is one of the threads that `start` is asked
+// for: the executor has one worker fewer.
 #include <taskflow/taskflow.hpp>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
-# Taskflow: headers. Those of TASKFLOW_INCLUDE, a folder with taskflow/taskflow.hpp, if it is set; otherwise Debian's newest. To be run
-# by scripts/peers.sh.
+# Taskflow: headers. Those of TASKFLOW_INCLUDE, a folder with taskflow/taskflow.hpp, if it is set;
+# otherwise Debian's newest. To be run by scripts/peers.sh.
 #
-# No registry that this uses has release 4; Debian's is 3.9. Its headers need nothing of a release of Debian, so the package is only
-# unpacked here, found by lists of packages of its own.
+# No registry that this uses has release 4; Debian's is 3.9. Its headers need nothing of a release
+# of Debian, so the package is only unpacked here, found by lists of packages of its own.
 source perf/peers/common.sh
 unpacked="$PEERS_DIRECTORY/$name"
 include=${TASKFLOW_INCLUDE:-$unpacked/usr/include}

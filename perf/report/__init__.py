@@ -1,1 +1,2 @@
-"""Makes one page of results.json, which the driver `seriatim-perf suite` writes. `scripts/report.sh` runs it."""
+"""Makes one page of results.json, which the driver `seriatim-perf suite` writes.
+`scripts/report.sh` runs it."""

@@ -1,4 +1,5 @@
-"""python3 -m report RESULTS FOLDER: writes the report into the folder and prints the comparison by default settings."""
+"""python3 -m report RESULTS FOLDER: writes the report into the folder and prints the comparison by
+default settings."""
 
 from pathlib import Path
 import sys
@@ -10,7 +11,8 @@ RAW = "results.json.gz"
 
 
 def write(source, folder):
-    """Writes the files of the report: the page, what it links, and the tables as Markdown. Gives back the results."""
+    """Writes the files of the report: the page, what it links, and the tables as Markdown. Gives
+    back the results."""
     from .page import page
 
     source, folder = Path(source), Path(folder)

@@ -1,8 +1,8 @@
 """scripts/report.sh --agree A B: whether two runs of the report say the same.
 
-Two figures agree if the intervals of their medians overlap. An interval holds what the repetitions of one sitting have
-seen; what changes from sitting to sitting (which cores the machine gives, where memory lies) it cannot hold, and this
-says how much that is.
+Two figures agree if the intervals of their medians overlap. An interval holds what the repetitions
+of one sitting have seen; what changes from sitting to sitting (which cores the machine gives, where
+memory lies) it cannot hold, and this says how much that is.
 """
 
 from dataclasses import dataclass

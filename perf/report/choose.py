@@ -14,8 +14,15 @@ NAMES = {
     "taskflow": "Taskflow",
     "starpu": "StarPU",
 }
-SETTINGS = {"naive": "the caller runs", "default": "default", "declared": "declared short", "shipped": "all shipped", "inline": "inline_below"}
-# A body that ran on the thread which pushed it was not shipped. A run in which more were than this is void.
+SETTINGS = {
+    "naive": "the caller runs",
+    "default": "default",
+    "declared": "declared short",
+    "shipped": "all shipped",
+    "inline": "inline_below",
+}
+# A body that ran on the thread which pushed it was not shipped. A run in which more were than this
+# is void.
 MOST_ON_PUSHER = 0.01
 
 
@@ -52,7 +59,8 @@ def best(candidates, field="ns"):
 
 
 def ours(entrants, mode, style="dynamic"):
-    """Ours with that setting and style; of several numbers of workers the one with the most threads."""
+    """Ours with that setting and style; of several numbers of workers the one with the most
+    threads."""
     found = [
         series
         for series in entrants.values()
@@ -71,8 +79,8 @@ def rivals(entrants, threads, style="dynamic"):
 
 
 def without_void(entrants):
-    """The same, of each only the runs in which what was pushed was shipped; who has none is left out. A run that does
-    not say is void too."""
+    """The same, of each only the runs in which what was pushed was shipped; who has none is left
+    out. A run that does not say is void too."""
     kept = {name: series.where(shipped) for name, series in entrants.items()}
     return {name: series for name, series in kept.items() if series}
 

@@ -1,9 +1,10 @@
 """Is one commit faster than another? scripts/compare.sh says how to ask.
 
-Both commits get the present perf/, so that the same harness measures both, and lie in folders of the same depth with
-their own targets. They run in turns (A B, B A, A B, ...), so that whatever the machine does meets both alike. A ratio
-is taken within a turn; the table has the median of the ratios with its bootstrap interval of 95 %. An interval without
-1 is called a difference: of comparisons between equal commits, one in twenty will be.
+Both commits get the present perf/, so that the same harness measures both, and lie in folders of
+the same depth with their own targets. They run in turns (A B, B A, A B, ...), so that whatever the
+machine does meets both alike. A ratio is taken within a turn; the table has the median of the
+ratios with its bootstrap interval of 95 %. An interval without 1 is called a difference: of
+comparisons between equal commits, one in twenty will be.
 """
 
 import argparse
@@ -25,8 +26,8 @@ from .load import WORKLOADS
 ENTRANTS = ["seriatim-naive", "seriatim-per-device-1", "seriatim-per-device-1 operators"]
 # The rule of BENCHMARKS.md: more of a core than this used by others, and a turn does not count.
 MOST_FOREIGN = 0.1
-# So many disturbed turns for each that is wanted are run again, then they are kept: a busy machine must not keep us for
-# ever.
+# So many disturbed turns for each that is wanted are run again, then they are kept: a busy machine
+# must not keep us for ever.
 RERUNS_FOR_EACH = 2
 RUN_SECONDS = 600
 
@@ -67,19 +68,20 @@ def copy_working_tree(root, folder, part="."):
 
 
 def extract(root, revision, folder):
-    """The tree of a commit. An archive and not a worktree: it leaves nothing behind in the repository when it is
-    interrupted."""
+    """The tree of a commit. An archive and not a worktree: it leaves nothing behind in the
+    repository when it is interrupted."""
     archive = subprocess.run(
         ["git", "archive", "--format=tar", revision], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     if archive.returncode != 0:
         raise Failure(f"no such commit: {revision}: {archive.stderr.decode().strip()}")
-    # --touch: cargo compares times, and those of an older commit would look as if nothing had changed.
+    # --touch: cargo compares times, and with those of an older commit nothing would seem changed.
     subprocess.run(["tar", "--extract", "--touch", "--directory", folder], input=archive.stdout, check=True)
 
 
 def with_member(manifest, present):
-    """The root Cargo.toml of a commit, with perf in its workspace and the tables that perf inherits from."""
+    """The root Cargo.toml of a commit, with perf in its workspace and the tables that perf inherits
+    from."""
     members = re.search(r"members\s*=\s*\[(.*?)\]", manifest, re.S)
     if not members:
         manifest = '[workspace]\nmembers = ["perf"]\n\n' + manifest
@@ -133,8 +135,8 @@ def described(root, revision):
 
 
 def parse_stat(text):
-    """Ticks of all cores that were spent on anything, from /proc/stat. Stolen ticks count: another machine had the
-    core."""
+    """Ticks of all cores that were spent on anything, from /proc/stat. Stolen ticks count: another
+    machine had the core."""
     fields = [int(field) for field in text.splitlines()[0].split()[1:]]
     user, nice, system, _, _, interrupt, soft, steal = (fields + [0] * 8)[:8]
     return user + nice + system + interrupt + soft + steal
@@ -195,7 +197,8 @@ def turn(repetition):
 
 @dataclass
 class Sitting:
-    """Everything that was measured: {(workload, entrant): [(A ns, B ns), ...]}, a pair a repetition."""
+    """Everything that was measured: {(workload, entrant): [(A ns, B ns), ...]}, a pair a
+    repetition."""
 
     pairs: dict
     discarded: int = 0

@@ -1,8 +1,8 @@
-"""Ours beside the best of the others, in three tables that are never mixed: the caller runs everything, everything is
-shipped, and the default settings.
+"""Ours beside the best of the others, in three tables that are never mixed: the caller runs
+everything, everything is shipped, and the default settings.
 
-A ratio is the rival's figure over ours where less is better, taken within a repetition: above 1 we are ahead. Near and
-far cores have columns of their own.
+A ratio is the rival's figure over ours where less is better, taken within a repetition: above 1 we
+are ahead. Near and far cores have columns of their own.
 """
 
 from dataclasses import dataclass
@@ -64,7 +64,8 @@ def pair(entrants, mine, rivals, field="ns", scale=1.0):
 
 @dataclass
 class Row:
-    """One thing that is compared. `pairs` is {near or far: Pair}; `family` is what the README takes one row of."""
+    """One thing that is compared. `pairs` is {near or far: Pair}; `family` is what the README takes
+    one row of."""
 
     what: str
     unit: str
@@ -208,9 +209,9 @@ def default_table(results):
 
 
 def brief_rows(results, most=12):
-    """What the README shows of the default settings, as (row, near or far): first the comparisons in which ours is not
-    ahead, then the least win of each family; the least ratios come first in both. The first part leaves room for the
-    second in `most` rows."""
+    """What the README shows of the default settings, as (row, near or far): first the comparisons
+    in which ours is not ahead, then the least win of each family; the least ratios come first in
+    both. The first part leaves room for the second in `most` rows."""
     compared = [(row, where) for row in default_rows(results) for where, each in row.pairs.items() if each.ahead]
     compared.sort(key=lambda found: found[0].pairs[found[1]].ahead.median)
     won, rest = [], []
@@ -268,7 +269,8 @@ def sentence(results):
 
 
 def extremes(results, outcome):
-    """What we lose (`behind`), worst first, or win (`ahead`), best first: [(ratio, what, near or far, the rival)]."""
+    """What we lose (`behind`), worst first, or win (`ahead`), best first: [(ratio, what, near or
+    far, the rival)]."""
     found = [
         (each.ahead.median, row.what, where, choose.shown(each.rival))
         for row in default_rows(results)
@@ -282,7 +284,8 @@ def extremes(results, outcome):
 
 
 def alone_table(results):
-    """One thread on every side. Where the cores lie makes no difference to it, so all figures are taken."""
+    """One thread on every side. Where the cores lie makes no difference to it, so all figures are
+    taken."""
     rows = []
     for workload in results.values_of("throughput", "workload", WORKLOADS):
         entrants = results.of("throughput", workload=workload)
@@ -323,7 +326,8 @@ def alone_systems(results):
 
 
 def shipped_table(results):
-    """All bodies run on another thread than the one that pushes. Runs in which they did not are void."""
+    """All bodies run on another thread than the one that pushes. Runs in which they did not are
+    void."""
     rows, void = [], {}
     for workload in results.values_of("throughput", "workload", WORKLOADS):
         pairs = {}

@@ -1,5 +1,5 @@
-"""Makes a plausible results.json, to try the report without hours of measuring: `python3 -m report.example FILE`.
-Seeded: always the same."""
+"""Makes a plausible results.json, to try the report without hours of measuring: `python3 -m
+report.example FILE`. Seeded: always the same."""
 
 import json
 from math import log2
@@ -12,7 +12,8 @@ REPETITIONS = 9
 # Near cores, and far ones: the host gives one or the other.
 HOPS_NS = (28.0, 130.0)
 RANKS = [0, 10, 25, 50, 75, 90, 95, 98, 99, 99.5, 99.8, 99.9, 99.95, 99.99, 99.999, 100]
-# entrant, system, style, workers, threads, ns of an independent operation, of METG, of a round trip, the pusher's share
+# entrant, system, style, workers, threads, ns of an independent operation, of METG, of a round
+# trip, the pusher's share
 ENTRANTS = [
     ("serial", "serial", "dynamic", 1, 1, 3, None, None, 1.0),
     ("seriatim-naive", "seriatim", "dynamic", 1, 1, 28, None, 75, 1.0),

@@ -1,4 +1,5 @@
-"""What the README, PERFORMANCE.md and the page say: all of it made of the results, nothing written by hand."""
+"""What the README, PERFORMANCE.md and the page say: all of it made of the results, nothing written
+by hand."""
 
 from . import choose, compared, intervals, load, moments
 from .numbers import significant

@@ -1,9 +1,10 @@
 """Medians, their intervals, and ratios: the same for every figure of the report.
 
-The interval of a median is the distribution-free one between two order statistics: between the k-th smallest and the
-k-th largest of n values, the median of the distribution lies with a probability that depends on n and k only (the
-binomial distribution with 1/2). k is as large as 95 % allows; with 9 repetitions it is 2, and the interval covers 96.1
-%. With fewer than 6 no interval covers 95 %; then it is the whole range, which covers less, and the report says so.
+The interval of a median is the distribution-free one between two order statistics: between the k-th
+smallest and the k-th largest of n values, the median of the distribution lies with a probability
+that depends on n and k only (the binomial distribution with 1/2). k is as large as 95 % allows;
+with 9 repetitions it is 2, and the interval covers 96.1 %. With fewer than 6 no interval covers 95
+%; then it is the whole range, which covers less, and the report says so.
 """
 
 from dataclasses import dataclass
@@ -37,7 +38,8 @@ def median(values):
 
 
 def covered(count, rank):
-    """The probability that the median lies between the rank-th smallest and the rank-th largest of so many values."""
+    """The probability that the median lies between the rank-th smallest and the rank-th largest of
+    so many values."""
     return 1 - 2 * sum(comb(count, below) for below in range(rank)) / 2**count
 
 
@@ -64,8 +66,8 @@ def estimate(values):
 
 
 def ratios(numerators, denominators):
-    """The ratio in each repetition that has both: the two were measured in one sitting. Both are {repetition:
-    value}."""
+    """The ratio in each repetition that has both: the two were measured in one sitting. Both are
+    {repetition: value}."""
     shared = sorted(set(numerators) & set(denominators))
     return [
         numerators[each] / denominators[each] for each in shared if numerators[each] is not None and denominators[each]
@@ -77,8 +79,8 @@ def ratio(numerators, denominators):
 
 
 def bootstrap(values, coverage=COVERAGE, resamples=4000, seed=1):
-    """The percentile bootstrap interval of the median. The seed is fixed, so that the same figures give the same
-    table."""
+    """The percentile bootstrap interval of the median. The seed is fixed, so that the same figures
+    give the same table."""
     generator = random.Random(seed)
     medians = sorted(median(generator.choices(values, k=len(values))) for _ in range(resamples))
     tail = (1 - coverage) / 2

@@ -1,4 +1,5 @@
-"""Reads results.json and groups its records, so that what is missing is missing and nothing fails."""
+"""Reads results.json and groups its records, so that what is missing is missing and nothing
+fails."""
 
 from collections import Counter, defaultdict
 import gzip
@@ -87,8 +88,8 @@ class Series:
 
 
 def place(record):
-    """near or far, by the hop that was measured before and after; `moved` if it was one before and the other after. None
-    if it was not measured."""
+    """near or far, by the hop that was measured before and after; `moved` if it was one before and
+    the other after. None if it was not measured."""
     hops = [record[field] for field in ("hop_ns", "hop_after_ns") if record.get(field)]
     if not hops:
         return None
@@ -152,7 +153,8 @@ class Results:
         return other if other and other.count(where) > self.count(where) else self
 
     def measured_on(self):
-        """The places of which there are enough figures, and how many process runs each had, the moved ones too."""
+        """The places of which there are enough figures, and how many process runs each had, the
+        moved ones too."""
         counts = {name: self.sitting(name).count(name) for name in PLACES}
         counts["moved"] = sum(found.count("moved") for found in [self, self.elsewhere] if found)
         return [name for name in PLACES if counts[name]], counts
@@ -165,8 +167,8 @@ class Results:
 
     @property
     def least(self):
-        """From how many repetitions on near or on far cores a figure is made: a host that moves the cores for one
-        repetition of nine makes none."""
+        """From how many repetitions on near or on far cores a figure is made: a host that moves the
+        cores for one repetition of nine makes none."""
         return 3 if self.repetitions >= 9 else 1
 
     def series(self, kind, *fields):
@@ -188,7 +190,8 @@ class Results:
         return dict(self.indexes[kind, fields].get(tuple(wanted[field] for field in fields), {}))
 
     def values_of(self, kind, field, order=()):
-        """The distinct values of a field: those of `order` first and in that order, then the others, sorted."""
+        """The distinct values of a field: those of `order` first and in that order, then the
+        others, sorted."""
         found = {record.get(field) for record in self.records[kind]}
         return [value for value in order if value in found] + sorted(value for value in found if value not in order)
 
@@ -250,7 +253,8 @@ def at_rank(rank):
 
 
 def join(one, other):
-    """The content of two sittings, on near and on far cores. What does not ask for the cores is told of the first."""
+    """The content of two sittings, on near and on far cores. What does not ask for the cores is
+    told of the first."""
     for path in (one, other):
         if read(path).elsewhere:
             raise ValueError(f"{path} is of two sittings already")

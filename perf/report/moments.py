@@ -1,4 +1,5 @@
-"""Tables of single operations, and of several threads that push: round trips, an open loop, a periodic job, counts."""
+"""Tables of single operations, and of several threads that push: round trips, an open loop, a
+periodic job, counts."""
 
 from . import choose
 from .compared import NEAR_AND_FAR, figure

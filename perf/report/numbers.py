@@ -27,7 +27,8 @@ def significant(value, digits=3):
 
 
 def percent(share):
-    """A share in whole per cent; one that is neither nothing nor everything never looks as if it were."""
+    """A share in whole per cent; one that is neither nothing nor everything never looks as if it
+    were."""
     if share is None:
         return "–"
     if 0 < share < 0.005:

@@ -1,7 +1,9 @@
-"""scripts/report.sh --publish FILE: makes FILE's report that of the tree, and writes its figures into the documents.
+"""scripts/report.sh --publish FILE: makes FILE's report that of the tree, and writes its figures
+into the documents.
 
-The README and PERFORMANCE.md have each a pair of marks, and what lies between them is made of the results; nothing is
-copied by hand. With --check nothing is written: it fails if a document says something else than the report's data.
+The README and PERFORMANCE.md have each a pair of marks, and what lies between them is made of the
+results; nothing is copied by hand. With --check nothing is written: it fails if a document says
+something else than the report's data.
 """
 
 from pathlib import Path
@@ -40,7 +42,8 @@ def documents(root, results):
 
 
 def check(root):
-    """The documents that differ from what the report's data say. Without a report they must say nothing."""
+    """The documents that differ from what the report's data say. Without a report they must say
+    nothing."""
     if (root / RAW).exists():
         made = documents(root, load.read(root / RAW))
     else:

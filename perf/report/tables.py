@@ -1,4 +1,5 @@
-"""A table, as Markdown for the README and PERFORMANCE.md and as HTML for the page: the same cells in all of them."""
+"""A table, as Markdown for the README and PERFORMANCE.md and as HTML for the page: the same cells
+in all of them."""
 
 from dataclasses import dataclass, field
 from html import escape
@@ -16,7 +17,8 @@ class Cell:
 
 @dataclass
 class Table:
-    """What is compared: sentences before it, headings, rows of cells or text, sentences below it."""
+    """What is compared: sentences before it, headings, rows of cells or text, sentences below
+    it."""
 
     name: str
     title: str

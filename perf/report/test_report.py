@@ -1,7 +1,7 @@
 """Tests of the report: `target/report-venv/bin/python -m unittest discover -s perf/report -t perf`.
 
-Those that draw are left out where matplotlib is missing; the statistics and the comparison of two commits need the
-standard library only.
+Those that draw are left out where matplotlib is missing; the statistics and the comparison of two
+commits need the standard library only.
 """
 
 from copy import deepcopy
@@ -95,8 +95,9 @@ class Statistics(unittest.TestCase):
 
 
 def results_of(times, hops=(30.0, 30.0), **fields):
-    """Throughput records of `chain` by {entrant: (system, style, threads, [times])}, or of what the fields say. A fifth
-    item is the share of the bodies that the pusher ran, or one for each time."""
+    """Throughput records of `chain` by {entrant: (system, style, threads, [times])}, or of what the
+    fields say. A fifth item is the share of the bodies that the pusher ran, or one for each
+    time."""
     records = []
     for entrant, (system, style, threads, values, *share) in times.items():
         shares = share[0] if share and isinstance(share[0], list) else (share or [0.0]) * len(values)
@@ -564,7 +565,8 @@ class Comparison(unittest.TestCase):
         before, after = compare.parse_stat("cpu  100 0 100 1000 0 0 0 0 0 0\n"), compare.parse_stat(
             "cpu  250 0 150 1100 0 0 0 50 0 0\n"
         )
-        # 250 ticks of work, of which 1.5 seconds (150 ticks of a hundredth) were ours, in 2 seconds.
+        # 250 ticks of work, of which 1.5 seconds (150 ticks of a hundredth) were ours, in 2
+        # seconds.
         self.assertAlmostEqual(compare.foreign_cores(before, after, own_seconds=1.5, elapsed=2, ticks=100), 0.5)
         self.assertIsNone(compare.foreign_cores(None, after, 1.5, 2, 100))
 

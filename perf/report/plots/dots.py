@@ -1,4 +1,5 @@
-"""The two pictures: the time of an operation and the granularity, a dot for everybody who has as many threads."""
+"""The two pictures: the time of an operation and the granularity, a dot for everybody who has as
+many threads."""
 
 from matplotlib.lines import Line2D
 
@@ -14,8 +15,8 @@ def where_most(results):
 
 
 def panels(results, kind, field, values, estimates):
-    """{panel: {entrant: (estimate, second estimate)}}, and the entrants: ours by default, and the rivals that have as many
-    threads. Ours with other settings stand in tables of their own."""
+    """{panel: {entrant: (estimate, second estimate)}}, and the entrants: ours by default, and the
+    rivals that have as many threads. Ours with other settings stand in tables of their own."""
     found, entrants = {}, {}
     for value in values:
         there = results.of(kind, **{field: value})

@@ -1,9 +1,9 @@
-"""What the figures share: one style, the colours of the systems, panels of dots, and SVG that a page can hold and a
-dark screen can show.
+"""What the figures share: one style, the colours of the systems, panels of dots, and SVG that a
+page can hold and a dark screen can show.
 
-Colours: one accent for us, muted colours for the others, each with a marker of its own, so that nothing rests on colour
-alone. The SVG holds the colours for a white page, which every viewer understands; a style sheet replaces each of them
-on a dark screen.
+Colours: one accent for us, muted colours for the others, each with a marker of its own, so that
+nothing rests on colour alone. The SVG holds the colours for a white page, which every viewer
+understands; a style sheet replaces each of them on a dark screen.
 """
 
 import io
@@ -128,7 +128,8 @@ def grid_of(count, columns, height, **options):
 
 
 def legend(figure, spare, handles, columns=5):
-    """One legend for all panels: in a free cell if there is one, or below. None if nothing was drawn."""
+    """One legend for all panels: in a free cell if there is one, or below. None if nothing was
+    drawn."""
     if not handles:
         return
     labels = [handle.get_label() for handle in handles]
@@ -143,9 +144,9 @@ def legend(figure, spare, handles, columns=5):
 def dot_panels(panels, rows, unit, columns):
     """Small multiples with a row for each entrant, on a logarithmic axis.
 
-    `panels` is {title: {entrant: (estimate, second estimate or None)}}, `rows` the entrants' Series in order. Dots and
-    not bars: a bar's length on a logarithmic axis means nothing, and on a linear one the slowest would squeeze the rest
-    together.
+    `panels` is {title: {entrant: (estimate, second estimate or None)}}, `rows` the entrants' Series
+    in order. Dots and not bars: a bar's length on a logarithmic axis means nothing, and on a linear
+    one the slowest would squeeze the rest together.
     """
     height = 0.75 + 0.125 * len(rows)
     figure, axes, spare = grid_of(len(panels), columns, height, sharey=True)
