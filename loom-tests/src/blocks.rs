@@ -48,8 +48,8 @@ impl Deref for Blocks {
 impl Drop for Blocks {
     fn drop(&mut self) {
         for number in 0..self.0.len() {
-            // SAFETY: allocated above with the same layout, and nobody uses it any more. What is in
-            // it needs no drop.
+            // SAFETY: allocated above with the same layout, and no thread uses it any more. Its
+            // content needs no drop.
             unsafe { dealloc(self.pointer(number).cast(), layout()) };
         }
     }

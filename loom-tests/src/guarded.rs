@@ -3,12 +3,11 @@
 use cell::Cell;
 use std::sync::Arc;
 
-/// A number that two threads cannot have at once, one of them changing it, without failing the
-/// model. Under loom nor can a thread look at it that is not ordered after the change which it
-/// sees.
+/// A number that detects races: the model fails if a thread uses it while another one changes it.
+/// Under loom it also fails if a thread reads a change that is not ordered before the read.
 ///
-/// Such a failure is a panic, which an engine would catch as its operation's: models must look at
-/// what the waits return.
+/// The failure is a panic. An engine catches it as its operation's, so models must look at what the
+/// waits return.
 #[derive(Clone)]
 pub struct Guarded(Arc<Cell>);
 

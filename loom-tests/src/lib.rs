@@ -1,5 +1,5 @@
-//! What the models share: runners that refuse vacuous models, values that notice who uses them at
-//! once, and operations over the library's own protocol code.
+//! What the models share: runners that refuse vacuous models, values that detect simultaneous use,
+//! and operations over the library's own protocol code.
 //!
 //! Everything here exists under `--cfg loom` or `--cfg shuttle` only: run the models with
 //! `scripts/loom.sh`.

@@ -39,7 +39,7 @@ fn slot_of(variable: u32) -> (u32, u32) {
 pub enum Step {
     /// Pushes the operation of this number. The handle dies first if that deletes a variable.
     Push(usize),
-    /// Pushes, and runs whatever was logged.
+    /// Pushes, and runs everything that was logged.
     PushAndRun(usize),
     /// Pushes, and ends where the push would be committed.
     StopBefore(usize),
@@ -47,7 +47,7 @@ pub enum Step {
     StopBehind(usize),
     /// Pushes, and ends when it has looked so often at what others could change.
     StopAt(usize, usize),
-    /// If the variable in this slot was deleted, and nobody can know it: opens the slot anew.
+    /// Opens the slot anew if its variable was deleted and no thread can hold its handle.
     Reopen(u32),
 }
 use Step::*;
@@ -83,10 +83,10 @@ pub struct World {
     slots: Vec<Slot>,
     records: Vec<Record>,
     blocks: Blocks,
-    /// What a pusher writes into an operation before anybody knows it.
+    /// What a pusher writes into an operation before any other thread can find it.
     contents: Vec<Guarded>,
     seen: Vec<Seen>,
-    /// What each thread has logged; the last log is that of who runs what is left.
+    /// What each thread has logged; the last log belongs to the thread that runs what is left.
     logs: Vec<Vec<AtomicU64>>,
     /// Threads that are pinned, if the model has pins.
     pins: Option<Gate>,
@@ -135,7 +135,7 @@ impl Peers for Thread {
 
     fn lives(&self, variable: u32, generation: u32) -> bool {
         self.look();
-        // Relaxed: who finds what was pushed after its death knows that it is dead.
+        // Relaxed: a thread that finds an operation pushed after the deletion sees the deletion.
         self.deletes.get() == Some((variable, generation))
             || self.world.slots[variable as usize].generation.load(Relaxed) == generation
     }
@@ -152,7 +152,7 @@ impl Peers for Thread {
     fn finish(&self, operation: Word, linked: bool) {
         self.look();
         if linked {
-            // SAFETY: it has links; who acquires is pinned.
+            // SAFETY: it has links; the acquiring thread is pinned.
             unsafe { help(operation, &mut Linker(self)) };
         } else {
             self.log(operation);
@@ -176,7 +176,7 @@ impl Commons for Linker<'_> {
 
     fn logged(&mut self, operation: Word) {
         self.0.look();
-        // SAFETY: held by who logs it.
+        // SAFETY: the thread that logs it holds it.
         let number = unsafe { (*operation.block()).sequence as usize };
         self.0.world.contents[number].get();
         self.0.log(operation);
@@ -184,11 +184,11 @@ impl Commons for Linker<'_> {
 
     fn spent(&mut self, block: *mut Block) {
         let world = &self.0.world;
-        // SAFETY: nobody uses it again before it is counted below.
+        // SAFETY: no thread uses it again before it is counted below.
         let number = unsafe { (*block).sequence as usize };
         let rests = world.slots.iter().any(|slot| slot.common.rests_on(block));
         assert!(!rests, "a block is spent that a tail leads to: it would be reused");
-        // Before it is counted: who finds that is ordered behind us.
+        // Before it is counted: a thread that finds the count is ordered behind this one.
         world.pass_the_gate();
         assert_eq!(world.seen[number].spent.fetch_add(1, SeqCst), 0, "a block was spent twice");
     }
@@ -218,7 +218,7 @@ impl World {
         })
     }
 
-    /// Who comes to the gate later is ordered behind us.
+    /// A thread that comes to the gate later is ordered behind this one.
     fn pass_the_gate(&self) {
         self.pins.iter().for_each(|pins| {
             pins.fetch_add(0, AcqRel);
@@ -363,7 +363,7 @@ impl Thread {
         }
     }
 
-    /// A block that nobody uses, and the next tag.
+    /// A block that no operation uses, and the next tag.
     fn allocate(&self) -> (*mut Block, u64) {
         let world = &self.world;
         for index in 0..BLOCKS {
@@ -391,7 +391,7 @@ impl Thread {
         uses.iter().map(|(variable, _)| slot_of(*variable)).all(|(slot, generation)| self.lives(slot, generation))
     }
 
-    /// Makes a variable its own that nobody has pushed to, in the middle of a push.
+    /// Takes ownership of a variable without pushes, in the middle of a push.
     fn adopts(&self, slot: u32, generation: u32) -> bool {
         self.pin();
         if !self.lives(slot, generation) {
@@ -432,7 +432,7 @@ impl Thread {
             }
             let (linked, owned): (Vec<_>, Vec<_>) = uses.iter().partition(|used| links && is_common(used));
             world.contents[number].set(1);
-            // SAFETY: the block is ours, and nobody knows it; blocks of models have room.
+            // SAFETY: the block is ours, and no other thread knows it; blocks of models have room.
             unsafe {
                 Block::renew(block, uses.len() as u32, false);
                 (*block).sequence = number as u64;
@@ -510,9 +510,9 @@ impl Thread {
         unsafe { self.world.records[self.number].pusher() }.is_quiet(slot, generation, self)
     }
 
-    /// The operation will not be: not even a push that has failed leaves it in its block.
+    /// Withdraws the operation: not even a push that has failed leaves it in its block.
     fn refuse(&self, block: *mut Block, number: usize) -> bool {
-        // SAFETY: ours, and nobody knows it.
+        // SAFETY: ours, and no other thread knows it.
         unsafe {
             let word = &*Block::word(block);
             word.store(Word::fresh(Word(word.load(Relaxed)).tag(), FREE).0, Relaxed);
@@ -523,7 +523,7 @@ impl Thread {
         false
     }
 
-    /// Runs whatever was logged.
+    /// Runs everything that was logged.
     pub fn run_all(&self) {
         (0..self.world.logs.len()).for_each(|log| self.run(log));
     }
@@ -555,7 +555,7 @@ impl Thread {
                     ended(block, &mut Linker(self));
                 }
                 if let Some(slot) = deleted {
-                    // Before it is noted: who finds that is ordered behind us.
+                    // Before it is noted: a thread that finds the note is ordered behind this one.
                     world.pass_the_gate();
                     world.slots[slot].retired.store(true, SeqCst);
                 }
@@ -593,7 +593,7 @@ impl Thread {
         deleted
     }
 
-    /// Opens a slot anew, if its variable was deleted and nobody can know that one.
+    /// Opens a slot anew if its variable was deleted and no thread can hold its handle.
     pub fn reopen(&self, slot: u32) {
         let place = &self.world.slots[slot as usize];
         let nobody = || self.world.pins.as_ref().is_some_and(|pins| pins.fetch_add(0, AcqRel) == 0);
@@ -607,14 +607,15 @@ impl Thread {
     pub fn renew(&self, slot: u32) {
         let place = &self.world.slots[slot as usize];
         place.owner.renew();
-        // SAFETY: if it was common, it is closed, and who was pinned then is not any more.
+        // SAFETY: if it was common, it is closed, and the threads pinned then have unpinned.
         unsafe { place.common.renew() };
         REOPENED.fetch_add(1, SeqCst);
-        // Release: who has a handle knows the slot as it is now.
+        // Release: a thread that has a handle sees the slot as it is now.
         place.generation.store(2, Release);
     }
 
-    /// Whether somebody has opened the slots of these variables that are not the first there.
+    /// Whether handles of these variables exist: each is the first in its slot, or the slot was
+    /// opened anew for it.
     fn has_handles(&self, uses: Uses) -> bool {
         uses.iter().map(|(variable, _)| slot_of(*variable)).all(|(slot, generation)| {
             // Acquire: pairs with the release in `reopen`.

@@ -234,7 +234,7 @@ struct Pushing<'a> {
 }
 
 impl Pushing<'_> {
-    /// A block that nobody uses.
+    /// A block that no operation uses.
     fn block(&self) -> (*mut Block, u64) {
         let world = &self.thread.world;
         for index in 0..BLOCKS {
@@ -316,7 +316,7 @@ impl Pushing<'_> {
 }
 
 impl Thread {
-    /// Makes a variable its own that nobody has pushed to, in the middle of a push.
+    /// Takes ownership of a variable without pushes, in the middle of a push.
     fn adopts(&self, variable: u32) -> bool {
         let Variable { owner, progress, .. } = &self.world.variables[variable as usize];
         // SAFETY: the thread's own.

@@ -28,7 +28,7 @@ impl Places {
     /// The operation is fresh and the caller's: accesses and closure are written.
     pub unsafe fn enlist(&mut self, block: *mut Block, tag: u64, stage: u64) -> Word {
         let this = Word::refers(block, tag);
-        // SAFETY: nobody else knows it yet.
+        // SAFETY: no other thread knows it yet.
         unsafe {
             for index in 0..(*block).count {
                 let access = Block::access(block, index);

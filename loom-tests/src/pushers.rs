@@ -1,7 +1,7 @@
 //! Several threads that push to common variables, help each other, and run what they find.
 //!
-//! Whether a thread that stops holds up the others is seen without stopping one: each thread says
-//! at its end that what it has pushed has run, unless another is in the middle of running
+//! The models show without stopping a thread that a stopped one holds up no other. At its end each
+//! thread checks that its pushes have run, unless another thread is in the middle of running
 //! something. The checker stops the others at every step of theirs while this one goes on to its
 //! end.
 
@@ -61,13 +61,13 @@ pub struct Program {
     uses: &'static [Uses],
     variables: Vec<Variable>,
     blocks: Blocks,
-    /// What a pusher writes into an operation before anybody knows it.
+    /// What a pusher writes into an operation before any other thread can find it.
     contents: Vec<Guarded>,
     seen: Vec<Seen>,
     logs: Vec<Log>,
     /// Threads in the middle of running something.
     busy: Vec<AtomicBool>,
-    /// Blocks that nobody uses, and those that may be used again when nobody is pinned.
+    /// Blocks that no operation uses, and those that may be used again when no thread is pinned.
     free: Mutex<Vec<usize>>,
     limbo: Mutex<Vec<usize>>,
     /// Whether a block was used.
@@ -95,7 +95,7 @@ impl Commons for Thread {
     }
 
     fn logged(&mut self, operation: Word) {
-        // SAFETY: held by who logs it.
+        // SAFETY: the thread that logs it holds it.
         let number = unsafe { (*operation.block()).sequence as usize };
         self.program.contents[number].get();
         let log = &self.program.logs[self.number];
@@ -104,7 +104,7 @@ impl Commons for Thread {
     }
 
     fn spent(&mut self, block: *mut Block) {
-        // SAFETY: nobody uses it again before it is in the list below.
+        // SAFETY: no thread uses it again before it is in the list below.
         let number = unsafe { (*block).sequence as usize };
         let twice = self.program.seen[number].spent.fetch_add(1, SeqCst);
         assert_eq!(twice, 0, "a block was spent twice");
@@ -112,7 +112,8 @@ impl Commons for Thread {
             let rests = self.program.variables.iter().any(|variable| variable.common.rests_on(block));
             assert!(!rests, "a block is spent that a tail leads to: it would be reused");
             let place = self.program.blocks.iter().position(|address| *address == block.addr()).unwrap();
-            // Before it is in the list: who takes it from there is ordered behind us.
+            // Before it is in the list: a thread that takes it from there is ordered behind this
+            // one.
             self.program.pins.fetch_add(0, AcqRel);
             self.program.limbo.lock().unwrap().push(place);
         }
@@ -242,10 +243,10 @@ impl Thread {
         Thread { program: program.clone(), number, pins: false }
     }
 
-    /// A block that nobody uses.
+    /// A block that no operation uses.
     fn allocate(&self) -> *mut Block {
         let limbo = std::mem::take(&mut *self.program.limbo.lock().unwrap());
-        // Who was pinned when they came into the list is not any more.
+        // The threads that were pinned when the blocks came into the list have unpinned.
         let is_over = limbo.is_empty() || self.program.pins.fetch_add(0, AcqRel) == 0;
         let list = if is_over { &self.program.free } else { &self.program.limbo };
         list.lock().unwrap().extend(limbo);
@@ -293,7 +294,7 @@ impl Thread {
         operation
     }
 
-    /// Runs an operation, and whatever was logged.
+    /// Runs an operation, and everything that was logged.
     pub fn run(&mut self, first: Word) {
         let program = self.program.clone();
         program.busy[self.number].store(true, SeqCst);
@@ -355,7 +356,7 @@ impl Thread {
         }
     }
 
-    /// What this thread has pushed does not depend on a thread that has stopped in a push.
+    /// Checks that what this thread has pushed does not need a thread that stopped in a push.
     pub fn depends_on_no_push(&self, pushed: &[usize]) {
         let ended = |number: &usize| {
             let seen = &self.program.seen[*number];
@@ -393,7 +394,7 @@ pub enum Role {
     Pushes(&'static [usize]),
     /// Makes the first variable common, if it is not, and does that.
     Opens(&'static [usize], Start),
-    /// After each of its pushes it runs whatever was logged.
+    /// After each of its pushes it runs everything that was logged.
     Runs(&'static [usize]),
 }
 use Role::{Opens, Pushes, Runs};

@@ -11,10 +11,10 @@ static THEIRS_FIRST: AtomicBool = AtomicBool::new(false);
 /// Explores `model` within the preemption bound `preemptions`, and fails if that took fewer than
 /// `floor` executions: a model whose atomics are not loom's completes in one.
 ///
-/// It is explored twice: once with the spawning thread going on first, once with the spawned ones.
-/// Loom reorders what it knows to be in conflict, and of each word it remembers the last access
-/// only: a load hides an earlier load of another thread from the exchange that comes after it. From
-/// the other end the same pair is an exchange and a load after it, which it sees.
+/// The model is explored twice: once the spawning thread goes on first, once the spawned ones do.
+/// Loom reorders accesses that it knows to be in conflict, and it remembers only the last access to
+/// each word. So a load hides another thread's earlier load from the exchange that comes after it.
+/// From the other end the same pair is an exchange and then a load, and loom sees the conflict.
 pub fn explore(name: &str, preemptions: usize, floor: usize, model: impl Fn() + Sync + Send + 'static) {
     explore_from(&[false, true], false, name, preemptions, floor, model);
 }
@@ -24,8 +24,8 @@ pub fn explore_once(name: &str, preemptions: usize, floor: usize, model: impl Fn
     explore_from(&[false], false, name, preemptions, floor, model);
 }
 
-/// As [`explore`], where two light fences do not see each other: as it is where `membarrier` makes
-/// them free.
+/// As [`explore`], but light fences do not order each other, as where `membarrier` makes them
+/// free.
 pub fn explore_light_fences(name: &str, preemptions: usize, floor: usize, model: impl Fn() + Sync + Send + 'static) {
     explore_from(&[false, true], true, name, preemptions, floor, model);
 }

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// Runs `model`, which has `threads` threads, under random schedules, and fails if they were all
-/// alike: the model returns what can differ from schedule to schedule, such as an order. Half of
-/// the schedules choose at every step, half (PCT) keep to random priorities that change a few
-/// times, which finds other bugs.
+/// Runs `model`, which has `threads` threads, under random schedules. The model returns what can
+/// differ from schedule to schedule, an order for example; the run fails if all results are equal.
+/// Half of the schedules choose at every step. The other half (PCT) keep to random priorities that
+/// change a few times, which finds other bugs.
 ///
 /// `SHUTTLE_RANDOM_SEED` sets the seed; `SERIATIM_SCHEDULES` multiplies the number of schedules.
 pub fn schedules(name: &str, threads: usize, count: usize, model: impl Fn() -> Vec<usize> + Send + Sync + 'static) {

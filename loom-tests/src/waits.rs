@@ -5,7 +5,7 @@ use loom::sync::atomic::{AtomicBool, Ordering::*};
 use seriatim::{Engine, RunContext};
 use std::sync::Arc;
 
-/// Who has heard from an operation that it runs waits for its end, and sees what it has done.
+/// A thread that knows that an operation runs waits for its end, and sees what it has done.
 pub fn explore_wait_for_another_thread_s_write(name: &str, engine: fn() -> Engine) {
     explore(name, 2, 200, move || {
         let engine = engine();

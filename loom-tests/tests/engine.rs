@@ -240,7 +240,7 @@ fn waiting_for_everything_is_not_early() {
         let engine = naive();
         let value = Guarded::new();
         let x = engine.new_variable();
-        // What is pushed from inside an operation is in flight before that one is over.
+        // A push from inside an operation is in flight before the operation is over.
         let (inner, cell) = (engine.clone(), value.clone());
         engine
             .op("")
@@ -376,8 +376,8 @@ fn a_place_is_another_variable_s_only_when_the_deletion_has_ended() {
         let keep = held.clone();
         engine.op("").writes([x]).push_async(move |_, completion| *keep.lock().unwrap() = Some(completion)).unwrap();
         engine.delete_variable(|_| (), Context::cpu(0), x).unwrap();
-        // Runs the deletion, and pushes nothing: so nobody is waited for before the place is given
-        // away.
+        // Runs the deletion, and pushes nothing: so no thread is waited for before the place is
+        // given away.
         let first = held.lock().unwrap().take().expect("it has the variable to itself");
         let other = spawn(move || first.complete());
         let next = engine.new_variable();

@@ -1,6 +1,6 @@
-//! With the real epochs of crossbeam, which loom explores as well when built with `--cfg
-//! crossbeam_loom`: reclamation, and stopping, which rests on pins. Small models, because a pin
-//! alone is dozens of steps; elsewhere the epochs are real, and no steps of the model.
+//! Reclamation, and stopping, which rests on pins, with the real epochs of crossbeam. Loom explores
+//! these as well when they are built with `--cfg crossbeam_loom`. The models are small, because a
+//! pin alone is dozens of steps; in other models the epochs are real and no steps of the model.
 
 #![cfg(all(loom, crossbeam_loom))]
 
@@ -30,7 +30,7 @@ fn what_a_pinned_thread_has_found_is_not_reused() {
         let pin = Epoch::pin(&handle);
         link.store(0, Release);
         let reused = value.clone();
-        // SAFETY: the link is cut, so nobody finds the value any more.
+        // SAFETY: the link is cut, so no thread finds the value any more.
         unsafe { Epoch::defer(&pin, move || reused.set(1)) };
         drop(pin);
         Epoch::pin(&handle).flush();
@@ -101,8 +101,8 @@ fn push_enlisted(engine: &Engine, variables: &[Variable], value: &Guarded) {
     engine.op("").writes(variables.iter().copied()).push(move |_| value.step()).unwrap();
 }
 
-/// Common variables: who has found a block at a tail lines up behind it, or behind what has come
-/// since. From one end only: two take longer.
+/// Common variables: a thread that has found a block at a tail lines up behind that block or a
+/// later one. From one end only: two take longer.
 #[test]
 fn a_block_that_a_pusher_has_found_at_a_tail_is_not_used_again() {
     explore_once("a push behind a block against its reuse", 1, 5000, || {
@@ -121,8 +121,8 @@ fn a_block_that_a_pusher_has_found_at_a_tail_is_not_used_again() {
                 back.send(()).unwrap();
             }
             goes.recv().unwrap();
-            // What the tail of the first led to is spent, and is used again on the other if nobody
-            // looks.
+            // The block that the first tail led to is spent, and is used again on the other
+            // variable if no thread looks.
             push_enlisted(&theirs, &[x], &own[0]);
             (0..8).for_each(|_| push_enlisted(&theirs, &[y], &own[1]));
         });

@@ -29,7 +29,7 @@ struct Numbered {
     gate: Notify,
     ended: AtomicUsize,
     end: Notify,
-    /// Who works for the group until all have run.
+    /// The threads that work for the group until all have run.
     helper: OnceLock<Thread>,
 }
 
@@ -203,7 +203,7 @@ fn workers_that_all_sleep_are_woken() {
     });
 }
 
-/// Who helps may be over before it has run what it has taken.
+/// A helper's wait may be over before the helper has run what it has taken.
 #[test]
 fn what_a_helper_takes_and_does_not_run_goes_back() {
     explore("a guest that takes something in vain", 2, 50, || {

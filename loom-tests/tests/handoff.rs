@@ -1,4 +1,4 @@
-//! Handing over: whatever a thread leaves is run by somebody, once, and is seen as it was left.
+//! Handing over: each operation that a thread leaves is run once, and is seen as it was left.
 
 #![cfg(loom)]
 
@@ -41,7 +41,7 @@ impl Model {
         }
     }
 
-    /// Leaves a list of some operations, from `number` on, or runs what nobody takes over.
+    /// Leaves a list of some operations, from `number` on, or runs it if no thread takes it over.
     fn leave(&self, number: usize, count: usize) -> usize {
         (number..number + count).for_each(|number| self.values[number].set(1));
         let (first, last) = (self.blocks.pointer(number), self.blocks.pointer(number + count - 1));

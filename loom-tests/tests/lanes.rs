@@ -27,7 +27,7 @@ struct Graph {
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// So many replays follow each other at once.
     replays: AtomicUsize,
-    /// No threads are started: lanes that are handed out wait here for the one that there is.
+    /// No threads are started: lanes that are handed out wait here for the model's only thread.
     one_thread: AtomicBool,
     queue: Mutex<Vec<u32>>,
     /// After how many segments a replay spreads; if never, it is not begun alone.
@@ -90,7 +90,7 @@ impl Graph {
                 self.work(lane);
                 continue;
             }
-            // Who starts a thread is waited for itself, and has noted it by then.
+            // A thread that starts another one is waited for too, and has noted it by then.
             let Some(thread) = self.threads.lock().unwrap().pop() else { break };
             thread.join().unwrap();
         }
@@ -159,7 +159,7 @@ impl LaneHost for Thread {
     }
 
     fn over(&mut self) {
-        // Whatever lane it was on, everything has happened before.
+        // Everything has happened before, on every lane.
         self.0.values.iter().for_each(|value| value.set(value.get()));
         // The next one may begin at once.
         if self.0.overs.fetch_add(1, Relaxed) + 1 < self.0.replays.load(Relaxed) {
@@ -381,7 +381,7 @@ fn an_asynchronous_operation_of_a_graph_is_completed_elsewhere() {
                         completion.complete();
                     });
                     threads.lock().unwrap().push(thread);
-                    // After the completion was given away: nobody else may be in here.
+                    // After the completion was given away: no other thread may be in here.
                     let calls: &mut Guarded = &mut calls;
                     calls.step();
                 })?;

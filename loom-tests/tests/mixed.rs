@@ -37,7 +37,7 @@ fn mixed() {
     assert!(MIXED.swap(0, SeqCst) > 0, "no operation was mixed");
 }
 
-/// Variable 1 is common, and 0 is A's, who pushes on both beside B.
+/// Variable 1 is common, and A owns 0: A pushes on both beside B.
 #[test]
 fn two_push_on_a_variable_of_one_and_a_common_one() {
     static MODEL: Model = Model {
@@ -78,7 +78,7 @@ fn three_push_mixed_operations() {
     mixed();
 }
 
-/// Variable 0 is A's, who pushes, loses it, and comes back: then it is common.
+/// A owns variable 0, pushes, loses it, and comes back: then it is common.
 #[test]
 fn a_variable_becomes_common_while_a_mixed_push_is_under_way() {
     static MODEL: Model = Model {
@@ -133,7 +133,7 @@ fn nothing_is_taken_from_the_push_that_deletes_it() {
     MODEL.explore("deleted by its owner", 3, 100);
 }
 
-/// Variable 0 is B's, who pushes while A deletes it.
+/// B owns variable 0, and pushes while A deletes it.
 #[test]
 fn an_owner_finds_that_its_variable_was_deleted() {
     static MODEL: Model = Model {

@@ -185,8 +185,8 @@ fn an_operation_of_a_later_era_is_not_finished() {
     MODEL.explore_once("a later operation", 2, 500);
 }
 
-/// What it has pushed last is finished by those who come behind it: also by the second, for the
-/// first may have stopped.
+/// The threads behind a pusher finish its last push: also the second one, since the first may have
+/// stopped.
 #[test]
 fn an_owner_that_stops_behind_its_commit_leaves_nothing_unfinished() {
     static MODEL: Model = Model {
@@ -200,7 +200,7 @@ fn an_owner_that_stops_behind_its_commit_leaves_nothing_unfinished() {
 }
 
 /// Variable 1 is common. What is committed on variable 0 is enlisted on variable 1 by the pusher or
-/// by those who take variable 0.
+/// by the threads that take variable 0.
 #[test]
 fn owned_and_common_variables_in_one_push() {
     static MODEL: Model = Model {
@@ -299,7 +299,7 @@ fn a_member_joins_again_in_an_era_that_is_over() {
     MODEL.explore("joins again too late", 2, 500);
 }
 
-/// As that, of one who has owned the variable: what it counted then does not count in the share.
+/// The same for a member that has owned the variable: its count then is no part of the share.
 #[test]
 fn an_owner_joins_in_an_era_that_is_over() {
     static MODEL: Model = Model {
@@ -324,7 +324,7 @@ fn two_writers_close_one_share_while_a_member_joins_again() {
     MODEL.explore("two close one share", 1, 500);
 }
 
-/// What a member has pushed last is finished by who writes.
+/// The thread that writes finishes what a member has pushed last.
 #[test]
 fn a_member_that_stops_behind_its_commit_leaves_nothing_unfinished() {
     static MODEL: Model = Model {

@@ -1,5 +1,5 @@
-//! The pools: blocks that are sent back arrive, once; and memory is reused at once only when nobody
-//! looks.
+//! The pools: blocks that are sent back arrive, once. Memory is reused at once only when no thread
+//! looks at it.
 
 #![cfg(loom)]
 
@@ -106,7 +106,7 @@ fn a_block_that_is_looked_at_is_not_reused() {
             drop(pin);
         });
         link.store(0, Release);
-        // SAFETY: the link is cut, so nobody finds the block any more.
+        // SAFETY: the link is cut, so no thread finds the block any more.
         unsafe { cache.retire(std::ptr::with_exposed_provenance_mut(block)) };
         for _ in 0..6 {
             // SAFETY: as above.
@@ -117,8 +117,8 @@ fn a_block_that_is_looked_at_is_not_reused() {
     });
 }
 
-/// A thread frees another one's blocks while that one runs dry and refills. `looking`: whether both
-/// look at tails, so that blocks go by way of the reclaimer.
+/// A thread frees another one's blocks while the other runs dry and refills. `looking`: whether
+/// both look at tails, so that blocks go by way of the reclaimer.
 fn free_elsewhere_against_refill(looking: bool) {
     let memory = Arc::new(Memory::new().unwrap());
     let cache = ThreadContext::new(&memory);
@@ -199,12 +199,12 @@ fn a_cache_has_one_owner_at_a_time() {
     });
 }
 
-/// Makes a place free that was taken, as the deletion of its variable does when nobody looks.
+/// Frees a taken place, as the deletion of its variable does when no thread looks.
 fn give_back(table: &Table, slot: &Slot) {
     slot.generation.fetch_add(1, Relaxed);
     table.retire(slot);
     let retired = table.take_retired().expect("retired just now");
-    // SAFETY: taken just now, and nobody looks at variables.
+    // SAFETY: taken just now, and no thread looks at variables.
     unsafe { table.release(retired) };
 }
 
@@ -217,12 +217,12 @@ fn a_place_is_taken_by_one_however_often_it_was_given_back() {
         let take = |table: &Table, places: &[Guarded]| -> Option<u32> {
             let slot = table.pop_free()?;
             let index = slot.index();
-            // A race, if another has it or who had it is not done with it.
+            // A race, if another thread has it or its last user is not done with it.
             places[index as usize].step();
             Some(index)
         };
         for slot in &known {
-            // SAFETY: all three are taken, and nobody looks at them.
+            // SAFETY: all three are taken, and no thread looks at them.
             unsafe { table.open(slot) };
         }
         known.iter().for_each(|slot| give_back(&table, slot));

@@ -108,7 +108,7 @@ fn log(host: &Gate, numbers: std::ops::Range<usize>) {
     let journal = group.add_journal();
     for number in numbers {
         let block = host.blocks.pointer(number);
-        // SAFETY: each operation is logged once, and has no uses; nobody else has the journal.
+        // SAFETY: each operation is logged once, and has no uses; no other thread has the journal.
         unsafe {
             Block::renew(block, 0, true);
             let operation = Places::new().enlist(block, 1, PUSHED);

@@ -1,5 +1,5 @@
-//! Operations with owned and common variables, by more pushers than loom can explore, some of whom
-//! stop; blocks and slots are used again.
+//! Operations with owned and common variables, by more pushers than loom can explore; some pushers
+//! stop. Blocks and slots are used again.
 
 #![cfg(shuttle)]
 
@@ -121,7 +121,7 @@ fn three_push_and_delete_and_open_slots_anew() {
                 let number = uses.len();
                 let slot = steps.len() as u32;
                 uses.push(if push == at { deletion } else { OTHERS[thread_rng().gen_range(0..OTHERS.len())] });
-                // Who deletes runs it, and does not stop in the middle.
+                // The deleting thread runs it, and does not stop in the middle.
                 mine.push(if push == at { PushAndRun(number) } else { step(number, 40) });
                 mine.push(Reopen(slot));
             }

@@ -176,7 +176,8 @@ fn who_waits_runs_what_it_needs() {
     pulled("pulling behind reads", 2, TWO, &[0, 2]);
 }
 
-/// Who parks an operation has seen the end of one write, who ends the other that of the other.
+/// The thread that parks an operation has seen the end of one write. The thread that ends the other
+/// write has seen only that end.
 #[test]
 fn what_was_tested_before_is_seen_by_who_gets_an_operation_back() {
     explore("tickets, three threads", 2, 100, || {
@@ -195,7 +196,7 @@ fn what_was_tested_before_is_seen_by_who_gets_an_operation_back() {
     });
 }
 
-/// The pusher has no log: everybody tries everything.
+/// The pusher has no log: every thread tries everything.
 #[test]
 fn an_operation_is_taken_once_and_not_lost_while_others_park_on_it() {
     explore("tickets, all try all", 2, 500, || {
@@ -210,7 +211,7 @@ fn an_operation_is_taken_once_and_not_lost_while_others_park_on_it() {
     });
 }
 
-/// The block of the first write is used again while the read behind that one may still want to park
+/// The block of the first write is used again while the read behind it may still want to park
 /// there.
 #[test]
 fn nobody_parks_on_another_use_of_a_block() {
@@ -252,7 +253,7 @@ fn a_log_gives_each_operation_to_one_of_those_who_look() {
         let mut places = Places::new();
         for number in 0..3 {
             let operation = program.push(&mut places, number, number);
-            // SAFETY: nobody else pushes.
+            // SAFETY: no other thread pushes.
             unsafe { log.push(operation) };
         }
         worker.join().unwrap();
@@ -295,7 +296,7 @@ impl Logged {
     /// One thread at a time.
     fn push(&self, numbers: Range<usize>) {
         for number in numbers {
-            // SAFETY: nobody else pushes.
+            // SAFETY: no other thread pushes.
             unsafe { self.log.push(self.words[number]) };
             self.pushed.store(number + 1, Release);
         }
@@ -404,13 +405,14 @@ fn a_worker_that_was_left_behind_goes_on_with_the_oldest() {
     });
 }
 
-/// Who looks for what the worker leaves stands in a segment that another has noted to be taken.
+/// A thread that looks for what the worker leaves stands in a segment that another thread has noted
+/// as taken.
 #[test]
 fn a_segment_is_used_again_while_a_thief_stands_in_it() {
     explore("a log beside a thief that notes late what has been taken", 1, 100, || {
         let logged = Logged::new(5);
         logged.push(0..2);
-        // As if somebody took each of them as soon as it was logged.
+        // As if each of them was taken as soon as it was logged.
         (0..4).for_each(|number| logged.program.try_to_run(logged.words[number]));
         let look_and_push = |logged: &Logged| {
             for next in [2..4, 4..5] {
