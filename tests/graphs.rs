@@ -13,6 +13,8 @@ mod helpers;
 mod inside;
 #[path = "graphs/lanes.rs"]
 mod lanes;
+#[path = "graphs/long.rs"]
+mod long;
 #[path = "graphs/looking.rs"]
 mod looking;
 #[path = "graphs/order.rs"]

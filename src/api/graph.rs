@@ -35,8 +35,8 @@ use std::sync::Arc;
 /// versions step, when all of the operations are done; and an asynchronous operation ends when its
 /// completion was used *and* its call has returned.
 ///
-/// Short replays run on one thread, long ones on all threads of the engine: the replay looks at the
-/// clock (see `src/engine/replay/spread_policy.rs`).
+/// Short replays run on one thread, long ones and the first on all threads of the engine: the replay
+/// looks at the clock (see `src/engine/replay/spread_policy.rs`).
 ///
 /// ```
 /// use seriatim::{Data, Engine, Error};

@@ -4,13 +4,15 @@
 //! made by `replay/assemble.rs`. There is one policy for each graph.
 //!
 //! Handing a segment to another core costs a cache line or two, and starting the lanes costs a few
-//! more. A replay is begun by one thread, which looks at the clock after one operation, two, four,
-//! and so on. Once the segments are seen to take longer than handing them over costs, it spreads
-//! what is left.
+//! more. The first replay is spread from the start: what its operations take is not known, and the
+//! other threads cannot find out while one of them runs. Later replays are begun by one thread,
+//! which looks at the clock after one operation, two, four, and so on. Once the segments are seen
+//! to take longer than handing them over costs, it spreads what is left.
 //!
 //! A replay that was worth spreading is trusted: some replays are then spread from the start, and
 //! after them one is measured again. A replay that was not worth it, though it seemed so, doubles
-//! what a segment is taken to cost.
+//! what a segment is taken to cost. If a replay takes many times what it costs to spread it, there
+//! is nothing to measure: the next one is spread as well.
 
 #![forbid(unsafe_code)]
 
@@ -22,8 +24,9 @@ use std::time::{Duration, Instant};
 const SEGMENT: f64 = 20e-9;
 const WAIT: f64 = 70e-9;
 const START: f64 = 3e-6;
-/// The first replay touches everything for the first time, which costs a segment at most this much.
-const COLD: f64 = 2e-6;
+/// What takes this many times what it costs to spread it is spread without further looks: at most a
+/// twentieth is lost.
+const BEYOND_DOUBT: f64 = 20.0;
 /// What is learned of a segment's cost goes up to this many times what is expected.
 const MOST_LEARNED: f64 = 16.0;
 /// A look judges nothing if less time than this has passed since the last one.
@@ -115,12 +118,12 @@ impl SpreadPolicy {
             return operations > 0;
         }
         self.began = Some(Instant::now());
-        self.begun_alone = self.trusted == 0;
+        self.begun_alone = self.trusted == 0 && !self.cold;
         if self.begun_alone {
             (self.looked, self.left, self.interval) = (self.began, self.segments, 1);
-            (self.suspected, self.refuted, self.spread) = (false, false, false);
+            (self.suspected, self.refuted, self.spread, self.each) = (false, false, false, 0.0);
         } else {
-            self.trusted -= 1;
+            self.trusted = self.trusted.saturating_sub(1);
         }
         self.begun_alone
     }
@@ -144,10 +147,12 @@ impl SpreadPolicy {
             self.interval = (2 * self.interval).min(OPERATIONS_A_LOOK);
             return false;
         }
-        let each = (now - looked).as_secs_f64() / (self.left - left).max(1) as f64;
+        let took = (now - looked).as_secs_f64();
+        let each = took / (self.left - left).max(1) as f64;
         let pays = self.pays(each, left);
-        // One long measurement may be an interrupt, so the next one has to confirm it.
-        let sure = pays && self.suspected;
+        // One long measurement may be an interrupt, so the next one has to confirm it. If it was
+        // very long, to spread in vain adds little to it.
+        let sure = pays && (self.suspected || took > BEYOND_DOUBT * self.start());
         if pays != self.suspected {
             self.interval = 1;
         } else {
@@ -157,10 +162,8 @@ impl SpreadPolicy {
         self.refuted |= !pays && left > 0;
         if sure {
             self.spread = true;
-            self.alone = each.min(self.each) * self.segments as f64;
-            if !self.cold {
-                self.trusted = TRUST;
-            }
+            self.alone = if self.each > 0.0 { each.min(self.each) } else { each } * self.segments as f64;
+            self.trusted = TRUST;
         }
         self.each = each;
         sure
@@ -169,14 +172,23 @@ impl SpreadPolicy {
     /// Whether it pays to spread `left` segments that take `each` seconds each.
     fn pays(&self, each: f64, left: usize) -> bool {
         let others = f64::from(self.lanes - 1);
-        let cold = if self.cold { COLD } else { 0.0 };
-        left as f64 * ((each - cold) * others / f64::from(self.lanes) - self.learned) > START * others
+        left as f64 * (each * others / f64::from(self.lanes) - self.learned) > self.start()
+    }
+
+    /// What it costs to start the lanes, in seconds.
+    fn start(&self) -> f64 {
+        START * f64::from(self.lanes - 1)
     }
 
     /// The replay is over.
     pub fn over(&mut self) {
         let Some(took) = self.began.take().map(|began| began.elapsed().as_secs_f64()) else { return };
-        if std::mem::take(&mut self.cold) {
+        let cold = std::mem::take(&mut self.cold);
+        if took > BEYOND_DOUBT * (self.start() + self.learned * self.segments as f64) {
+            self.trusted = TRUST;
+            return;
+        }
+        if cold {
             return;
         }
         let each = took / self.segments.max(1) as f64;
@@ -212,9 +224,15 @@ mod tests {
     use std::thread::sleep;
 
     const MILLISECOND: Duration = Duration::from_millis(1);
+    /// So many lanes that what is long enough to be judged is not beyond doubt.
+    const MANY: usize = 10_000;
+
+    fn of_lanes(lanes: usize, segments: usize) -> SpreadPolicy {
+        SpreadPolicy { cold: false, ..SpreadPolicy::new(true, lanes, segments, segments) }
+    }
 
     fn two_lanes(segments: usize) -> SpreadPolicy {
-        SpreadPolicy { cold: false, ..SpreadPolicy::new(true, 2, segments, segments) }
+        of_lanes(2, segments)
     }
 
     #[test]
@@ -225,18 +243,34 @@ mod tests {
         assert!(!pace.pays(100e-9, 1_000_000));
         assert!(pace.pays(1e-6, 1000));
         let apart = SpreadPolicy::new(true, 2, 100, 0);
-        assert!(!apart.pays(1e-6, 1000), "what is cold");
-        assert!(SpreadPolicy { cold: false, ..apart }.pays(100e-9, 1000), "lanes that do not wait for each other");
+        assert!(apart.pays(100e-9, 1000), "lanes that do not wait for each other");
+    }
+
+    #[test]
+    fn a_first_replay_is_spread_and_so_is_each_that_follows_a_long_one() {
+        let mut pace = SpreadPolicy::new(true, 2, 2, 0);
+        for _ in 0..3 * TRUST {
+            assert!(!pace.begin());
+            sleep(MILLISECOND);
+            pace.over();
+        }
+        for _ in 0..2 {
+            pace.begin();
+            pace.over();
+        }
+        assert!(pace.begin(), "a short one is measured");
+        sleep(MILLISECOND);
+        assert!(pace.spreads(1), "one look is enough if it is long");
     }
 
     #[test]
     fn a_slow_replay_is_spread_after_two_looks_and_trusted_then() {
-        let mut pace = two_lanes(100);
+        let mut pace = of_lanes(MANY, 1_000_000);
         assert!(pace.begin());
         sleep(MILLISECOND);
-        assert!(!pace.spreads(99), "one look is not enough");
+        assert!(!pace.spreads(999_999), "one look is not enough");
         sleep(MILLISECOND);
-        assert!(pace.spreads(98));
+        assert!(pace.spreads(999_998));
         pace.over();
         for _ in 0..TRUST {
             assert!(!pace.begin());
@@ -248,12 +282,12 @@ mod tests {
 
     #[test]
     fn few_long_segments_are_spread_from_the_start_the_third_time() {
-        let mut pace = two_lanes(2);
+        let mut pace = of_lanes(MANY, 2);
         for _ in 0..2 {
             assert!(pace.begin());
-            sleep(MILLISECOND);
+            sleep(40 * MILLISECOND);
             assert!(!pace.spreads(1), "one look is not enough");
-            sleep(MILLISECOND);
+            sleep(40 * MILLISECOND);
             assert!(!pace.spreads(0), "nothing is left");
             pace.over();
         }
@@ -262,7 +296,7 @@ mod tests {
 
     #[test]
     fn what_is_slower_on_two_lanes_is_run_alone_again_and_remembered_for_a_while() {
-        let mut pace = SpreadPolicy { alone: 1e-6, trusted: TRUST, ..two_lanes(1) };
+        let mut pace = SpreadPolicy { alone: 1e-6, trusted: TRUST, ..of_lanes(MANY, 1) };
         assert!(!pace.begin());
         sleep(MILLISECOND);
         pace.over();

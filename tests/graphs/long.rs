@@ -1,0 +1,106 @@
+//! Graphs of few long operations: as many of them run at once as there are threads for them, from
+//! the first replay on.
+
+use super::helpers::variables;
+use crate::common::*;
+use seriatim::{Engine, Graph, IdlePolicy, Kind, RunContext};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// A place where operations wait for each other.
+#[derive(Default)]
+struct Meeting {
+    /// How many came, and how many left because nobody else did.
+    came: Mutex<(usize, usize)>,
+    more: Condvar,
+}
+
+impl Meeting {
+    /// Waits until so many operations are here at once, or for so long that they never will be.
+    fn wait_for(&self, others: usize) {
+        let mut came = self.came.lock().unwrap();
+        came.0 += 1;
+        self.more.notify_all();
+        let row = came.0.div_ceil(others) * others;
+        let (mut came, waited) =
+            self.more.wait_timeout_while(came, Duration::from_secs(10), |came| came.0 < row && came.1 == 0).unwrap();
+        came.1 += usize::from(waited.timed_out());
+    }
+
+    /// How many operations were left alone.
+    fn alone(&self) -> usize {
+        self.came.lock().unwrap().1
+    }
+}
+
+/// A graph of `operations` that have nothing to do with each other; each takes a while, and waits
+/// until as many as there are `workers` run at once.
+fn meeting(engine: &Engine, workers: usize, operations: usize) -> (Graph, Arc<Meeting>) {
+    let meeting = Arc::new(Meeting::default());
+    let all = &variables::<12>(engine)[..operations];
+    let captured = engine.capture(|c| {
+        all.iter().try_for_each(|variable| {
+            let meeting = Arc::clone(&meeting);
+            c.op("long").write(*variable).push(move |_: &RunContext<'_>| {
+                std::thread::sleep(Duration::from_millis(2));
+                meeting.wait_for(workers);
+            })
+        })
+    });
+    (captured.unwrap().0, meeting)
+}
+
+#[test]
+fn long_operations_run_at_once_in_every_replay() {
+    let _watchdog = Watchdog::new(120, "graphs of few long operations");
+    for kind in [Kind::Pooled, Kind::PerDevice] {
+        for idle in [IdlePolicy::SpinThenPark, IdlePolicy::Park] {
+            let engine = Engine::builder().kind(kind).cpu_workers(3).idle(idle).waiters_help(false).build().unwrap();
+            for operations in [3, 6, 12] {
+                let (graph, meeting) = meeting(&engine, 3, operations);
+                for number in 1..=40 {
+                    graph.replay().unwrap();
+                    engine.wait_for_all().unwrap();
+                    assert_eq!(meeting.alone(), 0, "replay {number} of {operations}, {kind}, {idle:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_graph_that_was_short_is_spread_after_its_first_long_operation() {
+    let _watchdog = Watchdog::new(120, "a graph that becomes long");
+    let engine = Engine::builder().cpu_workers(2).waiters_help(false).build().unwrap();
+    let meeting = Arc::new(Meeting::default());
+    let long = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let (x, all) = (engine.new_variable(), variables::<2>(&engine));
+    let captured = engine.capture(|c| {
+        // Joined to no other operation, as both others wait for it.
+        let nap = Arc::clone(&long);
+        c.op("first").write(x).push(move |_: &RunContext<'_>| {
+            if nap.load(std::sync::atomic::Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        })?;
+        all.iter().try_for_each(|variable| {
+            let (meeting, long) = (Arc::clone(&meeting), Arc::clone(&long));
+            c.op("then").read(x).write(*variable).push(move |_: &RunContext<'_>| {
+                if long.load(std::sync::atomic::Ordering::Relaxed) {
+                    meeting.wait_for(2);
+                }
+            })
+        })
+    });
+    let (graph, ()) = captured.unwrap();
+    for _ in 0..100 {
+        graph.replay().unwrap();
+    }
+    engine.wait_for_all().unwrap();
+    long.store(true, std::sync::atomic::Ordering::Relaxed);
+    for _ in 0..40 {
+        graph.replay().unwrap();
+        engine.wait_for_all().unwrap();
+        assert_eq!(meeting.alone(), 0);
+    }
+}
