@@ -1,7 +1,7 @@
 //! What does a replay cost beside its operations?
 //!
 //! Nanoseconds a replay, by criterion, of graphs over 1 to 64 variables (a node for each, and one
-//! node for all), and of 64 nodes over 65 variables, which other pushes can use or not. Then graphs
+//! node for all), and of 64 nodes over 65 variables, private to the graph or not. Then graphs
 //! of few long operations, on three workers, beside the same operations pushed one by one: the
 //! bodies sleep, so that three of them run at once on any machine. The first of these graphs is
 //! made anew for each replay, the second is replayed again and again. Each run's result is checked.
@@ -82,18 +82,21 @@ fn names(criterion: &mut Criterion) {
     }
 }
 
-/// A chain of 64 nodes, each of which reads one array and writes the next.
+/// Chains of 64 nodes, each of which reads one array and writes the next. Others can use the arrays
+/// too, or all but the last are private to the graph.
 fn arrays(criterion: &mut Criterion) {
     for kind in KINDS {
-        measure(criterion, kind, BenchmarkId::new("64 nodes over 65", "variables"), |engine, c| {
-            let variables: Vec<Variable> = (0..65).map(|_| engine.new_variable()).collect();
-            let recorded: Result<(), Error> = variables
-                .windows(2)
-                .take(63)
-                .try_for_each(|pair| c.op("step").read(pair[0]).write(pair[1]).push(|_| ()));
-            recorded.expect("valid variables");
-            variables[64]
-        });
+        for what in ["variables", "private variables"] {
+            measure(criterion, kind, BenchmarkId::new("64 nodes over 65", what), |engine, c| {
+                let is_private = |number: usize| what != "variables" && number < 64;
+                let mut make = |number| if is_private(number) { c.private_variable() } else { engine.new_variable() };
+                let variables: Vec<Variable> = (0..65).map(&mut make).collect();
+                for pair in variables.windows(2).take(63) {
+                    c.op("step").read(pair[0]).write(pair[1]).push(|_| ()).expect("valid variables");
+                }
+                variables[64]
+            });
+        }
     }
 }
 

@@ -67,6 +67,8 @@ pub enum ErrorKind {
     /// An operation borrows a [`Data`](crate::Data) value that it has not declared, or changes a
     /// value that it has declared to read.
     UndeclaredAccess,
+    /// The variable is private to a graph, and this call is not an operation of that graph.
+    PrivateVariable,
     /// The process has made four thousand million engines, and has no numbers for more.
     EnginesExhausted,
 }

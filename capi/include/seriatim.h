@@ -82,6 +82,8 @@ enum SeriatimStatus
     SERIATIM_STATUS_ENGINES_EXHAUSTED = 16,
     // An operation uses a value that it has not declared. Only operations written in Rust can.
     SERIATIM_STATUS_UNDECLARED_ACCESS = 17,
+    // The variable is private to a graph, and this call is not an operation of that graph.
+    SERIATIM_STATUS_PRIVATE_VARIABLE = 18,
     // A failure that this version of the interface has no code for.
     SERIATIM_STATUS_OTHER = 99,
     // A pointer that must not be null is null.
@@ -172,9 +174,9 @@ typedef struct SeriatimCompletion SeriatimCompletion;
 typedef struct SeriatimEngine SeriatimEngine;
 
 // A captured graph. A replay is one operation of the engine: it uses all variables of the captured
-// operations, and takes its turn among other pushes as if they had all been pushed in a row at
-// that moment. A graph may outlive the other handles of its engine. When those are gone, its calls
-// fail with `SERIATIM_STATUS_STOPPED`.
+// operations but those that are private to the graph, and takes its turn among other pushes as if
+// they had all been pushed in a row at that moment. A graph may outlive the other handles of its
+// engine. When those are gone, its calls fail with `SERIATIM_STATUS_STOPPED`.
 typedef struct SeriatimGraph SeriatimGraph;
 
 // A reusable operation. May be pushed again while earlier uses are in flight, and may outlive its
@@ -723,6 +725,21 @@ SeriatimStatus seriatim_capture_parameter(struct SeriatimCapture *capture,
                                           SeriatimDeleter deleter,
                                           struct SeriatimParameter **out);
 
+// Makes a variable that only operations of this graph can name. It orders them as any variable
+// does, but a replay does not claim it: the time of `seriatim_graph_replay()` does not grow with
+// it. It has no version, and nothing waits for it. It ends with the graph, or with the capture if
+// no graph is made; until then every call outside of the capture that is given it fails with
+// `SERIATIM_STATUS_PRIVATE_VARIABLE`. A failure that marks it stays for later replays until a wait
+// takes the failure.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `capture` is a live handle, which no other thread uses at the same time. `out` may be written
+// to.
+SeriatimStatus seriatim_capture_private_variable(struct SeriatimCapture *capture, struct SeriatimVariable *out);
+
 // Ends the capture and makes the graph. Time and memory proportional to the operations and their
 // variables.
 //
@@ -746,8 +763,8 @@ SeriatimStatus seriatim_capture_delete(struct SeriatimCapture *capture);
 
 // Pushes one replay, and does not wait for it: `seriatim_wait_for_variable()` does. Replays of one
 // graph follow each other, so it may be called again while one is under way. Lock-free, without
-// allocation; time proportional to the number of variables of the graph, and not of its
-// operations. On a naive engine the replay runs inside the call.
+// allocation; time proportional to the number of variables of the graph that are not private, and
+// not of its operations. On a naive engine the replay runs inside the call.
 //
 // Among ready operations of the engine, greater priorities run first. Those of the captured
 // operations count among themselves.

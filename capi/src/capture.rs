@@ -5,10 +5,11 @@ use crate::device::SeriatimContext;
 use crate::engine::SeriatimEngine;
 use crate::error::{guard, Failure, SeriatimStatus};
 use crate::graph::SeriatimGraph;
-use crate::input::{borrow, borrow_mut, optional_name, produce_handle, reclaim, taken};
+use crate::input::{borrow, borrow_mut, optional_name, produce, produce_handle, reclaim, taken};
 use crate::operation::{described, SeriatimOperation};
 use crate::operator::SeriatimOperator;
 use crate::parameter::SeriatimParameter;
+use crate::variable::SeriatimVariable;
 use seriatim::Capture;
 use std::ffi::{c_char, c_void};
 
@@ -150,6 +151,28 @@ pub unsafe extern "C" fn seriatim_capture_parameter(
     };
     // SAFETY: by the contract.
     guard(|| unsafe { produce_handle(out, make) })
+}
+
+/// Makes a variable that only operations of this graph can name. It orders them as any variable
+/// does, but a replay does not claim it: the time of `seriatim_graph_replay()` does not grow with
+/// it. It has no version, and nothing waits for it. It ends with the graph, or with the capture if
+/// no graph is made; until then every call outside of the capture that is given it fails with
+/// `SERIATIM_STATUS_PRIVATE_VARIABLE`. A failure that marks it stays for later replays until a wait
+/// takes the failure.
+///
+/// # Errors
+/// Only those of every function.
+///
+/// # Safety
+/// `capture` is a live handle, which no other thread uses at the same time. `out` may be written
+/// to.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_capture_private_variable(
+    capture: *mut SeriatimCapture,
+    out: *mut SeriatimVariable,
+) -> SeriatimStatus {
+    // SAFETY: by the contract.
+    guard(|| unsafe { produce(out, || Ok(borrow_mut(capture, "capture")?.0.private_variable().into())) })
 }
 
 /// Ends the capture and makes the graph. Time and memory proportional to the operations and their

@@ -46,6 +46,8 @@ pub enum SeriatimStatus {
     EnginesExhausted = 16,
     /// An operation uses a value that it has not declared. Only operations written in Rust can.
     UndeclaredAccess = 17,
+    /// The variable is private to a graph, and this call is not an operation of that graph.
+    PrivateVariable = 18,
     /// A failure that this version of the interface has no code for.
     Other = 99,
     /// A pointer that must not be null is null.
@@ -80,6 +82,7 @@ impl SeriatimStatus {
             ErrorKind::BorrowConflict => SeriatimStatus::BorrowConflict,
             ErrorKind::EnginesExhausted => SeriatimStatus::EnginesExhausted,
             ErrorKind::UndeclaredAccess => SeriatimStatus::UndeclaredAccess,
+            ErrorKind::PrivateVariable => SeriatimStatus::PrivateVariable,
             _ => SeriatimStatus::Other,
         }
     }
@@ -192,6 +195,7 @@ fn describe(status: i32) -> &'static CStr {
         15 => c"a value is in use",
         16 => c"there are no numbers for more engines",
         17 => c"a value was not declared",
+        18 => c"the variable is private to a graph",
         99 => c"another failure",
         100 => c"a pointer is null",
         101 => c"an argument is outside its range",
@@ -238,12 +242,13 @@ mod tests {
             ErrorKind::BorrowConflict,
             ErrorKind::EnginesExhausted,
             ErrorKind::UndeclaredAccess,
+            ErrorKind::PrivateVariable,
         ];
         for (index, kind) in kinds.into_iter().enumerate() {
             let status = SeriatimStatus::of(kind) as i32;
             assert_eq!(status, index as i32 + 1);
             assert_ne!(describe(status), describe(-1));
         }
-        assert_eq!(describe(18), describe(-1));
+        assert_eq!(describe(19), describe(-1));
     }
 }

@@ -7,15 +7,15 @@ use seriatim::Graph;
 use std::ffi::c_char;
 
 /// A captured graph. A replay is one operation of the engine: it uses all variables of the captured
-/// operations, and takes its turn among other pushes as if they had all been pushed in a row at
-/// that moment. A graph may outlive the other handles of its engine. When those are gone, its calls
-/// fail with `SERIATIM_STATUS_STOPPED`.
+/// operations but those that are private to the graph, and takes its turn among other pushes as if
+/// they had all been pushed in a row at that moment. A graph may outlive the other handles of its
+/// engine. When those are gone, its calls fail with `SERIATIM_STATUS_STOPPED`.
 pub struct SeriatimGraph(pub(crate) Graph);
 
 /// Pushes one replay, and does not wait for it: `seriatim_wait_for_variable()` does. Replays of one
 /// graph follow each other, so it may be called again while one is under way. Lock-free, without
-/// allocation; time proportional to the number of variables of the graph, and not of its
-/// operations. On a naive engine the replay runs inside the call.
+/// allocation; time proportional to the number of variables of the graph that are not private, and
+/// not of its operations. On a naive engine the replay runs inside the call.
 ///
 /// Among ready operations of the engine, greater priorities run first. Those of the captured
 /// operations count among themselves.

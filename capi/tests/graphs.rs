@@ -254,6 +254,34 @@ fn refusals_have_their_codes_and_leave_the_capture_as_it_was() {
 }
 
 #[test]
+fn a_private_variable_is_for_operations_of_its_graph_only() {
+    for kind in KINDS {
+        let probe = Probe::default();
+        let engine = Engine::of_kind(kind);
+        let mut private = SeriatimVariable::default();
+        let capture = begin(&engine);
+        // SAFETY: handles live; the probe outlives the engine.
+        unsafe {
+            ok(seriatim_capture_private_variable(capture, &mut private));
+            ok(record(capture, &writing(&private), &probe));
+            ok(record(capture, &reading(&private), &probe));
+            let graph = end(capture);
+            (0..3).for_each(|_| ok(seriatim_graph_replay(graph, 0)));
+            ok(seriatim_wait_for_all(engine.0));
+            probe.expect(6, 0);
+            let waited = seriatim_wait_for_variable(engine.0, private);
+            refused(waited, Status::PrivateVariable, "is private to a graph");
+            let pushed = seriatim_push(engine.0, &reading(&private), Some(count_run), probe.argument(), DELETE);
+            refused(pushed, Status::PrivateVariable, "is private to a graph");
+            probe.expect(6, 1);
+            ok(seriatim_graph_delete(graph));
+        }
+        drop(engine);
+        probe.expect(6, 3);
+    }
+}
+
+#[test]
 fn a_capture_that_comes_to_nothing_deletes_what_it_has() {
     let probe = Probe::default();
     let value = Value::new(1);

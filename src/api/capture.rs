@@ -42,11 +42,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// ```
 #[must_use = "a capture makes no graph until finish() is called"]
 pub struct Capture {
-    engine: Engine,
+    pub(super) engine: Engine,
     id: u64,
     name: Name,
     variable: Variable,
-    recording: Recording,
+    pub(super) recording: Recording,
     /// Whether `finish` made a graph, which then deletes `variable`; otherwise our drop does.
     made: bool,
     spreads_after: Option<u32>,

@@ -76,11 +76,12 @@ impl<T> Data<T> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn new(engine: &Engine, value: T) -> Data<T> {
-        Data(Arc::new(DataCell {
-            variable: engine.new_variable(),
-            borrows: AtomicUsize::new(0),
-            value: UnsafeCell::new(value),
-        }))
+        Data::of(engine.new_variable(), value)
+    }
+
+    /// A value with a variable that no other value has.
+    pub(crate) fn of(variable: Variable, value: T) -> Data<T> {
+        Data(Arc::new(DataCell { variable, borrows: AtomicUsize::new(0), value: UnsafeCell::new(value) }))
     }
 
     /// The variable to declare. `&data` itself is accepted as well.

@@ -26,16 +26,17 @@ use std::sync::Arc;
 /// Operations that were captured once, by [`Engine::capture`](crate::Engine::capture), to be run
 /// many times.
 ///
-/// A replay is one operation of the engine: it uses all variables of the captured operations, so it
-/// takes its turn among other pushes and other graphs as if they were all pushed in a row at that
-/// moment. Which of its operations waits for which was resolved by the capture: inside, a replay
-/// touches no queue, and allocates nothing. Replays of one graph follow each other.
+/// A replay is one operation of the engine: it uses all variables of the captured operations but
+/// those that are [private](crate::Capture::private_variable) to the graph. So it takes its turn
+/// among other pushes and other graphs as if they were all pushed in a row at that moment. Which of
+/// its operations waits for which was resolved by the capture: inside, a replay touches no queue,
+/// and allocates nothing. Replays of one graph follow each other.
 ///
 /// A replay differs from pushing the operations one by one: the variables are free again, and their
 /// versions step, when all of the operations are done; and an asynchronous operation ends when its
 /// completion was used *and* its call has returned.
 ///
-/// Short replays run on one thread, long ones and the first on all threads of the engine: the replay
+/// Short replays run on one thread, long ones and the first on all threads of the engine: a replay
 /// looks at the clock (see `src/engine/replay/spread_policy.rs`).
 ///
 /// ```
@@ -74,11 +75,11 @@ impl Graph {
     }
 
     /// Pushes one replay. Lock-free and without allocation; takes time proportional to the number
-    /// of variables of the graph, and not of its operations. On a naive engine the replay runs
-    /// inside the call.
+    /// of variables of the graph that are not private, and not of its operations. On a naive engine
+    /// the replay runs inside the call.
     ///
     /// # Errors
-    /// Those of [`Engine::push_sync`](crate::Engine::push_sync), for all variables of the graph:
+    /// Those of [`Engine::push_sync`](crate::Engine::push_sync), for the variables of the graph:
     /// none of its operations is then run. An operation that fails inside a replay marks the
     /// variables that it changes, as a single push does.
     ///

@@ -15,4 +15,5 @@ pub mod operation;
 pub mod operator;
 pub mod parameter;
 pub mod prepare;
+pub mod private;
 pub mod push;

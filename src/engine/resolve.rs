@@ -42,6 +42,15 @@ pub fn kill(core: &Core, variable: Variable) -> Result<(), Error> {
 #[cold]
 fn unusable(core: &Core, variable: Variable) -> Error {
     if variable.engine == core.memory.id {
+        let slot = core.memory.table.get(variable.index);
+        // Acquire: pairs with the release in `kill`, after the slot was said to be private.
+        let is_dead = |slot: &&Slot| slot.generation.load(Acquire) == variable.generation.wrapping_add(1);
+        if slot.filter(is_dead).is_some_and(Slot::is_private) {
+            return Error::new(
+                ErrorKind::PrivateVariable,
+                format!("{variable:?} is private to a graph: only operations of that graph can use it"),
+            );
+        }
         deleted(variable)
     } else {
         Error::new(

@@ -11,13 +11,18 @@ use crate::tickets::run::Progress;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
+/// In [`Slot::next`]: no index of a slot.
+const PRIVATE: u32 = u32::MAX - 1;
+
 /// All state of one variable: one cache line for threads that push, and one for threads that run
 /// operations.
 #[repr(C, align(128))]
 pub struct Slot {
-    /// Odd while the variable lives. Every birth and every deletion adds one.
+    /// Odd while the variable lives. Every birth and every deletion adds one, and so does it that a
+    /// variable becomes private to a graph.
     pub generation: AtomicU32,
-    /// The index of the next slot in the free list or the retired list.
+    /// The index of the next slot in the free list or the retired list; [`PRIVATE`] while the slot
+    /// is that of a private variable.
     pub(super) next: AtomicU32,
     /// Which pusher owns the variable.
     owner: Owner,
@@ -71,6 +76,17 @@ impl Slot {
     pub(super) fn renew(&self) {
         self.ran.version.store(0, Relaxed);
         self.owner.renew();
+    }
+
+    /// Notes that the variable is private to a graph. Only for a thread that alone knows it.
+    pub fn say_private(&self) {
+        self.next.store(PRIVATE, Relaxed);
+    }
+
+    /// Returns whether the variable of the dead generation is private to a graph, for the text of
+    /// an error: another thread may end the graph meanwhile.
+    pub fn is_private(&self) -> bool {
+        self.next.load(Relaxed) == PRIVATE
     }
 
     /// Returns the slot's index in the table. Only for a thread that has seen that the variable

@@ -211,6 +211,7 @@ impl Table {
         slot.set_mark(None);
         // Relaxed: the caller runs the deletion, whose push has stepped the generation.
         if slot.generation.load(Relaxed) == 0 {
+            slot.next.store(NONE, Relaxed);
             return;
         }
         let index = slot.index();

@@ -7,11 +7,11 @@
 use crate::device::{self, Context};
 use crate::engine::claims;
 use crate::engine::core::Core;
+use crate::engine::replay::private::PrivateVariables;
 use crate::engine::replay::program::{Body, Detached, LanePlace, Node, Program, Replay, UsedSlot, CALLED};
 use crate::engine::replay::spread_policy::SpreadPolicy;
 use crate::engine::replay::LANE;
 use crate::engine::request::Claim;
-use crate::engine::resolve::resolve;
 use crate::engine::settings::Kind;
 use crate::error::{Error, ErrorKind, Source};
 use crate::graph::edges::{predecessors, renumbered, schedule, NodeUse};
@@ -63,6 +63,7 @@ pub struct Recording {
     /// the variable.
     variables: Vec<Claim>,
     numbers: HashMap<u32, u32>,
+    pub private: PrivateVariables,
 }
 
 /// The edges of a graph, as pairs: an operation, and one that waits for it.
@@ -73,7 +74,7 @@ impl Recording {
     pub fn record(&mut self, core: &Core, captured: Captured, claims: &[Claim]) -> Result<(), Error> {
         device::resolve(captured.context)?;
         for claim in claims {
-            resolve(core, claim.variable)?;
+            self.private.resolve(core, claim.variable)?;
         }
         for claim in claims {
             let next = self.variables.len() as u32;
@@ -127,11 +128,15 @@ impl Recording {
         let slots: Vec<*const Slot> = self
             .variables
             .iter()
-            .map(|claim| resolve(core, claim.variable).map(std::ptr::from_ref))
+            .map(|claim| self.private.resolve(core, claim.variable).map(std::ptr::from_ref))
             .collect::<Result<_, _>>()?;
         let mut writes = vec![0u64; slots.len()];
         self.uses.iter().filter(|used| used.writes).for_each(|used| writes[used.variable as usize] += 1);
-        let writes = slots.iter().copied().zip(writes).filter(|(_, writes)| *writes > 0).collect();
+        // Private variables have no version that anybody could ask for.
+        let is_private = |claim: &Claim| self.private.contains(claim.variable);
+        let counted = self.variables.iter().zip(slots.iter().copied().zip(writes));
+        let counted = counted.filter(|(claim, (_, writes))| *writes > 0 && !is_private(claim));
+        let writes = counted.map(|(_, counted)| counted).collect();
         let mut used = Vec::with_capacity(self.uses.len());
         let mut ranges = Vec::with_capacity(self.recorded.len());
         for operation in &plan.operations {
@@ -153,7 +158,7 @@ impl Recording {
                 Some(Node { body, name, context, property, uses })
             })
             .collect();
-        let mut claims = self.variables;
+        let mut claims: Vec<Claim> = self.variables.into_iter().filter(|claim| !is_private(claim)).collect();
         claims.push(Claim { variable: whole.variable, mode: Mode::Write });
         let waits = plan.segments.iter().map(|segment| segment.waits_far as usize).sum();
         let pace = SpreadPolicy::new(plain, places.len(), plan.segments.len(), waits).spread_after(whole.spreads_after);
@@ -166,6 +171,7 @@ impl Recording {
             nodes,
             uses: used.into(),
             writes,
+            _private: self.private,
             lanes: Lanes::new(plan),
             blocks: places.iter().map(lane_block).collect(),
             flags: places.iter().fold(FLAG_GRAPH, |flags, place| flags | place.note()),

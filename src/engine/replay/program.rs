@@ -6,6 +6,7 @@
 
 use crate::device::Context;
 use crate::engine::core::{Core, FAILED};
+use crate::engine::replay::private::PrivateVariables;
 use crate::engine::replay::spread_policy::SpreadPolicy;
 use crate::engine::request::Claim;
 use crate::error::{Failure, Fault, Source, Stamp};
@@ -84,15 +85,17 @@ pub struct Program {
     /// The number of the graph, which no other graph of any engine has.
     pub id: u64,
     pub name: Name,
-    /// All variables of the graph and the graph's own variable, in order.
+    /// All variables of the graph but the private ones, and the graph's own variable, in order.
     pub claims: Box<[Claim]>,
     /// The graph's own variable, which every replay changes.
     pub variable: Variable,
     /// The operations, in the order of the plan.
     pub nodes: Box<[Node]>,
     pub uses: Box<[UsedSlot]>,
-    /// How often a replay changes each variable.
+    /// How often a replay changes each variable that is not private.
     pub writes: Box<[(*const Slot, u64)]>,
+    /// Kept until the graph is gone.
+    pub _private: PrivateVariables,
     pub lanes: Lanes,
     /// For each lane, the block by which it is handed to a thread.
     pub blocks: Box<[UnsafeCell<Block>]>,

@@ -1,0 +1,84 @@
+//! Private variables of a graph: the methods of `Capture` that make them. What they are is in
+//! `src/engine/replay/private.rs`.
+
+#![forbid(unsafe_code)]
+
+use crate::api::capture::Capture;
+use crate::api::data::Data;
+use crate::variable::handle::Variable;
+
+impl Capture {
+    /// Makes a variable that only operations of this graph can name, for what lives inside of it:
+    /// scratch space, states that go from replay to replay.
+    ///
+    /// Inside the graph it orders operations as any variable does. A replay does not claim it: the
+    /// time of [`Graph::replay`](crate::Graph::replay) does not grow with it. It has no version,
+    /// and nothing waits for it. It ends with the graph, or with the capture if no graph is made.
+    ///
+    /// A failure inside a replay marks it and skips what depends on it, as with any variable. The
+    /// mark stays for later replays until a wait takes the failure:
+    /// [`wait_for_var`](crate::Engine::wait_for_var) of another variable that the failure has
+    /// reached, or [`wait_for_all`](crate::Engine::wait_for_all).
+    ///
+    /// Time: that of [`Engine::new_variable`](crate::Engine::new_variable).
+    ///
+    /// # Errors
+    /// None here. Outside this capture each call that is given the variable fails with
+    /// [`PrivateVariable`](crate::ErrorKind::PrivateVariable), and with
+    /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted) once the graph is gone.
+    ///
+    /// ```
+    /// use seriatim::{Engine, ErrorKind};
+    /// let engine = Engine::new()?;
+    /// let sum = engine.new_variable();
+    /// let (graph, half) = engine.capture(|c| {
+    ///     let half = c.private_variable();
+    ///     c.op("halve").write(half).push(|_| ())?;
+    ///     c.op("add").read(half).write(sum).push(|_| ())?;
+    ///     Ok(half)
+    /// })?;
+    /// graph.replay()?;
+    /// engine.wait_for_var(sum)?;
+    /// assert_eq!(engine.wait_for_var(half).unwrap_err().kind(), ErrorKind::PrivateVariable);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn private_variable(&mut self) -> Variable {
+        let variable = self.engine.new_variable();
+        let added = self.recording.private.add(self.engine.core(), variable);
+        debug_assert!(added.is_ok(), "no other thread knows the variable");
+        variable
+    }
+
+    /// Makes a value whose variable is [private](Capture::private_variable) to the graph.
+    ///
+    /// Operations of the graph declare and borrow it as any [`Data`]. A borrow outside of
+    /// operations is allowed as ever, and is refused while an operation of a replay borrows the
+    /// value in another way: wait for an output of the graph first.
+    ///
+    /// ```
+    /// use seriatim::{Data, Engine, Error};
+    /// let engine = Engine::new()?;
+    /// let total = Data::new(&engine, 0);
+    /// let (graph, count) = engine.capture(|c| {
+    ///     let count = c.private_data(0);
+    ///     let of = count.clone();
+    ///     c.op("count").write(&count).push(move |_| {
+    ///         *of.write()? += 1;
+    ///         Ok::<(), Error>(())
+    ///     })?;
+    ///     let (from, to) = (count.clone(), total.clone());
+    ///     c.op("add").read(&count).write(&total).push(move |_| {
+    ///         *to.write()? += *from.read()?;
+    ///         Ok::<(), Error>(())
+    ///     })?;
+    ///     Ok(count)
+    /// })?;
+    /// (0..3).try_for_each(|_| graph.replay())?;
+    /// engine.wait_for_var(total.variable())?;
+    /// assert_eq!((*count.read()?, *total.read()?), (3, 6));
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn private_data<T>(&mut self, value: T) -> Data<T> {
+        Data::of(self.private_variable(), value)
+    }
+}

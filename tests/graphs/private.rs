@@ -1,0 +1,206 @@
+//! Variables that are private to a graph: ordered inside, refused outside, gone with the graph.
+
+use super::helpers::{in_every_way, settle, variables, versions, Log};
+use crate::common::*;
+use seriatim::{Context, Data, Engine, Error, ErrorKind, Graph, Kind, Property, RunContext, Variable};
+use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many private values a [`chain`] has.
+const LENGTH: usize = 20;
+
+/// A graph that adds 1 to `input`, hands it on through private values, and adds it to `output`. A
+/// second chain beside it has private values only.
+fn chain(
+    engine: &Engine,
+    input: &Data<u64>,
+    output: &Data<u64>,
+    prepare: impl FnOnce(&mut seriatim::Capture),
+) -> Graph {
+    let captured = engine.capture(|c| {
+        prepare(c);
+        let values: Vec<Data<u64>> = (0..LENGTH).map(|_| c.private_data(0)).collect();
+        let beside: Vec<Data<u64>> = (0..LENGTH).map(|_| c.private_data(0)).collect();
+        let step = |c: &mut seriatim::Capture, from: &Data<u64>, to: &Data<u64>, adds: bool| {
+            let (source, target) = (from.clone(), to.clone());
+            c.op("step").read(from).write(to).push(move |_| {
+                let found = *source.read()?;
+                let mut target = target.write()?;
+                *target = if adds { *target + found } else { found };
+                Ok::<(), Error>(())
+            })
+        };
+        let of = input.clone();
+        c.op("begin").write(input).push(move |_| {
+            *of.write()? += 1;
+            Ok::<(), Error>(())
+        })?;
+        step(c, input, &values[0], false)?;
+        for pair in values.windows(2) {
+            step(c, &pair[0], &pair[1], false)?;
+        }
+        for pair in beside.windows(2) {
+            step(c, &pair[0], &pair[1], true)?;
+        }
+        step(c, &values[LENGTH - 1], output, true)
+    });
+    captured.unwrap().0
+}
+
+#[test]
+fn private_variables_order_the_operations_of_a_graph() {
+    let _watchdog = Watchdog::new(120, "replays over private variables");
+    in_every_way(|engine, way| {
+        let [x, y] = [0, 0].map(|zero| Data::new(&engine, zero));
+        let graphs = [(); 2].map(|()| chain(&engine, &x, &y, |c| way.choose(c)));
+        const REPLAYS: u64 = 200;
+        for number in 1..=REPLAYS {
+            graphs[number as usize % 2].replay().unwrap();
+            if number % 50 == 0 {
+                engine.wait_for_var(y.variable()).unwrap();
+                assert_eq!(*y.read().unwrap(), number * (number + 1) / 2);
+            }
+        }
+        assert_eq!(versions(&engine, [x.variable(), y.variable()]), [REPLAYS; 2]);
+    });
+}
+
+/// Checks that every call outside of the graph refuses the variable.
+fn refused(engine: &Engine, variable: Variable, kind: ErrorKind) {
+    let name = format!("{variable:?}");
+    let other = engine.new_variable();
+    let none = |_: &RunContext<'_>| panic!("it must not run");
+    let eight: Vec<Variable> = (0..12).map(|_| engine.new_variable()).collect();
+    let errors = [
+        engine.op("write").write(variable).push(none).unwrap_err(),
+        engine.op("read").read(variable).push(none).unwrap_err(),
+        engine.op("two").read(variable).write(other).push(none).unwrap_err(),
+        engine.op("many").reads(eight).write(variable).push(none).unwrap_err(),
+        engine.op("first").write(variable).priority(1).push(none).unwrap_err(),
+        engine.op("copy").write(variable).property(Property::CopyToGpu).push(none).unwrap_err(),
+        engine.op("later").write(variable).push_async(|_, _| panic!("it must not run")).unwrap_err(),
+        engine.op("operator").write(variable).operator(none).unwrap_err(),
+        engine.capture(|c| c.op("other graph").write(variable).push(none)).unwrap_err(),
+        engine.wait_for_var(variable).unwrap_err(),
+        engine.wait_for_var_timeout(variable, Duration::from_secs(1)).unwrap_err(),
+        engine.version(variable).unwrap_err(),
+        engine.delete_variable(none, Context::cpu(0), variable).unwrap_err(),
+    ];
+    for error in &errors {
+        assert_says(error, kind, &[&name]);
+    }
+    engine.wait_for_all().unwrap();
+}
+
+#[test]
+fn a_private_variable_is_refused_outside_and_deleted_with_the_graph() {
+    in_every_way(|engine, way| {
+        let ran = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&ran);
+        let mut capture = engine.begin_capture();
+        way.choose(&mut capture);
+        let private = capture.private_variable();
+        refused(&engine, private, ErrorKind::PrivateVariable);
+        capture.op("count").write(private).push(move |_| _ = count.fetch_add(1, SeqCst)).unwrap();
+        let graph = capture.finish().unwrap();
+        for _ in 0..3 {
+            graph.replay().unwrap();
+            refused(&engine, private, ErrorKind::PrivateVariable);
+        }
+        drop(graph);
+        engine.wait_for_all().unwrap();
+        // The last thread to leave the replay may do so a moment after its end.
+        eventually("the variable is gone", || {
+            engine.version(private).unwrap_err().kind() == ErrorKind::VariableDeleted
+        });
+        refused(&engine, private, ErrorKind::VariableDeleted);
+        assert_eq!(ran.load(SeqCst), 3);
+        let mut capture = engine.begin_capture();
+        let private = capture.private_variable();
+        drop(capture);
+        refused(&engine, private, ErrorKind::VariableDeleted);
+    });
+}
+
+#[test]
+fn slots_of_private_variables_are_used_again_also_of_graphs_dropped_under_way() {
+    let _watchdog = Watchdog::new(120, "graphs that are dropped under way");
+    for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
+        let engine = Engine::builder().kind(kind).cpu_workers(2).build().unwrap();
+        let [x, y] = [0, 0].map(|zero| Data::new(&engine, zero));
+        let rounds = by_length(300, 3_000) as u64;
+        let mut most = 0;
+        for round in 1..=rounds {
+            let graph = chain(&engine, &x, &y, |_| ());
+            (0..3).for_each(|_| graph.replay().unwrap());
+            drop(graph);
+            if round % 10 == 0 {
+                engine.wait_for_all().unwrap();
+            }
+            most = most.max(engine.new_variable().into_raw().0 as u32);
+        }
+        engine.wait_for_all().unwrap();
+        assert_eq!(*x.read().unwrap(), 3 * rounds);
+        // Each round keeps a variable of its own, and some ten graphs are there at once.
+        let bound = rounds as usize + 200 * LENGTH;
+        assert!((most as usize) < bound, "{most} slots after {rounds} graphs, {kind}");
+    }
+}
+
+#[test]
+fn a_failure_on_a_private_variable_skips_what_depends_on_it_until_a_wait_takes_it() {
+    in_every_way(|engine, way| {
+        let [x, y] = variables(&engine);
+        let log = Log::default();
+        let fails = Arc::new(AtomicU64::new(1));
+        let captured = engine.capture(|c| {
+            way.choose(c);
+            let (inside, alone) = (c.private_variable(), c.private_variable());
+            let failing = Arc::clone(&fails);
+            c.op("fail").read(x).write(inside).push(move |_| match failing.fetch_sub(1, SeqCst) {
+                1 => Err("out of paper"),
+                _ => Ok(()),
+            })?;
+            c.op("use").read(inside).write(y).push(log.note())?;
+            c.op("alone").write(alone).push(log.note())
+        });
+        let (graph, ()) = captured.unwrap();
+        graph.replay().unwrap();
+        settle(&engine);
+        assert_eq!(log.take(), ["alone"]);
+        // The mark stays: what would write the private variable is skipped as well.
+        graph.replay().unwrap();
+        settle(&engine);
+        assert_eq!((log.take(), fails.load(SeqCst)), (vec!["alone"], 0));
+        assert_says(&engine.wait_for_var(y).unwrap_err(), ErrorKind::OperationFailed, &["'fail'", "out of paper"]);
+        graph.replay().unwrap();
+        engine.wait_for_all().unwrap();
+        let mut ran = log.take();
+        ran.sort_unstable();
+        assert_eq!((ran, fails.load(SeqCst)), (vec!["alone", "use"], u64::MAX));
+        assert_eq!(engine.version(y).unwrap(), 3);
+    });
+}
+
+#[test]
+fn borrows_of_private_values_are_checked() {
+    in_every_way(|engine, way| {
+        let captured = engine.capture(|c| {
+            way.choose(c);
+            let (used, other) = (c.private_data(1), c.private_data(2));
+            let (of, stranger) = (used.clone(), other.clone());
+            c.op("borrow").read(&used).push(move |_| {
+                assert_eq!(*of.read()?, 1);
+                assert_eq!(of.write().unwrap_err().kind(), ErrorKind::UndeclaredAccess);
+                assert_eq!(stranger.read().unwrap_err().kind(), ErrorKind::UndeclaredAccess);
+                Ok::<(), Error>(())
+            })?;
+            Ok(used)
+        });
+        let (graph, used) = captured.unwrap();
+        graph.replay().unwrap();
+        engine.wait_for_all().unwrap();
+        assert_eq!(*used.read().unwrap(), 1);
+    });
+}
