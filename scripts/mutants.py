@@ -22,10 +22,11 @@ CONFIGURATIONS = {
     "shuttle_group": ("shuttle-mutants", "--cfg shuttle", MODELS),
     "shuttle_common": ("shuttle-mutants", "--cfg shuttle", MODELS),
     "shuttle_mixed": ("shuttle-mutants", "--cfg shuttle", MODELS),
-    # Not models: they count the steps of the code that ships.
-    "tail": ("counted-mutants", "", "--package seriatim --test tail --test slices --test standing"),
-    "slices": ("counted-mutants", "", "--package seriatim --test tail --test slices --test standing"),
-    "standing": ("counted-mutants", "", "--package seriatim --test tail --test slices --test standing"),
+    # Not models: they count the steps of the code that ships, or use it as programs do.
+    "tail": ("counted-mutants", "", "--package seriatim --test tail --test slices --test standing --test graphs"),
+    "slices": ("counted-mutants", "", "--package seriatim --test tail --test slices --test standing --test graphs"),
+    "graphs": ("counted-mutants", "", "--package seriatim --test tail --test slices --test standing --test graphs"),
+    "standing": ("counted-mutants", "", "--package seriatim --test tail --test slices --test standing --test graphs"),
 }
 OTHERS = ("loom-mutants", "--cfg loom", MODELS)
 

@@ -5,9 +5,10 @@
 //! protocol of [`lanes`](crate::graph::lanes). A lane without a thread is handed out as a [`Block`]
 //! with the vtable [`LANE`], which goes through the dispatch like an operation.
 //!
-//! A replay is one operation that uses all variables of the graph which others can use, so no other
-//! operation touches them while it runs. Among its own operations the plan keeps the order. So each of them may touch
-//! the marks and versions of its variables as it would outside a graph.
+//! A replay is one operation that uses all variables of the graph but the private ones, which
+//! nothing else can use. So no other operation touches them while it runs. Among its own operations
+//! the plan keeps the order. So each of them may touch the marks and versions of its variables as
+//! it would outside a graph.
 //!
 //! `ENDED` here is the stage of an asynchronous operation, from [`program`]; the `ENDED` of
 //! `graph/lanes.rs` is a bit of a lane's message.
