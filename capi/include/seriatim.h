@@ -740,6 +740,19 @@ SeriatimStatus seriatim_capture_parameter(struct SeriatimCapture *capture,
 // to.
 SeriatimStatus seriatim_capture_private_variable(struct SeriatimCapture *capture, struct SeriatimVariable *out);
 
+// Makes a variable private to this graph that was made outside, and that operations may have used.
+// From then on it is as one of `seriatim_capture_private_variable()`: it is refused everywhere
+// else, and it does not come back when the graph is deleted. Replays come after all operations
+// that use it and were pushed before. It waits for nothing.
+//
+// # Errors
+// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
+// `SERIATIM_STATUS_PRIVATE_VARIABLE`, `SERIATIM_STATUS_STOPPED`.
+//
+// # Safety
+// `capture` is a live handle, which no other thread uses at the same time.
+SeriatimStatus seriatim_capture_make_private(struct SeriatimCapture *capture, struct SeriatimVariable variable);
+
 // Ends the capture and makes the graph. Time and memory proportional to the operations and their
 // variables.
 //

@@ -175,6 +175,26 @@ pub unsafe extern "C" fn seriatim_capture_private_variable(
     guard(|| unsafe { produce(out, || Ok(borrow_mut(capture, "capture")?.0.private_variable().into())) })
 }
 
+/// Makes a variable private to this graph that was made outside, and that operations may have used.
+/// From then on it is as one of `seriatim_capture_private_variable()`: it is refused everywhere
+/// else, and it does not come back when the graph is deleted. Replays come after all operations
+/// that use it and were pushed before. It waits for nothing.
+///
+/// # Errors
+/// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
+/// `SERIATIM_STATUS_PRIVATE_VARIABLE`, `SERIATIM_STATUS_STOPPED`.
+///
+/// # Safety
+/// `capture` is a live handle, which no other thread uses at the same time.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_capture_make_private(
+    capture: *mut SeriatimCapture,
+    variable: SeriatimVariable,
+) -> SeriatimStatus {
+    // SAFETY: by the contract.
+    guard(|| unsafe { borrow_mut(capture, "capture") }?.0.make_private(variable).map_err(Failure::from))
+}
+
 /// Ends the capture and makes the graph. Time and memory proportional to the operations and their
 /// variables.
 ///

@@ -43,8 +43,8 @@ pub use builder::{
 };
 pub use call::{SeriatimAsyncFunction, SeriatimDeleter, SeriatimFunction};
 pub use capture::{
-    seriatim_capture_begin, seriatim_capture_delete, seriatim_capture_end, seriatim_capture_parameter,
-    seriatim_capture_private_variable, seriatim_capture_push, seriatim_capture_push_async,
+    seriatim_capture_begin, seriatim_capture_delete, seriatim_capture_end, seriatim_capture_make_private,
+    seriatim_capture_parameter, seriatim_capture_private_variable, seriatim_capture_push, seriatim_capture_push_async,
     seriatim_capture_push_operator, SeriatimCapture,
 };
 pub use completion::{

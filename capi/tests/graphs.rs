@@ -264,20 +264,25 @@ fn a_private_variable_is_for_operations_of_its_graph_only() {
         unsafe {
             ok(seriatim_capture_private_variable(capture, &mut private));
             ok(record(capture, &writing(&private), &probe));
-            ok(record(capture, &reading(&private), &probe));
+            let given = engine.variable();
+            ok(seriatim_push(engine.0, &writing(&given), Some(count_run), probe.argument(), DELETE));
+            ok(seriatim_capture_make_private(capture, given));
+            let again = seriatim_capture_make_private(capture, given);
+            refused(again, Status::PrivateVariable, "is private to a graph");
+            ok(record(capture, &reading(&given), &probe));
             let graph = end(capture);
             (0..3).for_each(|_| ok(seriatim_graph_replay(graph, 0)));
             ok(seriatim_wait_for_all(engine.0));
-            probe.expect(6, 0);
+            probe.expect(7, 1);
             let waited = seriatim_wait_for_variable(engine.0, private);
             refused(waited, Status::PrivateVariable, "is private to a graph");
             let pushed = seriatim_push(engine.0, &reading(&private), Some(count_run), probe.argument(), DELETE);
             refused(pushed, Status::PrivateVariable, "is private to a graph");
-            probe.expect(6, 1);
+            probe.expect(7, 2);
             ok(seriatim_graph_delete(graph));
         }
         drop(engine);
-        probe.expect(6, 3);
+        probe.expect(7, 4);
     }
 }
 

@@ -312,6 +312,30 @@ fn a_graph_between_pushes_of_a_naive_engine() {
 }
 
 #[test]
+fn a_variable_becomes_private_beside_its_last_use_outside() {
+    explore("graph, a variable that becomes private", 1, 20, || {
+        let engine = engine(1, false);
+        let [x, y] = [engine.new_variable(), engine.new_variable()];
+        let value = Guarded::new();
+        let own = value.clone();
+        engine.op("outside").writes([x]).push(move |_| own.step()).unwrap();
+        let (graph, ()) = engine
+            .capture(|c| {
+                c.make_private(x)?;
+                let own = value.clone();
+                c.op("inside").writes([x]).push(move |_| own.step())?;
+                let own = value.clone();
+                c.op("look").reads([x]).writes([y]).push(move |_| assert_eq!(own.get(), 2, "it ran too early"))
+            })
+            .unwrap();
+        graph.replay().unwrap();
+        engine.wait_for_var(y).unwrap();
+        drop(graph);
+        engine.wait_for_all().unwrap();
+    });
+}
+
+#[test]
 fn a_failure_in_a_graph_skips_what_depends_on_it_and_reaches_the_wait() {
     explore("graph, a failure inside", 1, 20, || {
         let engine = engine(1, true);

@@ -144,6 +144,7 @@ impl Capture {
     pub fn finish(mut self) -> Result<Graph, Error> {
         let (id, name, variable, spreads_after) = (self.id, self.name, self.variable, self.spreads_after);
         let whole = Whole { id, name, variable, spreads_after };
+        self.recording.private.hold(self.engine.core(), variable)?;
         let (inner, edges) = std::mem::take(&mut self.recording).assemble(self.engine.core(), whole)?;
         self.made = true;
         Ok(Graph::new(inner, edges))

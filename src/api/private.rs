@@ -5,6 +5,7 @@
 
 use crate::api::capture::Capture;
 use crate::api::data::Data;
+use crate::error::Error;
 use crate::variable::handle::Variable;
 
 impl Capture {
@@ -47,6 +48,44 @@ impl Capture {
         let added = self.recording.private.add(self.engine.core(), variable);
         debug_assert!(added.is_ok(), "no other thread knows the variable");
         variable
+    }
+
+    /// Makes a variable private to this graph that was made outside, and that operations may have
+    /// used. From then on it is as one from [`private_variable`](Capture::private_variable): it is
+    /// refused everywhere else, and it does not come back when the graph ends.
+    ///
+    /// Replays come after all operations that use it and were pushed before. If one of those has
+    /// failed and left its mark, the mark counts in the graph until a wait takes the failure.
+    ///
+    /// Worst case: that of [`delete_variable`](crate::Engine::delete_variable). It waits for
+    /// nothing.
+    ///
+    /// # Errors
+    /// Those of [`Engine::delete_variable`](crate::Engine::delete_variable);
+    /// [`PrivateVariable`](crate::ErrorKind::PrivateVariable) if it is private already.
+    ///
+    /// ```
+    /// use seriatim::{Data, Engine, Error};
+    /// let engine = Engine::new()?;
+    /// let (state, output) = (Data::new(&engine, 0), Data::new(&engine, 0));
+    /// let of = state.clone();
+    /// engine.op("fill").write(&state).push(move |_| of.write().map(|mut state| *state = 7))?;
+    /// let (graph, ()) = engine.capture(|c| {
+    ///     c.make_private(&state)?;
+    ///     let (from, to) = (state.clone(), output.clone());
+    ///     c.op("copy").read(&state).write(&output).push(move |_| {
+    ///         *to.write()? = *from.read()?;
+    ///         Ok::<(), Error>(())
+    ///     })
+    /// })?;
+    /// graph.replay()?;
+    /// engine.wait_for_var(output.variable())?;
+    /// assert_eq!(*output.read()?, 7);
+    /// assert!(engine.wait_for_var(state.variable()).is_err());
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn make_private(&mut self, variable: impl Into<Variable>) -> Result<(), Error> {
+        self.recording.private.give(self.engine.core(), variable.into())
     }
 
     /// Makes a value whose variable is [private](Capture::private_variable) to the graph.

@@ -5,14 +5,17 @@
 //! through `engine/execute.rs`, `engine/complete.rs`, `engine/inline/` and `engine/replay/`.
 
 use crate::error::{Failure, Stamp};
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use crate::tickets::owner::Owner;
 use crate::tickets::run::Progress;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// In [`Slot::next`]: no index of a slot.
-const PRIVATE: u32 = u32::MAX - 1;
+/// In [`Slot::next`]: the end of the deletion and the graph both retire the slot, and only the
+/// second time counts. This is no index of a slot.
+const TWICE: u32 = u32::MAX - 1;
+/// In [`Slot::next`]: the slot was retired once of two times.
+const ONCE: u32 = u32::MAX - 2;
 
 /// All state of one variable: one cache line for threads that push, and one for threads that run
 /// operations.
@@ -21,9 +24,11 @@ pub struct Slot {
     /// Odd while the variable lives. Every birth and every deletion adds one, and so does it that a
     /// variable becomes private to a graph.
     pub generation: AtomicU32,
-    /// The index of the next slot in the free list or the retired list; [`PRIVATE`] while the slot
-    /// is that of a private variable.
+    /// The index of the next slot in the free list or the retired list. Before the slot is in a
+    /// list, [`TWICE`] if it is retired twice.
     pub(super) next: AtomicU32,
+    /// Whether the variable has become private to a graph, for the texts of errors.
+    private: AtomicBool,
     /// Which pusher owns the variable.
     owner: Owner,
     ran: Ran,
@@ -55,6 +60,7 @@ impl Slot {
         Slot {
             generation: AtomicU32::new(0),
             next: AtomicU32::new(0),
+            private: AtomicBool::new(false),
             owner: Owner::default(),
             ran: Ran {
                 version: AtomicU64::new(0),
@@ -75,18 +81,39 @@ impl Slot {
     /// Makes the slot that of a new variable, at version 0, to which no thread has pushed.
     pub(super) fn renew(&self) {
         self.ran.version.store(0, Relaxed);
+        self.private.store(false, Relaxed);
         self.owner.renew();
     }
 
-    /// Notes that the variable is private to a graph. Only for a thread that alone knows it.
+    /// Notes that the variable has become private to a graph. Only for the thread that makes it
+    /// private. Relaxed: it is for the texts of errors.
     pub fn say_private(&self) {
-        self.next.store(PRIVATE, Relaxed);
+        self.private.store(true, Relaxed);
     }
 
-    /// Returns whether the variable of the dead generation is private to a graph, for the text of
-    /// an error: another thread may end the graph meanwhile.
+    /// Returns whether the variable has become private to a graph. If its generation is dead, the
+    /// graph may have ended since.
     pub fn is_private(&self) -> bool {
-        self.next.load(Relaxed) == PRIVATE
+        self.private.load(Relaxed)
+    }
+
+    /// Notes that the graph of a private variable has ended.
+    pub(super) fn say_retired(&self) {
+        self.private.store(false, Relaxed);
+    }
+
+    /// Says whether two ask to retire the slot: the end of a deletion, and a graph. Only for the
+    /// running deletion. Relaxed: the graph learns of it by an exchange that follows.
+    pub fn retire_twice(&self, twice: bool) {
+        self.next.store(if twice { TWICE } else { ONCE }, Relaxed);
+    }
+
+    /// Returns whether this is the first of two times that the slot is retired: then the second
+    /// time is to come.
+    pub(super) fn is_retired_again(&self) -> bool {
+        // AcqRel: the side that comes first releases what it has done to the slot, and the load of
+        // the other acquires that.
+        self.next.load(Acquire) == TWICE && self.next.compare_exchange(TWICE, ONCE, AcqRel, Acquire).is_ok()
     }
 
     /// Returns the slot's index in the table. Only for a thread that has seen that the variable

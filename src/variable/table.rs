@@ -206,12 +206,16 @@ impl Table {
 
     /// Retires the slot of a deleted variable, for [`Table::take_retired`]. Called by
     /// `engine/complete.rs` when the deletion has ended. A slot whose generations are used up is
-    /// not used again: its next generation would be that of its first handles.
+    /// not used again: its next generation would be that of its first handles. A slot that a graph
+    /// has as well is retired when both have asked for it.
     pub fn retire(&self, slot: &Slot) {
+        if slot.is_retired_again() {
+            return;
+        }
+        slot.say_retired();
         slot.set_mark(None);
         // Relaxed: the caller runs the deletion, whose push has stepped the generation.
         if slot.generation.load(Relaxed) == 0 {
-            slot.next.store(NONE, Relaxed);
             return;
         }
         let index = slot.index();

@@ -204,3 +204,143 @@ fn borrows_of_private_values_are_checked() {
         assert_eq!(*used.read().unwrap(), 1);
     });
 }
+
+#[test]
+fn a_variable_that_was_used_is_private_after_its_last_use_outside() {
+    let _watchdog = Watchdog::new(120, "variables that become private");
+    in_every_way(|engine, way| {
+        for round in 0..by_length(3, 20) {
+            let (given, sum) = (Data::new(&engine, 0u64), Data::new(&engine, 0u64));
+            let before = Data::new(&engine, 0u64);
+            for _ in 0..5 {
+                let (from, to) = (before.clone(), given.clone());
+                engine
+                    .op("outside")
+                    .read(&before)
+                    .write(&given)
+                    .push(move |_| {
+                        if round == 0 {
+                            std::thread::sleep(Duration::from_millis(1));
+                        }
+                        *to.write()? += 1 + *from.read()?;
+                        Ok::<(), Error>(())
+                    })
+                    .unwrap();
+            }
+            let (graph, ()) = engine
+                .capture(|c| {
+                    way.choose(c);
+                    c.make_private(&given)?;
+                    assert_says(&c.make_private(&given).unwrap_err(), ErrorKind::PrivateVariable, &["private"]);
+                    let (from, to) = (given.clone(), sum.clone());
+                    c.op("add").read(&given).write(&sum).push(move |_| {
+                        *to.write()? += *from.read()?;
+                        Ok::<(), Error>(())
+                    })?;
+                    let own = given.clone();
+                    c.op("step").write(&given).push(move |_| {
+                        *own.write()? += 1;
+                        Ok::<(), Error>(())
+                    })
+                })
+                .unwrap();
+            (0..3).for_each(|_| graph.replay().unwrap());
+            refused(&engine, given.variable(), ErrorKind::PrivateVariable);
+            engine.wait_for_var(sum.variable()).unwrap();
+            assert_eq!((*given.read().unwrap(), *sum.read().unwrap()), (8, 5 + 6 + 7));
+            drop(graph);
+            engine.wait_for_all().unwrap();
+            eventually("the variable is gone", || {
+                engine.version(given.variable()).unwrap_err().kind() == ErrorKind::VariableDeleted
+            });
+        }
+    });
+}
+
+#[test]
+fn a_graph_or_capture_that_ends_before_a_variable_is_private_leaves_nothing() {
+    let _watchdog = Watchdog::new(120, "graphs that end early");
+    for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
+        let engine = Engine::builder().kind(kind).cpu_workers(2).build().unwrap();
+        let mut most = 0;
+        let rounds = by_length(200, 2_000);
+        for round in 0..rounds {
+            let given: [Variable; 4] = variables(&engine);
+            let (completion, completions) = std::sync::mpsc::channel();
+            let send = move |_: &RunContext<'_>, of| completion.send(of).unwrap();
+            engine.op("pending").writes(given).push_async(send).unwrap();
+            let mut capture = engine.begin_capture();
+            given.iter().for_each(|variable| capture.make_private(*variable).unwrap());
+            capture.op("never").writes(given).push(|_| ()).unwrap();
+            match round % 4 {
+                0 => drop(capture),
+                1 => drop(capture.finish().unwrap()),
+                2 => capture.finish().unwrap().replay().unwrap(),
+                _ => {
+                    let graph = capture.finish().unwrap();
+                    graph.replay().unwrap();
+                    completions.recv().unwrap().complete();
+                    engine.wait_for_all().unwrap();
+                    continue;
+                }
+            }
+            completions.recv().unwrap().complete();
+            if round % 8 == 0 {
+                engine.wait_for_all().unwrap();
+            }
+            most = most.max(given.map(|variable| variable.into_raw().0 as u32)[3]);
+        }
+        engine.wait_for_all().unwrap();
+        assert!(most < 400, "{most} slots after {rounds} rounds, {kind}");
+        // No slot was given back twice.
+        let all: Vec<Variable> = (0..500).map(|_| engine.new_variable()).collect();
+        let places: std::collections::HashSet<u64> = all.iter().map(|variable| variable.into_raw().0).collect();
+        assert_eq!(places.len(), all.len());
+        for variable in all {
+            engine.op("use").write(variable).push(|_| ()).unwrap();
+        }
+        engine.wait_for_all().unwrap();
+    }
+}
+
+#[test]
+fn a_failure_from_outside_counts_inside_until_a_wait_takes_it() {
+    in_every_way(|engine, way| {
+        let [given, x] = variables(&engine);
+        engine.op("fail").write(given).push(|_| Err("out of paper")).unwrap();
+        let ran = Log::default();
+        let captured = engine.capture(|c| {
+            way.choose(c);
+            c.make_private(given)?;
+            c.op("use").read(given).write(x).push(ran.note())
+        });
+        let (graph, ()) = captured.unwrap();
+        graph.replay().unwrap();
+        assert_says(&engine.wait_for_var(x).unwrap_err(), ErrorKind::OperationFailed, &["'fail'", "out of paper"]);
+        assert!(ran.take().is_empty());
+        graph.replay().unwrap();
+        engine.wait_for_var(x).unwrap();
+        assert_eq!(ran.take(), ["use"]);
+    });
+}
+
+#[test]
+fn after_the_shutdown_nothing_of_a_graph_runs_and_all_of_it_ends() {
+    in_every_way(|engine, way| {
+        let given: [Variable; 2] = variables(&engine);
+        let (completion, completions) = std::sync::mpsc::channel();
+        engine.op("pending").writes(given).push_async(move |_, of| completion.send(of).unwrap()).unwrap();
+        let pending = completions.recv().unwrap();
+        engine.notify_shutdown();
+        let captured = engine.capture(|c| {
+            way.choose(c);
+            given.iter().try_for_each(|variable| c.make_private(*variable))?;
+            c.op("never").writes(given).push(|_| panic!("it must not run"))
+        });
+        let (graph, ()) = captured.unwrap();
+        graph.replay().unwrap();
+        drop(graph);
+        pending.complete();
+        engine.wait_for_all().unwrap();
+    });
+}
