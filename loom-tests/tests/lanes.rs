@@ -336,6 +336,33 @@ fn a_variable_becomes_private_beside_its_last_use_outside() {
 }
 
 #[test]
+fn a_variable_becomes_private_while_its_last_use_ends_elsewhere() {
+    explore("graph, a variable whose last use ends elsewhere", 2, 20, || {
+        let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+        let x = engine.new_variable();
+        let value = Guarded::new();
+        let (send, receive) = std::sync::mpsc::channel();
+        engine.op("outside").writes([x]).push_async(move |_, of| send.send(of).unwrap()).unwrap();
+        let (completion, own) = (receive.recv().unwrap(), value.clone());
+        let other = spawn(move || {
+            own.step();
+            completion.complete();
+        });
+        let (graph, ()) = engine
+            .capture(|c| {
+                c.make_private(x)?;
+                let own = value.clone();
+                c.op("inside").writes([x]).push(move |_| own.step())
+            })
+            .unwrap();
+        graph.replay().unwrap();
+        other.join().unwrap();
+        engine.wait_for_all().unwrap();
+        assert_eq!(value.get(), 2);
+    });
+}
+
+#[test]
 fn a_failure_in_a_graph_skips_what_depends_on_it_and_reaches_the_wait() {
     explore("graph, a failure inside", 1, 20, || {
         let engine = engine(1, true);

@@ -263,7 +263,7 @@ fn a_graph_or_capture_that_ends_before_a_variable_is_private_leaves_nothing() {
     for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
         let engine = Engine::builder().kind(kind).cpu_workers(2).build().unwrap();
         let mut most = 0;
-        let rounds = by_length(200, 2_000);
+        let rounds = by_length(1_000, 4_000);
         for round in 0..rounds {
             let given: [Variable; 4] = variables(&engine);
             let (completion, completions) = std::sync::mpsc::channel();
