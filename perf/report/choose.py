@@ -19,6 +19,7 @@ SETTINGS = {
     "default": "default",
     "declared": "declared short",
     "shipped": "all shipped",
+    "spinning": "workers spin",
     "inline": "inline_below",
 }
 # A body that ran on the thread which pushed it was not shipped. A run in which more were than this

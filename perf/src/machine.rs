@@ -55,6 +55,26 @@ pub fn processor_time() -> Duration {
     Duration::ZERO
 }
 
+/// Processor time that this process has used on all its threads but the calling one. `None` where
+/// the system does not say.
+pub fn others_time() -> Option<Duration> {
+    #[cfg(target_os = "linux")]
+    {
+        let own = clock(libc::CLOCK_THREAD_CPUTIME_ID);
+        Some(clock(libc::CLOCK_PROCESS_CPUTIME_ID).saturating_sub(own))
+    }
+    #[cfg(not(target_os = "linux"))]
+    None
+}
+
+#[cfg(target_os = "linux")]
+fn clock(which: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes the time into the structure that is given.
+    unsafe { libc::clock_gettime(which, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 #[cfg(unix)]
 fn used(whose: libc::c_int) -> Duration {
     // SAFETY: an all-zero `rusage` is a valid value of that plain structure.
@@ -219,6 +239,18 @@ fn usable() -> Vec<usize> {
     }
     #[cfg(not(target_os = "linux"))]
     Vec::new()
+}
+
+/// A core that the calling thread may use and is not on; none where the system does not say.
+pub fn away_from_here() -> Option<usize> {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: takes nothing and changes nothing.
+        let here = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
+        usable().into_iter().find(|core| *core != here)
+    }
+    #[cfg(not(target_os = "linux"))]
+    None
 }
 
 /// Restricts the calling thread, and what it starts from now on, to these cores.

@@ -238,6 +238,8 @@ fn takes_part(entrant: &Entrant, measurement: &str) -> bool {
     let (alone, together) = (entrant.threads == 1, entrant.threads == 1 + default_workers());
     let ours = entrant.system == "seriatim";
     let shown = match (entrant.system, entrant.mode) {
+        // Threads that never sleep are for single operations.
+        ("seriatim", "spinning") => matches!(measurement, "round-trip" | "open-loop"),
         ("seriatim", mode) => {
             matches!(mode, "naive" | "default" | "declared" | "shipped") || mode == "inline" && dynamic
         }
@@ -271,7 +273,8 @@ fn takes_part(entrant: &Entrant, measurement: &str) -> bool {
         },
         "round-trip" => shown && dynamic && (together || entrant.mode == "naive"),
         "open-loop" => {
-            let ours_or_floor = ours && matches!(entrant.mode, "naive" | "default" | "declared" | "shipped")
+            let ours_or_floor = ours
+                && matches!(entrant.mode, "naive" | "default" | "declared" | "shipped" | "spinning")
                 || entrant.system == "serial";
             let rival =
                 !ours && together && !matches!((entrant.system, entrant.mode), ("onetbb", "shipped") | ("baseline", _));

@@ -172,14 +172,16 @@ fn ours(workers: &[usize]) -> Vec<Entrant> {
 }
 
 /// The settings that the report compares: those of `Engine::new()`, also with operations that are
-/// declared short, and shipping, with each number
+/// declared short; and shipping, to workers that sleep and to workers that spin, with each number
 /// of workers.
 fn as_set(workers: &[usize]) -> Vec<Entrant> {
     let new = |setting, mode, style, workers| Entrant::new(What::Ours(setting), "seriatim", mode, style, workers);
     let styles = [Style::Dynamic, Style::Operators, Style::Graph];
     let mut entrants = styles.map(|style| new(Setting::Default, "default", style, default_workers())).to_vec();
     entrants.push(new(Setting::Declared, "declared", Style::Dynamic, default_workers()));
-    entrants.extend(workers.iter().map(|count| new(Setting::Shipped, "shipped", Style::Dynamic, *count)));
+    for (setting, mode) in [(Setting::Shipped, "shipped"), (Setting::Spinning, "spinning")] {
+        entrants.extend(workers.iter().map(|count| new(setting, mode, Style::Dynamic, *count)));
+    }
     entrants
 }
 

@@ -1,6 +1,6 @@
 //! This engine.
 
-use seriatim::{Context, Engine, Error, Graph, Kind, Name, Operator, Property, Variable};
+use seriatim::{Context, Engine, Error, Graph, IdlePolicy, Kind, Name, Operator, Property, Variable};
 
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ pub enum Setting {
     /// The per-device engine with everything off by which a body can run on the thread that pushed
     /// it.
     Shipped,
+    /// The per-device engine with workers that never sleep, and waits that run nothing.
+    Spinning,
     /// The per-device engine, which runs short operations inside their pushes.
     Inline,
     /// An engine of that kind, otherwise as it is by default.
@@ -51,6 +53,7 @@ impl Seriatim {
         let engine = match setting {
             Setting::Default | Setting::Declared => Engine::new(),
             Setting::Shipped => builder(Kind::PerDevice).waiters_help(false).inline_below(Duration::ZERO).build(),
+            Setting::Spinning => builder(Kind::PerDevice).waiters_help(false).idle(IdlePolicy::Spin).build(),
             Setting::Inline => builder(Kind::PerDevice).inline_below(INLINE_BELOW).build(),
             Setting::Kind(kind) => builder(kind).inline_below(Duration::ZERO).build(),
         };

@@ -3,6 +3,9 @@
 //! The schedule does not wait for the engine, so an operation that is pushed late because the one
 //! before it took long counts from the moment at which it should have been pushed: what is called
 //! correction for coordinated omission.
+//!
+//! What an entrant burns meanwhile stands beside that: the processor time of its threads. The thread
+//! that pushes does not count, for it waits for each moment without giving up its core.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -12,6 +15,7 @@ use serde::Serialize;
 
 use super::{histogram, now, spin_until};
 use crate::entrants::{measure, Entrant, Runner};
+use crate::machine::others_time;
 use crate::metg::kernel::{Kernel, Scratch};
 use crate::program::{small, Body, Program};
 use crate::record::{self, Percentiles, Who};
@@ -26,6 +30,9 @@ pub struct OpenLoop {
     pub achieved_per_s: f64,
     /// What a body computes, in nanoseconds.
     pub body_ns: f64,
+    /// Processor time of all threads but the one that pushes, in cores: 1 is a whole core. Absent
+    /// where the system does not say.
+    pub burnt_cores: Option<f64>,
     /// From the scheduled moment to the end of the body, in nanoseconds.
     pub percentiles: Percentiles,
 }
@@ -149,7 +156,9 @@ fn offer(runner: &mut dyn Runner, rate: u64, plan: Plan) -> Result<OpenLoop, Str
     let count = (rate as f64 * plan.during.as_secs_f64()) as usize;
     let (program, schedule) = program(count.max(1), 1_000_000_000 / rate);
     runner.prepare(program)?;
+    let before = others_time();
     let took = measure(runner, program)?;
+    let burnt = others_time().zip(before).map(|(after, before)| after.saturating_sub(before));
     let mut histogram = histogram();
     for took in &schedule.took {
         histogram.saturating_record(u64::from(took.load(Ordering::Relaxed)));
@@ -158,6 +167,7 @@ fn offer(runner: &mut dyn Runner, rate: u64, plan: Plan) -> Result<OpenLoop, Str
         offered_per_s: rate as f64,
         achieved_per_s: program.sequence().len() as f64 / took.as_secs_f64(),
         body_ns: body_ns(),
+        burnt_cores: burnt.map(|burnt| burnt.as_secs_f64() / took.as_secs_f64()),
         percentiles: Percentiles::from(&histogram),
     })
 }

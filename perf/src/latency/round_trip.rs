@@ -1,7 +1,10 @@
 //! From a push on an engine that has nothing else to do to the end of the wait for it; and the push
-//! call alone.
+//! call alone, at once and on an engine whose threads sleep. Beside the latter stands what waking a
+//! thread costs by itself, in the same process and in turns.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -9,6 +12,7 @@ use serde::Serialize;
 
 use super::{histogram, nanoseconds, now};
 use crate::entrants::{measure, Entrant, Runner};
+use crate::machine::{away_from_here, use_only};
 use crate::program::{small, Access, Body, Program};
 use crate::record::{self, Percentiles, Who};
 
@@ -25,6 +29,10 @@ pub struct RoundTrip {
 /// What the call of a push took.
 #[derive(Serialize, Debug)]
 pub struct Push {
+    /// How long the pusher slept before each, in microseconds.
+    pub pause_us: u64,
+    /// Where the pusher slept: what the wake of a parked thread took that does nothing else.
+    pub bare_wake: Option<Percentiles>,
     /// The distribution, in nanoseconds. Reading the clock is part of it.
     pub percentiles: Percentiles,
 }
@@ -39,6 +47,10 @@ pub struct Plan {
 }
 
 const PAUSE: Duration = Duration::from_micros(200);
+/// Long enough for every entrant's threads to sleep.
+const LONG_PAUSE: Duration = Duration::from_millis(5);
+/// So many fewer round trips and pushes come after [`LONG_PAUSE`] than after [`PAUSE`].
+const RARER: usize = 4;
 
 /// Counts how often it ran: one operation that changes one variable.
 struct Count(AtomicU64);
@@ -73,7 +85,8 @@ pub fn run(entrant: &Entrant, plan: Plan) -> Result<(), String> {
     match runner.prepare(one) {
         Ok(()) => {
             round_trips(&mut *runner, one, plan.trips / 10, Duration::ZERO)?;
-            for (count, pause) in [(plan.trips, Duration::ZERO), (plan.pauses, PAUSE)] {
+            let long = plan.pauses.div_ceil(RARER);
+            for (count, pause) in [(plan.trips, Duration::ZERO), (plan.pauses, PAUSE), (long, LONG_PAUSE)] {
                 let trips = round_trips(&mut *runner, one, count, pause)?;
                 let pause_us = pause.as_micros() as u64;
                 record::print("round-trip", &who, RoundTrip { pause_us, percentiles: Percentiles::from(&trips) });
@@ -81,17 +94,32 @@ pub fn run(entrant: &Entrant, plan: Plan) -> Result<(), String> {
         }
         Err(why) => eprintln!("{}: round trip left out: {why}", entrant.name),
     }
-    let pushes = paced_chains(plan.trips);
+    let pushes = paced_chains(VARIABLES, plan.trips, None);
     match runner.prepare(pushes) {
         Ok(()) => {
             measure(&mut *runner, pushes)?;
-            measure(&mut *runner, pushes)?;
-            let percentiles = PUSHES.with_borrow(|pushes| Percentiles::from(pushes));
-            record::print("push", &who, Push { percentiles });
+            let percentiles = watch(&mut *runner, pushes)?;
+            record::print("push", &who, Push { pause_us: 0, bare_wake: None, percentiles });
         }
         Err(why) => eprintln!("{}: push left out: {why}", entrant.name),
     }
+    let (sleeper, parked) = (Sleeper::start(), plan.pauses.div_ceil(RARER).next_multiple_of(PARKED));
+    let pushes = paced_chains(PARKED, parked, Some(sleeper));
+    match runner.prepare(pushes) {
+        Ok(()) => {
+            let percentiles = watch(&mut *runner, pushes)?;
+            let bare_wake = WAKES.with_borrow(|wakes| Some(Percentiles::from(wakes)));
+            record::print("push", &who, Push { pause_us: LONG_PAUSE.as_micros() as u64, bare_wake, percentiles });
+        }
+        Err(why) => eprintln!("{}: push on sleeping threads left out: {why}", entrant.name),
+    }
     Ok(())
+}
+
+/// Runs the program, and returns what its pushes took.
+fn watch(runner: &mut dyn Runner, pushes: &Program) -> Result<Percentiles, String> {
+    measure(runner, pushes)?;
+    Ok(PUSHES.with_borrow(|pushes| Percentiles::from(pushes)))
 }
 
 fn round_trips(
@@ -116,7 +144,33 @@ fn round_trips(
 
 thread_local! {
     /// What the pushes of the last run took, on the thread that pushed.
-    static PUSHES: std::cell::RefCell<Histogram<u64>> = std::cell::RefCell::new(histogram());
+    static PUSHES: RefCell<Histogram<u64>> = RefCell::new(histogram());
+    /// What the wakes between them took.
+    static WAKES: RefCell<Histogram<u64>> = RefCell::new(histogram());
+}
+
+/// A thread that does nothing but park. It ends with the process. It is pinned like a worker, so
+/// that a wake finds it on another core than the pusher's.
+struct Sleeper(Thread);
+
+impl Sleeper {
+    fn start() -> Sleeper {
+        let core = away_from_here();
+        let sleep = move || {
+            // Without that the figure is one of an unpinned thread.
+            let _ = core.map(|core| use_only(&[core]));
+            loop {
+                std::thread::park();
+            }
+        };
+        Sleeper(std::thread::spawn(sleep).thread().clone())
+    }
+
+    fn wake(&self) {
+        let start = now();
+        self.0.unpark();
+        WAKES.with_borrow_mut(|wakes| wakes.saturating_record(now() - start));
+    }
 }
 
 /// Looks at the clock before each push: two such moments, less the time spent here, are what a push
@@ -124,18 +178,22 @@ thread_local! {
 struct Watched {
     ran: Vec<AtomicU64>,
     last: AtomicU64,
+    /// If there is one, the pusher sleeps before each push, and wakes this thread halfway.
+    sleeper: Option<Sleeper>,
 }
 
 /// Variables that the watched pushes go round.
 const VARIABLES: usize = 1024;
+/// The same for pushes on sleeping threads.
+const PARKED: usize = 8;
 
 /// As many pushes as asked, over variables that are free again by then.
-fn paced_chains(count: usize) -> &'static Program {
+fn paced_chains(variables: usize, count: usize, sleeper: Option<Sleeper>) -> &'static Program {
     let access = |variable| Access { reads: Vec::new(), writes: vec![variable] };
-    let accesses: Vec<Access> = (0..small(VARIABLES)).map(access).collect();
-    let ran = (0..VARIABLES).map(|_| AtomicU64::new(0)).collect();
-    let sequence = (0..count.next_multiple_of(VARIABLES)).map(|place| small(place % VARIABLES)).collect();
-    Program::paced("push", VARIABLES, &accesses, sequence, Watched { ran, last: AtomicU64::new(0) })
+    let accesses: Vec<Access> = (0..small(variables)).map(access).collect();
+    let ran = (0..variables).map(|_| AtomicU64::new(0)).collect();
+    let sequence = (0..count.next_multiple_of(variables)).map(|place| small(place % variables)).collect();
+    Program::paced("push", variables, &accesses, sequence, Watched { ran, last: AtomicU64::new(0), sleeper })
 }
 
 impl Body for Watched {
@@ -150,12 +208,18 @@ impl Body for Watched {
             let took = end - self.last.load(Ordering::Relaxed);
             PUSHES.with_borrow_mut(|pushes| pushes.saturating_record(took));
         }
+        if let Some(sleeper) = &self.sleeper {
+            std::thread::sleep(LONG_PAUSE / 2);
+            sleeper.wake();
+            std::thread::sleep(LONG_PAUSE / 2);
+        }
         self.last.store(now(), Ordering::Relaxed);
     }
 
     fn reset(&self) {
         self.ran.iter().for_each(|ran| ran.store(0, Ordering::Relaxed));
         PUSHES.with_borrow_mut(Histogram::reset);
+        WAKES.with_borrow_mut(Histogram::reset);
     }
 
     fn verify(&self) -> Result<(), String> {
