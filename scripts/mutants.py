@@ -16,6 +16,7 @@ PATIENCE = 120
 # Without a mutant a model is explored to its end, which may take a slow machine minutes.
 PATIENCE_WITHOUT = 900
 MODELS = "--package loom-tests"
+COUNTED = "--package seriatim --test tail --test slices --test standing --test idle --test graphs"
 CONFIGURATIONS = {
     "epoch": ("loom-epoch-mutants", "--cfg loom --cfg crossbeam_loom", MODELS),
     "shuttle": ("shuttle-mutants", "--cfg shuttle", MODELS),
@@ -23,10 +24,11 @@ CONFIGURATIONS = {
     "shuttle_common": ("shuttle-mutants", "--cfg shuttle", MODELS),
     "shuttle_mixed": ("shuttle-mutants", "--cfg shuttle", MODELS),
     # Not models: they count the steps of the code that ships, or use it as programs do.
-    "tail": ("counted-mutants", "", "--package seriatim --test tail --test slices --test standing --test graphs"),
-    "slices": ("counted-mutants", "", "--package seriatim --test tail --test slices --test standing --test graphs"),
-    "graphs": ("counted-mutants", "", "--package seriatim --test tail --test slices --test standing --test graphs"),
-    "standing": ("counted-mutants", "", "--package seriatim --test tail --test slices --test standing --test graphs"),
+    "tail": ("counted-mutants", "", COUNTED),
+    "idle": ("counted-mutants", "", COUNTED),
+    "slices": ("counted-mutants", "", COUNTED),
+    "graphs": ("counted-mutants", "", COUNTED),
+    "standing": ("counted-mutants", "", COUNTED),
 }
 OTHERS = ("loom-mutants", "--cfg loom", MODELS)
 

@@ -13,6 +13,7 @@ use seriatim::internals::tickets::journals::Journal;
 use seriatim::internals::tickets::word::PUSHED;
 use seriatim::internals::Host;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// Runs operations: each has a number and a value of its own.
 struct Numbered {
@@ -116,6 +117,7 @@ fn workers_with(
         shared,
         logged,
         idle: IdlePolicy::Park,
+        spin_for: Duration::ZERO,
         cores: Vec::new(),
         move_callers: false,
     }));

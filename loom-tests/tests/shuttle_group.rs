@@ -9,6 +9,7 @@ use seriatim::internals::tickets::word::PUSHED;
 use seriatim::internals::Host;
 use shuttle::sync::{Condvar, Mutex};
 use std::sync::{Arc, Mutex as Plain, OnceLock};
+use std::time::Duration;
 
 /// Runs three operations, of which the second ends only when the third has run.
 struct Gate {
@@ -61,6 +62,7 @@ fn two_workers(logged: bool, push: impl FnOnce(&Arc<Gate>)) -> Vec<usize> {
         shared: false,
         logged,
         idle: IdlePolicy::Park,
+        spin_for: Duration::ZERO,
         cores: Vec::new(),
         move_callers: false,
     }));

@@ -101,6 +101,10 @@ pub struct Settings {
     pub move_callers: bool,
     /// What idle workers do. `SERIATIM_IDLE`: `spin`, `spin-then-park` (default), `park`.
     pub idle: IdlePolicy,
+    /// How long a worker looks for work before it parks, with [`IdlePolicy::SpinThenPark`]. See
+    /// [`Builder::spin_for`](crate::Builder::spin_for). `SERIATIM_SPIN_FOR`, in microseconds;
+    /// default 400.
+    pub spin_for: Duration,
     /// Operations in flight at most; 0 (default): no bound. `SERIATIM_BOUND`.
     pub bound: usize,
     /// What a push does at the bound. `SERIATIM_WHEN_FULL`: `block` (default), `help`,
@@ -147,6 +151,7 @@ impl Settings {
             move_callers: false,
             fork_patience: Duration::from_millis(100),
             idle: IdlePolicy::default(),
+            spin_for: Duration::from_micros(400),
             bound: 0,
             when_full: WhenFull::default(),
             waiters_help: true,
@@ -229,6 +234,7 @@ impl Settings {
             "CORES" => self.cores = cores(key, value)?,
             "MOVE_CALLERS" => self.move_callers = switch(key, value)?,
             "IDLE" => self.idle = named(key, value)?,
+            "SPIN_FOR" => self.spin_for = Duration::from_micros(count(key, value)? as u64),
             "BOUND" => self.bound = count(key, value)?,
             "WHEN_FULL" => self.when_full = named(key, value)?,
             "WAITERS_HELP" => self.waiters_help = switch(key, value)?,
@@ -250,7 +256,7 @@ impl Settings {
 
 const PREFIX: &str = "SERIATIM_";
 /// The names that [`Settings::set`] takes. The list of values in the test below has the same order.
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "ENGINE",
     "CPU_WORKERS",
     "PRIORITY_WORKERS",
@@ -260,6 +266,7 @@ const KEYS: [&str; 16] = [
     "CORES",
     "MOVE_CALLERS",
     "IDLE",
+    "SPIN_FOR",
     "BOUND",
     "WHEN_FULL",
     "WAITERS_HELP",
@@ -338,19 +345,23 @@ mod tests {
 
     #[test]
     fn every_key_is_settable_and_errors_list_what_is_valid() {
-        let values =
-            ["pooled", "2", "3", "1", "1", "off", "0,2-3", "on", "park", "10", "help", "off", "300", "2", "50", "on"];
+        let values = [
+            "pooled", "2", "3", "1", "1", "off", "0,2-3", "on", "park", "80", "10", "help", "off", "300", "2", "50",
+            "on",
+        ];
         let mut settings = Settings::new();
         for (key, value) in KEYS.iter().zip(values) {
             settings.set(&format!("{PREFIX}{key}"), value).unwrap();
         }
         assert_eq!(settings.inline_below, Duration::from_nanos(300));
+        assert_eq!(settings.spin_for, Duration::from_micros(80));
         assert_eq!(settings.cores, [0, 2, 3]);
         assert_eq!((settings.bound, settings.when_full), (10, WhenFull::Help));
         for (key, valid) in [
             ("SERIATIM_ENGINE", "naive, pooled, per-device"),
             ("SERIATIM_IDLE", "spin, spin-then-park, park"),
             ("SERIATIM_WHEN_FULL", "block, help, would-block"),
+            ("SERIATIM_SPIN_FOR", "a whole number"),
             ("SERIATIM_PIN", "on, off"),
             ("SERIATIM_CORES", "0,2-5"),
             ("SERIATIM_BOUND", "a whole number"),

@@ -3,16 +3,16 @@
 //! (`graph/lanes.rs`).
 //!
 //! A thread that looks again and again answers sooner than a thread that has to be woken. At first
-//! it keeps its core. Then it yields its core between two looks, for the thread that it waits for
-//! may need the core. A yield has no bound: beside busy threads it takes until they have had their
-//! turn, some milliseconds each. So the clock is read after every yield, and a thread that has a
-//! deadline does not yield at all.
+//! it keeps its core. Then it yields its core after every few looks, for the thread that it waits
+//! for may need the core. A yield has no bound: beside busy threads it takes until they have had
+//! their turn, some milliseconds each. So the clock is read after every yield, and a thread that has
+//! a deadline does not yield at all.
 
 use crate::sync::{spin_loop, thread, Instant, MODELLED};
 use std::time::Duration;
 
-/// The looks between two readings of the clock while the core is kept: a reading takes as long as
-/// some looks.
+/// The looks between two readings of the clock, and between two yields: a reading takes as long as
+/// some looks, and a yield as long as ten or more.
 const LOOKS_A_READING: u32 = 32;
 
 /// The state of a thread that looks before it parks.
@@ -59,16 +59,21 @@ impl Spin {
         if MODELLED {
             return false;
         }
+        spin_loop();
+        self.looks += 1;
+        if self.looks % LOOKS_A_READING != 0 {
+            return true;
+        }
         if self.yields {
             thread::yield_now();
-        } else {
-            spin_loop();
-            self.looks += 1;
-            if self.looks % LOOKS_A_READING != 0 {
-                return true;
-            }
         }
         self.look_at_the_clock()
+    }
+
+    /// Returns how long ago the clock was first read, which is a few looks after the first one;
+    /// `None` if it has not been read yet.
+    pub fn elapsed(&self) -> Option<Duration> {
+        self.began.map(|began| began.elapsed())
     }
 
     /// Returns whether the thread has ever yielded its core: another thread may have run there.
@@ -97,6 +102,41 @@ impl Spin {
         self.yields = elapsed >= self.awake;
         self.yielded |= self.yields;
         elapsed < self.all
+    }
+}
+
+/// How long a thread looks before it parks, by how long the last pause was: the pause that led to a
+/// park, until something came.
+///
+/// To look for the whole of a pause costs no wake, and answers at once. So it pays where pauses are
+/// short, and where they are long it is in vain. The next pause is taken to be like the last one.
+/// The halt polling of KVM grows and shrinks by the same rule.
+pub struct Patience {
+    awake: Duration,
+    most: Duration,
+    now: Duration,
+}
+
+impl Patience {
+    /// For a thread that looks for the time `most` at most. For the first `awake` of that it keeps
+    /// its core; after a pause longer than `most` it looks no longer than that.
+    pub const fn new(awake: Duration, most: Duration) -> Patience {
+        Patience { awake, most, now: most }
+    }
+
+    /// Looks for as long as the last pause says.
+    #[inline]
+    pub const fn spin(&self) -> Spin {
+        Spin::new(self.awake, self.now)
+    }
+
+    /// To be called when the thread has parked and is awake again, this long after its first look.
+    /// `None`: it never read the clock, and nothing is learned.
+    #[cold]
+    pub fn learn(&mut self, pause: Option<Duration>) {
+        if let Some(pause) = pause {
+            self.now = if pause <= self.most { self.most } else { self.awake.min(self.most) };
+        }
     }
 }
 
@@ -130,8 +170,26 @@ mod tests {
             assert!(spin.pause());
         }
         std::thread::sleep(2 * STALL);
-        assert!(spin.pause() && spin.has_stalled());
+        while !spin.has_stalled() {
+            assert!(spin.pause());
+        }
         assert!(!spin.yields && spin.has_yielded());
+    }
+
+    #[test]
+    fn patience_follows_the_last_pause() {
+        let [awake, most] = [50, 400].map(Duration::from_micros);
+        let mut patience = Patience::new(awake, most);
+        for (pause, expected) in
+            [(None, most), (Some(most + awake), awake), (None, awake), (Some(awake), most), (Some(most), most)]
+        {
+            patience.learn(pause);
+            assert_eq!(patience.spin().all, expected, "{pause:?}");
+        }
+        // A time that is shorter than the first part anyway stays as it is.
+        let mut patience = Patience::new(awake, awake / 2);
+        patience.learn(Some(most));
+        assert_eq!(patience.spin().all, awake / 2);
     }
 
     #[test]

@@ -24,6 +24,7 @@ use crate::worker::Host;
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What workers do when they find no work.
 ///
@@ -38,7 +39,10 @@ use std::sync::Arc;
 pub enum IdlePolicy {
     /// Look for work without end: the quickest answer, and a whole core each.
     Spin,
-    /// Look for work for some tens of microseconds, then park.
+    /// Look for work for a time, then park. After a pause of at most
+    /// [`spin_for`](crate::Builder::spin_for), which is 400 µs by default, that time is `spin_for`;
+    /// after a longer pause it is 50 µs. So a worker stays awake while work comes often, and takes
+    /// a twentieth of a core if it comes each millisecond.
     #[default]
     SpinThenPark,
     /// Park at once: the least CPU time, and a futex wake (tens of microseconds) for each burst.
@@ -58,6 +62,8 @@ pub struct GroupPlan {
     /// Whether all workers share one inbox, first come first served.
     pub shared: bool,
     pub idle: IdlePolicy,
+    /// How long a worker looks before it parks, with [`IdlePolicy::SpinThenPark`].
+    pub spin_for: Duration,
     /// The cores to pin workers to, one worker each, in turn. The first worker gets the core after
     /// the one that the starting thread is on. Empty: the workers are not pinned.
     pub cores: Vec<usize>,

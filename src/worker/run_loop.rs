@@ -10,7 +10,7 @@ use crate::platform::asymmetric_fence::heavy;
 use crate::sync::{looks, spin_loop, thread, Ordering::*, MODELLED};
 use crate::tickets::journals::{Journal, Watch};
 use crate::tickets::log::Log;
-use crate::util::spin::Spin;
+use crate::util::spin::Patience;
 use crate::worker::cores::Stalls;
 use crate::worker::current::CurrentWorker;
 use crate::worker::group::{Group, IdlePolicy, Placement, WANTED};
@@ -34,9 +34,8 @@ const IN_A_ROW: u32 = if MODELLED { 2 } else { 16 };
 const PARKED: u32 = if MODELLED { 2 } else { 256 };
 /// A worker whose logs are empty looks into them so often again before it looks elsewhere.
 const LOOKS_AT_LOG: u32 = looks(8);
-/// How long a worker looks for work before it parks; and the first part of that, in which it keeps
-/// its core.
-const WORKER_SPINS: Duration = Duration::from_micros(400);
+/// The first part of the time for which a worker looks for work: it keeps its core meanwhile. After
+/// a long pause it is all of that time.
 const WORKER_SPINS_AWAKE: Duration = Duration::from_micros(50);
 
 impl Group {
@@ -53,6 +52,7 @@ impl Group {
         CurrentWorker::new(self.address(), Some(index), host.depth()).occupy(|current| {
             let mut round = 0;
             let mut from_queue = 0_u32;
+            let mut patience = Patience::new(WORKER_SPINS_AWAKE, self.patience());
             let mut stalls = Stalls::default();
             // The journal whose log comes next.
             let mut journal = None;
@@ -85,7 +85,7 @@ impl Group {
                 }
                 let Some(block) = queue.pop(&own.stealable) else {
                     drop(queue);
-                    if !self.look_for_work(index, current, host, &mut stalls) {
+                    if !self.look_for_work(index, current, host, &mut patience, &mut stalls) {
                         return;
                     }
                     continue;
@@ -224,6 +224,7 @@ impl Group {
         index: usize,
         current: &CurrentWorker,
         host: &Arc<H>,
+        patience: &mut Patience,
         stalls: &mut Stalls,
     ) -> bool {
         let own = &self.workers[index];
@@ -234,13 +235,7 @@ impl Group {
         self.idle.fetch_add(1, Relaxed);
         let mut seen = null_mut();
         let mut watch = Watch::new(&self.journals, index + 1);
-        let patience = match self.plan.idle {
-            IdlePolicy::Spin => Duration::MAX,
-            IdlePolicy::SpinThenPark => WORKER_SPINS,
-            IdlePolicy::Park => Duration::ZERO,
-        };
-        let fresh = || Spin::new(WORKER_SPINS_AWAKE, patience);
-        let mut spin = fresh();
+        let mut spin = patience.spin();
         let found = loop {
             let list = own.inbox.take();
             if !list.is_null() {
@@ -257,13 +252,13 @@ impl Group {
                 },
                 // More lies in the logs, but an urgent operation in the common inbox goes first.
                 FromLogs::More if self.common.inbox.peek().is_null() => {
-                    spin = fresh();
+                    spin = patience.spin();
                     continue;
                 }
                 FromLogs::More => break true,
                 // More may come to the logs, so the worker stays awake; but no other thread need be
                 // woken for that.
-                FromLogs::Came => spin = fresh(),
+                FromLogs::Came => spin = patience.spin(),
                 FromLogs::Nothing => {}
             }
             let mut loot = self.steal(index, &mut seen);
@@ -285,7 +280,8 @@ impl Group {
             if rests {
                 current.queue.borrow_mut().trim();
                 self.sleep(own);
-                spin = fresh();
+                patience.learn(spin.elapsed());
+                spin = patience.spin();
             } else if self.plan.idle == IdlePolicy::Spin && spin.has_stalled() && stalls.are_many() {
                 self.warn_of_a_shared_core(index);
             }
@@ -298,6 +294,15 @@ impl Group {
         }
         self.idle.fetch_sub(1, Relaxed);
         found
+    }
+
+    /// How long a worker looks for work at most before it parks.
+    fn patience(&self) -> Duration {
+        match self.plan.idle {
+            IdlePolicy::Spin => Duration::MAX,
+            IdlePolicy::SpinThenPark => self.plan.spin_for,
+            IdlePolicy::Park => Duration::ZERO,
+        }
     }
 
     /// Parks until another thread pushes to this worker's inbox or wakes it. Returns at once if

@@ -30,6 +30,7 @@ impl PerDevice {
                 logged,
                 shared: false,
                 idle: settings.idle,
+                spin_for: settings.spin_for,
                 cores,
                 move_callers,
             }))
