@@ -236,34 +236,7 @@ impl Builder {
     }
 
     setter!(idle: IdlePolicy, "What idle workers do. [`IdlePolicy::Spin`] takes a whole core for each worker: see the sizing at [`pin`](Builder::pin). A worker that spins and shares its core with busy threads takes turns with them, some milliseconds each, and [`Engine::warnings`] says so.", "idle(seriatim::IdlePolicy::Park)");
-    /// How long a worker that finds no work looks for some before it parks, with
-    /// [`IdlePolicy::SpinThenPark`]; 400 µs by default. The other policies do not look at it.
-    ///
-    /// While work comes again within that time, workers stay awake: each push is answered in less
-    /// than a microsecond, and pays for no wake. Once it does not, a worker parks, and then expects
-    /// pauses of that kind: it parks after 50 µs, or `spin_for` if that is less, until a pause has
-    /// been short again. Each pause is measured from the worker's first look without success to
-    /// the work that ends it.
-    ///
-    /// A worker keeps its core for the first 50 µs. After that it yields it again and again: a core
-    /// that other threads need is theirs, for as long as the system gives it to them, and the worker
-    /// then parks late. The time is taken from the clock, and not from a number of looks.
-    ///
-    /// Operations that come each millisecond take 0.05 to 0.1 of a core this way, and some 30 µs to
-    /// begin, which is what waking a thread takes. [`IdlePolicy::Spin`] is for operations that come
-    /// rarely and have to begin at once.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// let engine = seriatim::Engine::builder().spin_for(Duration::from_millis(1)).build()?;
-    /// assert_eq!(engine.settings().spin_for, Duration::from_millis(1));
-    /// # Ok::<(), seriatim::Error>(())
-    /// ```
-    pub fn spin_for(mut self, spin_for: Duration) -> Builder {
-        self.settings.spin_for = spin_for;
-        self
-    }
-
+    setter!(spin_for: Duration, "How long a worker that finds no work looks for some before it parks, with [`IdlePolicy::SpinThenPark`]; 400 µs by default. The other policies do not look at it. A pause is measured by the clock, from the first look in vain to the work that ends it. After a pause longer than `spin_for` a worker looks for 50 µs at most, until a pause has been short again. It keeps its core for the first 50 µs; after that it yields it again and again, and parks late if other threads take it. Operations that come each millisecond take 0.05 to 0.1 of a core, and some 30 µs to begin, which is what waking a thread takes.", "spin_for(std::time::Duration::from_millis(1))");
     setter!(bound: usize, "Operations in flight at most; 0 for no bound. Operations pushed by operations are not held up.", "bound(1000)");
     setter!(when_full: WhenFull, "What a push does at the bound.", "when_full(seriatim::WhenFull::Help)");
     /// Whether a waiting thread runs ready operations meanwhile. The default is on: a thread that

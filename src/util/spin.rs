@@ -5,8 +5,8 @@
 //! A thread that looks again and again answers sooner than a thread that has to be woken. At first
 //! it keeps its core. Then it yields its core after every few looks, for the thread that it waits
 //! for may need the core. A yield has no bound: beside busy threads it takes until they have had
-//! their turn, some milliseconds each. So the clock is read after every yield, and a thread that has
-//! a deadline does not yield at all.
+//! their turn, some milliseconds each. So the clock is read after every yield, and a thread that
+//! has a deadline does not yield at all.
 
 use crate::sync::{spin_loop, thread, Instant, MODELLED};
 use std::time::Duration;

@@ -4,8 +4,8 @@
 //! before it took long counts from the moment at which it should have been pushed: what is called
 //! correction for coordinated omission.
 //!
-//! What an entrant burns meanwhile stands beside that: the processor time of its threads. The thread
-//! that pushes does not count, for it waits for each moment without giving up its core.
+//! What an entrant burns meanwhile stands beside that: the processor time of its threads. The
+//! thread that pushes does not count, for it waits for each moment without giving up its core.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
