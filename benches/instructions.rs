@@ -18,6 +18,8 @@
 // What gungraun's macros make has no documentation.
 #![allow(missing_docs)]
 
+mod in_c;
+
 use std::hint::black_box;
 use std::sync::{Arc, Barrier};
 
@@ -25,6 +27,7 @@ use gungraun::prelude::*;
 use gungraun::Callgrind;
 #[cfg(target_arch = "x86_64")]
 use gungraun::EntryPoint;
+use in_c::{Counted, Way};
 use seriatim::{Engine, IdlePolicy, Kind, Variable};
 use seriatim_perf::entrants::ours::Seriatim;
 use seriatim_perf::entrants::{Runner, Style};
@@ -211,7 +214,61 @@ count!(per_device_dynamic_whole, run_whole, PerDevice, Dynamic, waiters_help: tr
 count!(per_device_operators_push, run_push, PerDevice, Operators, waiters_help: true);
 count!(per_device_operators_whole, run_whole, PerDevice, Operators, waiters_help: true);
 
-library_benchmark_group!(name = naive, benchmarks = [naive_dynamic, naive_operators, naive_graph]);
+/// After what is counted of one thread by itself.
+fn check_counted(ready: Counted) {
+    ready.check();
+}
+
+/// A benchmark on the naive engine of a way to push that is none of `Style`.
+macro_rules! count_way {
+    ($name:ident, in_c: $way:ident) => {
+        #[library_benchmark(setup = Counted::in_c, teardown = check_counted)]
+        #[bench::chain(Way::$way, "chain")]
+        #[bench::random(Way::$way, "random")]
+        fn $name(ready: Counted) -> Counted {
+            black_box(&ready).push();
+            ready
+        }
+    };
+    ($name:ident, bytes: $bytes:literal) => {
+        #[library_benchmark(setup = Counted::closures, teardown = check_counted)]
+        #[bench::chain($bytes, "chain")]
+        fn $name(ready: Counted) -> Counted {
+            black_box(&ready).push();
+            ready
+        }
+    };
+}
+
+#[library_benchmark(setup = Counted::asynchronous, teardown = check_counted)]
+#[bench::chain("chain")]
+#[bench::random("random")]
+fn naive_async(ready: Counted) -> Counted {
+    black_box(&ready).push();
+    ready
+}
+
+count_way!(naive_closures_64, bytes: 64);
+count_way!(naive_closures_65, bytes: 65);
+count_way!(naive_closures_512, bytes: 512);
+count_way!(c_push, in_c: Push);
+count_way!(c_push_named, in_c: PushNamed);
+count_way!(c_push_async, in_c: PushAsync);
+count_way!(c_operators, in_c: PushOperator);
+
+library_benchmark_group!(
+    name = naive,
+    benchmarks = [
+        naive_dynamic,
+        naive_operators,
+        naive_graph,
+        naive_async,
+        naive_closures_64,
+        naive_closures_65,
+        naive_closures_512
+    ]
+);
+library_benchmark_group!(name = c, benchmarks = [c_push, c_push_named, c_push_async, c_operators]);
 library_benchmark_group!(name = pooled, benchmarks = [pooled_dynamic_whole]);
 library_benchmark_group!(
     name = per_device,
@@ -248,6 +305,6 @@ fn settings() -> LibraryBenchmarkConfig {
 }
 
 #[cfg(target_arch = "x86_64")]
-main!(config = settings(), library_benchmark_groups = [naive, pooled, per_device, worker]);
+main!(config = settings(), library_benchmark_groups = [naive, c, pooled, per_device, worker]);
 #[cfg(not(target_arch = "x86_64"))]
-main!(config = settings(), library_benchmark_groups = [naive, pooled, per_device]);
+main!(config = settings(), library_benchmark_groups = [naive, c, pooled, per_device]);

@@ -2,8 +2,9 @@
 //!
 //! By criterion, nanoseconds a push, while one worker takes what is pushed: by the number of
 //! variables, by the size of the closure (up to 64 bytes are stored in the operation's block,
-//! larger ones are boxed), and of an operator made beforehand. Waiting is not timed. That every
-//! push ran is checked.
+//! larger ones are boxed), and of an operator made beforehand. The last two also on the naive
+//! engine, which runs the operation inside its push. Waiting is not timed. That every push ran is
+//! checked.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +26,11 @@ fn count() {
 }
 
 fn engine() -> Engine {
-    Engine::builder().kind(Kind::PerDevice).cpu_workers(1).waiters_help(false).build().expect("an engine")
+    engine_of(Kind::PerDevice)
+}
+
+fn engine_of(kind: Kind) -> Engine {
+    Engine::builder().kind(kind).cpu_workers(1).waiters_help(false).build().expect("an engine")
 }
 
 /// Times `pushes` calls of `push`, in bursts, and waits after each burst.
@@ -77,7 +82,9 @@ fn closures(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(1));
     size::<8>(&mut group);
     size::<64>(&mut group);
+    size::<65>(&mut group);
     size::<128>(&mut group);
+    size::<512>(&mut group);
     size::<1024>(&mut group);
     group.finish();
 }
@@ -85,20 +92,22 @@ fn closures(criterion: &mut Criterion) {
 type Group<'a> = criterion::BenchmarkGroup<'a, criterion::measurement::WallTime>;
 
 fn size<const BYTES: usize>(group: &mut Group<'_>) {
-    let engine = engine();
-    let variable = engine.new_variable();
-    group.bench_function(BenchmarkId::new("seriatim", BYTES), |bencher| {
-        let (context, name) = (Context::default(), Name::from("push"));
-        let push = |number: u64| {
-            let payload = [number as u8; BYTES];
-            let body = move |_: &seriatim::RunContext<'_>| {
-                black_box(&payload);
-                count();
+    for (name, kind) in [("seriatim", Kind::PerDevice), ("inside the push", Kind::Naive)] {
+        let engine = engine_of(kind);
+        let variable = engine.new_variable();
+        group.bench_function(BenchmarkId::new(name, BYTES), |bencher| {
+            let (context, name) = (Context::default(), Name::from("push"));
+            let push = |number: u64| {
+                let payload = [number as u8; BYTES];
+                let body = move |_: &seriatim::RunContext<'_>| {
+                    black_box(&payload);
+                    count();
+                };
+                engine.push_sync(body, context, &[], &[variable], Property::Normal, 0, name).expect("a push");
             };
-            engine.push_sync(body, context, &[], &[variable], Property::Normal, 0, name).expect("a push");
-        };
-        bencher.iter_custom(|pushes| bursts(pushes, push, || engine.wait_for_all().expect("no failure")));
-    });
+            bencher.iter_custom(|pushes| bursts(pushes, push, || engine.wait_for_all().expect("no failure")));
+        });
+    }
     let engine = baseline::Engine::new(1);
     let variable = engine.new_variable();
     group.bench_function(BenchmarkId::new("baseline", BYTES), |bencher| {
@@ -117,13 +126,16 @@ fn size<const BYTES: usize>(group: &mut Group<'_>) {
 fn operators(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("push of an operator");
     group.throughput(Throughput::Elements(1));
-    let engine = engine();
-    let variable = engine.new_variable();
-    let operator = engine.new_operator(|_| count(), &[], &[variable], Property::Normal, "push").expect("an operator");
-    group.bench_function("seriatim", |bencher| {
-        let push = |_| engine.push(&operator, Context::default(), 0).expect("a push");
-        bencher.iter_custom(|pushes| bursts(pushes, push, || engine.wait_for_all().expect("no failure")));
-    });
+    for (name, kind) in [("seriatim", Kind::PerDevice), ("inside the push", Kind::Naive)] {
+        let engine = engine_of(kind);
+        let variable = engine.new_variable();
+        let operator = engine.new_operator(|_| count(), &[], &[variable], Property::Normal, "push");
+        let operator = operator.expect("an operator");
+        group.bench_function(name, |bencher| {
+            let push = |_| engine.push(&operator, Context::default(), 0).expect("a push");
+            bencher.iter_custom(|pushes| bursts(pushes, push, || engine.wait_for_all().expect("no failure")));
+        });
+    }
     let engine = baseline::Engine::new(1);
     let variable = engine.new_variable();
     let operator = engine.new_operator(count, &[], &[variable]);

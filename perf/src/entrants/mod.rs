@@ -1,7 +1,7 @@
 //! Everything that can run a program, behind one face: this engine in its kinds, the mutex-guarded
 //! baseline, the peers from crates.io, and those that are shared libraries.
 
-mod accesses;
+pub mod accesses;
 pub mod baseline;
 mod crates;
 mod declared;
