@@ -1,7 +1,7 @@
 //! What does the pushing thread pay for one push?
 //!
 //! By criterion, nanoseconds a push, while one worker takes what is pushed: by the number of
-//! variables, by the size of the closure (up to 64 bytes are stored in the operation's block,
+//! variables, by the size of the closure (up to 512 bytes are stored in the operation's block,
 //! larger ones are boxed), and of an operator made beforehand. The last two also on the naive
 //! engine, which runs the operation inside its push. Waiting is not timed. That every push ran is
 //! checked.

@@ -42,7 +42,7 @@
 //! Each operation runs once, or is skipped because an operation that it depends on failed.
 //!
 //! **Cost.** A push takes time in proportion to the number of its variables. It takes no lock, and
-//! in steady state it allocates nothing for closures of up to 64 bytes. [`design`] has the worst
+//! in steady state it allocates nothing for closures of up to 512 bytes. [`design`] has the worst
 //! case of every call, and the protocol with its proof.
 //!
 //! **Latency.** Build with `--release`. Call [`Engine::prepare`] on each thread that pushes, then

@@ -38,15 +38,19 @@ fn body() {
     ENDED.fetch_add(1, Release);
 }
 
-/// A closure of exactly 64 bytes, the largest that costs nothing.
-fn largest() -> impl FnOnce(&RunContext<'_>) + Send + 'static {
-    let ballast = std::hint::black_box([1u64; 8]);
+/// A closure of so many bytes. One of 512 is the largest that costs nothing.
+fn sized<const BYTES: usize>() -> impl FnOnce(&RunContext<'_>) + Send + 'static {
+    let ballast = std::hint::black_box([1u8; BYTES]);
     let closure = move |_: &RunContext<'_>| {
         std::hint::black_box(&ballast);
         body();
     };
-    assert_eq!(size_of_val(&closure), 64);
+    assert_eq!(size_of_val(&closure), BYTES);
     closure
+}
+
+fn push_largest(stage: &Stage, variable: Variable) {
+    stage.engine.op("op").writes([variable]).push(sized::<512>()).unwrap();
 }
 
 /// Everything that a run of one shape uses.
@@ -84,10 +88,25 @@ impl Stage {
 type Push = fn(&Stage, usize);
 
 /// The shapes of operation that should cost nothing.
-const SHAPES: [(&str, Push); 16] = [
+const SHAPES: [(&str, Push); 20] = [
     ("no variable", |s, _| s.engine.op("op").push(|_| body()).unwrap()),
     ("1 variable", |s, i| s.engine.op("op").writes([s.variable(i)]).push(|_| body()).unwrap()),
-    ("64 bytes", |s, i| s.engine.op("op").writes([s.variable(i)]).push(largest()).unwrap()),
+    ("64 bytes", |s, i| s.engine.op("op").writes([s.variable(i)]).push(sized::<64>()).unwrap()),
+    ("65 bytes", |s, i| s.engine.op("op").writes([s.variable(i)]).push(sized::<65>()).unwrap()),
+    ("512 bytes", |s, i| push_largest(s, s.variable(i))),
+    ("512 bytes, 8 variables", |s, i| {
+        let builder = s.engine.op("op").reads((0..7).map(|n| s.variable(i + n)));
+        builder.writes([s.variable(i * 11 + 7)]).push(sized::<512>()).unwrap();
+    }),
+    ("512 bytes, asynchronous", |s, i| {
+        let ballast = std::hint::black_box([1u8; 512]);
+        let start = move |_: &RunContext<'_>, completion: Completion| {
+            std::hint::black_box(&ballast);
+            body();
+            completion.complete();
+        };
+        s.engine.op("op").writes([s.variable(i)]).push_async(start).unwrap();
+    }),
     ("3 variables", |s, i| {
         let builder = s.engine.op("op").reads([s.variable(i * 7), s.variable(i * 13 + 5)]);
         builder.writes([s.variable(i * 11 + 3)]).push(|_| body()).unwrap();
@@ -190,7 +209,13 @@ fn an_operation_costs_no_allocation_no_lock_and_no_futex_call() {
         no_thread_waits_for_a_lock(&Stage::new(kind, 1, IdlePolicy::Spin), &mut faults);
     }
     for stage in stages(IdlePolicy::SpinThenPark) {
-        several_pushers_cost_little(stage, &mut faults);
+        several_pushers_cost_little(&stage, 3, ("3 variables", |s, i, _| SHAPES[7].1(s, i)), false, &mut faults);
+        for pushers in [1, 2, 4] {
+            let shared: PushOf = |s, i, _| push_largest(s, s.variable(i));
+            several_pushers_cost_little(&stage, pushers, ("512 bytes", shared), false, &mut faults);
+            let own: PushOf = |s, _, own| push_largest(s, own);
+            several_pushers_cost_little(&stage, pushers, ("512 bytes, own variables", own), true, &mut faults);
+        }
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
@@ -265,19 +290,12 @@ fn waits_cost_nothing(stage: &Stage, faults: &mut Vec<String>) {
 
 /// The counters count: a closure that does not fit is boxed, once an operation.
 fn large_closures_cost_one_allocation(stage: &Stage, faults: &mut Vec<String>) {
-    let push: Push = |s, i| {
-        let ballast = std::hint::black_box([1u8; 65]);
-        let body = move |_: &RunContext<'_>| {
-            std::hint::black_box(&ballast);
-            body();
-        };
-        s.engine.op("op").writes([s.variable(i)]).push(body).unwrap();
-    };
+    let push: Push = |s, i| s.engine.op("op").writes([s.variable(i)]).push(sized::<513>()).unwrap();
     warm_up(stage, push);
     let costs = cost(|| push_all(stage, push, operations(), CHUNK));
     // A queue may grow once more meanwhile.
     let expected = costs.pushers == operations() && costs.engine < 20 && costs.locks == 0;
-    tell(&stage.name(), "65 bytes", costs, operations(), expected, faults);
+    tell(&stage.name(), "513 bytes", costs, operations(), expected, faults);
 }
 
 /// At a bound, a pusher that blocks parks (for which it enters a list, under a lock), and one that
@@ -319,23 +337,33 @@ fn no_thread_waits_for_a_lock(stage: &Stage, faults: &mut Vec<String>) {
     assert!(parks.into_iter().any(|seen| seen()) || !cfg!(target_os = "linux"), "futex calls are not seen");
 }
 
+/// Like [`Push`], with a variable that no other thread pushes to.
+type PushOf = fn(&Stage, usize, Variable);
+
 /// Several threads push at once: blocks are then reused by way of epochs, whose bookkeeping
-/// allocates for each batch of blocks.
-fn several_pushers_cost_little(stage: Stage, faults: &mut Vec<String>) {
-    const PUSHING: usize = 3;
+/// allocates for each batch of blocks. Those of operations on variables of the thread's `own` come
+/// from its rings, so they cost nothing.
+fn several_pushers_cost_little(
+    stage: &Stage,
+    pushers: usize,
+    (what, push): (&str, PushOf),
+    own: bool,
+    faults: &mut Vec<String>,
+) {
     let each = by_length(10_000, 40_000);
-    let push: Push = SHAPES[3].1;
-    let start = Barrier::new(PUSHING);
+    let start = Barrier::new(pushers);
     let (before, after) = (OnceLock::new(), OnceLock::new());
     std::thread::scope(|scope| {
-        for thread in 0..PUSHING {
-            let (stage, start, before, after) = (&stage, &start, &before, &after);
+        for thread in 0..pushers {
+            let (start, before, after) = (&start, &before, &after);
             scope.spawn(move || {
                 this_thread_pushes();
+                let own = stage.engine.new_variable();
                 let work = |operations: usize| {
                     for number in 0..operations {
-                        push(stage, number * PUSHING + thread);
-                        if number % (CHUNK / PUSHING) == 0 {
+                        push(stage, number * pushers + thread, own);
+                        if number % (CHUNK / pushers) == 0 {
+                            stage.engine.wait_for_var(own).unwrap();
                             stage.engine.wait_for_var(stage.variable(number)).unwrap();
                         }
                     }
@@ -358,7 +386,8 @@ fn several_pushers_cost_little(stage: Stage, faults: &mut Vec<String>) {
         futex: after.futex - before.futex,
     };
     stage.engine.wait_for_all().unwrap();
-    let operations = PUSHING * each;
-    let expected = (costs.pushers + costs.engine) * 20 < operations && costs.locks * 20 < operations;
-    tell(&stage.name(), "3 pushers", costs, operations, expected, faults);
+    let operations = pushers * each;
+    let most = operations / if own { 500 } else { 20 };
+    let expected = costs.pushers + costs.engine < most && costs.locks < most;
+    tell(&stage.name(), &format!("{what}, {pushers} pushers"), costs, operations, expected, faults);
 }

@@ -112,7 +112,7 @@ impl<'a> OperationBuilder<'a> {
     /// An operation of positive priority passes it on to the operations that it waits for: to 32 of
     /// them at most, and only to those that no thread has begun with. An operation that is waited
     /// for keeps its own priority if several threads push to its variables, if it is profiled, if
-    /// its closure has more than 64 bytes, or if the engine has a bound.
+    /// its closure has more than 512 bytes, or if the engine has a bound.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -187,7 +187,7 @@ impl<'a> OperationBuilder<'a> {
     /// Call it last, before the operation is pushed or made an operator. Asynchronous operations
     /// have no key, because they do not run inside their push.
     ///
-    /// A key takes 8 of the 64 bytes that a closure may have without an allocation. It costs
+    /// A key takes 8 of the 512 bytes that a closure may have without an allocation. It costs
     /// nothing else where `inline_below` is not set.
     ///
     /// ```
@@ -206,7 +206,7 @@ impl<'a> OperationBuilder<'a> {
         KeyedBuilder { builder: self, key }
     }
 
-    /// Pushes the operation, which ends when the closure returns. Closures of up to 64 bytes (and
+    /// Pushes the operation, which ends when the closure returns. Closures of up to 512 bytes (and
     /// an alignment of 16) cost no allocation.
     ///
     /// Worst case: the same as for [`Engine::push_sync`].

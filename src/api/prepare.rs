@@ -20,8 +20,8 @@ use crate::operation::property::Property;
 use crate::sync::thread;
 use std::time::Duration;
 
-/// How many magazines a thread is given, for each class of blocks. They hold 64, 64 and 32 blocks.
-const MAGAZINES: [usize; 3] = [16, 1, 2];
+/// How many magazines of 64 blocks a thread is given, for each class of blocks.
+const MAGAZINES: [usize; 3] = [16, 1, 1];
 /// How many empty operations are pushed: more than the stock that a thread begins with has blocks.
 const PUSHES: usize = 128;
 /// The time between two looks at whether the threads are up.

@@ -40,7 +40,7 @@ impl Engine {
     }
 
     /// Pushes an operation that ends when its closure returns. Lock-free; allocates nothing in
-    /// steady state for closures of up to 64 bytes; takes time proportional to the number of
+    /// steady state for closures of up to 512 bytes; takes time proportional to the number of
     /// variables.
     ///
     /// Worst case: its own steps, the steps of operations that other threads are in the middle of

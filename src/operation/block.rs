@@ -291,7 +291,7 @@ impl Block {
     /// Writes to each cache line behind the header in which something of the operation lies, so
     /// that its next pusher gets the line soon: [`crate::platform::cache_line`] says why. Called by
     /// `run::end`. The further lines of a long closure are written when it is taken out
-    /// (`mark_line` in `closure.rs`, the same rule). Does nothing for an operation with links,
+    /// (`mark_lines` in `closure.rs`, the same rule). Does nothing for an operation with links,
     /// which all enlisted operations have: other threads may look at it when it has ended.
     ///
     /// # Safety

@@ -171,7 +171,7 @@ unsafe fn take<F>(storage: *mut u8) -> F {
     unsafe {
         if const { is_inline::<F>() } {
             let closure = storage.cast::<F>().read();
-            mark_line::<F>(storage);
+            mark_lines::<F>(storage);
             closure
         } else {
             *storage.cast::<Box<F>>().read()
@@ -179,20 +179,22 @@ unsafe fn take<F>(storage: *mut u8) -> F {
     }
 }
 
-const _: () = assert!(INLINE_CLOSURE <= LINE);
-
-/// Writes to the second cache line of a long closure, if it reaches into one:
+/// Writes to each further cache line that a long closure reaches into:
 /// [`crate::platform::cache_line`] says why. `Block::mark_lines` has the same rule for the other
 /// lines of a block.
 ///
 /// # Safety
 /// `storage` is that of an `F`, and empty.
 #[inline]
-unsafe fn mark_line<F>(storage: *mut u8) {
-    let next = LINE - storage.addr() % LINE;
-    if size_of::<F>() > CLOSURE_ALIGN && next + size_of::<u64>() <= size_of::<F>() {
+unsafe fn mark_lines<F>(storage: *mut u8) {
+    if size_of::<F>() <= CLOSURE_ALIGN {
+        return;
+    }
+    let mut next = LINE - storage.addr() % LINE;
+    while next + size_of::<u64>() <= size_of::<F>() {
         // SAFETY: within the storage, which is aligned for closures; nothing is there any more.
         unsafe { storage.add(next).cast::<u64>().write_unaligned(0) };
+        next += LINE;
     }
 }
 

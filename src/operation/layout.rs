@@ -10,7 +10,7 @@ use crate::sync::{AtomicU64, MODELLED};
 use std::mem::size_of;
 
 /// Closures up to this many bytes are stored in the block.
-pub const INLINE_CLOSURE: usize = 64;
+pub const INLINE_CLOSURE: usize = 512;
 /// Closures that need a larger alignment than this are not stored in the block.
 pub const CLOSURE_ALIGN: usize = 16;
 
@@ -24,6 +24,10 @@ pub const LINKS: usize = if MODELLED { 512 } else { 16 };
 /// The number of size classes: 128 bytes to 256 MiB.
 pub const CLASSES: usize = if MODELLED { 2 } else { 22 };
 
+/// The largest class that usual operations need: it holds eight accesses and the longest closure
+/// that is stored in a block.
+pub const USUAL: u8 = if MODELLED { 1 } else { 3 };
+
 /// The most accesses that an operation can have, whatever its layout: 8 million.
 pub const MOST_ACCESSES: usize =
     (size(CLASSES as u8 - 1) - ACCESSES_OFFSET - LINKS - size_of::<Timestamps>() - INLINE_CLOSURE - CLOSURE_ALIGN)
@@ -31,6 +35,7 @@ pub const MOST_ACCESSES: usize =
 
 const _: () = assert!(size_of::<Access>() % CLOSURE_ALIGN == 0 && ACCESSES_OFFSET % CLOSURE_ALIGN == 0);
 const _: () = assert!(size_of::<Timestamps>() % CLOSURE_ALIGN == 0);
+const _: () = assert!(behind(8, Layout::Linked) + size_of::<Timestamps>() + INLINE_CLOSURE <= size(USUAL));
 
 /// The size in bytes of a block of `class`.
 pub const fn size(class: u8) -> usize {
@@ -97,7 +102,7 @@ mod tests {
     fn an_operation_on_one_variable_is_of_the_smallest_class() {
         assert_eq!(class_for(1, 16, false, Layout::Linked), 0);
         assert_eq!(class_for(1, 32, false, Layout::Plain), 0);
-        assert_eq!(class_for(5, INLINE_CLOSURE, false, Layout::Linked), 2);
+        assert_eq!(class_for(5, 64, false, Layout::Linked), 2);
     }
 
     #[test]

@@ -11,16 +11,20 @@
 //! look at them, and both may be late.
 
 use crate::operation::block::Block;
+use crate::operation::layout::USUAL;
 use crate::sync::{touch, MODELLED};
 use std::ptr::null_mut;
 
-/// Blocks in a full magazine, and in a slab, of the two smallest classes.
+/// Blocks in a full magazine, and in a slab, of the classes that usual operations need.
 const MAGAZINE: usize = if MODELLED { 2 } else { 64 };
 
 /// Blocks in a full magazine of `class`, and in a slab. Wide blocks are fewer, so that a magazine
 /// has a bounded number of accesses, or is a single block.
 #[inline]
 pub fn size(class: u8) -> usize {
+    if class <= USUAL {
+        return MAGAZINE;
+    }
     (MAGAZINE >> class.saturating_sub(1).min(8)).max(1)
 }
 

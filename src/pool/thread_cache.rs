@@ -26,7 +26,7 @@ use crate::pool::stack::Stack;
 use crate::sync::{AtomicBool, AtomicU64, Ordering::*};
 use crate::tickets::journals::Journal;
 use crate::tickets::owner::Record;
-use crate::tickets::ring::Ring;
+use crate::tickets::ring::Rings;
 use crate::tickets::word::Word;
 use crate::util::work_counter;
 use crossbeam_utils::CachePadded;
@@ -90,16 +90,16 @@ pub struct ThreadCache {
     pub running: InlineRun,
     /// Whether the owner will look for operations that others leave to it: see `worker/handoff.rs`.
     pub will_look: AtomicBool,
-    /// Set once the owner has pushed: its record (the variables that it owns), its ring (blocks
+    /// Set once the owner has pushed: its record (the variables that it owns), its rings (blocks
     /// that it uses again and again), and its journal (where it logs). `thread/pusher.rs` uses
     /// them.
     pub record: Cell<*const Record>,
-    pub ring: UnsafeCell<Ring>,
+    pub rings: UnsafeCell<Rings>,
     pub journal: Cell<*const Journal>,
     /// The reference for the next operation that the owner runs inside its push: see
     /// [`ThreadContext::take_word`](crate::thread::context::ThreadContext::take_word).
     pub kept: Cell<Word>,
-    /// Whether the owner may be filling a block of its ring. Only the owner stores, in
+    /// Whether the owner may be filling a block of a ring. Only the owner stores, in
     /// `engine/push/logged.rs`; `engine/diagnose.rs` reads.
     pub fills: AtomicBool,
 }
@@ -130,7 +130,7 @@ impl ThreadCache {
             running: InlineRun::new(),
             will_look: AtomicBool::new(false),
             record: Cell::new(null()),
-            ring: UnsafeCell::default(),
+            rings: UnsafeCell::new(Rings::new()),
             journal: Cell::new(null()),
             kept: Cell::new(Word::NONE),
             fills: AtomicBool::new(false),

@@ -1,4 +1,4 @@
-//! A thread's side of pushing: its record, its ring of blocks, its journal. They belong to its
+//! A thread's side of pushing: its record, its rings of blocks, its journal. They belong to its
 //! cache, so the next thread that adopts the cache goes on with them. Called by the push code
 //! (`engine/push/`, `engine/inline/fast_path.rs`) and by waits (`engine/wait/`), on the context's
 //! own thread.
@@ -8,7 +8,7 @@ use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use crate::tickets::journals::Journal;
 use crate::tickets::owner::{Pusher, Record};
-use crate::tickets::ring::{self, NextBlock};
+use crate::tickets::ring::NextBlock;
 use crate::tickets::word::{Word, TAKEN};
 
 impl ThreadContext {
@@ -43,20 +43,20 @@ impl ThreadContext {
         unsafe { &*cache.journal.get() }
     }
 
-    /// A free block of `class`, renewed for `count` accesses, and the tag of its use. It comes from
-    /// the thread's ring if that has one.
+    /// A free block of `class`, which is [`USUAL`](crate::operation::layout::USUAL) at most, renewed
+    /// for `count` accesses, and the tag of its use. It comes from a ring of the thread if that has
+    /// one.
     #[inline]
     pub fn allocate_from_ring(&self, count: u32, class: u8) -> (*mut Block, u64) {
         let cache = self.cache();
         // SAFETY: the ring is this thread's, and the caller holds no address that it read from a
         // tail.
         unsafe {
-            let ring = &mut *cache.ring.get();
-            let next = if class <= ring::CLASS { ring.next(2 + usize::from(class)) } else { NextBlock::Full };
-            let (block, tag, ringed) = match next {
+            let ring = (*cache.rings.get()).of(class);
+            let (block, tag, ringed) = match ring.next(2 + usize::from(class)) {
                 NextBlock::Block(block, tag) => (block, tag, true),
                 NextBlock::Grow => {
-                    let block = self.allocate(ring::CLASS);
+                    let block = self.allocate(ring.class);
                     (block, ring.add(block), true)
                 }
                 NextBlock::Full => {

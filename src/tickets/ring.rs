@@ -1,6 +1,6 @@
-//! The ring of a pusher: blocks that its quick pushes use again and again. A block is free when its
-//! word says so, so no thread brings it back. Called by `src/thread/pusher.rs`, for the pusher's
-//! own thread.
+//! The rings of a pusher: blocks that its quick pushes use again and again, small ones in one ring
+//! and large ones in another. A block is free when its word says so, so no thread brings it back.
+//! Called by `src/thread/pusher.rs`, for the pusher's own thread.
 //!
 //! A push looks at one block, which it has prefetched some pushes before, and touches none that a
 //! worker uses. If the ring is full, blocks come from the pool for a while. The addresses of the
@@ -8,12 +8,13 @@
 //! blocks that the pusher is writing.
 
 use crate::operation::block::Block;
+use crate::operation::layout::USUAL;
 use crate::platform::cache_line::{fetch_to_write, scattered, LINE};
 use crate::sync::{Ordering::*, MODELLED};
 use crate::tickets::word::{Word, FREE};
 
-/// The most blocks of a ring: as many as fit into the caches next to a core.
-const MOST_BLOCKS: usize = if MODELLED { 2 } else { 2048 };
+/// The most blocks of the two rings: as many as fit into the caches next to a core.
+const MOST_BLOCKS: [usize; 2] = if MODELLED { [2, 2] } else { [2048, 256] };
 /// A block is prefetched so many pushes ahead.
 const ASKED_AHEAD: usize = 8;
 /// A ring is full if so many blocks next to each other are in use. Then it is left alone for
@@ -21,15 +22,20 @@ const ASKED_AHEAD: usize = 8;
 const FULL: usize = 4;
 const REST: u32 = 256;
 
-/// The size class of the blocks: 256 bytes.
-pub const CLASS: u8 = if MODELLED { 0 } else { 1 };
+/// The size classes of the blocks of the two rings: 256 bytes, and 1 kB.
+const SIZES: [u8; 2] = [if MODELLED { 0 } else { 1 }, USUAL];
 
-#[derive(Default)]
+/// The rings of a pusher.
+pub struct Rings([Ring; 2]);
+
 pub struct Ring {
     /// Each block, with the tag of its last use, so that a push need not read it from the block.
     blocks: Vec<(*mut Block, u64)>,
     at: usize,
     rests: u32,
+    /// The size class of the blocks.
+    pub class: u8,
+    most: usize,
 }
 
 /// What [`Ring::next`] has found.
@@ -42,7 +48,21 @@ pub enum NextBlock {
     Full,
 }
 
+impl Rings {
+    pub fn new() -> Rings {
+        let ring = |size| Ring { blocks: Vec::new(), at: 0, rests: 0, class: SIZES[size], most: MOST_BLOCKS[size] };
+        Rings([ring(0), ring(1)])
+    }
+
+    /// The ring whose blocks are as large as those of `class`, which is [`USUAL`] at most.
+    #[inline]
+    pub fn of(&mut self, class: u8) -> &mut Ring {
+        &mut self.0[usize::from(class > SIZES[0])]
+    }
+}
+
 impl Ring {
+    /// A block of this ring, for an operation that needs so many cache lines.
     #[inline]
     pub fn next(&mut self, lines: usize) -> NextBlock {
         if self.rests > 0 {
@@ -64,7 +84,7 @@ impl Ring {
                 return NextBlock::Block(*block, *tag);
             }
         }
-        if self.blocks.len() < MOST_BLOCKS {
+        if self.blocks.len() < self.most {
             return NextBlock::Grow;
         }
         self.rests = REST;

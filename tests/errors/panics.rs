@@ -19,8 +19,11 @@ fn a_closure_that_panics_in_its_destructor_fails_its_operation() {
         engine.op("explodes").writes([x]).push(body).unwrap();
         assert_says(&engine.wait_for_var(x).unwrap_err(), ErrorKind::OperationPanicked, &["'explodes'"]);
         assert!(ran.load(SeqCst));
-        // A large one, which is boxed.
+        // A large one, and one that is boxed.
         let (bomb, ballast) = (Bomb(1), [0u8; 200]);
+        engine.op("explodes").writes([x]).push(move |_| use_up((bomb, ballast))).unwrap();
+        assert_says(&engine.wait_for_var(x).unwrap_err(), ErrorKind::OperationPanicked, &["'explodes'"]);
+        let (bomb, ballast) = (Bomb(1), [0u8; 1000]);
         engine.op("explodes").writes([x]).push(move |_| use_up((bomb, ballast))).unwrap();
         assert_says(&engine.wait_for_var(x).unwrap_err(), ErrorKind::OperationPanicked, &["'explodes'"]);
         engine.wait_for_all().unwrap();

@@ -230,14 +230,15 @@ fn every_closure_is_dropped_exactly_once() {
         let witness = || Witness(Arc::clone(&dropped));
         let [x, gone] = [engine.new_variable(), engine.new_variable()];
         engine.delete_variable(|_| (), Context::cpu(0), gone).unwrap();
-        // Run, failed, skipped, refused; small and boxed; synchronous, asynchronous and reusable.
+        // Run, failed, skipped, refused; small, large and boxed; synchronous, asynchronous and reusable.
         let mut pushed = 0;
-        for ballast in [false, true] {
+        for ballast in [0, 400, 1000] {
             for variable in [x, gone] {
-                let (small, large) = (witness(), (witness(), [0u8; 100]));
+                let (small, large, boxed) = (witness(), (witness(), [0u8; 400]), (witness(), [0u8; 1000]));
                 let outcome = match ballast {
-                    false => engine.op("op").writes([variable]).push(move |_| drop(small)),
-                    true => engine.op("op").writes([variable]).push(move |_| drop(large.0)),
+                    0 => engine.op("op").writes([variable]).push(move |_| drop(small)),
+                    400 => engine.op("op").writes([variable]).push(move |_| drop(large.0)),
+                    _ => engine.op("op").writes([variable]).push(move |_| drop(boxed.0)),
                 };
                 assert_eq!(outcome.is_ok(), variable == x);
                 let own = witness();
@@ -246,7 +247,7 @@ fn every_closure_is_dropped_exactly_once() {
                     completion.complete();
                 };
                 assert_eq!(engine.op("op").writes([variable]).push_async(body).is_ok(), variable == x);
-                pushed += 3; // both of `small` and `large` are dropped, one of them here
+                pushed += 4; // all of `small`, `large` and `boxed` are dropped, two of them here
             }
         }
         engine.op("fails").writes([x]).push(|_| Err("so the next is skipped")).unwrap();

@@ -21,13 +21,13 @@ use crate::engine::ready_list::ReadyList;
 use crate::engine::request::{Claim, Request};
 use crate::operation::block::{self, Block, PENDING};
 use crate::operation::closure::Vtable;
-use crate::operation::layout::{class_for, Layout};
+use crate::operation::layout::{class_for, Layout, USUAL};
 use crate::platform::asymmetric_fence::light;
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use crate::tickets::owner::Push;
+use crate::tickets::run;
 use crate::tickets::word::{Word, FREE, PUSHED};
-use crate::tickets::{ring, run};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub fn push(
     };
     let count = claims.count();
     let class = class_for(count, size, false, Layout::Plain);
-    if class > ring::CLASS || core.settings.bound > 0 || !group.is_started() {
+    if class > USUAL || core.settings.bound > 0 || !group.is_started() {
         return false;
     }
     let local = core.local();
@@ -202,6 +202,35 @@ mod tests {
     use crate::{Engine, Kind, Variable};
     use std::sync::mpsc::channel;
     use std::time::Duration;
+
+    /// Closures of every size up to the longest that a block holds, on as many variables as a log
+    /// takes.
+    #[test]
+    fn a_long_closure_keeps_its_bytes_and_leaves_its_neighbours_alone() {
+        fn push<const BYTES: usize>(engine: &Engine, variables: &[Variable], number: u8) {
+            let bytes = [number; BYTES];
+            let body = move |_: &crate::RunContext<'_>| {
+                bytes.iter().all(|byte| *byte == number).then_some(()).ok_or("bytes have changed")
+            };
+            engine.op("long").writes(variables.iter().copied()).push(body).unwrap();
+        }
+        for count in 0..=9 {
+            let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).waiters_help(false).build().unwrap();
+            let variables: Vec<Variable> = (0..count).map(|_| engine.new_variable()).collect();
+            let (open, gate) = channel::<()>();
+            engine.op("gate").push(move |_| _ = gate.recv()).unwrap();
+            for number in 0..=255 {
+                push::<65>(&engine, &variables, number);
+                push::<160>(&engine, &variables, number);
+                push::<320>(&engine, &variables, number);
+                push::<511>(&engine, &variables, number);
+                push::<600>(&engine, &variables, number);
+            }
+            open.send(()).unwrap();
+            let all = engine.wait_for_all_timeout(Duration::from_secs(60));
+            assert!(all.is_ok(), "{count} variables: {all:?}");
+        }
+    }
 
     /// Closures without bytes: with eight variables a block is full to its end.
     #[test]
