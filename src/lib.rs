@@ -81,6 +81,8 @@ pub use api::capture::{Capture, CaptureBuilder};
 pub use api::data::{Data, Ref, RefMut};
 pub use api::engine::Engine;
 pub use api::graph::Graph;
+#[doc(hidden)]
+pub use api::listed::Listed;
 pub use api::operation::{KeyedBuilder, OperationBuilder};
 pub use api::operator::Operator;
 pub use api::parameter::Parameter;

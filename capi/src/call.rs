@@ -50,6 +50,7 @@ impl Argument {
     /// # Safety
     /// The argument may be used and deleted on any thread, by the functions that come with it,
     /// until the deleter is called.
+    #[inline]
     pub unsafe fn new(pointer: *mut c_void, deleter: SeriatimDeleter) -> Argument {
         Argument { pointer, deleter }
     }
@@ -76,24 +77,33 @@ pub struct Call {
 }
 
 impl Call {
+    #[inline]
     pub fn new(function: SeriatimFunction, argument: Argument) -> Result<Call, Failure> {
         let function = function.ok_or_else(|| null("function"))?;
         Ok(Call { function, argument })
     }
 
     /// What its cost is learned by: all calls are of one type in Rust, whatever their functions do.
+    #[inline]
     pub fn key(&self) -> u64 {
         self.function as usize as u64
     }
 
+    #[inline]
     pub fn run(&self, run: &RunContext<'_>) -> Result<(), String> {
         let told = SeriatimRunContext::new(run);
         // SAFETY: the function comes with the argument, which lives as long as this call.
         match unsafe { (self.function)(self.argument.pointer, &told) } {
             0 => Ok(()),
-            code => Err(told.into_error().unwrap_or_else(|| format!("its function returned {code}"))),
+            code => Err(said(told, code)),
         }
     }
+}
+
+/// What a function that failed has to say.
+#[cold]
+fn said(told: SeriatimRunContext<'_>, code: c_int) -> String {
+    told.into_error().unwrap_or_else(|| format!("its function returned {code}"))
 }
 
 /// The function of an asynchronous operation, and its argument, which each completion shares.
@@ -103,11 +113,13 @@ pub struct AsyncCall {
 }
 
 impl AsyncCall {
+    #[inline]
     pub fn new(function: SeriatimAsyncFunction, argument: Argument) -> Result<AsyncCall, Failure> {
         let function = function.ok_or_else(|| null("function"))?;
         Ok(AsyncCall { function, argument: Arc::new(argument) })
     }
 
+    #[inline]
     pub fn run(&self, run: &RunContext<'_>, completion: Completion) {
         let told = SeriatimRunContext::new(run);
         let (frame, handle) = SeriatimCompletion::lend(completion, &self.argument);

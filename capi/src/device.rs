@@ -28,7 +28,16 @@ pub struct SeriatimContext {
     pub id: u32,
 }
 
+#[cold]
+fn no_device(number: u32) -> Failure {
+    let [cpu, pinned, gpu] = [SeriatimDevice::Cpu, SeriatimDevice::CpuPinned, SeriatimDevice::Gpu].map(|it| it as u32);
+    bad(format!(
+        "{number} is not a kind of device: there are {cpu} (processor), {pinned} (processor, pinned memory) and {gpu} (GPU)"
+    ))
+}
+
 impl SeriatimContext {
+    #[inline]
     pub(crate) fn resolve(self) -> Result<Context, Failure> {
         const CPU: u32 = SeriatimDevice::Cpu as u32;
         const CPU_PINNED: u32 = SeriatimDevice::CpuPinned as u32;
@@ -37,10 +46,7 @@ impl SeriatimContext {
             CPU => Ok(Context::cpu(self.id)),
             CPU_PINNED => Ok(Context::cpu_pinned(self.id)),
             GPU => Ok(Context::gpu(self.id)),
-            other => Err(bad(format!(
-                "{other} is not a kind of device: there are {CPU} (processor), {CPU_PINNED} (processor, pinned memory) \
-                 and {GPU} (GPU)"
-            ))),
+            other => Err(no_device(other)),
         }
     }
 }

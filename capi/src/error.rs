@@ -103,6 +103,7 @@ impl Failure {
         Failure { status, text: text.into() }
     }
 
+    #[cold]
     fn panicked(payload: Box<dyn Any + Send>) -> Failure {
         let message = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
             (Some(text), _) => text,
@@ -117,6 +118,7 @@ impl Failure {
 }
 
 impl From<Error> for Failure {
+    #[cold]
     fn from(error: Error) -> Failure {
         Failure::new(SeriatimStatus::of(error.kind()), error.to_string())
     }
@@ -128,6 +130,7 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
 }
 
+#[cold]
 fn remember(failure: Failure) -> SeriatimStatus {
     let text = c_text(&failure.text);
     // A thread that is at its end has nobody left to read the text.
@@ -141,6 +144,7 @@ pub fn c_text(text: &str) -> CString {
 }
 
 /// The wall around every call that reports a status: failures become codes, and so do panics.
+#[inline]
 pub fn guard(body: impl FnOnce() -> Outcome) -> SeriatimStatus {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => SeriatimStatus::Ok,

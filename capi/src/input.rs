@@ -2,6 +2,7 @@
 
 use crate::error::{Failure, Outcome, SeriatimStatus};
 use seriatim::Name;
+use std::cell::Cell;
 use std::ffi::{c_char, CStr};
 
 #[cold]
@@ -19,6 +20,7 @@ pub fn bad(text: impl Into<String>) -> Failure {
 /// # Safety
 /// A pointer that is not null points to a live `T` that nobody changes for as long as the reference
 /// is used.
+#[inline]
 pub unsafe fn borrow<'a, T>(pointer: *const T, what: &str) -> Result<&'a T, Failure> {
     // SAFETY: by the contract.
     unsafe { pointer.as_ref() }.ok_or_else(|| null(what))
@@ -34,11 +36,17 @@ pub unsafe fn borrow_mut<'a, T>(pointer: *mut T, what: &str) -> Result<&'a mut T
     unsafe { pointer.as_mut() }.ok_or_else(|| null(what))
 }
 
+#[cold]
+fn no_list(count: usize, what: &str) -> Failure {
+    bad(format!("{what} cannot be a list of {count}: it does not fit into memory"))
+}
+
 /// A list; a null pointer is fine for an empty one.
 ///
 /// # Safety
 /// A pointer that is not null points to `count` elements, live and unchanged for as long as the
 /// list is used.
+#[inline]
 pub unsafe fn list<'a, T>(pointer: *const T, count: usize, what: &str) -> Result<&'a [T], Failure> {
     if count == 0 {
         return Ok(&[]);
@@ -47,7 +55,7 @@ pub unsafe fn list<'a, T>(pointer: *const T, count: usize, what: &str) -> Result
         return Err(null(what));
     }
     if count > isize::MAX as usize / size_of::<T>() || !pointer.is_aligned() {
-        return Err(bad(format!("{what} cannot be a list of {count}: it does not fit into memory")));
+        return Err(no_list(count, what));
     }
     // SAFETY: not null, aligned, not too long; the rest is the contract.
     Ok(unsafe { std::slice::from_raw_parts(pointer, count) })
@@ -69,16 +77,49 @@ pub unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str, Fa
     })
 }
 
+/// How many names a thread remembers.
+const REMEMBERED: usize = 64;
+
+thread_local! {
+    /// Names that this thread has used lately, each by the address of its text in C. The text may
+    /// have changed since, so it is compared.
+    static NAMES: [Cell<Option<(usize, Name)>>; REMEMBERED] = const { [const { Cell::new(None) }; REMEMBERED] };
+}
+
 /// A name, which may be missing.
 ///
 /// # Safety
 /// As for [`text`].
+#[inline]
 pub unsafe fn optional_name(pointer: *const c_char, what: &str) -> Result<Option<Name>, Failure> {
     if pointer.is_null() {
         return Ok(None);
     }
     // SAFETY: by the contract.
-    Ok(Some(Name::from(unsafe { text(pointer, what) }?.to_owned())))
+    unsafe { name(pointer, what) }.map(Some)
+}
+
+/// A name: one that the thread remembers, or else one that is looked up under a lock.
+///
+/// # Safety
+/// As for [`text`].
+unsafe fn name(pointer: *const c_char, what: &str) -> Result<Name, Failure> {
+    let place = pointer.addr();
+    // Texts that follow each other in memory take different places.
+    let slot = (place ^ place >> 6) % REMEMBERED;
+    // SAFETY: by the contract.
+    let bytes = unsafe { CStr::from_ptr(pointer) }.to_bytes();
+    let remembered = NAMES.try_with(|names| names[slot].get());
+    if let Ok(Some((known, name))) = remembered {
+        if known == place && name.as_str().as_bytes() == bytes {
+            return Ok(name);
+        }
+    }
+    // SAFETY: by the contract.
+    let name = Name::from(unsafe { text(pointer, what) }?.to_owned());
+    // A thread at its end remembers nothing.
+    let _ = NAMES.try_with(|names| names[slot].set(Some((place, name))));
+    Ok(name)
 }
 
 /// The text of an error. An error must not get lost because of how its text is written, so bytes
@@ -137,5 +178,29 @@ pub unsafe fn reclaim<T>(handle: *mut T) {
     if !handle.is_null() {
         // SAFETY: by the contract.
         drop(unsafe { Box::from_raw(handle) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_that_of_the_text_now_and_not_of_the_address() {
+        let mut text = *b"first\0";
+        let mut named = |changed: &[u8; 6]| {
+            text = *changed;
+            // SAFETY: the text ends with a zero byte, and is not changed meanwhile.
+            unsafe { optional_name(text.as_ptr().cast(), "a name") }
+        };
+        for _ in 0..3 {
+            for (bytes, name) in [(b"first\0", "first"), (b"other\0", "other"), (b"fir\0t\0", "fir"), (b"\0irst\0", "")]
+            {
+                assert_eq!(named(bytes).unwrap().unwrap().as_str(), name);
+            }
+            assert!(named(b"\xffrst\0\0").is_err());
+        }
+        // SAFETY: a null pointer is no text.
+        assert!(unsafe { optional_name(std::ptr::null(), "a name") }.unwrap().is_none());
     }
 }

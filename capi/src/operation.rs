@@ -6,7 +6,7 @@ use crate::engine::SeriatimEngine;
 use crate::error::{guard, Failure, SeriatimStatus};
 use crate::input::{bad, borrow, list, optional_name};
 use crate::variable::SeriatimVariable;
-use seriatim::{Capture, CaptureBuilder, Name, OperationBuilder, Property};
+use seriatim::{Capture, CaptureBuilder, Listed, Name, OperationBuilder, Property};
 use std::ffi::{c_char, c_void};
 use std::ptr::null;
 
@@ -80,11 +80,15 @@ impl Default for SeriatimOperation {
     }
 }
 
+#[inline]
 fn property(number: u32) -> Result<Property, Failure> {
-    u8::try_from(number).ok().and_then(Property::from_number).ok_or_else(|| {
-        let last = SeriatimProperty::Short as u32;
-        bad(format!("{number} is not a property: they go from 0 to {last}"))
-    })
+    u8::try_from(number).ok().and_then(Property::from_number).ok_or_else(|| no_property(number))
+}
+
+#[cold]
+fn no_property(number: u32) -> Failure {
+    let last = SeriatimProperty::Short as u32;
+    bad(format!("{number} is not a property: they go from 0 to {last}"))
 }
 
 /// What C describes, checked.
@@ -101,6 +105,7 @@ pub struct Content<'a> {
 ///
 /// # Safety
 /// `operation` is null or points to an operation whose pointers are null or as it describes them.
+#[inline(always)]
 pub unsafe fn content<'a>(operation: *const SeriatimOperation) -> Result<Content<'a>, Failure> {
     // SAFETY: by the contract.
     let operation = unsafe { borrow(operation, "operation") }?;
@@ -117,10 +122,11 @@ pub unsafe fn content<'a>(operation: *const SeriatimOperation) -> Result<Content
 }
 
 impl<'a> Content<'a> {
-    /// An operation of the engine.
-    pub fn pushed<'e>(self, engine: &'e SeriatimEngine) -> Result<OperationBuilder<'e>, Failure> {
-        let (context, priority) = (self.context.resolve()?, self.priority);
-        Ok(self.reusable(engine).context(context).priority(priority))
+    /// An operation of an engine: the engine reads the variables where C has them.
+    #[inline(always)]
+    fn listed(&self) -> Result<Listed<'a, SeriatimVariable>, Failure> {
+        let Content { name, reads, writes, property, context, priority } = *self;
+        Ok(Listed { name, context: context.resolve()?, property, priority, reads, writes })
     }
 
     /// An operation whose context and priority each use says.
@@ -142,6 +148,7 @@ impl<'a> Content<'a> {
 ///
 /// # Safety
 /// As [`content`].
+#[inline(always)]
 pub unsafe fn described<H, C>(
     handle: Result<H, Failure>,
     call: Result<C, Failure>,
@@ -178,12 +185,13 @@ pub unsafe extern "C" fn seriatim_push(
     deleter: SeriatimDeleter,
 ) -> SeriatimStatus {
     // SAFETY: by the contract.
-    unsafe {
-        let (engine, call) = (borrow(engine, "engine"), Call::new(function, Argument::new(argument, deleter)));
-        described(engine, call, operation, |engine, call, content| {
-            content.pushed(engine)?.cost_key(call.key()).push(move |run| call.run(run)).map_err(Failure::from)
-        })
-    }
+    let argument = unsafe { Argument::new(argument, deleter) };
+    guard(move || {
+        let call = Call::new(function, argument)?;
+        // SAFETY: by the contract.
+        let (engine, content) = unsafe { (borrow(engine, "engine")?, content(operation)?) };
+        engine.0.push_listed(&content.listed()?, call.key(), move |run| call.run(run)).map_err(Failure::from)
+    })
 }
 
 /// Pushes an operation that ends when its completion says so. `deleter` runs when the function has
@@ -203,10 +211,12 @@ pub unsafe extern "C" fn seriatim_push_async(
     deleter: SeriatimDeleter,
 ) -> SeriatimStatus {
     // SAFETY: by the contract.
-    unsafe {
-        let (engine, call) = (borrow(engine, "engine"), AsyncCall::new(function, Argument::new(argument, deleter)));
-        described(engine, call, operation, |engine, call, content| {
-            content.pushed(engine)?.push_async(move |run, completion| call.run(run, completion)).map_err(Failure::from)
-        })
-    }
+    let argument = unsafe { Argument::new(argument, deleter) };
+    guard(move || {
+        let call = AsyncCall::new(function, argument)?;
+        // SAFETY: by the contract.
+        let (engine, content) = unsafe { (borrow(engine, "engine")?, content(operation)?) };
+        let pushed = engine.0.push_listed_async(&content.listed()?, move |run, completion| call.run(run, completion));
+        pushed.map_err(Failure::from)
+    })
 }

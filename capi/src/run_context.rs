@@ -11,14 +11,26 @@ use std::ffi::{c_char, CString};
 /// and is valid until it returns.
 pub struct SeriatimRunContext<'a> {
     run: &'a RunContext<'a>,
-    /// The name as C reads it, made when C asks for it.
-    c_name: OnceCell<CString>,
+    /// Made when C asks for the name, or says an error: most functions do neither.
+    texts: OnceCell<Box<Texts>>,
+}
+
+/// The texts of one call.
+#[derive(Default)]
+struct Texts {
+    /// The name as C reads it.
+    name: OnceCell<CString>,
     error: RefCell<Option<String>>,
 }
 
 impl<'a> SeriatimRunContext<'a> {
+    #[inline]
     pub(crate) fn new(run: &'a RunContext<'a>) -> SeriatimRunContext<'a> {
-        SeriatimRunContext { run, c_name: OnceCell::new(), error: RefCell::new(None) }
+        SeriatimRunContext { run, texts: OnceCell::new() }
+    }
+
+    fn texts(&self) -> &Texts {
+        self.texts.get_or_init(Box::default)
     }
 
     pub(crate) fn run(&self) -> &'a RunContext<'a> {
@@ -26,7 +38,7 @@ impl<'a> SeriatimRunContext<'a> {
     }
 
     pub(crate) fn into_error(self) -> Option<String> {
-        self.error.into_inner()
+        self.texts.into_inner().and_then(|texts| texts.error.into_inner())
     }
 }
 
@@ -39,7 +51,7 @@ pub unsafe extern "C" fn seriatim_run_context_name(run: *const SeriatimRunContex
     guard_value(c"".as_ptr(), || {
         // SAFETY: by the contract.
         let run = unsafe { borrow(run, "run") }?;
-        Ok(run.c_name.get_or_init(|| c_text(run.run.name())).as_ptr())
+        Ok(run.texts().name.get_or_init(|| c_text(run.run.name())).as_ptr())
     })
 }
 
@@ -96,7 +108,7 @@ pub unsafe extern "C" fn seriatim_run_context_set_error(
     guard(|| {
         // SAFETY: by the contract.
         let (run, text) = unsafe { (borrow(run, "run")?, error_text(text)) };
-        run.error.replace(text);
+        run.texts().error.replace(text);
         Ok(())
     })
 }

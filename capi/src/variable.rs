@@ -21,6 +21,7 @@ pub struct SeriatimVariable {
 }
 
 impl From<SeriatimVariable> for Variable {
+    #[inline]
     fn from(variable: SeriatimVariable) -> Variable {
         Variable::from_raw((variable.place, variable.generation))
     }

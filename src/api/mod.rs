@@ -11,6 +11,7 @@ pub mod control;
 pub mod data;
 pub mod engine;
 pub mod graph;
+pub mod listed;
 pub mod operation;
 pub mod operator;
 pub mod parameter;

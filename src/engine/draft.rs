@@ -107,8 +107,8 @@ impl Draft {
         self.place_mut().claims.push(Claim { variable, mode });
     }
 
-    pub fn add_all(&mut self, variables: &[Variable], mode: Mode) {
-        variables.iter().for_each(|variable| self.add(*variable, mode));
+    pub fn add_all(&mut self, variables: &[impl Copy + Into<Variable>], mode: Mode) {
+        variables.iter().for_each(|variable| self.add((*variable).into(), mode));
     }
 
     /// The variables in order and without repeats: see [`order`].
@@ -142,21 +142,21 @@ impl Drop for Draft {
     }
 }
 
-/// The variables of a push in its long form (`src/api/push.rs`), as lists. They need not be
-/// collected into claims if the operation is not enlisted.
-pub struct VariableLists<'a> {
-    pub reads: &'a [Variable],
-    pub writes: &'a [Variable],
+/// The variables of a push in its long form (`src/api/push.rs`), as lists, in the form `V` in which
+/// the caller has them. They need not be collected into claims if the operation is not enlisted.
+pub struct VariableLists<'a, V> {
+    pub reads: &'a [V],
+    pub writes: &'a [V],
 }
 
-impl Source for VariableLists<'_> {
+impl<V: Copy + Into<Variable>> Source for VariableLists<'_, V> {
     #[inline(always)]
     fn all(&self, mut take: impl FnMut(&Claim) -> bool) -> bool {
         // Loops, for the reason given at `all` in `claims.rs`, with one call of `take`, so that
         // `take` becomes part of them.
         for (variables, mode) in [(self.reads, Mode::Read), (self.writes, Mode::Write)] {
             for variable in variables {
-                if !take(&Claim { variable: *variable, mode }) {
+                if !take(&Claim { variable: (*variable).into(), mode }) {
                     return false;
                 }
             }
@@ -176,7 +176,7 @@ impl Source for VariableLists<'_> {
 
     #[inline(never)]
     fn in_order<T>(self, go_on: impl FnOnce(&[Claim]) -> T) -> T {
-        let only = |variable: Variable, mode| [Claim { variable, mode }];
+        let only = |variable: V, mode| [Claim { variable: variable.into(), mode }];
         match (self.reads, self.writes) {
             // A single variable is in order, and has no repeats.
             ([], [variable]) => go_on(&only(*variable, Mode::Write)),
@@ -186,7 +186,7 @@ impl Source for VariableLists<'_> {
     }
 }
 
-impl VariableLists<'_> {
+impl<V: Copy + Into<Variable>> VariableLists<'_, V> {
     fn collect(&self) -> Draft {
         let mut draft = Draft::new(Name::default());
         draft.add_all(self.reads, Mode::Read);

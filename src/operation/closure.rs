@@ -276,6 +276,7 @@ impl<F> Keyed<F> {
         const { &Vtable { run: Run::Sync(Self::run::<R>), discard: discard::<Self>, cost: Cost::Given(Self::stored_key) } }
     }
 
+    #[inline(always)]
     unsafe fn run<R>(storage: *mut u8, run: &RunContext<'_>) -> Result<(), Fault>
     where
         F: FnOnce(&RunContext<'_>) -> R,

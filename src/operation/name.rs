@@ -35,6 +35,7 @@ impl Name {
     /// ```
     /// assert_eq!(seriatim::Name::from("copy").as_str(), "copy");
     /// ```
+    #[inline]
     pub fn as_str(self) -> &'static str {
         self.0
     }

@@ -62,6 +62,7 @@ impl Property {
     /// assert_eq!(Property::from_number(5), Some(Property::Async));
     /// assert_eq!(Property::from_number(9), None);
     /// ```
+    #[inline]
     pub fn from_number(number: u8) -> Option<Property> {
         Property::ALL.get(usize::from(number)).copied()
     }

@@ -36,6 +36,7 @@ impl Variable {
     /// assert_eq!(seriatim::Variable::from_raw(x.into_raw()), x);
     /// # Ok::<(), seriatim::Error>(())
     /// ```
+    #[inline]
     pub fn into_raw(self) -> (u64, u32) {
         (u64::from(self.engine) << 32 | u64::from(self.index), self.generation)
     }
@@ -49,6 +50,7 @@ impl Variable {
     /// assert!(engine.version(stray).is_err());
     /// # Ok::<(), seriatim::Error>(())
     /// ```
+    #[inline]
     pub fn from_raw((place, generation): (u64, u32)) -> Variable {
         Variable { engine: (place >> 32) as u32, index: place as u32, generation }
     }

@@ -1,0 +1,66 @@
+//! Pushes for interfaces to other languages: the variables are read where they lie, in the form `V`
+//! that they have there, and the closure's cost is learned by a key. `capi/src/operation.rs` calls
+//! them. They do what `push_sync` and `push_async` of `src/api/push.rs` do otherwise.
+
+#![forbid(unsafe_code)]
+
+use crate::api::engine::Engine;
+use crate::device::Context;
+use crate::engine::draft::VariableLists;
+use crate::engine::push::push;
+use crate::engine::request::Request;
+use crate::error::Error;
+use crate::operation::closure::{async_vtable, IntoOutcome, Keyed};
+use crate::operation::completion::Completion;
+use crate::operation::context::RunContext;
+use crate::operation::name::Name;
+use crate::operation::property::Property;
+use crate::variable::handle::Variable;
+
+/// An operation but for its closure. No part of the interface that is promised to stay.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Listed<'a, V> {
+    pub name: Name,
+    pub context: Context,
+    pub property: Property,
+    pub priority: i32,
+    pub reads: &'a [V],
+    pub writes: &'a [V],
+}
+
+impl<'a, V> Listed<'a, V> {
+    #[inline]
+    fn parts(&self) -> (Request, VariableLists<'a, V>) {
+        let Listed { context, property, priority, reads, writes, .. } = *self;
+        (Request { context, property, priority, ..Request::named(self.name) }, VariableLists { reads, writes })
+    }
+}
+
+impl Engine {
+    /// Like [`Engine::push_sync`], with a key as of
+    /// [`cost_key`](crate::OperationBuilder::cost_key).
+    #[doc(hidden)]
+    #[inline]
+    pub fn push_listed<V, F, R>(&self, operation: &Listed<'_, V>, key: u64, closure: F) -> Result<(), Error>
+    where
+        V: Copy + Into<Variable>,
+        F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
+        R: IntoOutcome,
+    {
+        let ((request, variables), keyed) = (operation.parts(), Keyed { key, closure });
+        push(self.core(), &request, variables, keyed.vtable(), keyed)
+    }
+
+    /// Like [`Engine::push_async`].
+    #[doc(hidden)]
+    #[inline]
+    pub fn push_listed_async<V, G>(&self, operation: &Listed<'_, V>, closure: G) -> Result<(), Error>
+    where
+        V: Copy + Into<Variable>,
+        G: FnOnce(&RunContext<'_>, Completion) + Send + 'static,
+    {
+        let (request, variables) = operation.parts();
+        push(self.core(), &request, variables, async_vtable(&closure), closure)
+    }
+}
