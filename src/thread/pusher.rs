@@ -43,8 +43,8 @@ impl ThreadContext {
         unsafe { &*cache.journal.get() }
     }
 
-    /// A free block of `class`, which is the largest usual one at most, renewed for `count` accesses,
-    /// and the tag of its use. It comes from a ring of the thread if that has one.
+    /// A free block of `class`, the largest usual one at most, renewed for `count` accesses. Also
+    /// the tag of its use. It comes from a ring of the thread if that has one.
     #[inline]
     pub fn allocate_from_ring(&self, count: u32, class: u8) -> (*mut Block, u64) {
         let cache = self.cache();

@@ -230,7 +230,8 @@ fn every_closure_is_dropped_exactly_once() {
         let witness = || Witness(Arc::clone(&dropped));
         let [x, gone] = [engine.new_variable(), engine.new_variable()];
         engine.delete_variable(|_| (), Context::cpu(0), gone).unwrap();
-        // Run, failed, skipped, refused; small, large and boxed; synchronous, asynchronous and reusable.
+        // Run, failed, skipped, refused; small, large and boxed; synchronous, asynchronous and
+        // reusable.
         let mut pushed = 0;
         for ballast in [0, 400, 1000] {
             for variable in [x, gone] {
