@@ -32,6 +32,8 @@ mod placement;
 mod sizes;
 #[path = "life/stopping.rs"]
 mod stopping;
+#[path = "life/unused.rs"]
+mod unused;
 
 use common::task;
 

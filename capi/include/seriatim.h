@@ -130,6 +130,9 @@ enum SeriatimProperty
     // Computes for well under a microsecond, and waits for nothing that its pushing thread does
     // later: its push may run it.
     SERIATIM_PROPERTY_SHORT = 8,
+    // Reads or writes a file, or blocks otherwise, on the processor: runs on the engine's I/O
+    // worker.
+    SERIATIM_PROPERTY_IO = 9,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -484,6 +487,16 @@ SeriatimStatus seriatim_engine_stop(const struct SeriatimEngine *engine);
 // # Safety
 // `engine` is a live handle.
 SeriatimStatus seriatim_engine_start(const struct SeriatimEngine *engine);
+
+// Changes how many threads one operation may use itself, 1 to 1024, for operations that begin from
+// now on: what `seriatim_run_context_nested_threads()` says.
+//
+// # Errors
+// `SERIATIM_STATUS_BAD_SETTING`; nothing changes then.
+//
+// # Safety
+// `engine` is a live handle.
+SeriatimStatus seriatim_engine_set_nested_threads(const struct SeriatimEngine *engine, size_t threads);
 
 // Says that the process is about to end: from now on operations complete without running, but for
 // deletions. Deleters run as ever.
@@ -994,6 +1007,17 @@ SeriatimStatus seriatim_dump_dot(const struct SeriatimEngine *engine, char **out
 // # Safety
 // `engine` is a live handle.
 SeriatimStatus seriatim_wait_for_variable(const struct SeriatimEngine *engine, struct SeriatimVariable variable);
+
+// Waits until every operation that uses `variable` and was pushed before is complete, readers
+// included: then what it stands for may be freed. Operations that use it and are pushed later
+// begin after that. Otherwise as `seriatim_wait_for_variable()`.
+//
+// # Errors
+// Those of `seriatim_wait_for_variable()`.
+//
+// # Safety
+// `engine` is a live handle.
+SeriatimStatus seriatim_wait_until_unused(const struct SeriatimEngine *engine, struct SeriatimVariable variable);
 
 // As `seriatim_wait_for_variable()`, but not longer than this many nanoseconds, and without
 // running operations itself. The text of `SERIATIM_STATUS_TIMED_OUT` names what is pending and

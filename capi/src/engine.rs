@@ -208,6 +208,23 @@ pub unsafe extern "C" fn seriatim_engine_start(engine: *const SeriatimEngine) ->
     guard(|| unsafe { borrow(engine, "engine") }?.0.start().map_err(Failure::from))
 }
 
+/// Changes how many threads one operation may use itself, 1 to 1024, for operations that begin from
+/// now on: what `seriatim_run_context_nested_threads()` says.
+///
+/// # Errors
+/// `SERIATIM_STATUS_BAD_SETTING`; nothing changes then.
+///
+/// # Safety
+/// `engine` is a live handle.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_engine_set_nested_threads(
+    engine: *const SeriatimEngine,
+    threads: usize,
+) -> SeriatimStatus {
+    // SAFETY: by the contract.
+    guard(|| unsafe { borrow(engine, "engine") }?.0.set_nested_threads(threads).map_err(Failure::from))
+}
+
 /// Says that the process is about to end: from now on operations complete without running, but for
 /// deletions. Deleters run as ever.
 ///

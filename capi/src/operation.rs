@@ -33,6 +33,9 @@ pub enum SeriatimProperty {
     /// Computes for well under a microsecond, and waits for nothing that its pushing thread does
     /// later: its push may run it.
     Short = 8,
+    /// Reads or writes a file, or blocks otherwise, on the processor: runs on the engine's I/O
+    /// worker.
+    Io = 9,
 }
 
 /// An operation, but for its function. All zeros are an unnamed one without variables, on any
@@ -87,7 +90,7 @@ fn property(number: u32) -> Result<Property, Failure> {
 
 #[cold]
 fn no_property(number: u32) -> Failure {
-    let last = SeriatimProperty::Short as u32;
+    let last = SeriatimProperty::Io as u32;
     bad(format!("{number} is not a property: they go from 0 to {last}"))
 }
 

@@ -30,6 +30,24 @@ pub unsafe extern "C" fn seriatim_wait_for_variable(
     guard(|| unsafe { borrow(engine, "engine") }?.0.wait_for_var(variable.into()).map_err(Failure::from))
 }
 
+/// Waits until every operation that uses `variable` and was pushed before is complete, readers
+/// included: then what it stands for may be freed. Operations that use it and are pushed later
+/// begin after that. Otherwise as `seriatim_wait_for_variable()`.
+///
+/// # Errors
+/// Those of `seriatim_wait_for_variable()`.
+///
+/// # Safety
+/// `engine` is a live handle.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_wait_until_unused(
+    engine: *const SeriatimEngine,
+    variable: SeriatimVariable,
+) -> SeriatimStatus {
+    // SAFETY: by the contract.
+    guard(|| unsafe { borrow(engine, "engine") }?.0.wait_until_unused(variable.into()).map_err(Failure::from))
+}
+
 /// As `seriatim_wait_for_variable()`, but not longer than this many nanoseconds, and without
 /// running operations itself. The text of `SERIATIM_STATUS_TIMED_OUT` names what is pending and
 /// behind what.

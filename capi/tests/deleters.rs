@@ -35,7 +35,7 @@ fn after_success_failure_panic_and_skip() {
 #[test]
 fn when_a_push_is_refused() {
     let refusals: [(SeriatimOperation, Status); 5] = [
-        (SeriatimOperation { property: 9, ..SeriatimOperation::default() }, Status::BadArgument),
+        (SeriatimOperation { property: 10, ..SeriatimOperation::default() }, Status::BadArgument),
         (
             SeriatimOperation { context: SeriatimContext { device: 3, id: 0 }, ..SeriatimOperation::default() },
             Status::BadArgument,

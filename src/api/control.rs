@@ -10,9 +10,11 @@
 use crate::api::engine::Engine;
 use crate::api::prepare;
 use crate::engine::core::{PROFILING, SHUTDOWN};
+use crate::engine::settings::check_nested_threads;
 use crate::engine::wait::{for_all, for_var};
 use crate::engine::{diagnose, lifecycle};
 use crate::error::Error;
+use crate::operation::access::Mode;
 use crate::profile::Profile;
 use crate::sync::Ordering::*;
 use crate::variable::handle::Variable;
@@ -45,7 +47,7 @@ impl Engine {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn wait_for_var(&self, variable: Variable) -> Result<(), Error> {
-        for_var::for_variable(self.core(), variable, None)
+        for_var::for_variable(self.core(), variable, Mode::Read, None)
     }
 
     /// Like [`wait_for_var`](Engine::wait_for_var), but waits no longer than `timeout`, and runs no
@@ -75,7 +77,59 @@ impl Engine {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn wait_for_var_timeout(&self, variable: Variable, timeout: Duration) -> Result<(), Error> {
-        for_var::for_variable(self.core(), variable, Some(timeout))
+        for_var::for_variable(self.core(), variable, Mode::Read, Some(timeout))
+    }
+
+    /// Waits until every operation that uses `variable` and was pushed before is complete, reads
+    /// included. Then what the variable stands for may be changed or freed outside the engine.
+    ///
+    /// In push order the wait stands where a change of the variable would stand: operations that
+    /// use it and are pushed later, by other threads, begin after the wait is over. The variable's
+    /// version stays as it is. As in [`wait_for_var`](Engine::wait_for_var), the calling thread may
+    /// run operations meanwhile, so it should hold no lock that they take.
+    ///
+    /// Worst case: the push of an operation that changes the variable, and as long as what is
+    /// pending on it takes.
+    ///
+    /// # Errors
+    /// Those of [`wait_for_var`](Engine::wait_for_var).
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// let x = engine.new_variable();
+    /// let (open, gate) = std::sync::mpsc::channel::<()>();
+    /// engine.op("reads").reads([x]).push(move |_| _ = gate.recv())?;
+    /// engine.wait_for_var(x)?; // does not wait for the read
+    /// drop(open);
+    /// engine.wait_until_unused(x)?;
+    /// assert_eq!(engine.version(x)?, 0);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn wait_until_unused(&self, variable: Variable) -> Result<(), Error> {
+        for_var::for_variable(self.core(), variable, Mode::Write, None)
+    }
+
+    /// Like [`wait_until_unused`](Engine::wait_until_unused), but waits no longer than `timeout`,
+    /// and runs no operations itself. After an error the wait keeps its place in push order until
+    /// the variable is free.
+    ///
+    /// # Errors
+    /// Also [`TimedOut`](crate::ErrorKind::TimedOut), as
+    /// [`wait_for_var_timeout`](Engine::wait_for_var_timeout) has it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let engine = seriatim::Engine::new()?;
+    /// let x = engine.new_variable();
+    /// let (open, gate) = std::sync::mpsc::channel::<()>();
+    /// engine.op("reads").reads([x]).push(move |_| _ = gate.recv())?;
+    /// let error = engine.wait_until_unused_timeout(x, Duration::from_millis(1)).unwrap_err();
+    /// assert_eq!(error.kind(), seriatim::ErrorKind::TimedOut);
+    /// drop(open);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn wait_until_unused_timeout(&self, variable: Variable, timeout: Duration) -> Result<(), Error> {
+        for_var::for_variable(self.core(), variable, Mode::Write, Some(timeout))
     }
 
     /// Waits until every operation that was pushed before is complete. Pushes that go on meanwhile
@@ -203,6 +257,26 @@ impl Engine {
     /// ```
     pub fn notify_shutdown(&self) {
         self.core().state.fetch_or(SHUTDOWN, SeqCst);
+    }
+
+    /// Changes how many threads one operation may use itself, for operations that begin from now
+    /// on. See [`RunContext::nested_threads`](crate::RunContext::nested_threads).
+    ///
+    /// # Errors
+    /// [`BadSetting`](crate::ErrorKind::BadSetting) unless it is 1 to 1024; nothing changes then.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::new()?;
+    /// engine.set_nested_threads(3)?;
+    /// engine.op("solve").push(|run| assert_eq!(run.nested_threads(), 3))?;
+    /// engine.wait_for_all()?;
+    /// assert!(engine.set_nested_threads(0).is_err());
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn set_nested_threads(&self, threads: usize) -> Result<(), Error> {
+        check_nested_threads(threads)?;
+        self.core().nested_threads.store(threads, Relaxed);
+        Ok(())
     }
 
     /// Starts recording the named operations that are pushed from now on.

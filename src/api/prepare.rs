@@ -57,7 +57,7 @@ pub fn prepare(engine: &Engine) -> Result<(), Error> {
         let nothing = |_: &RunContext<'_>| ();
         push(core, &request, &claim[..], sync_vtable(&nothing), nothing)?;
     }
-    for_var::for_variable(core, variable, None)?;
+    for_var::for_variable(core, variable, Mode::Read, None)?;
     delete_own_variable(core, variable, |_| ());
     Ok(())
 }

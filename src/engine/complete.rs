@@ -53,7 +53,7 @@ impl Core {
             };
             let count = (*block).count;
             let flags = (*block).flags;
-            if !cancelled && flags & FLAG_GRAPH == 0 {
+            if !cancelled && flags & (FLAG_GRAPH | FLAG_WAIT) == 0 {
                 let marks = self.state.load(Relaxed) & FAILED != 0;
                 for index in 0..count {
                     let access = Block::access(block, index);

@@ -72,6 +72,8 @@ pub struct Core {
     /// Threads that wait until fewer operations are in flight than the bound allows.
     pub room: WaitList,
     pub profiler: Profiler,
+    /// How many threads one operation may use itself. Operations read it as they begin.
+    pub nested_threads: AtomicUsize,
     /// Serialises stop and start.
     pub life: Lock<()>,
     /// When operations run inside their push.
@@ -103,6 +105,7 @@ impl Core {
                 Inline::WhenShort => InlinePolicy::new(settings.inline_below),
             }),
             workers: dispatch.group(Property::Normal).filter(|group| group.is_logged()).cloned(),
+            nested_threads: AtomicUsize::new(settings.nested_threads),
             settings,
             dispatch,
             state: CachePadded::new(AtomicU32::new(0)),

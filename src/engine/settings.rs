@@ -166,12 +166,12 @@ impl Settings {
     /// Checks the limits of the numbers, which the methods of the builder do not. Called by
     /// `Builder::build`.
     pub(crate) fn check(&self) -> Result<(), Error> {
+        check_nested_threads(self.nested_threads)?;
         let counts = [
             ("cpu_workers", self.cpu_workers, 1),
             ("priority_workers", self.priority_workers, 1),
             ("gpu_workers", self.gpu_workers, 1),
             ("gpu_copy_workers", self.gpu_copy_workers, 1),
-            ("nested_threads", self.nested_threads, 1),
         ];
         for (name, value, least) in counts {
             if !(least..=MOST_WORKERS).contains(&value) {
@@ -252,6 +252,14 @@ impl Settings {
         }
         Ok(())
     }
+}
+
+/// Checks the limits of a number of nested threads.
+pub(crate) fn check_nested_threads(threads: usize) -> Result<(), Error> {
+    if (1..=MOST_WORKERS).contains(&threads) {
+        return Ok(());
+    }
+    Err(bad("nested_threads", &threads.to_string(), &format!("1 to {MOST_WORKERS}")))
 }
 
 const PREFIX: &str = "SERIATIM_";

@@ -39,11 +39,14 @@ pub enum Property {
     /// have lately been so short that it does not pay to ship them: see
     /// [`OperationBuilder::short`](crate::OperationBuilder::short).
     Short,
+    /// Reads or writes a file, or blocks otherwise, on the processor: runs on the engine's I/O
+    /// worker, so that no worker that computes is held up. One runs at a time.
+    Io,
 }
 
 impl Property {
     /// Every property, in the order of their numbers.
-    pub(crate) const ALL: [Property; 9] = [
+    pub(crate) const ALL: [Property; 10] = [
         Property::Normal,
         Property::CopyFromGpu,
         Property::CopyToGpu,
@@ -53,6 +56,7 @@ impl Property {
         Property::DeleteVar,
         Property::NoSkip,
         Property::Short,
+        Property::Io,
     ];
 
     /// The property with this number, as the C interface has them.
@@ -60,7 +64,7 @@ impl Property {
     /// ```
     /// use seriatim::Property;
     /// assert_eq!(Property::from_number(5), Some(Property::Async));
-    /// assert_eq!(Property::from_number(9), None);
+    /// assert_eq!(Property::from_number(10), None);
     /// ```
     #[inline]
     pub fn from_number(number: u8) -> Option<Property> {
@@ -69,7 +73,7 @@ impl Property {
 
     /// Whether the engine's ordinary workers run it.
     pub(crate) fn is_computed(self) -> bool {
-        !self.is_copy() && self != Property::CpuPrioritized
+        !self.is_io() && self != Property::CpuPrioritized
     }
 
     /// Whether nothing but its dependencies decides where and when it runs.
@@ -78,8 +82,9 @@ impl Property {
         matches!(self, Property::Normal | Property::NoSkip | Property::Short)
     }
 
-    pub(crate) fn is_copy(self) -> bool {
-        matches!(self, Property::CopyFromGpu | Property::CopyToGpu)
+    /// Whether the engine's I/O worker runs it.
+    pub(crate) fn is_io(self) -> bool {
+        matches!(self, Property::CopyFromGpu | Property::CopyToGpu | Property::Io)
     }
 
     /// Whether the pushing thread runs the operation itself if nothing holds it up.

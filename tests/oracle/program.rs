@@ -166,7 +166,7 @@ pub const BAD: [Body; 8] = [
     Body::FailElsewhere,
     Body::DropElsewhere,
 ];
-pub const PROPERTIES: [Property; 8] = [
+pub const PROPERTIES: [Property; 10] = [
     Property::Normal,
     Property::CpuPrioritized,
     Property::CopyFromGpu,
@@ -175,6 +175,8 @@ pub const PROPERTIES: [Property; 8] = [
     Property::Async,
     Property::DeleteVar,
     Property::NoSkip,
+    Property::Short,
+    Property::Io,
 ];
 
 impl Program {

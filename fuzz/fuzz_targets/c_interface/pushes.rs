@@ -87,7 +87,7 @@ impl Machine<'_> {
         }
         if choice & 0x10 != 0 {
             let extras = self.bytes.next();
-            wanted.operation.property = u32::from(extras % 9);
+            wanted.operation.property = u32::from(extras % 10);
             wanted.operation.priority = i32::from(extras >> 5) - 4;
             wanted.operation.context =
                 SeriatimContext { device: u32::from(extras >> 3) % 2, id: u32::from(extras >> 6) };

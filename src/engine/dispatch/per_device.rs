@@ -47,7 +47,7 @@ impl PerDevice {
     fn runs(&self, property: Property) -> &Arc<Group> {
         match property {
             Property::CpuPrioritized => &self.prioritised,
-            Property::CopyFromGpu | Property::CopyToGpu => &self.copies,
+            property if property.is_io() => &self.copies,
             _ => &self.workers,
         }
     }

@@ -42,7 +42,7 @@ impl Pooled {
     }
 
     fn runs(&self, property: Property) -> &Arc<Group> {
-        if property.is_copy() {
+        if property.is_io() {
             &self.copies
         } else {
             &self.workers

@@ -246,7 +246,7 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
             context: request.context,
             name,
             worker: None,
-            nested_threads: core.settings.nested_threads,
+            nested_threads: core.nested_threads.load(Relaxed),
             inherited: None,
             graph: 0,
             pushed: graph.then(|| (Stamp::new(local.cache().number, sequence), 0)),

@@ -90,7 +90,8 @@ pub fn enlist(
     if will_look {
         local.say_will_look(true);
     }
-    let profiled = state & PROFILING != 0 && !request.name.as_str().is_empty();
+    let wanted = state & PROFILING != 0 || request.flags & FLAG_PROFILED != 0;
+    let profiled = wanted && !request.name.as_str().is_empty();
     // SAFETY: the thread has not read the tail of any variable under this pin. The block is ours
     // until it is committed or linked. Its class has room for all accesses and the closure.
     let (enlisted, block, found) = unsafe {
@@ -165,7 +166,7 @@ unsafe fn fill(
         }
         Block::set_kind(block, request.property, request.context); // `device::resolve` has checked the range
         Block::set_name(block, request.name);
-        (*block).flags = request.flags;
+        (*block).flags = request.flags & !FLAG_PROFILED;
         (*block).priority = request.priority;
         (*block).body = body;
         (*block).sequence = local.next_sequence();

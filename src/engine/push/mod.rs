@@ -206,9 +206,9 @@ pub fn runs_here(core: &Core, request: &Request, is_short: impl FnOnce() -> bool
         Inline::WhenDeclared => request.property == Property::Short && is_short(),
     };
     // Copies have their own worker, and so have other contexts.
-    runs && request.flags & (FLAG_WAIT | FLAG_DELETE) == 0
+    runs && request.flags & (FLAG_WAIT | FLAG_DELETE | FLAG_PROFILED) == 0
         && request.context == Context::cpu(0)
-        && !request.property.is_copy()
+        && !request.property.is_io()
 }
 
 /// Enlists an operation that would have run inside its push if its tickets had come. Since they

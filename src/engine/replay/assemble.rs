@@ -225,9 +225,7 @@ fn threads(core: &Core) -> usize {
 fn elsewhere(core: &Core, context: Context, property: Property) -> Option<LanePlace> {
     match (core.settings.kind, property) {
         (Kind::Naive, _) => None,
-        (_, Property::CopyFromGpu | Property::CopyToGpu) => {
-            Some(LanePlace { property: Property::CopyFromGpu, worker: 0 })
-        }
+        (_, property) if property.is_io() => Some(LanePlace { property: Property::CopyFromGpu, worker: 0 }),
         (Kind::Pooled, _) => None,
         (_, Property::CpuPrioritized) => Some(LanePlace { property, worker: 0 }),
         _ if context.id() > 0 => {

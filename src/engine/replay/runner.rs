@@ -90,7 +90,7 @@ impl<'a> Runner<'a> {
             context: Context::cpu(0),
             name: "",
             worker,
-            nested_threads: graph.core.settings.nested_threads,
+            nested_threads: graph.core.nested_threads.load(Relaxed),
             inherited: None,
             graph: graph.id,
             pushed: None,

@@ -55,18 +55,22 @@ const TRIES: u32 = 3;
 /// as a short operation.
 const HELPED: u32 = 16;
 
-/// Waits until every write of `variable` that was pushed before is complete; then takes its error,
-/// if it is marked.
-pub fn for_variable(core: &Arc<Core>, variable: Variable, timeout: Option<Duration>) -> Result<(), Error> {
+/// Waits until every write of `variable` that was pushed before is complete, and with
+/// [`Mode::Write`] every read too; then takes its error, if it is marked.
+///
+/// A wait for the reads is always the fourth way: an operation that changes the variable, and that
+/// changes neither its version nor its mark (`Core::end`).
+pub fn for_variable(core: &Arc<Core>, variable: Variable, mode: Mode, timeout: Option<Duration>) -> Result<(), Error> {
     refuse_wait_inside(core)?;
-    if is_quiet(core, variable)? {
+    let for_writes = mode == Mode::Read;
+    if for_writes && is_quiet(core, variable)? {
         return Ok(());
     }
     if core.state.load(Relaxed) & ABANDONED != 0 {
         return Err(cut_off());
     }
     core.dispatch.before_waiting(core);
-    if timeout.is_none() && watch(core, variable)? {
+    if for_writes && timeout.is_none() && watch(core, variable)? {
         return Ok(());
     }
     let deadline = deadline(timeout);
@@ -78,7 +82,7 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, timeout: Option<Durati
         name: Name::default(),
         flags: FLAG_WAIT,
     };
-    let claim = Claim { variable, mode: Mode::Read };
+    let claim = Claim { variable, mode };
     let late = || {
         let pending = diagnose::pending_report(core, Some(variable));
         Err(Error::new(
@@ -86,7 +90,8 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, timeout: Option<Durati
             format!("{variable:?} is not free after {:?}: {pending}", timeout.unwrap_or_default()),
         ))
     };
-    match beside_owner(core, variable, &request, &event, deadline)? {
+    let beside = if for_writes { beside_owner(core, variable, &request, &event, deadline)? } else { Beside::Not };
+    match beside {
         Beside::InTime => {
             OneShot::put_back(event);
             return Ok(());
