@@ -80,14 +80,14 @@ fn numbers_lists_and_texts() {
     let probe = Probe::default();
     let engine = Engine::of_kind("per-device");
     let push = |operation| engine.push(&operation, Some(count_run), &probe);
-    for property in [8, 256, u32::MAX] {
+    for property in [10, 256, u32::MAX] {
         refused(
             push(SeriatimOperation { property, ..SeriatimOperation::default() }),
             Status::BadArgument,
-            "from 0 to 7",
+            "from 0 to 9",
         );
     }
-    for property in 0..8 {
+    for property in 0..10 {
         ok(push(SeriatimOperation { property, ..SeriatimOperation::default() }));
     }
     for device in [3, u32::MAX] {
