@@ -127,7 +127,7 @@ fn one_operation_is_recorded_where_none_else_is() {
         engine.push(&operator, seriatim::Context::default(), 0).unwrap();
         engine.wait_for_all().unwrap();
         let profile = engine.profile();
-        let names: Vec<&str> = profile.events().iter().map(|event| &*event.name).collect();
+        let names: Vec<&str> = profile.events().iter().map(|event| event.name).collect();
         assert_eq!(names, ["turn", "operator"]);
     });
 }
