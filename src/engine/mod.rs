@@ -3,6 +3,17 @@
 //! [`core`] is the engine's state. [`push`] gives an operation its tickets and hands it over, or
 //! [`inline`] runs it inside its push. [`dispatch`] has the three ways to run operations.
 //! [`execute`] runs one, [`complete`] ends it, [`wait`] waits, [`replay`] runs captured graphs.
+//!
+//! The subfolders are of one layer with the files here: they import each other, without a circle.
+//! A new subfolder gets a line here and in ARCHITECTURE.md. `tests/structure.rs` finds it by
+//! itself.
+//!
+//! What a push is given: [`request`], [`claims`], [`draft`] (where a builder collects both),
+//! [`resolve`] (from a handle to its slot). What it goes through: [`backpressure`], [`ticket_host`]
+//! (how `tickets/` sees the engine). Around a closure: [`declared`] (what it may borrow),
+//! [`nesting`] (how many operations a thread is inside of), [`ready_list`], [`failures`],
+//! [`on_error`]. The engine as a whole: [`settings`], [`lifecycle`] (stop and start), [`diagnose`]
+//! (what is pending). `fork` has the handlers around a fork of the process; no model has them.
 
 pub mod backpressure;
 pub mod claims;
