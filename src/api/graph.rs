@@ -4,7 +4,7 @@
 //! operation; `src/engine/replay/mod.rs` runs it. `delete_own_variable` is also called by
 //! `src/api/capture.rs` and `src/api/prepare.rs`.
 
-use crate::engine::core::{Core, Inline};
+use crate::engine::core::Core;
 use crate::engine::diagnose::{escaped, shown};
 use crate::engine::push::admission::stopped;
 use crate::engine::push::{push, push_enlisted};
@@ -117,7 +117,7 @@ impl Graph {
         }
         let request = Request { priority, flags: inner.flags, ..Request::named(inner.name) };
         let graph = Arc::clone(inner);
-        if core.inline == Inline::Always && inner.plain {
+        if core.always_inside(request.property) && inner.plain {
             // SAFETY: the operation changes the graph's own variable, so it is the only replay
             // under way.
             let run_all = move |run: &RunContext<'_>| unsafe { graph.run_all(run) };

@@ -103,7 +103,7 @@ impl Operator {
             resolve(core, claim.variable)?;
         }
         let (engine, costs) = (core.memory.id, Arc::clone(&core.costs));
-        let key = core.learns(request.property).then_some(key);
+        let key = core.learned.has(request.property).then_some(key);
         Ok(Operator(Arc::new(OperatorState { engine, claims: claims.into(), request, call, costs, key })))
     }
 

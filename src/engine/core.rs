@@ -6,13 +6,14 @@
 
 use crate::device::Context;
 use crate::engine::failures::Failures;
-use crate::engine::inline::policy::{InlinePolicy, DECLARED};
+use crate::engine::inline::policy::{CostKey, InlinePolicy, DECLARED};
 use crate::engine::on_error::OnError;
 use crate::engine::settings::{Kind, Settings};
 use crate::engine::wait::wait_list::WaitList;
 use crate::error::Error;
 use crate::operation::block::Block;
-use crate::operation::property::Property;
+use crate::operation::closure::Vtable;
+use crate::operation::property::{Properties, Property};
 use crate::platform::asymmetric_fence;
 use crate::pool::memory::Memory;
 use crate::profile::recorder::Profiler;
@@ -44,17 +45,6 @@ pub const READERS: u32 = 1 << 8;
 /// Some operation has failed: from now on operations look at the marks of their variables.
 pub const FAILED: u32 = 1 << 3;
 
-/// When an operation runs inside its push, if all its tickets have come.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Inline {
-    Never,
-    Always,
-    /// If its closures have lately been short.
-    WhenShort,
-    /// If it is a [`Property::Short`] one, and its closures have lately been short.
-    WhenDeclared,
-}
-
 /// One engine, as its handles, its workers and the threads that push to it share it.
 pub struct Core {
     pub memory: Arc<Memory>,
@@ -76,8 +66,11 @@ pub struct Core {
     pub nested_threads: AtomicUsize,
     /// Serialises stop and start.
     pub life: Lock<()>,
-    /// When operations run inside their push.
-    pub inline: Inline,
+    /// Operations of these run inside their push if all their tickets have come, and if their
+    /// closures have lately been short where `learned` has them too.
+    pub inside: Properties,
+    /// Of these it is learned how long their closures take.
+    pub learned: Properties,
     /// How long the closures of each kind have lately taken.
     pub costs: Arc<InlinePolicy>,
     /// The group that runs [`Property::Normal`] operations, if its workers have logs.
@@ -88,22 +81,22 @@ impl Core {
     /// `dispatch` is what [`dispatch::of`](crate::engine::dispatch::of) makes for the settings.
     pub fn new(settings: Settings, on_error: OnError, dispatch: Box<dyn Dispatch>) -> Result<Core, Error> {
         asymmetric_fence::prepare();
-        let inline = match settings.kind {
-            // With a bound nothing runs inside its push: the bound counts operations in flight, and
-            // an operation that runs inside its push never is.
-            _ if settings.bound > 0 || !settings.inline => Inline::Never,
-            Kind::Naive => Inline::Always,
-            _ if settings.inline_below.is_zero() => Inline::WhenDeclared,
-            _ => Inline::WhenShort,
-        };
+        // With a bound nothing runs inside its push: the bound counts operations in flight, and an
+        // operation that runs inside its push never is.
+        let inline = settings.bound == 0 && settings.inline;
+        let naive = settings.kind == Kind::Naive;
+        let limit = if settings.inline_below.is_zero() { DECLARED } else { settings.inline_below };
+        // Copies have their own worker.
+        let inside = Properties::that(|property| match property {
+            Property::Short => inline,
+            _ => inline && !property.is_io() && (naive || !settings.inline_below.is_zero()),
+        });
+        let learned = Properties::that(|property| !naive && inside.has(property));
         Ok(Core {
             memory: Arc::new(Memory::new()?),
-            inline,
-            costs: Arc::new(match inline {
-                Inline::Never | Inline::Always => InlinePolicy::none(),
-                Inline::WhenDeclared => InlinePolicy::new(DECLARED),
-                Inline::WhenShort => InlinePolicy::new(settings.inline_below),
-            }),
+            inside,
+            learned,
+            costs: Arc::new(if inline && !naive { InlinePolicy::new(limit) } else { InlinePolicy::none() }),
             workers: dispatch.group(Property::Normal).filter(|group| group.is_logged()).cloned(),
             nested_threads: AtomicUsize::new(settings.nested_threads),
             settings,
@@ -119,11 +112,23 @@ impl Core {
         })
     }
 
-    /// Whether operations of this property may run inside their push if their closures have lately
-    /// been short, so that it is learned how long these take.
+    /// Whether operations of this property run inside their push however long they take.
     #[inline]
-    pub fn learns(&self, property: Property) -> bool {
-        self.inline == Inline::WhenShort || self.inline == Inline::WhenDeclared && property == Property::Short
+    pub fn always_inside(&self, property: Property) -> bool {
+        self.inside.has(property) && !self.learned.has(property)
+    }
+
+    /// By what it is learned how long a stored closure takes, if it is.
+    ///
+    /// # Safety
+    /// `storage` holds a closure that `body` belongs to.
+    #[inline]
+    pub unsafe fn cost_key(&self, property: Property, body: &'static Vtable, storage: *const u8) -> Option<CostKey> {
+        if !self.learned.has(property) {
+            return None;
+        }
+        // SAFETY: the contract is passed on.
+        unsafe { CostKey::of(body, storage) }
     }
 
     /// The calling thread's state for this engine.

@@ -9,7 +9,6 @@
 
 use crate::engine::core::{Core, FAILED, SHUTDOWN};
 use crate::engine::declared::{Copied, Enlisted};
-use crate::engine::inline::policy::CostKey;
 use crate::engine::nesting::{enter, leave, pay};
 use crate::engine::ready_list::ReadyList;
 use crate::error::{Error, Failure, Fault, Stamp};
@@ -83,7 +82,7 @@ impl Core {
             match body.run {
                 Run::Sync(call) => {
                     // Only ordinary operations are measured: no waits, deletions and graphs.
-                    let key = || self.learns(property).then(|| CostKey::of(body, storage)).flatten();
+                    let key = || self.cost_key(property, body, storage);
                     let outcome = within(&Enlisted::new(&self.memory, block), || {
                         if always {
                             call(storage, &run)
@@ -155,7 +154,7 @@ impl Core {
             let storage = Block::closure(block, Block::layout(block));
             enter(local);
             let outcome = within(&Enlisted::new(&self.memory, block), || {
-                let key = || self.learns(Block::property(block)).then(|| CostKey::of(body, storage)).flatten();
+                let key = || self.cost_key(Block::property(block), body, storage);
                 self.costs.measure(key, || call(storage, &run))
             });
             leave(local);

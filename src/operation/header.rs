@@ -95,10 +95,7 @@ impl Block {
     #[inline]
     pub unsafe fn property(this: *mut Block) -> Property {
         // SAFETY: an operation: `set_kind` has written it, with the number of a property.
-        unsafe {
-            let kind = usize::from((*this).room) & ((1 << PROPERTY_BITS) - 1);
-            *Property::ALL.get_unchecked(kind)
-        }
+        unsafe { std::mem::transmute((*this).room as u8 & ((1 << PROPERTY_BITS) - 1)) }
     }
 
     /// The context: where the operation runs.

@@ -92,3 +92,21 @@ impl Property {
         matches!(self, Property::Async | Property::DeleteVar)
     }
 }
+
+/// A set of properties, which an instruction tests.
+#[derive(Clone, Copy)]
+pub(crate) struct Properties(u32);
+
+impl Properties {
+    /// Those that `has` accepts.
+    pub fn that(has: impl Fn(Property) -> bool) -> Properties {
+        let bits = Property::ALL.iter().filter(|property| has(**property)).map(|property| 1 << *property as u32);
+        Properties(bits.sum())
+    }
+
+    /// Whether the set has this one.
+    #[inline]
+    pub fn has(self, property: Property) -> bool {
+        self.0 >> property as u32 & 1 != 0
+    }
+}

@@ -45,7 +45,7 @@ impl ThreadContext {
 
     /// A free block of `class`, the largest usual one at most, renewed for `count` accesses. Also
     /// the tag of its use. It comes from a ring of the thread if that has one.
-    #[inline]
+    #[inline(always)]
     pub fn allocate_from_ring(&self, count: u32, class: u8) -> (*mut Block, u64) {
         let cache = self.cache();
         // SAFETY: the ring is this thread's, and the caller holds no address that it read from a

@@ -101,13 +101,9 @@ impl InlinePolicy {
         InlinePolicy { keys: (0..keys).map(|_| Opinion::new()).collect(), limits, stopwatch: Stopwatch::new() }
     }
 
-    /// The opinion on a key, if anything is learned of it. `key` is not called if nothing is
-    /// learned at all.
+    /// The opinion on a key, if anything is learned of it.
     #[inline]
     fn of(&self, key: impl FnOnce() -> Option<CostKey>) -> Option<&Opinion> {
-        if self.keys.is_empty() {
-            return None;
-        }
         self.keys.get(key()?.0)
     }
 

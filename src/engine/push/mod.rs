@@ -21,9 +21,8 @@ pub mod logged;
 use crate::device::{self, Context};
 use crate::engine::backpressure::make_room;
 use crate::engine::claims::Source;
-use crate::engine::core::{Core, Inline, ReadyCause};
+use crate::engine::core::{Core, ReadyCause};
 use crate::engine::inline::fast_path::{self, Tried};
-use crate::engine::inline::policy::CostKey;
 use crate::engine::nesting::{is_deep, may_help};
 use crate::engine::push::admission::is_over_soon;
 use crate::engine::push::enlist::Pushed;
@@ -33,7 +32,6 @@ use crate::error::{Error, ErrorKind};
 use crate::operation::block::*;
 use crate::operation::closure::{self, is_inline, stored_size, CallStored, Run, Vtable};
 use crate::operation::context::RunContext;
-use crate::operation::property::Property;
 use crate::sync::{thread, Ordering::*};
 use crate::thread::context::ThreadContext;
 use std::mem::ManuallyDrop;
@@ -100,7 +98,7 @@ unsafe fn try_to_push<F>(
     storage: *mut F,
 ) -> Tried {
     // SAFETY: a closure that is stored inside a block is stored as it is.
-    let key = || unsafe { CostKey::of(body, storage.cast()) };
+    let key = || unsafe { core.cost_key(request.property, body, storage.cast()) };
     if runs_here(core, request, || core.costs.runs_inside(key)) {
         // SAFETY: `storage` holds the closure, by the contract. `call` takes it out, and does not
         // unwind.
@@ -166,7 +164,7 @@ fn push_wide<F: Send + 'static>(
     let mut closure = ManuallyDrop::new(closure);
     let storage = (&raw mut *closure).cast::<u8>();
     // SAFETY: a closure that is stored inside a block is stored as it is.
-    let key = || unsafe { CostKey::of(body, storage) };
+    let key = || unsafe { core.cost_key(request.property, body, storage) };
     let mut tried = Tried::NotNow;
     if claims.count() <= fast_path::MANY && runs_here(core, request, || core.costs.runs_inside(key)) {
         // SAFETY: `call` takes the closure out, and does not unwind. It is called once, if the
@@ -199,16 +197,11 @@ fn push_on<F: Send + 'static>(
 /// called by `api/operator.rs`.
 #[inline]
 pub fn runs_here(core: &Core, request: &Request, is_short: impl FnOnce() -> bool) -> bool {
-    let runs = match core.inline {
-        Inline::Never => false,
-        Inline::Always => true,
-        Inline::WhenShort => is_short(),
-        Inline::WhenDeclared => request.property == Property::Short && is_short(),
-    };
-    // Copies have their own worker, and so have other contexts.
-    runs && request.flags & (FLAG_WAIT | FLAG_DELETE | FLAG_PROFILED) == 0
+    // Other contexts have their own workers.
+    core.inside.has(request.property)
+        && request.flags & (FLAG_WAIT | FLAG_DELETE | FLAG_PROFILED) == 0
         && request.context == Context::cpu(0)
-        && !request.property.is_io()
+        && (core.always_inside(request.property) || is_short())
 }
 
 /// Enlists an operation that would have run inside its push if its tickets had come. Since they
@@ -223,7 +216,7 @@ pub fn push_behind<F: Send + 'static>(
     body: &'static Vtable,
     closure: F,
 ) -> Result<(), Error> {
-    if core.inline == Inline::Always {
+    if core.always_inside(request.property) {
         return push_enlisted(core, request, claims, body, closure);
     }
     let request = Request { flags: request.flags | FLAG_SHORT, ..*request };
