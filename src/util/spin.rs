@@ -8,12 +8,27 @@
 //! their turn, some milliseconds each. So the clock is read after every yield, and a thread that
 //! has a deadline does not yield at all.
 
-use crate::sync::{spin_loop, thread, Instant, MODELLED};
+use crate::sync::{spin_loop, thread, thread_local, Instant, MODELLED};
+use std::cell::Cell;
 use std::time::Duration;
 
 /// The looks between two readings of the clock, and between two yields: a reading takes as long as
 /// some looks, and a yield as long as ten or more.
 const LOOKS_A_READING: u32 = 32;
+
+thread_local! {
+    /// Whether the thread has woken another one since it last yielded for that.
+    static WOKE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// To be called by a thread that wakes another one, which slept: its next look makes way for that
+/// one.
+#[cold]
+pub fn note_wake() {
+    if !MODELLED {
+        let _ = WOKE.try_with(|woke| woke.set(true));
+    }
+}
 
 /// The state of a thread that looks before it parks.
 pub struct Spin {
@@ -26,12 +41,17 @@ pub struct Spin {
     /// Whether it yields between two looks now, and whether it ever has.
     yields: bool,
     yielded: bool,
+    /// Whether it has not yet asked, after [`MAY_SHARE`], if it is to yield once.
+    may_share: bool,
     /// When the clock was last read, counted from the first reading; and whether that was at least
     /// [`STALL`] after the reading before.
     read: Duration,
     stalled: bool,
 }
 
+/// After so long a look a thread that has woken another one yields its core once: the system may
+/// have put that thread on the same core, where it would only come when this one yields.
+const MAY_SHARE: Duration = Duration::from_micros(2);
 /// If so much time lies between two readings of the clock, the thread was without its core.
 const STALL: Duration = Duration::from_millis(1);
 /// The longest time for which a thread that got its core back late keeps it before it yields again:
@@ -43,13 +63,15 @@ impl Spin {
     #[inline]
     pub const fn new(awake: Duration, all: Duration) -> Spin {
         let (read, stalled) = (Duration::ZERO, false);
-        Spin { awake, all, looks: 0, began: None, yields: false, yielded: false, read, stalled }
+        Spin { awake, all, looks: 0, began: None, yields: false, yielded: false, may_share: true, read, stalled }
     }
 
     /// Like [`Spin::new`], but never yields: for a thread that has a deadline.
     #[inline]
     pub const fn awake(all: Duration) -> Spin {
-        Spin::new(all, all)
+        let mut spin = Spin::new(all, all);
+        spin.may_share = false;
+        spin
     }
 
     /// Passes the time until the next look. `false` when the time is up: the thread is to park. In
@@ -92,6 +114,12 @@ impl Spin {
     fn look_at_the_clock(&mut self) -> bool {
         let elapsed = self.began.get_or_insert_with(Instant::now).elapsed();
         let gap = elapsed.saturating_sub(std::mem::replace(&mut self.read, elapsed));
+        if self.may_share && elapsed >= MAY_SHARE {
+            self.may_share = false;
+            if WOKE.try_with(|woke| woke.replace(false)).unwrap_or(false) {
+                thread::yield_now();
+            }
+        }
         self.stalled = gap >= STALL;
         if self.stalled && self.yields {
             // Busy threads have had the core. This thread keeps it for as long as they ran,

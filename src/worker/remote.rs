@@ -5,6 +5,7 @@
 use crate::sync::lock::Lock;
 use crate::sync::thread::{self, Thread};
 use crate::sync::{fence, AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
+use crate::util::spin::note_wake;
 use crate::worker::inbox::Inbox;
 use crate::worker::stealable::Stealable;
 use crossbeam_utils::CachePadded;
@@ -109,6 +110,7 @@ impl Remote {
         // read here stays until this thread is not counted any more.
         if let Some(thread) = unsafe { self.thread.load(Acquire).as_ref() } {
             thread.unpark();
+            note_wake();
         }
         // Release: pairs with the acquire in `register`, so that the handle is used before it can
         // be dropped.

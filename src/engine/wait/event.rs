@@ -6,6 +6,7 @@
 use crate::error::{Failure, Stamp};
 use crate::sync::thread::{self, Thread};
 use crate::sync::{thread_local, AtomicBool, AtomicPtr, Ordering::*, MODELLED};
+use crate::util::spin::note_wake;
 use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -57,6 +58,8 @@ impl OneShot {
         // before this wait have done.
         self.set.store(true, Release);
         self.thread.unpark();
+        // Also if the thread still looks: it may have yielded this very core.
+        note_wake();
     }
 
     /// Makes the event ready for the next wait.

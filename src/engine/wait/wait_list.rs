@@ -15,7 +15,7 @@ use crate::platform::asymmetric_fence::{heavy, light};
 use crate::sync::lock::Lock;
 use crate::sync::thread::{self, Thread, ThreadId};
 use crate::sync::{fence, AtomicUsize, Ordering::*};
-use crate::util::spin::Spin;
+use crate::util::spin::{note_wake, Spin};
 use crossbeam_utils::CachePadded;
 use std::time::{Duration, Instant};
 
@@ -104,6 +104,7 @@ impl WaitList {
         fence(SeqCst);
         if worth() {
             self.threads.lock().iter().for_each(Thread::unpark);
+            note_wake();
         }
     }
 }
