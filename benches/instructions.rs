@@ -19,6 +19,7 @@
 #![allow(missing_docs)]
 
 mod in_c;
+mod replays;
 
 use std::hint::black_box;
 use std::sync::{Arc, Barrier};
@@ -28,6 +29,7 @@ use gungraun::Callgrind;
 #[cfg(target_arch = "x86_64")]
 use gungraun::EntryPoint;
 use in_c::{Counted, Way};
+use replays::{Replays, Shape};
 use seriatim::{Engine, IdlePolicy, Kind, Variable};
 use seriatim_perf::entrants::ours::Seriatim;
 use seriatim_perf::entrants::{Runner, Style};
@@ -248,6 +250,23 @@ fn naive_async(ready: Counted) -> Counted {
     ready
 }
 
+/// After what is counted of replays.
+fn check_replays(ready: Replays) {
+    ready.check();
+}
+
+// Instructions a replay, and not an operation.
+#[library_benchmark(setup = Replays::new, teardown = check_replays)]
+#[bench::names_1(Shape::Names(1))]
+#[bench::names_8(Shape::Names(8))]
+#[bench::names_64(Shape::Names(64))]
+#[bench::arrays(Shape::Arrays)]
+#[bench::private_arrays(Shape::PrivateArrays)]
+fn naive_replay(ready: Replays) -> Replays {
+    black_box(&ready).run();
+    ready
+}
+
 count_way!(naive_closures_64, bytes: 64);
 count_way!(naive_closures_65, bytes: 65);
 count_way!(naive_closures_512, bytes: 512);
@@ -262,6 +281,7 @@ library_benchmark_group!(
         naive_dynamic,
         naive_operators,
         naive_graph,
+        naive_replay,
         naive_async,
         naive_closures_64,
         naive_closures_65,

@@ -1,6 +1,6 @@
 //! Runs one workload on one entrant again and again, for profilers: `steady ENTRANT WORKLOAD
 //! SECONDS`. An entrant of this engine may be named without `seriatim-`. `steady --counted` says
-//! how many operations each workload has where `callgrind.sh` counts them.
+//! how many operations, or replays, each workload has where `callgrind.sh` counts them.
 
 use std::process::ExitCode;
 use std::thread;
@@ -24,6 +24,9 @@ fn run(arguments: &[String]) -> Result<(), String> {
         [only] if only == "--counted" => {
             for program in workloads::all(workloads::COUNTED_OPERATIONS) {
                 println!("{} {}", program.name(), program.sequence().len());
+            }
+            for shape in workloads::REPLAYED {
+                println!("{shape} {}", workloads::COUNTED_REPLAYS);
             }
             Ok(())
         }

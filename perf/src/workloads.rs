@@ -21,6 +21,9 @@ pub const TEST_OPERATIONS: usize = 2_000;
 /// As many as instructions are counted of: one thread's stock still holds the blocks of all of
 /// them.
 pub const COUNTED_OPERATIONS: usize = 10_000;
+/// The graphs whose replays are counted (`benches/replays.rs`), and how many replays of each.
+pub const REPLAYED: [&str; 5] = ["names-1", "names-8", "names-64", "arrays", "private-arrays"];
+pub const COUNTED_REPLAYS: usize = 1_000;
 
 /// The most variables that one operation of a workload reads.
 const MOST_READS: usize = 3;

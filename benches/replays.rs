@@ -1,0 +1,77 @@
+//! Replays on the naive engine, for `instructions.rs`: of a graph over 1, 8 and 64 variables, with
+//! one node for all, and of 64 nodes over 65 variables, which are private to the graph or not.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+
+use seriatim::{Capture, Engine, Error, Graph, Kind, RunContext, Variable};
+use seriatim_perf::workloads::COUNTED_REPLAYS;
+
+/// The nodes of a chain over arrays. Each reads one array and writes the next.
+const NODES: usize = 64;
+
+/// What is replayed.
+#[derive(Clone, Copy)]
+pub enum Shape {
+    /// One node that writes the first of so many variables and reads the others.
+    Names(usize),
+    /// A chain, over variables that others can use too.
+    Arrays,
+    /// A chain whose variables, all but the last, are private to the graph.
+    PrivateArrays,
+}
+
+/// A graph that has been replayed once.
+pub struct Replays {
+    engine: Engine,
+    graph: Graph,
+    last: Variable,
+    /// How often the last node of the graph ran.
+    ran: Arc<AtomicU64>,
+}
+
+impl Replays {
+    pub fn new(shape: Shape) -> Replays {
+        let engine = Engine::builder().kind(Kind::Naive).build().expect("an engine");
+        let ran = Arc::new(AtomicU64::new(0));
+        let (graph, last) = engine.capture(|c| record(&engine, c, shape, &ran)).expect("valid variables");
+        let replays = Replays { engine, graph, last, ran };
+        replays.replay();
+        replays.ran.store(0, Relaxed);
+        replays
+    }
+
+    #[inline]
+    pub fn run(&self) {
+        (0..COUNTED_REPLAYS).for_each(|_| self.replay());
+    }
+
+    #[inline]
+    fn replay(&self) {
+        self.graph.replay().expect("the engine runs");
+    }
+
+    pub fn check(&self) {
+        self.engine.wait_for_var(self.last).expect("nothing fails");
+        assert_eq!(self.ran.load(Relaxed), COUNTED_REPLAYS as u64);
+    }
+}
+
+fn record(engine: &Engine, c: &mut Capture, shape: Shape, ran: &Arc<AtomicU64>) -> Result<Variable, Error> {
+    let ran = Arc::clone(ran);
+    // One thread at a time runs it, so this needs no locked instruction.
+    let count = move |_: &RunContext<'_>| ran.store(ran.load(Relaxed) + 1, Relaxed);
+    if let Shape::Names(names) = shape {
+        let variables: Vec<Variable> = (0..names).map(|_| engine.new_variable()).collect();
+        c.op("all").reads(variables[1..].iter().copied()).write(variables[0]).push(count)?;
+        return Ok(variables[0]);
+    }
+    let is_private = |number: usize| matches!(shape, Shape::PrivateArrays) && number < NODES;
+    let mut make = |number| if is_private(number) { c.private_variable() } else { engine.new_variable() };
+    let variables: Vec<Variable> = (0..=NODES).map(&mut make).collect();
+    for pair in variables.windows(2).take(NODES - 1) {
+        c.op("step").read(pair[0]).write(pair[1]).push(|_| ())?;
+    }
+    c.op("last").read(variables[NODES - 1]).write(variables[NODES]).push(count)?;
+    Ok(variables[NODES])
+}
