@@ -14,6 +14,8 @@ mod deadlines;
 mod deletion;
 #[path = "life/ending.rs"]
 mod ending;
+#[path = "life/expected.rs"]
+mod expected;
 #[path = "life/guests.rs"]
 mod guests;
 #[path = "life/locks.rs"]

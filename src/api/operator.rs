@@ -20,7 +20,7 @@ use crate::engine::replay::program::Body;
 use crate::engine::request::{Claim, Request};
 use crate::engine::resolve::resolve;
 use crate::error::{Error, ErrorKind, Source};
-use crate::operation::closure::{async_vtable, catch, mixed_vtable, sync_vtable, IntoOutcome};
+use crate::operation::closure::{async_vtable, catch, mixed_vtable, IntoOutcome};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
@@ -80,7 +80,7 @@ impl Operator {
         R: IntoOutcome,
     {
         let call = Box::new(move |run: &RunContext<'_>| closure(run).into_outcome());
-        let key = key.unwrap_or_else(|| CostKey::of_type(sync_vtable(&*call)));
+        let key = key.unwrap_or_else(CostKey::of_type::<H>);
         Operator::new(core, request, claims, OperatorCall::Sync(call), key)
     }
 
@@ -88,7 +88,7 @@ impl Operator {
     where
         K: Fn(&RunContext<'_>, Completion) + Send + Sync + 'static,
     {
-        let key = CostKey::of_type(async_vtable(&closure));
+        let key = CostKey::of_type::<K>();
         Operator::new(core, request, claims, OperatorCall::Async(Box::new(closure)), key)
     }
 

@@ -1,11 +1,13 @@
-//! `Engine::prepare`: does before a thread's first push what that push would have to do otherwise.
-//! Called by `src/api/control.rs`, on the thread that is to push.
+//! What a program does before its first push: `Engine::prepare`, by way of `src/api/control.rs`,
+//! does what that push would have to do otherwise. `Engine::expect_cost` says what the engine would
+//! have to learn.
 
 #![forbid(unsafe_code)]
 
 use crate::api::engine::Engine;
 use crate::api::graph::delete_own_variable;
 use crate::engine::draft::Draft;
+use crate::engine::inline::policy::CostKey;
 use crate::engine::nesting::refuse_inside;
 use crate::engine::push::push;
 use crate::engine::request::{Claim, Request};
@@ -13,7 +15,7 @@ use crate::engine::wait::for_var;
 use crate::error::Error;
 use crate::operation::access::Mode;
 use crate::operation::block::FLAG_BEYOND;
-use crate::operation::closure::sync_vtable;
+use crate::operation::closure::{sync_vtable, IntoOutcome};
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
@@ -26,6 +28,64 @@ const MAGAZINES: [usize; 3] = [16, 1, 1];
 const PUSHES: usize = 128;
 /// The time between two looks at whether the threads are up.
 const START_NAP: Duration = Duration::from_micros(20);
+
+impl Engine {
+    /// Says how long closures of this type take, so that the first of them runs where later ones
+    /// do. Otherwise the engine learns it from the first four calls, and ships those.
+    ///
+    /// It concerns what [`inline_below`](crate::Builder::inline_below) and
+    /// [`short`](crate::OperationBuilder::short) are for. Elsewhere nothing is learned, so the call
+    /// has no effect. It counts like 128 measurements. Calls are measured later as ever, so a word
+    /// that is wrong is corrected within some twenty measurements.
+    ///
+    /// The type is what counts, and the closure that is shown here is not called. Operators of a
+    /// closure of this type are meant too. Two closures in the source are of two types, even if
+    /// they read the same: have one function make those that you show and those that you push. For
+    /// closures with a [`cost_key`](crate::OperationBuilder::cost_key) there is
+    /// [`expect_cost_of`](Engine::expect_cost_of).
+    ///
+    /// Worst case: a store.
+    ///
+    /// ```
+    /// use seriatim::{Data, Engine, Error, RunContext};
+    /// use std::time::Duration;
+    ///
+    /// fn add(total: &Data<u64>, n: u64) -> impl FnOnce(&RunContext<'_>) -> Result<(), Error> + Send {
+    ///     let total = total.clone();
+    ///     move |_| Ok(*total.write()? += n)
+    /// }
+    ///
+    /// let engine = Engine::builder().inline_below(Duration::from_nanos(300)).build()?;
+    /// let total = Data::new(&engine, 0);
+    /// engine.prepare()?;
+    /// engine.expect_cost(&add(&total, 0), Duration::from_nanos(20));
+    /// engine.op("first").write(&total).push(add(&total, 5))?; // runs inside the push
+    /// assert_eq!(*total.read()?, 5);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn expect_cost<F, R>(&self, _: &F, takes: Duration)
+    where
+        F: FnOnce(&RunContext<'_>) -> R + 'static,
+        R: IntoOutcome,
+    {
+        self.core().costs.expect(CostKey::of_type::<F>(), takes);
+    }
+
+    /// Like [`expect_cost`](Engine::expect_cost), but for operations and operators with this
+    /// [`cost_key`](crate::OperationBuilder::cost_key).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let engine = seriatim::Engine::builder().inline_below(Duration::from_nanos(300)).build()?;
+    /// let task: fn() = || ();
+    /// engine.expect_cost_of(task as usize as u64, Duration::from_nanos(10));
+    /// engine.op("task").cost_key(task as usize as u64).push(move |_| task())?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn expect_cost_of(&self, key: u64, takes: Duration) {
+        self.core().costs.expect(CostKey::given(key), takes);
+    }
+}
 
 /// Brings up all threads of the engine, and gives the calling thread what it needs to push.
 pub fn prepare(engine: &Engine) -> Result<(), Error> {

@@ -8,6 +8,8 @@ use crate::operation::completion::{call, Completion};
 use crate::operation::context::RunContext;
 use crate::operation::layout::{CLOSURE_ALIGN, INLINE_CLOSURE};
 use crate::platform::cache_line::LINE;
+use std::any::TypeId;
+use std::hash::{Hash, Hasher};
 use std::mem::{align_of, size_of, ManuallyDrop};
 use std::ops::{Deref, DerefMut};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -104,14 +106,41 @@ pub struct Vtable {
 /// How an engine learns how long closures take (`src/engine/inline/policy.rs`).
 #[derive(Clone, Copy)]
 pub enum Cost {
-    /// Closures of this type take equally long, as far as is known.
-    Type,
-    /// Closures with the same key take equally long. The function finds the key of a stored
-    /// closure.
-    Given(unsafe fn(*const u8) -> u64),
+    /// Closures with the same key take equally long, as far as is known: those of one type, or
+    /// those to which the program gave one key. The function finds the key of a stored closure.
+    Learned(unsafe fn(*const u8) -> u64),
     /// Nothing is learned: for the closures of operators, which are all of one type, and for
     /// asynchronous ones.
     Unknown,
+}
+
+/// The key of a type, the same wherever in the program it is asked for. The address of a vtable is
+/// not: each part of a program that is compiled by itself has its own copy.
+#[inline]
+pub fn type_key<F: 'static>() -> u64 {
+    /// Takes what the hash of a type writes, which is a hash already.
+    struct Taken(u64);
+
+    impl Hasher for Taken {
+        #[inline]
+        fn write(&mut self, bytes: &[u8]) {
+            bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+        }
+
+        #[inline]
+        fn write_u64(&mut self, hash: u64) {
+            self.0 = hash;
+        }
+
+        #[inline]
+        fn finish(&self) -> u64 {
+            self.0
+        }
+    }
+
+    let mut taken = Taken(0);
+    TypeId::of::<F>().hash(&mut taken);
+    taken.finish()
 }
 
 /// Calls a synchronous closure in its storage. Takes the closure out, or drops it if the call
@@ -249,13 +278,18 @@ where
     F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
     R: IntoOutcome,
 {
-    pub const VTABLE: &'static Vtable = &Vtable { run: Run::Sync(Self::run), discard: discard::<F>, cost: Cost::Type };
+    pub const VTABLE: &'static Vtable =
+        &Vtable { run: Run::Sync(Self::run), discard: discard::<F>, cost: Cost::Learned(Self::key) };
     const MIXED: &'static Vtable = &Vtable { cost: Cost::Unknown, ..*Self::VTABLE };
 
     unsafe fn run(storage: *mut u8, run: &RunContext<'_>) -> Result<(), Fault> {
         // SAFETY: the vtable belongs to the type that was stored.
         let closure: F = unsafe { take(storage) };
         catch(|| closure(run).into_outcome())
+    }
+
+    fn key(_: *const u8) -> u64 {
+        type_key::<F>()
     }
 }
 
@@ -273,7 +307,7 @@ impl<F> Keyed<F> {
         F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
         R: IntoOutcome,
     {
-        const { &Vtable { run: Run::Sync(Self::run::<R>), discard: discard::<Self>, cost: Cost::Given(Self::stored_key) } }
+        const { &Vtable { run: Run::Sync(Self::run::<R>), discard: discard::<Self>, cost: Cost::Learned(Self::stored_key) } }
     }
 
     #[inline(always)]

@@ -90,6 +90,19 @@ impl Opinion {
         Fields::of(self.0.load(Relaxed)).mean / PARTS
     }
 
+    /// Takes the opinion that as many measurements as the mean reaches back for would have led to,
+    /// had each been `took` nanoseconds. One cold call then does not change it.
+    #[cold]
+    pub fn expect(&self, took: u64, limits: Limits) {
+        let length = match took {
+            took if took >= limits.middling => Length::Long,
+            took if took >= limits.short => Length::Middling,
+            _ => Length::Short,
+        };
+        let mean = took.min(MOST * limits.middling).saturating_mul(PARTS);
+        self.0.store(Fields { mean, remembered: 0, measured: REACH as u8, length }.word(), Relaxed);
+    }
+
     /// Takes in a measurement, in nanoseconds. Closures whose mean reaches a limit are what is
     /// above it, and are what is below it again when the mean is a quarter less. Returns whether
     /// what they count as has changed.
@@ -190,6 +203,24 @@ mod tests {
             opinion.length()
         };
         assert_eq!([50, 300, 3_000].map(learned), [Length::Short, Length::Middling, Length::Long]);
+    }
+
+    #[test]
+    fn what_is_expected_counts_like_what_was_measured() {
+        let limits = Limits { short: 100, middling: 1_000 };
+        for (took, length) in [(50, Length::Short), (300, Length::Middling), (3_000, Length::Long)] {
+            let (told, found) = (Opinion::new(), Opinion::new());
+            told.expect(took, limits);
+            (0..300).for_each(|_| _ = found.learn(took, limits));
+            assert_eq!((told.length(), told.mean()), (length, found.mean()));
+        }
+        // A first call that finds nothing in the caches does not count for more than a later one.
+        let told = Opinion::new();
+        told.expect(50, limits);
+        assert!(!told.learn(1_500, limits) && told.length() == Length::Short);
+        // What was said was wrong.
+        let calls = (0..100).position(|_| told.learn(1_500, limits)).expect("they are not short");
+        assert!(calls < 20, "{calls}");
     }
 
     #[test]

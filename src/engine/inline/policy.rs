@@ -13,7 +13,7 @@
 
 use crate::engine::inline::attention::{self, hash, CALLS_A_LOOK};
 use crate::engine::inline::opinion::{Length, Limits, Opinion};
-use crate::operation::closure::{Cost, Vtable};
+use crate::operation::closure::{type_key, Cost, Vtable};
 use crate::platform::tsc::Stopwatch;
 use crate::sync::MODELLED;
 use std::time::Duration;
@@ -50,17 +50,16 @@ impl CostKey {
     #[inline]
     pub unsafe fn of(body: &'static Vtable, storage: *const u8) -> Option<CostKey> {
         match body.cost {
-            Cost::Type => Some(CostKey::of_type(body)),
-            Cost::Unknown => None,
             // SAFETY: `storage` holds the closure, by the contract.
-            Cost::Given(key) => Some(CostKey::given(unsafe { key(storage) })),
+            Cost::Learned(key) => Some(CostKey::given(unsafe { key(storage) })),
+            Cost::Unknown => None,
         }
     }
 
     /// The key of all closures of one type.
     #[inline]
-    pub fn of_type(body: &'static Vtable) -> CostKey {
-        CostKey::given(std::ptr::from_ref(body).addr() as u64)
+    pub fn of_type<F: 'static>() -> CostKey {
+        CostKey::given(type_key::<F>())
     }
 }
 
@@ -139,6 +138,15 @@ impl InlinePolicy {
             self.learn(opinion, self.stopwatch.since(start));
         }
         outcome
+    }
+
+    /// Takes the program's word for how long closures of this key take. What is measured later
+    /// changes the opinion as it does any other.
+    #[cold]
+    pub fn expect(&self, key: CostKey, takes: Duration) {
+        if let Some(opinion) = self.of(|| Some(key)) {
+            opinion.expect(takes.as_nanos().try_into().unwrap_or(u64::MAX), self.limits);
+        }
     }
 
     /// Whether the next call, of a closure that this opinion is of, is to be measured.
