@@ -55,6 +55,10 @@ pub enum ErrorKind {
     BadSetting,
     /// The system refused to start a thread.
     ThreadRefused,
+    /// The system refused the real-time priority that the settings ask for, or has none.
+    PriorityRefused,
+    /// The system refused to lock memory as the settings ask for, or cannot.
+    MemoryLockRefused,
     /// A wait inside an operation could wait for that very operation.
     WaitInsideOperation,
     /// A wait ran out of time; the message names what is pending and behind what.

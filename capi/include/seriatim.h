@@ -84,6 +84,10 @@ enum SeriatimStatus
     SERIATIM_STATUS_UNDECLARED_ACCESS = 17,
     // The variable is private to a graph, and this call is not an operation of that graph.
     SERIATIM_STATUS_PRIVATE_VARIABLE = 18,
+    // The system refused the real-time priority that `FIFO_PRIORITY` asks for, or has none.
+    SERIATIM_STATUS_PRIORITY_REFUSED = 19,
+    // The system refused to lock memory as `LOCK_MEMORY` asks for, or cannot.
+    SERIATIM_STATUS_MEMORY_LOCK_REFUSED = 20,
     // A failure that this version of the interface has no code for.
     SERIATIM_STATUS_OTHER = 99,
     // A pointer that must not be null is null.
@@ -224,6 +228,13 @@ typedef struct SeriatimRunContext SeriatimRunContext;
 // - `NESTED_THREADS`: threads that one operation may use itself, 1 to 1024; default 1.
 // - `FORK_PATIENCE`: milliseconds that a `fork` of the process waits for operations in flight,
 //   default 100. If they take longer, the engine is of no use in the child, and says so.
+// - `LOCK_MEMORY`: whether the memory of the engine's blocks is locked (`mlock`), `on` or `off`
+//   (default). If the system refuses, making the engine or preparing it is
+//   `SERIATIM_STATUS_MEMORY_LOCK_REFUSED`.
+// - `FIFO_PRIORITY`: the priority of all workers under `SCHED_FIFO`, 1 to 99; default 0, for none.
+//   If the system refuses, preparing the engine or the first push is
+//   `SERIATIM_STATUS_PRIORITY_REFUSED`. A worker then takes its core from all threads without a
+//   priority, while it looks for work too.
 // - `INFO`: whether the engine says on standard error what it starts and stops, `on` or `off`
 //   (default).
 typedef struct SeriatimSetting {
@@ -241,6 +252,13 @@ typedef void (*SeriatimErrorHook)(void *argument, SeriatimStatus status, const c
 // thread that used the argument last or found it unusable. Must not unwind, and must not wait for
 // the engine.
 typedef void (*SeriatimDeleter)(void *argument);
+
+// What an operation does. It ends when the function returns: 0 if all went well; anything else
+// fails the operation, with the text of `seriatim_run_context_set_error()`. `run` is valid until
+// the function returns.
+//
+// Called on a thread of the engine, or on one that pushes, waits or completes. Must not unwind.
+typedef int (*SeriatimFunction)(void *argument, const struct SeriatimRunContext *run);
 
 // A token for anything that operations read or change. A plain value: copying it copies the
 // handle, not the variable. It knows its engine, and whether it was deleted, so that misuse is
@@ -261,13 +279,6 @@ typedef struct SeriatimContext {
     // The number of the device, 0 to 1023.
     uint32_t id;
 } SeriatimContext;
-
-// What an operation does. It ends when the function returns: 0 if all went well; anything else
-// fails the operation, with the text of `seriatim_run_context_set_error()`. `run` is valid until
-// the function returns.
-//
-// Called on a thread of the engine, or on one that pushes, waits or completes. Must not unwind.
-typedef int (*SeriatimFunction)(void *argument, const struct SeriatimRunContext *run);
 
 // An operation, but for its function. All zeros are an unnamed one without variables, on any
 // worker of the processor.
@@ -399,7 +410,8 @@ SeriatimStatus seriatim_builder_delete(struct SeriatimBuilder *builder);
 //
 // # Errors
 // `SERIATIM_STATUS_BAD_SETTING`; the text lists what is valid.
-// `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
+// `SERIATIM_STATUS_ENGINES_EXHAUSTED`. `SERIATIM_STATUS_MEMORY_LOCK_REFUSED` and
+// `SERIATIM_STATUS_PRIORITY_REFUSED` for settings that the system does not follow.
 //
 // # Safety
 // `settings` points to `count` settings, whose texts end with a zero byte. `out` may be written
@@ -458,12 +470,27 @@ SeriatimStatus seriatim_engine_delete(struct SeriatimEngine *engine);
 // stopped; this one does not start it.
 //
 // # Errors
-// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_STOPPED`.
+// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_PRIORITY_REFUSED`,
+// `SERIATIM_STATUS_MEMORY_LOCK_REFUSED`, `SERIATIM_STATUS_STOPPED`.
 // `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
 //
 // # Safety
 // `engine` is a live handle.
 SeriatimStatus seriatim_engine_prepare(const struct SeriatimEngine *engine);
+
+// Says how long calls of a function take, in nanoseconds, so that the first of them is placed as
+// later ones are: see `INLINE_BELOW` and `SERIATIM_PROPERTY_SHORT`, without which this has no
+// effect. Operators of the function are meant as well. It counts like 128 measurements: calls are
+// measured later as ever, so a word that is wrong is corrected.
+//
+// # Errors
+// `SERIATIM_STATUS_NULL_POINTER` for a null function.
+//
+// # Safety
+// `engine` is a live handle. The function is not called.
+SeriatimStatus seriatim_engine_expect_cost(const struct SeriatimEngine *engine,
+                                           SeriatimFunction function,
+                                           uint64_t nanoseconds);
 
 // Runs what is in flight, then ends the threads. Pushes are refused until
 // `seriatim_engine_start()`, but for those of operations that still run. Stopping twice is

@@ -70,9 +70,19 @@ impl Drop for Argument {
     }
 }
 
+/// A function that is given.
+type Function = unsafe extern "C-unwind" fn(*mut c_void, *const SeriatimRunContext) -> c_int;
+
+/// What the cost of a function is learned by: all calls are of one type in Rust, whatever their
+/// functions do.
+#[inline]
+pub fn cost_key(function: Function) -> u64 {
+    function as usize as u64
+}
+
 /// The function of an operation, and its argument.
 pub struct Call {
-    function: unsafe extern "C-unwind" fn(*mut c_void, *const SeriatimRunContext) -> c_int,
+    function: Function,
     argument: Argument,
 }
 
@@ -83,10 +93,9 @@ impl Call {
         Ok(Call { function, argument })
     }
 
-    /// What its cost is learned by: all calls are of one type in Rust, whatever their functions do.
     #[inline]
     pub fn key(&self) -> u64 {
-        self.function as usize as u64
+        cost_key(self.function)
     }
 
     #[inline]

@@ -1,10 +1,12 @@
 //! Engines: made, stopped, started, deleted.
 
+use crate::call::{cost_key, SeriatimFunction};
 use crate::error::{guard, Failure, SeriatimStatus};
-use crate::input::{bad, borrow, list, produce_handle, reclaim, text};
+use crate::input::{bad, borrow, list, null, produce_handle, reclaim, text};
 use crate::text::give;
 use seriatim::{Builder, Engine, Settings};
 use std::ffi::c_char;
+use std::time::Duration;
 
 /// An engine. Several handles may be the same engine: see `seriatim_engine_clone()`.
 pub struct SeriatimEngine(pub(crate) Engine);
@@ -39,6 +41,13 @@ pub struct SeriatimEngine(pub(crate) Engine);
 /// - `NESTED_THREADS`: threads that one operation may use itself, 1 to 1024; default 1.
 /// - `FORK_PATIENCE`: milliseconds that a `fork` of the process waits for operations in flight,
 ///   default 100. If they take longer, the engine is of no use in the child, and says so.
+/// - `LOCK_MEMORY`: whether the memory of the engine's blocks is locked (`mlock`), `on` or `off`
+///   (default). If the system refuses, making the engine or preparing it is
+///   `SERIATIM_STATUS_MEMORY_LOCK_REFUSED`.
+/// - `FIFO_PRIORITY`: the priority of all workers under `SCHED_FIFO`, 1 to 99; default 0, for none.
+///   If the system refuses, preparing the engine or the first push is
+///   `SERIATIM_STATUS_PRIORITY_REFUSED`. A worker then takes its core from all threads without a
+///   priority, while it looks for work too.
 /// - `INFO`: whether the engine says on standard error what it starts and stops, `on` or `off`
 ///   (default).
 #[repr(C)]
@@ -56,7 +65,8 @@ pub struct SeriatimSetting {
 ///
 /// # Errors
 /// `SERIATIM_STATUS_BAD_SETTING`; the text lists what is valid.
-/// `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
+/// `SERIATIM_STATUS_ENGINES_EXHAUSTED`. `SERIATIM_STATUS_MEMORY_LOCK_REFUSED` and
+/// `SERIATIM_STATUS_PRIORITY_REFUSED` for settings that the system does not follow.
 ///
 /// # Safety
 /// `settings` points to `count` settings, whose texts end with a zero byte. `out` may be written
@@ -166,7 +176,8 @@ pub unsafe extern "C" fn seriatim_engine_delete(engine: *mut SeriatimEngine) -> 
 /// stopped; this one does not start it.
 ///
 /// # Errors
-/// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_STOPPED`.
+/// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_PRIORITY_REFUSED`,
+/// `SERIATIM_STATUS_MEMORY_LOCK_REFUSED`, `SERIATIM_STATUS_STOPPED`.
 /// `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
 ///
 /// # Safety
@@ -175,6 +186,30 @@ pub unsafe extern "C" fn seriatim_engine_delete(engine: *mut SeriatimEngine) -> 
 pub unsafe extern "C" fn seriatim_engine_prepare(engine: *const SeriatimEngine) -> SeriatimStatus {
     // SAFETY: by the contract.
     guard(|| unsafe { borrow(engine, "engine") }?.0.prepare().map_err(Failure::from))
+}
+
+/// Says how long calls of a function take, in nanoseconds, so that the first of them is placed as
+/// later ones are: see `INLINE_BELOW` and `SERIATIM_PROPERTY_SHORT`, without which this has no
+/// effect. Operators of the function are meant as well. It counts like 128 measurements: calls are
+/// measured later as ever, so a word that is wrong is corrected.
+///
+/// # Errors
+/// `SERIATIM_STATUS_NULL_POINTER` for a null function.
+///
+/// # Safety
+/// `engine` is a live handle. The function is not called.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_engine_expect_cost(
+    engine: *const SeriatimEngine,
+    function: SeriatimFunction,
+    nanoseconds: u64,
+) -> SeriatimStatus {
+    guard(|| {
+        let key = cost_key(function.ok_or_else(|| null("function"))?);
+        // SAFETY: by the contract.
+        unsafe { borrow(engine, "engine") }?.0.expect_cost_of(key, Duration::from_nanos(nanoseconds));
+        Ok(())
+    })
 }
 
 /// Runs what is in flight, then ends the threads. Pushes are refused until
@@ -287,6 +322,8 @@ fn value(settings: &Settings, key: &str) -> Option<String> {
         "INLINE_BELOW" => settings.inline_below.as_nanos().to_string(),
         "NESTED_THREADS" => settings.nested_threads.to_string(),
         "FORK_PATIENCE" => settings.fork_patience.as_millis().to_string(),
+        "LOCK_MEMORY" => switch(settings.lock_memory),
+        "FIFO_PRIORITY" => settings.fifo_priority.to_string(),
         "INFO" => switch(settings.info),
         _ => return None,
     })

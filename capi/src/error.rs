@@ -48,6 +48,10 @@ pub enum SeriatimStatus {
     UndeclaredAccess = 17,
     /// The variable is private to a graph, and this call is not an operation of that graph.
     PrivateVariable = 18,
+    /// The system refused the real-time priority that `FIFO_PRIORITY` asks for, or has none.
+    PriorityRefused = 19,
+    /// The system refused to lock memory as `LOCK_MEMORY` asks for, or cannot.
+    MemoryLockRefused = 20,
     /// A failure that this version of the interface has no code for.
     Other = 99,
     /// A pointer that must not be null is null.
@@ -83,6 +87,8 @@ impl SeriatimStatus {
             ErrorKind::EnginesExhausted => SeriatimStatus::EnginesExhausted,
             ErrorKind::UndeclaredAccess => SeriatimStatus::UndeclaredAccess,
             ErrorKind::PrivateVariable => SeriatimStatus::PrivateVariable,
+            ErrorKind::PriorityRefused => SeriatimStatus::PriorityRefused,
+            ErrorKind::MemoryLockRefused => SeriatimStatus::MemoryLockRefused,
             _ => SeriatimStatus::Other,
         }
     }
@@ -200,6 +206,8 @@ fn describe(status: i32) -> &'static CStr {
         16 => c"there are no numbers for more engines",
         17 => c"a value was not declared",
         18 => c"the variable is private to a graph",
+        19 => c"the system refused a real-time priority",
+        20 => c"the system refused to lock memory",
         99 => c"another failure",
         100 => c"a pointer is null",
         101 => c"an argument is outside its range",
@@ -247,12 +255,14 @@ mod tests {
             ErrorKind::EnginesExhausted,
             ErrorKind::UndeclaredAccess,
             ErrorKind::PrivateVariable,
+            ErrorKind::PriorityRefused,
+            ErrorKind::MemoryLockRefused,
         ];
         for (index, kind) in kinds.into_iter().enumerate() {
             let status = SeriatimStatus::of(kind) as i32;
             assert_eq!(status, index as i32 + 1);
             assert_ne!(describe(status), describe(-1));
         }
-        assert_eq!(describe(19), describe(-1));
+        assert_eq!(describe(21), describe(-1));
     }
 }

@@ -52,10 +52,10 @@ pub use completion::{
 };
 pub use device::{SeriatimContext, SeriatimDevice};
 pub use engine::{
-    seriatim_engine_clone, seriatim_engine_delete, seriatim_engine_from_environment, seriatim_engine_global,
-    seriatim_engine_new, seriatim_engine_notify_shutdown, seriatim_engine_prepare, seriatim_engine_set_nested_threads,
-    seriatim_engine_setting, seriatim_engine_start, seriatim_engine_stop, seriatim_engine_warnings, SeriatimEngine,
-    SeriatimSetting,
+    seriatim_engine_clone, seriatim_engine_delete, seriatim_engine_expect_cost, seriatim_engine_from_environment,
+    seriatim_engine_global, seriatim_engine_new, seriatim_engine_notify_shutdown, seriatim_engine_prepare,
+    seriatim_engine_set_nested_threads, seriatim_engine_setting, seriatim_engine_start, seriatim_engine_stop,
+    seriatim_engine_warnings, SeriatimEngine, SeriatimSetting,
 };
 pub use error::{seriatim_last_error, seriatim_status_text, SeriatimStatus};
 pub use graph::{

@@ -6,7 +6,7 @@ mod common;
 use common::*;
 use seriatim_c::*;
 use std::ffi::{c_int, c_void};
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 static INSIDE: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(0)];
@@ -71,5 +71,37 @@ fn short_functions_run_inside_their_push_and_long_ones_are_shipped() {
         assert!(known, "short functions were shipped");
         // SAFETY: live handles, not used again.
         operators.into_iter().for_each(|operator| ok(unsafe { seriatim_operator_delete(operator) }));
+    }
+}
+
+static FIRST: AtomicU32 = AtomicU32::new(0);
+
+unsafe extern "C-unwind" fn first(_: *mut c_void, run: *const SeriatimRunContext<'_>) -> c_int {
+    // SAFETY: the run context is this call's.
+    FIRST.fetch_add(u32::from(unsafe { seriatim_run_context_worker(run) } < 0), SeqCst);
+    0
+}
+
+#[test]
+fn first_calls_run_where_the_program_says_that_they_belong() {
+    for (expected, inside) in [(None, 0), (Some(20), 4), (Some(2_000_000), 0)] {
+        let engine =
+            Engine::with(&[("CPU_WORKERS", "1"), ("PIN", "off"), ("WAITERS_HELP", "off"), ("INLINE_BELOW", "1000000")]);
+        let variable = engine.variable();
+        FIRST.store(0, SeqCst);
+        // SAFETY: handles live, and the function does not use its argument.
+        unsafe {
+            ok(seriatim_engine_prepare(engine.0));
+            if let Some(nanoseconds) = expected {
+                ok(seriatim_engine_expect_cost(engine.0, Some(first), nanoseconds));
+            }
+            for _ in 0..4 {
+                ok(seriatim_push(engine.0, &writing(&variable), Some(first), null_mut(), None));
+                ok(seriatim_wait_for_variable(engine.0, variable));
+            }
+            refused(seriatim_engine_expect_cost(engine.0, None, 20), Status::NullPointer, "function");
+            refused(seriatim_engine_expect_cost(null(), Some(first), 20), Status::NullPointer, "engine");
+        }
+        assert_eq!(FIRST.load(SeqCst), inside, "expected {expected:?}");
     }
 }

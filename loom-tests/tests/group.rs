@@ -120,6 +120,7 @@ fn workers_with(
         spin_for: Duration::ZERO,
         cores: Vec::new(),
         move_callers: false,
+        fifo_priority: 0,
     }));
     let host = Arc::new(Numbered {
         ran: (0..count).map(|_| Guarded::new()).collect(),

@@ -65,6 +65,7 @@ fn two_workers(logged: bool, push: impl FnOnce(&Arc<Gate>)) -> Vec<usize> {
         spin_for: Duration::ZERO,
         cores: Vec::new(),
         move_callers: false,
+        fifo_priority: 0,
     }));
     let host = Arc::new(Gate {
         blocks: Blocks::new(3),

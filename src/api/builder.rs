@@ -89,7 +89,7 @@ impl Engine {
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until build() is called"]
 pub struct Builder {
-    settings: Settings,
+    pub(super) settings: Settings,
     on_error: OnError,
 }
 

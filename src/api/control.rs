@@ -207,14 +207,16 @@ impl Engine {
     /// `prepare` as well. A worker that has gone to sleep meanwhile is woken by the push, which
     /// takes some microseconds more ([`IdlePolicy::Spin`](crate::IdlePolicy::Spin) never sleeps);
     /// and what [`inline_below`](crate::Builder::inline_below) has to learn of a closure is learned
-    /// from its first calls. `prepare` does not start an engine that was stopped:
-    /// [`start`](Engine::start) does.
+    /// from its first calls, unless [`expect_cost`](Engine::expect_cost) has said it. `prepare`
+    /// does not start an engine that was stopped: [`start`](Engine::start) does.
     ///
     /// Worst case: the start of all threads.
     ///
     /// # Errors
     /// [`ThreadRefused`](crate::ErrorKind::ThreadRefused), [`Stopped`](crate::ErrorKind::Stopped),
-    /// [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation).
+    /// [`PriorityRefused`](crate::ErrorKind::PriorityRefused),
+    /// [`MemoryLockRefused`](crate::ErrorKind::MemoryLockRefused) if any block so far could not be
+    /// locked, [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation).
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;

@@ -96,7 +96,8 @@ impl Engine {
 
     /// Says what does not go as the settings asked, and was not worth an error: GPU workers that
     /// were asked for in a build without GPUs, spinning workers that have no core of their own or
-    /// leave none to the caller, pins that the system refused. Empty if all is well.
+    /// leave none to the caller, pins that the system refused, memory that it did not lock. Empty
+    /// if all is well.
     ///
     /// Pins are known once the threads are up: ask after [`prepare`](Engine::prepare), or after a
     /// first push.
@@ -110,7 +111,12 @@ impl Engine {
     /// ```
     pub fn warnings(&self) -> Vec<String> {
         let settings = self.settings().warnings();
-        settings.into_iter().chain(self.core().dispatch.groups().into_iter().flat_map(Group::warnings)).collect()
+        let unlocked = self.core().memory.blocks.slabs.memory.refusal();
+        settings
+            .into_iter()
+            .chain(unlocked)
+            .chain(self.core().dispatch.groups().into_iter().flat_map(Group::warnings))
+            .collect()
     }
 
     /// Makes a variable, at version 0. Lock-free; allocates only when there are more variables than

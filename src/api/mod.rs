@@ -18,3 +18,4 @@ pub mod parameter;
 pub mod prepare;
 pub mod private;
 pub mod push;
+pub mod system;

@@ -50,7 +50,7 @@ impl Engine {
     /// use seriatim::{Data, Engine, Error, RunContext};
     /// use std::time::Duration;
     ///
-    /// fn add(total: &Data<u64>, n: u64) -> impl FnOnce(&RunContext<'_>) -> Result<(), Error> + Send {
+    /// fn add(total: &Data<u64>, n: u64) -> impl FnOnce(&RunContext<'_>) -> Result<(), Error> {
     ///     let total = total.clone();
     ///     move |_| Ok(*total.write()? += n)
     /// }
@@ -119,5 +119,5 @@ pub fn prepare(engine: &Engine) -> Result<(), Error> {
     }
     for_var::for_variable(core, variable, Mode::Read, None)?;
     delete_own_variable(core, variable, |_| ());
-    Ok(())
+    core.memory.blocks.slabs.memory.check()
 }

@@ -92,8 +92,12 @@ impl Core {
             _ => inline && !property.is_io() && (naive || !settings.inline_below.is_zero()),
         });
         let learned = Properties::that(|property| !naive && inside.has(property));
+        let mut memory = Memory::new()?;
+        if settings.lock_memory {
+            memory.blocks.lock_memory()?;
+        }
         Ok(Core {
-            memory: Arc::new(Memory::new()?),
+            memory: Arc::new(memory),
             inside,
             learned,
             costs: Arc::new(if inline && !naive { InlinePolicy::new(limit) } else { InlinePolicy::none() }),

@@ -11,6 +11,8 @@
 
 use crate::error::{Error, ErrorKind};
 use crate::platform::affinity;
+use crate::platform::low_memory::LOCKS;
+use crate::platform::scheduling::HAS_FIFO;
 pub use crate::worker::group::IdlePolicy;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -124,6 +126,13 @@ pub struct Settings {
     /// [`Builder::fork_patience`](crate::Builder::fork_patience). `SERIATIM_FORK_PATIENCE`, in
     /// milliseconds; default 100.
     pub fork_patience: Duration,
+    /// Whether the memory of blocks is locked. See
+    /// [`Builder::lock_memory`](crate::Builder::lock_memory). `SERIATIM_LOCK_MEMORY`: `on`, `off`
+    /// (default).
+    pub lock_memory: bool,
+    /// The priority of workers under `SCHED_FIFO`; 0 (default): none. See
+    /// [`Builder::fifo_priority`](crate::Builder::fifo_priority). `SERIATIM_FIFO_PRIORITY`.
+    pub fifo_priority: u32,
     /// Whether the engine says on standard error what it starts and stops. `SERIATIM_INFO`: `on`,
     /// `off` (default).
     pub info: bool,
@@ -135,6 +144,7 @@ pub struct Settings {
 }
 
 const MOST_WORKERS: usize = 1024;
+const MOST_PRIORITY: u32 = 99;
 
 impl Settings {
     /// The defaults, on this machine.
@@ -157,6 +167,8 @@ impl Settings {
             waiters_help: true,
             inline_below: Duration::ZERO,
             nested_threads: 1,
+            lock_memory: false,
+            fifo_priority: 0,
             info: false,
             asks_for_gpus: false,
             inline: true,
@@ -181,6 +193,27 @@ impl Settings {
         if let Some(core) = self.cores.iter().find(|core| **core >= 1024) {
             return Err(bad("cores", &core.to_string(), "core numbers from 0 to 1023"));
         }
+        self.check_system()
+    }
+
+    /// Checks what is asked of the system.
+    fn check_system(&self) -> Result<(), Error> {
+        if self.fifo_priority > MOST_PRIORITY || self.fifo_priority > 0 && self.kind == Kind::Naive {
+            let valid = format!("0 to {MOST_PRIORITY}, and 0 for the naive engine, which has no workers");
+            return Err(bad("fifo_priority", &self.fifo_priority.to_string(), &valid));
+        }
+        if self.fifo_priority > 0 && !HAS_FIFO {
+            return Err(Error::new(
+                ErrorKind::PriorityRefused,
+                "this system has no SCHED_FIFO for threads, or none that is used here: leave fifo_priority at 0",
+            ));
+        }
+        if self.lock_memory && !LOCKS {
+            return Err(Error::new(
+                ErrorKind::MemoryLockRefused,
+                "memory is not locked on this system: leave lock_memory off",
+            ));
+        }
         Ok(())
     }
 
@@ -204,7 +237,13 @@ impl Settings {
                 cores.len()
             )
         });
-        gpus.into_iter().chain(crowded).collect()
+        let greedy = (self.fifo_priority > 0 && self.idle == IdlePolicy::Spin).then(|| {
+            String::from(
+                "workers that spin under SCHED_FIFO leave their cores to no other thread, but for what the system keeps back \
+                 (sched_rt_runtime_us). Choose IdlePolicy::SpinThenPark, or cores that nothing else uses",
+            )
+        });
+        gpus.into_iter().chain(crowded).chain(greedy).collect()
     }
 
     /// Reads every `SERIATIM_*` variable.
@@ -241,6 +280,8 @@ impl Settings {
             "INLINE_BELOW" => self.inline_below = Duration::from_nanos(count(key, value)? as u64),
             "NESTED_THREADS" => self.nested_threads = workers(key, value)?,
             "FORK_PATIENCE" => self.fork_patience = Duration::from_millis(count(key, value)? as u64),
+            "LOCK_MEMORY" => self.lock_memory = switch(key, value)?,
+            "FIFO_PRIORITY" => self.fifo_priority = priority(key, value)?,
             "INFO" => self.info = switch(key, value)?,
             _ => {
                 let known: Vec<String> = KEYS.iter().map(|key| format!("{PREFIX}{key}")).collect();
@@ -264,7 +305,7 @@ pub(crate) fn check_nested_threads(threads: usize) -> Result<(), Error> {
 
 const PREFIX: &str = "SERIATIM_";
 /// The names that [`Settings::set`] takes. The list of values in the test below has the same order.
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 19] = [
     "ENGINE",
     "CPU_WORKERS",
     "PRIORITY_WORKERS",
@@ -281,6 +322,8 @@ const KEYS: [&str; 17] = [
     "INLINE_BELOW",
     "NESTED_THREADS",
     "FORK_PATIENCE",
+    "LOCK_MEMORY",
+    "FIFO_PRIORITY",
     "INFO",
 ];
 
@@ -295,6 +338,11 @@ fn count(key: &str, value: &str) -> Result<usize, Error> {
 fn workers(key: &str, value: &str) -> Result<usize, Error> {
     let valid = || bad(key, value, &format!("a whole number, 1 to {MOST_WORKERS}"));
     value.parse().ok().filter(|count| (1..=MOST_WORKERS).contains(count)).ok_or_else(valid)
+}
+
+fn priority(key: &str, value: &str) -> Result<u32, Error> {
+    let valid = || bad(key, value, &format!("a whole number, 0 to {MOST_PRIORITY}"));
+    value.parse().ok().filter(|priority| *priority <= MOST_PRIORITY).ok_or_else(valid)
 }
 
 fn named<T: FromStr<Err = Error>>(key: &str, value: &str) -> Result<T, Error> {
@@ -355,7 +403,7 @@ mod tests {
     fn every_key_is_settable_and_errors_list_what_is_valid() {
         let values = [
             "pooled", "2", "3", "1", "1", "off", "0,2-3", "on", "park", "80", "10", "help", "off", "300", "2", "50",
-            "on",
+            "on", "7", "on",
         ];
         let mut settings = Settings::new();
         for (key, value) in KEYS.iter().zip(values) {
@@ -373,6 +421,8 @@ mod tests {
             ("SERIATIM_PIN", "on, off"),
             ("SERIATIM_CORES", "0,2-5"),
             ("SERIATIM_BOUND", "a whole number"),
+            ("SERIATIM_LOCK_MEMORY", "on, off"),
+            ("SERIATIM_FIFO_PRIORITY", "0 to 99"),
             ("SERIATIM_CPU_WORKERS", "1 to 1024"),
             ("SERIATIM_WORKERS", "SERIATIM_CPU_WORKERS"),
         ] {

@@ -12,6 +12,7 @@
 //! program ends as it does when memory runs out.
 
 use std::alloc::{alloc, alloc_zeroed, dealloc, handle_alloc_error, Layout};
+use std::io;
 use std::ptr::null_mut;
 
 /// The most bits of a low address.
@@ -21,6 +22,9 @@ pub const ADDRESS_BITS: u32 = 48;
 fn is_low(highest: usize) -> bool {
     highest as u64 >> ADDRESS_BITS == 0
 }
+
+/// Whether memory is locked here.
+pub const LOCKS: bool = cfg!(all(target_os = "linux", not(any(loom, shuttle, miri, seriatim_simulation))));
 
 /// Memory of some layout, and where it came from.
 #[derive(Clone, Copy)]
@@ -35,6 +39,19 @@ impl Low {
     /// allocation does.
     pub fn allocate(layout: Layout, zeroed: bool) -> Low {
         Low::allocate_where(layout, zeroed, |start| is_low(start.addr() + layout.size() - 1))
+    }
+
+    /// Allocates pages of their own, and has the system keep them in memory: all are there when
+    /// this returns. If the system refuses, what it said comes with the memory, which is as good as
+    /// any other.
+    pub fn allocate_locked(layout: Layout) -> (Low, io::Result<()>) {
+        let start = map(layout.size());
+        if start.is_null() || !is_low(start.addr() + layout.size() - 1) {
+            handle_alloc_error(layout);
+        }
+        // SAFETY: the pages were mapped just now.
+        let locked = unsafe { lock(start, layout.size()) };
+        (Low { start, mapped: true }, locked)
     }
 
     fn allocate_where(layout: Layout, zeroed: bool, fits: impl Fn(*mut u8) -> bool) -> Low {
@@ -97,6 +114,24 @@ fn map(size: usize) -> *mut u8 {
 unsafe fn unmap(start: *mut u8, size: usize) {
     // SAFETY: passed on.
     unsafe { libc::munmap(start.cast(), size) };
+}
+
+/// # Safety
+/// The pages come from [`map`]. They are unlocked when they are unmapped.
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri, seriatim_simulation))))]
+unsafe fn lock(start: *mut u8, size: usize) -> io::Result<()> {
+    // SAFETY: by the contract. Locking changes nothing that a program reads.
+    match unsafe { libc::mlock(start.cast(), size) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// # Safety
+/// As above.
+#[cfg(not(all(target_os = "linux", not(any(loom, shuttle, miri, seriatim_simulation)))))]
+unsafe fn lock(_: *mut u8, _: usize) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// There is no other memory than the allocator's here: see the file's header.

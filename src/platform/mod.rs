@@ -4,4 +4,5 @@ pub mod affinity;
 pub mod asymmetric_fence;
 pub mod cache_line;
 pub mod low_memory;
+pub mod scheduling;
 pub mod tsc;

@@ -16,6 +16,7 @@
 
 pub mod class_cache;
 pub mod depot;
+pub mod locked;
 pub mod magazine;
 pub mod magazine_list;
 pub mod memory;

@@ -4,6 +4,7 @@
 use crate::operation::block::Block;
 use crate::operation::layout::size;
 use crate::platform::low_memory::Low;
+use crate::pool::locked::BlockMemory;
 use crate::pool::magazine::{self, Magazine};
 use crate::sync::{lay_out, AtomicPtr, Ordering::*};
 use crate::tickets::word::UNUSED;
@@ -16,6 +17,7 @@ pub struct Slabs {
     first: AtomicPtr<Slab>,
     /// One of the last slabs, from where the end is found.
     newest: AtomicPtr<Slab>,
+    pub memory: BlockMemory,
 }
 
 /// One allocation, cut into blocks of one class.
@@ -28,7 +30,7 @@ struct Slab {
 
 impl Slabs {
     pub fn new() -> Slabs {
-        Slabs { first: AtomicPtr::new(null_mut()), newest: AtomicPtr::new(null_mut()) }
+        Slabs { first: AtomicPtr::new(null_mut()), newest: AtomicPtr::new(null_mut()), memory: BlockMemory::new() }
     }
 
     /// Allocates a slab, and returns its blocks as a magazine.
@@ -37,7 +39,7 @@ impl Slabs {
         let count = magazine::size(class);
         work_counter::count(count);
         let layout = slab_layout(class, count);
-        let blocks = Low::allocate(layout, false);
+        let blocks = self.memory.allocate(layout);
         lay_out(blocks.start, layout.size(), size(class), "block");
         let mut magazine = Magazine::new();
         for index in (0..count).rev() {

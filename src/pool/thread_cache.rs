@@ -11,9 +11,10 @@
 //! allocating; until then it is kept, and used before anything new. No block is lost to other
 //! threads for good: what is too much goes to the depot, as one magazine list.
 
+use crate::error::Error;
 use crate::operation::block::Block;
 use crate::operation::inline_run::InlineRun;
-use crate::operation::layout::CLASSES;
+use crate::operation::layout::{CLASSES, USUAL};
 use crate::pool::class_cache::ClassCache;
 use crate::pool::depot::{Depot, SLICE};
 use crate::pool::magazine::Magazine;
@@ -48,6 +49,14 @@ pub struct Shared {
 impl Shared {
     pub fn new() -> Shared {
         Shared { slabs: Slabs::new(), depot: Depot::new(), readers: Readers::new(), caches: Registry::new() }
+    }
+
+    /// Has all blocks locked in memory, of which it makes the first: if the system locks nothing,
+    /// that is known before the engine is.
+    pub fn lock_memory(&mut self) -> Result<(), Error> {
+        self.slabs.memory.set_locked();
+        self.depot.put_away(USUAL, self.new_slab(USUAL));
+        self.slabs.memory.check()
     }
 
     /// A list of one magazine of new blocks.

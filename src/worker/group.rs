@@ -6,7 +6,7 @@
 //! are in `run_loop.rs` (workers), `help.rs` (helpers), `steal.rs`, `sharing.rs` and `pinning.rs`.
 //! The states of sleeping and waking, and why no wake-up is lost, are in `worker/README.md`.
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::operation::block::Block;
 use crate::platform::affinity;
 use crate::platform::asymmetric_fence::light;
@@ -69,6 +69,8 @@ pub struct GroupPlan {
     pub cores: Vec<usize>,
     /// Whether a waiting thread that is on a worker's core is moved, instead of the worker.
     pub move_callers: bool,
+    /// The real-time priority of the workers; 0 for none.
+    pub fifo_priority: u32,
 }
 
 /// Where a ready operation is to run.
@@ -195,8 +197,8 @@ impl Group {
         self.ready.load(Acquire) >= self.workers.len()
     }
 
-    /// Starts the workers, unless they are running. If the system refuses a thread, the ones
-    /// started before are stopped again, and the error is returned.
+    /// Starts the workers, unless they are running. If the system refuses a thread, or its
+    /// priority, the ones started before are stopped again, and the error is returned.
     #[cold]
     pub fn start<H: Host>(self: &Arc<Self>, host: &Arc<H>) -> Result<(), Error> {
         let mut threads = self.threads.lock();
@@ -217,19 +219,17 @@ impl Group {
             let host = Arc::clone(host);
             let name = format!("{}-{index}", self.plan.name);
             let spawned = thread::Builder::new().name(name).spawn(move || group.work(index, &host));
-            match spawned {
-                Ok(thread) => threads.push(thread),
-                Err(error) => {
-                    self.join(&mut threads);
-                    return Err(Error::new(
-                        ErrorKind::ThreadRefused,
-                        format!(
-                            "the system refused to start worker {index} of {} of '{}' ({error}): ask for fewer workers, or raise the limit",
-                            self.workers.len(),
-                            self.plan.name
-                        ),
-                    ));
+            let refused = match spawned {
+                Ok(thread) => {
+                    let refused = self.prioritise(index, &thread).err();
+                    threads.push(thread);
+                    refused
                 }
+                Err(said) => Some(self.thread_refused(index, &said)),
+            };
+            if let Some(error) = refused {
+                self.join(&mut threads);
+                return Err(error);
             }
         }
         self.started.store(true, Release);

@@ -22,6 +22,7 @@ pub mod local_queue;
 mod pinning;
 mod remote;
 mod run_loop;
+mod scheduling;
 mod sharing;
 mod steal;
 pub mod stealable;

@@ -226,8 +226,8 @@ fn a_declared_closure_of_which_one_call_in_64_is_long_is_shipped() {
     assert!(inside <= 100, "{inside} of 1,000 long calls held up the pusher");
 }
 
-/// How many of `count` closures that take 20 µs ran inside their pushes, if the thread pauses for so
-/// long between two of them.
+/// How many of `count` closures that take 20 µs ran inside their pushes, if the thread pauses for
+/// so long between two of them.
 fn middling_inside(kind: Kind, count: usize, pause: Duration) -> usize {
     const BODY: Duration = Duration::from_micros(20);
     let builder = Engine::builder().kind(kind).cpu_workers(1).waiters_help(false);

@@ -33,6 +33,7 @@ impl PerDevice {
                 spin_for: settings.spin_for,
                 cores,
                 move_callers,
+                fifo_priority: settings.fifo_priority,
             }))
         };
         let cores = if settings.pin { settings.cores.clone() } else { Vec::new() };

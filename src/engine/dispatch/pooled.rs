@@ -27,6 +27,7 @@ impl Pooled {
                 spin_for: settings.spin_for,
                 cores: Vec::new(),
                 move_callers: false,
+                fifo_priority: settings.fifo_priority,
             })),
             copies: Arc::new(Group::new(GroupPlan {
                 name: "seriatim-io",
@@ -37,6 +38,7 @@ impl Pooled {
                 spin_for: settings.spin_for,
                 cores: Vec::new(),
                 move_callers: false,
+                fifo_priority: settings.fifo_priority,
             })),
         }
     }

@@ -1,0 +1,187 @@
+//! What an engine asks of the system, and what it says where the system refuses. Each case is a
+//! process of its own, since it gives up rights or has the limits of a process changed.
+
+#![cfg(target_os = "linux")]
+
+use crate::common::*;
+use seriatim::{Builder, Engine, ErrorKind, IdlePolicy, Kind, RunContext};
+use std::fs::read_to_string;
+
+/// Bytes of this process that are locked.
+fn locked() -> usize {
+    let status = read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().trim().parse::<usize>().unwrap() * 1024
+}
+
+fn set_limit(what: libc::__rlimit_resource_t, most: u64) {
+    let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+    // SAFETY: reads the limit.
+    assert_eq!(unsafe { libc::setrlimit(what, &raw const limit) }, 0, "a limit may always be lowered");
+}
+
+/// Gives up what the superuser may do. Nobody else may lock memory or have priorities but for what
+/// the limits allow.
+fn become_nobody() {
+    // SAFETY: changes the rights of this process, which no other test shares.
+    unsafe {
+        if libc::getuid() == 0 {
+            assert_eq!(libc::setgid(65534), 0);
+            assert_eq!(libc::setuid(65534), 0);
+        }
+    }
+}
+
+fn locking(kind: Kind) -> Builder {
+    Engine::builder().kind(kind).cpu_workers(1).priority_workers(1).lock_memory(true)
+}
+
+fn memory_is_locked() {
+    for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
+        let before = locked();
+        let engine = match locking(kind).build() {
+            Ok(engine) => engine,
+            Err(error) => return println!("the system locks nothing: {error}"),
+        };
+        let first = locked();
+        assert!(first > before, "{kind}: the first blocks");
+        engine.prepare().unwrap();
+        let prepared = locked();
+        // 1,024 blocks of 128 bytes or more, and 128 larger ones.
+        assert!(prepared - before >= 1024 * 128 + 64 * 256, "{kind}: {before}, then {prepared}");
+        let (x, held) = (engine.new_variable(), Gate::new());
+        if kind != Kind::Naive {
+            let gate = held.clone();
+            engine.op("holds").writes([x]).push(move |_| gate.pass()).unwrap();
+            (0..5_000).for_each(|_| engine.op("behind").writes([x]).push(|_| ()).unwrap());
+            assert!(locked() > prepared, "{kind}: those of a backlog");
+            held.open();
+        }
+        engine.wait_for_all().unwrap();
+        assert_eq!(engine.warnings().iter().filter(|warning| warning.contains("lock")).count(), 0);
+        drop(engine);
+        assert_eq!(locked(), before, "{kind}: an engine that has ended");
+        let usual = Engine::builder().kind(kind).cpu_workers(1).build().unwrap();
+        usual.prepare().unwrap();
+        assert_eq!(locked(), before, "{kind}: by default");
+    }
+}
+
+fn memory_is_refused() {
+    become_nobody();
+    // The first blocks are 64 kB, and those of `prepare` more.
+    set_limit(libc::RLIMIT_MEMLOCK, 128 * 1024);
+    let engine = locking(Kind::PerDevice).build().unwrap();
+    let say = ["bytes of the engine's blocks", "Cannot allocate memory", "RLIMIT_MEMLOCK"];
+    for _ in 0..2 {
+        assert_says(&engine.prepare().unwrap_err(), ErrorKind::MemoryLockRefused, &say);
+    }
+    assert!(engine.warnings().iter().any(|warning| say.iter().all(|part| warning.contains(part))));
+    // It works, without the locks.
+    let x = engine.new_variable();
+    (0..1_000).for_each(|_| engine.op("step").writes([x]).push(|_| ()).unwrap());
+    engine.wait_for_all().unwrap();
+    assert_eq!(engine.version(x).unwrap(), 1_000);
+    drop(engine);
+    set_limit(libc::RLIMIT_MEMLOCK, 0);
+    for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
+        let error = locking(kind).build().unwrap_err();
+        assert_says(&error, ErrorKind::MemoryLockRefused, &[say[0], "Operation not permitted", say[2]]);
+    }
+}
+
+/// Policy and priority of a thread.
+fn scheduling(thread: i32) -> (i32, i32) {
+    // SAFETY: the call fills the parameter.
+    unsafe {
+        let mut parameter: libc::sched_param = std::mem::zeroed();
+        assert_eq!(libc::sched_getparam(thread, &raw mut parameter), 0);
+        (libc::sched_getscheduler(thread) & !libc::SCHED_RESET_ON_FORK, parameter.sched_priority)
+    }
+}
+
+/// The numbers of all threads of engines.
+fn workers() -> Vec<i32> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    let is_worker =
+        |path: &std::path::PathBuf| read_to_string(path.join("comm")).is_ok_and(|name| name.starts_with("seriatim-"));
+    tasks.filter(is_worker).map(|path| path.file_name().unwrap().to_str().unwrap().parse().unwrap()).collect()
+}
+
+const USUAL: (i32, i32) = (libc::SCHED_OTHER, 0);
+
+fn workers_have_a_priority() {
+    for kind in [Kind::Pooled, Kind::PerDevice] {
+        let builder = Engine::builder().kind(kind).cpu_workers(2).priority_workers(1).waiters_help(false);
+        let engine = builder.clone().fifo_priority(7).idle(IdlePolicy::Park).build().unwrap();
+        match engine.prepare() {
+            Ok(()) => {}
+            Err(error) => return println!("the system gives no priority: {error}"),
+        }
+        let found = workers();
+        assert!(found.len() >= 3, "{kind}: {found:?}");
+        for worker in found {
+            assert_eq!(scheduling(worker), (libc::SCHED_FIFO, 7), "{kind}");
+        }
+        assert_eq!(scheduling(0), USUAL, "{kind}: the calling thread");
+        let starts = |_: &RunContext<'_>| {
+            assert_eq!(scheduling(0), (libc::SCHED_FIFO, 7));
+            std::thread::spawn(|| assert_eq!(scheduling(0), USUAL)).join().map_err(|_| "the priority was inherited")
+        };
+        engine.op("starts a thread").push(starts).unwrap();
+        engine.wait_for_all().unwrap();
+        engine.stop().unwrap();
+        engine.start().unwrap();
+        assert!(workers().into_iter().all(|worker| scheduling(worker) == (libc::SCHED_FIFO, 7)), "{kind}: again");
+        drop(engine);
+        let engine = builder.build().unwrap();
+        engine.prepare().unwrap();
+        assert!(workers().into_iter().all(|worker| scheduling(worker) == USUAL), "{kind}: by default");
+    }
+}
+
+fn a_priority_is_refused() {
+    become_nobody();
+    set_limit(libc::RLIMIT_RTPRIO, 0);
+    for kind in [Kind::Pooled, Kind::PerDevice] {
+        let engine = Engine::builder().kind(kind).cpu_workers(2).fifo_priority(99).build().unwrap();
+        let say =
+            ["SCHED_FIFO with priority 99", "worker 0 of 2 of 'seriatim-", "Operation not permitted", "RLIMIT_RTPRIO"];
+        let x = engine.new_variable();
+        assert_says(&engine.prepare().unwrap_err(), ErrorKind::PriorityRefused, &say);
+        assert_says(&engine.op("step").writes([x]).push(|_| ()).unwrap_err(), ErrorKind::PriorityRefused, &say);
+        assert_eq!(workers(), [0; 0], "{kind}: threads without the priority were left");
+        engine.wait_for_all().unwrap();
+        assert_eq!(engine.version(x).unwrap(), 0, "nothing was pushed");
+    }
+}
+
+#[test]
+fn what_the_system_is_asked_for_is_had_or_is_an_error() {
+    for task in ["memory is locked", "memory is refused", "workers have a priority", "a priority is refused"] {
+        println!("{}", run_child_well(&mut child(task)));
+    }
+}
+
+#[test]
+fn priorities_that_cannot_be_are_refused_at_once() {
+    let build = |kind, priority| Engine::builder().kind(kind).fifo_priority(priority).build().map(|_| ());
+    for (kind, priority) in [(Kind::PerDevice, 100), (Kind::Pooled, u32::MAX), (Kind::Naive, 1)] {
+        let error = build(kind, priority).unwrap_err();
+        assert_says(&error, ErrorKind::BadSetting, &["fifo_priority cannot be", "0 to 99"]);
+    }
+    build(Kind::Naive, 0).unwrap();
+    let spinning = Engine::builder().fifo_priority(1).idle(IdlePolicy::Spin).build().unwrap();
+    assert!(spinning.warnings().iter().any(|warning| warning.contains("under SCHED_FIFO")));
+}
+
+pub fn carry_out(task: &str) -> bool {
+    match task {
+        "memory is locked" => memory_is_locked(),
+        "memory is refused" => memory_is_refused(),
+        "workers have a priority" => workers_have_a_priority(),
+        "a priority is refused" => a_priority_is_refused(),
+        _ => return false,
+    }
+    true
+}
