@@ -16,6 +16,7 @@ PATIENCE = 120
 # Without a mutant a model is explored to its end, which may take a slow machine minutes.
 PATIENCE_WITHOUT = 900
 MODELS = "--package loom-tests"
+PLACED = "--package seriatim --test life --test interface"
 COUNTED = "--package seriatim --test tail --test slices --test standing --test idle --test graphs"
 CONFIGURATIONS = {
     "epoch": ("loom-epoch-mutants", "--cfg loom --cfg crossbeam_loom", MODELS),
@@ -29,6 +30,8 @@ CONFIGURATIONS = {
     "slices": ("counted-mutants", "", COUNTED),
     "graphs": ("counted-mutants", "", COUNTED),
     "standing": ("counted-mutants", "", COUNTED),
+    "life": ("counted-mutants", "", PLACED),
+    "interface": ("counted-mutants", "", PLACED),
 }
 OTHERS = ("loom-mutants", "--cfg loom", MODELS)
 

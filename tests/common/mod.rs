@@ -172,7 +172,8 @@ pub fn child(task: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("the path of this binary"));
     command.args(["a_child_process_does_its_task", "--exact", "--nocapture", "--test-threads=1"]);
     // What is set for this process, such as the oracle's variables, is not for the child's engines.
-    for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("SERIATIM_")) {
+    // A mutant is for the child as well.
+    for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("SERIATIM_") && key != "SERIATIM_MUTANT") {
         command.env_remove(key);
     }
     command.env(TASK, task).env("RUST_BACKTRACE", "0").stdin(Stdio::null());
