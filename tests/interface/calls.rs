@@ -1,0 +1,144 @@
+//! Rows of the table in `PERFORMANCE.md`, *What each call may do*: which calls enter the system and
+//! take a lock, and how many instructions they take, for a thread that is prepared.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use crate::common::*;
+use crate::stepping::{count, mark, Walk};
+use seriatim::{Context, Data, Engine, Graph, IdlePolicy, Kind, Operator, Parameter, Variable};
+use std::time::Duration;
+
+/// How often each call is made before it is counted, and how often it is counted.
+const BEFORE: usize = 40;
+const COUNTED: usize = 10;
+
+/// All that the calls use.
+struct Stage {
+    engine: Engine,
+    variables: Vec<Variable>,
+    operator: Operator,
+    graph: Graph,
+    parameter: Parameter<u64>,
+    data: Data<u64>,
+    other: Data<u64>,
+}
+
+impl Stage {
+    fn new(kind: Kind, idle: IdlePolicy) -> Stage {
+        let engine = Engine::builder().kind(kind).cpu_workers(1).priority_workers(1).idle(idle).build().unwrap();
+        let variables: Vec<Variable> = (0..8).map(|_| engine.new_variable()).collect();
+        let operator = engine.op("operator").writes([variables[0]]).operator(|_| ()).unwrap();
+        let recorded = engine.capture(|c| {
+            (0..4).try_for_each(|at| c.op("node").reads([variables[at]]).writes([variables[at + 1]]).push(|_| ()))?;
+            Ok(c.parameter(1))
+        });
+        let (graph, parameter) = recorded.unwrap();
+        engine.prepare().unwrap();
+        let [data, other] = [1, 2].map(|value| Data::new(&engine, value));
+        Stage { engine, variables, operator, graph, parameter, data, other }
+    }
+
+    /// All has ended, and this thread has returned from its wait.
+    fn settle(&self) {
+        self.engine.wait_for_all().unwrap();
+    }
+}
+
+/// A call, and how many instructions it may take: about twice of what it takes.
+type Row = (&'static str, usize, fn(&Stage));
+
+/// The calls without a system call and without a lock, as long as no worker sleeps.
+const QUIET: [Row; 15] = [
+    ("push, no variable", 800, |s| s.engine.op("push").push(|_| ()).unwrap()),
+    ("push, one variable", 1_000, |s| s.engine.op("push").writes([s.variables[0]]).push(|_| ()).unwrap()),
+    ("push, three variables", 1_500, |s| {
+        let [x, y, z] = [0, 1, 2].map(|at| s.variables[at]);
+        s.engine.op("push").reads([x, y]).writes([z]).push(|_| ()).unwrap();
+    }),
+    ("push, short", 3_000, |s| s.engine.op("push").writes([s.variables[0]]).short().push(|_| ()).unwrap()),
+    ("Engine::push", 1_000, |s| s.engine.push(&s.operator, Context::cpu(0), 0).unwrap()),
+    ("Graph::replay", 4_000, |s| s.graph.replay().unwrap()),
+    ("Parameter::set", 800, |s| s.parameter.set(2).unwrap()),
+    ("new_variable, delete_variable", 4_000, |s| {
+        let variable = s.engine.new_variable();
+        s.engine.delete_variable(|_| (), Context::cpu(0), variable).unwrap();
+    }),
+    ("version", 120, |s| _ = s.engine.version(s.variables[0]).unwrap()),
+    ("kind, settings", 50, |s| assert_eq!(s.engine.kind(), s.engine.settings().kind)),
+    ("Data::read, Data::write", 500, |s| *s.data.write().unwrap() = *s.other.read().unwrap()),
+    ("wait_for_var, nothing pending", 500, |s| s.engine.wait_for_var(s.variables[0]).unwrap()),
+    ("wait_for_all, nothing pending", 800, |s| s.engine.wait_for_all().unwrap()),
+    ("start_profiling, stop_profiling", 50, |s| {
+        s.engine.start_profiling();
+        s.engine.stop_profiling();
+    }),
+    ("expect_cost_of", 120, |s| s.engine.expect_cost_of(1, Duration::from_nanos(20))),
+];
+
+/// What a call does, time and again; `None` if the system lets no process watch another.
+fn walks(kind: Kind, idle: IdlePolicy, call: fn(&Stage), pause: Duration) -> Option<Vec<Walk>> {
+    count(|| {
+        let stage = Stage::new(kind, idle);
+        for round in 0..BEFORE + COUNTED {
+            stage.settle();
+            std::thread::sleep(pause);
+            let is_counted = round >= BEFORE;
+            if is_counted {
+                mark();
+            }
+            call(&stage);
+            if is_counted {
+                mark();
+            }
+        }
+        stage.settle();
+    })
+}
+
+/// The process has no other thread than this one and the worker, which looks for work.
+fn locks_are_counted(kind: Kind, name: &str, call: fn(&Stage)) {
+    let stage = Stage::new(kind, IdlePolicy::Spin);
+    for round in 0..BEFORE + COUNTED {
+        stage.settle();
+        let before = seriatim::testing::locks_taken();
+        call(&stage);
+        let taken = seriatim::testing::locks_taken() - before;
+        assert!(round < BEFORE || taken == 0, "{kind}, {name}: {taken} locks");
+    }
+}
+
+fn calls_are_counted() {
+    for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
+        for (name, most, call) in QUIET {
+            locks_are_counted(kind, name, call);
+            let Some(walks) = walks(kind, IdlePolicy::Spin, call, Duration::ZERO) else {
+                return println!("the system lets no process watch another, so nothing is counted");
+            };
+            assert_eq!(walks.len(), COUNTED);
+            let found = walks.iter().map(|walk| walk.instructions).max().unwrap();
+            println!("{kind}, {name}: {found} instructions at most, {most} are allowed");
+            assert!(cfg!(debug_assertions) || found <= most, "{kind}, {name}: {walks:?}");
+            assert!(walks.iter().all(|walk| walk.calls == 0), "{kind}, {name}: {walks:?}");
+        }
+        // A worker that sleeps is woken, by one call.
+        let push = QUIET[1].2;
+        let Some(walks) = walks(kind, IdlePolicy::Park, push, Duration::from_millis(5)) else { return };
+        let expected = usize::from(kind != Kind::Naive);
+        println!("{kind}, push with a worker that sleeps: {walks:?}");
+        assert!(walks.iter().all(|walk| walk.calls <= expected), "{kind}: {walks:?}");
+        assert!(walks.iter().any(|walk| walk.calls == expected), "{kind}: nobody was woken: {walks:?}");
+    }
+}
+
+#[test]
+fn calls_enter_the_system_only_where_the_table_says_so() {
+    println!("{}", run_child_well(&mut child("calls are counted")));
+}
+
+pub fn carry_out(task: &str) -> bool {
+    let ours = task == "calls are counted";
+    if ours {
+        calls_are_counted();
+    }
+    ours
+}
