@@ -14,7 +14,7 @@ fn locked() -> usize {
     line.trim().strip_suffix(" kB").unwrap().trim().parse::<usize>().unwrap() * 1024
 }
 
-fn set_limit(what: libc::__rlimit_resource_t, most: u64) {
+fn set_limit(what: libc::__rlimit_resource_t, most: libc::rlim_t) {
     let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
     // SAFETY: reads the limit.
     assert_eq!(unsafe { libc::setrlimit(what, &raw const limit) }, 0, "a limit may always be lowered");
