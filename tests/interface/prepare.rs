@@ -115,7 +115,7 @@ fn count_pushes() {
 
 /// Page faults of the calling thread so far, of those that need no disk.
 #[cfg(target_os = "linux")]
-fn page_faults() -> i64 {
+fn page_faults() -> libc::c_long {
     // SAFETY: all zero is a value of it; the call fills it.
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
@@ -136,7 +136,7 @@ fn the_first_push_after_it_meets_no_page_that_was_never_touched() {
         // The first engine brings the code into memory. All are kept: none gets memory that another
         // has touched.
         let engines: Vec<_> = (0..5).map(|_| fresh(&builder, true)).collect();
-        let met: Vec<i64> = engines.iter().map(faults).collect();
+        let met: Vec<libc::c_long> = engines.iter().map(faults).collect();
         println!("{name}: page faults of the first push: {met:?}");
         assert_eq!(met[1..].iter().min(), Some(&0), "{name}: {met:?}");
         engines.iter().for_each(|(engine, _)| engine.wait_for_all().unwrap());
