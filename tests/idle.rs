@@ -1,9 +1,11 @@
-//! What idle workers do, counted by the system: how often a worker's thread has blocked, and which
-//! part of the time it had a core.
+//! What idle workers do: how often a worker's thread has blocked, and which part of the time it had
+//! a core, both counted by the system; how often it has yielded its core while it looked for work,
+//! and how often a push has woken it, counted where the C library is called.
 #![cfg(target_os = "linux")]
 
 use seriatim::{Builder, Engine, IdlePolicy, Kind};
 use std::fs::read_to_string;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -13,6 +15,59 @@ const PAUSES: u64 = 200;
 const LONG_PAUSE: Duration = Duration::from_millis(60);
 /// What the system may add to a count, or take from it, on a busy machine.
 const SLACK: u64 = PAUSES / 4;
+
+/// Rounds of a case: in one of them the worker must not look for longer than it should. On a busy
+/// machine a pause in the middle of a burst is a short one, from which the worker learns.
+const ROUNDS: usize = 5;
+
+static YIELDS: AtomicU64 = AtomicU64::new(0);
+static WAKES: AtomicU64 = AtomicU64::new(0);
+
+/// Stands in for the C library's function, which std calls. The linker binds the calls to this one.
+#[no_mangle]
+extern "C" fn sched_yield() -> libc::c_int {
+    YIELDS.fetch_add(1, Relaxed);
+    syscall(libc::SYS_sched_yield, 0, 0, 0, 0, 0, 0) as libc::c_int
+}
+
+/// As above; by this one std wakes threads.
+#[no_mangle]
+extern "C" fn syscall(
+    number: libc::c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> libc::c_long {
+    type Real = extern "C" fn(libc::c_long, usize, usize, usize, usize, usize, usize) -> libc::c_long;
+    static REAL: AtomicUsize = AtomicUsize::new(0);
+    if number == libc::SYS_futex && b as libc::c_int & !libc::FUTEX_PRIVATE_FLAG == libc::FUTEX_WAKE {
+        WAKES.fetch_add(1, Relaxed);
+    }
+    let mut real = REAL.load(Relaxed);
+    if real == 0 {
+        // SAFETY: the name ends in a zero.
+        real = unsafe { libc::dlsym(libc::RTLD_NEXT, c"syscall".as_ptr()) }.expose_provenance();
+        assert!(real != 0, "the C library has the function");
+        REAL.store(real, Relaxed);
+    }
+    // SAFETY: it is the C library's function. It takes further arguments as a variadic function
+    // does, which for integers is the same here.
+    let real: Real = unsafe { std::mem::transmute(std::ptr::with_exposed_provenance::<()>(real)) };
+    real(number, a, b, c, d, e, f)
+}
+
+/// What has happened in [`PAUSES`] pauses.
+#[derive(Debug)]
+struct Idled {
+    parks: u64,
+    /// Nanoseconds for which the worker had a core.
+    ran: u64,
+    yields: u64,
+    wakes: u64,
+}
 
 /// A thread of this process.
 struct Task(String);
@@ -43,9 +98,8 @@ impl Task {
     }
 }
 
-/// How often the worker of an engine parks, and how long it has a core, while operations come in
-/// bursts with pauses.
-fn idles(builder: Builder, burst: usize) -> (u64, u64) {
+/// What the worker of an engine does while operations come in bursts with pauses.
+fn idles(builder: Builder, burst: usize) -> Idled {
     let engine = builder.kind(Kind::Pooled).cpu_workers(1).waiters_help(false).build().unwrap();
     engine.prepare().unwrap();
     let variables: Vec<_> = (0..burst).map(|_| engine.new_variable()).collect();
@@ -61,12 +115,19 @@ fn idles(builder: Builder, burst: usize) -> (u64, u64) {
     (0..3).for_each(|_| round());
     sleep(PAUSE);
     let worker = Task::worker();
-    let (parks, ran) = (worker.parks(), worker.ran());
+    let counts =
+        || Idled { parks: worker.parks(), ran: worker.ran(), yields: YIELDS.load(Relaxed), wakes: WAKES.load(Relaxed) };
+    let before = counts();
     (0..PAUSES).for_each(|_| round());
     sleep(PAUSE);
-    let counts = (worker.parks() - parks, worker.ran() - ran);
+    let after = counts();
     engine.wait_for_all().unwrap();
-    counts
+    Idled {
+        parks: after.parks - before.parks,
+        ran: after.ran - before.ran,
+        yields: after.yields - before.yields,
+        wakes: after.wakes - before.wakes,
+    }
 }
 
 /// One test, because an engine of another one would have threads of the same names.
@@ -75,8 +136,9 @@ fn workers_park_once_a_pause_and_look_for_a_part_of_it() {
     let (builder, long) = (Engine::builder, Duration::from_secs(60));
     // A worker that looks for longer than the pauses does not park. It may have parked before.
     for spin_for in [long, LONG_PAUSE / 2] {
-        let (parks, _) = idles(builder().spin_for(spin_for), 1);
-        assert!(parks <= SLACK, "{spin_for:?}: {parks} parks in {PAUSES} pauses that were short");
+        let idled = idles(builder().spin_for(spin_for), 1);
+        assert!(idled.parks <= SLACK, "{spin_for:?}: {idled:?} in {PAUSES} pauses that were short");
+        assert!(idled.yields > 0, "{spin_for:?}: yields are counted: {idled:?}");
     }
     for (what, burst, builder) in [
         ("by default", 1, builder()),
@@ -84,12 +146,21 @@ fn workers_park_once_a_pause_and_look_for_a_part_of_it() {
         ("with a short time to look", 1, builder().spin_for(Duration::from_micros(20))),
         ("at once", 1, builder().idle(IdlePolicy::Park).spin_for(long)),
     ] {
-        let (parks, ran) = idles(builder, burst);
-        // Fewer on a busy machine, where the worker comes late and finds several bursts.
-        let expected = PAUSES / 8..=PAUSES + SLACK;
-        assert!(expected.contains(&parks), "{what}: {parks} parks in {PAUSES} pauses, bursts of {burst}");
-        // A worker that did not learn would have a core for two fifths of the time.
-        let all = PAUSES * PAUSE.as_nanos() as u64;
-        assert!(ran < all / 6, "{what}: it had a core for {ran} of {all} ns");
+        let mut rounds = (0..ROUNDS).map(|_| {
+            let idled = idles(builder.clone(), burst);
+            println!("{what}, bursts of {burst}: {idled:?}");
+            // Fewer on a busy machine, where the worker comes late and finds several bursts.
+            let expected = PAUSES / 8..=PAUSES + SLACK;
+            assert!(expected.contains(&idled.parks), "{what}: {idled:?} in {PAUSES} pauses, bursts of {burst}");
+            // A burst wakes the worker once, however many operations it has.
+            assert!(idled.wakes <= PAUSES + SLACK, "{what}: {idled:?} in {PAUSES} pauses, bursts of {burst}");
+            // A worker that did not learn would have a core for two fifths of the time.
+            let all = PAUSES * PAUSE.as_nanos() as u64;
+            assert!(idled.ran < all / 6, "{what}: {idled:?}, of {all} ns");
+            idled.yields
+        });
+        // After a long pause it keeps its core while it looks, and then parks.
+        let learned = rounds.any(|yields| yields <= PAUSES);
+        assert!(learned, "{what}: the worker looks for too long after long pauses, bursts of {burst}");
     }
 }
