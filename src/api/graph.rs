@@ -31,9 +31,9 @@ use std::sync::Arc;
 /// among other pushes and other graphs as if they were all pushed in a row at that moment. Which of
 /// its operations waits for which was resolved by the capture: inside, a replay touches no queue,
 /// and allocates nothing. Replays of one graph follow each other: an operation has ended in one
-/// before it begins in the next. If the next one was pushed already, and nothing in between uses the
-/// same variables, it does not wait for the end of the whole: its operations begin where the ones
-/// before have let go of their variables. So two replays may overlap on several threads.
+/// before it begins in the next. If the next one was pushed already, and nothing in between uses
+/// the same variables, it does not wait for the end of the whole: its operations begin where the
+/// ones before have let go of their variables. So two replays may overlap on several threads.
 ///
 /// A replay differs from pushing the operations one by one: the variables are free again, and their
 /// versions step, when all of the operations are done (an operation of the next replay that begins

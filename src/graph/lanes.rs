@@ -83,8 +83,8 @@ pub trait LaneHost {
     /// lanes.
     fn may_wait(&mut self, others: bool) -> bool;
     /// Asked by one thread at a time while the replay of a round has begun and cannot end: whether
-    /// the next one was pushed, and comes right behind it. If so, that one gets the other round, and its lanes start
-    /// before [`Lanes::begin_early`] is called for it.
+    /// the next one was pushed, and comes right behind it. If so, that one gets the other round,
+    /// and its lanes start before [`Lanes::begin_early`] is called for it.
     fn follows(&mut self, round: usize) -> bool;
     /// Called when all segments are done: the replay of this round is over.
     fn over(&mut self, round: usize);
@@ -141,8 +141,8 @@ pub struct LaneState {
     pub(super) ready: BinaryHeap<Reverse<u32>>,
     /// The number of segments that are not done, since the lane was started.
     pub(super) left: u32,
-    /// The round of the replay that the lane is in, and whether it is in one. If not, ready segments
-    /// wait until the lane was started.
+    /// The round of the replay that the lane is in, and whether it is in one. If not, ready
+    /// segments wait until the lane was started.
     pub(super) round: usize,
     pub(super) started: bool,
     /// The row of replays that the lane was last in.

@@ -1,5 +1,5 @@
-//! The steps by which replays overlap: a lane ends its part, a thread looks for the next replay, and
-//! that one begins. `graph/rounds.rs` has the words that they change, and says why this is right.
+//! The steps by which replays overlap: a lane ends its part, a thread looks for the next replay,
+//! and that one begins. `graph/rounds.rs` has the words that they change, and says why this is right.
 //!
 //! Called by `graph/lanes.rs`, and by `engine/replay/mod.rs` for a replay that is pushed or begins.
 
@@ -8,7 +8,8 @@ use crate::graph::rounds::{BEGUN, LOOKING, NEXT};
 use crate::sync::Ordering::*;
 
 impl Lanes {
-    /// Lets replays overlap, with what [`comes_after`](crate::graph::rounds::comes_after) has found.
+    /// Lets replays overlap. `after` is what [`comes_after`](crate::graph::rounds::comes_after) has
+    /// found.
     pub fn overlapping(mut self, after: Box<[u64]>) -> Lanes {
         self.rounds.after = after;
         self

@@ -1,8 +1,8 @@
 //! The next replay of a graph, whose lanes start while the one before is under way.
 //!
-//! Called by `graph/rounds.rs`, by way of `replay/runner.rs`, and by `replay/mod.rs`. For the engine
-//! the next replay is an operation that waits for the one before. When that has ended, the next one
-//! becomes ready and begins, as ever: by then some of its operations may have run.
+//! Called by `graph/overlap.rs`, by way of `replay/runner.rs`, and by `replay/mod.rs`. For the
+//! engine the next replay is an operation that waits for the one before. When that has ended, the
+//! next one becomes ready and begins, as ever: by then some of its operations may have run.
 
 use crate::engine::execute::pushed;
 use crate::engine::replay::program::Program;

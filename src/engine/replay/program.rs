@@ -129,8 +129,8 @@ unsafe impl Sync for Program {}
 // SAFETY: nothing in it is tied to a thread: closures are `Send`, and `next` is only compared.
 unsafe impl Send for Program {}
 
-/// The data of a replay. Written when it begins or starts early, the completion when it begins; read
-/// until it ends.
+/// The data of a replay. Written when it begins or starts early, the completion when it begins;
+/// read until it ends.
 pub struct Replay {
     pub completion: Option<Completion>,
     pub stamp: Stamp,

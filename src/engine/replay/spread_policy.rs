@@ -187,8 +187,8 @@ impl SpreadPolicy {
         sure
     }
 
-    /// Whether it pays to spread `left` segments that take `each` seconds each, if `replays` of them
-    /// share what it costs to start the lanes.
+    /// Whether it pays to spread `left` segments that take `each` seconds each, if `replays` of
+    /// them share what it costs to start the lanes.
     fn pays(&self, each: f64, left: usize, replays: u32) -> bool {
         let others = f64::from(self.lanes - 1);
         let start = self.start() / f64::from(replays);
