@@ -1,5 +1,6 @@
 //! The steps by which replays overlap: a lane ends its part, a thread looks for the next replay,
-//! and that one begins. `graph/rounds.rs` has the words that they change, and says why this is right.
+//! and that one begins. `graph/rounds.rs` has the words that they change, and says why this is
+//! right.
 //!
 //! Called by `graph/lanes.rs`, and by `engine/replay/mod.rs` for a replay that is pushed or begins.
 
