@@ -10,6 +10,7 @@ use crate::operation::block::Block;
 use crate::operation::current::{Current, May};
 use crate::pool::memory::Memory;
 use crate::sync::thread_local;
+use crate::util::array_vec::ArrayVec;
 use std::cell::Cell;
 
 /// A synchronous operation: its block stays its own while its closure is called.
@@ -74,8 +75,7 @@ thread_local! {
 pub struct Copied<'a> {
     memory: &'a Memory,
     name: &'static str,
-    count: usize,
-    few: [(u32, bool); INLINE],
+    few: ArrayVec<(u32, bool), INLINE>,
     many: Vec<(u32, bool)>,
 }
 
@@ -85,20 +85,25 @@ impl<'a> Copied<'a> {
     pub unsafe fn of(memory: &'a Memory, block: *mut Block) -> Copied<'a> {
         // SAFETY: by the contract.
         let (name, uses) = unsafe { (Block::name(block), uses(block)) };
-        let (mut few, mut many, mut count) = ([(0, false); INLINE], Vec::new(), 0);
+        let mut copied = Copied { memory, name, few: ArrayVec::new(), many: Vec::new() };
         for of in uses {
-            if let Some(place) = few.get_mut(count) {
-                *place = of;
-            } else {
-                if count == INLINE {
-                    many = SPARE.try_with(Cell::take).unwrap_or_default();
-                    many.clear();
-                }
-                many.push(of);
+            if !copied.few.add(of) {
+                copied.add_to_many(of);
             }
-            count += 1;
         }
-        Copied { memory, name, count, few, many }
+        copied
+    }
+}
+
+impl Copied<'_> {
+    #[cold]
+    #[inline(never)]
+    fn add_to_many(&mut self, of: (u32, bool)) {
+        if self.many.is_empty() {
+            self.many = SPARE.try_with(Cell::take).unwrap_or_default();
+            self.many.clear();
+        }
+        self.many.push(of);
     }
 }
 
@@ -111,8 +116,9 @@ impl Current for Copied<'_> {
         if self.memory.id != engine {
             return None;
         }
-        let few = &self.few[..self.count.min(INLINE)];
-        Some(May::of(few.iter().chain(&self.many).find(|(variable, _)| *variable == index).map(|(_, writes)| *writes)))
+        Some(May::of(
+            self.few.iter().chain(&self.many).find(|(variable, _)| *variable == index).map(|(_, writes)| *writes),
+        ))
     }
 
     fn generation(&self, index: u32) -> u32 {
@@ -123,7 +129,7 @@ impl Current for Copied<'_> {
 
 impl Drop for Copied<'_> {
     fn drop(&mut self) {
-        if self.count > INLINE {
+        if !self.many.is_empty() {
             let many = std::mem::take(&mut self.many);
             let _ = SPARE.try_with(|spare| spare.set(many));
         }
