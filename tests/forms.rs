@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use seriatim::{Completion, Context, Data, Engine, ErrorKind, Property, RunContext};
+use seriatim::{Completion, Context, Data, Engine, ErrorKind, Property, RunContext, Variable};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::Arc;
 
@@ -43,6 +43,36 @@ fn the_long_forms_push_what_the_builder_pushes() {
         engine.delete_operator(step);
         engine.delete_operator(tick);
         engine.wait_for_all().unwrap();
+    });
+}
+
+/// With few variables, many and very many, each in another way; in contexts and with priorities of
+/// each push; and with a variable that is deleted after the operator was made.
+#[test]
+fn an_operator_of_any_number_of_variables_is_an_operation_at_each_push() {
+    on_every_engine(|engine| {
+        for (count, property) in [0, 1, 2, 8, 9, 40, 256, 257]
+            .into_iter()
+            .flat_map(|count| [Property::Normal, Property::Short, Property::NoSkip].map(|property| (count, property)))
+        {
+            let variables: Vec<Variable> = (0..count).map(|_| engine.new_variable()).collect();
+            let ran = Arc::new(AtomicUsize::new(0));
+            let step = engine.new_operator(counting(&ran), &[], &variables, property, "step").unwrap();
+            for round in 0..20 {
+                engine.push(&step, Context::cpu(round % 2), round as i32 % 3).unwrap();
+            }
+            engine.wait_for_all().unwrap();
+            assert_eq!(ran.load(SeqCst), 20, "{count} variables");
+            for variable in &variables {
+                assert_eq!(engine.version(*variable).unwrap(), 20, "{count} variables");
+            }
+            let Some(last) = variables.last() else { continue };
+            engine.delete_variable(|_| (), Context::cpu(0), *last).unwrap();
+            let refused = engine.push(&step, Context::cpu(0), 0).unwrap_err();
+            assert_says(&refused, ErrorKind::VariableDeleted, &[]);
+            engine.wait_for_all().unwrap();
+            assert_eq!(ran.load(SeqCst), 20, "a refused push has run");
+        }
     });
 }
 

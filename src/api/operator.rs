@@ -1,20 +1,22 @@
 //! Reusable operators: a closure and its variables, given once and pushed any number of times.
 //!
-//! An operator is not an operation: each push of it is one operation, which holds the closure by an
-//! `Arc`. `src/api/operation.rs` and `src/api/push.rs` make operators. They are pushed by
-//! `Engine::push` in `src/api/push.rs`, and recorded by `Capture::push` in `src/api/capture.rs`.
+//! An operator is not an operation: each push of it is one operation. One that does not run inside
+//! its push holds the closure by an `Arc`. `src/api/operation.rs` and `src/api/push.rs` make
+//! operators. They are pushed by `Engine::push` in `src/api/push.rs`, and recorded by
+//! `Capture::push` in `src/api/capture.rs`.
 //!
-//! `push_sync` chooses between running here and pushing, as `push` and `push_wide` in
+//! [`Operator::push`] chooses between running here and pushing, as `push` and `push_wide` in
 //! `src/engine/push/mod.rs` do for closures that are used once: a change to one is a change to the
-//! others. The claims of an operator are sorted when it is made, so its pushes do not sort.
-
-#![forbid(unsafe_code)]
+//! others. What does not differ from push to push is decided when the operator is made: the order
+//! of its claims, which are not sorted again, and whether it may run inside its pushes.
 
 use crate::device::Context;
+use crate::engine::claims::Declared;
 use crate::engine::core::Core;
 use crate::engine::inline::fast_path::{self, Tried};
 use crate::engine::inline::policy::{CostKey, InlinePolicy};
-use crate::engine::push::{push_behind, push_enlisted, push_shipped, runs_here};
+use crate::engine::push::logged::class_of;
+use crate::engine::push::{push_behind, push_enlisted, push_logged, runs_here};
 use crate::engine::replay::assemble::{detached, sync};
 use crate::engine::replay::program::Body;
 use crate::engine::request::{Claim, Request};
@@ -25,12 +27,10 @@ use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
+use crate::util::bucket_array::Location;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
-
-type SyncCall = dyn Fn(&RunContext<'_>) -> Result<(), Source> + Send + Sync;
-type AsyncCall = dyn Fn(&RunContext<'_>, Completion) + Send + Sync;
 
 /// A closure and the variables that it uses, to be pushed any number of times. Each push of it, by
 /// [`Engine::push`](crate::Engine::push), is one operation. It may be pushed again while earlier
@@ -53,18 +53,82 @@ pub struct Operator(Arc<OperatorState>);
 
 struct OperatorState {
     engine: u32,
-    claims: Box<[Claim]>,
-    request: Request,
+    inside: RunsInside,
+    /// What [`class_of`] says of operations that do not run inside their pushes.
+    class: Option<u8>,
     call: OperatorCall,
+    claims: Box<[Claim]>,
+    located: Box<[(Claim, Location)]>,
+    /// With the usual context and the usual priority: each push says its own.
+    request: Request,
     /// The engine learns how long the closure takes by `key`: the user's, or else that of the
     /// closure's type. `None`: this is not learned.
     costs: Arc<InlinePolicy>,
     key: Option<CostKey>,
 }
 
+/// The size of the closure of an operation that does not run inside its push.
+const HELD: usize = size_of::<Arc<OperatorState>>();
+
+/// Whether the operations run inside their pushes, if their contexts allow that and their tickets
+/// have come.
+#[derive(Clone, Copy)]
+enum RunsInside {
+    Never,
+    Always,
+    /// If the closure has lately been short.
+    WhenShort,
+    /// As the engine says, but they have more than [`fast_path::FEW`] variables.
+    Wide,
+}
+
+impl RunsInside {
+    /// For operations of this request with so many variables, whose closure is synchronous.
+    fn of(core: &Core, request: &Request, count: usize) -> RunsInside {
+        let mut asked = false;
+        let may = runs_here(core, request, || {
+            asked = true;
+            true
+        });
+        match count {
+            _ if !may || count > fast_path::MANY => RunsInside::Never,
+            _ if count > fast_path::FEW => RunsInside::Wide,
+            _ if asked => RunsInside::WhenShort,
+            _ => RunsInside::Always,
+        }
+    }
+}
+
 enum OperatorCall {
-    Sync(Box<SyncCall>),
+    Sync(Box<dyn SyncCall>),
     Async(Box<AsyncCall>),
+}
+
+type AsyncCall = dyn Fn(&RunContext<'_>, Completion) + Send + Sync;
+
+/// The closure of a synchronous operator.
+trait SyncCall: Send + Sync {
+    fn call(&self, run: &RunContext<'_>) -> Result<(), Source>;
+
+    /// Runs an operation inside its push, if its tickets have come. It is compiled for each type of
+    /// closure, so that the closure is a part of it.
+    fn run_inside(&self, inner: &OperatorState, core: &Arc<Core>) -> Tried;
+}
+
+impl<H> SyncCall for H
+where
+    H: Fn(&RunContext<'_>) -> Result<(), Source> + Send + Sync,
+{
+    fn call(&self, run: &RunContext<'_>) -> Result<(), Source> {
+        self(run)
+    }
+
+    fn run_inside(&self, inner: &OperatorState, core: &Arc<Core>) -> Tried {
+        // What runs inside its push has no flags.
+        let request = Request::named(inner.request.name);
+        let call = |run: &RunContext<'_>| catch(|| inner.costs.measure_known(inner.key, || self(run)));
+        fast_path::run(core, &request, &inner.declared(), call)
+    }
 }
 
 impl Operator {
@@ -79,9 +143,11 @@ impl Operator {
         H: Fn(&RunContext<'_>) -> R + Send + Sync + 'static,
         R: IntoOutcome,
     {
-        let call = Box::new(move |run: &RunContext<'_>| closure(run).into_outcome());
+        let request = Operator::usual(request);
+        let call = move |run: &RunContext<'_>| closure(run).into_outcome();
         let key = key.unwrap_or_else(CostKey::of_type::<H>);
-        Operator::new(core, request, claims, OperatorCall::Sync(call), key)
+        let call = (RunsInside::of(core, &request, claims.len()), OperatorCall::Sync(Box::new(call)));
+        Operator::new(core, request, claims, call, key)
     }
 
     pub(crate) fn new_async<K>(core: &Core, request: Request, claims: &[Claim], closure: K) -> Result<Operator, Error>
@@ -89,14 +155,20 @@ impl Operator {
         K: Fn(&RunContext<'_>, Completion) + Send + Sync + 'static,
     {
         let key = CostKey::of_type::<K>();
-        Operator::new(core, request, claims, OperatorCall::Async(Box::new(closure)), key)
+        let call = (RunsInside::Never, OperatorCall::Async(Box::new(closure)));
+        Operator::new(core, Operator::usual(request), claims, call, key)
+    }
+
+    /// Each push of an operator says the context and the priority.
+    fn usual(request: Request) -> Request {
+        Request { context: Context::cpu(0), priority: 0, ..request }
     }
 
     fn new(
         core: &Core,
         request: Request,
         claims: &[Claim],
-        call: OperatorCall,
+        (inside, call): (RunsInside, OperatorCall),
         key: CostKey,
     ) -> Result<Operator, Error> {
         for claim in claims {
@@ -104,7 +176,10 @@ impl Operator {
         }
         let (engine, costs) = (core.memory.id, Arc::clone(&core.costs));
         let key = core.learned.has(request.property).then_some(key);
-        Ok(Operator(Arc::new(OperatorState { engine, claims: claims.into(), request, call, costs, key })))
+        let located = claims.iter().map(|claim| (*claim, Location::of(claim.variable.index))).collect();
+        let class = class_of(core, &request, claims.len(), HELD);
+        let claims = claims.into();
+        Ok(Operator(Arc::new(OperatorState { engine, inside, class, call, claims, located, request, costs, key })))
     }
 
     /// What `Capture::push` records: the name, the property, the variables and a body that holds
@@ -115,7 +190,7 @@ impl Operator {
         let held = Arc::clone(inner);
         let body = match &inner.call {
             OperatorCall::Sync(_) => sync(move |run| match &held.call {
-                OperatorCall::Sync(call) => call(run),
+                OperatorCall::Sync(call) => call.call(run),
                 OperatorCall::Async(_) => Ok(()),
             }),
             OperatorCall::Async(_) => detached(move |run, completion| {
@@ -149,61 +224,93 @@ impl Operator {
         )
     }
 
-    /// Pushes an operation of a synchronous closure that does not run inside the push. `behind`
-    /// says that it would have run here, but its variables were busy.
-    #[inline(never)]
-    fn push_held(&self, core: &Arc<Core>, request: Request, behind: bool) -> Result<(), Error> {
-        // Each operation in flight keeps the closure alive.
-        let held = Arc::clone(&self.0);
-        let call = move |run: &RunContext<'_>| match &held.call {
-            OperatorCall::Sync(call) => held.costs.measure(|| held.key, || call(run)),
-            OperatorCall::Async(_) => Ok(()),
+    /// Pushes the operator once more: for `Engine::push`. An operation runs here if it may and its
+    /// tickets come at once; else [`Operator::push_held`] pushes it.
+    #[inline(always)]
+    pub(crate) fn push(&self, core: &Arc<Core>, context: Context, priority: i32) -> Result<(), Error> {
+        self.check(core)?;
+        let inner = &*self.0;
+        let inside = match inner.inside {
+            RunsInside::Never | RunsInside::Wide => false,
+            RunsInside::Always => true,
+            RunsInside::WhenShort => inner.costs.runs_inside(|| inner.key),
         };
-        let (claims, body) = (&self.0.claims[..], mixed_vtable(&call));
-        if behind {
-            push_behind(core, &request, claims, body, call)
-        } else {
-            push_shipped(core, &request, claims, body, call)
-        }
-    }
-
-    /// Pushes an operation of a synchronous closure. It runs here if `runs_here` allows that and
-    /// its tickets come at once; else [`Operator::push_held`] pushes it.
-    fn push_sync(&self, core: &Arc<Core>, request: Request, call: &SyncCall) -> Result<(), Error> {
-        let inner = &self.0;
         let mut tried = Tried::NotNow;
-        if runs_here(core, &request, || inner.costs.runs_inside(|| inner.key)) {
-            let call = |run: &RunContext<'_>| catch(|| inner.costs.measure(|| inner.key, || call(run)));
-            let claims = &inner.claims[..];
-            if claims.len() <= fast_path::FEW {
-                tried = fast_path::run(core, &request, &claims, call);
-            } else if claims.len() <= fast_path::MANY {
-                tried = fast_path::run_wide(core, &request, claims, &mut { call });
-            }
+        if let (true, OperatorCall::Sync(call)) = (inside && context == Context::cpu(0), &inner.call) {
+            tried = call.run_inside(inner, core);
         }
         match tried {
             Tried::Ran => Ok(()),
-            tried => self.push_held(core, request, matches!(tried, Tried::Busy)),
+            tried => self.push_held(core, context, priority, matches!(tried, Tried::Busy)),
         }
     }
 
-    /// Pushes the operator once more: for `Engine::push`.
-    pub(crate) fn push(&self, core: &Arc<Core>, context: Context, priority: i32) -> Result<(), Error> {
-        self.check(core)?;
-        let inner = &self.0;
-        let request = Request { context, priority, ..inner.request };
-        match &inner.call {
-            OperatorCall::Sync(call) => self.push_sync(core, request, call),
-            OperatorCall::Async(_) => {
-                let held = Arc::clone(inner);
-                let call = move |run: &RunContext<'_>, completion: Completion| {
-                    if let OperatorCall::Async(call) = &held.call {
-                        call(run, completion);
-                    }
-                };
-                push_enlisted(core, &request, &inner.claims, async_vtable(&call), call)
+    /// Pushes an operation that does not run inside the push, or has many variables. `behind` says
+    /// that it would have run here, but its variables were busy.
+    #[inline(never)]
+    fn push_held(&self, core: &Arc<Core>, context: Context, priority: i32, mut behind: bool) -> Result<(), Error> {
+        let inner = &*self.0;
+        let OperatorCall::Sync(_) = inner.call else { return self.push_async(core, context, priority) };
+        if let RunsInside::Wide = inner.inside {
+            match inner.run_wide(core, context) {
+                Tried::Ran => return Ok(()),
+                tried => behind = matches!(tried, Tried::Busy),
             }
         }
+        // Each operation in flight keeps the closure alive.
+        let held = Arc::clone(&self.0);
+        let mut call = move |run: &RunContext<'_>| match &held.call {
+            OperatorCall::Sync(call) => held.costs.measure_known(held.key, || call.call(run)),
+            OperatorCall::Async(_) => Ok(()),
+        };
+        let body = mixed_vtable(&call);
+        let request = &inner.request;
+        let usual = context == request.context && priority == request.priority && !behind;
+        if let Some(class) = inner.class.filter(|_| usual) {
+            assert!(size_of_val(&call) == HELD, "it holds the operator and nothing else");
+            let kind = (request.property, request.name);
+            // SAFETY: the class is that of these claims and of a closure of this size.
+            match unsafe { push_logged(core, class, kind, &inner.declared(), body, call) } {
+                None => return Ok(()),
+                Some(refused) => call = refused,
+            }
+        }
+        let request = &Request { context, priority, ..inner.request };
+        let push = if behind { push_behind } else { push_enlisted };
+        push(core, request, &inner.claims, body, call)
+    }
+
+    #[inline(never)]
+    fn push_async(&self, core: &Arc<Core>, context: Context, priority: i32) -> Result<(), Error> {
+        let held = Arc::clone(&self.0);
+        let call = move |run: &RunContext<'_>, completion: Completion| {
+            if let OperatorCall::Async(call) = &held.call {
+                call(run, completion);
+            }
+        };
+        let request = &Request { context, priority, ..self.0.request };
+        push_enlisted(core, request, &self.0.claims, async_vtable(&call), call)
+    }
+}
+
+impl OperatorState {
+    #[inline(always)]
+    fn declared(&self) -> Declared<'_> {
+        Declared { claims: &self.claims, located: &self.located }
+    }
+
+    /// Runs an operation with more than [`fast_path::FEW`] variables inside its push, if it may and
+    /// its tickets have come.
+    #[cold]
+    #[inline(never)]
+    fn run_wide(&self, core: &Arc<Core>, context: Context) -> Tried {
+        let OperatorCall::Sync(call) = &self.call else { return Tried::NotNow };
+        let request = &Request { context, ..self.request };
+        if !runs_here(core, request, || self.costs.runs_inside(|| self.key)) {
+            return Tried::NotNow;
+        }
+        let mut call = |run: &RunContext<'_>| catch(|| self.costs.measure_known(self.key, || call.call(run)));
+        fast_path::run_wide(core, request, &self.claims, &mut call)
     }
 }
 

@@ -216,6 +216,7 @@ impl Engine {
     /// }
     /// # Ok::<(), seriatim::Error>(())
     /// ```
+    #[inline]
     pub fn push(&self, operator: &Operator, context: Context, priority: i32) -> Result<(), Error> {
         operator.push(self.core(), context, priority)
     }

@@ -10,6 +10,7 @@
 
 use crate::engine::request::Claim;
 use crate::operation::access::Mode;
+use crate::util::bucket_array::Location;
 
 /// Sorts claims by variable, which is the order of all operations, and keeps each variable once: a
 /// write swallows reads and other writes of the same variable.
@@ -43,9 +44,12 @@ pub fn order(claims: &mut [Claim]) -> &[Claim] {
 
 /// The claims of an operation, in the form in which its push was given them.
 pub trait Source {
+    /// Whether all variables are known to be of the engine that the operation is pushed to.
+    const OF_THIS_ENGINE: bool = false;
+
     /// Calls `take` for each claim as it was named, repeats included, until `take` returns `false`;
-    /// says whether all were taken.
-    fn all(&self, take: impl FnMut(&Claim) -> bool) -> bool;
+    /// says whether all were taken. `take` is also given where the places of the variable lie.
+    fn all(&self, take: impl FnMut(&Claim, Location) -> bool) -> bool;
 
     /// How many claims there are, repeats included.
     fn count(&self) -> usize;
@@ -60,9 +64,9 @@ pub trait Source {
 /// A loop, as `Iterator::all` may become a call for each claim. The claims are passed by reference:
 /// a copy of a whole claim just after its parts were written waits for these to reach the cache.
 #[inline(always)]
-fn all(claims: &[Claim], mut take: impl FnMut(&Claim) -> bool) -> bool {
+fn all(claims: &[Claim], mut take: impl FnMut(&Claim, Location) -> bool) -> bool {
     for claim in claims {
-        if !take(claim) {
+        if !take(claim, Location::of(claim.variable.index)) {
             return false;
         }
     }
@@ -72,7 +76,7 @@ fn all(claims: &[Claim], mut take: impl FnMut(&Claim) -> bool) -> bool {
 /// Claims as they were named: not in order, perhaps with repeats.
 impl Source for &mut [Claim] {
     #[inline(always)]
-    fn all(&self, take: impl FnMut(&Claim) -> bool) -> bool {
+    fn all(&self, take: impl FnMut(&Claim, Location) -> bool) -> bool {
         all(self, take)
     }
 
@@ -95,7 +99,7 @@ impl Source for &mut [Claim] {
 /// Claims that are in order already, without repeats.
 impl Source for &[Claim] {
     #[inline(always)]
-    fn all(&self, take: impl FnMut(&Claim) -> bool) -> bool {
+    fn all(&self, take: impl FnMut(&Claim, Location) -> bool) -> bool {
         all(self, take)
     }
 
@@ -112,6 +116,42 @@ impl Source for &[Claim] {
     #[inline]
     fn in_order<T>(self, go_on: impl FnOnce(&[Claim]) -> T) -> T {
         go_on(self)
+    }
+}
+
+/// The claims of an operator, which was made for the engine that it is pushed to: in order, without
+/// repeats, and of variables of that engine, whose locations are known.
+pub struct Declared<'a> {
+    pub claims: &'a [Claim],
+    pub located: &'a [(Claim, Location)],
+}
+
+impl Source for Declared<'_> {
+    const OF_THIS_ENGINE: bool = true;
+
+    #[inline(always)]
+    fn all(&self, mut take: impl FnMut(&Claim, Location) -> bool) -> bool {
+        for (claim, at) in self.located {
+            if !take(claim, *at) {
+                return false;
+            }
+        }
+        true
+    }
+
+    #[inline]
+    fn count(&self) -> usize {
+        self.located.len()
+    }
+
+    #[inline]
+    fn as_named<T>(&self, go_on: impl FnOnce(&[Claim]) -> T) -> T {
+        go_on(self.claims)
+    }
+
+    #[inline]
+    fn in_order<T>(self, go_on: impl FnOnce(&[Claim]) -> T) -> T {
+        go_on(self.claims)
     }
 }
 

@@ -14,6 +14,7 @@ use crate::operation::access::Mode;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::sync::{thread_local, MODELLED};
+use crate::util::bucket_array::Location;
 use crate::variable::handle::Variable;
 use std::cell::Cell;
 use std::mem::forget;
@@ -151,12 +152,13 @@ pub struct VariableLists<'a, V> {
 
 impl<V: Copy + Into<Variable>> Source for VariableLists<'_, V> {
     #[inline(always)]
-    fn all(&self, mut take: impl FnMut(&Claim) -> bool) -> bool {
+    fn all(&self, mut take: impl FnMut(&Claim, Location) -> bool) -> bool {
         // Loops, for the reason given at `all` in `claims.rs`, with one call of `take`, so that
         // `take` becomes part of them.
         for (variables, mode) in [(self.reads, Mode::Read), (self.writes, Mode::Write)] {
             for variable in variables {
-                if !take(&Claim { variable: (*variable).into(), mode }) {
+                let variable: Variable = (*variable).into();
+                if !take(&Claim { variable, mode }, Location::of(variable.index)) {
                     return false;
                 }
             }

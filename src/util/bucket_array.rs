@@ -13,6 +13,22 @@ use std::ptr::null_mut;
 pub const FIRST: u32 = if MODELLED { 2 } else { 64 };
 const COUNT: usize = if MODELLED { 8 } else { 26 };
 
+/// Where the place of an index lies, in any table: its bucket, and its offset in the bucket.
+#[derive(Clone, Copy)]
+pub struct Location {
+    bucket: u32,
+    offset: u32,
+}
+
+impl Location {
+    #[inline(always)]
+    pub fn of(index: u32) -> Location {
+        let number = u64::from(index) + u64::from(FIRST);
+        let bucket = number.ilog2() - FIRST.ilog2();
+        Location { bucket, offset: (number - (u64::from(FIRST) << bucket)) as u32 }
+    }
+}
+
 /// What lies in a bucket.
 ///
 /// # Safety
@@ -41,14 +57,6 @@ impl<T: Vacant> BucketArray<T> {
         BucketArray { buckets: std::array::from_fn(|_| AtomicPtr::new(null_mut())) }
     }
 
-    /// Returns the bucket of an index, and the offset of its place in the bucket.
-    #[inline(always)]
-    fn place(index: u32) -> (usize, usize) {
-        let number = u64::from(index) + u64::from(FIRST);
-        let bucket = number.ilog2() - FIRST.ilog2();
-        (bucket as usize, (number - (u64::from(FIRST) << bucket)) as usize)
-    }
-
     const fn length(bucket: usize) -> usize {
         (FIRST as usize) << bucket
     }
@@ -56,16 +64,21 @@ impl<T: Vacant> BucketArray<T> {
     /// Returns the place of an index, if its bucket was made.
     #[inline]
     pub fn get(&self, index: u32) -> Option<&T> {
-        let (bucket, offset) = Self::place(index);
+        self.get_at(Location::of(index))
+    }
+
+    /// Like [`BucketArray::get`], for an index whose location is known.
+    #[inline(always)]
+    pub fn get_at(&self, Location { bucket, offset }: Location) -> Option<&T> {
         // Acquire: pairs with the release in `add_chunk`, which published the bucket after its
         // places were written.
-        let places = self.buckets.get(bucket)?.load(Acquire);
+        let places = self.buckets.get(bucket as usize)?.load(Acquire);
         if places.is_null() {
             return None;
         }
-        // SAFETY: `place` keeps the offset inside the bucket, and buckets live as long as the
-        // table.
-        Some(unsafe { &*places.add(offset) })
+        // SAFETY: `Location::of` keeps the offset inside the bucket, and buckets live as long as
+        // the table.
+        Some(unsafe { &*places.add(offset as usize) })
     }
 
     /// Returns the place of an index that was handed out.
@@ -75,19 +88,19 @@ impl<T: Vacant> BucketArray<T> {
     /// one.
     #[inline]
     pub unsafe fn at(&self, index: u32) -> &T {
-        let (bucket, offset) = Self::place(index);
-        // SAFETY: the bucket was published; see `get`.
-        unsafe { &*self.buckets.get_unchecked(bucket).load(Acquire).add(offset) }
+        let Location { bucket, offset } = Location::of(index);
+        // SAFETY: the bucket was published; see `get_at`.
+        unsafe { &*self.buckets.get_unchecked(bucket as usize).load(Acquire).add(offset as usize) }
     }
 
     /// Returns the place of an index, and makes its bucket if it is missing. `None` if there are no
     /// more buckets.
     pub fn get_or_add(&self, index: u32) -> Option<&T> {
         self.get(index).or_else(|| {
-            let (bucket, offset) = Self::place(index);
-            let places = self.add_chunk(self.buckets.get(bucket)?, bucket);
-            // SAFETY: as in `get`.
-            Some(unsafe { &*places.add(offset) })
+            let Location { bucket, offset } = Location::of(index);
+            let places = self.add_chunk(self.buckets.get(bucket as usize)?, bucket as usize);
+            // SAFETY: as in `get_at`.
+            Some(unsafe { &*places.add(offset as usize) })
         })
     }
 

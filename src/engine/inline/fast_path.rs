@@ -29,6 +29,7 @@ use crate::tickets::owner::{AtOnce, Counted};
 use crate::tickets::run::{count_read, give_back, Progress};
 use crate::tickets::word::Word;
 use crate::util::array_vec::ArrayVec;
+use crate::util::bucket_array::Location;
 use crate::variable::slot::Slot;
 use std::cell::Cell;
 use std::ptr::null_mut;
@@ -159,18 +160,18 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
     /// Counts the operation on all its variables and commits, if all tickets have come, so that it
     /// can run. Else it is counted on none.
     #[inline(always)]
-    fn claim_all(&mut self, core: &'a Core, claims: &impl Source) -> Tried {
+    fn claim_all<S: Source>(&mut self, core: &'a Core, claims: &S) -> Tried {
         let (engine, local) = (core.memory.id, self.local);
         let (mut had, mut this) = (Tried::Busy, Word::NONE);
         let mut fill = self.uses.fill();
         let push = local.pusher().push_at_once();
         let mut all = claims.all(
             #[inline(always)]
-            |claim| {
+            |claim, at| {
                 let (variable, mode) = (claim.variable, claim.mode);
                 // The enlisted way explains variables that cannot be used. A variable named twice
                 // is taken to be busy.
-                let (Some(room), true) = (fill.room(), variable.engine == engine) else {
+                let (Some(room), true) = (fill.room(), S::OF_THIS_ENGINE || variable.engine == engine) else {
                     had = Tried::NotNow;
                     return false;
                 };
@@ -179,7 +180,7 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
                     this = unsafe { local.take_word() };
                 }
                 // `add` is called in two places, so that the usual one needs nothing in memory.
-                if let Some((counted, slot)) = push.claim((variable.index, variable.generation), mode, this, find) {
+                if let Some((counted, slot)) = push.claim((at, variable.generation), mode, this, find) {
                     room.add(InlineUse { slot, mode, counted });
                     return true;
                 }
@@ -291,7 +292,13 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
         if !push.withdraw() {
             return self.count(core);
         }
-        self.uses.iter().for_each(|used| used.counted.take_back());
+        // The length is looked at each time, so that the loop, which mostly has one round, is not
+        // unrolled.
+        let mut next = 0;
+        while let Some(used) = self.uses.get(next) {
+            used.counted.take_back();
+            next += 1;
+        }
         self.keep_word();
         null_mut()
     }
@@ -368,7 +375,7 @@ fn claim_new<'a>(
     if is_common(core, variable.index) || !adopt(core, local, variable) {
         return None;
     }
-    push.claim((variable.index, variable.generation), mode, this, find)
+    push.claim((Location::of(variable.index), variable.generation), mode, this, find)
 }
 
 /// Marks the variables that a failed operation changes.

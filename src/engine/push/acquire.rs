@@ -76,7 +76,7 @@ pub fn adopt(core: &Core, local: &ThreadContext, variable: Variable) -> bool {
 #[cold]
 #[inline(never)]
 pub fn acquire_all(core: &Arc<Core>, claims: &impl Source) -> bool {
-    if !claims.all(|claim| !is_common(core, claim.variable.index)) {
+    if !claims.all(|claim, _| !is_common(core, claim.variable.index)) {
         return false;
     }
     let local = core.local();
@@ -84,7 +84,7 @@ pub fn acquire_all(core: &Arc<Core>, claims: &impl Source) -> bool {
     let guard = local.pin();
     let host = TicketHost::new(Destinations::new(core, local, Word::NONE, &mut found), false);
     let mut changed = false;
-    let owns_all = claims.all(|claim| {
+    let owns_all = claims.all(|claim, _| {
         if resolve(core, claim.variable).is_err() {
             return false;
         }

@@ -22,12 +22,15 @@ use crate::engine::request::{Claim, Request};
 use crate::operation::block::{self, Block, PENDING};
 use crate::operation::closure::Vtable;
 use crate::operation::layout::{class_for, Layout, USUAL};
+use crate::operation::name::Name;
+use crate::operation::property::Property;
 use crate::platform::asymmetric_fence::light;
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use crate::tickets::owner::Push;
 use crate::tickets::run;
 use crate::tickets::word::{Word, FREE, PUSHED};
+use crate::worker::group::Group;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -44,15 +47,58 @@ pub fn push(
     size: usize,
     store: impl FnOnce(*mut u8),
 ) -> bool {
-    let plain = request.flags == 0 && request.priority == 0 && request.property.is_ordinary();
+    let plain = is_plain(request);
     let Some(group) = core.workers.as_ref().filter(|_| plain && request.context == Context::cpu(0)) else {
         return false;
     };
-    let count = claims.count();
-    let class = class_for(count, size, false, Layout::Plain);
-    if class > USUAL || core.settings.bound > 0 || !group.is_started() {
+    let class = class_for(claims.count(), size, false, Layout::Plain);
+    if class > USUAL || core.settings.bound > 0 {
         return false;
     }
+    push_of_class(core, group, class, (request.property, request.name), claims, body, store)
+}
+
+#[inline]
+fn is_plain(request: &Request) -> bool {
+    request.flags == 0 && request.priority == 0 && request.property.is_ordinary()
+}
+
+/// The size class of the block of an operation on `count` variables with a closure of `size` bytes,
+/// if [`push`] takes such operations, and else `None`: for an operator, once for all its pushes.
+pub fn class_of(core: &Core, request: &Request, count: usize, size: usize) -> Option<u8> {
+    let class = class_for(count, size, false, Layout::Plain);
+    (is_plain(request) && request.context == Context::cpu(0) && class <= USUAL && core.settings.bound == 0)
+        .then_some(class)
+}
+
+/// Like [`push`], but for an operation of an operator, whose class is known by [`class_of`].
+#[inline]
+pub fn push_known(
+    core: &Arc<Core>,
+    class: u8,
+    kind: (Property, Name),
+    claims: &impl Source,
+    body: &'static Vtable,
+    store: impl FnOnce(*mut u8),
+) -> bool {
+    let Some(group) = core.workers.as_ref() else { return false };
+    push_of_class(core, group, class, kind, claims, body, store)
+}
+
+#[inline(always)]
+fn push_of_class(
+    core: &Arc<Core>,
+    group: &Arc<Group>,
+    class: u8,
+    (property, name): (Property, Name),
+    claims: &impl Source,
+    body: &'static Vtable,
+    store: impl FnOnce(*mut u8),
+) -> bool {
+    if !group.is_started() {
+        return false;
+    }
+    let count = claims.count();
     let local = core.local();
     // Counted before the flags are looked at: a thread that stops the engine then either waits for
     // this operation, or this thread sees its flag. The same holds for `fills` and a thread that
@@ -87,8 +133,8 @@ pub fn push(
                 return give_back(core, local, block, tag);
             }
         }
-        Block::set_kind(block, request.property, request.context);
-        Block::set_name(block, request.name);
+        Block::set_kind(block, property, Context::cpu(0));
+        Block::set_name(block, name);
         (*block).flags = 0;
         (*block).priority = 0;
         (*block).body = body;
@@ -135,13 +181,13 @@ impl Drop for Filling<'_> {
 
 /// Gives each access its ticket; `false` if one cannot get it.
 #[inline(always)]
-fn claim_all(core: &Core, local: &ThreadContext, push: &mut Push<'_>, claims: &impl Source) -> bool {
+fn claim_all<S: Source>(core: &Core, local: &ThreadContext, push: &mut Push<'_>, claims: &S) -> bool {
     claims.all(
         #[inline(always)]
-        |claim| {
+        |claim, at| {
             let (variable, mode) = (claim.variable, claim.mode);
-            variable.engine == core.memory.id
-                && (push.claim(variable.index, variable.generation, mode)
+            (S::OF_THIS_ENGINE || variable.engine == core.memory.id)
+                && (push.claim_at(at, variable.index, variable.generation, mode)
                     || claim_new(core, local, push, Claim { variable, mode }))
         },
     )

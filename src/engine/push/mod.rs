@@ -20,7 +20,7 @@ pub mod logged;
 
 use crate::device::{self, Context};
 use crate::engine::backpressure::make_room;
-use crate::engine::claims::Source;
+use crate::engine::claims::{Declared, Source};
 use crate::engine::core::{Core, ReadyCause};
 use crate::engine::inline::fast_path::{self, Tried};
 use crate::engine::nesting::{is_deep, may_help};
@@ -32,6 +32,8 @@ use crate::error::{Error, ErrorKind};
 use crate::operation::block::*;
 use crate::operation::closure::{self, is_inline, stored_size, CallStored, Run, Vtable};
 use crate::operation::context::RunContext;
+use crate::operation::name::Name;
+use crate::operation::property::Property;
 use crate::sync::{thread, Ordering::*};
 use crate::thread::context::ThreadContext;
 use std::mem::ManuallyDrop;
@@ -131,28 +133,35 @@ unsafe fn try_to_log<F>(
     logged::push(core, request, claims, body, const { stored_size::<F>() }, store)
 }
 
-/// Like [`push`], but never runs the operation inside the push. `claims` are in order, and the
-/// closure fits into a block. Called by `api/operator.rs`.
+/// Puts an operation into a log if that is possible; else returns its closure. Called by
+/// `api/operator.rs`.
+///
+/// # Safety
+/// `class` is what [`logged::class_of`] says of an operation of this kind, with so many claims and
+/// a closure of this size. `body` belongs to the closure.
 #[inline]
-pub fn push_shipped<F: Send + 'static>(
+pub unsafe fn push_logged<F: Send + 'static>(
     core: &Arc<Core>,
-    request: &Request,
-    claims: &[Claim],
+    class: u8,
+    kind: (Property, Name),
+    claims: &Declared<'_>,
     body: &'static Vtable,
     closure: F,
-) -> Result<(), Error> {
+) -> Option<F> {
     const { assert!(is_inline::<F>()) };
     let mut closure = ManuallyDrop::new(closure);
-    // SAFETY: like in `push`, the closure is used below only if it was not pushed.
-    if unsafe { try_to_log::<F>(core, request, &claims, body, &raw mut *closure) } {
-        return Ok(());
+    // SAFETY: as in `try_to_log`.
+    let store = |to: *mut u8| unsafe { to.cast::<F>().copy_from_nonoverlapping(&raw const *closure, 1) };
+    if logged::push_known(core, class, kind, claims, body, store) {
+        return None;
     }
-    push_enlisted(core, request, claims, body, ManuallyDrop::into_inner(closure))
+    // SAFETY: the operation was not pushed, so the closure is still here, and is used once.
+    Some(unsafe { ManuallyDrop::take(&mut closure) })
 }
 
 /// Like [`push`], but for an operation with more than [`fast_path::FEW`] variables. With up to
 /// [`fast_path::MANY`] it may still run at once. It never goes into a log. `api/operator.rs`
-/// (`push_sync`) has the same two tests.
+/// (`RunsInside::of`) has the same two tests.
 #[inline(never)]
 fn push_wide<F: Send + 'static>(
     core: &Arc<Core>,

@@ -13,6 +13,7 @@ use crate::tickets::owner::place::State;
 use crate::tickets::owner::pusher::{Pusher, Record};
 use crate::tickets::run::Progress;
 use crate::tickets::word::Word;
+use crate::util::bucket_array::Location;
 
 /// The push of an operation that runs inside it, under way. Nothing has happened until it is
 /// committed. A caller that gives it up before takes back what it has claimed.
@@ -52,19 +53,19 @@ impl<'a> Pusher<'a> {
 impl<'a> AtOnce<'a> {
     /// Counts a use of a variable by the operation `this`, if the pusher owns the variable (or
     /// shares it, for a read), the operation does not use it already, and all operations have ended
-    /// that the use has to wait for. `find` is given what
+    /// that the use has to wait for. `at`: the location of the variable. `find` is given what
     /// [`Peers::whole`](crate::tickets::owner::Peers::whole) said when the pusher acquired the
     /// variable. The same rule is in [`Push::claim`](crate::tickets::owner::Push::claim).
     #[inline(always)]
     pub fn claim<'v, V>(
         &self,
-        (variable, generation): (u32, u32),
+        (at, generation): (Location, u32),
         mode: Mode,
         this: Word,
         find: impl FnOnce(*const ()) -> (V, &'v Progress),
     ) -> Option<(Counted<'a>, V)> {
         let record: &'a Record = self.record;
-        let place = record.places.get(variable)?;
+        let place = record.places.get_at(at)?;
         let (ticket, _, state) = place.count((self.start, self.number), generation, mode, this)?;
         let (found, progress) = find(place.whole());
         if !progress.has_come(ticket, mode) {

@@ -16,7 +16,7 @@ use crate::tickets::owner::place::Place;
 use crate::tickets::owner::share::Share;
 use crate::tickets::run::Variables;
 use crate::tickets::word::Word;
-use crate::util::bucket_array::{BucketArray, Vacant};
+use crate::util::bucket_array::{BucketArray, Location, Vacant};
 use std::cell::Cell;
 
 /// Noted beside an operation that has common variables, as its stage.
@@ -199,7 +199,13 @@ impl Push<'_> {
     /// A push claims a variable at most once.
     #[inline]
     pub fn claim(&mut self, variable: u32, generation: u32, mode: Mode) -> bool {
-        let Some(place) = self.record.places.get(variable) else { return false };
+        self.claim_at(Location::of(variable), variable, generation, mode)
+    }
+
+    /// Like [`Push::claim`], for a variable whose location is known.
+    #[inline]
+    pub fn claim_at(&mut self, at: Location, variable: u32, generation: u32, mode: Mode) -> bool {
+        let Some(place) = self.record.places.get_at(at) else { return false };
         let counted = place.count((self.start, self.number), generation, mode, self.this);
         let Some((ticket, before, _)) = counted else { return false };
         let index = self.linked + self.claimed;

@@ -9,6 +9,7 @@ use crate::platform::asymmetric_fence;
 use crate::tickets::owner::*;
 use crate::tickets::run::{Progress, Start};
 use crate::tickets::word::{PUSHED, UNUSED};
+use crate::util::bucket_array::Location;
 use std::alloc::{alloc, dealloc, Layout};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Mutex;
@@ -219,7 +220,7 @@ fn a_push_that_was_decided_upon_is_not_withdrawn_in_a_later_era() {
     assert_eq!(pusher.acquire((0, 1), Mode::Write, false, &world), Acquired::Owned);
     let push = pusher.push_at_once();
     let progress = &world.variables[0].progress;
-    assert!(push.claim((0, 1), Mode::Write, this, |_| ((), progress)).is_some());
+    assert!(push.claim((Location::of(0), 1), Mode::Write, this, |_| ((), progress)).is_some());
     assert!(record.close(1), "somebody wants it, and has not decided yet");
     assert!(push.commit(this), "the era ends with this push");
     assert_eq!(pusher.acquire((1, 3), Mode::Write, false, &world), Acquired::Gone);
