@@ -1,6 +1,6 @@
 //! What C asks to be called: functions, and arguments that are deleted exactly once.
 
-use crate::completion::SeriatimCompletion;
+use crate::completion::{SeriatimCompletion, Share};
 use crate::error::Failure;
 use crate::input::null;
 use crate::run_context::SeriatimRunContext;
@@ -115,25 +115,46 @@ fn said(told: SeriatimRunContext<'_>, code: c_int) -> String {
     told.into_error().unwrap_or_else(|| format!("its function returned {code}"))
 }
 
-/// The function of an asynchronous operation, and its argument, which each completion shares.
-pub struct AsyncCall {
+/// The function of an asynchronous operation, and its argument: an [`Argument`] for one call, or an
+/// `Arc` of one that each call shares.
+pub struct AsyncCall<A> {
     function: unsafe extern "C-unwind" fn(*mut c_void, *const SeriatimRunContext, *mut SeriatimCompletion),
-    argument: Arc<Argument>,
+    argument: A,
 }
 
-impl AsyncCall {
+impl AsyncCall<Argument> {
     #[inline]
-    pub fn new(function: SeriatimAsyncFunction, argument: Argument) -> Result<AsyncCall, Failure> {
+    pub fn new(function: SeriatimAsyncFunction, argument: Argument) -> Result<AsyncCall<Argument>, Failure> {
         let function = function.ok_or_else(|| null("function"))?;
-        Ok(AsyncCall { function, argument: Arc::new(argument) })
+        Ok(AsyncCall { function, argument })
+    }
+
+    /// For any number of calls.
+    pub fn shared(self) -> AsyncCall<Arc<Argument>> {
+        AsyncCall { function: self.function, argument: Arc::new(self.argument) }
     }
 
     #[inline]
+    pub fn run(self, run: &RunContext<'_>, completion: Completion) {
+        let AsyncCall { function, argument } = self;
+        AsyncCall { function, argument: () }.start((argument.pointer, Share::Own(argument)), run, completion);
+    }
+}
+
+impl AsyncCall<Arc<Argument>> {
     pub fn run(&self, run: &RunContext<'_>, completion: Completion) {
+        let share = Share::Common(Arc::clone(&self.argument));
+        AsyncCall { function: self.function, argument: () }.start((self.argument.pointer, share), run, completion);
+    }
+}
+
+impl AsyncCall<()> {
+    #[inline]
+    fn start(self, (pointer, share): (*mut c_void, Share), run: &RunContext<'_>, completion: Completion) {
         let told = SeriatimRunContext::new(run);
-        let (frame, handle) = SeriatimCompletion::lend(completion, &self.argument);
+        let (frame, handle) = SeriatimCompletion::lend(completion, share);
         // SAFETY: as for `Call::run`; the handle is the function's.
-        unsafe { (self.function)(self.argument.pointer, &told, handle) }
+        unsafe { (self.function)(pointer, &told, handle) }
         frame.returned();
     }
 }

@@ -96,7 +96,7 @@ pub unsafe extern "C" fn seriatim_capture_push_async(
 ) -> SeriatimStatus {
     // SAFETY: by the contract.
     unsafe {
-        let call = AsyncCall::new(function, Argument::new(argument, deleter));
+        let call = AsyncCall::new(function, Argument::new(argument, deleter)).map(AsyncCall::shared);
         described(borrow_mut(capture, "capture"), call, operation, |capture, call, content| {
             let recorded = move |run: &seriatim::RunContext<'_>, completion| call.run(run, completion);
             content.captured(&mut capture.0)?.push_async(recorded).map_err(Failure::from)

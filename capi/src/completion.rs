@@ -3,68 +3,140 @@
 use crate::call::Argument;
 use crate::error::{guard, Failure, SeriatimStatus};
 use crate::input::{bad, error_text, null};
+use crate::stock::{Homes, Place, Stock};
 use seriatim::Completion;
 use std::cell::UnsafeCell;
 use std::ffi::c_char;
-use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
+use std::mem::{forget, ManuallyDrop, MaybeUninit};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, Ordering::AcqRel};
 use std::sync::Arc;
-
 /// Ends an asynchronous operation, once. Each function that takes one frees it.
 // Two share it: C, and the frame of the function that C was called with. The frame needs it only if
 // the function unwinds: nobody can know whether the function has given the handle away by then, so
 // the first of them ends the operation.
 pub struct SeriatimCompletion {
-    taken: AtomicBool,
-    /// With a share of the argument, which lives until the function has returned and the operation
-    /// is about to end, whichever is later.
-    content: UnsafeCell<Option<(Completion, Arc<Argument>)>>,
+    /// [`TAKEN`] so often as it was taken, [`USED`], [`RETURNED`] and [`EMPTY`].
+    state: AtomicU8,
+    /// Never written again. It is the one's who has added the first [`TAKEN`].
+    completion: UnsafeCell<MaybeUninit<Completion>>,
+    /// Lives until the function has returned and the operation is about to end, whichever is later.
+    /// It is the one's who adds the second of [`USED`] and [`RETURNED`], unless it is [`EMPTY`].
+    argument: UnsafeCell<ManuallyDrop<Share>>,
 }
 
-// SAFETY: the content may be used on any thread, and only by the one who sets `taken`.
+/// Somebody has come to take the completion: C, or a frame that unwinds, or both. The first ends
+/// the operation.
+const TAKEN: u8 = 1;
+const WAS_TAKEN: u8 = 3;
+/// C has used its handle.
+const USED: u8 = 4;
+/// The function has returned, or unwound.
+const RETURNED: u8 = 8;
+/// The argument is the frame's, which has ended the operation.
+const EMPTY: u8 = 16;
+
+// SAFETY: completions and arguments may be used on any thread, and `state` says by whom.
 unsafe impl Send for SeriatimCompletion {}
 // SAFETY: as above.
 unsafe impl Sync for SeriatimCompletion {}
 
+/// An argument, or a share of one that further calls have as well.
+pub enum Share {
+    Own(#[allow(dead_code, reason = "it is kept, and then dropped")] Argument),
+    Common(#[allow(dead_code, reason = "it is kept, and then dropped")] Arc<Argument>),
+}
+
 /// The share of the frame that called C.
-pub struct Frame {
-    shared: Arc<SeriatimCompletion>,
-    returned: bool,
+pub struct Frame(NonNull<Place<SeriatimCompletion>>);
+
+static HOMES: Homes<SeriatimCompletion> = Homes::new();
+
+/// Gives the home of the thread up when the thread ends.
+struct Leaves;
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        STOCK.with(Stock::leave);
+    }
+}
+
+thread_local! {
+    static STOCK: Stock<SeriatimCompletion> = const { Stock::new() };
+    static LEAVES: Leaves = const { Leaves };
 }
 
 impl SeriatimCompletion {
     /// Makes the frame's share and the handle for C.
-    pub(crate) fn lend(completion: Completion, argument: &Arc<Argument>) -> (Frame, *mut SeriatimCompletion) {
-        let shared = Arc::new(SeriatimCompletion {
-            taken: AtomicBool::new(false),
-            content: UnsafeCell::new(Some((completion, Arc::clone(argument)))),
-        });
-        let handle = Arc::into_raw(Arc::clone(&shared)).cast_mut();
-        (Frame { shared, returned: false }, handle)
-    }
-
-    /// Takes the completion, if nobody has, and gives up the share of the argument: it is gone
-    /// before the operation ends.
-    fn take(&self) -> Option<Completion> {
-        if self.taken.swap(true, AcqRel) {
-            return None;
+    #[inline]
+    pub(crate) fn lend(completion: Completion, argument: Share) -> (Frame, *mut SeriatimCompletion) {
+        let will_leave = || LEAVES.try_with(|_| ()).is_ok();
+        let place = STOCK.with(|stock| stock.place(&HOMES, will_leave));
+        // Each part is written by itself: put together elsewhere first, it would be copied.
+        // SAFETY: the place is the caller's.
+        unsafe {
+            let lent = (*place.as_ptr()).content.as_mut_ptr();
+            (&raw mut (*lent).state).write(AtomicU8::new(0));
+            (&raw mut (*lent).completion).write(UnsafeCell::new(MaybeUninit::new(completion)));
+            (&raw mut (*lent).argument).write(UnsafeCell::new(ManuallyDrop::new(argument)));
         }
-        // SAFETY: only one call ever finds `taken` unset.
-        let content = unsafe { (*self.content.get()).take() };
-        content.map(|(completion, _)| completion)
+        (Frame(place), place.as_ptr().cast())
+    }
+}
+
+/// Adds to the state. Returns the completion if the caller has taken it by that. Frees the place if
+/// the caller is the last one; then the argument is gone when this returns.
+///
+/// # Safety
+/// The place is lent. The caller has a share of it, and gives it up if it adds [`USED`] or
+/// [`RETURNED`].
+#[inline]
+unsafe fn note(place: NonNull<Place<SeriatimCompletion>>, what: u8) -> Option<Completion> {
+    // SAFETY: the caller's share keeps the place until the state is changed, and afterwards the
+    // caller uses the place only if it was the last one. Nobody writes to the completion meanwhile,
+    // and the copy is forgotten if it is another one's.
+    unsafe {
+        let lent = (*place.as_ptr()).content.as_ptr();
+        let completion = (*lent).completion.get().read();
+        // Acquire and release: the last one comes after all that the other has done.
+        let before = (*lent).state.fetch_add(what, AcqRel);
+        let after = before + what;
+        if after & (USED | RETURNED) == USED | RETURNED {
+            let argument = (*lent).argument.get().read();
+            STOCK.with(|stock| stock.give_back(place));
+            if after & EMPTY == 0 {
+                drop(ManuallyDrop::into_inner(argument));
+            }
+        }
+        (what & TAKEN != 0 && before & WAS_TAKEN == 0).then(|| completion.assume_init())
     }
 }
 
 impl Frame {
-    pub fn returned(mut self) {
-        self.returned = true;
+    #[inline]
+    pub fn returned(self) {
+        // SAFETY: the frame's share, which is given up.
+        unsafe { note(self.0, RETURNED) };
+        forget(self);
     }
 }
 
+/// While the function unwinds.
 impl Drop for Frame {
+    #[cold]
     fn drop(&mut self) {
-        if !self.returned {
-            // Dropped while unwinding, the completion ends its operation with the panic's message.
-            drop(self.shared.take());
+        // SAFETY: the frame's share, which is given up by the second note. Whoever has taken the
+        // completion has the argument as well, if the other one is not to drop it.
+        unsafe {
+            let Some(completion) = note(self.0, TAKEN) else {
+                note(self.0, RETURNED);
+                return;
+            };
+            let argument = (*(*self.0.as_ptr()).content.as_ptr()).argument.get().read();
+            note(self.0, RETURNED | EMPTY);
+            drop(ManuallyDrop::into_inner(argument));
+            // The operation ends with the panic's message.
+            drop(completion);
         }
     }
 }
@@ -73,13 +145,12 @@ impl Drop for Frame {
 ///
 /// # Safety
 /// `handle` is null, or was given to an asynchronous function and not used since.
+#[inline(always)]
 unsafe fn take_back(handle: *mut SeriatimCompletion) -> Result<Completion, Failure> {
-    if handle.is_null() {
-        return Err(null("completion"));
-    }
-    // SAFETY: `lend` made it of an `Arc`, by the contract.
-    let handle = unsafe { Arc::from_raw(handle.cast_const()) };
-    handle.take().ok_or_else(|| bad("the operation has ended already: its function panicked"))
+    let place = NonNull::new(handle.cast()).ok_or_else(|| null("completion"))?;
+    // SAFETY: `lend` made it, by the contract; C's share is given up here.
+    let completion = unsafe { note(place, TAKEN | USED) };
+    completion.ok_or_else(|| bad("the operation has ended already: its function panicked"))
 }
 
 /// Ends the operation well. The completion is freed.

@@ -35,6 +35,7 @@ mod wait;
 mod call;
 mod device;
 mod input;
+mod stock;
 mod text;
 
 pub use builder::{

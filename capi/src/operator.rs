@@ -68,7 +68,7 @@ pub unsafe extern "C" fn seriatim_operator_new_async(
     // SAFETY: by the contract.
     let argument = unsafe { Argument::new(argument, deleter) };
     let make = move || {
-        let call = AsyncCall::new(function, argument)?;
+        let call = AsyncCall::new(function, argument)?.shared();
         // SAFETY: by the contract.
         let (engine, content) = unsafe { (borrow(engine, "engine")?, content(operation)?) };
         let builder = content.reusable(engine);
