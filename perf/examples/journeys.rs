@@ -52,10 +52,17 @@ fn main() -> Result<(), Error> {
     let (x, y) = (Data::new(&naive, 0), Data::new(&shipped, 0));
     match way.as_str() {
         "push" => {
+            // The last push finds blocks whose operations have ended.
+            for _ in 0..BEFORE {
+                shipped.op("push").write(&y).push(|_| ())?;
+            }
+            shipped.wait_for_all()?;
             // The worker is held up, so that it is not woken.
             let (open, gate) = channel::<()>();
-            shipped.op("gate").push(move |_| _ = gate.recv())?;
-            for _ in 0..BEFORE {
+            let (arrive, arrived) = channel::<()>();
+            shipped.op("gate").push(move |_| _ = (arrive.send(()), gate.recv()))?;
+            arrived.recv().expect("the worker comes");
+            for _ in 0..BEFORE / 4 {
                 shipped.op("push").write(&y).push(|_| ())?;
             }
             journey_push(&shipped, &y)?;
