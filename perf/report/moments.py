@@ -110,12 +110,17 @@ def jitter_table(results):
         rows.append(cells)
     if not rows:
         return None
-    label = {"none": "alone"}
+    label = {
+        "none": "alone",
+        "low-priority": "beside 20 µs",
+        "low-priority, 2 us": "beside 2 µs",
+        "low-priority, 200 us": "beside 200 µs",
+    }
     return Table(
         "jitter",
         "A job every millisecond",
         [
-            "How late the job starts, in µs, alone and beside a load of lower priority.",
+            "How late the job starts, in µs, alone and beside a load of lower priority, by the length of its bodies.",
             "The first rows are floors: threads that use no engine. One sleeps to each moment, as cyclictest does; the"
             " other sleeps to shortly before it and spins, as the thread that pushes our job does.",
         ],
@@ -124,7 +129,7 @@ def jitter_table(results):
             *(
                 text
                 for background in backgrounds
-                for text in (f"{label.get(background, 'beside load')}: p50", "p99", "latest")
+                for text in (f"{label.get(background, background)}: p50", "p99", "latest")
             ),
         ],
         rows,

@@ -9,7 +9,7 @@ use seriatim_perf::entrants::{self, Entrant};
 use seriatim_perf::latency::{jitter, open_loop, round_trip};
 use seriatim_perf::metg::{self, kernel::Kernel, pattern::Pattern};
 use seriatim_perf::suite::{self, MEASUREMENTS};
-use seriatim_perf::{counts, pushers, throughput, workloads};
+use seriatim_perf::{counts, pushers, record, throughput, workloads};
 
 const HELP: &str = "\
 Measures seriatim and its peers.
@@ -175,8 +175,8 @@ fn list() {
     let workers: Vec<usize> = (1..=seriatim_perf::machine::cores().max(2)).collect();
     for entrant in entrants::all(&workers) {
         match entrant.check() {
-            Ok(()) => println!("{}", entrant.name),
-            Err(why) => println!("{} ({why})", entrant.name),
+            Ok(()) => record::say(&entrant.name),
+            Err(why) => record::say(&format!("{} ({why})", entrant.name)),
         }
     }
 }

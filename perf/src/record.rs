@@ -1,6 +1,8 @@
 //! What the driver writes: one JSON object a line from each measuring process, and all of them in
 //! one file.
 
+use std::io::Write;
+
 use serde::Serialize;
 
 use crate::entrants::{Entrant, Style};
@@ -49,10 +51,17 @@ pub struct Record<M> {
     pub measured: M,
 }
 
+/// Writes a line to standard output. If nobody reads that any more, the process ends.
+pub fn say(line: &str) {
+    if writeln!(std::io::stdout(), "{line}").is_err() {
+        std::process::exit(1);
+    }
+}
+
 /// Writes a record to standard output, as one line.
 pub fn print<M: Serialize>(kind: &'static str, who: &Who, measured: M) {
     let record = Record { kind, who: who.clone(), measured };
-    println!("{}", serde_json::to_string(&record).expect("a record of numbers and names"));
+    say(&serde_json::to_string(&record).expect("a record of numbers and names"));
 }
 
 /// Percentiles of a distribution, in nanoseconds.

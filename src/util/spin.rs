@@ -6,7 +6,7 @@
 //! it keeps its core. Then it yields its core after every few looks, for the thread that it waits
 //! for may need the core. A yield has no bound: beside busy threads it takes until they have had
 //! their turn, some milliseconds each. So the clock is read after every yield, and a thread that
-//! has a deadline does not yield at all.
+//! has a deadline does not yield at all. A thread that has woken another one yields once, early.
 
 use crate::sync::{spin_loop, thread, thread_local, Instant, MODELLED};
 use std::cell::Cell;
@@ -226,5 +226,17 @@ mod tests {
         while spin.pause() {
             assert!(!spin.has_yielded());
         }
+    }
+
+    #[test]
+    fn who_has_woken_a_thread_makes_way_for_it_once() {
+        let woke = || WOKE.with(Cell::get);
+        note_wake();
+        let mut spin = Spin::awake(Duration::from_millis(5));
+        while spin.pause() {}
+        assert!(woke(), "a thread with a deadline does not yield");
+        let mut spin = Spin::new(Duration::from_secs(60), Duration::from_millis(5));
+        while spin.pause() {}
+        assert!(!woke() && !spin.has_yielded());
     }
 }

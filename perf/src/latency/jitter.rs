@@ -2,7 +2,7 @@
 //!
 //! A thread pushes the job's operation every millisecond, with a high priority; its body notes how
 //! long after the scheduled moment it began. The load is another thread that keeps operations of
-//! about 20 µs in flight. There is one worker fewer than cores, so that the job's thread has a core
+//! about 2, 20 or 200 µs in flight. There is one worker fewer than cores, so that the job's thread has a core
 //! for its own.
 //!
 //! Two floors stand beside the engines, without any: a thread that sleeps to each moment, as
@@ -41,10 +41,22 @@ const PERIOD: Duration = Duration::from_millis(1);
 /// The job's thread sleeps until this long before the moment, and then spins: a timer is later than
 /// that.
 const AWAKE_BEFORE: u64 = 200_000;
-/// Operations of the load in flight, and the variables that they go round.
-const IN_FLIGHT: usize = 64;
-/// Iterations of the compute kernel in an operation of the load: about 20 µs.
-const ITERATIONS: u32 = 10_000;
+/// What runs beside the job.
+struct Load {
+    name: &'static str,
+    /// Iterations of the compute kernel in an operation: 500 take about a microsecond.
+    iterations: u32,
+    /// Operations in flight: more than run while the load's thread sleeps.
+    in_flight: usize,
+}
+
+const LOADS: [Load; 3] = [
+    Load { name: "low-priority", iterations: 10_000, in_flight: 64 },
+    Load { name: "low-priority, 2 us", iterations: 1_000, in_flight: VARIABLES },
+    Load { name: "low-priority, 200 us", iterations: 100_000, in_flight: 64 },
+];
+/// The variables that operations of the load go round.
+const VARIABLES: usize = 640;
 const HIGH: i32 = 100;
 
 /// An engine with priorities.
@@ -68,7 +80,7 @@ impl Ours {
     fn start(kind: Kind, workers: usize, property: Property) -> Result<Ours, String> {
         let engine = seriatim::Engine::builder().kind(kind).cpu_workers(workers).priority_workers(1);
         let engine = engine.build().map_err(|error| error.to_string())?;
-        let load = (0..IN_FLIGHT).map(|_| engine.new_variable()).collect();
+        let load = (0..VARIABLES).map(|_| engine.new_variable()).collect();
         Ok(Ours { property, job: engine.new_variable(), load, engine })
     }
 
@@ -102,7 +114,7 @@ struct Mutexed {
 impl Mutexed {
     fn start(workers: usize) -> Mutexed {
         let engine = baseline::Engine::with_order(workers, baseline::Order::Priority);
-        Mutexed { job: engine.new_variable(), load: (0..IN_FLIGHT).map(|_| engine.new_variable()).collect(), engine }
+        Mutexed { job: engine.new_variable(), load: (0..VARIABLES).map(|_| engine.new_variable()).collect(), engine }
     }
 }
 
@@ -188,10 +200,11 @@ pub fn run(name: &str, during: Duration) -> Result<(), String> {
     let found = SUBJECTS.iter().find(|(subject, _, _)| *subject == name);
     let (name, system, start) = found.ok_or_else(|| format!("no subject '{name}'"))?;
     let workers = cores().saturating_sub(1).max(1);
-    for background in ["none", "low-priority"] {
+    for load in [None].into_iter().chain(LOADS.iter().map(Some)) {
+        let background = load.map_or("none", |load| load.name);
         let subject = start(workers)?;
         let awake_before = if *name == SLEEPER { 0 } else { AWAKE_BEFORE };
-        let percentiles = measure(&*subject, background != "none", during, awake_before)?;
+        let percentiles = measure(&*subject, load, during, awake_before)?;
         let who = Who {
             entrant: String::from(*name),
             system,
@@ -206,11 +219,16 @@ pub fn run(name: &str, during: Duration) -> Result<(), String> {
     Ok(())
 }
 
-fn measure(subject: &dyn Subject, with_load: bool, during: Duration, awake_before: u64) -> Result<Percentiles, String> {
+fn measure(
+    subject: &dyn Subject,
+    load: Option<&Load>,
+    during: Duration,
+    awake_before: u64,
+) -> Result<Percentiles, String> {
     let stop = AtomicBool::new(false);
     let late = std::thread::scope(|scope| {
-        if with_load {
-            scope.spawn(|| keep_busy(subject, &stop));
+        if let Some(load) = load {
+            scope.spawn(|| keep_busy(subject, load, &stop));
         }
         let late = job(subject, during, awake_before);
         stop.store(true, Ordering::Relaxed);
@@ -249,10 +267,10 @@ fn job(subject: &dyn Subject, during: Duration, awake_before: u64) -> Arc<[Atomi
 }
 
 /// Keeps operations in flight until told to stop.
-fn keep_busy(subject: &dyn Subject, stop: &AtomicBool) {
+fn keep_busy(subject: &dyn Subject, load: &Load, stop: &AtomicBool) {
     let in_flight = Arc::new(AtomicUsize::new(0));
     for place in 0.. {
-        while in_flight.load(Ordering::Relaxed) >= IN_FLIGHT {
+        while in_flight.load(Ordering::Relaxed) >= load.in_flight {
             std::thread::sleep(Duration::from_micros(100));
         }
         if stop.load(Ordering::Relaxed) {
@@ -260,10 +278,11 @@ fn keep_busy(subject: &dyn Subject, stop: &AtomicBool) {
         }
         in_flight.fetch_add(1, Ordering::Relaxed);
         let in_flight = Arc::clone(&in_flight);
+        let iterations = load.iterations;
         let body = move || {
-            Kernel::Compute.run(ITERATIONS, &Scratch::new(Kernel::Compute));
+            Kernel::Compute.run(iterations, &Scratch::new(Kernel::Compute));
             in_flight.fetch_sub(1, Ordering::Relaxed);
         };
-        subject.push_load(Box::new(body), place % IN_FLIGHT);
+        subject.push_load(Box::new(body), place % load.in_flight);
     }
 }
