@@ -28,7 +28,7 @@ const LOCKS: &[(&str, &str, &str)] = &[
     ("engine/wait/wait_list.rs", "wake", "a thread waits, and what it waits for has come"),
     ("worker/remote.rs", "register", "a worker starts"),
     ("worker/help.rs", "rest", "a waiter is about to park"),
-    ("worker/helper.rs", "wake", "a waiter is parked, and is woken"),
+    ("worker/helper_place.rs", "wake", "a waiter is parked, and is woken"),
     ("worker/help.rs", "helper_locks", "a fork"),
     (
         "worker/group.rs",

@@ -54,13 +54,13 @@ pub fn make_room(core: &Arc<Core>, local: &ThreadContext, beyond: bool) -> Resul
             {
                 entered = enter();
             }
-            core.settle(local);
+            core.flush(local);
             if !entered {
-                core.room.wait(None, enter, || core.make_way());
+                core.below_bound.wait(None, enter, || core.make_way());
             }
         }
         WhenFull::Block | WhenFull::Help => {
-            core.room.wait(None, enter, || core.make_way());
+            core.below_bound.wait(None, enter, || core.make_way());
         }
     }
     Ok(())

@@ -84,7 +84,7 @@ impl Core {
             // everything finds room under the bound.
             if self.settings.bound > 0 && flags & FLAG_WAIT == 0 {
                 self.in_flight.fetch_sub(1, AcqRel);
-                self.room.notify(|| true);
+                self.below_bound.notify(|| true);
             }
             local.count_completed();
             if !found.first.is_null() {

@@ -60,7 +60,7 @@ pub struct Core {
     /// Threads that wait until nothing is in flight.
     pub quiescence: WaitList,
     /// Threads that wait until fewer operations are in flight than the bound allows.
-    pub room: WaitList,
+    pub below_bound: WaitList,
     pub profiler: Profiler,
     /// How many threads one operation may use itself. Operations read it as they begin.
     pub nested_threads: AtomicUsize,
@@ -110,7 +110,7 @@ impl Core {
             failures: Failures::new(),
             on_error,
             quiescence: WaitList::new(),
-            room: WaitList::new(),
+            below_bound: WaitList::new(),
             profiler: Profiler::new(),
             life: Lock::new(()),
         })
@@ -170,7 +170,7 @@ impl Core {
     /// Called by a thread that has ended operations and now does something else: gives spent blocks
     /// back to the caches that they belong to, and wakes waiters if nothing is in flight.
     #[inline]
-    pub fn settle(&self, local: &ThreadContext) {
+    pub fn flush(&self, local: &ThreadContext) {
         local.flush();
         self.quiescence.notify(|| self.is_quiescent());
     }

@@ -252,7 +252,7 @@ impl Host for Core {
     }
 
     fn idle(&self) {
-        self.settle(self.local());
+        self.flush(self.local());
     }
 }
 
@@ -265,7 +265,7 @@ impl Finish for Core {
             let worker = Block::kept_worker(block);
             self.end(local, block, outcome, inherited, false, worker);
         }
-        self.settle(local);
+        self.flush(local);
     }
 }
 

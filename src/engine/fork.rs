@@ -215,7 +215,7 @@ impl Held {
         let core = self.engine();
         self.short.push(Box::new(core.failures.aside.lock()));
         self.short.push(Box::new(core.quiescence.threads.lock()));
-        self.short.push(Box::new(core.room.threads.lock()));
+        self.short.push(Box::new(core.below_bound.threads.lock()));
         for group in core.dispatch.groups() {
             self.short.push(Box::new(group.lock_warnings()));
             self.short.push(Box::new(group.lock_ids()));
@@ -252,7 +252,7 @@ fn forget_other_threads(core: &Core) {
         waiters.count.store(0, Relaxed);
     };
     forget_all(&core.quiescence);
-    forget_all(&core.room);
+    forget_all(&core.below_bound);
     core.dispatch.forget_other_threads();
     // Clears the count of threads that were looking at pending operations (`diagnose.rs`).
     core.state.fetch_and(READERS - 1, SeqCst);

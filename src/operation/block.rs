@@ -75,7 +75,7 @@ pub struct Block {
     /// The length of the name.
     pub(super) name_length: u16,
     /// Property and context, packed in `header.rs`.
-    pub(super) room: u16,
+    pub(super) destination: u16,
     pub priority: i32,
     /// The size class, and the number of the cache, packed in `header.rs`. In the first block of a
     /// magazine, while free: the number of its blocks.
@@ -115,7 +115,7 @@ impl Block {
                 lifecycle: AtomicU8::new(FREE),
                 flags: 0,
                 name_length: 0,
-                room: 0,
+                destination: 0,
                 priority: 0,
                 origin: u32::from(class),
                 name: std::ptr::NonNull::dangling().as_ptr(),

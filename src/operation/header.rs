@@ -13,8 +13,8 @@ use crate::sync::Ordering;
 
 /// The lowest bits of a block's `origin` hold its size class. The number of the cache is above.
 const CLASS_BITS: u32 = 5;
-/// The lowest bits of a block's `room` hold the property, then the kind of device. The device's
-/// number is above.
+/// The lowest bits of a block's `destination` hold the property, then the kind of device. The
+/// device's number is above.
 const PROPERTY_BITS: u32 = 4;
 const DEVICE_BITS: u32 = 2;
 
@@ -95,7 +95,7 @@ impl Block {
     #[inline]
     pub unsafe fn property(this: *mut Block) -> Property {
         // SAFETY: an operation: `set_kind` has written it, with the number of a property.
-        unsafe { std::mem::transmute((*this).room as u8 & ((1 << PROPERTY_BITS) - 1)) }
+        unsafe { std::mem::transmute((*this).destination as u8 & ((1 << PROPERTY_BITS) - 1)) }
     }
 
     /// The context: where the operation runs.
@@ -105,7 +105,7 @@ impl Block {
     #[inline]
     pub unsafe fn context(this: *mut Block) -> Context {
         // SAFETY: an operation: it was written.
-        match unsafe { (*this).room } >> PROPERTY_BITS {
+        match unsafe { (*this).destination } >> PROPERTY_BITS {
             0 => Context::cpu(0),
             special => context_of(special),
         }
@@ -119,7 +119,7 @@ impl Block {
     pub unsafe fn set_kind(this: *mut Block, property: Property, context: Context) {
         let device = (context.id() as u16) << DEVICE_BITS | context.device() as u16;
         // SAFETY: the caller owns the block.
-        unsafe { (*this).room = device << PROPERTY_BITS | property as u16 };
+        unsafe { (*this).destination = device << PROPERTY_BITS | property as u16 };
     }
 
     /// The operation's name.

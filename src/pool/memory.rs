@@ -73,7 +73,7 @@ impl Memory {
     }
 
     /// A cache for a thread that is new to the engine: one without an owner, or a new one.
-    pub fn settle(&self) -> &ThreadCache {
+    pub fn adopt_cache(&self) -> &ThreadCache {
         self.blocks
             .caches
             .iter()

@@ -9,7 +9,7 @@ use crate::pool::memory::Memory;
 use crate::pool::reclaim::{Epoch, Reclaim};
 use crate::pool::thread_cache::ThreadCache;
 use crate::sync::{thread_local, AtomicU64, Ordering::*};
-use crate::thread::bond::Bond;
+use crate::thread::weak_memory::WeakMemory;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::ManuallyDrop;
 use std::ptr::null;
@@ -39,7 +39,7 @@ pub struct ThreadContext {
     /// The replay that this thread begins in place when it finds it ready, or null. Set by
     /// `engine/replay/runner.rs`, read by `engine/complete.rs`.
     pub begins: Cell<*mut Block>,
-    pub memory: Bond,
+    pub memory: WeakMemory,
 }
 
 struct Outgoing {
@@ -76,7 +76,7 @@ impl ThreadContext {
     /// A new context, for a caller that keeps it for the calling thread.
     pub fn new(memory: &Arc<Memory>) -> ThreadContext {
         ThreadContext {
-            cache: memory.settle(),
+            cache: memory.adopt_cache(),
             handle: UnsafeCell::new(ManuallyDrop::new(memory.register())),
             outgoing: UnsafeCell::new([const { Outgoing::none() }; 2]),
             sends: Cell::new(false),
@@ -85,14 +85,14 @@ impl ThreadContext {
             last: Cell::new(std::ptr::null_mut()),
             draining: Cell::new(false),
             begins: Cell::new(std::ptr::null_mut()),
-            memory: Bond::new(memory),
+            memory: WeakMemory::new(memory),
         }
     }
 
     /// The thread's cache.
     #[inline]
     pub fn cache(&self) -> &ThreadCache {
-        // SAFETY: caches live as long as the memory; [`Bond`] says why that is there.
+        // SAFETY: caches live as long as the memory; [`WeakMemory`] says why that is there.
         unsafe { &*self.cache }
     }
 

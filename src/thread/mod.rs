@@ -1,8 +1,8 @@
 //! What a thread keeps for each engine that it uses: its context, its side of pushing, and how both
 //! end with the thread or with the engine.
 
-pub mod bond;
 pub mod context;
 pub mod lookup;
 pub mod pusher;
 pub mod teardown;
+pub mod weak_memory;

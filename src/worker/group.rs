@@ -17,7 +17,7 @@ use crate::tickets::journals::{Journal, Journals};
 use crate::tickets::word::Word;
 use crate::worker::cores::Ids;
 use crate::worker::current::{CurrentWorker, Left};
-use crate::worker::helper::{self, Helper};
+use crate::worker::helper_place::{self, Helper};
 use crate::worker::inbox::Met;
 use crate::worker::remote::Remote;
 use crate::worker::Host;
@@ -149,7 +149,7 @@ impl Group {
         Group {
             journals: Journals::new(plan.workers),
             workers,
-            helpers: helper::places(),
+            helpers: helper_place::places(),
             most_helpers: AtomicUsize::new(0),
             common: Remote::new(),
             idle: CachePadded::new(AtomicUsize::new(0)),

@@ -24,7 +24,7 @@ use crate::tickets::word::Word;
 use crate::util::spin::Spin;
 use crate::worker::current::CurrentWorker;
 use crate::worker::group::{next_worker, Group, Placement};
-use crate::worker::helper::Helper;
+use crate::worker::helper_place::Helper;
 use crate::worker::local_queue::Batch;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 use crate::worker::remote::Remote;

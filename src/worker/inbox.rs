@@ -9,7 +9,7 @@
 //!
 //! Pushed to by `Group::deliver` (`group.rs`). Taken from by the owner (`run_loop.rs`) and by
 //! thieves (`steal.rs`). The owner changes the state in `run_loop.rs` (workers) and `help.rs`
-//! (helpers); wakers do in `group.rs` and `helper.rs`. The table of the states is in
+//! (helpers); wakers do in `group.rs` and `helper_place.rs`. The table of the states is in
 //! `worker/README.md`.
 
 use crate::operation::block::Block;

@@ -16,7 +16,7 @@ pub mod current;
 pub mod group;
 pub mod handoff;
 mod help;
-mod helper;
+mod helper_place;
 pub mod inbox;
 pub mod local_queue;
 mod pinning;

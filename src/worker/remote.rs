@@ -1,6 +1,6 @@
 //! The shared part of a worker: its inbox, its published operations, and the handle by which it is
 //! woken. Any thread may use it; the queue that only the worker touches is in `current.rs`.
-//! `helper.rs` is the same for a helper.
+//! `helper_place.rs` is the same for a helper.
 
 use crate::sync::lock::Lock;
 use crate::sync::thread::{self, Thread};

@@ -2,8 +2,8 @@
 //!
 //! A thread pushes the job's operation every millisecond, with a high priority; its body notes how
 //! long after the scheduled moment it began. The load is another thread that keeps operations of
-//! about 2, 20 or 200 µs in flight. There is one worker fewer than cores, so that the job's thread has a core
-//! for its own.
+//! about 2, 20 or 200 µs in flight. There is one worker fewer than cores, so that the job's thread
+//! has a core for its own.
 //!
 //! Two floors stand beside the engines, without any: a thread that sleeps to each moment, as
 //! cyclictest does, and one that sleeps to shortly before it and then spins, as the job's thread

@@ -84,7 +84,7 @@ impl Naive {
             }
         }
         local.draining.set(false);
-        core.settle(local);
+        core.flush(local);
     }
 }
 
@@ -103,7 +103,7 @@ impl Dispatch for Naive {
                     self.drain(core, local);
                 } else {
                     // The operation around this one may have been completed already.
-                    core.settle(local);
+                    core.flush(local);
                 }
                 return;
             }

@@ -149,7 +149,7 @@ fn run_as<const MOST: usize>(
     }
     if !matches!(had, Tried::Ran) {
         local.count_completed();
-        core.settle(local);
+        core.flush(local);
         return had;
     }
     held.run(core, request, call);
@@ -277,7 +277,7 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
         if outermost {
             local.draining.set(false);
         }
-        core.settle(local);
+        core.flush(local);
         nesting::pay();
     }
 

@@ -95,7 +95,7 @@ pub fn acquire_all(core: &Arc<Core>, claims: &impl Source) -> bool {
     if !found.first.is_null() {
         // SAFETY: the list holds ready operations, which are this thread's.
         unsafe { core.hand_out(local, found.first) };
-        core.settle(local);
+        core.flush(local);
     }
     owns_all && changed
 }

@@ -132,7 +132,7 @@ pub fn enlist(
                     }
                 }
             }
-            core.settle(local);
+            core.flush(local);
             if will_look {
                 core.dispatch.take_over(core, local);
             }
@@ -212,7 +212,7 @@ pub fn park_wait(
         local.retire(block);
     }
     local.count_completed();
-    core.settle(local);
+    core.flush(local);
     Ok(false)
 }
 

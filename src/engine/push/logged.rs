@@ -239,7 +239,7 @@ fn abandon(core: &Arc<Core>, local: &ThreadContext, first: *mut Block) -> bool {
         // SAFETY: the list holds ready operations, which are this thread's.
         unsafe { core.hand_out(local, first) };
     }
-    core.settle(local);
+    core.flush(local);
     false
 }
 

@@ -232,7 +232,7 @@ pub fn push_behind<F: Send + 'static>(
     push_enlisted(core, &request, claims, body, closure)?;
     let local = core.local();
     if local.depth.get() == 0 && may_help() && core.dispatch.catch_up(core) {
-        core.settle(local);
+        core.flush(local);
     }
     Ok(())
 }
@@ -313,7 +313,7 @@ fn push_stored(
                 if !found.is_null() {
                     // Waits among the found operations end right here.
                     core.hand_out(local, found);
-                    core.settle(local);
+                    core.flush(local);
                 }
             }
             if stands.is_void {
@@ -325,7 +325,7 @@ fn push_stored(
         Err(error) => {
             if counted {
                 core.in_flight.fetch_sub(1, AcqRel);
-                core.room.notify(|| true);
+                core.below_bound.notify(|| true);
             }
             Err(error)
         }
@@ -348,7 +348,7 @@ unsafe fn start(core: &Arc<Core>, local: &ThreadContext, block: *mut Block, requ
         if request.flags & FLAG_WAIT != 0 || inline {
             core.execute(local, block, None);
             // Also inside another operation, which may have been completed already.
-            core.settle(local);
+            core.flush(local);
         } else {
             core.dispatch.submit(core, local, block, ReadyCause::Pushed);
         }

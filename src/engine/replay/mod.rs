@@ -215,6 +215,6 @@ impl Finish for Program {
         let core = Arc::clone(&self.core);
         let local = core.local();
         let_go(local, self);
-        core.settle(local);
+        core.flush(local);
     }
 }

@@ -57,7 +57,7 @@ fn all_done(core: &Arc<Core>, timeout: Option<Duration>) -> Result<bool, Error> 
             // While this thread runs a batch, operations are in flight: so the batch goes on
             // without a look whether all is over.
             core.dispatch.serve(core, &mut || true, &mut || core.is_quiescent());
-            core.settle(core.local());
+            core.flush(core.local());
         });
     }
     Ok(core.quiescence.wait(deadline(timeout), || core.is_quiescent(), || core.make_way()))

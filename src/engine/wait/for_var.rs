@@ -265,7 +265,7 @@ fn watch(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
                 asked += 1;
                 asked % HELPED != 0 || !is_quiet(core, variable).unwrap_or(true)
             });
-            core.settle(core.local());
+            core.flush(core.local());
         }
     }
     Ok(false)
@@ -277,7 +277,7 @@ fn watch(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
 fn listen(core: &Arc<Core>, event: &Arc<OneShot>, deadline: Option<Instant>) -> bool {
     if deadline.is_none() && core.settings.waiters_help && may_help() {
         core.dispatch.serve(core, &mut || !event.is_set(), &mut || event.is_set());
-        core.settle(core.local());
+        core.flush(core.local());
     }
     let mut spin = match remaining(deadline) {
         Some(left) => Spin::awake(left.min(WAITER_SPINS_AWAKE)),

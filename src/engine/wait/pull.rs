@@ -20,7 +20,7 @@ pub fn pull(core: &Arc<Core>, variable: Variable) {
     let Some(workers) = core.workers.as_ref() else { return };
     let Some(write) = last_write(core, local, variable) else { return };
     workers.run_awaited(core, write, &core.memory.table);
-    core.settle(local);
+    core.flush(local);
 }
 
 /// Like [`pull`], but for the operation that the calling thread has pushed last, if that used a
@@ -30,7 +30,7 @@ pub fn pull_last(core: &Arc<Core>) {
     let Some(workers) = core.workers.as_ref() else { return };
     if let Some(last) = local.pusher().pushed_since() {
         workers.run_awaited(core, last, &core.memory.table);
-        core.settle(local);
+        core.flush(local);
     }
 }
 

@@ -8,16 +8,16 @@ use std::sync::{Arc, Weak};
 /// A weak reference to the memory of an engine. It does not keep the memory: dropping the engine
 /// frees it, also while other threads still have a context for it. A thread that uses its context
 /// is inside a call that holds the engine, so the memory is there.
-pub struct Bond {
+pub struct WeakMemory {
     /// The memory's number, which stays readable when the memory is gone.
     pub id: u32,
     memory: *const Memory,
     weak: Weak<Memory>,
 }
 
-impl Bond {
-    pub fn new(memory: &Arc<Memory>) -> Bond {
-        Bond { id: memory.id, memory: Arc::as_ptr(memory), weak: Arc::downgrade(memory) }
+impl WeakMemory {
+    pub fn new(memory: &Arc<Memory>) -> WeakMemory {
+        WeakMemory { id: memory.id, memory: Arc::as_ptr(memory), weak: Arc::downgrade(memory) }
     }
 
     /// Whether the memory is gone, or is being dropped.
@@ -31,7 +31,7 @@ impl Bond {
     }
 }
 
-impl Deref for Bond {
+impl Deref for WeakMemory {
     type Target = Memory;
 
     #[inline(always)]
