@@ -195,7 +195,7 @@ pub mod testing {
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]
 pub mod internals {
-    pub use crate::graph::{edges, lanes, partition, plan, rounds};
+    pub use crate::graph::{edges, lanes, partition, plan};
     pub use crate::operation::{access, block, layout};
     #[cfg(loom)]
     pub use crate::platform::asymmetric_fence::begin_model;

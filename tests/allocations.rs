@@ -239,18 +239,21 @@ fn shapes_cost_nothing(stage: &Stage, faults: &mut Vec<String>) {
 /// On a fresh engine each time. A worker that was not given its core in time may still be at its
 /// own beginning.
 fn a_first_push_after_prepare_costs_nothing(kind: Kind, workers: usize, faults: &mut Vec<String>) {
-    let first_push = |stage: &Stage| {
+    let first_push = |stage: &Stage, large: bool| {
         stage.engine.prepare().unwrap();
-        cost(|| push_all(stage, SHAPES[0].1, 1, CHUNK))
+        let variable = stage.variable(0);
+        cost(|| if large { push_largest(stage, variable) } else { push_all(stage, SHAPES[0].1, 1, CHUNK) })
     };
     let make = || Stage::new(kind, workers, IdlePolicy::Spin);
-    let mut costs = first_push(&make());
-    for _ in 0..5 {
-        if !costs.nothing() {
-            costs = first_push(&make());
+    for (large, what) in [(false, "the first push after prepare"), (true, "the first one of 512 bytes after prepare")] {
+        let mut costs = first_push(&make(), large);
+        for _ in 0..5 {
+            if !costs.nothing() {
+                costs = first_push(&make(), large);
+            }
         }
+        tell(&make().name(), what, costs, 1, costs.nothing(), faults);
     }
-    tell(&make().name(), "the first push after prepare", costs, 1, costs.nothing(), faults);
 }
 
 /// Push and wait, again and again; also with a waiter that runs operations itself.

@@ -19,8 +19,6 @@ mod long;
 mod looking;
 #[path = "graphs/order.rs"]
 mod order;
-#[path = "graphs/overlap.rs"]
-mod overlap;
 #[path = "graphs/parameters.rs"]
 mod parameters;
 #[path = "graphs/private.rs"]

@@ -40,7 +40,6 @@ mod world;
 use program::Program;
 use proptest::prelude::*;
 use soak::{Progress, Range};
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Counts of what was run, to show that the programs are what they should be.
 #[derive(Clone, Default, Debug)]
@@ -55,8 +54,6 @@ struct Totals {
     /// Replays of graphs that were accepted, and their operations that ran.
     replays: usize,
     replayed: usize,
-    /// Those that ran before another one had run in the replay before.
-    early: usize,
 }
 
 impl Totals {
@@ -73,7 +70,6 @@ impl Totals {
             self.replays += usize::from(nodes.iter().any(|node| order::took_place(world, *node)));
             self.replayed += nodes.iter().filter(|node| order::has(world, **node, world::CALLED)).count();
         }
-        self.early += world.graphs.iter().map(|graph| graph.early.load(Relaxed)).sum::<usize>();
     }
 }
 
@@ -104,9 +100,9 @@ fn a_million_random_operations_run_in_one_serial_order() {
     progress.finish(&range);
     if range.only.is_none() && totals.operations >= 1_000_000 {
         // What should be tried was tried.
-        let Totals { programs, skipped, refused, failed, serial, replays, replayed, early, .. } = totals;
+        let Totals { programs, skipped, refused, failed, serial, replays, replayed, .. } = totals;
         assert!(skipped.min(refused) > 10_000 && failed > 1_000, "{totals:?}");
-        assert!(replays > 5_000 && replayed > 50_000 && early > 20, "{totals:?}");
+        assert!(replays > 5_000 && replayed > 50_000, "{totals:?}");
         assert!(serial > 100 && programs - serial > 100, "{totals:?}");
     }
 }

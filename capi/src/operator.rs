@@ -95,7 +95,9 @@ pub unsafe extern "C" fn seriatim_operator_push(
     guard(|| {
         // SAFETY: by the contract.
         let (engine, operator) = unsafe { (borrow(engine, "engine")?, borrow(operator_, "operator")?) };
-        engine.0.push(&operator.0, context.resolve()?, priority).map_err(Failure::from)
+        // A clone: the function may run inside this push, and may delete the handle.
+        let operator = operator.0.clone();
+        engine.0.push(&operator, context.resolve()?, priority).map_err(Failure::from)
     })
 }
 

@@ -5,11 +5,10 @@
 
 use loom::sync::Mutex;
 use loom::thread::JoinHandle;
-use loom_tests::{explore, explore_once, spawn, Guarded};
+use loom_tests::{explore, spawn, Guarded};
 use seriatim::internals::edges::{predecessors, NodeUse};
 use seriatim::internals::lanes::{LaneHost, Lanes, Rest, SerialStep};
 use seriatim::internals::plan::{plan, Member};
-use seriatim::internals::rounds::comes_after;
 use seriatim::{Engine, Kind, Property};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
@@ -28,9 +27,6 @@ struct Graph {
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// So many replays follow each other at once.
     replays: AtomicUsize,
-    /// How many have started. Touched by the thread that begins or ends a replay, or looks for the
-    /// next; if replays overlap, that starts while the one before is under way.
-    started: Guarded,
     /// No threads are started: lanes that are handed out wait here for the model's only thread.
     one_thread: AtomicBool,
     queue: Mutex<Vec<u32>>,
@@ -42,14 +38,15 @@ struct Graph {
 
 struct Thread(Arc<Graph>, usize);
 
-fn uses((_, reads, writes): &Op) -> Vec<NodeUse> {
-    let reads = reads.iter().map(|variable| NodeUse { variable: *variable, writes: false });
-    reads.chain(writes.iter().map(|variable| NodeUse { variable: *variable, writes: true })).collect()
-}
-
 impl Graph {
     fn new(ops: &'static [Op], lanes: usize, spread: Option<usize>, detached: Option<u32>) -> Arc<Graph> {
-        let uses: Vec<Vec<NodeUse>> = ops.iter().map(uses).collect();
+        let uses: Vec<Vec<NodeUse>> = ops
+            .iter()
+            .map(|(_, reads, writes)| {
+                let reads = reads.iter().map(|variable| NodeUse { variable: *variable, writes: false });
+                reads.chain(writes.iter().map(|variable| NodeUse { variable: *variable, writes: true })).collect()
+            })
+            .collect();
         let uses: Vec<&[NodeUse]> = uses.iter().map(Vec::as_slice).collect();
         let members: Vec<Member> = (0..)
             .zip(ops)
@@ -57,7 +54,6 @@ impl Graph {
             .collect();
         Arc::new(Graph {
             lanes: Lanes::new(plan(&members, &predecessors(&uses, 4), lanes)),
-            started: Guarded::new(),
             ops,
             values: (0..4).map(|_| Guarded::new()).collect(),
             runs: ops.iter().map(|_| AtomicUsize::new(0)).collect(),
@@ -69,16 +65,6 @@ impl Graph {
             spread,
             detached,
         })
-    }
-
-    /// The same, but replays overlap.
-    fn overlapping(ops: &'static [Op], lanes: usize) -> Arc<Graph> {
-        let mut graph = Arc::into_inner(Graph::new(ops, lanes, None, None)).unwrap();
-        let uses: Vec<Vec<NodeUse>> = ops.iter().map(uses).collect();
-        let uses: Vec<&[NodeUse]> = uses.iter().map(Vec::as_slice).collect();
-        let chosen: Vec<u32> = ops.iter().map(|(lane, ..)| *lane).collect();
-        graph.lanes = graph.lanes.overlapping(comes_after(&uses, &chosen, 4, lanes));
-        Arc::new(graph)
     }
 
     fn work(self: &Arc<Self>, lane: u32) {
@@ -94,21 +80,10 @@ impl Graph {
 
     /// Replays the graph for the `time`th time and checks what was run.
     fn replay(self: &Arc<Self>, time: usize) {
-        self.begin();
-        self.wait();
-        self.check(time);
-    }
-
-    fn begin(self: &Arc<Self>) {
-        self.started.step();
-        // SAFETY: the last one is over, and happened before.
+        // SAFETY: the last one is over, and all of its threads have ended.
         if unsafe { self.lanes.begin(0) } {
             self.work(0);
         }
-    }
-
-    /// Waits for all threads, and runs what they have left in the queue.
-    fn wait(self: &Arc<Self>) {
         loop {
             let lane = self.queue.lock().unwrap().pop();
             if let Some(lane) = lane {
@@ -119,34 +94,24 @@ impl Graph {
             let Some(thread) = self.threads.lock().unwrap().pop() else { break };
             thread.join().unwrap();
         }
-    }
-
-    /// How often a variable has changed before an operation, in a serial run.
-    fn writes(&self, variable: u32, operation: usize, replays: usize) -> usize {
-        let count = |ops: &[Op]| ops.iter().filter(|(.., writes)| writes.contains(&variable)).count();
-        count(self.ops) * replays + count(&self.ops[..operation])
-    }
-
-    fn check(&self, time: usize) {
         assert_eq!(self.overs.load(Relaxed), time, "over once");
         assert!(self.runs.iter().all(|runs| runs.load(Relaxed) == time), "every operation once");
         for (variable, value) in (0..).zip(&self.values) {
-            assert_eq!(value.get(), self.writes(variable, 0, time));
+            let writes = self.ops.iter().filter(|(.., writes)| writes.contains(&variable)).count();
+            assert_eq!(value.get(), writes * time);
         }
     }
 }
 
 impl LaneHost for Thread {
-    fn run(&mut self, segment: u32, _: usize) -> bool {
+    fn run(&mut self, segment: u32) -> bool {
         let graph = &self.0;
         let plan = graph.lanes.plan();
         let range = &plan.segments[segment as usize].operations;
         for operation in &plan.operations[range.start as usize..range.end as usize] {
             let (_, reads, writes) = graph.ops[*operation as usize];
-            let number = graph.runs[*operation as usize].load(Relaxed);
-            for variable in reads.iter().chain(writes) {
-                let found = graph.values[*variable as usize].get();
-                assert_eq!(found, graph.writes(*variable, *operation as usize, number), "as in a serial run");
+            for variable in reads {
+                let _ = graph.values[*variable as usize].get();
             }
             writes.iter().for_each(|variable| graph.values[*variable as usize].step());
             graph.runs[*operation as usize].fetch_add(1, Relaxed);
@@ -163,7 +128,7 @@ impl LaneHost for Thread {
         true
     }
 
-    fn conclude(&mut self, _: u32, _: usize) {}
+    fn conclude(&mut self, _: u32) {}
 
     fn hand_out(&mut self, lane: u32) {
         if self.0.one_thread.load(Relaxed) {
@@ -193,27 +158,15 @@ impl LaneHost for Thread {
         true
     }
 
-    fn follows(&mut self, _: usize) -> bool {
-        let follows = self.0.started.get() < self.0.replays.load(Relaxed);
-        if follows {
-            self.0.started.step();
-        }
-        follows
-    }
-
-    fn over(&mut self, round: usize) {
-        let over = self.0.overs.fetch_add(1, Relaxed) + 1;
-        if self.0.started.get() > over {
-            let graph = Arc::clone(&self.0);
-            // SAFETY: the next one has started, and this one is over.
-            unsafe { graph.lanes.begin_early(1 - round, self) };
-            return;
-        }
+    fn over(&mut self) {
         // Everything has happened before, on every lane.
         self.0.values.iter().for_each(|value| value.set(value.get()));
         // The next one may begin at once.
-        if over < self.0.replays.load(Relaxed) {
-            self.0.begin();
+        if self.0.overs.fetch_add(1, Relaxed) + 1 < self.0.replays.load(Relaxed) {
+            // SAFETY: this one is over, and happened before.
+            if unsafe { self.0.lanes.begin(0) } {
+                self.0.work(0);
+            }
         }
     }
 }
@@ -251,59 +204,6 @@ fn a_replay_follows_another_at_once() {
         let graph = Graph::new(CHAIN, 2, Some(1), None);
         graph.replays.store(2, Relaxed);
         graph.replay(2);
-    });
-}
-
-#[test]
-fn a_replay_overlaps_another() {
-    // The lanes come after each other, or only after themselves.
-    const OPS: &[Op] = &[(0, &[], &[0]), (1, &[0], &[1])];
-    const APART: &[Op] = &[(0, &[], &[0]), (1, &[], &[1])];
-    for (name, ops) in [("a chain", OPS), ("two operations", APART)] {
-        explore(&format!("lanes, overlapping replays of {name}"), 2, 50, move || {
-            let graph = Graph::overlapping(ops, 2);
-            graph.replays.store(2, Relaxed);
-            graph.replay(2);
-        });
-    }
-}
-
-#[test]
-fn replays_overlap_in_both_rounds() {
-    // Loom has no threads for so many replays: one runs all lanes, the last that was handed out
-    // first. In the second graph the last lane gets its message before it may start, while the
-    // second lane still has to read what it changes.
-    const OPS: &[Op] = &[(0, &[], &[0]), (1, &[0], &[1]), (2, &[], &[2])];
-    const ROUND: &[Op] = &[(0, &[], &[0]), (2, &[0], &[2]), (1, &[2], &[1])];
-    for (name, ops) in [("apart", OPS), ("in a row", ROUND)] {
-        explore(&format!("lanes {name}, three replays that overlap"), 2, 1, move || {
-            let graph = Graph::overlapping(ops, 3);
-            graph.one_thread.store(true, Relaxed);
-            graph.replays.store(3, Relaxed);
-            graph.replay(3);
-        });
-    }
-}
-
-#[test]
-fn a_replay_is_pushed_while_another_is_under_way() {
-    const OPS: &[Op] = &[(0, &[], &[0]), (1, &[], &[1])];
-    explore_once("lanes, a replay that comes late", 2, 50, || {
-        let graph = Graph::overlapping(OPS, 2);
-        let pusher = Arc::clone(&graph);
-        let pusher = spawn(move || {
-            pusher.replays.store(2, Relaxed);
-            pusher.lanes.pushed(&mut Thread(Arc::clone(&pusher), 0));
-        });
-        graph.begin();
-        pusher.join().unwrap();
-        graph.wait();
-        if graph.overs.load(Relaxed) == 1 {
-            // It was pushed after the end of the first.
-            graph.begin();
-            graph.wait();
-        }
-        graph.check(2);
     });
 }
 

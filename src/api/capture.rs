@@ -322,8 +322,8 @@ impl CaptureBuilder<'_> {
         self
     }
 
-    /// Records the operation. In each replay it ends when the closure returns, and before it begins
-    /// in the next, so the closure may change what it owns.
+    /// Records the operation. In each replay it ends when the closure returns. Replays do not
+    /// overlap, so the closure may change what it owns.
     ///
     /// # Errors
     /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),

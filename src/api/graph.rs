@@ -30,15 +30,11 @@ use std::sync::Arc;
 /// those that are [private](crate::Capture::private_variable) to the graph. So it takes its turn
 /// among other pushes and other graphs as if they were all pushed in a row at that moment. Which of
 /// its operations waits for which was resolved by the capture: inside, a replay touches no queue,
-/// and allocates nothing. Replays of one graph follow each other: an operation has ended in one
-/// before it begins in the next. If the next one was pushed already, and nothing in between uses
-/// the same variables, it does not wait for the end of the whole: its operations begin where the
-/// ones before have let go of their variables. So two replays may overlap on several threads.
+/// and allocates nothing. Replays of one graph follow each other.
 ///
 /// A replay differs from pushing the operations one by one: the variables are free again, and their
-/// versions step, when all of the operations are done (an operation of the next replay that begins
-/// before that does not find the step); and an asynchronous operation ends when its completion was
-/// used *and* its call has returned.
+/// versions step, when all of the operations are done; and an asynchronous operation ends when its
+/// completion was used *and* its call has returned.
 ///
 /// Short replays run on one thread, long ones and the first on all threads of the engine: a replay
 /// looks at the clock (see `src/engine/replay/spread_policy.rs`).
@@ -132,9 +128,7 @@ impl Graph {
             // completion, so it is the only replay under way.
             unsafe { graph.begin(run, priority, completion) }
         };
-        push_enlisted(core, &request, &inner.claims, async_vtable(&begin), begin)?;
-        inner.look_ahead();
-        Ok(())
+        push_enlisted(core, &request, &inner.claims, async_vtable(&begin), begin)
     }
 
     /// The number of captured operations.

@@ -330,8 +330,8 @@ pub struct KeyedBuilder<'a> {
 }
 
 impl KeyedBuilder<'_> {
-    /// Pushes the operation, as [`OperationBuilder::push`] does. Closures of up to 56 bytes cost no
-    /// allocation.
+    /// Pushes the operation, as [`OperationBuilder::push`] does. Closures of up to 512 bytes cost
+    /// no allocation.
     ///
     /// # Errors
     /// See [`Engine::push_sync`].

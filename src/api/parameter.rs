@@ -104,7 +104,7 @@ impl<T: Send + Sync + 'static> Parameter<T> {
 
     /// Replaces the value for replays that are pushed from now on. It does not wait: it pushes an
     /// operation that comes after the replays in flight, and that operation drops the old value.
-    /// Values of up to 56 bytes cost no allocation.
+    /// Values of up to 500 bytes cost no allocation.
     ///
     /// # Errors
     /// Those of [`Engine::push_sync`](crate::Engine::push_sync);

@@ -23,9 +23,12 @@ use crate::sync::thread;
 use std::time::Duration;
 
 /// How many magazines of 64 blocks a thread is given, for each class of blocks.
-const MAGAZINES: [usize; 3] = [16, 1, 1];
-/// How many empty operations are pushed: more than the stock that a thread begins with has blocks.
+const MAGAZINES: [usize; 4] = [16, 16, 1, 1];
+/// How many small operations are pushed, and as many large ones: more than the stock that a thread
+/// begins with has blocks.
 const PUSHES: usize = 128;
+/// The bytes of a closure for which the pushes take a large block.
+const LARGE: usize = 256;
 /// The time between two looks at whether the threads are up.
 const START_NAP: Duration = Duration::from_micros(20);
 
@@ -36,7 +39,8 @@ impl Engine {
     /// It concerns what [`inline_below`](crate::Builder::inline_below) and
     /// [`short`](crate::OperationBuilder::short) are for. Elsewhere nothing is learned, so the call
     /// has no effect. It counts like 128 measurements. Calls are measured later as ever, so a word
-    /// that is wrong is corrected within some twenty measurements.
+    /// that is wrong is corrected: within some twenty measurements if they take many times as long,
+    /// else within some three hundred.
     ///
     /// The type is what counts, and the closure that is shown here is not called. Operators of a
     /// closure of this type are meant too. Two closures in the source are of two types, even if
@@ -116,6 +120,10 @@ pub fn prepare(engine: &Engine) -> Result<(), Error> {
         let request = Request { flags, ..Request::named(Name::default()) };
         let nothing = |_: &RunContext<'_>| ();
         push(core, &request, &claim[..], sync_vtable(&nothing), nothing)?;
+        // For the ring of large blocks.
+        let bytes = [0_u8; LARGE];
+        let large = move |_: &RunContext<'_>| _ = std::hint::black_box(&bytes);
+        push(core, &request, &claim[..], sync_vtable(&large), large)?;
     }
     for_var::for_variable(core, variable, Mode::Read, None)?;
     delete_own_variable(core, variable, |_| ());

@@ -8,7 +8,6 @@
 //! `Program::count_writes` (`replay/program.rs`) steps their versions, once for a whole replay.
 
 use crate::engine::core::{Core, ReadyCause, FAILED};
-use crate::engine::nesting::is_deep;
 use crate::engine::ready_list::ReadyList;
 use crate::engine::settings::Kind;
 use crate::engine::ticket_host::Destinations;
@@ -152,17 +151,6 @@ impl Core {
         }
     }
 
-    /// Whether the thread that finds a wait or a replay ready runs it in place: each wait, and a
-    /// replay that has started early, unless many such calls are inside each other.
-    ///
-    /// # Safety
-    /// Like for [`Core::hand_out`].
-    #[cold]
-    unsafe fn runs_here(&self, local: &ThreadContext, ready: *mut Block) -> bool {
-        // SAFETY: by the contract.
-        unsafe { (*ready).flags & FLAG_WAIT != 0 || ready == local.begins.get() && !is_deep() }
-    }
-
     /// Gives each operation of a list to the thread that is to run it, in the order of the list. A
     /// wait runs right here.
     ///
@@ -181,8 +169,7 @@ impl Core {
                 if flags & FLAG_PROFILED != 0 {
                     (*Block::times(first)).ready = self.profiler.now();
                 }
-                let runs_here = FLAG_WAIT | FLAG_GRAPH;
-                if flags & runs_here != 0 && self.runs_here(local, first) {
+                if flags & FLAG_WAIT != 0 {
                     self.execute(local, first, None);
                 } else {
                     self.dispatch.submit(self, local, first, ReadyCause::Later);

@@ -76,7 +76,7 @@ impl Core {
                 nested_threads: self.nested_threads.load(Relaxed),
                 inherited: inherited.as_ref().map(|failure| (failure, stamp(block))),
                 graph: 0,
-                pushed: (flags & FLAG_GRAPH != 0).then(|| pushed(block)),
+                pushed: (flags & FLAG_GRAPH != 0).then(|| (stamp(block), pushed_at(block))),
             };
             enter(local);
             match body.run {
@@ -274,16 +274,6 @@ impl Finish for Core {
 #[inline]
 pub fn is_skipped(property: Property, inherits: bool, state: u32) -> bool {
     inherits && property != Property::NoSkip || state & SHUTDOWN != 0 && property != Property::DeleteVar
-}
-
-/// The stamp of an operation, and when it was pushed if it is profiled; else 0. Also called by
-/// `replay/ahead.rs`.
-///
-/// # Safety
-/// The operation is the caller's, or is kept where it is parked.
-pub unsafe fn pushed(block: *mut Block) -> (Stamp, u64) {
-    // SAFETY: by the contract.
-    unsafe { (stamp(block), pushed_at(block)) }
 }
 
 /// When an operation was pushed, if it is profiled; else 0.

@@ -26,13 +26,9 @@
 //! can. It uses no counter for this. When the host finds that more threads pay, the runner
 //! *spreads* what is left: it counts down what the segments that are done would have counted down,
 //! then starts the other lanes.
-//!
-//! Replays may overlap: a lane begins the next replay when the lanes that it has to come after have
-//! ended this one (`graph/rounds.rs`).
 
 use crate::graph::own::Exclusive;
 use crate::graph::plan::{Plan, Segment};
-use crate::graph::rounds::Rounds;
 use crate::sync::{AtomicU32, Ordering::*, MODELLED};
 use crate::util::spin::Spin;
 use crossbeam_utils::CachePadded;
@@ -48,8 +44,8 @@ const IDLE: u32 = u32::MAX - 1;
 /// this bit, the message says that all that the segment waits for in other lanes is done.
 const ENDED: u32 = 1 << 30;
 /// The most segments of a plan. A message below the plan's number of segments is about that
-/// segment. The next numbers, two for each lane, start that lane in a round of that number. The
-/// number after them begins a replay.
+/// segment. The next numbers, one for each lane, start that lane. The number after them begins a
+/// replay.
 pub const MOST_SEGMENTS: usize = 1 << 29;
 
 /// How long a runner without a ready segment waits for a message before it gives up the lane; and
@@ -64,11 +60,10 @@ const GLANCES: u32 = 64;
 /// What the lanes need of the engine: it runs segments, and it finds threads for lanes. Implemented
 /// by `engine/replay/runner.rs`.
 pub trait LaneHost {
-    /// Runs the operations of a segment, in the replay of this round. `false` if the segment ends
-    /// later, by [`Lanes::ended`].
-    fn run(&mut self, segment: u32, round: usize) -> bool;
+    /// Runs the operations of a segment. `false` if the segment ends later, by [`Lanes::ended`].
+    fn run(&mut self, segment: u32) -> bool;
     /// Does what is left to do for a segment that has ended later than its call.
-    fn conclude(&mut self, segment: u32, round: usize);
+    fn conclude(&mut self, segment: u32);
     /// Finds a thread that calls [`Lanes::work`] for the lane, which has got something to do.
     fn hand_out(&mut self, lane: u32);
     /// Called when a replay begins. Returns whether it begins alone.
@@ -82,12 +77,8 @@ pub trait LaneHost {
     /// if it would wait for lanes that no thread runs. `others` says whether other threads run
     /// lanes.
     fn may_wait(&mut self, others: bool) -> bool;
-    /// Asked by one thread at a time while the replay of a round has begun and cannot end: whether
-    /// the next one was pushed, and comes right behind it. If so, that one gets the other round,
-    /// and its lanes start before [`Lanes::begin_early`] is called for it.
-    fn follows(&mut self, round: usize) -> bool;
-    /// Called when all segments are done: the replay of this round is over.
-    fn over(&mut self, round: usize);
+    /// Called when all segments are done: the replay is over.
+    fn over(&mut self);
 }
 
 /// How a replay that is run alone goes on.
@@ -115,23 +106,22 @@ pub struct Lanes {
     pub(super) plan: Plan,
     pub(super) lanes: Box<[Lane]>,
     pub(super) segments: Box<[SegmentProgress]>,
-    /// The inbox links of the messages about lanes: two for the start of each lane, and, last, one
+    /// The inbox links of the messages about lanes: one for the start of each lane, and, last, one
     /// for the beginning of a replay.
     pub(super) links: Box<[AtomicU32]>,
-    /// How far the replays under way have come.
-    pub(super) rounds: Rounds,
+    /// The number of lanes that are not done.
+    pub(super) left: CachePadded<AtomicU32>,
     /// The number of lanes whose runner is inside [`Lanes::work`].
     pub(super) at_work: CachePadded<AtomicU32>,
     /// The rank of the first segment that was not run alone.
     pub(super) from: AtomicU32,
-    /// The number of the row of replays under way: one that was begun as such, and those that have
-    /// started early behind it.
-    pub(super) row: AtomicU32,
 }
 
 pub struct Lane {
     /// `IDLE`, `EMPTY`, or the message that came last, which links to the one before it.
     pub(super) inbox: CachePadded<AtomicU32>,
+    /// The number of its segments that were left when the lanes were started.
+    pub(super) left: AtomicU32,
     pub(super) own: CachePadded<Exclusive<LaneState>>,
 }
 
@@ -139,14 +129,8 @@ pub struct Lane {
 pub struct LaneState {
     /// The ready segments by number; the lowest number runs first.
     pub(super) ready: BinaryHeap<Reverse<u32>>,
-    /// The number of segments that are not done, since the lane was started.
-    pub(super) left: u32,
-    /// The round of the replay that the lane is in, and whether it is in one. If not, ready
-    /// segments wait until the lane was started.
-    pub(super) round: usize,
-    pub(super) started: bool,
-    /// The row of replays that the lane was last in.
-    pub(super) row: u32,
+    /// The number of segments that are done since the lane was started.
+    pub(super) done: u32,
     /// The rank of the next segment, while this lane's runner runs a replay alone.
     pub(super) alone: Option<u32>,
 }
@@ -166,12 +150,10 @@ impl Lanes {
     pub fn new(plan: Plan) -> Lanes {
         let lane = |segments: &std::ops::Range<u32>| Lane {
             inbox: CachePadded::new(AtomicU32::new(IDLE)),
+            left: AtomicU32::new(0),
             own: CachePadded::new(Exclusive::new(LaneState {
                 ready: BinaryHeap::with_capacity(segments.len()),
-                left: 0,
-                round: 0,
-                started: false,
-                row: 0,
+                done: 0,
                 alone: None,
             })),
         };
@@ -183,11 +165,10 @@ impl Lanes {
         Lanes {
             lanes: plan.lanes.iter().map(lane).collect(),
             segments: plan.segments.iter().map(progress).collect(),
-            links: (0..=2 * plan.lanes.len()).map(|_| AtomicU32::new(EMPTY)).collect(),
-            rounds: Rounds::new(&plan),
+            links: (0..=plan.lanes.len()).map(|_| AtomicU32::new(EMPTY)).collect(),
+            left: CachePadded::new(AtomicU32::new(0)),
             at_work: CachePadded::new(AtomicU32::new(0)),
             from: AtomicU32::new(0),
-            row: AtomicU32::new(0),
             plan,
         }
     }
@@ -202,7 +183,7 @@ impl Lanes {
     /// # Safety
     /// No replay is under way, and the last one happened before.
     pub unsafe fn begin(&self, lane: u32) -> bool {
-        self.send(lane, (self.segments.len() + 2 * self.lanes.len()) as u32)
+        self.send(lane, (self.segments.len() + self.lanes.len()) as u32)
     }
 
     /// Says that a segment whose end comes later than its call has ended. The result means the same
@@ -290,8 +271,7 @@ impl Lanes {
                 }
                 continue;
             }
-            let next = if own.started { own.ready.pop() } else { None };
-            let Some(Reverse(segment)) = next else {
+            let Some(Reverse(segment)) = own.ready.pop() else {
                 if self.wait(lane, host) {
                     continue;
                 }
@@ -302,7 +282,7 @@ impl Lanes {
             if of.waits_far > 1 {
                 progress.far.store(of.waits_far, Relaxed);
             }
-            if host.run(segment, own.round) {
+            if host.run(segment) {
                 self.finish(lane, own, segment, host);
             }
             if host.is_due() && !own.ready.is_empty() {
@@ -314,18 +294,14 @@ impl Lanes {
     fn receive(&self, lane: u32, own: &mut LaneState, message: u32, host: &mut impl LaneHost) {
         let count = self.segments.len() as u32;
         if message & ENDED != 0 {
-            host.conclude(message & !ENDED, own.round);
+            host.conclude(message & !ENDED);
             self.finish(lane, own, message & !ENDED, host);
         } else if message < count {
-            // A lane whose segments all wait for others gets no start in the first replay of a row.
-            if !own.started && own.row != self.row.load(Relaxed) {
-                self.enter(lane, own, 0);
-            }
             self.arrive(own, message);
-        } else if message < count + 2 * self.lanes.len() as u32 {
-            self.start(lane, own, (message - count) as usize % 2);
+        } else if message < count + self.lanes.len() as u32 {
+            self.start(lane, own, self.from.load(Relaxed));
         } else if self.plan.segments.is_empty() {
-            host.over(0);
+            host.over();
         } else if host.begins_alone() {
             own.alone = Some(0);
         } else {
@@ -360,9 +336,14 @@ impl Lanes {
         for next in self.successors(&of.near) {
             self.arrive(own, *next);
         }
-        own.left -= 1;
-        if own.left == 0 {
-            self.end_round(lane, own, host);
+        own.done += 1;
+        if own.done == self.lanes[lane as usize].left.load(Relaxed) {
+            own.done = 0;
+            // AcqRel: the countdowns pair with each other, so the runner of the last lane, which
+            // ends the replay, has acquired what all the others did.
+            if self.left.fetch_sub(1, AcqRel) == 1 {
+                host.over();
+            }
         }
     }
 
@@ -384,7 +365,7 @@ impl Lanes {
             }
             // Messages come from lanes that other threads are at work on, or will be.
             let others = || self.at_work.load(Relaxed) > 1;
-            if self.rounds.are_over() || look % GLANCES == 0 && !host.may_wait(others()) {
+            if self.left.load(Relaxed) == 0 || look % GLANCES == 0 && !host.may_wait(others()) {
                 return false;
             }
             if !spin.pause() {

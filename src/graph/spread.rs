@@ -13,7 +13,7 @@ impl Lanes {
         let order = &self.plan.order;
         let mut rank = own.alone.take().unwrap_or(0) as usize;
         while rank < order.len() {
-            host.run(order[rank], 0);
+            host.run(order[rank]);
             rank += 1;
             match host.alone(order.len() - rank) {
                 SerialStep::GoOn => {}
@@ -27,7 +27,7 @@ impl Lanes {
                 }
             }
         }
-        host.over(0);
+        host.over();
         true
     }
 
@@ -36,26 +36,33 @@ impl Lanes {
     pub fn spread(&self, lane: u32, own: &mut LaneState, from: u32, host: &mut impl LaneHost) {
         let (order, segments) = (&self.plan.order, &self.plan.segments);
         let Some(done) = order.get(..from as usize).filter(|done| done.len() < order.len()) else {
-            host.over(0);
+            host.over();
             return;
         };
         // Relaxed: no thread looks at a lane's counters before the lane gets a message of this
         // replay. The release in `send` of the first messages hands on all stores of this function.
         // A lane sends messages only after it has been started by such a message itself.
         let mut ready = self.count_down(done, from);
+        let mut lanes = 0;
+        for (lane, range) in self.lanes.iter().zip(&self.plan.lanes) {
+            let of = &segments[range.start as usize..range.end as usize];
+            let left = of.len() - of.partition_point(|segment| segment.rank < from);
+            lane.left.store(left as u32, Relaxed);
+            lanes += u32::from(left > 0);
+        }
+        self.left.store(lanes, Relaxed);
         self.from.store(from, Relaxed);
-        self.row.store(self.row.load(Relaxed).wrapping_add(1), Relaxed);
-        self.rounds.begin((0..self.lanes.len() as u32).filter(|lane| self.left(*lane, from) > 0));
         // A start is sent only to a lane with a segment that waits for the start. Such a lane is
         // not done before its runner has taken the start, and so the replay is not over before
         // that.
         for other in 0..self.lanes.len() as u32 {
+            let message = segments.len() as u32 + other;
             let waits = self.has_root(other, from);
-            if other != lane && waits && self.send(other, self.start_of(other, 0)) {
+            if other != lane && waits && self.send(other, message) {
                 host.hand_out(other);
             }
         }
-        self.start(lane, own, 0);
+        self.start(lane, own, from);
         while ready != EMPTY {
             let next = self.link(ready).load(Relaxed);
             let to = segments[ready as usize].lane;
@@ -105,43 +112,9 @@ impl Lanes {
         self.plan.roots[lane as usize].last().is_some_and(|root| self.plan.segments[*root as usize].rank >= from)
     }
 
-    /// The number of segments of a lane that have rank `from` or above.
-    fn left(&self, lane: u32, from: u32) -> u32 {
-        let range = &self.plan.lanes[lane as usize];
-        let of = &self.plan.segments[range.start as usize..range.end as usize];
-        (of.len() - of.partition_point(|segment| segment.rank < from)) as u32
-    }
-
-    /// The message that starts a lane in a round.
-    pub fn start_of(&self, lane: u32, round: usize) -> u32 {
-        self.segments.len() as u32 + 2 * lane + round as u32
-    }
-
-    /// The rank of the first segment of a round that was not run alone.
-    fn from(&self, round: usize) -> u32 {
-        // Relaxed: stored before the first message of the replay was sent. A replay in the other
-        // round is never begun alone.
-        if round == 0 {
-            self.from.load(Relaxed)
-        } else {
-            0
-        }
-    }
-
-    /// A lane goes into a replay: from now on it runs its ready segments.
-    pub fn enter(&self, lane: u32, own: &mut LaneState, round: usize) {
-        own.left = self.left(lane, self.from(round));
-        // Relaxed: as in `from`.
-        (own.round, own.started, own.row) = (round, own.left > 0, self.row.load(Relaxed));
-    }
-
-    /// Starts a lane in a round: counts down the start for its segments that wait for nothing else.
-    /// Only those count that were not run alone.
-    pub fn start(&self, lane: u32, own: &mut LaneState, round: usize) {
-        let from = self.from(round);
-        if !own.started {
-            self.enter(lane, own, round);
-        }
+    /// Starts a lane: counts down the start for its segments of rank `from` or above that wait for
+    /// nothing else.
+    pub fn start(&self, lane: u32, own: &mut LaneState, from: u32) {
         for root in &self.plan.roots[lane as usize] {
             if self.plan.segments[*root as usize].rank >= from {
                 self.arrive(own, *root);

@@ -89,11 +89,6 @@ impl Completion {
         Completion { engine: Some(engine), block }
     }
 
-    /// The block of the operation.
-    pub(crate) fn block(&self) -> *mut Block {
-        self.block
-    }
-
     /// Ends the operation successfully.
     ///
     /// Runs what becomes ready, if it is of the kind that runs on the thread that finds it (the

@@ -36,9 +36,6 @@ pub struct ThreadContext {
     pub last: Cell<*mut Block>,
     /// Whether a loop further up the stack runs that list, or will.
     pub draining: Cell<bool>,
-    /// The replay that this thread begins in place when it finds it ready, or null. Set by
-    /// `engine/replay/runner.rs`, read by `engine/complete.rs`.
-    pub begins: Cell<*mut Block>,
     pub memory: WeakMemory,
 }
 
@@ -84,7 +81,6 @@ impl ThreadContext {
             first: Cell::new(std::ptr::null_mut()),
             last: Cell::new(std::ptr::null_mut()),
             draining: Cell::new(false),
-            begins: Cell::new(std::ptr::null_mut()),
             memory: WeakMemory::new(memory),
         }
     }

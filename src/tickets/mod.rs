@@ -15,7 +15,6 @@
 //!
 //! The tickets follow Lamport's bakery (1974) and ticket locks, with one count for each variable.
 
-pub mod behind;
 pub mod common;
 pub mod journals;
 pub mod linking;

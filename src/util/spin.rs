@@ -21,7 +21,7 @@ thread_local! {
     static WOKE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// To be called by a thread that wakes another one, which slept: its next look makes way for that
+/// To be called by a thread that wakes another one, or may have: its next look makes way for that
 /// one.
 #[cold]
 pub fn note_wake() {
@@ -118,6 +118,7 @@ impl Spin {
             self.may_share = false;
             if WOKE.try_with(|woke| woke.replace(false)).unwrap_or(false) {
                 thread::yield_now();
+                self.yielded = true;
             }
         }
         self.stalled = gap >= STALL;
@@ -237,6 +238,6 @@ mod tests {
         assert!(woke(), "a thread with a deadline does not yield");
         let mut spin = Spin::new(Duration::from_secs(60), Duration::from_millis(5));
         while spin.pause() {}
-        assert!(!woke() && !spin.has_yielded());
+        assert!(!woke() && spin.has_yielded());
     }
 }

@@ -57,30 +57,13 @@ struct Replay<'a> {
     versions: Vec<u64>,
     /// The replay that was the last to change a variable, and how often it has: its own operations
     /// see none of that.
-    replayed: Vec<Replayed>,
-    /// The graph of each replay, by the first node of that.
-    graph_of: HashMap<usize, usize>,
+    replayed: Vec<(usize, u64)>,
     hashes: Vec<u64>,
     deleted: Vec<bool>,
     marks: Vec<Marks>,
     /// The failures so far, in push order where that is known.
     failed: BTreeSet<usize>,
     taken: HashMap<usize, Taken>,
-}
-
-/// The last operation that changed a variable: its replay, if it is part of one; how often that had
-/// changed the variable by then; and how often the replay before had.
-#[derive(Clone, Default)]
-struct Replayed {
-    replay: Option<usize>,
-    changes: u64,
-    before: u64,
-}
-
-fn graphs_of_replays(world: &World) -> HashMap<usize, usize> {
-    let replays =
-        world.plan.graphs.iter().enumerate().flat_map(|(graph, of)| of.replays.iter().map(move |of| (graph, of)));
-    replays.filter_map(|(graph, of)| Some((world.plan.nodes[*of.nodes.first()?].replay?, graph))).collect()
 }
 
 impl<'a> Replay<'a> {
@@ -92,8 +75,7 @@ impl<'a> Replay<'a> {
             world,
             turns: vec![0; variables],
             versions: vec![0; variables],
-            replayed: vec![Replayed::default(); variables],
-            graph_of: graphs_of_replays(world),
+            replayed: vec![(usize::MAX, 0); variables],
             hashes: vec![0; variables],
             deleted: vec![false; variables],
             marks: vec![Marks::from([None]); variables],
@@ -314,9 +296,7 @@ impl<'a> Replay<'a> {
                 return fail(format!("#{id} found {note:?} in variable {variable}, not {expected:?}"));
             }
             let version = self.versions[variable] - self.own_changes(id, variable);
-            // A replay steps the versions when it is over. The next one may have begun by then.
-            let before = version - self.changes_before(id, variable);
-            if note.version.is_some_and(|noted| noted != version && noted != before) {
+            if note.version.is_some_and(|noted| noted != version) {
                 return fail(format!("#{id} found {note:?} of variable {variable}, at version {version}"));
             }
             if self.deleted[variable] {
@@ -331,11 +311,9 @@ impl<'a> Replay<'a> {
                 Mode::Write => {
                     self.turns[*variable] += u64::from(notes);
                     self.versions[*variable] += 1;
-                    self.replayed[*variable] = Replayed {
-                        replay: node.replay,
-                        changes: self.own_changes(id, *variable) + 1,
-                        before: self.changes_before(id, *variable),
-                    };
+                    if let Some(replay) = node.replay {
+                        self.replayed[*variable] = (replay, self.own_changes(id, *variable) + 1);
+                    }
                     if called {
                         self.hashes[*variable] = result(id, node.template.body, self.hashes[*variable], seen);
                     }
@@ -348,24 +326,11 @@ impl<'a> Replay<'a> {
 
     /// How often the replay of a node has changed a variable before it.
     fn own_changes(&self, id: usize, variable: usize) -> u64 {
-        let last = &self.replayed[variable];
-        let replay = self.world.plan.nodes[id].replay;
-        if replay.is_some() && replay == last.replay {
-            last.changes
+        let (replay, changes) = self.replayed[variable];
+        if self.world.plan.nodes[id].replay == Some(replay) {
+            changes
         } else {
             0
-        }
-    }
-
-    /// How often the replay before that of a node has changed a variable, if both are of one graph,
-    /// and nothing else has changed the variable in between.
-    fn changes_before(&self, id: usize, variable: usize) -> u64 {
-        let last = &self.replayed[variable];
-        let [own, other] = [self.world.plan.nodes[id].replay, last.replay];
-        match own.zip(other) {
-            Some((own, other)) if own == other => last.before,
-            Some((own, other)) if self.graph_of.get(&own) == self.graph_of.get(&other) => last.changes,
-            _ => 0,
         }
     }
 

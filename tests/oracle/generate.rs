@@ -57,13 +57,7 @@ pub fn random(seed: u64) -> Program {
     let graphs: Vec<Recording> =
         (0..r.pick(&[0, 0, 1, 2, 4])).map(|_| recording(r, variables, operators.len(), &rates)).collect();
     let replays = if graphs.is_empty() { 0 } else { r.pick(&[2, 10]) };
-    let mut again = None;
     let mut step = |_| {
-        // Replays that follow each other at once may overlap.
-        if let Some(graph) = again.take().filter(|_| r.chance(60)) {
-            again = Some(graph);
-            return Step::Replay(graph, 0);
-        }
         // Few deletions, or nothing is left to use.
         if r.below(1_000) < rates.deletes {
             return Step::Delete(r.below(variables));
@@ -82,10 +76,7 @@ pub fn random(seed: u64) -> Program {
             return match r.below(40) {
                 0 => Step::Drop(graph),
                 1..10 => Step::Set(graph, r.next()),
-                _ => {
-                    again = Some(graph);
-                    Step::Replay(graph, if r.chance(rates.plain) { 0 } else { r.below(5) as i32 - 2 })
-                }
+                _ => Step::Replay(graph, if r.chance(rates.plain) { 0 } else { r.below(5) as i32 - 2 }),
             };
         }
         Step::Push(operation(r, variables, &rates, 2))

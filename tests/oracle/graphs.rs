@@ -42,12 +42,11 @@ pub fn node_of_call(world: &World, graph: usize, member: usize, run: &RunContext
     let captured = &world.graphs[graph];
     let (number, value) = captured.parameters.get().expect("set before the first replay");
     let calls = captured.calls[member].fetch_add(1, Relaxed);
-    let counts = world.plan.program.graphs[graph].counts;
-    if counts && captured.calls.iter().any(|other| other.load(Relaxed) < calls) {
-        captured.early.fetch_add(1, Relaxed);
-    }
-    let number =
-        if counts { captured.accepted[calls].load(Relaxed) } else { *number.get(run).expect("inside its graph") };
+    let number = if world.plan.program.graphs[graph].counts {
+        captured.accepted[calls].load(Relaxed)
+    } else {
+        *number.get(run).expect("inside its graph")
+    };
     let (replay, found) = (&world.plan.graphs[graph].replays[number], *value.get(run).expect("inside its graph"));
     if found != replay.value {
         world.violation(format!("replay {number} of graph {graph} found the value {found}, not {}", replay.value));
@@ -62,7 +61,6 @@ pub fn none_captured(plan: &Plan) -> Vec<Captured> {
         parameters: OnceLock::new(),
         accepted: zeroes(graph.replays.len() + 1),
         calls: zeroes(graph.members.len()),
-        early: AtomicUsize::new(0),
         closures: AtomicUsize::new(graph.members.iter().filter(|member| member.operator.is_none()).count()),
     });
     graphs.collect()

@@ -134,7 +134,7 @@ impl Progress {
 impl State {
     /// One line for people and for `scripts/soak.sh`, which reads it word by word.
     fn line(&self) -> String {
-        let Totals { programs, operations, skipped, refused, failed, serial, replays, replayed, .. } = self.totals;
+        let Totals { programs, operations, skipped, refused, failed, serial, replays, replayed } = self.totals;
         let (first, seed, seconds, peak) = (self.first, self.seed, self.begin.elapsed().as_secs(), peak_memory() >> 20);
         format!(
             "oracle: seconds {seconds} programs {programs} serial {serial} operations {operations} skipped {skipped} \

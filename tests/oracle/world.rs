@@ -69,8 +69,6 @@ pub struct Captured {
     /// The numbers of the replays that were accepted, and how often each member was called.
     pub accepted: Vec<AtomicUsize>,
     pub calls: Vec<AtomicUsize>,
-    /// Calls that came before another operation was called in the replay before.
-    pub early: AtomicUsize,
     /// Closures that have not been dropped.
     pub closures: AtomicUsize,
 }

@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// What it costs to ship an operation, of the time of all threads together, about.
 const SHIPPED: Duration = Duration::from_nanos(150);
+/// The longest limit: opinions reckon with multiples of it.
+const LONGEST: Duration = Duration::from_secs(1);
 /// The limit for closures that are declared to be short.
 pub const DECLARED: Duration = Duration::from_micros(1);
 /// How long a thread runs closures that take longer than [`SHIPPED`], without a pause, before it
@@ -95,7 +97,7 @@ impl InlinePolicy {
 
     fn with_limit(limit: Duration) -> InlinePolicy {
         let keys = if limit.is_zero() { 0 } else { KEYS };
-        let limit = limit.as_nanos() as u64;
+        let limit = limit.min(LONGEST).as_nanos() as u64;
         let limits = Limits { short: limit, middling: limit };
         InlinePolicy { keys: (0..keys).map(|_| Opinion::new()).collect(), limits, stopwatch: Stopwatch::new() }
     }
@@ -256,5 +258,13 @@ mod tests {
         assert!(InlinePolicy::none().of(|| Some(CostKey::given(1))).is_none());
         assert!(InlinePolicy::new(Duration::from_nanos(1)).of(|| Some(CostKey::given(1))).is_some());
         assert!(InlinePolicy::new(Duration::from_nanos(1)).of(|| None).is_none());
+    }
+
+    #[test]
+    fn a_limit_without_bound_is_one() {
+        let key = || Some(CostKey::given(1));
+        let costs = InlinePolicy::new(Duration::MAX);
+        (0..100).for_each(|_| costs.measure(key, || ()));
+        assert!(costs.runs_inside(key));
     }
 }

@@ -71,9 +71,13 @@ pub fn class_of(core: &Core, request: &Request, count: usize, size: usize) -> Op
         .then_some(class)
 }
 
-/// Like [`push`], but for an operation of an operator, whose class is known by [`class_of`].
+/// Like [`push`], but for an operation of an operator, whose class is known.
+///
+/// # Safety
+/// `class` is what [`class_of`] says of an operation with so many claims and a closure of this
+/// size.
 #[inline]
-pub fn push_known(
+pub unsafe fn push_known(
     core: &Arc<Core>,
     class: u8,
     kind: (Property, Name),

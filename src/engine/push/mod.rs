@@ -152,7 +152,8 @@ pub unsafe fn push_logged<F: Send + 'static>(
     let mut closure = ManuallyDrop::new(closure);
     // SAFETY: as in `try_to_log`.
     let store = |to: *mut u8| unsafe { to.cast::<F>().copy_from_nonoverlapping(&raw const *closure, 1) };
-    if logged::push_known(core, class, kind, claims, body, store) {
+    // SAFETY: the contract is passed on.
+    if unsafe { logged::push_known(core, class, kind, claims, body, store) } {
         return None;
     }
     // SAFETY: the operation was not pushed, so the closure is still here, and is used once.

@@ -18,7 +18,6 @@ use crate::graph::edges::{predecessors, renumbered, schedule, NodeUse};
 use crate::graph::lanes::{Lanes, MOST_SEGMENTS};
 use crate::graph::partition::partition;
 use crate::graph::plan::{plan, Member};
-use crate::graph::rounds::comes_after;
 use crate::operation::access::Mode;
 use crate::operation::block::{Block, FLAG_COPIES, FLAG_GRAPH, FLAG_PRIORITISED};
 use crate::operation::closure::DropGuarded;
@@ -32,7 +31,6 @@ use crate::variable::handle::Variable;
 use crate::variable::slot::Slot;
 use std::cell::{Cell, UnsafeCell};
 use std::collections::HashMap;
-use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// An operation that was captured.
@@ -121,12 +119,6 @@ impl Recording {
                 Member { lane: *lane, priority: recorded.priority, detached }
             })
             .collect();
-        let after = comes_after(
-            &order.iter().map(|recorded| uses[*recorded as usize]).collect::<Vec<_>>(),
-            &lanes,
-            self.variables.len(),
-            places.len(),
-        );
         let mut plan = plan(&members, &ordered, places.len());
         // From positions in the schedule to numbers as recorded.
         plan.operations.iter_mut().for_each(|operation| *operation = order[*operation as usize]);
@@ -180,16 +172,13 @@ impl Recording {
             uses: used.into(),
             writes,
             _private: self.private,
-            lanes: Lanes::new(plan).overlapping(after),
+            lanes: Lanes::new(plan),
             blocks: places.iter().map(lane_block).collect(),
             flags: places.iter().fold(FLAG_GRAPH, |flags, place| flags | place.note()),
             places: places.into(),
             common,
             plain,
-            rounds: [0; 2].map(|_| UnsafeCell::new(Replay::none())),
-            order: UnsafeCell::new((0, 0)),
-            next: UnsafeCell::new((null_mut(), 0)),
-            pace: UnsafeCell::new(pace),
+            replay: UnsafeCell::new(Replay::none(pace)),
         };
         Ok((inner, edges))
     }

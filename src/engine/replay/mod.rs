@@ -6,15 +6,13 @@
 //! with the vtable [`LANE`], which goes through the dispatch like an operation.
 //!
 //! A replay is one operation that uses all variables of the graph but the private ones, which
-//! nothing else can use. So no other operation touches them while it runs, but those of the next
-//! replay, if that comes right behind (`ahead.rs`). Among all these the plan and the rounds of the
-//! lanes keep the order. So each of them may touch the marks and versions of its variables as it
-//! would outside a graph.
+//! nothing else can use. So no other operation touches them while it runs. Among its own operations
+//! the plan keeps the order. So each of them may touch the marks and versions of its variables as
+//! it would outside a graph.
 //!
 //! `ENDED` here is the stage of an asynchronous operation, from [`program`]; the `ENDED` of
 //! `graph/lanes.rs` is a bit of a lane's message.
 
-pub mod ahead;
 pub mod assemble;
 pub mod private;
 pub mod program;
@@ -106,20 +104,11 @@ impl Program {
     /// It is the replay's turn: no other replay of the graph is under way.
     pub unsafe fn begin(self: &Arc<Self>, run: &RunContext<'_>, priority: i32, completion: Completion) {
         let (stamp, pushed) = run.pushed.unwrap_or((Stamp::LAST, 0));
-        // SAFETY: by the contract; the runners of the last replay do not look at it any more. If
-        // this one has started early, the last one is over now.
+        // SAFETY: by the contract; the runners of the last replay do not look at it any more.
         unsafe {
-            let completion = match self.take_early(completion) {
-                Err(completion) => completion,
-                Ok(round) => {
-                    let running = CurrentNode::new(self);
-                    let mut host = Runner::new(self, self.core.local(), &running, Property::Normal, run.worker);
-                    return self.lanes.begin_early(round, &mut host);
-                }
-            };
-            let replay = &mut *self.rounds[0].get();
-            (replay.completion, replay.stamp, replay.pushed) = (Some(completion), stamp, pushed);
-            *self.order.get() = (priority, stamp.sequence());
+            let replay = &mut *self.replay.get();
+            (replay.completion, replay.stamp, replay.pushed, replay.priority) =
+                (Some(completion), stamp, pushed, priority);
         }
         let last = self.common as u32 - 1;
         let lane = run.worker.map_or(last, |worker| last.min(worker as u32));
@@ -133,13 +122,6 @@ impl Program {
         }
     }
 
-    /// Starts the lanes of a replay that was just pushed, if the replay before is under way and has
-    /// let go of what they need.
-    pub fn look_ahead(self: &Arc<Self>) {
-        let running = CurrentNode::new(self);
-        self.lanes.pushed(&mut Runner::new(self, self.core.local(), &running, Property::Normal, None));
-    }
-
     /// Runs all operations in a row on the calling thread: for a plain graph on a naive engine.
     ///
     /// # Safety
@@ -148,13 +130,13 @@ impl Program {
         let (stamp, pushed) = run.pushed.unwrap_or((Stamp::LAST, 0));
         // SAFETY: by the contract.
         unsafe {
-            let replay = &mut *self.rounds[0].get();
+            let replay = &mut *self.replay.get();
             (replay.stamp, replay.pushed) = (stamp, pushed);
             let running = CurrentNode::new(self);
             let mut runner = Runner::new(self, self.core.local(), &running, Property::Normal, run.worker);
             within(&running, || {
                 for segment in &self.lanes.plan().order {
-                    runner.run(*segment, 0);
+                    runner.run(*segment);
                 }
             });
             self.count_writes();
@@ -169,9 +151,11 @@ impl Program {
     /// for the lane.
     unsafe fn lend_block(self: &Arc<Self>, lane: u32) -> *mut Block {
         let block = self.blocks[lane as usize].get();
-        // SAFETY: by the contract the block is in no list, and no thread writes the order.
+        // SAFETY: by the contract the block is in no list, and no thread writes the replay.
         unsafe {
-            ((*block).priority, (*block).sequence) = *self.order.get();
+            let replay = &*self.replay.get();
+            (*block).priority = replay.priority;
+            (*block).sequence = replay.stamp.sequence();
             Block::closure(block, Layout::Plain)
                 .cast::<(*const Program, u32)>()
                 .write((Arc::into_raw(Arc::clone(self)), lane));

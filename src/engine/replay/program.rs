@@ -1,4 +1,4 @@
-//! The program of a graph: its operations as the threads that run it find them, and the replays
+//! The program of a graph: its operations as the threads that run it find them, and the replay
 //! under way.
 //!
 //! Made by `replay/assemble.rs`, held by `api/graph.rs`, run by `replay/mod.rs` and
@@ -109,40 +109,31 @@ pub struct Program {
     /// Whether one thread may run all operations in a row: all lanes are common, and no operation
     /// is asynchronous.
     pub plain: bool,
-    /// The replays under way, by round.
-    pub rounds: [UnsafeCell<Replay>; 2],
-    /// Priority and sequence number of the replay that has begun and was not started early. Its
-    /// lanes, and those of replays that follow early, are handed out with them.
-    pub order: UnsafeCell<(i32, u64)>,
-    /// The operation of the replay that has started early and not begun, with its round.
-    pub next: UnsafeCell<(*mut Block, usize)>,
-    /// Used by the thread that begins a replay, ends one, or looks for the next.
-    pub pace: UnsafeCell<SpreadPolicy>,
+    /// The replay under way.
+    pub replay: UnsafeCell<Replay>,
 }
 
-// SAFETY: nodes, blocks and the replays are touched only by a thread that has them to itself.
-// Replays follow each other by the graph's variable; if one starts early, it has another round, and
-// its lanes come after those that they have to. Within a replay a node belongs to the runner of its
-// segment's lane, and a block to the thread that hands out its lane. Slots are shared, and live as
-// long as the core.
+// SAFETY: nodes, blocks and the replay are touched only by a thread that has them to itself. A
+// replay excludes others by the graph's variable. Within a replay a node belongs to the runner of
+// its segment's lane, and a block to the thread that hands out its lane. Slots are shared, and live
+// as long as the core.
 unsafe impl Sync for Program {}
-// SAFETY: nothing in it is tied to a thread: closures are `Send`, and `next` is only compared.
+// SAFETY: nothing in it is tied to a thread: closures are `Send`.
 unsafe impl Send for Program {}
 
-/// The data of a replay. Written when it begins or starts early, the completion when it begins;
-/// read until it ends.
+/// The data of a replay. Written when it begins, read until it ends.
 pub struct Replay {
     pub completion: Option<Completion>,
     pub stamp: Stamp,
     /// When the replay was pushed, if it is profiled; else 0.
     pub pushed: u64,
-    /// When it started early, and on which thread, if it is profiled.
-    pub started: (u64, u32),
+    pub priority: i32,
+    pub pace: SpreadPolicy,
 }
 
 impl Replay {
-    pub fn none() -> Replay {
-        Replay { completion: None, stamp: Stamp::LAST, pushed: 0, started: (0, 0) }
+    pub fn none(pace: SpreadPolicy) -> Replay {
+        Replay { completion: None, stamp: Stamp::LAST, pushed: 0, priority: 0, pace }
     }
 }
 

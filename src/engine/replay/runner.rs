@@ -12,7 +12,6 @@ use crate::device::Context;
 use crate::engine::core::{Core, FAILED, SHUTDOWN};
 use crate::engine::execute::is_skipped;
 use crate::engine::replay::program::{Body, Node, Program, Replay, CALLED, ENDED, RETURNED};
-use crate::error::Stamp;
 use crate::graph::lanes::{LaneHost, SerialStep};
 use crate::operation::closure::catch;
 use crate::operation::completion::{call, Completion, Finish};
@@ -24,7 +23,6 @@ use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use crate::worker::group::Group;
 use std::cell::Cell;
-use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// Operations that a runner runs before its thread does something else for once.
@@ -100,16 +98,14 @@ impl<'a> Runner<'a> {
         Runner { graph, core: &graph.core, local, running, property, context, glanced: 0, turn: 0, paced: 0 }
     }
 
-    /// The replay of a round: its stamp, and when it was pushed if it is profiled; else 0.
+    /// The replay under way.
     ///
     /// # Safety
     /// The caller runs a segment of it.
-    #[inline]
-    unsafe fn replay(&self, round: usize) -> (Stamp, u64) {
-        let replay: *const Replay = self.graph.rounds[round].get();
-        // SAFETY: these fields are written before the first segment is run, and again only after
-        // the last. The completion may come meanwhile.
-        unsafe { ((*replay).stamp, (*replay).pushed) }
+    unsafe fn replay(&self) -> &'a Replay {
+        // SAFETY: the replay is written before the first segment is run, and again only after the
+        // last.
+        unsafe { &*self.graph.replay.get() }
     }
 
     /// Runs an operation; says whether it has ended. This is the quick way: the operation is
@@ -118,7 +114,7 @@ impl<'a> Runner<'a> {
     /// # Safety
     /// The operation's turn has come, and the caller has its segment.
     #[inline]
-    unsafe fn run_node(&mut self, node: &'a Node, round: usize) -> bool {
+    unsafe fn run_node(&mut self, node: &'a Node) -> bool {
         self.running.node.set(Some(node));
         self.context.name = node.name.as_str();
         self.context.context = node.context;
@@ -128,13 +124,13 @@ impl<'a> Runner<'a> {
         // SAFETY: the caller has the node to itself.
         unsafe {
             match &node.body {
-                Body::Sync(call) if state == 0 && self.replay(round).1 == 0 => {
+                Body::Sync(call) if state == 0 && self.replay().pushed == 0 => {
                     if let Err(fault) = catch(|| (*call.get())(&self.context)) {
-                        self.graph.mark(node, Err(fault), None, self.replay(round).0);
+                        self.graph.mark(node, Err(fault), None, self.replay().stamp);
                     }
                     true
                 }
-                _ => self.run_with_care(node, round, state),
+                _ => self.run_with_care(node, state),
             }
         }
     }
@@ -145,10 +141,11 @@ impl<'a> Runner<'a> {
     /// # Safety
     /// Like for [`Runner::run_node`].
     #[cold]
-    unsafe fn run_with_care(&mut self, node: &Node, round: usize, state: u32) -> bool {
+    unsafe fn run_with_care(&mut self, node: &Node, state: u32) -> bool {
         let (graph, core) = (self.graph, self.core);
         // SAFETY: the caller runs a segment of the replay.
-        let (stamp, pushed) = unsafe { self.replay(round) };
+        let replay = unsafe { self.replay() };
+        let (stamp, pushed) = (replay.stamp, replay.pushed);
         let inherited = if state & FAILED != 0 { graph.inherited(node, stamp) } else { None };
         let skip = is_skipped(node.property, inherited.is_some(), state);
         let (started, thread) = if pushed != 0 { core.profiler.starting() } else { (0, 0) };
@@ -179,12 +176,12 @@ impl<'a> Runner<'a> {
                 // second sees the outcome.
                 let ended = detached.stage.swap(RETURNED, AcqRel) == ENDED;
                 if ended {
-                    self.conclude_node(node, round);
+                    self.conclude_node(node);
                 }
                 return ended;
             }
         };
-        self.profile(node, (stamp, pushed), (started, thread, context.worker));
+        self.profile(node, (started, thread, context.worker));
         graph.mark(node, outcome, inherited, stamp);
         true
     }
@@ -192,23 +189,23 @@ impl<'a> Runner<'a> {
 
 impl LaneHost for Runner<'_> {
     #[inline]
-    fn run(&mut self, segment: u32, round: usize) -> bool {
+    fn run(&mut self, segment: u32) -> bool {
         let graph = self.graph;
         let range = &graph.lanes.plan().segments[segment as usize].operations;
         let mut ended = true;
         for node in &graph.nodes[range.start as usize..range.end as usize] {
             // SAFETY: the protocol of the lanes has given this thread the segment. An asynchronous
             // operation is alone in its segment.
-            ended = unsafe { self.run_node(node, round) };
+            ended = unsafe { self.run_node(node) };
         }
         self.paced += range.end - range.start;
         ended
     }
 
-    fn conclude(&mut self, segment: u32, round: usize) {
+    fn conclude(&mut self, segment: u32) {
         let graph = self.graph;
         let operation = graph.lanes.plan().segments[segment as usize].operations.start;
-        self.conclude_node(&graph.nodes[operation as usize], round);
+        self.conclude_node(&graph.nodes[operation as usize]);
     }
 
     fn hand_out(&mut self, lane: u32) {
@@ -220,14 +217,14 @@ impl LaneHost for Runner<'_> {
     fn begins_alone(&mut self) -> bool {
         self.paced = 0;
         // SAFETY: a replay begins with this call, before any other lane is started.
-        let pace = unsafe { &mut *self.graph.pace.get() };
+        let pace = unsafe { &mut (*self.graph.replay.get()).pace };
         pace.begin()
     }
 
     #[inline]
     fn alone(&mut self, left: usize) -> SerialStep {
         // SAFETY: no other lane is started.
-        let pace = unsafe { &mut *self.graph.pace.get() };
+        let pace = unsafe { &mut (*self.graph.replay.get()).pace };
         if self.paced < pace.interval() {
             return SerialStep::GoOn;
         }
@@ -256,55 +253,48 @@ impl LaneHost for Runner<'_> {
         self.group().map_or(others, |group| group.has_idle() || others && !group.has_work())
     }
 
-    fn follows(&mut self, round: usize) -> bool {
-        // SAFETY: asked for a replay that has begun and is not over meanwhile, by one thread.
-        unsafe { self.graph.prepare_next(round) }
-    }
-
-    fn over(&mut self, round: usize) {
+    fn over(&mut self) {
         self.graph.count_writes();
         // SAFETY: every segment has been run. The completion may let the next replay begin, so
         // nothing of this one is touched after it.
-        let (completion, next) = unsafe {
-            let next = (*self.graph.next.get()).0;
-            (*self.graph.pace.get()).over(!next.is_null(), || self.graph.next_replay(round).is_some());
-            ((*self.graph.rounds[round].get()).completion.take(), next)
+        let completion = unsafe {
+            let replay = &mut *self.graph.replay.get();
+            replay.pace.over();
+            replay.completion.take()
         };
         if let Some(completion) = completion {
-            // A replay that has started early has only to be told that it has begun. So this thread
-            // runs it, and no queue delays it.
-            self.local.begins.set(next);
             completion.complete();
-            self.local.begins.set(null_mut());
         }
     }
 }
 
 impl Runner<'_> {
     /// Marks the variables that an asynchronous operation changes. It has returned and ended.
-    fn conclude_node(&mut self, node: &Node, round: usize) {
+    fn conclude_node(&mut self, node: &Node) {
         let graph = self.graph;
         // SAFETY: the operation has ended, and its segment is ours.
         unsafe {
-            let (stamp, pushed) = self.replay(round);
+            let replay = self.replay();
             let Body::Async(detached) = &node.body else { return };
             let outcome = std::mem::replace(&mut *detached.outcome.get(), Ok(()));
             let started = detached.started.get();
             let failed = self.core.state.load(Relaxed) & FAILED != 0;
-            let inherited = if failed { graph.inherited(node, stamp) } else { None };
-            graph.mark(node, outcome, inherited, stamp);
-            self.profile(node, (stamp, pushed), started);
+            let inherited = if failed { graph.inherited(node, replay.stamp) } else { None };
+            graph.mark(node, outcome, inherited, replay.stamp);
+            self.profile(node, started);
         }
     }
 
     /// Records an operation that ends now, if the replay is profiled.
-    fn profile(&self, node: &Node, replay: (Stamp, u64), started: (u64, u32, Option<usize>)) {
+    fn profile(&self, node: &Node, started: (u64, u32, Option<usize>)) {
+        // SAFETY: the operation's segment is ours.
+        let replay = unsafe { self.replay() };
         let name = node.name.as_str();
-        if replay.1 == 0 || name.is_empty() {
+        if replay.pushed == 0 || name.is_empty() {
             return;
         }
         let asynchronous = matches!(node.body, Body::Async(_));
-        let what = (name, node.property, node.context);
+        let (what, replay) = ((name, node.property, node.context), (replay.stamp, replay.pushed));
         let uses = self.graph.uses[node.uses.start as usize..node.uses.end as usize].iter().map(|used| {
             // SAFETY: slots live as long as the engine's memory. Relaxed: the variable was born
             // before the capture.

@@ -11,9 +11,8 @@
 //!
 //! A replay that was worth spreading is trusted: some replays are then spread from the start, and
 //! after them one is measured again. A replay that was not worth it, though it seemed so, doubles
-//! what a segment is taken to cost. If the next replay waits already when one is over, a row of
-//! replays can overlap, and starts the lanes once. If a replay takes many times what it costs to
-//! spread it, there is nothing to measure: the next one is spread as well.
+//! what a segment is taken to cost. If a replay takes many times what it costs to spread it, there
+//! is nothing to measure: the next one is spread as well.
 
 #![forbid(unsafe_code)]
 
@@ -73,8 +72,6 @@ pub struct SpreadPolicy {
     forced: Option<u32>,
     /// What a replay takes on one thread, in seconds, by the last replay that was begun alone.
     alone: f64,
-    /// Replays that have ended since one was begun as such, each of which was followed early.
-    row: u32,
 }
 
 impl SpreadPolicy {
@@ -102,7 +99,6 @@ impl SpreadPolicy {
             cold: true,
             forced: None,
             alone: f64::MAX,
-            row: 0,
         }
     }
 
@@ -132,20 +128,6 @@ impl SpreadPolicy {
         self.begun_alone
     }
 
-    /// Whether the next replay may start early, on all threads, while one that is spread is under
-    /// way. Counts as a replay that is spread from the start.
-    pub fn overlaps(&mut self) -> bool {
-        if !self.plain || MODELLED {
-            return true;
-        }
-        if let Some(operations) = self.forced {
-            return operations == 0;
-        }
-        let trusted = self.trusted > 0;
-        self.trusted = self.trusted.saturating_sub(1);
-        trusted
-    }
-
     /// Operations from one look at the clock to the next.
     #[inline]
     pub fn interval(&self) -> u32 {
@@ -167,7 +149,7 @@ impl SpreadPolicy {
         }
         let took = (now - looked).as_secs_f64();
         let each = took / (self.left - left).max(1) as f64;
-        let pays = self.pays(each, left, 1);
+        let pays = self.pays(each, left);
         // One long measurement may be an interrupt, so the next one has to confirm it. If it was
         // very long, to spread in vain adds little to it.
         let sure = pays && (self.suspected || took > BEYOND_DOUBT * self.start());
@@ -187,12 +169,10 @@ impl SpreadPolicy {
         sure
     }
 
-    /// Whether it pays to spread `left` segments that take `each` seconds each, if `replays` of
-    /// them share what it costs to start the lanes.
-    fn pays(&self, each: f64, left: usize, replays: u32) -> bool {
+    /// Whether it pays to spread `left` segments that take `each` seconds each.
+    fn pays(&self, each: f64, left: usize) -> bool {
         let others = f64::from(self.lanes - 1);
-        let start = self.start() / f64::from(replays);
-        left as f64 * (each * others / f64::from(self.lanes) - self.learned) > start
+        left as f64 * (each * others / f64::from(self.lanes) - self.learned) > self.start()
     }
 
     /// What it costs to start the lanes, in seconds.
@@ -200,16 +180,10 @@ impl SpreadPolicy {
         START * f64::from(self.lanes - 1)
     }
 
-    /// A replay is over. `goes_on`: the next one has started early. Otherwise `waits` says whether
-    /// the next one was pushed.
-    pub fn over(&mut self, goes_on: bool, waits: impl FnOnce() -> bool) {
-        if goes_on {
-            self.row += 1;
-            return;
-        }
-        let replays = std::mem::take(&mut self.row) + 1;
+    /// The replay is over.
+    pub fn over(&mut self) {
         let Some(took) = self.began.take().map(|began| began.elapsed().as_secs_f64()) else { return };
-        let (took, cold) = (took / f64::from(replays), std::mem::take(&mut self.cold));
+        let cold = std::mem::take(&mut self.cold);
         if took > BEYOND_DOUBT * (self.start() + self.learned * self.segments as f64) {
             self.trusted = TRUST;
             return;
@@ -219,25 +193,21 @@ impl SpreadPolicy {
         }
         let each = took / self.segments.max(1) as f64;
         let useless = took >= self.alone;
-        if useless && if self.begun_alone { self.spread } else { replays > 1 } {
-            self.trusted = 0;
-            self.learned = (2.0 * self.learned).min(MOST_LEARNED * self.expected);
-            return;
-        }
         if !self.begun_alone {
             // A replay that was spread from the start, and took no less time than one alone, or
             // little on all threads together, leads to a measurement: what the operations do may
             // have changed.
-            if useless || !self.pays(each * f64::from(self.lanes), self.segments, replays) {
+            if useless || !self.pays(each * f64::from(self.lanes), self.segments) {
                 self.trusted = 0;
             }
+        } else if self.spread && useless {
+            self.trusted = 0;
+            self.learned = (2.0 * self.learned).min(MOST_LEARNED * self.expected);
+            return;
         } else if !self.spread {
             // A replay that is too short to be spread in the middle can be worth it from the start.
-            // If the next one waits already, a row of them shares the start. Two in a row have to
-            // show this, because one may have met an interrupt.
-            let whole = !self.refuted && self.pays(each, self.segments, 1);
-            let pays = whole || self.pays(each, self.segments, TRUST) && waits();
-            self.long = if pays { self.long + 1 } else { 0 };
+            // Two in a row have to show this, because one may have met an interrupt.
+            self.long = if !self.refuted && self.pays(each, self.segments) { self.long + 1 } else { 0 };
             if self.long >= 2 {
                 self.trusted = TRUST;
             }
@@ -268,12 +238,12 @@ mod tests {
     #[test]
     fn long_segments_are_spread_and_short_ones_not() {
         let pace = two_lanes(100);
-        assert!(pace.pays(50e-6, 2, 1));
-        assert!(!pace.pays(50e-6, 0, 1));
-        assert!(!pace.pays(100e-9, 1_000_000, 1));
-        assert!(pace.pays(1e-6, 1000, 1));
+        assert!(pace.pays(50e-6, 2));
+        assert!(!pace.pays(50e-6, 0));
+        assert!(!pace.pays(100e-9, 1_000_000));
+        assert!(pace.pays(1e-6, 1000));
         let apart = SpreadPolicy::new(true, 2, 100, 0);
-        assert!(apart.pays(100e-9, 1000, 1), "lanes that do not wait for each other");
+        assert!(apart.pays(100e-9, 1000), "lanes that do not wait for each other");
     }
 
     #[test]
@@ -282,11 +252,11 @@ mod tests {
         for _ in 0..3 * TRUST {
             assert!(!pace.begin());
             sleep(MILLISECOND);
-            pace.over(false, || false);
+            pace.over();
         }
         for _ in 0..2 {
             pace.begin();
-            pace.over(false, || false);
+            pace.over();
         }
         assert!(pace.begin(), "a short one is measured");
         sleep(MILLISECOND);
@@ -301,11 +271,11 @@ mod tests {
         assert!(!pace.spreads(999_999), "one look is not enough");
         sleep(MILLISECOND);
         assert!(pace.spreads(999_998));
-        pace.over(false, || false);
+        pace.over();
         for _ in 0..TRUST {
             assert!(!pace.begin());
             sleep(MILLISECOND);
-            pace.over(false, || false);
+            pace.over();
         }
         assert!(pace.begin(), "measured again");
     }
@@ -319,7 +289,7 @@ mod tests {
             assert!(!pace.spreads(1), "one look is not enough");
             sleep(40 * MILLISECOND);
             assert!(!pace.spreads(0), "nothing is left");
-            pace.over(false, || false);
+            pace.over();
         }
         assert!(!pace.begin());
     }
@@ -329,14 +299,14 @@ mod tests {
         let mut pace = SpreadPolicy { alone: 1e-6, trusted: TRUST, ..of_lanes(MANY, 1) };
         assert!(!pace.begin());
         sleep(MILLISECOND);
-        pace.over(false, || false);
+        pace.over();
         assert!(pace.begin(), "it may have changed: it is measured");
         (pace.spread, pace.alone) = (true, 0.0);
-        pace.over(false, || false);
+        pace.over();
         assert!(pace.learned > 1.5 * pace.expected);
         for _ in 0..10 {
             assert!(pace.begin());
-            pace.over(false, || false);
+            pace.over();
             // A machine with other work takes the core away twice in a row.
             pace.long = 0;
         }
@@ -347,7 +317,7 @@ mod tests {
     fn a_quick_replay_is_run_alone_again() {
         let mut pace = SpreadPolicy { trusted: TRUST, ..two_lanes(1_000_000) };
         assert!(!pace.begin());
-        pace.over(false, || false);
+        pace.over();
         assert!(pace.begin());
     }
 

@@ -1,5 +1,5 @@
 //! Wait lists: threads that wait for a condition of the whole engine, namely that nothing is in
-//! flight (`Core::quiescence`) or that there is room under the bound (`Core::room`).
+//! flight (`Core::quiescence`) or that there is room under the bound (`Core::below_bound`).
 //!
 //! Waiting threads come from `wait/for_all.rs`, `engine/lifecycle.rs` and `engine/backpressure.rs`.
 //! [`WaitList::notify`] is called by every thread that ends operations.
