@@ -382,7 +382,8 @@ impl Builder {
     /// Makes the engine. Its threads start when they are first needed.
     ///
     /// # Errors
-    /// [`BadSetting`](crate::ErrorKind::BadSetting), with the values that are valid.
+    /// [`BadSetting`](crate::ErrorKind::BadSetting), with the values that are valid. Those of
+    /// [`lock_memory`](Builder::lock_memory) and [`fifo_priority`](Builder::fifo_priority).
     ///
     /// ```
     /// use seriatim::{Engine, ErrorKind};

@@ -231,7 +231,8 @@ impl Engine {
     /// Starts a stopped engine. Starting twice is harmless.
     ///
     /// # Errors
-    /// [`ThreadRefused`](crate::ErrorKind::ThreadRefused): the engine is then still stopped.
+    /// [`ThreadRefused`](crate::ErrorKind::ThreadRefused) and
+    /// [`PriorityRefused`](crate::ErrorKind::PriorityRefused): the engine is then still stopped.
     /// [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation).
     ///
     /// ```

@@ -53,8 +53,9 @@ impl Engine {
     /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable),
     /// [`UnknownDevice`](crate::ErrorKind::UnknownDevice),
     /// [`DeviceUnavailable`](crate::ErrorKind::DeviceUnavailable),
-    /// [`EngineFull`](crate::ErrorKind::EngineFull), [`Stopped`](crate::ErrorKind::Stopped) and
-    /// [`ThreadRefused`](crate::ErrorKind::ThreadRefused).
+    /// [`EngineFull`](crate::ErrorKind::EngineFull), [`Stopped`](crate::ErrorKind::Stopped),
+    /// [`ThreadRefused`](crate::ErrorKind::ThreadRefused) and
+    /// [`PriorityRefused`](crate::ErrorKind::PriorityRefused).
     ///
     /// # Panics
     /// Never. A panic of the closure fails the operation.
