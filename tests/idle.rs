@@ -3,9 +3,12 @@
 //! and how often a push has woken it, counted where the C library is called.
 #![cfg(target_os = "linux")]
 
+#[path = "common/syscalls.rs"]
+mod syscalls;
+
 use seriatim::{Builder, Engine, IdlePolicy, Kind};
 use std::fs::read_to_string;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -27,36 +30,14 @@ static WAKES: AtomicU64 = AtomicU64::new(0);
 #[no_mangle]
 extern "C" fn sched_yield() -> libc::c_int {
     YIELDS.fetch_add(1, Relaxed);
-    syscall(libc::SYS_sched_yield, 0, 0, 0, 0, 0, 0) as libc::c_int
+    syscalls::syscall(libc::SYS_sched_yield, 0, 0, 0, 0, 0, 0) as libc::c_int
 }
 
-/// As above; by this one std wakes threads.
-#[no_mangle]
-extern "C" fn syscall(
-    number: libc::c_long,
-    a: usize,
-    b: usize,
-    c: usize,
-    d: usize,
-    e: usize,
-    f: usize,
-) -> libc::c_long {
-    type Real = extern "C" fn(libc::c_long, usize, usize, usize, usize, usize, usize) -> libc::c_long;
-    static REAL: AtomicUsize = AtomicUsize::new(0);
-    if number == libc::SYS_futex && b as libc::c_int & !libc::FUTEX_PRIVATE_FLAG == libc::FUTEX_WAKE {
+/// Called for each system call that the C library is asked for by number: std wakes threads so.
+fn called(number: libc::c_long, operation: usize) {
+    if number == libc::SYS_futex && operation as libc::c_int & !libc::FUTEX_PRIVATE_FLAG == libc::FUTEX_WAKE {
         WAKES.fetch_add(1, Relaxed);
     }
-    let mut real = REAL.load(Relaxed);
-    if real == 0 {
-        // SAFETY: the name ends in a zero.
-        real = unsafe { libc::dlsym(libc::RTLD_NEXT, c"syscall".as_ptr()) }.expose_provenance();
-        assert!(real != 0, "the C library has the function");
-        REAL.store(real, Relaxed);
-    }
-    // SAFETY: it is the C library's function. It takes further arguments as a variadic function
-    // does, which for integers is the same here.
-    let real: Real = unsafe { std::mem::transmute(std::ptr::with_exposed_provenance::<()>(real)) };
-    real(number, a, b, c, d, e, f)
 }
 
 /// What has happened in [`PAUSES`] pauses.

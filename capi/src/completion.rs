@@ -11,17 +11,18 @@ use std::mem::{forget, ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering::AcqRel};
 use std::sync::Arc;
+
 /// Ends an asynchronous operation, once. Each function that takes one frees it.
 // Two share it: C, and the frame of the function that C was called with. The frame needs it only if
 // the function unwinds: nobody can know whether the function has given the handle away by then, so
 // the first of them ends the operation.
 pub struct SeriatimCompletion {
-    /// [`TAKEN`] so often as it was taken, [`USED`], [`RETURNED`] and [`EMPTY`].
+    /// The sum of [`USED`], [`RETURNED`] and [`EMPTY`], and of [`TAKEN`] for each take.
     state: AtomicU8,
-    /// Never written again. It is the one's who has added the first [`TAKEN`].
+    /// Never written again. Adding the first [`TAKEN`] takes it.
     completion: UnsafeCell<MaybeUninit<Completion>>,
     /// Lives until the function has returned and the operation is about to end, whichever is later.
-    /// It is the one's who adds the second of [`USED`] and [`RETURNED`], unless it is [`EMPTY`].
+    /// Adding the second of [`USED`] and [`RETURNED`] takes it, unless it is [`EMPTY`].
     argument: UnsafeCell<ManuallyDrop<Share>>,
 }
 
@@ -125,8 +126,9 @@ impl Frame {
 impl Drop for Frame {
     #[cold]
     fn drop(&mut self) {
-        // SAFETY: the frame's share, which is given up by the second note. Whoever has taken the
-        // completion has the argument as well, if the other one is not to drop it.
+        // SAFETY: the frame's share, which is given up by the second note. If this frame has taken
+        // the completion, it takes the argument too: C's note comes before `RETURNED`, and is not
+        // the last one, or it finds `EMPTY`.
         unsafe {
             let Some(completion) = note(self.0, TAKEN) else {
                 note(self.0, RETURNED);

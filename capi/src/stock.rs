@@ -3,13 +3,13 @@
 //!
 //! Each thread has a [`Home`], and takes the places of its handles from there. A place goes back to
 //! the home that it came from, whichever thread gives it back: the home's own thread puts it on a
-//! list of its own, others push it onto `returned`. Nobody waits for another thread. As only the
-//! whole list is ever taken out of `returned`, and by one thread, a push meets no place that was
-//! there before and has come again.
+//! list of its own, others push it onto `returned`. Nobody waits for another thread. Only the
+//! whole list is ever taken out of `returned`, so a push that meets a place which was there before
+//! and has come again does no harm: it compares the address, and links to what is there.
 //!
-//! Homes and places are never freed: a thread that begins takes over the home of one that has
-//! ended. There are as many homes as there were threads at once, and as many places as there were
-//! handles at once.
+//! Homes and places are never freed, also not when engines are dropped: a thread that begins takes
+//! over the home of one that has ended. There are as many homes as there were threads at once, and
+//! for each home as many places as it ever had handles at once.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;

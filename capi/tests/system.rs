@@ -32,10 +32,8 @@ fn give_up_rights() {
 fn what_the_system_is_asked_for_is_had_or_is_an_error() {
     let usual = [("CPU_WORKERS", "1"), ("PIN", "off")];
     let with = |more| Engine::try_with(&[usual[0], usual[1], more]);
-    let prepare = |engine: &Engine| unsafe {
-        // SAFETY: the engine lives.
-        seriatim_engine_prepare(engine.0)
-    };
+    // SAFETY: the engine lives.
+    let prepare = |engine: &Engine| unsafe { seriatim_engine_prepare(engine.0) };
     let before = locked();
     match with(("LOCK_MEMORY", "on")) {
         Ok(engine) => {

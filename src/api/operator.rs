@@ -126,7 +126,7 @@ where
     fn run_inside(&self, inner: &OperatorState, core: &Arc<Core>) -> Tried {
         // What runs inside its push has no flags.
         let request = Request::named(inner.request.name);
-        let call = |run: &RunContext<'_>| catch(|| inner.costs.measure_known(inner.key, || self(run)));
+        let call = |run: &RunContext<'_>| catch(|| inner.costs.measure(|| inner.key, || self(run)));
         fast_path::run(core, &request, &inner.declared(), call)
     }
 }
@@ -260,7 +260,7 @@ impl Operator {
         // Each operation in flight keeps the closure alive.
         let held = Arc::clone(&self.0);
         let mut call = move |run: &RunContext<'_>| match &held.call {
-            OperatorCall::Sync(call) => held.costs.measure_known(held.key, || call.call(run)),
+            OperatorCall::Sync(call) => held.costs.measure(|| held.key, || call.call(run)),
             OperatorCall::Async(_) => Ok(()),
         };
         let body = mixed_vtable(&call);
@@ -309,7 +309,7 @@ impl OperatorState {
         if !runs_here(core, request, || self.costs.runs_inside(|| self.key)) {
             return Tried::NotNow;
         }
-        let mut call = |run: &RunContext<'_>| catch(|| self.costs.measure_known(self.key, || call.call(run)));
+        let mut call = |run: &RunContext<'_>| catch(|| self.costs.measure(|| self.key, || call.call(run)));
         fast_path::run_wide(core, request, &self.claims, &mut call)
     }
 }

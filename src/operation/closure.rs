@@ -109,8 +109,8 @@ pub enum Cost {
     /// Closures with the same key take equally long, as far as is known: those of one type, or
     /// those to which the program gave one key. The function finds the key of a stored closure.
     Learned(unsafe fn(*const u8) -> u64),
-    /// Nothing is learned: for the closures of operators, which are all of one type, and for
-    /// asynchronous ones.
+    /// Nothing is learned by this: for asynchronous closures, and for those of operators, which are
+    /// all of one type and measure their calls themselves (`src/api/operator.rs`).
     Unknown,
 }
 

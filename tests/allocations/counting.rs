@@ -1,5 +1,9 @@
 //! Counting what work costs: allocations, locks, futex calls.
 
+#[cfg(target_os = "linux")]
+#[path = "../common/syscalls.rs"]
+mod syscalls;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -57,35 +61,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Stands in for the C library's function of this name, by which std and parking_lot call futexes
-/// on Linux. The linker binds their calls to this one, because it comes first.
+/// Called for each system call that the C library is asked for by number.
 #[cfg(target_os = "linux")]
-#[no_mangle]
-extern "C" fn syscall(
-    number: libc::c_long,
-    a: usize,
-    b: usize,
-    c: usize,
-    d: usize,
-    e: usize,
-    f: usize,
-) -> libc::c_long {
-    type Real = extern "C" fn(libc::c_long, usize, usize, usize, usize, usize, usize) -> libc::c_long;
-    static REAL: AtomicUsize = AtomicUsize::new(0);
+fn called(number: libc::c_long, _: usize) {
     if number == libc::SYS_futex {
         count(&FUTEX_CALLS);
     }
-    let mut real = REAL.load(Relaxed);
-    if real == 0 {
-        // SAFETY: the name ends in a zero.
-        real = unsafe { libc::dlsym(libc::RTLD_NEXT, c"syscall".as_ptr()) }.expose_provenance();
-        assert!(real != 0, "the C library has the function");
-        REAL.store(real, Relaxed);
-    }
-    // SAFETY: it is the C library's function. It takes further arguments as a variadic function
-    // does, which for integers is the same here.
-    let real: Real = unsafe { std::mem::transmute(std::ptr::with_exposed_provenance::<()>(real)) };
-    real(number, a, b, c, d, e, f)
 }
 
 /// Costs so far, or of some work.

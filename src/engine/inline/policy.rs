@@ -130,18 +130,7 @@ impl InlinePolicy {
     /// Calls a closure of this key, and measures the call if it is due.
     #[inline]
     pub fn measure<T>(&self, key: impl FnOnce() -> Option<CostKey>, call: impl FnOnce() -> T) -> T {
-        self.measure_by(self.of(key), call)
-    }
-
-    /// Like [`InlinePolicy::measure`], for a key that is known already. `None`: not to be learned.
-    #[inline]
-    pub fn measure_known<T>(&self, key: Option<CostKey>, call: impl FnOnce() -> T) -> T {
-        self.measure_by(key.and_then(|key| self.keys.get(key.0)), call)
-    }
-
-    #[inline]
-    fn measure_by<T>(&self, opinion: Option<&Opinion>, call: impl FnOnce() -> T) -> T {
-        let measured = match opinion {
+        let measured = match self.of(key) {
             Some(opinion) if self.is_due(opinion) => Some((opinion, self.stopwatch.start())),
             _ => None,
         };
