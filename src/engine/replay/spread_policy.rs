@@ -147,7 +147,14 @@ impl SpreadPolicy {
             self.interval = (2 * self.interval).min(OPERATIONS_A_LOOK);
             return false;
         }
-        let took = (now - looked).as_secs_f64();
+        self.looked = Some(now);
+        self.judge_part(now - looked, left)
+    }
+
+    /// Judges the time since the last look, of a replay that has `left` segments to come; says
+    /// whether it pays to spread them.
+    fn judge_part(&mut self, took: Duration, left: usize) -> bool {
+        let took = took.as_secs_f64();
         let each = took / (self.left - left).max(1) as f64;
         let pays = self.pays(each, left);
         // One long measurement may be an interrupt, so the next one has to confirm it. If it was
@@ -158,7 +165,7 @@ impl SpreadPolicy {
         } else {
             self.interval = (2 * self.interval).min(OPERATIONS_A_LOOK);
         }
-        (self.looked, self.left, self.suspected) = (Some(now), left, pays);
+        (self.left, self.suspected) = (left, pays);
         self.refuted |= !pays && left > 0;
         if sure {
             self.spread = true;
@@ -182,7 +189,14 @@ impl SpreadPolicy {
 
     /// The replay is over.
     pub fn over(&mut self) {
-        let Some(took) = self.began.take().map(|began| began.elapsed().as_secs_f64()) else { return };
+        if let Some(began) = self.began.take() {
+            self.judge_whole(began.elapsed());
+        }
+    }
+
+    /// Judges a replay that is over.
+    fn judge_whole(&mut self, took: Duration) {
+        let took = took.as_secs_f64();
         let cold = std::mem::take(&mut self.cold);
         if took > BEYOND_DOUBT * (self.start() + self.learned * self.segments as f64) {
             self.trusted = TRUST;
@@ -221,8 +235,9 @@ impl SpreadPolicy {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use std::thread::sleep;
 
+    // All tests but one say how long their replays take, so that a slow machine changes nothing.
+    const SHORT: Duration = Duration::from_nanos(50);
     const MILLISECOND: Duration = Duration::from_millis(1);
     /// So many lanes that what is long enough to be judged is not beyond doubt.
     const MANY: usize = 10_000;
@@ -251,31 +266,24 @@ mod tests {
         let mut pace = SpreadPolicy::new(true, 2, 2, 0);
         for _ in 0..3 * TRUST {
             assert!(!pace.begin());
-            sleep(MILLISECOND);
-            pace.over();
+            pace.judge_whole(MILLISECOND);
         }
-        for _ in 0..2 {
-            pace.begin();
-            pace.over();
-        }
+        assert!(!pace.begin());
+        pace.judge_whole(SHORT);
         assert!(pace.begin(), "a short one is measured");
-        sleep(MILLISECOND);
-        assert!(pace.spreads(1), "one look is enough if it is long");
+        assert!(pace.judge_part(MILLISECOND, 1), "one look is enough if it is long");
     }
 
     #[test]
     fn a_slow_replay_is_spread_after_two_looks_and_trusted_then() {
         let mut pace = of_lanes(MANY, 1_000_000);
         assert!(pace.begin());
-        sleep(MILLISECOND);
-        assert!(!pace.spreads(999_999), "one look is not enough");
-        sleep(MILLISECOND);
-        assert!(pace.spreads(999_998));
-        pace.over();
+        assert!(!pace.judge_part(MILLISECOND, 999_999), "one look is not enough");
+        assert!(pace.judge_part(MILLISECOND, 999_998));
+        pace.judge_whole(2 * MILLISECOND);
         for _ in 0..TRUST {
             assert!(!pace.begin());
-            sleep(MILLISECOND);
-            pace.over();
+            pace.judge_whole(MILLISECOND);
         }
         assert!(pace.begin(), "measured again");
     }
@@ -285,11 +293,9 @@ mod tests {
         let mut pace = of_lanes(MANY, 2);
         for _ in 0..2 {
             assert!(pace.begin());
-            sleep(40 * MILLISECOND);
-            assert!(!pace.spreads(1), "one look is not enough");
-            sleep(40 * MILLISECOND);
-            assert!(!pace.spreads(0), "nothing is left");
-            pace.over();
+            assert!(!pace.judge_part(40 * MILLISECOND, 1), "one look is not enough");
+            assert!(!pace.judge_part(40 * MILLISECOND, 0), "nothing is left");
+            pace.judge_whole(80 * MILLISECOND);
         }
         assert!(!pace.begin());
     }
@@ -298,17 +304,14 @@ mod tests {
     fn what_is_slower_on_two_lanes_is_run_alone_again_and_remembered_for_a_while() {
         let mut pace = SpreadPolicy { alone: 1e-6, trusted: TRUST, ..of_lanes(MANY, 1) };
         assert!(!pace.begin());
-        sleep(MILLISECOND);
-        pace.over();
+        pace.judge_whole(MILLISECOND);
         assert!(pace.begin(), "it may have changed: it is measured");
         (pace.spread, pace.alone) = (true, 0.0);
-        pace.over();
+        pace.judge_whole(SHORT);
         assert!(pace.learned > 1.5 * pace.expected);
         for _ in 0..10 {
             assert!(pace.begin());
-            pace.over();
-            // A machine with other work takes the core away twice in a row.
-            pace.long = 0;
+            pace.judge_whole(SHORT);
         }
         assert!(pace.learned < 1.1 * pace.expected);
     }
@@ -317,8 +320,18 @@ mod tests {
     fn a_quick_replay_is_run_alone_again() {
         let mut pace = SpreadPolicy { trusted: TRUST, ..two_lanes(1_000_000) };
         assert!(!pace.begin());
-        pace.over();
+        pace.judge_whole(SHORT);
         assert!(pace.begin());
+    }
+
+    #[test]
+    fn the_clock_is_looked_at() {
+        let mut pace = two_lanes(2);
+        assert!(pace.begin());
+        std::thread::sleep(MILLISECOND);
+        assert!(pace.spreads(1));
+        pace.over();
+        assert!(pace.alone >= 1e-3, "{} s", pace.alone);
     }
 
     #[test]
