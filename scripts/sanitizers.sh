@@ -182,7 +182,7 @@ asan() {
     tests asan hazards 600 --test hazards -- --skip leave_nothing_behind
     tests asan peer_semantics 600 --test peer_semantics -- --skip memory_grows_with_the_backlog_only_without_a_bound
     # Not the example in C, which another compiler builds.
-    run asan capi 600 --package seriatim_c --test deleters --test engine --test environment --test refusals
+    run asan capi 600 --package seriatim_c --test completions --test deleters --test engine --test environment --test refusals
 }
 
 tsan() {

@@ -174,7 +174,11 @@ typedef struct SeriatimBuilder SeriatimBuilder;
 // thread at a time. It keeps its engine alive.
 typedef struct SeriatimCapture SeriatimCapture;
 
-// Ends an asynchronous operation, once. Each function that takes one frees it.
+// Ends an asynchronous operation, once: each function that takes one uses it up. A second use is
+// refused.
+//
+// Copy it, compare it and hand it to these functions. It is no address: keep all its bits, and do
+// not look at what it points to.
 typedef struct SeriatimCompletion SeriatimCompletion;
 
 // An engine. Several handles may be the same engine: see `seriatim_engine_clone()`.
@@ -901,36 +905,40 @@ SeriatimStatus seriatim_parameter_set(const struct SeriatimParameter *parameter,
 // `parameter` is null or a live handle, which is not used again.
 SeriatimStatus seriatim_parameter_delete(struct SeriatimParameter *parameter);
 
-// Ends the operation well. The completion is freed.
+// Ends the operation well.
 //
 // # Errors
-// `SERIATIM_STATUS_BAD_ARGUMENT` if the operation has ended already, because its function unwound.
+// `SERIATIM_STATUS_BAD_ARGUMENT` if the completion was used before, or if the operation has ended
+// already, because its function unwound. No operation is touched then. Of several uses one
+// succeeds, also of two at the same time.
+//
+// Completions that follow each other in one place of the memory have 2^32 values (256 on 32 bits).
+// An old one is taken for one in use if their distance is a multiple of that.
 //
 // # Safety
-// `completion` was given to an asynchronous function, and is used for the first and last time.
+// `completion` is null, or was given to an asynchronous function.
 SeriatimStatus seriatim_completion_complete(struct SeriatimCompletion *completion);
 
-// Ends the operation with an error, which marks the variables that it changes. The completion is
-// freed. `text` says what went wrong; it may be null, and bytes that are not UTF-8 are replaced,
-// so that the operation ends in any case.
+// Ends the operation with an error, which marks the variables that it changes. `text` says what
+// went wrong; it may be null, and bytes that are not UTF-8 are replaced, so that the operation
+// ends in any case.
 //
 // # Errors
 // As `seriatim_completion_complete()`.
 //
 // # Safety
-// `completion` was given to an asynchronous function, and is used for the first and last time.
+// `completion` is null, or was given to an asynchronous function.
 // `text` is null or ends with a zero byte.
 SeriatimStatus seriatim_completion_fail(struct SeriatimCompletion *completion, const char *text);
 
 // Gives up: the operation fails with `SERIATIM_STATUS_COMPLETION_DROPPED`, so that nothing waits
-// for ever. For destructors and paths that should not be taken. The completion is freed; a null
-// pointer is fine.
+// for ever. For destructors and paths that should not be taken. A null pointer is fine.
 //
 // # Errors
 // As `seriatim_completion_complete()`.
 //
 // # Safety
-// `completion` was given to an asynchronous function, and is used for the first and last time.
+// `completion` is null, or was given to an asynchronous function.
 SeriatimStatus seriatim_completion_drop(struct SeriatimCompletion *completion);
 
 // The name of the operation, empty if it has none. Valid as long as `run` is.

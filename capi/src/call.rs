@@ -1,6 +1,6 @@
 //! What C asks to be called: functions, and arguments that are deleted exactly once.
 
-use crate::completion::{SeriatimCompletion, Share};
+use crate::completion::SeriatimCompletion;
 use crate::error::Failure;
 use crate::input::null;
 use crate::run_context::SeriatimRunContext;
@@ -53,6 +53,15 @@ impl Argument {
     #[inline]
     pub unsafe fn new(pointer: *mut c_void, deleter: SeriatimDeleter) -> Argument {
         Argument { pointer, deleter }
+    }
+
+    /// A share of an argument, which is deleted with the last of them.
+    fn shared(argument: Arc<Argument>) -> Argument {
+        unsafe extern "C" fn give_up(share: *mut c_void) {
+            // SAFETY: made below, and deleted once.
+            drop(unsafe { Arc::from_raw(share.cast::<Argument>()) });
+        }
+        Argument { pointer: Arc::into_raw(argument).cast_mut().cast(), deleter: Some(give_up) }
     }
 
     /// What C gave.
@@ -137,20 +146,20 @@ impl AsyncCall<Argument> {
     #[inline]
     pub fn run(self, run: &RunContext<'_>, completion: Completion) {
         let AsyncCall { function, argument } = self;
-        AsyncCall { function, argument: () }.start((argument.pointer, Share::Own(argument)), run, completion);
+        AsyncCall { function, argument: () }.start((argument.pointer, argument), run, completion);
     }
 }
 
 impl AsyncCall<Arc<Argument>> {
     pub fn run(&self, run: &RunContext<'_>, completion: Completion) {
-        let share = Share::Common(Arc::clone(&self.argument));
+        let share = Argument::shared(Arc::clone(&self.argument));
         AsyncCall { function: self.function, argument: () }.start((self.argument.pointer, share), run, completion);
     }
 }
 
 impl AsyncCall<()> {
     #[inline]
-    fn start(self, (pointer, share): (*mut c_void, Share), run: &RunContext<'_>, completion: Completion) {
+    fn start(self, (pointer, share): (*mut c_void, Argument), run: &RunContext<'_>, completion: Completion) {
         let told = SeriatimRunContext::new(run);
         let (frame, handle) = SeriatimCompletion::lend(completion, share);
         // SAFETY: as for `Call::run`; the handle is the function's.

@@ -1,57 +1,31 @@
-//! The handle with which C ends an asynchronous operation.
+//! The handle with which C ends an asynchronous operation: the functions that C calls, and the
+//! frame of the function that was given the handle. `handle.rs` has what the handle says, and
+//! `stock.rs` the memory.
 
 use crate::call::Argument;
 use crate::error::{guard, Failure, SeriatimStatus};
+use crate::handle::{number, Lent, Refused, ThreeWords};
 use crate::input::{bad, error_text, null};
 use crate::stock::{Homes, Place, Stock};
 use seriatim::Completion;
-use std::cell::UnsafeCell;
 use std::ffi::c_char;
-use std::mem::{forget, ManuallyDrop, MaybeUninit};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, Ordering::AcqRel};
-use std::sync::Arc;
+use std::mem::forget;
+use std::ptr::without_provenance_mut;
 
-/// Ends an asynchronous operation, once. Each function that takes one frees it.
-// Two share it: C, and the frame of the function that C was called with. The frame needs it only if
-// the function unwinds: nobody can know whether the function has given the handle away by then, so
-// the first of them ends the operation.
-pub struct SeriatimCompletion {
-    /// The sum of [`USED`], [`RETURNED`] and [`EMPTY`], and of [`TAKEN`] for each take.
-    state: AtomicU8,
-    /// Never written again. Adding the first [`TAKEN`] takes it.
-    completion: UnsafeCell<MaybeUninit<Completion>>,
-    /// Lives until the function has returned and the operation is about to end, whichever is later.
-    /// Adding the second of [`USED`] and [`RETURNED`] takes it, unless it is [`EMPTY`].
-    argument: UnsafeCell<ManuallyDrop<Share>>,
-}
+/// Ends an asynchronous operation, once: each function that takes one uses it up. A second use is
+/// refused.
+///
+/// Copy it, compare it and hand it to these functions. It is no address: keep all its bits, and do
+/// not look at what it points to.
+pub struct SeriatimCompletion(());
 
-/// Somebody has come to take the completion: C, or a frame that unwinds, or both. The first ends
-/// the operation.
-const TAKEN: u8 = 1;
-const WAS_TAKEN: u8 = 3;
-/// C has used its handle.
-const USED: u8 = 4;
-/// The function has returned, or unwound.
-const RETURNED: u8 = 8;
-/// The argument is the frame's, which has ended the operation.
-const EMPTY: u8 = 16;
-
-// SAFETY: completions and arguments may be used on any thread, and `state` says by whom.
-unsafe impl Send for SeriatimCompletion {}
-// SAFETY: as above.
-unsafe impl Sync for SeriatimCompletion {}
-
-/// An argument, or a share of one that further calls have as well.
-pub enum Share {
-    Own(#[allow(dead_code, reason = "it is kept, and then dropped")] Argument),
-    Common(#[allow(dead_code, reason = "it is kept, and then dropped")] Arc<Argument>),
-}
+// SAFETY: it is three pointers as long as it has not ended the operation.
+unsafe impl ThreeWords for Completion {}
 
 /// The share of the frame that called C.
-pub struct Frame(NonNull<Place<SeriatimCompletion>>);
+pub struct Frame(&'static Place<Lent<Completion, Argument>>);
 
-static HOMES: Homes<SeriatimCompletion> = Homes::new();
+static HOMES: Homes<Lent<Completion, Argument>> = Homes::new();
 
 /// Gives the home of the thread up when the thread ends.
 struct Leaves;
@@ -63,53 +37,29 @@ impl Drop for Leaves {
 }
 
 thread_local! {
-    static STOCK: Stock<SeriatimCompletion> = const { Stock::new() };
+    static STOCK: Stock<Lent<Completion, Argument>> = const { Stock::new() };
     static LEAVES: Leaves = const { Leaves };
+}
+
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Place<Lent<Completion, Argument>>>() == 64);
+
+/// Gives a place back that nobody uses any more.
+#[inline]
+fn give_back(place: &'static Place<Lent<Completion, Argument>>) {
+    // SAFETY: those who call this are the last to use the place.
+    STOCK.with(|stock| unsafe { stock.give_back(place) });
 }
 
 impl SeriatimCompletion {
     /// Makes the frame's share and the handle for C.
     #[inline]
-    pub(crate) fn lend(completion: Completion, argument: Share) -> (Frame, *mut SeriatimCompletion) {
+    pub(crate) fn lend(completion: Completion, argument: Argument) -> (Frame, *mut SeriatimCompletion) {
         let will_leave = || LEAVES.try_with(|_| ()).is_ok();
         let place = STOCK.with(|stock| stock.place(&HOMES, will_leave));
-        // Each part is written by itself: put together elsewhere first, it would be copied.
-        // SAFETY: the place is the caller's.
-        unsafe {
-            let lent = (*place.as_ptr()).content.as_mut_ptr();
-            (&raw mut (*lent).state).write(AtomicU8::new(0));
-            (&raw mut (*lent).completion).write(UnsafeCell::new(MaybeUninit::new(completion)));
-            (&raw mut (*lent).argument).write(UnsafeCell::new(ManuallyDrop::new(argument)));
-        }
-        (Frame(place), place.as_ptr().cast())
-    }
-}
-
-/// Adds to the state. Returns the completion if the caller has taken it by that. Frees the place if
-/// the caller is the last one; then the argument is gone when this returns.
-///
-/// # Safety
-/// The place is lent. The caller has a share of it, and gives it up if it adds [`USED`] or
-/// [`RETURNED`].
-#[inline]
-unsafe fn note(place: NonNull<Place<SeriatimCompletion>>, what: u8) -> Option<Completion> {
-    // SAFETY: the caller's share keeps the place until the state is changed, and afterwards the
-    // caller uses the place only if it was the last one. Nobody writes to the completion meanwhile,
-    // and the copy is forgotten if it is another one's.
-    unsafe {
-        let lent = (*place.as_ptr()).content.as_ptr();
-        let completion = (*lent).completion.get().read();
-        // Acquire and release: the last one comes after all that the other has done.
-        let before = (*lent).state.fetch_add(what, AcqRel);
-        let after = before + what;
-        if after & (USED | RETURNED) == USED | RETURNED {
-            let argument = (*lent).argument.get().read();
-            STOCK.with(|stock| stock.give_back(place));
-            if after & EMPTY == 0 {
-                drop(ManuallyDrop::into_inner(argument));
-            }
-        }
-        (what & TAKEN != 0 && before & WAS_TAKEN == 0).then(|| completion.assume_init())
+        // SAFETY: the place is this call's.
+        let handle = unsafe { place.content.lend(completion, argument) };
+        (Frame(place), without_provenance_mut(handle))
     }
 }
 
@@ -117,7 +67,7 @@ impl Frame {
     #[inline]
     pub fn returned(self) {
         // SAFETY: the frame's share, which is given up.
-        unsafe { note(self.0, RETURNED) };
+        unsafe { self.0.content.returned(|| give_back(self.0)) };
         forget(self);
     }
 }
@@ -126,60 +76,62 @@ impl Frame {
 impl Drop for Frame {
     #[cold]
     fn drop(&mut self) {
-        // SAFETY: the frame's share, which is given up by the second note. If this frame has taken
-        // the completion, it takes the argument too: C's note comes before `RETURNED`, and is not
-        // the last one, or it finds `EMPTY`.
-        unsafe {
-            let Some(completion) = note(self.0, TAKEN) else {
-                note(self.0, RETURNED);
-                return;
-            };
-            let argument = (*(*self.0.as_ptr()).content.as_ptr()).argument.get().read();
-            note(self.0, RETURNED | EMPTY);
-            drop(ManuallyDrop::into_inner(argument));
-            // The operation ends with the panic's message.
-            drop(completion);
-        }
+        // SAFETY: the frame's share, which is given up.
+        unsafe { self.0.content.unwound(|| give_back(self.0)) };
     }
 }
 
-/// Takes the handle back from C.
-///
-/// # Safety
-/// `handle` is null, or was given to an asynchronous function and not used since.
-#[inline(always)]
-unsafe fn take_back(handle: *mut SeriatimCompletion) -> Result<Completion, Failure> {
-    let place = NonNull::new(handle.cast()).ok_or_else(|| null("completion"))?;
-    // SAFETY: `lend` made it, by the contract; C's share is given up here.
-    let completion = unsafe { note(place, TAKEN | USED) };
-    completion.ok_or_else(|| bad("the operation has ended already: its function panicked"))
+#[cold]
+fn refused(why: Refused) -> Failure {
+    bad(match why {
+        Refused::Used => {
+            "this completion was used before, or is none: complete, fail or drop each completion once, \
+             and do not keep it"
+        }
+        Refused::Ended => "the operation has ended already: its function panicked",
+    })
 }
 
-/// Ends the operation well. The completion is freed.
+/// Takes the completion back from C.
+#[inline(always)]
+fn take_back(completion: *mut SeriatimCompletion) -> Result<Completion, Failure> {
+    if completion.is_null() {
+        return Err(null("completion"));
+    }
+    let handle = completion.addr();
+    let place = HOMES.find(number(handle)).ok_or_else(|| refused(Refused::Used))?;
+    place.content.take(handle, || give_back(place)).map_err(refused)
+}
+
+/// Ends the operation well.
 ///
 /// # Errors
-/// `SERIATIM_STATUS_BAD_ARGUMENT` if the operation has ended already, because its function unwound.
+/// `SERIATIM_STATUS_BAD_ARGUMENT` if the completion was used before, or if the operation has ended
+/// already, because its function unwound. No operation is touched then. Of several uses one
+/// succeeds, also of two at the same time.
+///
+/// Completions that follow each other in one place of the memory have 2^32 values (256 on 32 bits).
+/// An old one is taken for one in use if their distance is a multiple of that.
 ///
 /// # Safety
-/// `completion` was given to an asynchronous function, and is used for the first and last time.
+/// `completion` is null, or was given to an asynchronous function.
 #[no_mangle]
 pub unsafe extern "C" fn seriatim_completion_complete(completion: *mut SeriatimCompletion) -> SeriatimStatus {
     guard(|| {
-        // SAFETY: by the contract.
-        unsafe { take_back(completion) }?.complete();
+        take_back(completion)?.complete();
         Ok(())
     })
 }
 
-/// Ends the operation with an error, which marks the variables that it changes. The completion is
-/// freed. `text` says what went wrong; it may be null, and bytes that are not UTF-8 are replaced,
-/// so that the operation ends in any case.
+/// Ends the operation with an error, which marks the variables that it changes. `text` says what
+/// went wrong; it may be null, and bytes that are not UTF-8 are replaced, so that the operation
+/// ends in any case.
 ///
 /// # Errors
 /// As `seriatim_completion_complete()`.
 ///
 /// # Safety
-/// `completion` was given to an asynchronous function, and is used for the first and last time.
+/// `completion` is null, or was given to an asynchronous function.
 /// `text` is null or ends with a zero byte.
 #[no_mangle]
 pub unsafe extern "C" fn seriatim_completion_fail(
@@ -187,28 +139,27 @@ pub unsafe extern "C" fn seriatim_completion_fail(
     text: *const c_char,
 ) -> SeriatimStatus {
     guard(|| {
+        let completion = take_back(completion)?;
         // SAFETY: by the contract.
-        let (completion, text) = unsafe { (take_back(completion)?, error_text(text)) };
+        let text = unsafe { error_text(text) };
         completion.fail(text.as_deref().unwrap_or("its completion was told to fail, without a reason"));
         Ok(())
     })
 }
 
 /// Gives up: the operation fails with `SERIATIM_STATUS_COMPLETION_DROPPED`, so that nothing waits
-/// for ever. For destructors and paths that should not be taken. The completion is freed; a null
-/// pointer is fine.
+/// for ever. For destructors and paths that should not be taken. A null pointer is fine.
 ///
 /// # Errors
 /// As `seriatim_completion_complete()`.
 ///
 /// # Safety
-/// `completion` was given to an asynchronous function, and is used for the first and last time.
+/// `completion` is null, or was given to an asynchronous function.
 #[no_mangle]
 pub unsafe extern "C" fn seriatim_completion_drop(completion: *mut SeriatimCompletion) -> SeriatimStatus {
     guard(|| {
         if !completion.is_null() {
-            // SAFETY: by the contract.
-            drop(unsafe { take_back(completion) }?);
+            drop(take_back(completion)?);
         }
         Ok(())
     })

@@ -34,8 +34,10 @@ mod wait;
 
 mod call;
 mod device;
+mod handle;
 mod input;
 mod stock;
+mod sync;
 mod text;
 
 pub use builder::{

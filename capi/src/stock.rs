@@ -1,5 +1,6 @@
 //! The memory of handles: places that are used again and again, so that in steady state no call of
-//! an asynchronous function allocates. `completion.rs` alone uses this.
+//! an asynchronous function allocates. `completion.rs` uses this, with what `handle.rs` puts into
+//! each place. The models of `loom-tests/tests/handles.rs` run this file.
 //!
 //! Each thread has a [`Home`], and takes the places of its handles from there. A place goes back to
 //! the home that it came from, whichever thread gives it back: the home's own thread puts it on a
@@ -9,128 +10,194 @@
 //!
 //! Homes and places are never freed, also not when engines are dropped: a thread that begins takes
 //! over the home of one that has ended. There are as many homes as there were threads at once, and
-//! for each home as many places as it ever had handles at once.
+//! for each home as many places as it ever had handles at once. Memory is made for twice as many
+//! places at most, in buckets that double. So a handle that is used too late meets a place, and
+//! [`Homes::find`] has that place for its number.
 
+use crate::sync::{constant, nulls, AtomicBool, AtomicPtr, AtomicU32, Ordering::*, MODELLED};
 use std::cell::Cell;
-use std::mem::MaybeUninit;
-use std::ptr::{null_mut, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
+use std::ptr::{from_ref, null_mut};
 
-/// A place for a `T`, which comes first.
-#[repr(C)]
-pub struct Place<T> {
-    pub content: MaybeUninit<T>,
-    /// The home that it goes back to; null if it was made by a thread that was ending.
-    home: *const Home<T>,
-    /// The next place of the list that it is in.
-    next: Cell<*mut Place<T>>,
+/// The number of the first place, a power of two. Buckets below it stay empty, and so does the
+/// number 0. In models it is small: they make all places of a bucket.
+const FIRST: u32 = if MODELLED { 2 } else { 64 };
+
+/// One bucket for each power of two.
+const BUCKETS: usize = if MODELLED { 4 } else { u32::BITS as usize };
+
+/// What lies in a place.
+pub trait Content: Sync + 'static {
+    /// The greatest number that a place can have.
+    const LAST: u32;
+
+    /// The content of a place that nobody has taken yet.
+    fn new(number: u32) -> Self;
 }
 
+/// A place, on a cache line of its own.
+#[repr(C, align(64))]
+pub struct Place<T: 'static> {
+    pub content: T,
+    /// The home that it goes back to.
+    home: Cell<Option<&'static Home<T>>>,
+    /// The next place of the list that it is in.
+    next: Cell<Option<&'static Place<T>>>,
+}
+
+// SAFETY: any thread may look at the content. Only the thread that has taken the place uses `home`
+// and `next`.
+unsafe impl<T: Sync> Sync for Place<T> {}
+
 /// Where the places of one thread come back to.
-pub struct Home<T> {
+pub struct Home<T: 'static> {
     returned: AtomicPtr<Place<T>>,
     /// Whether a thread has it.
     occupied: AtomicBool,
     /// The home that was made before this one.
-    before: *const Home<T>,
+    before: Option<&'static Home<T>>,
 }
 
-/// All homes, the newest first.
-pub struct Homes<T>(AtomicPtr<Home<T>>);
+/// All homes and places.
+pub struct Homes<T: 'static> {
+    newest: AtomicPtr<Home<T>>,
+    /// The number of the next place to be made.
+    next: AtomicU32,
+    /// Bucket *b* has the places of the numbers from 2^*b* to 2^(*b* + 1) − 1.
+    buckets: [AtomicPtr<Place<T>>; BUCKETS],
+}
 
 /// What a thread has: its home, and the places that lie there for its next handles.
 pub struct Stock<T: 'static> {
-    home: Cell<*const Home<T>>,
-    free: Cell<*mut Place<T>>,
+    home: Cell<Option<&'static Home<T>>>,
+    free: Cell<Option<&'static Place<T>>>,
 }
 
-impl<T> Homes<T> {
-    pub const fn new() -> Homes<T> {
-        Homes(AtomicPtr::new(null_mut()))
-    }
-
-    /// A home that no thread has, for the calling thread.
-    #[cold]
-    fn occupy(&self) -> *const Home<T> {
-        // Acquire: pairs with the release below, so that the home is found as it was made.
-        let mut home = self.0.load(Acquire).cast_const();
-        // SAFETY: homes are never freed.
-        while let Some(this) = unsafe { home.as_ref() } {
-            // Acquire: pairs with the release in `leave`, so that this thread's calls come after
-            // those of the thread before.
-            if !this.occupied.load(Relaxed) && this.occupied.compare_exchange(false, true, Acquire, Relaxed).is_ok() {
-                return home;
-            }
-            home = this.before;
-        }
-        let new =
-            Box::new(Home { returned: AtomicPtr::new(null_mut()), occupied: AtomicBool::new(true), before: home });
-        let new = Box::into_raw(new);
-        let mut before = self.0.load(Relaxed);
-        loop {
-            // SAFETY: no other thread knows the new home yet.
-            unsafe { (*new).before = before };
-            match self.0.compare_exchange_weak(before, new, Release, Relaxed) {
-                Ok(_) => return new,
-                Err(other) => before = other,
-            }
+impl<T: Content> Homes<T> {
+    constant! {
+        pub fn new() -> Homes<T> {
+            Homes { newest: AtomicPtr::new(null_mut()), next: AtomicU32::new(FIRST), buckets: nulls() }
         }
     }
-}
 
-impl<T> Stock<T> {
-    pub const fn new() -> Stock<T> {
-        Stock { home: Cell::new(std::ptr::null()), free: Cell::new(null_mut()) }
-    }
-
-    /// A place, whose content the caller writes. `stays`: whether the thread will
-    /// [leave](Stock::leave) its home when it ends.
+    /// The place of a number, if there is one; it may be one that nobody has taken yet.
     #[inline]
-    pub fn place(&self, homes: &Homes<T>, stays: fn() -> bool) -> NonNull<Place<T>> {
-        let Some(place) = NonNull::new(self.free.get()) else { return self.fetch(homes, stays) };
-        // SAFETY: the place is this thread's.
-        self.free.set(unsafe { (*place.as_ptr()).next.get() });
+    pub fn find(&self, number: u32) -> Option<&'static Place<T>> {
+        let bucket = (number | 1).ilog2();
+        // Acquire: pairs with the release in `enlarge`, for a number that C has made up.
+        let first = self.buckets[bucket as usize].load(Acquire);
+        // SAFETY: the bucket has 2^`bucket` places, which are never freed.
+        (!first.is_null()).then(|| unsafe { &*first.add((number ^ 1 << bucket) as usize) })
+    }
+
+    /// A new place, which belongs to that home.
+    fn make(&self, home: &'static Home<T>) -> &'static Place<T> {
+        // Relaxed: the number says nothing of other memory.
+        let number = self.next.fetch_update(Relaxed, Relaxed, |next| (next <= T::LAST).then_some(next + 1));
+        let Ok(number) = number else {
+            panic!("{} completions of C are in use at once: use some before more operations start", T::LAST - FIRST)
+        };
+        let place = self.find(number).unwrap_or_else(|| self.enlarge(number));
+        place.home.set(Some(home));
         place
     }
 
-    /// Like [`Stock::place`], when none lies here: takes what has come back, or makes a new one.
-    #[cold]
-    #[inline(never)]
-    fn fetch(&self, homes: &Homes<T>, stays: fn() -> bool) -> NonNull<Place<T>> {
-        if self.home.get().is_null() && stays() {
-            self.home.set(homes.occupy());
+    /// Makes the bucket of a number, unless another thread is faster. Returns the number's place.
+    fn enlarge(&self, number: u32) -> &'static Place<T> {
+        let bucket = number.ilog2();
+        let empty = |number| Place { content: T::new(number), home: Cell::new(None), next: Cell::new(None) };
+        let places: Box<[Place<T>]> = (1 << bucket..2 << bucket).map(empty).collect();
+        let (length, first) = (places.len(), Box::into_raw(places).cast::<Place<T>>());
+        // Release: pairs with the acquire in `find`.
+        if self.buckets[bucket as usize].compare_exchange(null_mut(), first, Release, Relaxed).is_err() {
+            // SAFETY: they are this call's, and no other thread knows them.
+            drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(first, length)) });
         }
+        self.find(number).expect("the bucket is there")
+    }
+
+    /// A home that no thread has, for the calling thread.
+    fn occupy(&self) -> &'static Home<T> {
+        // Acquire: pairs with the release below, so that the home is found as it was made.
+        let newest = self.newest.load(Acquire);
         // SAFETY: homes are never freed.
-        if let Some(home) = unsafe { self.home.get().as_ref() } {
-            // Acquire: pairs with the release in `give_to`, so that those who gave a place back
-            // have done with it.
-            self.free.set(home.returned.swap(null_mut(), Acquire));
-            if !self.free.get().is_null() {
-                return self.place(homes, stays);
+        let mut home = unsafe { newest.as_ref() };
+        while let Some(this) = home {
+            // Acquire: pairs with the release in `leave`, so that this thread finds what the thread
+            // before has given back, and makes no place beside it.
+            if !this.occupied.load(Relaxed) && this.occupied.compare_exchange(false, true, Acquire, Relaxed).is_ok() {
+                return this;
+            }
+            home = this.before;
+        }
+        let new = Home { returned: AtomicPtr::new(null_mut()), occupied: AtomicBool::new(true), before: None };
+        // A pointer, since the list refers to it before this call returns.
+        let new = Box::into_raw(Box::new(new));
+        let mut newest = newest;
+        loop {
+            // SAFETY: no other thread knows the new home yet. Homes are never freed.
+            unsafe { (*new).before = newest.as_ref() };
+            // Release: pairs with the acquire above. Acquire: the next round refers to that home.
+            match self.newest.compare_exchange(newest, new, Release, Acquire) {
+                // SAFETY: homes are never freed.
+                Ok(_) => return unsafe { &*new },
+                Err(other) => newest = other,
             }
         }
-        let new = Place { content: MaybeUninit::uninit(), home: self.home.get(), next: Cell::new(null_mut()) };
-        NonNull::from(Box::leak(Box::new(new)))
+    }
+}
+
+impl<T: Content> Stock<T> {
+    pub const fn new() -> Stock<T> {
+        Stock { home: Cell::new(None), free: Cell::new(None) }
+    }
+
+    /// A place, which is the caller's until it is given back. `stays`: whether the thread will
+    /// [leave](Stock::leave) its home when it ends.
+    #[inline]
+    pub fn place(&self, homes: &Homes<T>, stays: fn() -> bool) -> &'static Place<T> {
+        let Some(place) = self.free.get() else { return self.fetch(homes, stays) };
+        self.free.set(place.next.get());
+        place
+    }
+
+    /// Like [`Stock::place`], when none lies here: takes what has come back, or makes a new one. A
+    /// thread that is ending occupies a home for this call only.
+    #[cold]
+    #[inline(never)]
+    fn fetch(&self, homes: &Homes<T>, stays: fn() -> bool) -> &'static Place<T> {
+        let visits = self.home.get().is_none() && !stays();
+        let home = self.home.get().unwrap_or_else(|| homes.occupy());
+        self.home.set(Some(home));
+        // Acquire: pairs with the release in `give_to`, so that the threads that gave a place back
+        // have done with it.
+        let returned = home.returned.swap(null_mut(), Acquire);
+        // SAFETY: places are never freed.
+        let place = match unsafe { returned.as_ref() } {
+            Some(place) => {
+                self.free.set(place.next.get());
+                place
+            }
+            None => homes.make(home),
+        };
+        if visits {
+            self.leave();
+        }
+        place
     }
 
     /// Gives a place back.
     ///
     /// # Safety
-    /// It came from [`Stock::place`] of some thread, its content was moved out or dropped, and
-    /// nobody uses it any more.
+    /// It came from [`Stock::place`] of some thread, and is the caller's.
     #[inline]
-    pub unsafe fn give_back(&self, place: NonNull<Place<T>>) {
-        let place = place.as_ptr();
-        // SAFETY: the place is the caller's. Homes are never freed.
-        unsafe {
-            let home = (*place).home;
-            if home.is_null() {
-                drop(Box::from_raw(place));
-            } else if home == self.home.get() {
-                (*place).next.set(self.free.replace(place));
-            } else {
-                Self::give_to(home, place, place);
-            }
+    pub unsafe fn give_back(&self, place: &'static Place<T>) {
+        // Both have a home: the place since it was made, this thread if it is the same one.
+        let home = place.home.get();
+        if home.map(from_ref) == self.home.get().map(from_ref) {
+            place.next.set(self.free.replace(Some(place)));
+        } else if let Some(home) = home {
+            // SAFETY: by the contract.
+            unsafe { Self::give_to(home, place, place) };
         }
     }
 
@@ -138,14 +205,13 @@ impl<T> Stock<T> {
     ///
     /// # Safety
     /// As [`Stock::give_back`], for each of them; they are this home's.
-    unsafe fn give_to(home: *const Home<T>, first: *mut Place<T>, last: *mut Place<T>) {
-        // SAFETY: the places are the caller's until they are pushed. Homes are never freed.
-        let (returned, next) = unsafe { (&(*home).returned, &(*last).next) };
-        let mut there = returned.load(Relaxed);
+    unsafe fn give_to(home: &'static Home<T>, first: &'static Place<T>, last: &'static Place<T>) {
+        let mut there = home.returned.load(Relaxed);
         loop {
-            next.set(there);
+            // SAFETY: places are never freed. This one is the caller's until it is pushed.
+            last.next.set(unsafe { there.as_ref() });
             // Release: pairs with the acquire in `fetch`.
-            match returned.compare_exchange_weak(there, first, Release, Relaxed) {
+            match home.returned.compare_exchange_weak(there, from_ref(first).cast_mut(), Release, Relaxed) {
                 Ok(_) => return,
                 Err(other) => there = other,
             }
@@ -154,50 +220,50 @@ impl<T> Stock<T> {
 
     /// Gives the home up, for a thread to come. Called when the thread ends.
     pub fn leave(&self) {
-        let home = self.home.replace(std::ptr::null());
-        let first = self.free.replace(null_mut());
-        // SAFETY: the places in the list are this thread's. Homes are never freed.
-        unsafe {
-            let Some(this) = home.as_ref() else { return };
-            if !first.is_null() {
-                let mut last = first;
-                while !(*last).next.get().is_null() {
-                    last = (*last).next.get();
-                }
-                Self::give_to(home, first, last);
+        let Some(home) = self.home.take() else { return };
+        if let Some(first) = self.free.take() {
+            let mut last = first;
+            while let Some(next) = last.next.get() {
+                last = next;
             }
-            // Release: pairs with the acquire in `occupy`.
-            this.occupied.store(false, Release);
+            // SAFETY: the places in the list are this thread's.
+            unsafe { Self::give_to(home, first, last) };
         }
+        // Release: pairs with the acquire in `occupy`.
+        home.occupied.store(false, Release);
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::collections::HashSet;
     use std::sync::mpsc::channel;
 
-    static HOMES: Homes<u64> = Homes::new();
+    struct Number(u32);
 
-    struct Given(NonNull<Place<u64>>);
+    impl Content for Number {
+        const LAST: u32 = 200;
 
-    // SAFETY: a place may be given back by any thread.
-    unsafe impl Send for Given {}
+        fn new(number: u32) -> Number {
+            Number(number)
+        }
+    }
 
     /// One thread takes places, and another gives them back: they come home, and so do those of a
-    /// thread that has ended.
+    /// thread that has ended, and of one that was ending when it took them.
     #[test]
     fn places_come_home_whoever_gives_them_back() {
+        static HOMES: Homes<Number> = Homes::new();
         let mut places = HashSet::new();
-        for _ in 0..3 {
-            let (gives, given) = channel::<Given>();
+        for stays in [(|| true) as fn() -> bool, || false, || true] {
+            let (gives, given) = channel::<&'static Place<Number>>();
             let (says, said) = channel();
             std::thread::scope(|scope| {
                 scope.spawn(move || {
                     let stock = Stock::new();
-                    for Given(place) in given {
-                        // SAFETY: the place is this thread's, and its content needs no drop.
+                    for place in given {
+                        // SAFETY: the place is this thread's.
                         unsafe { stock.give_back(place) };
                         says.send(()).unwrap();
                     }
@@ -205,14 +271,12 @@ mod tests {
                 let (used, used_by) = channel();
                 scope.spawn(move || {
                     let stock = Stock::new();
-                    for number in 0..1000 {
-                        let mut place = stock.place(&HOMES, || true);
-                        // SAFETY: the place is this thread's.
-                        unsafe { place.as_mut() }.content.write(number);
-                        used.send(place.as_ptr().addr()).unwrap();
-                        gives.send(Given(place)).unwrap();
-                        if number % 3 == 0 {
-                            said.iter().take(if number == 0 { 1 } else { 3 }).for_each(drop);
+                    for count in 0..1000 {
+                        let place = stock.place(&HOMES, stays);
+                        used.send(place.content.0).unwrap();
+                        gives.send(place).unwrap();
+                        if count % 3 == 0 {
+                            said.iter().take(if count == 0 { 1 } else { 3 }).for_each(drop);
                         }
                     }
                     stock.leave();
@@ -221,5 +285,19 @@ mod tests {
             });
         }
         assert!(places.len() <= 6, "{} places for three at once", places.len());
+    }
+
+    #[test]
+    fn places_have_the_numbers_that_they_are_found_by() {
+        static HOMES: Homes<Number> = Homes::new();
+        let stock = Stock::new();
+        for number in FIRST..=Number::LAST {
+            let place = stock.place(&HOMES, || true);
+            assert_eq!(place.content.0, number);
+            assert!(std::ptr::eq(place, HOMES.find(number).unwrap()));
+        }
+        let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| stock.place(&HOMES, || true).content.0));
+        assert!(refused.is_err(), "there is no number for another place");
+        assert!([0, 1, FIRST - 1, 1 << 20, u32::MAX].into_iter().all(|number| HOMES.find(number).is_none()));
     }
 }
