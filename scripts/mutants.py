@@ -40,19 +40,24 @@ TREE = TARGET / "mutants" / "tree"
 PATCHES = pathlib.Path("mutants")
 # What a file of the tree begins its imports with, if a patch is for it.
 IMPORT = "#[allow(unused_imports)]\nuse crate::mutants::{mutant, mutate};\n"
+# The files that patches are for. The models include some of the C interface's: what they name is
+# then that of the models' own package.
+SOURCES = ("src/", "capi/src/")
+INCLUDER = "loom-tests/src/lib.rs"
+MODULE = b'\n#[cfg(loom)]\n#[path = "../../src/mutants.rs"]\nmod mutants;\n'
 # What a build of the models and of the tests does not need.
 LEFT_OUT = ("perf/results/", "docs/", "mutants/", ".github/")
 
 
 def patch_of(source):
     """The patch that puts the mutants into a file of the source."""
-    inside = source.relative_to("src").with_suffix("")
-    return PATCHES / ("-".join(inside.parts) + ".patch")
+    parts = [part for part in source.with_suffix("").parts if part != "src"]
+    return PATCHES / ("-".join(parts) + ".patch")
 
 
 def sources(root):
     """The files of the source, by their paths in the repository."""
-    return {path.relative_to(root) for path in (root / "src").rglob("*.rs")}
+    return {path.relative_to(root) for folder in SOURCES for path in (root / folder).rglob("*.rs")}
 
 
 def put(path, content):
@@ -72,7 +77,7 @@ def make_tree(strict=True):
     content = {}
     for name in files:
         content[name] = pathlib.Path(name).read_bytes()
-        if name.startswith("src/"):
+        if name.startswith(SOURCES):
             put(patched / name, content[name])
     # Outside of any repository, as far as git knows: else it would look for the files in ours.
     environment = dict(os.environ, GIT_CEILING_DIRECTORIES=str(patched.parent))
@@ -88,6 +93,7 @@ def make_tree(strict=True):
             text = re.sub(r"^use ", IMPORT + "use ", text, count=1, flags=re.M)
         content[str(source)] = text.encode()
     content["src/mutants.rs"] = (PATCHES / "mutants.rs").read_bytes()
+    content[INCLUDER] += MODULE
     for name, bytes_ in content.items():
         put(TREE / name, bytes_)
     for source in sources(TREE):

@@ -16,6 +16,16 @@ pub use blocks::Blocks;
 pub use guarded::Guarded;
 pub use places::Places;
 
+/// The handles of the C interface: its own files, with loom's atomics.
+#[cfg(loom)]
+#[path = "../../capi/src/handle.rs"]
+pub mod handle;
+#[cfg(loom)]
+#[path = "../../capi/src/stock.rs"]
+pub mod stock;
+#[cfg(loom)]
+mod sync;
+
 #[cfg(loom)]
 mod owners;
 #[cfg(loom)]
