@@ -34,9 +34,8 @@ def warnings(results):
     sittings = [found.content for found in (results, results.elsewhere) if found]
     disturbed = sum(content.get("kept_disturbed") or 0 for content in sittings)
     if disturbed:
-        said.append(
-            f"{disturbed} disturbed processes had to be kept: others used more than a tenth of a core during them."
-        )
+        processes = "process" if disturbed == 1 else "processes"
+        said.append(f"{disturbed} {processes} had to be kept though others used more than a tenth of a core meanwhile.")
     if 0 < results.repetitions < 9:
         said.append(f"Only {results.repetitions} of the nine repetitions that are the rule.")
     return said
