@@ -131,3 +131,21 @@ fn what_any_pusher_has_logged_is_stolen() {
         })
     });
 }
+
+/// The third is logged for a worker, which it wakes. The second, which is pushed into the inbox of
+/// that worker meanwhile, ends only when the third has run.
+#[test]
+fn what_a_worker_was_woken_for_does_not_wait_behind_what_is_pushed_to_it() {
+    schedules("a push to a worker that is woken for something in its log", 3, 30_000, || {
+        two_workers(true, |host| {
+            let group = host.group.get().expect("set");
+            // SAFETY: each operation is submitted once.
+            let submit = |number| unsafe { group.submit(host.blocks.pointer(number), Placement::Worker(0), 0) };
+            submit(0);
+            // Until the workers sleep.
+            (0..20).for_each(|_| shuttle::thread::yield_now());
+            log(host, 2..3);
+            submit(1);
+        })
+    });
+}

@@ -242,6 +242,12 @@ impl Group {
                 // SAFETY: operations that come out of an inbox are ready and ours.
                 unsafe { current.queue.borrow_mut().add_list(list) };
                 self.idle.fetch_sub(1, Relaxed);
+                // This worker may have been woken for something else, to which it does not come
+                // now; and who pushed these has woken no thread. The exchange that took them shows
+                // what wakers wrote before.
+                if self.sleeping.load(Relaxed) > 0 && self.has_work() {
+                    self.wake_one();
+                }
                 return true;
             }
             match self.take_own(index, host) {
