@@ -77,7 +77,7 @@ for target in "${targets[@]}"; do
     if [[ $teeth ]]; then
         if ((status == 0)) || ! compgen -G "$scratch/found/crash-*" >/dev/null; then
             tail -n 20 "$log"
-            echo "$summary: the planted mistake was NOT found"
+            echo "$summary: the planted mistake was NOT found: ${words:-status $status}"
             failed=1
         else
             echo "$summary: the planted mistake was found: $words"

@@ -124,9 +124,13 @@ impl Wanted {
 
     /// The planted mistake: the library is not told of one variable that the operation reads.
     /// Whether there was one.
+    ///
+    /// Not of an operation that the program holds: the library may run it where the model says
+    /// that a failure keeps it from running. Nothing would end it then, and a wait would hang.
     pub fn forget_a_read(&mut self, variables: &[Variable]) -> bool {
+        let may_forget = self.wrongs.is_empty() && self.behaviour.place != Place::Held;
         let read = self.claims.iter().find(|(_, mode)| *mode == Mode::Read);
-        let Some((variable, _)) = read.filter(|_| self.wrongs.is_empty()) else { return false };
+        let Some((variable, _)) = read.filter(|_| may_forget) else { return false };
         let token = variables[*variable].token;
         self.reads.retain(|other| *other != token);
         true
