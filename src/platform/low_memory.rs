@@ -81,9 +81,11 @@ impl Low {
     /// Gives the memory back.
     ///
     /// # Safety
-    /// The memory comes from [`Low::allocate`] with this layout, and no thread uses it again.
+    /// The memory comes from [`Low::allocate`] or [`Low::allocate_locked`], with this layout. It is
+    /// freed once, and no thread uses it again.
     pub unsafe fn free(self, layout: Layout) {
-        // SAFETY: passed on.
+        // SAFETY: by the contract. `mapped` says which of the two it came from: pages of `map` with
+        // this size, which need not be whole ones, or memory of the allocator with this layout.
         unsafe {
             if self.mapped {
                 unmap(self.start, layout.size());
