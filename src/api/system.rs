@@ -13,8 +13,12 @@ impl Builder {
     /// when they are made: some at once, those of [`prepare`](crate::Engine::prepare), and more
     /// when more operations are in flight than ever before. A [`bound`](Builder::bound) limits
     /// them. Not locked are the records of variables, the lists of workers, larger closures, and
-    /// all memory of the program. For all of a process there is `mlockall`. The child of a `fork`
-    /// has the memory, but nothing of it is locked.
+    /// all memory of the program. For all of a process there is `mlockall`.
+    ///
+    /// The child of a `fork` inherits no locks. If the engine works there, its blocks are locked
+    /// again before `fork` returns there, which copies them. For a child that only becomes another
+    /// program that is in vain; `posix_spawn` does without, and so does `std::process::Command`
+    /// where it can. What the system refuses to lock in the child is an error there, as below.
     ///
     /// The system limits what a process may lock (`RLIMIT_MEMLOCK`, `ulimit -l`), unless it has
     /// `CAP_IPC_LOCK`.

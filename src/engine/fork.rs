@@ -15,6 +15,8 @@
 //! that a thread loses its core between the two just when the process forks. So the child gets a
 //! reclaimer that does not know the old pins.
 //!
+//! Locks of memory (`lock_memory`) are not inherited either: the child locks all blocks again.
+//!
 //! Every Unix-like system has `pthread_atfork`; what the handlers do in a child has been tried on
 //! Linux only. Windows has no `fork`, and this file is not part of the library there.
 
@@ -148,6 +150,7 @@ extern "C" fn after_in_child() {
             forget(Arc::clone(&held.core));
         } else {
             forget_other_threads(&held.core);
+            held.core.memory.blocks.slabs.lock_again();
         }
     }
     engines.into_iter().for_each(Held::restart);

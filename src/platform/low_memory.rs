@@ -54,6 +54,17 @@ impl Low {
         (Low { start, mapped: true }, locked)
     }
 
+    /// Has the system keep the memory again, for the child of a `fork`: it inherits no locks, and
+    /// shares the pages with its parent until it writes to them. This makes them its own.
+    ///
+    /// # Safety
+    /// The memory comes from [`Low::allocate_locked`] with this layout, and was not freed.
+    #[cfg(all(unix, not(any(loom, shuttle))))]
+    pub unsafe fn lock_again(self, layout: Layout) -> io::Result<()> {
+        // SAFETY: the pages come from `map`, by the contract.
+        unsafe { lock(self.start, layout.size()) }
+    }
+
     fn allocate_where(layout: Layout, zeroed: bool, fits: impl Fn(*mut u8) -> bool) -> Low {
         // SAFETY: the layout is that of a slab or a bucket, whose size is not 0.
         let start = unsafe {

@@ -1,11 +1,13 @@
 //! Blocks that the system keeps in memory, for `Builder::lock_memory`: what was asked for, and what
 //! the system refused. Used by `pool/slabs.rs` where blocks are made; asked by `engine/core.rs`
-//! when an engine is made, by `api/prepare.rs` and by `Engine::warnings`.
+//! when an engine is made, by `api/prepare.rs` and by `Engine::warnings`. In the child of a fork
+//! `engine/fork.rs` has all of them locked again.
 
 use crate::error::{Error, ErrorKind};
 use crate::platform::low_memory::Low;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering::*};
 use std::alloc::Layout;
+use std::io;
 
 /// How the memory of blocks is allocated, and which of it could not be locked.
 pub struct BlockMemory {
@@ -33,18 +35,41 @@ impl BlockMemory {
             return Low::allocate(layout, false);
         }
         let (low, locked) = Low::allocate_locked(layout);
+        self.note(&locked, layout);
+        low
+    }
+
+    /// Counts what the system did not lock.
+    fn note(&self, locked: &io::Result<()>, layout: Layout) {
         if let Err(said) = locked {
             self.said.store(said.raw_os_error().unwrap_or_default() as u32, Relaxed);
             self.refused.fetch_add(layout.size(), Relaxed);
         }
-        low
+    }
+
+    /// For the child of a `fork`: locks all blocks again if the settings ask for it. What the
+    /// system refused the parent does not count here.
+    ///
+    /// # Safety
+    /// `blocks` have come from [`BlockMemory::allocate`] with these layouts, and were not freed.
+    #[cfg(all(unix, not(any(loom, shuttle))))]
+    pub unsafe fn lock_again(&self, blocks: impl Iterator<Item = (Low, Layout)>) {
+        if !self.is_locked {
+            return;
+        }
+        self.refused.store(0, Relaxed);
+        for (low, layout) in blocks {
+            // SAFETY: the memory came from `Low::allocate_locked`: blocks are locked from the first
+            // one on.
+            self.note(&unsafe { low.lock_again(layout) }, layout);
+        }
     }
 
     /// What the system has refused so far, in words.
     pub fn refusal(&self) -> Option<String> {
         let bytes = self.refused.load(Relaxed);
         (bytes > 0).then(|| {
-            let said = std::io::Error::from_raw_os_error(self.said.load(Relaxed) as i32);
+            let said = io::Error::from_raw_os_error(self.said.load(Relaxed) as i32);
             format!(
                 "the system refused to lock {bytes} bytes of the engine's blocks ({said}): raise RLIMIT_MEMLOCK (`ulimit -l`), give \
                  the program CAP_IPC_LOCK, set a bound, or leave lock_memory off"

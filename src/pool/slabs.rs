@@ -69,6 +69,20 @@ impl Slabs {
         magazine
     }
 
+    /// For the child of a `fork`, which inherits no locks: see [`BlockMemory::lock_again`].
+    #[cfg(all(unix, not(any(loom, shuttle))))]
+    pub fn lock_again(&self) {
+        let mut slab = self.first.load(Acquire);
+        let slabs = std::iter::from_fn(|| {
+            // SAFETY: slabs are written before they are published, and live as long as the memory.
+            let this = unsafe { slab.as_ref() }?;
+            slab = this.next.load(Acquire);
+            Some((this.blocks, slab_layout(this.class, this.count)))
+        });
+        // SAFETY: `add` has allocated all of them with these layouts.
+        unsafe { self.memory.lock_again(slabs) };
+    }
+
     /// Every block, whatever its state, in the order in which they were made. Called by any thread.
     pub fn blocks(&self) -> impl Iterator<Item = *mut Block> {
         let mut slab = self.first.load(Acquire);

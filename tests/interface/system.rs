@@ -90,6 +90,58 @@ fn memory_is_refused() {
     }
 }
 
+/// Engines of all kinds that lock memory, one that runs and one that is stopped of each; `None` if
+/// the system locks nothing.
+fn running_and_stopped() -> Option<Vec<Engine>> {
+    let kinds = [Kind::Naive, Kind::Pooled, Kind::PerDevice];
+    let engines: Vec<Engine> =
+        kinds.iter().chain(&kinds).map(|kind| locking(*kind).build().ok()).collect::<Option<_>>()?;
+    engines.iter().for_each(|engine| engine.prepare().unwrap());
+    engines[kinds.len()..].iter().for_each(|engine| engine.stop().unwrap());
+    Some(engines)
+}
+
+fn memory_is_locked_in_a_fork() {
+    let Some(engines) = running_and_stopped() else { return println!("the system locks nothing") };
+    let before = locked();
+    fork_and(|| {
+        assert_eq!(locked(), before, "the child has the same blocks");
+        for engine in &engines {
+            engine.start().unwrap();
+            engine.prepare().unwrap();
+            assert!(engine.warnings().iter().all(|warning| !warning.contains("lock")));
+        }
+    });
+    assert_eq!(locked(), before, "the parent's stay as they were");
+    drop(engines);
+    assert_eq!(locked(), 0, "all that was locked belonged to the engines");
+}
+
+fn memory_is_refused_in_a_fork() {
+    let Some(engines) = running_and_stopped() else { return println!("the system locks nothing") };
+    let before = locked();
+    become_nobody();
+    set_limit(libc::RLIMIT_MEMLOCK, 0);
+    fork_and(|| {
+        assert_eq!(locked(), 0);
+        for engine in &engines {
+            let say = ["bytes of the engine's blocks", "RLIMIT_MEMLOCK"];
+            let is_said = || engine.warnings().iter().any(|warning| say.iter().all(|part| warning.contains(part)));
+            assert!(is_said(), "before anything makes more blocks");
+            engine.start().unwrap();
+            for _ in 0..2 {
+                assert_says(&engine.prepare().unwrap_err(), ErrorKind::MemoryLockRefused, &say);
+            }
+            // It works, without the locks.
+            let x = engine.new_variable();
+            engine.op("step").writes([x]).push(|_| ()).unwrap();
+            engine.wait_for_var(x).unwrap();
+        }
+    });
+    assert_eq!(locked(), before, "the parent's stay as they were");
+    assert!(engines.iter().all(|engine| engine.warnings().iter().all(|warning| !warning.contains("lock"))));
+}
+
 /// Policy and priority of a thread.
 fn scheduling(thread: i32) -> (i32, i32) {
     // SAFETY: the call fills the parameter.
@@ -158,7 +210,14 @@ fn a_priority_is_refused() {
 
 #[test]
 fn what_the_system_is_asked_for_is_had_or_is_an_error() {
-    for task in ["memory is locked", "memory is refused", "workers have a priority", "a priority is refused"] {
+    for task in [
+        "memory is locked",
+        "memory is refused",
+        "memory is locked in a fork",
+        "memory is refused in a fork",
+        "workers have a priority",
+        "a priority is refused",
+    ] {
         println!("{}", run_child_well(&mut child(task)));
     }
 }
@@ -179,6 +238,8 @@ pub fn carry_out(task: &str) -> bool {
     match task {
         "memory is locked" => memory_is_locked(),
         "memory is refused" => memory_is_refused(),
+        "memory is locked in a fork" => memory_is_locked_in_a_fork(),
+        "memory is refused in a fork" => memory_is_refused_in_a_fork(),
         "workers have a priority" => workers_have_a_priority(),
         "a priority is refused" => a_priority_is_refused(),
         _ => return false,
