@@ -6,7 +6,8 @@
 //! it keeps its core. Then it yields its core after every few looks, for the thread that it waits
 //! for may need the core. A yield has no bound: beside busy threads it takes until they have had
 //! their turn, some milliseconds each. So the clock is read after every yield, and a thread that
-//! has a deadline does not yield at all. A thread that has woken another one yields once, early.
+//! has a deadline does not yield at all. A thread that has just woken another one yields once,
+//! early.
 
 use crate::sync::{spin_loop, thread, thread_local, Instant, MODELLED};
 use std::cell::Cell;
@@ -17,16 +18,16 @@ use std::time::Duration;
 const LOOKS_A_READING: u32 = 32;
 
 thread_local! {
-    /// Whether the thread has woken another one since it last yielded for that.
-    static WOKE: Cell<bool> = const { Cell::new(false) };
+    /// When the thread last woke another one, if it has not yielded for that since.
+    static WOKE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// To be called by a thread that wakes another one, or may have: its next look makes way for that
-/// one.
+/// To be called by a thread that wakes another one, or may have: it makes way for that one if it
+/// looks for something within [`STALE`].
 #[cold]
 pub fn note_wake() {
     if !MODELLED {
-        let _ = WOKE.try_with(|woke| woke.set(true));
+        let _ = WOKE.try_with(|woke| woke.set(Some(Instant::now())));
     }
 }
 
@@ -52,6 +53,9 @@ pub struct Spin {
 /// After so long a look a thread that has woken another one yields its core once: the system may
 /// have put that thread on the same core, where it would only come when this one yields.
 const MAY_SHARE: Duration = Duration::from_micros(2);
+/// A wake that is so old is no reason to yield any more: by then the system has given the other
+/// thread a core, this one or another.
+const STALE: Duration = KEEP;
 /// If so much time lies between two readings of the clock, the thread was without its core.
 const STALL: Duration = Duration::from_millis(1);
 /// The longest time for which a thread that got its core back late keeps it before it yields again:
@@ -116,7 +120,8 @@ impl Spin {
         let gap = elapsed.saturating_sub(std::mem::replace(&mut self.read, elapsed));
         if self.may_share && elapsed >= MAY_SHARE {
             self.may_share = false;
-            if WOKE.try_with(|woke| woke.replace(false)).unwrap_or(false) {
+            let woke = WOKE.try_with(Cell::take).unwrap_or(None);
+            if woke.is_some_and(|woke| woke.elapsed() < STALE) {
                 thread::yield_now();
                 self.yielded = true;
             }
@@ -231,13 +236,24 @@ mod tests {
 
     #[test]
     fn who_has_woken_a_thread_makes_way_for_it_once() {
-        let woke = || WOKE.with(Cell::get);
+        let woke = || WOKE.with(Cell::get).is_some();
         note_wake();
         let mut spin = Spin::awake(Duration::from_millis(5));
         while spin.pause() {}
         assert!(woke(), "a thread with a deadline does not yield");
+        // From the future, so that it is not stale however late this thread is.
+        WOKE.set(Some(Instant::now() + Duration::from_secs(3600)));
         let mut spin = Spin::new(Duration::from_secs(60), Duration::from_millis(5));
         while spin.pause() {}
         assert!(!woke() && spin.has_yielded());
+    }
+
+    #[test]
+    fn who_has_woken_a_thread_long_ago_does_not_make_way_for_it() {
+        note_wake();
+        std::thread::sleep(2 * STALE);
+        let mut spin = Spin::new(Duration::from_secs(60), Duration::from_millis(5));
+        while spin.pause() {}
+        assert!(!spin.has_yielded() && WOKE.with(Cell::get).is_none());
     }
 }
