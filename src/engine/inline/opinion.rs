@@ -10,6 +10,12 @@ use crate::sync::{AtomicU64, Ordering::*};
 const REACH: u64 = 128;
 /// Measurements before there is an opinion.
 const FEW: u8 = 4;
+/// As so many measurements the program's word counts. A cold first call, which is not yet an
+/// [`OUTLIER`], takes up to 16 limits: it must not change the opinion on closures that were said to
+/// take up to half a limit. So at least 31 others have to be beside it.
+const SAID: u8 = 32;
+/// As so many, if the closures are said to be long: no cold call speaks against that.
+const SAID_LONG: u8 = 8;
 /// A measurement of so many limits is an outlier. One may be an interrupt. With a second one the
 /// closures are long, if it is above both limits.
 const OUTLIER: u64 = 16;
@@ -90,8 +96,9 @@ impl Opinion {
         Fields::of(self.0.load(Relaxed)).mean / PARTS
     }
 
-    /// Takes the opinion that as many measurements as the mean reaches back for would have led to,
-    /// had each been `took` nanoseconds. One cold call then does not change it.
+    /// Takes the opinion that [`SAID`] measurements would have led to, had each been `took`
+    /// nanoseconds; [`SAID_LONG`], if the closures are long. One cold call does not change it, and
+    /// a word that is wrong does not outweigh what is measured for long.
     #[cold]
     pub fn expect(&self, took: u64, limits: Limits) {
         let length = match took {
@@ -100,7 +107,8 @@ impl Opinion {
             _ => Length::Short,
         };
         let mean = took.min(MOST * limits.middling).saturating_mul(PARTS);
-        self.0.store(Fields { mean, remembered: 0, measured: REACH as u8, length }.word(), Relaxed);
+        let measured = if length == Length::Long { SAID_LONG } else { SAID };
+        self.0.store(Fields { mean, remembered: 0, measured, length }.word(), Relaxed);
     }
 
     /// Takes in a measurement, in nanoseconds. Closures whose mean reaches a limit are what is
@@ -221,6 +229,32 @@ mod tests {
         // What was said was wrong.
         let calls = (0..100).position(|_| told.learn(1_500, limits)).expect("they are not short");
         assert!(calls < 20, "{calls}");
+    }
+
+    #[test]
+    fn a_wrong_word_is_corrected_in_time() {
+        let corrected = |said: u64, took: u64, limits: Limits| {
+            let told = Opinion::new();
+            told.expect(said, limits);
+            let said = told.length();
+            1 + (0..1_000).position(|_| told.learn(took, limits) && told.length() != said).expect("it is wrong")
+        };
+        let limits = Limits { short: 100, middling: 1_000 };
+        // `Engine::expect_cost` says these numbers. Twice the limit or more, said to be next to
+        // nothing:
+        assert_eq!([200, 400, 1_500].map(|took| corrected(1, took, limits)), [33, 11, 3]);
+        // Half the limit or less, said to be as long as can be:
+        assert_eq!([500, 100, 1].map(|took| corrected(1_000_000, took, limits)), [72, 28, 24]);
+        assert_eq!(corrected(1_000_000, 50, LIMITS), 66);
+    }
+
+    #[test]
+    fn one_cold_call_does_not_change_what_was_said() {
+        for said in [1, 20, 50] {
+            let told = Opinion::new();
+            told.expect(said, LIMITS);
+            assert!(!told.learn(OUTLIER * LIMITS.short - 1, LIMITS), "{said}");
+        }
     }
 
     #[test]

@@ -207,6 +207,27 @@ mod tests {
     }
 
     #[test]
+    fn a_wrong_word_is_corrected_in_time() {
+        let key = || Some(CostKey::given(1));
+        let until = |said: Duration, call: fn()| {
+            let costs = InlinePolicy::with_limit(LONG);
+            costs.expect(CostKey::given(1), said);
+            let inside = costs.runs_inside(key);
+            let corrected = |_: &usize| {
+                costs.measure(key, call);
+                costs.runs_inside(key) != inside
+            };
+            (1..1_000).find(corrected).expect("it is wrong")
+        };
+        // The first call that is measured is one of the first 18. From then on all are.
+        let calls = until(Duration::ZERO, || sleep(2 * LONG));
+        assert!(calls <= 18 + 33, "they take too long: {calls} calls");
+        // A busy machine makes a short call long now and then.
+        let calls = (0..5).map(|_| until(Duration::from_secs(1), || ())).min().unwrap();
+        assert!(calls <= 18 + 24, "they are short: {calls} calls");
+    }
+
+    #[test]
     fn of_types_that_take_turns_each_is_measured() {
         let key = || Some(CostKey::given(1));
         // In rounds of many lengths, one long call: it makes the mean long.
