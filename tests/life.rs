@@ -44,6 +44,7 @@ use common::task;
 fn a_child_process_does_its_task() {
     match task().as_deref() {
         Some("wait while stopped") => stopping::wait_while_stopped(),
+        Some("prepare while stopped") => stopping::prepare_while_stopped(),
         Some("last handle") => ending::last_handle_inside(),
         Some("last handle skipped") => ending::last_handle_in_a_skipped_closure(),
         Some("many engines") => ending::many_engines(),

@@ -6,13 +6,15 @@
 
 use crate::api::engine::Engine;
 use crate::api::graph::delete_own_variable;
+use crate::engine::core::Core;
 use crate::engine::draft::Draft;
 use crate::engine::inline::policy::CostKey;
 use crate::engine::nesting::refuse_inside;
+use crate::engine::push::admission::{is_over_soon, refuse_if_stopped};
 use crate::engine::push::push;
 use crate::engine::request::{Claim, Request};
 use crate::engine::wait::for_var;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::operation::access::Mode;
 use crate::operation::block::FLAG_BEYOND;
 use crate::operation::closure::{sync_vtable, IntoOutcome};
@@ -20,6 +22,8 @@ use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::sync::thread;
+use crate::worker::group::Group;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How many magazines of 64 blocks a thread is given, for each class of blocks.
@@ -101,7 +105,7 @@ pub fn prepare(engine: &Engine) -> Result<(), Error> {
     for property in [Property::Normal, Property::CpuPrioritized, Property::CopyToGpu] {
         let Some(group) = core.dispatch.group(property) else { continue };
         if !group.is_started() {
-            core.start_group(group)?;
+            start_workers(core, group)?;
         }
         while group.is_started() && !group.is_ready() {
             thread::park_timeout(START_NAP);
@@ -131,4 +135,22 @@ pub fn prepare(engine: &Engine) -> Result<(), Error> {
     for_var::for_variable(core, variable, Mode::Read, None)?;
     delete_own_variable(core, variable, |_| ());
     core.memory.blocks.slabs.memory.check()
+}
+
+/// Brings up a group's workers, unless the engine is stopped. As in a push the engine is asked
+/// before the pin and under it, and a fork is waited for (`push/enlist.rs`, `push/mod.rs`).
+#[cold]
+fn start_workers(core: &Arc<Core>, group: &Arc<Group>) -> Result<(), Error> {
+    let (local, request) = (core.local(), Request::named(Name::default()));
+    loop {
+        let started = refuse_if_stopped(core, local, &request).and_then(|_| {
+            let _pin = local.pin();
+            refuse_if_stopped(core, local, &request)?;
+            core.start_group(group)
+        });
+        match started {
+            Err(error) if error.kind() == ErrorKind::Stopped && is_over_soon(core) => thread::yield_now(),
+            started => return started,
+        }
+    }
 }

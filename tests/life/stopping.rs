@@ -1,7 +1,7 @@
 //! Stop and start, and the notice of the shutdown.
 
 use crate::common::*;
-use seriatim::{Context, ErrorKind, Property, RunContext, Variable};
+use seriatim::{Context, Engine, ErrorKind, Kind, Property, RunContext, Variable};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::Arc;
 use std::time::Duration;
@@ -181,6 +181,29 @@ pub fn wait_while_stopped() {
         drop(engine);
         assert_eq!(thread_count(), others, "the engine is gone");
     });
+}
+
+#[test]
+fn a_stopped_engine_is_not_prepared() {
+    run_child_well(&mut child("prepare while stopped"));
+}
+
+pub fn prepare_while_stopped() {
+    let others = thread_count();
+    for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
+        for was_used in [false, true] {
+            let engine = Engine::builder().kind(kind).cpu_workers(2).build().unwrap();
+            if was_used {
+                engine.prepare().unwrap();
+            }
+            engine.stop().unwrap();
+            eventually("the workers are gone", || thread_count() == others);
+            assert_eq!(engine.prepare().unwrap_err().kind(), ErrorKind::Stopped);
+            assert_eq!(thread_count(), others, "{kind}: the engine is stopped");
+            drop(engine);
+            assert_eq!(thread_count(), others, "{kind}: the engine is gone");
+        }
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Called by `push/enlist.rs`. `push/logged.rs` and `inline/fast_path.rs` do not come here: they
 //! test the engine's flags themselves, and refuse the operation if any but `FAILED` is set, so that
 //! it is enlisted. The errors are also used by `api/`, `engine/lifecycle.rs` and `engine/wait/`.
+//! `api/prepare.rs` asks here before it starts workers.
 
 #![forbid(unsafe_code)]
 
