@@ -234,11 +234,11 @@ typedef struct SeriatimRunContext SeriatimRunContext;
 //   default 100. If they take longer, the engine is of no use in the child, and says so.
 // - `LOCK_MEMORY`: whether the memory of the engine's blocks is locked (`mlock`), `on` or `off`
 //   (default). If the system refuses, making the engine or preparing it is
-//   `SERIATIM_STATUS_MEMORY_LOCK_REFUSED`.
+//   `SERIATIM_STATUS_MEMORY_LOCK_REFUSED`. The child of a `fork` locks it again.
 // - `FIFO_PRIORITY`: the priority of all workers under `SCHED_FIFO`, 1 to 99; default 0, for none.
-//   If the system refuses, preparing the engine or the first push is
-//   `SERIATIM_STATUS_PRIORITY_REFUSED`. A worker then takes its core from all threads without a
-//   priority, while it looks for work too.
+//   If the system refuses, preparing or starting the engine, or the first push that needs the
+//   workers, is `SERIATIM_STATUS_PRIORITY_REFUSED`; making it, on a system without the policy. A
+//   worker then takes its core from all threads without a priority, while it looks for work too.
 // - `INFO`: whether the engine says on standard error what it starts and stops, `on` or `off`
 //   (default).
 typedef struct SeriatimSetting {
@@ -393,7 +393,8 @@ SeriatimStatus seriatim_builder_on_error(struct SeriatimBuilder *builder,
 //
 // # Errors
 // `SERIATIM_STATUS_BAD_SETTING` if the settings do not go together; the text says which.
-// `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
+// `SERIATIM_STATUS_ENGINES_EXHAUSTED`. `SERIATIM_STATUS_MEMORY_LOCK_REFUSED` and
+// `SERIATIM_STATUS_PRIORITY_REFUSED` for settings that the system does not follow.
 //
 // # Safety
 // `builder` is a live handle, which is not used again. `out` may be written to.
@@ -427,7 +428,8 @@ SeriatimStatus seriatim_engine_new(const struct SeriatimSetting *settings, size_
 //
 // # Errors
 // `SERIATIM_STATUS_BAD_SETTING`; the text lists what is valid.
-// `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
+// `SERIATIM_STATUS_ENGINES_EXHAUSTED`. `SERIATIM_STATUS_MEMORY_LOCK_REFUSED` and
+// `SERIATIM_STATUS_PRIORITY_REFUSED` for settings that the system does not follow.
 //
 // # Safety
 // `out` may be written to.
@@ -512,7 +514,8 @@ SeriatimStatus seriatim_engine_stop(const struct SeriatimEngine *engine);
 // Starts a stopped engine. Starting twice is harmless.
 //
 // # Errors
-// `SERIATIM_STATUS_THREAD_REFUSED`: the engine is then still stopped.
+// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_PRIORITY_REFUSED`: the engine is then still
+// stopped.
 // `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
 // `SERIATIM_STATUS_STOPPED` in the child of a `fork` that could not wait for the engine: make
 // another.
@@ -583,7 +586,8 @@ SeriatimStatus seriatim_variable_new(const struct SeriatimEngine *engine, struct
 // The number of operations completed that change the variable, failed and skipped ones included.
 //
 // # Errors
-// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`.
+// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
+// `SERIATIM_STATUS_PRIVATE_VARIABLE`.
 //
 // # Safety
 // `engine` is a live handle. `out` may be written to.
@@ -612,10 +616,12 @@ SeriatimStatus seriatim_variable_delete(const struct SeriatimEngine *engine,
 //
 // # Errors
 // `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
-// `SERIATIM_STATUS_UNKNOWN_DEVICE`, `SERIATIM_STATUS_DEVICE_UNAVAILABLE`,
-// `SERIATIM_STATUS_ENGINE_FULL` at the bound with `WHEN_FULL` set to `would-block`,
-// `SERIATIM_STATUS_STOPPED`, `SERIATIM_STATUS_THREAD_REFUSED`. Nothing is then pushed, and the
-// deleter runs before the call returns.
+// `SERIATIM_STATUS_PRIVATE_VARIABLE`, `SERIATIM_STATUS_UNKNOWN_DEVICE`,
+// `SERIATIM_STATUS_DEVICE_UNAVAILABLE`, `SERIATIM_STATUS_ENGINE_FULL` at the bound with
+// `WHEN_FULL` set to `would-block`, or for more than 8 million variables,
+// `SERIATIM_STATUS_STOPPED`. The push that finds workers missing starts them: then also
+// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_PRIORITY_REFUSED`. Nothing is then pushed,
+// and the deleter runs before the call returns.
 //
 // # Safety
 // `engine` is a live handle. `operation` points to an operation whose pointers are as it describes
@@ -646,8 +652,8 @@ SeriatimStatus seriatim_push_async(const struct SeriatimEngine *engine,
 // over.
 //
 // # Errors
-// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`. The deleter then runs
-// before the call returns.
+// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
+// `SERIATIM_STATUS_PRIVATE_VARIABLE`. The deleter then runs before the call returns.
 //
 // # Safety
 // `engine` is a live handle. `operation` points to an operation whose pointers are as it describes
@@ -718,8 +724,9 @@ SeriatimStatus seriatim_capture_begin(const struct SeriatimEngine *engine,
 //
 // # Errors
 // `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
-// `SERIATIM_STATUS_UNKNOWN_DEVICE`, `SERIATIM_STATUS_DEVICE_UNAVAILABLE`. The deleter then runs
-// before the call returns, and the capture goes on without the operation.
+// `SERIATIM_STATUS_PRIVATE_VARIABLE` for one of another graph, `SERIATIM_STATUS_UNKNOWN_DEVICE`,
+// `SERIATIM_STATUS_DEVICE_UNAVAILABLE`. The deleter then runs before the call returns, and the
+// capture goes on without the operation.
 //
 // # Safety
 // `capture` is a live handle, which no other thread uses at the same time. `operation` points to
@@ -795,7 +802,9 @@ SeriatimStatus seriatim_capture_private_variable(struct SeriatimCapture *capture
 //
 // # Errors
 // `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
-// `SERIATIM_STATUS_PRIVATE_VARIABLE`, `SERIATIM_STATUS_STOPPED`.
+// `SERIATIM_STATUS_PRIVATE_VARIABLE` if it is private already, `SERIATIM_STATUS_STOPPED`,
+// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_PRIORITY_REFUSED`. The variable is then as it
+// was.
 //
 // # Safety
 // `capture` is a live handle, which no other thread uses at the same time.
@@ -805,8 +814,12 @@ SeriatimStatus seriatim_capture_make_private(struct SeriatimCapture *capture, st
 // variables.
 //
 // # Errors
-// `SERIATIM_STATUS_ENGINE_FULL` for more than a billion operations. The handle of the capture is
-// gone all the same.
+// `SERIATIM_STATUS_ENGINE_FULL` for more than 500 million operations.
+// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_PRIVATE_VARIABLE` if one of their variables
+// was deleted, or made private to another graph, after they were recorded. If variables were made
+// private by `seriatim_capture_make_private()`, also `SERIATIM_STATUS_STOPPED`,
+// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_PRIORITY_REFUSED`. The handle of the capture
+// is gone all the same.
 //
 // # Safety
 // `capture` is a live handle, which is not used again. `out` may be written to.
@@ -834,7 +847,8 @@ SeriatimStatus seriatim_capture_delete(struct SeriatimCapture *capture);
 // done. What fails inside marks what the failing operation changes, as for single pushes.
 //
 // # Errors
-// As `seriatim_push()`, for all variables of the graph: nothing of it is then run.
+// As `seriatim_push()`, for all variables of the graph and for the workers of all its operations,
+// but for devices and foreign variables, which the capture has refused: nothing of it is then run.
 //
 // # Safety
 // `graph` is a live handle.
@@ -889,8 +903,10 @@ SeriatimStatus seriatim_parameter_get(const struct SeriatimParameter *parameter,
 // allocates nothing.
 //
 // # Errors
-// As `seriatim_push()`, and `SERIATIM_STATUS_VARIABLE_DELETED` once the graph is deleted. The new
-// value's deleter then runs before the call returns.
+// `SERIATIM_STATUS_VARIABLE_DELETED` once the graph is deleted, or the capture if no graph was
+// made. `SERIATIM_STATUS_ENGINE_FULL`, `SERIATIM_STATUS_STOPPED`,
+// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_PRIORITY_REFUSED`, as for `seriatim_push()`.
+// The new value's deleter then runs before the call returns.
 //
 // # Safety
 // `parameter` is a live handle. `value` may be used and deleted on any thread, and used by several
@@ -1039,7 +1055,9 @@ SeriatimStatus seriatim_dump_dot(const struct SeriatimEngine *engine, char **out
 // `SERIATIM_STATUS_OPERATION_FAILED`, `SERIATIM_STATUS_OPERATION_PANICKED` or
 // `SERIATIM_STATUS_COMPLETION_DROPPED`: that of the operation.
 // `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
-// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`.
+// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
+// `SERIATIM_STATUS_PRIVATE_VARIABLE`. `SERIATIM_STATUS_STOPPED` in the child of a `fork` that
+// could not wait for the engine, if something is pending.
 //
 // # Safety
 // `engine` is a live handle.
@@ -1079,6 +1097,8 @@ SeriatimStatus seriatim_wait_for_variable_timeout(const struct SeriatimEngine *e
 // `SERIATIM_STATUS_OPERATION_FAILED`, `SERIATIM_STATUS_OPERATION_PANICKED` or
 // `SERIATIM_STATUS_COMPLETION_DROPPED`: that of the operation.
 // `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
+// `SERIATIM_STATUS_STOPPED` in the child of a `fork` that could not wait for the engine, if
+// something is in flight.
 //
 // # Safety
 // `engine` is a live handle.

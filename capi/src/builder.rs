@@ -119,7 +119,8 @@ pub unsafe extern "C" fn seriatim_builder_on_error(
 ///
 /// # Errors
 /// `SERIATIM_STATUS_BAD_SETTING` if the settings do not go together; the text says which.
-/// `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
+/// `SERIATIM_STATUS_ENGINES_EXHAUSTED`. `SERIATIM_STATUS_MEMORY_LOCK_REFUSED` and
+/// `SERIATIM_STATUS_PRIORITY_REFUSED` for settings that the system does not follow.
 ///
 /// # Safety
 /// `builder` is a live handle, which is not used again. `out` may be written to.

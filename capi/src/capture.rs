@@ -53,8 +53,9 @@ pub unsafe extern "C" fn seriatim_capture_begin(
 ///
 /// # Errors
 /// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
-/// `SERIATIM_STATUS_UNKNOWN_DEVICE`, `SERIATIM_STATUS_DEVICE_UNAVAILABLE`. The deleter then runs
-/// before the call returns, and the capture goes on without the operation.
+/// `SERIATIM_STATUS_PRIVATE_VARIABLE` for one of another graph, `SERIATIM_STATUS_UNKNOWN_DEVICE`,
+/// `SERIATIM_STATUS_DEVICE_UNAVAILABLE`. The deleter then runs before the call returns, and the
+/// capture goes on without the operation.
 ///
 /// # Safety
 /// `capture` is a live handle, which no other thread uses at the same time. `operation` points to
@@ -182,7 +183,9 @@ pub unsafe extern "C" fn seriatim_capture_private_variable(
 ///
 /// # Errors
 /// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
-/// `SERIATIM_STATUS_PRIVATE_VARIABLE`, `SERIATIM_STATUS_STOPPED`.
+/// `SERIATIM_STATUS_PRIVATE_VARIABLE` if it is private already, `SERIATIM_STATUS_STOPPED`,
+/// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_PRIORITY_REFUSED`. The variable is then as it
+/// was.
 ///
 /// # Safety
 /// `capture` is a live handle, which no other thread uses at the same time.
@@ -199,8 +202,12 @@ pub unsafe extern "C" fn seriatim_capture_make_private(
 /// variables.
 ///
 /// # Errors
-/// `SERIATIM_STATUS_ENGINE_FULL` for more than a billion operations. The handle of the capture is
-/// gone all the same.
+/// `SERIATIM_STATUS_ENGINE_FULL` for more than 500 million operations.
+/// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_PRIVATE_VARIABLE` if one of their variables
+/// was deleted, or made private to another graph, after they were recorded. If variables were made
+/// private by `seriatim_capture_make_private()`, also `SERIATIM_STATUS_STOPPED`,
+/// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_PRIORITY_REFUSED`. The handle of the capture
+/// is gone all the same.
 ///
 /// # Safety
 /// `capture` is a live handle, which is not used again. `out` may be written to.

@@ -43,11 +43,11 @@ pub struct SeriatimEngine(pub(crate) Engine);
 ///   default 100. If they take longer, the engine is of no use in the child, and says so.
 /// - `LOCK_MEMORY`: whether the memory of the engine's blocks is locked (`mlock`), `on` or `off`
 ///   (default). If the system refuses, making the engine or preparing it is
-///   `SERIATIM_STATUS_MEMORY_LOCK_REFUSED`.
+///   `SERIATIM_STATUS_MEMORY_LOCK_REFUSED`. The child of a `fork` locks it again.
 /// - `FIFO_PRIORITY`: the priority of all workers under `SCHED_FIFO`, 1 to 99; default 0, for none.
-///   If the system refuses, preparing the engine or the first push is
-///   `SERIATIM_STATUS_PRIORITY_REFUSED`. A worker then takes its core from all threads without a
-///   priority, while it looks for work too.
+///   If the system refuses, preparing or starting the engine, or the first push that needs the
+///   workers, is `SERIATIM_STATUS_PRIORITY_REFUSED`; making it, on a system without the policy. A
+///   worker then takes its core from all threads without a priority, while it looks for work too.
 /// - `INFO`: whether the engine says on standard error what it starts and stops, `on` or `off`
 ///   (default).
 #[repr(C)]
@@ -107,7 +107,8 @@ pub(crate) unsafe fn apply(
 ///
 /// # Errors
 /// `SERIATIM_STATUS_BAD_SETTING`; the text lists what is valid.
-/// `SERIATIM_STATUS_ENGINES_EXHAUSTED`.
+/// `SERIATIM_STATUS_ENGINES_EXHAUSTED`. `SERIATIM_STATUS_MEMORY_LOCK_REFUSED` and
+/// `SERIATIM_STATUS_PRIORITY_REFUSED` for settings that the system does not follow.
 ///
 /// # Safety
 /// `out` may be written to.
@@ -232,7 +233,8 @@ pub unsafe extern "C" fn seriatim_engine_stop(engine: *const SeriatimEngine) -> 
 /// Starts a stopped engine. Starting twice is harmless.
 ///
 /// # Errors
-/// `SERIATIM_STATUS_THREAD_REFUSED`: the engine is then still stopped.
+/// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_PRIORITY_REFUSED`: the engine is then still
+/// stopped.
 /// `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
 /// `SERIATIM_STATUS_STOPPED` in the child of a `fork` that could not wait for the engine: make
 /// another.

@@ -24,7 +24,8 @@ pub struct SeriatimGraph(pub(crate) Graph);
 /// done. What fails inside marks what the failing operation changes, as for single pushes.
 ///
 /// # Errors
-/// As `seriatim_push()`, for all variables of the graph: nothing of it is then run.
+/// As `seriatim_push()`, for all variables of the graph and for the workers of all its operations,
+/// but for devices and foreign variables, which the capture has refused: nothing of it is then run.
 ///
 /// # Safety
 /// `graph` is a live handle.

@@ -170,10 +170,12 @@ pub unsafe fn described<H, C>(
 ///
 /// # Errors
 /// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
-/// `SERIATIM_STATUS_UNKNOWN_DEVICE`, `SERIATIM_STATUS_DEVICE_UNAVAILABLE`,
-/// `SERIATIM_STATUS_ENGINE_FULL` at the bound with `WHEN_FULL` set to `would-block`,
-/// `SERIATIM_STATUS_STOPPED`, `SERIATIM_STATUS_THREAD_REFUSED`. Nothing is then pushed, and the
-/// deleter runs before the call returns.
+/// `SERIATIM_STATUS_PRIVATE_VARIABLE`, `SERIATIM_STATUS_UNKNOWN_DEVICE`,
+/// `SERIATIM_STATUS_DEVICE_UNAVAILABLE`, `SERIATIM_STATUS_ENGINE_FULL` at the bound with
+/// `WHEN_FULL` set to `would-block`, or for more than 8 million variables,
+/// `SERIATIM_STATUS_STOPPED`. The push that finds workers missing starts them: then also
+/// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_PRIORITY_REFUSED`. Nothing is then pushed,
+/// and the deleter runs before the call returns.
 ///
 /// # Safety
 /// `engine` is a live handle. `operation` points to an operation whose pointers are as it describes

@@ -18,8 +18,8 @@ pub struct SeriatimOperator(pub(crate) Operator);
 /// over.
 ///
 /// # Errors
-/// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`. The deleter then runs
-/// before the call returns.
+/// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
+/// `SERIATIM_STATUS_PRIVATE_VARIABLE`. The deleter then runs before the call returns.
 ///
 /// # Safety
 /// `engine` is a live handle. `operation` points to an operation whose pointers are as it describes

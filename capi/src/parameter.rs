@@ -42,8 +42,10 @@ pub unsafe extern "C" fn seriatim_parameter_get(
 /// allocates nothing.
 ///
 /// # Errors
-/// As `seriatim_push()`, and `SERIATIM_STATUS_VARIABLE_DELETED` once the graph is deleted. The new
-/// value's deleter then runs before the call returns.
+/// `SERIATIM_STATUS_VARIABLE_DELETED` once the graph is deleted, or the capture if no graph was
+/// made. `SERIATIM_STATUS_ENGINE_FULL`, `SERIATIM_STATUS_STOPPED`,
+/// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_PRIORITY_REFUSED`, as for `seriatim_push()`.
+/// The new value's deleter then runs before the call returns.
 ///
 /// # Safety
 /// `parameter` is a live handle. `value` may be used and deleted on any thread, and used by several

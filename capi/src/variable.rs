@@ -53,7 +53,8 @@ pub unsafe extern "C" fn seriatim_variable_new(
 /// The number of operations completed that change the variable, failed and skipped ones included.
 ///
 /// # Errors
-/// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`.
+/// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
+/// `SERIATIM_STATUS_PRIVATE_VARIABLE`.
 ///
 /// # Safety
 /// `engine` is a live handle. `out` may be written to.

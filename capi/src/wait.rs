@@ -17,7 +17,9 @@ use std::time::Duration;
 /// `SERIATIM_STATUS_OPERATION_FAILED`, `SERIATIM_STATUS_OPERATION_PANICKED` or
 /// `SERIATIM_STATUS_COMPLETION_DROPPED`: that of the operation.
 /// `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
-/// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`.
+/// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
+/// `SERIATIM_STATUS_PRIVATE_VARIABLE`. `SERIATIM_STATUS_STOPPED` in the child of a `fork` that
+/// could not wait for the engine, if something is pending.
 ///
 /// # Safety
 /// `engine` is a live handle.
@@ -81,6 +83,8 @@ pub unsafe extern "C" fn seriatim_wait_for_variable_timeout(
 /// `SERIATIM_STATUS_OPERATION_FAILED`, `SERIATIM_STATUS_OPERATION_PANICKED` or
 /// `SERIATIM_STATUS_COMPLETION_DROPPED`: that of the operation.
 /// `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
+/// `SERIATIM_STATUS_STOPPED` in the child of a `fork` that could not wait for the engine, if
+/// something is in flight.
 ///
 /// # Safety
 /// `engine` is a live handle.

@@ -20,7 +20,7 @@ impl Engine {
     /// [`prepare`](Engine::prepare) was called.
     ///
     /// # Errors
-    /// None with the defaults; the signature is the same for every way to make an engine.
+    /// [`EnginesExhausted`](crate::ErrorKind::EnginesExhausted), and no other with the defaults.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -45,7 +45,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`BadSetting`](crate::ErrorKind::BadSetting) for an unknown `SERIATIM_*` variable or value,
-    /// with those that are valid.
+    /// with those that are valid; and those of [`build`](Builder::build).
     ///
     /// ```
     /// let engine = seriatim::Engine::from_env()?;
@@ -382,8 +382,11 @@ impl Builder {
     /// Makes the engine. Its threads start when they are first needed.
     ///
     /// # Errors
-    /// [`BadSetting`](crate::ErrorKind::BadSetting), with the values that are valid. Those of
-    /// [`lock_memory`](Builder::lock_memory) and [`fifo_priority`](Builder::fifo_priority).
+    /// [`BadSetting`](crate::ErrorKind::BadSetting), with the values that are valid;
+    /// [`MemoryLockRefused`](crate::ErrorKind::MemoryLockRefused) and
+    /// [`PriorityRefused`](crate::ErrorKind::PriorityRefused), as
+    /// [`lock_memory`](Builder::lock_memory) and [`fifo_priority`](Builder::fifo_priority) say;
+    /// [`EnginesExhausted`](crate::ErrorKind::EnginesExhausted).
     ///
     /// ```
     /// use seriatim::{Engine, ErrorKind};

@@ -80,20 +80,8 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// The error of `record`; no graph is made then. [`EngineFull`](crate::ErrorKind::EngineFull)
-    /// for more than a billion operations.
-    ///
-    /// ```
-    /// let engine = seriatim::Engine::new()?;
-    /// let x = engine.new_variable();
-    /// let (graph, ()) = engine.capture(|c| {
-    ///     (0..100).try_for_each(|_| c.op("tiny").writes([x]).push(|_| ()))
-    /// })?;
-    /// graph.replay()?;
-    /// engine.wait_for_var(x)?;
-    /// assert_eq!(engine.version(x)?, 100);
-    /// # Ok::<(), seriatim::Error>(())
-    /// ```
+    /// The error of `record`, or one of those of [`finish`](Capture::finish). No graph is made
+    /// then.
     pub fn capture<T>(&self, record: impl FnOnce(&mut Capture) -> Result<T, Error>) -> Result<(Graph, T), Error> {
         let mut capture = self.begin_capture();
         let value = record(&mut capture)?;
@@ -133,7 +121,13 @@ impl Capture {
     /// Takes time and memory proportional to the operations and their variables.
     ///
     /// # Errors
-    /// [`EngineFull`](crate::ErrorKind::EngineFull) for more than a billion operations.
+    /// [`EngineFull`](crate::ErrorKind::EngineFull) for more than 500 million operations;
+    /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted) or
+    /// [`PrivateVariable`](crate::ErrorKind::PrivateVariable) if one of their variables was
+    /// deleted, or made private to another graph, after they were recorded. If variables were made
+    /// private by [`make_private`](Capture::make_private), also
+    /// [`Stopped`](crate::ErrorKind::Stopped), [`ThreadRefused`](crate::ErrorKind::ThreadRefused)
+    /// and [`PriorityRefused`](crate::ErrorKind::PriorityRefused).
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -328,6 +322,7 @@ impl CaptureBuilder<'_> {
     /// # Errors
     /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
     /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable),
+    /// [`PrivateVariable`](crate::ErrorKind::PrivateVariable) for one of another graph,
     /// [`UnknownDevice`](crate::ErrorKind::UnknownDevice),
     /// [`DeviceUnavailable`](crate::ErrorKind::DeviceUnavailable). Nothing is recorded then.
     ///

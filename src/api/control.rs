@@ -36,7 +36,9 @@ impl Engine {
     /// The failure that the variable is marked with. The wait thereby clears it on every variable,
     /// so a second wait succeeds. [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation),
     /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
-    /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable).
+    /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable),
+    /// [`PrivateVariable`](crate::ErrorKind::PrivateVariable). In the child of a `fork` that could
+    /// not stop the engine, [`Stopped`](crate::ErrorKind::Stopped) if something is pending.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -145,7 +147,9 @@ impl Engine {
     /// numbers are dealt to threads 64 at a time. The first 1,000 errors that no wait has taken are
     /// kept. Failures after them are only counted: the text of the error says how many there were,
     /// and they are cleared with the others.
-    /// [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation).
+    /// [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation). In the child of a `fork`
+    /// that could not stop the engine, [`Stopped`](crate::ErrorKind::Stopped) if something is in
+    /// flight.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;
@@ -234,6 +238,8 @@ impl Engine {
     /// [`ThreadRefused`](crate::ErrorKind::ThreadRefused) and
     /// [`PriorityRefused`](crate::ErrorKind::PriorityRefused): the engine is then still stopped.
     /// [`WaitInsideOperation`](crate::ErrorKind::WaitInsideOperation).
+    /// [`Stopped`](crate::ErrorKind::Stopped) in the child of a `fork` that could not stop the
+    /// engine.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;

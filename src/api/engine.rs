@@ -170,7 +170,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
-    /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable).
+    /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable),
+    /// [`PrivateVariable`](crate::ErrorKind::PrivateVariable).
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;

@@ -79,9 +79,11 @@ impl Graph {
     /// the replay runs inside the call.
     ///
     /// # Errors
-    /// Those of [`Engine::push_sync`](crate::Engine::push_sync), for the variables of the graph:
-    /// none of its operations is then run. An operation that fails inside a replay marks the
-    /// variables that it changes, as a single push does.
+    /// Those of [`Engine::push_sync`](crate::Engine::push_sync), for all variables of the graph and
+    /// for the workers of all its operations, but for devices and foreign variables, which the
+    /// capture has refused. None of the operations is then run.
+    /// [`Stopped`](crate::ErrorKind::Stopped) when the engine's last handle is gone. An operation
+    /// that fails inside a replay marks the variables that it changes, as a single push does.
     ///
     /// ```
     /// let engine = seriatim::Engine::new()?;

@@ -107,8 +107,11 @@ impl<T: Send + Sync + 'static> Parameter<T> {
     /// Values of up to 500 bytes cost no allocation.
     ///
     /// # Errors
-    /// Those of [`Engine::push_sync`](crate::Engine::push_sync);
-    /// [`VariableDeleted`](ErrorKind::VariableDeleted) once the graph is dropped.
+    /// [`VariableDeleted`](ErrorKind::VariableDeleted) once the graph is dropped, or the capture if
+    /// no graph was made; [`EngineFull`](ErrorKind::EngineFull), [`Stopped`](ErrorKind::Stopped),
+    /// [`ThreadRefused`](ErrorKind::ThreadRefused) and
+    /// [`PriorityRefused`](ErrorKind::PriorityRefused) as for
+    /// [`Engine::push_sync`](crate::Engine::push_sync). The new value is dropped then.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;

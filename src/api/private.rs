@@ -61,8 +61,13 @@ impl Capture {
     /// nothing.
     ///
     /// # Errors
-    /// Those of [`Engine::delete_variable`](crate::Engine::delete_variable);
-    /// [`PrivateVariable`](crate::ErrorKind::PrivateVariable) if it is private already.
+    /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
+    /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable),
+    /// [`PrivateVariable`](crate::ErrorKind::PrivateVariable) if it is private already,
+    /// [`Stopped`](crate::ErrorKind::Stopped),
+    /// [`ThreadRefused`](crate::ErrorKind::ThreadRefused) and
+    /// [`PriorityRefused`](crate::ErrorKind::PriorityRefused). The variable is then as it was. A
+    /// bound does not hold the call up.
     ///
     /// ```
     /// use seriatim::{Data, Engine, Error};

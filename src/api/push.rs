@@ -51,10 +51,13 @@ impl Engine {
     /// Nothing is pushed, and the closure is dropped, on
     /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
     /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable),
+    /// [`PrivateVariable`](crate::ErrorKind::PrivateVariable),
     /// [`UnknownDevice`](crate::ErrorKind::UnknownDevice),
     /// [`DeviceUnavailable`](crate::ErrorKind::DeviceUnavailable),
-    /// [`EngineFull`](crate::ErrorKind::EngineFull), [`Stopped`](crate::ErrorKind::Stopped),
-    /// [`ThreadRefused`](crate::ErrorKind::ThreadRefused) and
+    /// [`EngineFull`](crate::ErrorKind::EngineFull) (at the bound with
+    /// [`WhenFull::WouldBlock`](crate::WhenFull::WouldBlock), or for more than 8 million
+    /// variables), [`Stopped`](crate::ErrorKind::Stopped). The push that finds workers missing
+    /// starts them: then also on [`ThreadRefused`](crate::ErrorKind::ThreadRefused) and
     /// [`PriorityRefused`](crate::ErrorKind::PriorityRefused).
     ///
     /// # Panics
@@ -145,7 +148,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
-    /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable).
+    /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable),
+    /// [`PrivateVariable`](crate::ErrorKind::PrivateVariable).
     ///
     /// ```
     /// use seriatim::{Context, Engine, Property};

@@ -57,7 +57,9 @@ impl Builder {
     /// [`build`](Builder::build) returns [`PriorityRefused`](crate::ErrorKind::PriorityRefused) on
     /// systems without the policy, and [`BadSetting`](crate::ErrorKind::BadSetting) for the naive
     /// engine, which has no workers. If the system refuses, the call that starts the workers
-    /// returns `PriorityRefused`: [`prepare`](crate::Engine::prepare), or the first push.
+    /// returns `PriorityRefused`: [`prepare`](crate::Engine::prepare),
+    /// [`start`](crate::Engine::start) or the first push that needs them, replays and deletions
+    /// included.
     ///
     /// ```
     /// use seriatim::{Engine, ErrorKind};

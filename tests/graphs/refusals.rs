@@ -54,6 +54,33 @@ fn a_capture_refuses_what_a_push_would_and_records_the_rest() {
 }
 
 #[test]
+fn a_graph_is_not_made_of_variables_that_have_ended_meanwhile() {
+    on_every_engine(|engine| {
+        let recorded = || {
+            let (x, mut capture) = (engine.new_variable(), engine.begin_capture());
+            capture.op("step").writes([x]).push(|_| ()).unwrap();
+            (x, capture)
+        };
+        let (x, capture) = recorded();
+        engine.delete_variable(|_| (), Context::cpu(0), x).unwrap();
+        assert_eq!(capture.finish().unwrap_err().kind(), ErrorKind::VariableDeleted);
+        let ((x, capture), mut other) = (recorded(), engine.begin_capture());
+        other.make_private(x).unwrap();
+        assert_eq!(capture.finish().unwrap_err().kind(), ErrorKind::PrivateVariable);
+        // What was made private makes the engine push, here and there.
+        let (x, mut capture) = recorded();
+        capture.make_private(x).unwrap();
+        engine.stop().unwrap();
+        assert_eq!(capture.finish().unwrap_err().kind(), ErrorKind::Stopped);
+        assert_eq!(other.make_private(engine.new_variable()).unwrap_err().kind(), ErrorKind::Stopped);
+        engine.start().unwrap();
+        assert_eq!(other.make_private(x).unwrap_err().kind(), ErrorKind::VariableDeleted);
+        other.finish().unwrap().replay().unwrap();
+        engine.wait_for_all().unwrap();
+    });
+}
+
+#[test]
 fn a_capture_that_fails_leaves_nothing_behind() {
     on_every_engine(|engine| {
         let census = Census::default();

@@ -4,7 +4,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::common::*;
-use seriatim::{Builder, Engine, ErrorKind, IdlePolicy, Kind, RunContext};
+use seriatim::{Builder, Context, Engine, ErrorKind, IdlePolicy, Kind, Property, RunContext};
 use std::fs::read_to_string;
 
 /// Bytes of this process that are locked.
@@ -200,8 +200,26 @@ fn a_priority_is_refused() {
         let say =
             ["SCHED_FIFO with priority 99", "worker 0 of 2 of 'seriatim-", "Operation not permitted", "RLIMIT_RTPRIO"];
         let x = engine.new_variable();
-        assert_says(&engine.prepare().unwrap_err(), ErrorKind::PriorityRefused, &say);
-        assert_says(&engine.op("step").writes([x]).push(|_| ()).unwrap_err(), ErrorKind::PriorityRefused, &say);
+        let (graph, rate) = engine.capture(|c| c.op("step").writes([x]).push(|_| ()).map(|()| c.parameter(1))).unwrap();
+        let (operator, context) = (engine.op("step").operator(|_| ()).unwrap(), Context::cpu(0));
+        let mut capture = engine.begin_capture();
+        let refused = [
+            engine.prepare(),
+            engine.op("step").writes([x]).push(|_| ()),
+            engine.op("step").writes([x]).push_async(|_, completion| completion.complete()),
+            engine.op("step").cost_key(1).push(|_| ()),
+            engine.push_sync(|_| (), context, &[], &[x], Property::Normal, 0, "step"),
+            engine.push(&operator, context, 0),
+            engine.delete_variable(|_| (), context, x),
+            graph.replay(),
+            rate.set(2),
+            capture.make_private(x),
+            engine.stop().and_then(|()| engine.start()),
+        ];
+        for (call, refused) in refused.into_iter().enumerate() {
+            let error = refused.err().unwrap_or_else(|| panic!("{kind}: call {call} went well"));
+            assert_says(&error, ErrorKind::PriorityRefused, &say);
+        }
         assert_eq!(workers(), [0; 0], "{kind}: threads without the priority were left");
         engine.wait_for_all().unwrap();
         assert_eq!(engine.version(x).unwrap(), 0, "nothing was pushed");
