@@ -126,6 +126,7 @@ impl Program {
     ///
     /// # Safety
     /// It is the replay's turn: no other replay of the graph is under way.
+    #[inline]
     pub unsafe fn run_all(self: &Arc<Self>, run: &RunContext<'_>) {
         let (stamp, pushed) = run.pushed.unwrap_or((Stamp::LAST, 0));
         // SAFETY: by the contract.
