@@ -237,17 +237,8 @@ impl Group {
         let mut watch = Watch::new(&self.journals, index + 1);
         let mut spin = patience.spin();
         let found = loop {
-            let list = own.inbox.take();
-            if !list.is_null() {
-                // SAFETY: operations that come out of an inbox are ready and ours.
-                unsafe { current.queue.borrow_mut().add_list(list) };
+            if self.take_while_looking(own, current) {
                 self.idle.fetch_sub(1, Relaxed);
-                // This worker may have been woken for something else, to which it does not come
-                // now; and who pushed these has woken no thread. The exchange that took them shows
-                // what wakers wrote before.
-                if self.sleeping.load(Relaxed) > 0 && self.has_work() {
-                    self.wake_one();
-                }
                 return true;
             }
             match self.take_own(index, host) {
@@ -293,13 +284,29 @@ impl Group {
             }
         };
         if !own.inbox.stop_looking() {
-            // Operations that came after the last look are left to this worker: their pusher met
-            // `LOOKING`, and has woken no thread.
-            // SAFETY: what an inbox gives out is ready and ours.
-            unsafe { current.queue.borrow_mut().add_list(own.inbox.take()) };
+            // Operations that came after the last look are left to this worker.
+            self.take_while_looking(own, current);
         }
         self.idle.fetch_sub(1, Relaxed);
         found
+    }
+
+    /// Takes what was pushed into the inbox of a worker that said that it looks; says whether there
+    /// was something.
+    fn take_while_looking(&self, own: &Remote, current: &CurrentWorker) -> bool {
+        let list = own.inbox.take();
+        if list.is_null() {
+            return false;
+        }
+        // SAFETY: operations that come out of an inbox are ready and ours.
+        unsafe { current.queue.borrow_mut().add_list(list) };
+        // This worker may have been woken for something else, to which it does not come now; and
+        // who pushed these has woken no other thread. The exchange that took them shows what wakers
+        // wrote before.
+        if self.sleeping.load(Relaxed) > 0 && self.has_work() {
+            self.wake_one();
+        }
+        true
     }
 
     /// How long a worker looks for work at most before it parks.
