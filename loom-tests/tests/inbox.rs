@@ -3,6 +3,7 @@
 
 #![cfg(loom)]
 
+use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use loom::thread;
 use loom_tests::{explore, spawn, Blocks, Guarded};
 use seriatim::internals::block::Block;
@@ -136,5 +137,60 @@ fn an_owner_that_a_thief_was_at_sleeps_and_is_woken_all_the_same() {
         wake(model.push(1));
         let taken = owner.join().unwrap();
         assert_eq!(stolen + taken + model.take(), 2);
+    });
+}
+
+#[test]
+fn a_called_owner_sees_what_it_was_called_for_before_it_sleeps() {
+    explore("inbox, a call and an owner that is about to sleep", 3, 6, || {
+        let model = Model::new(0);
+        let (handle, entry) = (Guarded::new(), Arc::new(AtomicBool::new(false)));
+        assert!(model.inbox.start_looking());
+        let (theirs, written, seen) = (model.clone(), handle.clone(), entry.clone());
+        let owner = spawn(move || {
+            written.set(1);
+            assert!(theirs.inbox.fall_asleep());
+            if seen.load(Relaxed) {
+                theirs.inbox.wake();
+            }
+            while theirs.inbox.is_asleep() {
+                thread::park();
+            }
+            assert!(theirs.inbox.stop_looking() && seen.load(Relaxed));
+        });
+        entry.store(true, Relaxed);
+        match model.inbox.call() {
+            Met::Asleep => {
+                assert_eq!(handle.get(), 1);
+                owner.thread().unpark();
+            }
+            met => assert!(matches!(met, Met::Looking | Met::Busy)),
+        }
+        owner.join().unwrap();
+        assert_eq!(model.inbox.call(), Met::Busy);
+    });
+}
+
+#[test]
+fn a_called_owner_sees_what_it_was_called_for_when_it_stops_looking() {
+    explore("inbox, a call, a push, a thief and an owner that stops looking", 3, 300, || {
+        let model = Model::new(1);
+        let entry = Arc::new(AtomicBool::new(false));
+        assert!(model.inbox.start_looking());
+        let (theirs, called_for) = (model.clone(), entry.clone());
+        let caller = spawn(move || {
+            called_for.store(true, Relaxed);
+            theirs.inbox.call()
+        });
+        let others = model.clone();
+        let thief = spawn(move || {
+            let _ = others.push(0);
+            others.take()
+        });
+        let stopped = model.inbox.stop_looking();
+        let seen = entry.load(Relaxed);
+        let met = caller.join().unwrap();
+        assert!(seen || met != Met::Looking, "the call is lost, though the owner looked (stopped: {stopped})");
+        assert_eq!(thief.join().unwrap() + model.take(), 1);
     });
 }

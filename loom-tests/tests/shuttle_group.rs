@@ -1,18 +1,23 @@
-//! A group of two workers under random schedules: what takes more steps than loom can explore.
+//! A group of two or three workers under random schedules: what takes more steps than loom can
+//! explore.
 
 #![cfg(shuttle)]
 
 use loom_tests::{schedules, Blocks, Places};
 use seriatim::internals::block::Block;
 use seriatim::internals::group::{Group, GroupPlan, IdlePolicy, Placement};
+use seriatim::internals::tickets::journals::Journal;
 use seriatim::internals::tickets::word::PUSHED;
 use seriatim::internals::Host;
+use shuttle::rand::Rng;
 use shuttle::sync::{Condvar, Mutex};
 use std::sync::{Arc, Mutex as Plain, OnceLock};
 use std::time::Duration;
 
-/// Runs three operations, of which the second ends only when the third has run.
+/// Runs three operations, of which some end only when the third has run.
 struct Gate {
+    /// Those which end only then.
+    held: std::ops::Range<usize>,
     blocks: Blocks,
     group: OnceLock<Arc<Group>>,
     open: Mutex<bool>,
@@ -26,18 +31,14 @@ impl Host for Gate {
     unsafe fn run(self: &Arc<Self>, block: *mut Block, worker: Option<usize>) {
         let number = self.blocks.iter().position(|known| *known == block.addr()).expect("one of ours");
         self.order.lock().unwrap().push(10 * number + worker.expect("a worker runs it"));
-        match number {
-            1 => {
-                let mut open = self.open.lock().unwrap();
-                while !*open {
-                    open = self.opened.wait(open).unwrap();
-                }
+        if number == 2 {
+            *self.open.lock().unwrap() = true;
+            self.opened.notify_all();
+        } else if self.held.contains(&number) {
+            let mut open = self.open.lock().unwrap();
+            while !*open {
+                open = self.opened.wait(open).unwrap();
             }
-            2 => {
-                *self.open.lock().unwrap() = true;
-                self.opened.notify_all();
-            }
-            _ => {}
         }
         *self.ended.lock().unwrap() += 1;
         self.end.notify_all();
@@ -54,11 +55,15 @@ impl Host for Gate {
     fn idle(&self) {}
 }
 /// A group of two workers and its host, which `push` gives the operations; in which order they ran,
-/// and where.
+/// and where. The second operation is held.
 fn two_workers(logged: bool, push: impl FnOnce(&Arc<Gate>)) -> Vec<usize> {
+    workers(2, logged, 1..2, push)
+}
+
+fn workers(workers: usize, logged: bool, held: std::ops::Range<usize>, push: impl FnOnce(&Arc<Gate>)) -> Vec<usize> {
     let group = Arc::new(Group::new(GroupPlan {
         name: "",
-        workers: 2,
+        workers,
         shared: false,
         logged,
         idle: IdlePolicy::Park,
@@ -68,6 +73,7 @@ fn two_workers(logged: bool, push: impl FnOnce(&Arc<Gate>)) -> Vec<usize> {
         fifo_priority: 0,
     }));
     let host = Arc::new(Gate {
+        held,
         blocks: Blocks::new(3),
         group: OnceLock::from(group.clone()),
         open: Mutex::new(false),
@@ -107,16 +113,18 @@ fn what_comes_while_a_worker_takes_something_else_is_not_forgotten() {
 
 /// Logs operations for the first worker, in a journal of the caller's own.
 fn log(host: &Gate, numbers: std::ops::Range<usize>) {
-    let group = host.group.get().expect("set");
-    let journal = group.add_journal();
-    for number in numbers {
-        let block = host.blocks.pointer(number);
-        // SAFETY: each operation is logged once, and has no uses; no other thread has the journal.
-        unsafe {
-            Block::renew(block, 0, true);
-            let operation = Places::new().enlist(block, 1, PUSHED);
-            group.log(journal, 0, operation);
-        }
+    let journal = host.group.get().expect("set").add_journal();
+    numbers.for_each(|number| log_for(host, journal, 0, number));
+}
+
+/// Logs an operation in a journal of the caller's own.
+fn log_for(host: &Gate, journal: &Journal, worker: usize, number: usize) {
+    let block = host.blocks.pointer(number);
+    // SAFETY: each operation is logged once, and has no uses; no other thread has the journal.
+    unsafe {
+        Block::renew(block, 0, true);
+        let operation = Places::new().enlist(block, 1, PUSHED);
+        host.group.get().expect("set").log(journal, worker, operation);
     }
 }
 
@@ -128,6 +136,34 @@ fn what_any_pusher_has_logged_is_stolen() {
             let other = shuttle::thread::spawn(move || log(&theirs, 0..2));
             log(host, 2..3);
             other.join().unwrap();
+        })
+    });
+}
+
+/// Three operations come to three workers, each into a log or an inbox of any of them, in all ways.
+/// Two of them end only when the third has run, so each needs a worker of its own.
+#[test]
+fn nothing_stands_still_behind_an_operation_while_a_worker_sleeps() {
+    const WORKERS: usize = 3;
+    schedules("operations that come to three workers in any way", 1 + WORKERS, 400_000, || {
+        workers(WORKERS, true, 0..2, |host| {
+            let group = host.group.get().expect("set");
+            let journal = group.add_journal();
+            let mut random = shuttle::rand::thread_rng();
+            let order = [[0, 1, 2], [0, 2, 1], [2, 0, 1]][random.gen_range(0..3)];
+            for number in order {
+                let worker = random.gen_range(0..WORKERS);
+                if random.gen_range(0..2) == 0 {
+                    log_for(host, journal, worker, number);
+                } else {
+                    // SAFETY: each operation is submitted once.
+                    unsafe { group.submit(host.blocks.pointer(number), Placement::Worker(worker), 0) };
+                }
+                if number == order[0] {
+                    // Until a worker is in it, and others sleep.
+                    (0..15).for_each(|_| shuttle::thread::yield_now());
+                }
+            }
         })
     });
 }

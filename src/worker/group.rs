@@ -1,9 +1,10 @@
-//! A group of workers: starting and stopping them, submitting operations to them, and waking them.
+//! A group of workers: starting and stopping them, and submitting operations to them.
 //!
 //! Made and called by the dispatchers `engine/dispatch/pooled.rs` and `per_device.rs`, and by the
 //! push code (`engine/push/journal.rs` and `logged.rs`), which logs. Any thread may call the
 //! methods here; only [`Group::log`] is for the journal's pusher. The other methods of [`Group`]
-//! are in `run_loop.rs` (workers), `help.rs` (helpers), `steal.rs`, `sharing.rs` and `pinning.rs`.
+//! are in `run_loop.rs` (workers), `help.rs` (helpers), `wake.rs`, `steal.rs`, `sharing.rs` and
+//! `pinning.rs`.
 //! The states of sleeping and waking, and why no wake-up is lost, are in `worker/README.md`.
 
 use crate::error::Error;
@@ -306,8 +307,8 @@ impl Group {
         self.journals.add()
     }
 
-    /// Puts an operation into this journal's log for a worker, and wakes the worker, or another
-    /// sleeper. For the journal's pusher.
+    /// Puts an operation into this journal's log for a worker, and calls that worker, or another.
+    /// For the journal's pusher.
     ///
     /// # Safety
     /// The journal is one of this group, and only one thread at a time logs into it. The
@@ -321,18 +322,7 @@ impl Group {
         // entry. It also sees a new journal, which was linked before.
         light();
         if self.sleeping.load(Relaxed) > 0 {
-            self.wake(worker);
-        }
-    }
-
-    /// Wakes this worker if it sleeps, and otherwise any other sleeper.
-    #[cold]
-    fn wake(&self, worker: usize) {
-        let inbox = &self.workers[worker].inbox;
-        if !inbox.is_asleep() {
-            self.wake_one();
-        } else if inbox.wake() {
-            self.workers[worker].unpark();
+            self.call(worker);
         }
     }
 
@@ -347,7 +337,7 @@ impl Group {
     }
 
     /// Puts a list of ready operations, linked by `link` from `first` to `last`, into an inbox.
-    /// Then wakes a sleeper as the table in `worker/README.md` says.
+    /// Then calls a worker as the table in `worker/README.md` says.
     ///
     /// # Safety
     /// The operations are ready, and the caller's to give away.
@@ -367,30 +357,11 @@ impl Group {
         }
         match met {
             Met::Asleep => worker.unpark(),
-            Met::Busy => self.wake_one(),
+            Met::Busy => self.call_one(),
             // The operations that lie there came with a wake-up, but the thread that is to do it
             // may have lost its core: so this thread wakes one more.
-            Met::Others if urgent => self.wake_one(),
+            Met::Others if urgent => self.call_one(),
             Met::Looking | Met::Others => {}
         }
-    }
-
-    /// Wakes one sleeper, worker or helper, after the calling thread has published something that
-    /// the sleeper could run.
-    pub(super) fn wake_one(&self) {
-        // Light side of the asymmetric fence; the heavy side is in `sleep` (`run_loop.rs`) and
-        // `rest` (`help.rs`). Either this thread sees the sleeper counted, or the sleeper sees what
-        // was published.
-        light();
-        if self.sleeping.load(Relaxed) == 0 {
-            return;
-        }
-        for worker in &self.workers {
-            if worker.inbox.is_asleep() && worker.inbox.wake() {
-                worker.unpark();
-                return;
-            }
-        }
-        let _ = self.helpers.iter().any(Helper::wake);
     }
 }

@@ -142,7 +142,7 @@ impl Group {
                 // The operation that is about to run may be a long one: publish the others first.
                 if queue.is_hiding(stealable) {
                     queue.publish(stealable);
-                    self.wake_one();
+                    self.call_one();
                 }
                 drop(queue);
                 // SAFETY: the operation was in this thread's queue, so it is ready and ours.
@@ -223,9 +223,9 @@ impl Group {
         }
         helping.has_slept.set(true);
         self.sleeping.fetch_add(1, Relaxed);
-        // Heavy side of the asymmetric fence; the light side is in `log` and `wake_one`
-        // (`group.rs`), as for workers. It also pairs with the fence of the thread that makes
-        // `done` true and then looks whether a thread waits.
+        // Heavy side of the asymmetric fence; the light side is in `log` (`group.rs`) and
+        // `call_one` (`wake.rs`), as for workers. It also pairs with the fence of the thread that
+        // makes `done` true and then looks whether a thread waits.
         heavy();
         if !self.first_waiting().is_null() || done() {
             inbox.wake();
@@ -270,7 +270,7 @@ impl Drop for Helping<'_> {
         let group = self.group;
         // The waker may have meant a thread that stays: pass the wake-up on.
         if self.has_slept.get() && !group.first_waiting().is_null() {
-            group.wake_one();
+            group.call_one();
         }
     }
 }

@@ -24,7 +24,7 @@ pub struct Helper {
 }
 
 impl Helper {
-    /// Wakes the helper if it sleeps. Returns whether it did. Called by `Group::wake_one`.
+    /// Wakes the helper if it sleeps. Returns whether it did. Called by `wake.rs`.
     pub fn wake(&self) -> bool {
         let woken = self.inbox.is_asleep() && self.inbox.wake();
         if woken {

@@ -9,7 +9,7 @@
 //!
 //! Pushed to by `Group::deliver` (`group.rs`). Taken from by the owner (`run_loop.rs`) and by
 //! thieves (`steal.rs`). The owner changes the state in `run_loop.rs` (workers) and `help.rs`
-//! (helpers); wakers do in `group.rs` and `helper_place.rs`. The table of the states is in
+//! (helpers); wakers do in `wake.rs` and `helper_place.rs`. The table of the states is in
 //! `worker/README.md`.
 
 use crate::operation::block::Block;
@@ -26,7 +26,7 @@ fn is_state(word: *mut Block) -> bool {
     word.addr() <= ASLEEP.addr()
 }
 
-/// What a push found in the inbox.
+/// What a push or a call found in the inbox.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Met {
@@ -36,8 +36,19 @@ pub enum Met {
     Busy,
     /// An owner that is looking for work.
     Looking,
-    /// A sleeping owner: wake it.
+    /// A sleeping owner: unpark it.
     Asleep,
+}
+
+impl Met {
+    fn of(head: *mut Block) -> Met {
+        match head {
+            BUSY => Met::Busy,
+            _ if head == LOOKING => Met::Looking,
+            _ if head == ASLEEP => Met::Asleep,
+            _ => Met::Others,
+        }
+    }
 }
 
 /// A lock-free stack of ready operations.
@@ -70,11 +81,25 @@ impl Inbox {
                 Err(now) => head = now,
             }
         }
-        match head {
-            BUSY => Met::Busy,
-            _ if head == LOOKING => Met::Looking,
-            _ if head == ASLEEP => Met::Asleep,
-            _ => Met::Others,
+        Met::of(head)
+    }
+
+    /// Calls the owner for something that lies elsewhere, if it looks for work or sleeps; says what
+    /// it did. If it slept, the caller must unpark it. Others are not changed, and may not come.
+    /// Called by any thread. Lock-free, like a push.
+    pub fn call(&self) -> Met {
+        let mut head = self.head.load(Relaxed);
+        loop {
+            let met = Met::of(head);
+            if !matches!(met, Met::Looking | Met::Asleep) {
+                return met;
+            }
+            // AcqRel: as in `become_state`. An exchange also where the state stays the same: the
+            // owner sees what it is called for as soon as its next exchange follows this one.
+            match self.head.compare_exchange(head, LOOKING, AcqRel, Relaxed) {
+                Ok(_) => return met,
+                Err(now) => head = now,
+            }
         }
     }
 
@@ -115,9 +140,8 @@ impl Inbox {
         self.become_state(BUSY, LOOKING)
     }
 
-    /// Called by the owner when it has found work elsewhere. `false`: operations may have come
-    /// meanwhile, whose pusher relied on the owner's looking.
-    #[must_use]
+    /// Called by the owner when it has found work. `false`: more may have come meanwhile, whose
+    /// pusher relied on the owner's looking.
     pub fn stop_looking(&self) -> bool {
         self.become_state(LOOKING, BUSY)
     }
@@ -128,8 +152,8 @@ impl Inbox {
         self.become_state(LOOKING, ASLEEP)
     }
 
-    /// Wakes a sleeping owner. Returns true if it slept: then the caller must unpark it. The owner
-    /// itself also calls this, to get up.
+    /// Wakes a sleeping owner for nothing in particular. Returns true if it slept: then the caller
+    /// must unpark it. The owner itself also calls this, to get up.
     pub fn wake(&self) -> bool {
         self.become_state(ASLEEP, LOOKING)
     }
@@ -149,6 +173,8 @@ impl Inbox {
     fn become_state(&self, from: *mut Block, to: *mut Block) -> bool {
         // AcqRel: pairs with the other exchanges on this word. A thread that wakes a sleeper passes
         // on what it has seen, and a thread that falls asleep passes on what it has written before.
-        self.head.compare_exchange(from, to, AcqRel, Relaxed).is_ok()
+        // Acquire: an owner that stops looking when the word has changed sees what it was called
+        // for before that.
+        self.head.compare_exchange(from, to, AcqRel, Acquire).is_ok()
     }
 }

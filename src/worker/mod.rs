@@ -26,6 +26,7 @@ mod scheduling;
 mod sharing;
 mod steal;
 pub mod stealable;
+mod wake;
 
 use crate::operation::block::Block;
 use std::sync::Arc;

@@ -100,7 +100,7 @@ impl Group {
                             self.idle.fetch_and(!WANTED, Relaxed);
                         }
                         // Always: what `idle` said when it was loaded may be out of date.
-                        self.wake_one();
+                        self.call_one();
                     }
                 }
                 drop(queue);
@@ -237,9 +237,11 @@ impl Group {
         let mut watch = Watch::new(&self.journals, index + 1);
         let mut spin = patience.spin();
         let found = loop {
-            if self.take_while_looking(own, current) {
-                self.idle.fetch_sub(1, Relaxed);
-                return true;
+            let list = own.inbox.take();
+            if !list.is_null() {
+                // SAFETY: operations that come out of an inbox are ready and ours.
+                unsafe { current.queue.borrow_mut().add_list(list) };
+                break true;
             }
             match self.take_own(index, host) {
                 // SAFETY: the operation is ready, and ours.
@@ -283,30 +285,15 @@ impl Group {
                 self.warn_of_a_shared_core(index);
             }
         };
-        if !own.inbox.stop_looking() {
-            // Operations that came after the last look are left to this worker.
-            self.take_while_looking(own, current);
+        // If operations have come meanwhile, they stay in the inbox.
+        let _ = own.inbox.stop_looking();
+        if found {
+            // There may be more: what came to the inbox, whose pusher met `LOOKING` and has called
+            // no thread; and what this worker was called for, if it has found something else.
+            self.pass_on();
         }
         self.idle.fetch_sub(1, Relaxed);
         found
-    }
-
-    /// Takes what was pushed into the inbox of a worker that said that it looks; says whether there
-    /// was something.
-    fn take_while_looking(&self, own: &Remote, current: &CurrentWorker) -> bool {
-        let list = own.inbox.take();
-        if list.is_null() {
-            return false;
-        }
-        // SAFETY: operations that come out of an inbox are ready and ours.
-        unsafe { current.queue.borrow_mut().add_list(list) };
-        // This worker may have been woken for something else, to which it does not come now; and
-        // who pushed these has woken no other thread. The exchange that took them shows what wakers
-        // wrote before.
-        if self.sleeping.load(Relaxed) > 0 && self.has_work() {
-            self.wake_one();
-        }
-        true
     }
 
     /// How long a worker looks for work at most before it parks.
@@ -318,7 +305,7 @@ impl Group {
         }
     }
 
-    /// Parks until another thread pushes to this worker's inbox or wakes it. Returns at once if
+    /// Parks until another thread pushes to this worker's inbox or calls it. Returns at once if
     /// there is something to do. `rest` (`help.rs`) does the same for a helper.
     fn sleep(&self, own: &Remote) {
         if !own.inbox.fall_asleep() {
@@ -328,9 +315,9 @@ impl Group {
             return;
         }
         self.sleeping.fetch_add(1, Relaxed);
-        // Heavy side of the asymmetric fence; the light side is in `log` and `wake_one`
-        // (`group.rs`). Either the waker sees this worker counted and asleep, or this worker sees
-        // what was published.
+        // Heavy side of the asymmetric fence; the light side is in `log` (`group.rs`) and
+        // `call_one` (`wake.rs`). Either the waker sees this worker counted and asleep, or this
+        // worker sees what was published.
         heavy();
         if self.has_work() || self.stop.load(Relaxed) {
             own.inbox.wake();

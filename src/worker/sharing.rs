@@ -40,7 +40,7 @@ impl Group {
         }
         if !list.is_null() {
             if remote.stealable.put_back(list) {
-                self.wake_one();
+                self.call_one();
             } else {
                 // Another list lies there by now, so the rest goes to an inbox. SAFETY: the
                 // operations are still ours. They are delivered as urgent, because it is not known

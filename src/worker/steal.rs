@@ -90,11 +90,11 @@ impl Group {
     }
 
     /// Takes about half of the operations that a thread has published. If the others were put back,
-    /// wakes a sleeper: it may have looked while they were gone.
+    /// calls a worker: it may have looked while they were gone.
     fn take_half(&self, stealable: &Stealable) -> *mut Block {
         let (list, is_rest_back) = stealable.take_half();
         if is_rest_back {
-            self.wake_one();
+            self.call_one();
         }
         list
     }

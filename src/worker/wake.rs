@@ -1,0 +1,68 @@
+//! Calling and waking: how a thread that puts an operation elsewhere than into the inbox of a
+//! worker that looks or sleeps sees to it that somebody comes for it. Called by `group.rs`,
+//! `steal.rs` and `sharing.rs` on any thread, and by `run_loop.rs` and `help.rs`.
+//!
+//! A thread that looks for work already is called, which costs an exchange and no system call. Only
+//! if there is none is a sleeper woken. The states, and why no call and no wake-up is lost, are in
+//! `worker/README.md`.
+
+use crate::platform::asymmetric_fence::light;
+use crate::sync::Ordering::Relaxed;
+use crate::worker::group::Group;
+use crate::worker::helper_place::Helper;
+use crate::worker::inbox::Met;
+use crate::worker::remote::Remote;
+
+impl Group {
+    /// Sees to it that a thread comes for what the calling thread has just published: this worker
+    /// if it looks or sleeps, and otherwise any other. The caller has passed the light fence, and
+    /// has then seen that a thread sleeps.
+    #[cold]
+    pub(super) fn call(&self, worker: usize) {
+        if !comes(&self.workers[worker]) {
+            self.any_comes();
+        }
+    }
+
+    /// Sees to it that a thread, worker or helper, comes for what the calling thread has just
+    /// published.
+    pub(super) fn call_one(&self) {
+        // Light side of the asymmetric fence; the heavy side is in `sleep` (`run_loop.rs`) and
+        // `rest` (`help.rs`). Either this thread sees the sleeper counted, or the sleeper sees what
+        // was published.
+        light();
+        // If no thread sleeps, each that is about to will look once more.
+        if self.sleeping.load(Relaxed) > 0 {
+            self.any_comes();
+        }
+    }
+
+    /// For a worker that has found something to run, and may be in that for long: another comes for
+    /// what is left. Costs a load if no thread sleeps.
+    pub(super) fn pass_on(&self) {
+        if self.sleeping.load(Relaxed) > 0 && self.has_work() {
+            self.call_one();
+        }
+    }
+
+    #[cold]
+    fn any_comes(&self) {
+        let calls = |asleep: bool| {
+            let mut workers = self.workers.iter();
+            workers.any(|worker| worker.inbox.is_asleep() == asleep && comes(worker))
+        };
+        let _ = calls(false) || calls(true) || self.helpers.iter().any(Helper::wake);
+    }
+}
+
+/// Calls a worker that looks for work or sleeps; says whether it was one.
+fn comes(worker: &Remote) -> bool {
+    match worker.inbox.call() {
+        Met::Looking => true,
+        Met::Asleep => {
+            worker.unpark();
+            true
+        }
+        Met::Busy | Met::Others => false,
+    }
+}
