@@ -359,7 +359,7 @@ impl Group {
             Met::Asleep => worker.unpark(),
             Met::Busy => self.call_one(),
             // The operations that lie there came with a wake-up, but the thread that is to do it
-            // may have lost its core: so this thread wakes one more.
+            // may have lost its core: so this thread calls one more.
             Met::Others if urgent => self.call_one(),
             Met::Looking | Met::Others => {}
         }

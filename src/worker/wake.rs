@@ -38,13 +38,14 @@ impl Group {
     }
 
     /// For a worker that has found something to run, and may be in that for long: another comes for
-    /// what is left. Costs a load if no thread sleeps.
+    /// what is left. Costs a load if no thread sleeps. No fence: the caller has published nothing.
     pub(super) fn pass_on(&self) {
         if self.sleeping.load(Relaxed) > 0 && self.has_work() {
-            self.call_one();
+            self.any_comes();
         }
     }
 
+    /// Calls a worker that looks, else wakes a worker that sleeps, else a helper.
     #[cold]
     fn any_comes(&self) {
         let calls = |asleep: bool| {
