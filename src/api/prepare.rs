@@ -17,7 +17,7 @@ use crate::engine::wait::for_var;
 use crate::error::{Error, ErrorKind};
 use crate::operation::access::Mode;
 use crate::operation::block::FLAG_BEYOND;
-use crate::operation::closure::{sync_vtable, IntoOutcome};
+use crate::operation::closure::{mixed_vtable, IntoOutcome};
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
@@ -125,12 +125,13 @@ pub fn prepare(engine: &Engine) -> Result<(), Error> {
         // Without a bound they have no flag, so they take the way of all pushes.
         let flags = if core.settings.bound > 0 { FLAG_BEYOND } else { 0 };
         let request = Request { flags, ..Request::named(Name::default()) };
+        // Nothing is learned of their length: keys with the same hash share what is learned.
         let nothing = |_: &RunContext<'_>| ();
-        push(core, &request, &claim[..], sync_vtable(&nothing), nothing)?;
+        push(core, &request, &claim[..], mixed_vtable(&nothing), nothing)?;
         // For the ring of large blocks.
         let bytes = [0_u8; LARGE];
         let large = move |_: &RunContext<'_>| _ = std::hint::black_box(&bytes);
-        push(core, &request, &claim[..], sync_vtable(&large), large)?;
+        push(core, &request, &claim[..], mixed_vtable(&large), large)?;
     }
     for_var::for_variable(core, variable, Mode::Read, None)?;
     delete_own_variable(core, variable, |_| ());
@@ -152,5 +153,42 @@ fn start_workers(core: &Arc<Core>, group: &Arc<Group>) -> Result<(), Error> {
             Err(error) if error.kind() == ErrorKind::Stopped && is_over_soon(core) => thread::yield_now(),
             started => return started,
         }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use crate::engine::inline::policy::CostKey;
+    use crate::{Engine, Kind};
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    /// Keys of all hashes: none of them is known by what `prepare` has pushed.
+    #[test]
+    fn prepare_teaches_nothing_of_the_programs_closures() {
+        let mut hashes = Vec::new();
+        let mut keys = Vec::new();
+        for key in 0..100_000 {
+            let hash = CostKey::given(key);
+            if !hashes.contains(&hash) {
+                hashes.push(hash);
+                keys.push(key);
+            }
+        }
+        assert_eq!(keys.len(), 512);
+        let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).pin(false).waiters_help(false);
+        let engine = engine.inline_below(Duration::from_millis(1)).build().unwrap();
+        engine.prepare().unwrap();
+        let variable = engine.new_variable();
+        let inside = Arc::new(AtomicUsize::new(0));
+        for key in keys {
+            let inside = Arc::clone(&inside);
+            let first =
+                move |run: &crate::RunContext<'_>| _ = inside.fetch_add(usize::from(run.worker().is_none()), SeqCst);
+            engine.op("first").write(variable).cost_key(key).push(first).unwrap();
+            engine.wait_for_var(variable).unwrap();
+        }
+        assert_eq!(inside.load(SeqCst), 0, "first calls run inside their pushes");
     }
 }

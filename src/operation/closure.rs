@@ -375,8 +375,9 @@ where
     SyncBody::<F, R>::VTABLE
 }
 
-/// Like [`sync_vtable`], but for closures of one type that do all kinds of things: those of
-/// operators (`src/api/operator.rs`). Nothing is learned about how long they take.
+/// Like [`sync_vtable`], but for closures of which nothing is learned: those of operators
+/// (`src/api/operator.rs`), which are of one type and do all kinds of things, and those of
+/// `src/api/prepare.rs`, all of which are to be shipped.
 pub fn mixed_vtable<F, R>(_: &F) -> &'static Vtable
 where
     F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
