@@ -18,7 +18,7 @@ FIGURES = [
     ("round-trip", ["pause_us"], load.at_rank(50.0)),
     ("open-loop", ["offered_per_s"], load.at_rank(50.0)),
     ("pushers", ["workload", "pushers"], "per_s"),
-    ("push", [], load.at_rank(50.0)),
+    ("push", ["pause_us"], load.at_rank(50.0)),
     ("jitter", ["background"], load.at_rank(50.0)),
 ]
 WORST = 12

@@ -100,6 +100,12 @@ def default_rows(results):
     for pause in results.values_of("round-trip", "pause_us"):
         after = f" after {pause:g} µs of sleep" if pause else ""
         rows += rows_on(results, f"round trip{after}, p50", "µs", "round trip", lambda on: round_trip(on, pause))
+    for pause in results.values_of("push", "pause_us"):
+        after = f" after {pause:g} µs of sleep" if pause else ""
+        rows += rows_on(results, f"push alone{after}, p50", "µs", "push", lambda on: push_alone(on, pause))
+    for offered in results.values_of("open-loop", "offered_per_s"):
+        what = f"arrivals at {rate(offered)}, p50"
+        rows += rows_on(results, what, "µs", "arrivals", lambda on: arrivals(on, offered))
     return rows
 
 
@@ -135,6 +141,22 @@ def round_trip(results, pause):
     entrants = results.of("round-trip", pause_us=pause)
     mine = choose.ours(entrants, "default")
     return mine and pair(entrants, mine, choose.rivals(entrants, mine.threads), at_rank(50), 0.001)
+
+
+def push_alone(results, pause):
+    entrants = results.of("push", pause_us=pause)
+    mine = choose.ours(entrants, "default")
+    return mine and pair(entrants, mine, choose.rivals(entrants, mine.threads), at_rank(50), 0.001)
+
+
+def arrivals(results, offered):
+    entrants = results.of("open-loop", offered_per_s=offered)
+    mine = choose.ours(entrants, "default")
+    return mine and pair(entrants, mine, choose.rivals(entrants, mine.threads), at_rank(50), 0.001)
+
+
+def rate(per_s):
+    return f"{per_s / 1e6:g} M/s" if per_s >= 1e6 else f"{per_s / 1e3:g} k/s"
 
 
 def pusher_share(series):
@@ -211,7 +233,7 @@ def default_table(results):
 def brief_rows(results, most=12):
     """What the README shows of the default settings, as (row, near or far): first the comparisons
     in which ours is not ahead, then the least win of each family; the least ratios come first in
-    both. The first part leaves room for the second in `most` rows."""
+    both. The first part leaves room for the second in `most` rows, but no loss is left out."""
     compared = [(row, where) for row in default_rows(results) for where, each in row.pairs.items() if each.ahead]
     compared.sort(key=lambda found: found[0].pairs[found[1]].ahead.median)
     won, rest = [], []
@@ -220,7 +242,9 @@ def brief_rows(results, most=12):
     least = {}
     for row, where in won:
         least.setdefault(row.family, (row, where))
-    return [*rest[: max(0, most - len(least))], *least.values()]
+    lost = sum(row.pairs[where].outcome() == "behind" for row, where in rest)
+    rest.sort(key=lambda found: found[0].pairs[found[1]].outcome() != "behind")
+    return [*rest[: max(lost, most - len(least))], *least.values()]
 
 
 def brief_table(results):
@@ -243,7 +267,7 @@ def brief_table(results):
             sentence(results),
             f"Each side has {row.pairs[where].ours.threads} threads in all.",
             "A ratio is the rival's time over ours, the median over repetitions.",
-            "First come the rows that are not wins, then the least win of each family.",
+            "First comes every loss; the least win of each family comes last.",
         ],
         ["what (unit)", "cores", "ours", "best rival", "ratio"],
         body,
@@ -413,11 +437,10 @@ def lengths_table(results):
             entrants = results.on(where).of("length", workload=workload, body_ns=body)
             found, serial = lengthened(results.on(where), workload, body), entrants.get("serial")
             if found is None:
-                cells += ["–"] * 5
+                cells += ["–"] * 7
                 continue
-            over = ratio(found.ours.values("ns"), serial.values("ns")) if serial else None
-            cells += [figure(serial), *found.cells()]
-            cells.append(Cell(f"{significant(over.median, 2)} ×", "bad" if over.median > 1 else "good") if over else "–")
+            declared = choose.ours(entrants, "declared")
+            cells += [figure(serial), *found.cells(), over(found.ours, serial), figure(declared), over(declared, serial)]
         rows.append(cells)
     if not rows:
         return None
@@ -428,16 +451,89 @@ def lengths_table(results):
             "Nanoseconds an operation whose body computes for so long, with default settings.",
             "The serial loop runs the same bodies without any engine; ours over serial below 1 means that the second"
             " thread pays.",
+            "Declared: the same bodies pushed with `.short()`, which may run inside their push.",
         ],
         [
             "workload, body",
             *(
                 text
                 for where in places
-                for text in (f"serial, {where}", f"ours, {where}", f"best rival, {where}", "ratio", "ours over serial")
+                for text in (
+                    f"serial, {where}",
+                    f"ours, {where}",
+                    f"best rival, {where}",
+                    "ratio",
+                    "ours over serial",
+                    f"declared, {where}",
+                    "declared over serial",
+                )
             ),
         ],
         rows,
+    )
+
+
+def over(series, serial):
+    """How many times as long as the serial loop."""
+    found = ratio(series.values("ns"), serial.values("ns")) if series and serial else None
+    return Cell(f"{significant(found.median, 2)} ×", "bad" if found.median > 1 else "good") if found else Cell("–")
+
+
+# Ours, declared beforehand and not
+
+
+def declared_pairs(results):
+    """[(mode, workload, near or far, Pair of the operators and the single pushes)], where the
+    operators lose most first."""
+    found = []
+    for where in PLACES:
+        on = results.on(where)
+        for workload in on.values_of("throughput", "workload", WORKLOADS):
+            entrants = on.of("throughput", workload=workload)
+            for mode in ("naive", "default"):
+                operators, single = choose.ours(entrants, mode, "operators"), choose.ours(entrants, mode)
+                both = operators and single and Pair(operators, single)
+                if both and both.ahead:
+                    found.append((mode, workload, where, both))
+    return sorted(found, key=lambda each: each[3].ahead.median)
+
+
+def operators_table(results):
+    rows = []
+    for mode, workload, where, both in declared_pairs(results):
+        operators, single, against = both.cells()
+        rows.append([f"{workload}, {choose.SETTINGS[mode]}", where, operators, Cell(single.text), against])
+    if not rows:
+        return None
+    return Table(
+        "operators",
+        "Operators beside single pushes",
+        [
+            "Nanoseconds an operation with an empty body, ours both times: declared once as an operator and pushed"
+            " again and again, and pushed singly with its variables each time.",
+            "A ratio above 1 says how many times longer the single push takes.",
+            "It should always be: an operator knows its variables before. Where it is not comes first.",
+        ],
+        ["workload, setting", "cores", "operator", "single push", "ratio"],
+        rows,
+        texts=(0, 1),
+    )
+
+
+def slower_operators(results):
+    """Where operators lose to single pushes, in a sentence, or nothing."""
+    pairs = declared_pairs(results)
+    lost = [found for found in pairs if found[3].outcome() == "behind"]
+    if not lost:
+        return ""
+    said = []
+    for mode, workload, where, both in lost[:4]:
+        operators, single = (significant(series.estimate("ns").median) for series in (both.ours, both.rival))
+        said.append(f"{workload}, {choose.SETTINGS[mode]}, {where} cores ({operators} ns, singly {single})")
+    more = f"; {len(lost) - 4} more" if len(lost) > 4 else ""
+    return (
+        f"Operators, declared beforehand, are slower than our own single pushes in {len(lost)} of {len(pairs)}"
+        f" comparisons: {'; '.join(said)}{more}."
     )
 
 

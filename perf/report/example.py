@@ -23,6 +23,7 @@ ENTRANTS = [
     ("seriatim-default operators", "seriatim", "operators", 1, 2, 70, None, None, 0.3),
     ("seriatim-default graph", "seriatim", "graph", 1, 2, 25, 520, None, 0.5),
     ("seriatim-shipped-1", "seriatim", "dynamic", 1, 2, 120, 1500, 270, 0.0),
+    ("seriatim-declared", "seriatim", "dynamic", 1, 2, 32, None, 85, 1.0),
     ("seriatim-inline-1", "seriatim", "dynamic", 1, 2, 30, None, 80, 1.0),
     ("baseline-1", "baseline", "dynamic", 1, 2, 500, None, 50000, 0.0),
     ("mxnet-naive", "mxnet", "dynamic", 1, 1, 260, None, 280, 1.0),
@@ -125,7 +126,7 @@ def records_of(repetition, chance, hop):
             time = ns * FACTORS[workload] * quadratic * far * chance.lognormvariate(0, 0.08)
             cpu = time * threads * chance.uniform(0.85, 0.99)
             add("throughput", workload=workload, operations=200_000, ns=time, cpu_ns=cpu, pusher_share=share)
-        if style == "dynamic" and ("default" in entrant or system in ("serial", "onetbb", "taskflow")):
+        if style == "dynamic" and ("default" in entrant or "declared" in entrant or system in ("serial", "onetbb", "taskflow")):
             for workload in ("independent", "random", "stencil"):
                 for body in (250, 1000, 10_000):
                     time = (ns + body / min(threads, 1.8)) * chance.lognormvariate(0, 0.05)
@@ -154,7 +155,9 @@ def records_of(repetition, chance, hop):
         if trip:
             for pause in (0, 200):
                 add("round-trip", pause_us=pause, percentiles=percentiles(chance, trip * (1 if pause == 0 else 1.6)))
-            add("push", percentiles=percentiles(chance, min(ns, 900), 0.5))
+            add("push", pause_us=0, bare_wake=None, percentiles=percentiles(chance, min(ns, 900), 0.5))
+            wake = percentiles(chance, 9_000, count=64)
+            add("push", pause_us=5000, bare_wake=wake, percentiles=percentiles(chance, 9_000 + 10 * ns, count=63))
             for rate in (1_000, 10_000, 100_000, 1_000_000):
                 reached = min(1.0, 1e9 / ns / rate)
                 add(
@@ -162,6 +165,7 @@ def records_of(repetition, chance, hop):
                     offered_per_s=float(rate),
                     achieved_per_s=reached * rate,
                     body_ns=250,
+                    burnt_cores=min(threads - 1, rate / 20_000),
                     percentiles=percentiles(chance, (250 + trip) * (1 if reached == 1 else 400)),
                 )
         if repetition == 0 and hop < 60:

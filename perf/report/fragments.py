@@ -11,7 +11,9 @@ MORE = [
     compared.lengths_table,
     compared.metg_table,
     compared.replay_table,
+    compared.operators_table,
     moments.round_trip_table,
+    moments.push_table,
     moments.open_loop_table,
     moments.jitter_table,
     moments.pushers_table,
@@ -55,6 +57,9 @@ def plain_words(results):
         said.append(f"Where Seriatim loses most: {listed(lost, 4)}.")
     elif compared.default_rows(results):
         said.append("No comparison was lost.")
+    slower = compared.slower_operators(results)
+    if slower:
+        said.append(slower)
     if won:
         said.append(f"Where it wins most: {listed(won, 2)}.")
     return said

@@ -32,7 +32,7 @@ NEEDED = {
     "throughput": ["workload", "ns"],
     "metg": ["pattern", "kernel", "width", "cores", "curve"],
     "round-trip": ["pause_us", "percentiles"],
-    "push": ["percentiles"],
+    "push": ["pause_us", "percentiles"],
     "length": ["workload", "body_ns", "ns"],
     "open-loop": ["offered_per_s", "achieved_per_s", "percentiles"],
     "pushers": ["workload", "pushers", "per_s"],
@@ -100,7 +100,9 @@ def place(record):
 
 def identity(record):
     """What was measured of whom: the same in all repetitions."""
-    fields = ["kind", "entrant", "workload", "body_ns", "pattern", "kernel", "width", "pause_us", "offered_per_s"]
+    fields = ["kind", "entrant", "workload", "pattern", "kernel", "width", "pause_us", "offered_per_s"]
+    # Others measure how long their bodies are: it differs from repetition to repetition.
+    fields += ["body_ns"] if record["kind"] == "length" else []
     return tuple(record.get(field) for field in [*fields, "background", "pushers"])
 
 
@@ -127,6 +129,9 @@ class Results:
                 self.unreadable.append(f"a record of the unknown kind {kind!r}")
             elif missing:
                 self.unreadable.append(f"a {kind} record of {record.get('entrant')} without {', '.join(missing)}")
+            elif "percentiles" in NEEDED[kind] and not record["percentiles"].get("count"):
+                # Its percentiles are zeros, which would win.
+                self.unreadable.append(f"a {kind} record of {record['entrant']} that counted nothing")
             else:
                 self.records[kind].append(record)
 

@@ -2,10 +2,17 @@
 periodic job, counts."""
 
 from . import choose
-from .compared import NEAR_AND_FAR, figure
+from .compared import NEAR_AND_FAR, figure, rate
 from .load import PLACES, PUSHED, WORKLOADS, at_rank
 from .numbers import significant
 from .tables import Cell, Table
+
+
+# Up to which rate cores are idle in between, so that what is burnt is waste; and how much of a core
+# is much.
+BURNT_BELOW_PER_S, BURNT_CORES = 10_000, 0.1
+# By how many µs a push that wakes a thread may take longer than the wake.
+WAKE_AND_US = 0.5
 
 
 def named(series):
@@ -58,8 +65,73 @@ def round_trip_table(results):
     )
 
 
-def rate(per_s):
-    return f"{per_s / 1e6:g} M/s" if per_s >= 1e6 else f"{per_s / 1e3:g} k/s"
+def push_table(results):
+    """The call of a push alone, and what waking a thread costs beside it."""
+    places = [where for where in results.measured_on()[0] if results.on(where).records["push"]]
+    pauses = results.values_of("push", "pause_us")
+    names = {}
+    for pause in pauses:
+        names.update(results.of("push", pause_us=pause))
+    rows = []
+    for series in sorted_series(names):
+        cells = [named(series), series.threads]
+        for where in places:
+            for pause in pauses:
+                found = results.on(where).of("push", pause_us=pause).get(series.entrant)
+                cells += [percentile(found, 50), percentile(found, 90)]
+                cells += [figure(found, bare_wake, 0.001), beyond(found)] if pause else []
+        rows.append(cells)
+    if not rows:
+        return None
+    after = lambda pause: f"after {pause:g} µs of sleep" if pause else "at once"
+    columns = lambda pause: ["p90", "bare wake, p50", "beyond it"] if pause else ["p90"]
+    return Table(
+        "push",
+        "A push where all threads sleep",
+        [
+            "How long the call of a push takes, in µs: one after another (at once), and after a pause in which all"
+            " threads go to sleep.",
+            "Bare wake: what `unpark` of a sleeping thread takes in the same process, in turns with the pushes.",
+            f"Beyond it: the push less the wake. More than {WAKE_AND_US:g} µs is in bold.",
+            "Less than nothing: most pushes wake nobody, or the push leaves the wake to the wait.",
+        ],
+        ["who", "threads", *(
+            text
+            for where in places
+            for pause in pauses
+            for text in (f"{where}, {after(pause)}: p50", *columns(pause))
+        )],
+        rows,
+    )
+
+
+def bare_wake(record):
+    """The median of the wakes that were measured beside a push, or None."""
+    wakes = record.get("bare_wake")
+    return at_rank(50)({"percentiles": wakes}) if wakes and wakes.get("count") else None
+
+
+def beyond(series):
+    """By how much a push takes longer than a bare wake of the same process, in µs."""
+
+    def more(record):
+        wake, push = bare_wake(record), at_rank(50)(record)
+        return push - wake if wake is not None and push is not None else None
+
+    measured = series.estimate(more) if series else None
+    if not measured:
+        return Cell("–")
+    microseconds = measured.median * 0.001
+    return Cell(significant(microseconds, 2), "bad" if microseconds > WAKE_AND_US else "")
+
+
+def burnt(series):
+    """How many cores the threads that wait for work keep busy."""
+    measured = series.estimate("burnt_cores") if series else None
+    if not measured:
+        return Cell("–")
+    cores = measured.median
+    return Cell(f"{cores:.2f}" if cores >= 0.005 else "< 0.01", "bad" if cores > BURNT_CORES else "")
 
 
 def open_loop_table(results):
@@ -77,6 +149,7 @@ def open_loop_table(results):
             cells.append(
                 Cell(f"{100 * min(reached, 1):.0f} %", "bad" if reached < 0.9 else "") if reached else Cell("–")
             )
+            cells += [burnt(found)] if offered <= BURNT_BELOW_PER_S else []
         rows.append(cells)
     if not rows:
         return None
@@ -87,9 +160,23 @@ def open_loop_table(results):
             "The schedule waits for nobody: time runs from the moment at which an operation was due to the end of its"
             " body of about a quarter of a microsecond, in µs.",
             "The rates are the same for all. Reached: what was complete a second, of what was offered.",
+            "Cores burnt: what all threads but the pushing one use meanwhile; more than a tenth of a core is in bold.",
             "The serial loop is the floor. Near and far cores are not told apart here.",
         ],
-        ["who", "threads", *(text for offered in rates for text in (f"{rate(offered)}: p50", "p99", "reached"))],
+        [
+            "who",
+            "threads",
+            *(
+                text
+                for offered in rates
+                for text in (
+                    f"{rate(offered)}: p50",
+                    "p99",
+                    "reached",
+                    *(["cores burnt"] if offered <= BURNT_BELOW_PER_S else []),
+                )
+            ),
+        ],
         rows,
     )
 

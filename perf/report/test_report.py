@@ -152,8 +152,9 @@ class Default(unittest.TestCase):
         rows = compared.brief_table(found).rows
         self.assertEqual([row[0].split(",")[0] for row in rows], ["fan", "random", "stencil"])
         self.assertEqual([(row[4].kind, row[4].note) for row in rows[:2]], [("bad", ""), ("", "no difference seen")])
-        # The wins keep their place where there are more losses than rows.
-        self.assertEqual([row.what.split(",")[0] for row, _ in compared.brief_rows(found, 2)], ["fan", "stencil"])
+        # The wins keep their place where there are more rows than asked for, and so does each loss.
+        for most in (1, 2):
+            self.assertEqual([row.what.split(",")[0] for row, _ in compared.brief_rows(found, most)], ["fan", "stencil"])
         self.assertIn("ahead in 2, behind in 1", fragments.readme(found, "x"))
 
     def test_the_readme_says_so_if_nothing_was_compared(self):
@@ -323,10 +324,124 @@ class Moments(unittest.TestCase):
         (mxnet,) = [row for row in table.rows if row[0].text == "MXNet" and row[1] == 2]
         self.assertEqual((mxnet[-1].text, mxnet[-1].kind), ("77 %", "bad"))
 
+    def test_the_cores_that_are_burnt_are_shown_at_low_rates_and_many_are_marked(self):
+        content = small()
+        for record in content["records"]:
+            if record["kind"] == "open-loop" and record["offered_per_s"] == 1000:
+                record["burnt_cores"] = {"libomp-2": 7e-7, "mxnet-per-device-2": 0.07}.get(record["entrant"], 0.62)
+        table = moments.open_loop_table(load.Results(content))
+        self.assertEqual(table.headings.count("cores burnt"), 2)
+        column = table.headings.index("cores burnt")
+        self.assertEqual(table.headings[column - 3 : column], ["1 k/s: p50", "p99", "reached"])
+        shown = {(row[0].text, row[1]): (row[column].text, row[column].kind) for row in table.rows}
+        self.assertEqual(shown["LLVM's OpenMP", 2], ("< 0.01", ""))
+        self.assertEqual(shown["MXNet", 2], ("0.07", ""))
+        self.assertEqual(shown["Seriatim, default", 2], ("0.62", "bad"))
+
+    def pushes(self, times, count=63):
+        """Push records by {entrant: (system, [(ns, ns of a bare wake or None)])}, after a sleep."""
+        percentiles = lambda ns: {"count": count, "mean": ns, "points": [[50, ns], [90, 2 * ns]]}
+        return merged(
+            *(
+                results_of({entrant: (system, "dynamic", 2, [ns])}, kind="push", pause_us=5000, repetition=repetition,
+                           percentiles=percentiles(ns), bare_wake=wake and percentiles(wake))
+                for entrant, (system, values) in times.items()
+                for repetition, (ns, wake) in enumerate(values)
+            )
+        )
+
+    def test_a_push_that_wakes_a_thread_stands_beside_the_bare_wake_of_its_own_process(self):
+        found = self.pushes(
+            {
+                "seriatim-default": ("seriatim", [(12_000, 9_000), (30_000, 27_000), (13_000, 10_500)]),
+                "libomp-2": ("libomp", [(3_000, 11_000)] * 3),
+                "mxnet-per-device-2": ("mxnet", [(5_000, None)] * 3),
+            }
+        )
+        table = moments.push_table(found)
+        self.assertEqual(
+            table.headings[2:], ["near, after 5000 µs of sleep: p50", "p90", "bare wake, p50", "beyond it"]
+        )
+        ours, mxnet, libomp = [[tables.cell(cell).text for cell in row] for row in table.rows]
+        # The difference is taken within a repetition: of the medians it would be 2.5.
+        self.assertEqual(ours[2:], ["13.0", "26.0", "10.5", "3.0"])
+        self.assertEqual(table.rows[0][-1].kind, "bad")
+        self.assertEqual(libomp[2:], ["3.00", "6.00", "11.0", "-8.0"])
+        self.assertEqual(mxnet[2:], ["5.00", "10.0", "–", "–"])
+
+    def test_a_record_that_counted_nothing_is_void_and_no_win(self):
+        nothing = {"libgomp-2": ("libgomp", [(0, 9_000)] * 3)}
+        found = merged(self.pushes({"seriatim-default": ("seriatim", [(12_000, 9_000)] * 3)}))
+        both = {**content_of(found), "records": found.records["push"]}
+        both["records"] = both["records"] + self.pushes(nothing).records["push"]
+        self.assertEqual(compared.score(compared.default_rows(load.Results(both)))["behind"], 1)
+        for record in both["records"]:
+            if record["system"] == "libgomp":
+                record["percentiles"]["count"] = 0
+        found = load.Results(both)
+        self.assertEqual(compared.score(compared.default_rows(found))["no rival"], 1)
+        self.assertIn("Left out: a push record of libgomp-2 that counted nothing.", fragments.left_out(found))
+        self.assertEqual([row[0].text for row in moments.push_table(found).rows], ["Seriatim, default"])
+
+    def test_arrivals_are_compared_though_the_lengths_of_their_bodies_are_measured(self):
+        percentiles = lambda ns: {"count": 250, "mean": ns, "points": [[50, ns]]}
+        records = []
+        for repetition in range(9):
+            more = {"kind": "open-loop", "offered_per_s": 1000.0, "achieved_per_s": 1000.0, "repetition": repetition}
+            for entrant, system, ns in [("seriatim-default", "seriatim", 24_000), ("libgomp-2", "libgomp", 900)]:
+                made = results_of({entrant: (system, "dynamic", 2, [1])}).records["throughput"][0]
+                made.update(more, body_ns=240 + 0.1 * repetition, percentiles=percentiles(ns))
+                records.append(made)
+        (row,) = compared.default_rows(load.Results({"format": 2, "repetitions": 9, "records": records}))
+        self.assertEqual((row.what, row.pairs["near"].outcome()), ("arrivals at 1 k/s, p50", "behind"))
+
     def test_pushers_are_named_with_the_workers_beside_them(self):
         table = moments.pushers_table(load.Results(small()))
         self.assertIn("Seriatim, default + 1, near", table.headings)
         self.assertIn("Seriatim, the caller runs, near", table.headings)
+
+
+class Lengths(unittest.TestCase):
+    def test_declared_bodies_have_columns_of_their_own(self):
+        times = {
+            "serial": ("serial", "dynamic", 1, [200, 200, 200]),
+            "seriatim-default": ("seriatim", "dynamic", 2, [150, 150, 150]),
+            "seriatim-declared": ("seriatim", "dynamic", 2, [220, 220, 220]),
+        }
+        table = compared.lengths_table(results_of(times, kind="length", body_ns=250))
+        (row,) = table.rows
+        shown = {heading: tables.cell(cell) for heading, cell in zip(table.headings, row, strict=True)}
+        self.assertEqual((shown["ours over serial"].text, shown["ours over serial"].kind), ("0.75 ×", "good"))
+        self.assertEqual(shown["declared, near"].text, "220")
+        self.assertEqual((shown["declared over serial"].text, shown["declared over serial"].kind), ("1.1 ×", "bad"))
+
+    def test_a_row_without_figures_is_as_long_as_the_others(self):
+        table = compared.lengths_table(load.Results(small()))
+        for row in table.rows:
+            self.assertEqual(len(row), len(table.headings))
+
+
+class Operators(unittest.TestCase):
+    def found(self, workload, operators, mode="naive"):
+        times = {
+            f"seriatim-{mode}": ("seriatim", "dynamic", 1, [27, 27, 27]),
+            f"seriatim-{mode} operators": ("seriatim", "operators", 1, operators),
+        }
+        return results_of(times, workload=workload)
+
+    def test_the_slower_ones_come_first_and_are_named_in_the_losses(self):
+        found = merged(self.found("chain", [20, 20, 20]), self.found("random", [58, 58, 58], "default"))
+        worst, best = compared.operators_table(found).rows
+        self.assertEqual([tables.cell(cell).text for cell in worst], ["random, default", "near", "58.0", "27.0", "0.47 ×"])
+        self.assertEqual((worst[-1].kind, best[-1].kind), ("bad", "good"))
+        said = " ".join(fragments.plain_words(found))
+        self.assertIn("slower than our own single pushes in 1 of 2 comparisons: random, default, near cores (58.0 ns, singly 27.0).", said)
+
+    def test_nothing_is_said_where_none_is_slower(self):
+        found = self.found("chain", [20, 20, 20])
+        self.assertEqual(compared.slower_operators(found), "")
+        self.assertNotIn("Operators", " ".join(fragments.plain_words(found)))
+        self.assertIsNone(compared.operators_table(results_of(OURS)))
 
 
 class Documents(unittest.TestCase):
