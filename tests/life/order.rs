@@ -180,6 +180,54 @@ fn what_an_urgent_operation_needs_goes_before_strangers() {
     }
 }
 
+/// Of two workers one is in a long operation. What urgent operations need lies in the logs of both,
+/// so also where nobody comes along: it is as urgent for the other worker.
+#[test]
+fn what_an_urgent_operation_needs_goes_before_strangers_on_another_worker() {
+    const ROWS: usize = 64;
+    let _watchdog = Watchdog::new(120, "what urgent operations need");
+    for (kind, free) in [(Kind::Pooled, 0), (Kind::Pooled, 1), (Kind::PerDevice, 0), (Kind::PerDevice, 1)] {
+        let engine = Engine::builder().kind(kind).cpu_workers(2).waiters_help(false).build().unwrap();
+        let (order, gates) = (Order::default(), [Gate::new(), Gate::new()]);
+        let (at, other) = (Arc::new(Mutex::new([2; 2])), engine.new_variable());
+        for (number, gate) in gates.iter().enumerate() {
+            let (stand, at) = (gate.clone(), Arc::clone(&at));
+            let body = move |run: &RunContext<'_>| {
+                at.lock().unwrap()[number] = run.worker().unwrap();
+                stand.pass();
+            };
+            engine.op("long").push(body).unwrap();
+            gate.wait_for_someone();
+        }
+        for number in 0..1000 {
+            engine.op("stranger").write(other).push(noting(&order, 0, number)).unwrap();
+        }
+        // So many that the pusher gives some of them to each worker: it lets none have much more
+        // than another.
+        let rows = [(); ROWS].map(|()| [engine.new_variable(), engine.new_variable()]);
+        for (number, [first, second]) in rows.iter().enumerate() {
+            engine.op("needed").write(*first).push(noting(&order, 1, number)).unwrap();
+            engine.op("needed").read(*first).write(*second).push(noting(&order, 2, number)).unwrap();
+        }
+        for (number, [_, second]) in rows.iter().enumerate() {
+            engine.op("urgent").read(*second).priority(9).push(noting(&order, 3, number)).unwrap();
+        }
+        let which = at.lock().unwrap().iter().position(|worker| *worker == free).expect("each is on a worker");
+        gates[which].open();
+        eventually("one worker runs it all", || order.lock().unwrap().len() == 1000 + 3 * ROWS);
+        gates[1 - which].open();
+        engine.wait_for_all().unwrap();
+        let order = order.lock().unwrap();
+        let strangers = order[..3 * ROWS].iter().filter(|(step, _)| *step == 0).count();
+        assert_eq!(strangers, 0, "{kind}, worker {free}: strangers before what urgent operations need");
+        for row in 0..ROWS {
+            let steps: Vec<i32> =
+                order.iter().filter(|(step, at)| *step > 0 && *at == row).map(|each| each.0).collect();
+            assert_eq!(steps, [1, 2, 3], "{kind}, worker {free}: row {row}");
+        }
+    }
+}
+
 /// One worker is in a long operation, the other has a long row: an urgent operation waits for
 /// neither.
 #[test]

@@ -2,9 +2,11 @@
 //! threads, the record of one operation, the I/O worker beside the workers that compute.
 
 use crate::common::*;
-use seriatim::{Engine, ErrorKind, Kind, Property};
+use seriatim::{Engine, ErrorKind, Kind, Property, RunContext};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{mpsc, Arc};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 #[test]
@@ -90,6 +92,27 @@ fn blocking_io_takes_no_worker_that_computes() {
         engine.wait_for_var(y).unwrap();
         drop(open);
         engine.wait_for_var(x).unwrap();
+    }
+}
+
+/// It takes no turn from what computes, even if all workers that compute are idle.
+#[test]
+fn what_blocks_runs_on_a_thread_of_its_own() {
+    for kind in [Kind::Pooled, Kind::PerDevice] {
+        let engine = Engine::builder().kind(kind).cpu_workers(2).waiters_help(false).build().unwrap();
+        let threads = |property: Property| -> HashSet<ThreadId> {
+            let (send, seen) = mpsc::channel();
+            for _ in 0..100 {
+                let send = send.clone();
+                let body = move |_: &RunContext<'_>| _ = send.send(std::thread::current().id());
+                engine.op("where").property(property).push(body).unwrap();
+            }
+            engine.wait_for_all().unwrap();
+            seen.try_iter().collect()
+        };
+        let [computes, blocks] = [Property::Normal, Property::Io].map(threads);
+        assert_eq!(blocks.len(), 1, "{kind}: one runs at a time");
+        assert!(computes.is_disjoint(&blocks), "{kind}: {blocks:?} also computes: {computes:?}");
     }
 }
 
