@@ -111,6 +111,29 @@ fn what_a_thread_frees_itself_is_sorted_a_slice_at_a_time() {
     });
 }
 
+/// Replays of one graph, each of which waits for the one before it.
+#[test]
+fn replays_that_wait_are_sorted_a_slice_at_a_time() {
+    const REPLAYS: usize = 10_000;
+    let _watchdog = Watchdog::new(120, "replays that wait");
+    for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
+        let engine = Engine::builder().kind(kind).cpu_workers(1).waiters_help(false).build().unwrap();
+        let x = engine.new_variable();
+        let (graph, ()) = engine.capture(|c| c.op("write").writes([x]).push(|_| ())).unwrap();
+        let mut first = Some(hold(&engine, &[], &[x]));
+        let pushing = most(REPLAYS, || graph.replay().unwrap());
+        let completing = most(1, || first.take().into_iter().for_each(Completion::complete));
+        engine.wait_for_all().unwrap();
+        assert_eq!(engine.version(x).unwrap(), REPLAYS as u64 + 1);
+        let after = most(REPLAYS, || graph.replay().unwrap());
+        println!("{kind}: pushing {pushing}, completing {completing}, pushing after it {after}");
+        assert!(pushing >= SOMETHING, "nothing was counted");
+        assert!(pushing.max(after) <= PUSH, "{kind}: a replay takes {} steps", pushing.max(after));
+        assert!(completing <= COMPLETION, "{kind}: a completion takes {completing} steps");
+        engine.wait_for_all().unwrap();
+    }
+}
+
 /// The slots of any number of deleted variables become free in one step, and a table of any size
 /// grows in one.
 #[test]

@@ -135,10 +135,63 @@ fn calls_enter_the_system_only_where_the_table_says_so() {
     println!("{}", run_child_well(&mut child("calls are counted")));
 }
 
-pub fn carry_out(task: &str) -> bool {
-    let ours = task == "calls are counted";
-    if ours {
-        calls_are_counted();
+/// So many replays of one graph wait before one is counted. Of so many counts the least is taken:
+/// now and then a push sorts blocks as well.
+const MANY: usize = 10_000;
+const LEAST_OF: usize = 4;
+
+/// The instructions of a push of a replay, behind one replay that has not begun and behind many.
+/// `None` if the system lets no process watch another.
+fn behind_replays(kind: Kind, priority: i32) -> Option<[usize; 2]> {
+    let walks = count(|| {
+        let stage = Stage::new(kind, IdlePolicy::Spin);
+        let replay = || stage.graph.replay_with_priority(priority).unwrap();
+        (0..BEFORE).for_each(|_| replay());
+        stage.settle();
+        let held = hold(&stage.engine, &[], &[stage.variables[0]]);
+        for more in [1, MANY] {
+            (0..more).for_each(|_| stage.graph.replay().unwrap());
+            for _ in 0..LEAST_OF {
+                mark();
+                replay();
+                mark();
+            }
+        }
+        held.complete();
+        stage.settle();
+        let replays = BEFORE + 1 + MANY + 2 * LEAST_OF;
+        assert_eq!(stage.engine.version(stage.variables[4]).unwrap(), replays as u64);
+    })?;
+    assert_eq!(walks.len(), 2 * LEAST_OF);
+    let least = |walks: &[Walk]| walks.iter().map(|walk| walk.instructions).min().unwrap();
+    let (few, many) = walks.split_at(LEAST_OF);
+    Some([least(few), least(many)])
+}
+
+fn replays_are_counted() {
+    for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
+        for priority in [0, 1] {
+            let Some([few, many]) = behind_replays(kind, priority) else {
+                return println!("the system lets no process watch another, so nothing is counted");
+            };
+            println!("{kind}, priority {priority}: {few} instructions behind one replay, {many} behind {MANY}");
+            // A branch here or there, but nothing for each replay that waits.
+            assert!(many.abs_diff(few) <= 64, "{kind}, priority {priority}: {few}, and behind many {many}");
+        }
     }
-    ours
+}
+
+/// Replays follow each other without a barrier: what waits in front costs a push nothing.
+#[test]
+fn a_push_of_a_replay_takes_as_much_behind_many_as_behind_one() {
+    println!("{}", run_child_well(&mut child("replays are counted")));
+}
+
+pub fn carry_out(task: &str) -> bool {
+    match task {
+        "calls are counted" => calls_are_counted(),
+        "replays are counted" => replays_are_counted(),
+        _ => return false,
+    }
+    true
 }
