@@ -135,6 +135,13 @@ fn missing_files(text: &str, folder: &Path) -> Vec<String> {
     ours.filter(|name| !repository().join(name).exists() && !folder.join(name).exists()).map(str::to_owned).collect()
 }
 
+/// What stands between two phrases, on whatever lines.
+fn between(text: &str, beginning: &str, end: &str) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let rest = words.split_once(beginning).unwrap_or_else(|| panic!("nothing begins with '{beginning}'")).1;
+    rest.split_once(end).unwrap_or_else(|| panic!("nothing ends with '{end}'")).0.trim().to_owned()
+}
+
 /// What is wrong with a guide of these chapters: those that its contents do not list, and those
 /// whose programs no test runs.
 fn unchecked_chapters(chapters: &[&str], contents: &str, library: &str) -> Vec<String> {
@@ -216,6 +223,9 @@ fn what_is_counted_is_so() {
         }
     }
 
+    let digits = |document| between(&text(document), "On two cores digits takes", "on two.");
+    assert_eq!(digits("README.md"), digits("PERFORMANCE.md"));
+
     let rust = env!("CARGO_PKG_RUST_VERSION");
     for document in ["README.md", "CONTRIBUTING.md"] {
         assert!(text(document).contains(&format!("Rust {rust}")), "{document} does not name Rust {rust}");
@@ -243,5 +253,6 @@ fn the_checks_find_what_they_look_for() {
         unchecked_chapters(&["a.md", "b.md"], "- [B](b.md)", library),
         ["a.md is not in SUMMARY.md", "b.md is not among the programs of src/lib.rs"]
     );
+    assert_eq!(between("One. It\n  takes 1 ms. That\ntakes 2. End", "It takes", "2."), "1 ms. That takes");
     assert_eq!(links_out_of_the_guide("[a](b.md#c) [d](../../D.md) [e](../../e.rs)"), ["../../D.md"]);
 }
