@@ -277,15 +277,19 @@ fn variables_of_one_thread_keep_no_blocks() {
 fn a_push_that_takes_its_tickets_back_leaves_its_block() {
     const IN_FLIGHT: usize = 10_000;
     const PUSHES: usize = 100_000;
+    // A worker that has lost its core meanwhile leaves a backlog, which takes blocks too.
+    const BACKLOG: usize = 1_000;
     let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).build().unwrap();
     let [x, y] = [engine.new_variable(), engine.new_variable()];
     let first = hold(&engine, &[], &[x]);
     (0..IN_FLIGHT).for_each(|_| engine.op("waits").reads([x]).push(|_| ()).unwrap());
     let twice = |count: usize| {
-        for _ in 0..count {
+        for number in 1..=count {
             engine.op("named twice").reads([y]).writes([y]).push(|_| ()).unwrap();
+            if number % BACKLOG == 0 {
+                engine.wait_for_var(y).unwrap();
+            }
         }
-        engine.wait_for_var(y).unwrap();
     };
     twice(PUSHES);
     let grown = growth(|| twice(PUSHES));
