@@ -157,6 +157,7 @@ impl InC {
             write_count: writes.len(),
             property: 0,
             priority: 0,
+            profiled: 0,
         }
     }
 

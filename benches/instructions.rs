@@ -18,12 +18,14 @@
 // What gungraun's macros make has no documentation.
 #![allow(missing_docs)]
 
+mod borrows;
 mod in_c;
 mod replays;
 
 use std::hint::black_box;
 use std::sync::{Arc, Barrier};
 
+use borrows::{Borrow, Borrows};
 use gungraun::prelude::*;
 use gungraun::Callgrind;
 #[cfg(target_arch = "x86_64")]
@@ -267,6 +269,26 @@ fn naive_replay(ready: Replays) -> Replays {
     ready
 }
 
+/// After what is counted of borrows.
+fn check_borrows(ready: Borrows) {
+    ready.check();
+}
+
+/// A benchmark on the naive engine of operations that borrow what they have declared.
+macro_rules! count_borrow {
+    ($name:ident, $borrow:ident) => {
+        #[library_benchmark(setup = Borrows::new, teardown = check_borrows)]
+        #[bench::chain(Borrow::$borrow, "chain")]
+        fn $name(ready: Borrows) -> Borrows {
+            black_box(&ready).push();
+            ready
+        }
+    };
+}
+
+count_borrow!(naive_data, Nothing);
+count_borrow!(naive_data_read, Read);
+count_borrow!(naive_data_write, Write);
 count_way!(naive_closures_64, bytes: 64);
 count_way!(naive_closures_65, bytes: 65);
 count_way!(naive_closures_512, bytes: 512);
@@ -285,7 +307,10 @@ library_benchmark_group!(
         naive_async,
         naive_closures_64,
         naive_closures_65,
-        naive_closures_512
+        naive_closures_512,
+        naive_data,
+        naive_data_read,
+        naive_data_write
     ]
 );
 library_benchmark_group!(name = c, benchmarks = [c_push, c_push_named, c_push_async, c_operators]);

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The oldest Rust that the library promises to build with (rust-version in Cargo.toml): builds the
-# library, the C interface and their tests with just that, as Cargo.lock says, and runs them.
+# library, the C interface and their tests with just that, as Cargo.lock says, and runs them. Then
+# builds a program of edition 2021 that uses the library, as docs/src/limits.md says to write it.
 #
 #   scripts/msrv.sh            all their tests
 #   scripts/msrv.sh --quick    builds all, and runs some: for every change
@@ -27,6 +28,15 @@ old() {
     CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/msrv" scripts/with-rust.sh "$version" -- "$@"
 }
 old cargo --version
+user=$(mktemp -d "${TMPDIR:-/tmp}/seriatim-msrv.XXXXXX")
+trap 'rm -rf "$user"' EXIT
+mkdir "$user/src"
+{
+    sed -n '/^```toml$/,/^```$/p' docs/src/limits.md | grep -v '^```'
+    printf '%s\n' 'name = "user"' 'version = "0.0.0"' 'edition = "2021"' '[dependencies]' "seriatim = { path = \"$PWD\" }"
+} >"$user/Cargo.toml"
+echo 'fn main() { seriatim::Engine::new().unwrap().wait_for_all().unwrap(); }' >"$user/src/main.rs"
+old cargo run --quiet --manifest-path "$user/Cargo.toml"
 old cargo test --locked --release --package seriatim --package seriatim_c --lib --tests --no-run
 if [ "${1:-}" = --quick ]; then
     old cargo test --locked --release --package seriatim --lib --test errors --test forms --test graphs

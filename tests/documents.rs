@@ -135,6 +135,13 @@ fn missing_files(text: &str, folder: &Path) -> Vec<String> {
     ours.filter(|name| !repository().join(name).exists() && !folder.join(name).exists()).map(str::to_owned).collect()
 }
 
+/// What stands between two phrases, on whatever lines.
+fn between(text: &str, beginning: &str, end: &str) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let rest = words.split_once(beginning).unwrap_or_else(|| panic!("nothing begins with '{beginning}'")).1;
+    rest.split_once(end).unwrap_or_else(|| panic!("nothing ends with '{end}'")).0.trim().to_owned()
+}
+
 /// What is wrong with a guide of these chapters: those that its contents do not list, and those
 /// whose programs no test runs.
 fn unchecked_chapters(chapters: &[&str], contents: &str, library: &str) -> Vec<String> {
@@ -216,9 +223,45 @@ fn what_is_counted_is_so() {
         }
     }
 
+    let digits = |document| between(&text(document), "On two cores digits takes", "on two.");
+    assert_eq!(digits("README.md"), digits("PERFORMANCE.md"));
+
     let rust = env!("CARGO_PKG_RUST_VERSION");
     for document in ["README.md", "CONTRIBUTING.md"] {
         assert!(text(document).contains(&format!("Rust {rust}")), "{document} does not name Rust {rust}");
+    }
+}
+
+/// What a list of suppressions names of this crate and `src/` does not have, with the files by
+/// their modules.
+fn missing_items(list: &str, source: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let lines = list.lines().filter(|line| !line.starts_with('#'));
+    let paths = lines.flat_map(|line| line.split("seriatim::").skip(1)).map(|rest| {
+        let end = rest.find(|c: char| !c.is_alphanumeric() && !"_:".contains(c)).unwrap_or(rest.len());
+        rest[..end].trim_end_matches(':')
+    });
+    let is_missing = |path: &&str| {
+        let (modules, item) = path.rsplit_once("::").unwrap_or(("lib", path));
+        let Some(text) = source(&modules.replace("::", "/")) else { return true };
+        let is_item = |kind| [format!("{kind} {item}<"), format!("{kind} {item} "), format!("{kind} {item}(")];
+        !["struct", "enum", "union", "trait", "type", "fn"]
+            .into_iter()
+            .flat_map(is_item)
+            .any(|start| text.contains(&start))
+    };
+    paths.filter(is_missing).map(str::to_owned).collect()
+}
+
+#[test]
+fn what_sanitizers_are_told_to_suppress_is_there() {
+    let source = |modules: &str| {
+        let places = [format!("src/{modules}.rs"), format!("src/{modules}/mod.rs")];
+        places.iter().find(|place| repository().join(place).exists()).map(|place| text(place))
+    };
+    let lists = files(".supp");
+    assert_eq!(lists, ["scripts/sanitizers/lsan.supp", "scripts/sanitizers/tsan.supp"]);
+    for list in lists {
+        assert_eq!(missing_items(&text(&list), source), [""; 0], "{list}");
     }
 }
 
@@ -243,5 +286,10 @@ fn the_checks_find_what_they_look_for() {
         unchecked_chapters(&["a.md", "b.md"], "- [B](b.md)", library),
         ["a.md is not in SUMMARY.md", "b.md is not among the programs of src/lib.rs"]
     );
+    let list =
+        "# seriatim::no::no\nrace:<Arc<seriatim::a::b::Cell<Vec<u64>>>>::drop\nrace:seriatim::c::D\nrace:seriatim::e";
+    let source = |modules: &str| (modules == "a/b").then(|| "pub struct Cell<T> {\n".to_owned());
+    assert_eq!(missing_items(list, source), ["c::D", "e"]);
+    assert_eq!(between("One. It\n  takes 1 ms. That\ntakes 2. End", "It takes", "2."), "1 ms. That takes");
     assert_eq!(links_out_of_the_guide("[a](b.md#c) [d](../../D.md) [e](../../e.rs)"), ["../../D.md"]);
 }

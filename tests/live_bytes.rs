@@ -48,6 +48,8 @@ fn growth(work: impl FnOnce()) -> isize {
 #[test]
 fn what_is_not_needed_is_freed() {
     cycles_of_stop_and_start_leave_nothing();
+    #[cfg(target_os = "linux")]
+    forks_leave_nothing();
     failures_that_nobody_takes_are_bounded();
     a_dropped_engine_leaves_nothing();
     threads_that_take_turns_take_the_memory_of_one();
@@ -71,6 +73,34 @@ fn cycles_of_stop_and_start_leave_nothing() {
         cycles(CYCLES);
         let grown = growth(|| cycles(CYCLES));
         assert!(grown < 30 * CYCLES as isize, "{kind}: {CYCLES} cycles left {grown} bytes");
+    }
+}
+
+/// Each fork ends the threads, and starts them again in the parent and in the child; so do the
+/// forks of a child.
+#[cfg(target_os = "linux")]
+fn forks_leave_nothing() {
+    const FORKS: usize = 100;
+    for kind in [Kind::Pooled, Kind::PerDevice] {
+        let engine = Engine::builder().kind(kind).cpu_workers(2).priority_workers(1).build().unwrap();
+        let forks = || {
+            for _ in 0..FORKS {
+                engine.op("wakes a worker").push(|_| ()).unwrap();
+                engine.wait_for_all().unwrap();
+                common::fork_and(|| ());
+            }
+        };
+        let leave_nothing = |who: &str| {
+            let grown = growth(forks);
+            // The epoch scheme comes and goes with 2 kB at a time.
+            assert!(grown < 60 * FORKS as isize, "{kind}: {FORKS} forks of {who} left {grown} bytes");
+        };
+        forks();
+        leave_nothing("a parent");
+        common::fork_and(|| {
+            forks();
+            leave_nothing("a child");
+        });
     }
 }
 
@@ -247,15 +277,19 @@ fn variables_of_one_thread_keep_no_blocks() {
 fn a_push_that_takes_its_tickets_back_leaves_its_block() {
     const IN_FLIGHT: usize = 10_000;
     const PUSHES: usize = 100_000;
+    // A worker that has lost its core meanwhile leaves a backlog, which takes blocks too.
+    const BACKLOG: usize = 1_000;
     let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).build().unwrap();
     let [x, y] = [engine.new_variable(), engine.new_variable()];
     let first = hold(&engine, &[], &[x]);
     (0..IN_FLIGHT).for_each(|_| engine.op("waits").reads([x]).push(|_| ()).unwrap());
     let twice = |count: usize| {
-        for _ in 0..count {
+        for number in 1..=count {
             engine.op("named twice").reads([y]).writes([y]).push(|_| ()).unwrap();
+            if number % BACKLOG == 0 {
+                engine.wait_for_var(y).unwrap();
+            }
         }
-        engine.wait_for_var(y).unwrap();
     };
     twice(PUSHES);
     let grown = growth(|| twice(PUSHES));

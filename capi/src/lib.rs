@@ -86,5 +86,5 @@ pub use version::{
 };
 pub use wait::{
     seriatim_wait_for_all, seriatim_wait_for_all_timeout, seriatim_wait_for_variable,
-    seriatim_wait_for_variable_timeout, seriatim_wait_until_unused,
+    seriatim_wait_for_variable_timeout, seriatim_wait_until_unused, seriatim_wait_until_unused_timeout,
 };

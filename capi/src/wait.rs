@@ -50,6 +50,29 @@ pub unsafe extern "C" fn seriatim_wait_until_unused(
     guard(|| unsafe { borrow(engine, "engine") }?.0.wait_until_unused(variable.into()).map_err(Failure::from))
 }
 
+/// As `seriatim_wait_until_unused()`, but not longer than this many nanoseconds, and without
+/// running operations itself. After an error the wait keeps its place in push order until the
+/// variable is free: operations that use it and are pushed later begin after that.
+///
+/// # Errors
+/// Those of `seriatim_wait_for_variable_timeout()`.
+///
+/// # Safety
+/// `engine` is a live handle.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_wait_until_unused_timeout(
+    engine: *const SeriatimEngine,
+    variable: SeriatimVariable,
+    nanoseconds: u64,
+) -> SeriatimStatus {
+    let timeout = Duration::from_nanos(nanoseconds);
+    guard(|| {
+        // SAFETY: by the contract.
+        let engine = unsafe { borrow(engine, "engine") }?;
+        engine.0.wait_until_unused_timeout(variable.into(), timeout).map_err(Failure::from)
+    })
+}
+
 /// As `seriatim_wait_for_variable()`, but not longer than this many nanoseconds, and without
 /// running operations itself. The text of `SERIATIM_STATUS_TIMED_OUT` names what is pending and
 /// behind what.

@@ -189,6 +189,37 @@ fn profiles_graphs_and_warnings() {
     }
 }
 
+/// With the profiler off: both ways to push, and each use of an operator.
+#[test]
+fn an_operation_is_profiled_by_itself() {
+    let [probe, held]: [Probe; 2] = Default::default();
+    let engine = Engine::of_kind("per-device");
+    let named = |name: &'static CStr, profiled| SeriatimOperation {
+        name: name.as_ptr(),
+        profiled,
+        ..SeriatimOperation::default()
+    };
+    ok(engine.push(&named(c"passed over", 0), Some(count_run), &probe));
+    ok(engine.push(&named(c"recorded", 1), Some(count_run), &probe));
+    ok(engine.push_async(&named(c"held", 1), Some(keep), &held));
+    let mut operator = null_mut();
+    // SAFETY: the engine and the probe live, the completion is used once, texts are freed once.
+    unsafe {
+        ok(seriatim_completion_complete(held.take_completion()));
+        let operation = named(c"operator", u32::MAX);
+        let argument = probe.argument();
+        ok(seriatim_operator_new(engine.0, &operation, Some(count_run), argument, None, &mut operator));
+        ok(seriatim_operator_push(engine.0, operator, ANYWHERE, 0));
+        ok(engine.wait());
+        ok(seriatim_operator_delete(operator));
+        let table = take_text(|out| seriatim_profile_table(engine.0, out));
+        for name in ["recorded", "held", "operator"] {
+            assert!(table.contains(name), "{name} is not in {table}");
+        }
+        assert!(!table.contains("passed over"), "{table}");
+    }
+}
+
 #[test]
 fn every_status_has_a_description() {
     // SAFETY: descriptions live as long as the program.

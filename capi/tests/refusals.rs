@@ -19,6 +19,8 @@ fn null_handles_and_null_places() {
             seriatim_variable_version(null(), variable, &mut version),
             seriatim_wait_for_variable(null(), variable),
             seriatim_wait_for_variable_timeout(null(), variable, 1),
+            seriatim_wait_until_unused(null(), variable),
+            seriatim_wait_until_unused_timeout(null(), variable, 1),
             seriatim_wait_for_all(null()),
             seriatim_wait_for_all_timeout(null(), 1),
             seriatim_engine_stop(null()),
@@ -176,6 +178,7 @@ fn deleted_and_foreign_variables_and_foreign_operators() {
             refused(seriatim_variable_version(engine.0, variable, &mut version), reason, text);
             refused(seriatim_wait_for_variable(engine.0, variable), reason, text);
             refused(seriatim_wait_for_variable_timeout(engine.0, variable, 1), reason, text);
+            refused(seriatim_wait_until_unused_timeout(engine.0, variable, 1), reason, text);
             let again = seriatim_variable_delete(engine.0, variable, ANYWHERE, None, null_mut(), None);
             refused(again, reason, text);
             let mut operator = null_mut();
@@ -213,5 +216,25 @@ fn waits_that_run_out_of_time() {
         ok(seriatim_completion_complete(probe.take_completion()));
         ok(seriatim_wait_for_variable_timeout(engine.0, variable, u64::MAX));
         ok(seriatim_wait_for_all_timeout(engine.0, u64::MAX));
+    }
+}
+
+/// A read holds up the wait until the variable is unused, and not that for its writes.
+#[test]
+fn a_wait_until_unused_that_runs_out_of_time() {
+    let probe = Probe::default();
+    let engine = Engine::of_kind("per-device");
+    let variable = engine.variable();
+    let operation = SeriatimOperation { name: c"reads".as_ptr(), ..reading(&variable) };
+    ok(engine.push_async(&operation, Some(keep), &probe));
+    let before = Instant::now();
+    // SAFETY: the engine lives; the completion is used once.
+    unsafe {
+        let millisecond = 1_000_000;
+        ok(seriatim_wait_for_variable_timeout(engine.0, variable, u64::MAX));
+        refused(seriatim_wait_until_unused_timeout(engine.0, variable, millisecond), Status::TimedOut, "'reads'");
+        assert!(before.elapsed() >= Duration::from_millis(1));
+        ok(seriatim_completion_complete(probe.take_completion()));
+        ok(seriatim_wait_until_unused_timeout(engine.0, variable, u64::MAX));
     }
 }

@@ -10,6 +10,7 @@ use crate::engine::draft::VariableLists;
 use crate::engine::push::push;
 use crate::engine::request::Request;
 use crate::error::Error;
+use crate::operation::block::FLAG_PROFILED;
 use crate::operation::closure::{async_vtable, IntoOutcome, Keyed};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
@@ -25,6 +26,7 @@ pub struct Listed<'a, V> {
     pub context: Context,
     pub property: Property,
     pub priority: i32,
+    pub is_profiled: bool,
     pub reads: &'a [V],
     pub writes: &'a [V],
 }
@@ -32,8 +34,9 @@ pub struct Listed<'a, V> {
 impl<'a, V> Listed<'a, V> {
     #[inline]
     fn parts(&self) -> (Request, VariableLists<'a, V>) {
-        let Listed { context, property, priority, reads, writes, .. } = *self;
-        (Request { context, property, priority, ..Request::named(self.name) }, VariableLists { reads, writes })
+        let Listed { name, context, property, priority, is_profiled, reads, writes } = *self;
+        let flags = if is_profiled { FLAG_PROFILED } else { 0 };
+        (Request { context, property, priority, name, flags }, VariableLists { reads, writes })
     }
 }
 

@@ -35,8 +35,9 @@ pub enum Kind {
     ///
     /// A call also runs what its operation makes ready: 32 operations, or what fits into 20 µs.
     /// After that it leaves the rest to another thread that is inside a push to busy variables, if
-    /// there is one, and goes on if there is none. So a push may run operations that other threads
-    /// have pushed: hold no lock in it that an operation takes.
+    /// there is one: that makes 128 operations of others at most. If there is none, it runs all
+    /// that is left, without a bound. So a push may run operations that other threads have pushed:
+    /// hold no lock in it that an operation takes.
     Naive,
     /// One shared queue for all workers, and one I/O worker.
     Pooled,

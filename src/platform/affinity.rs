@@ -44,6 +44,7 @@ pub fn pin(core: usize) -> bool {
 mod place {
     use super::Moved;
     use libc::{cpu_set_t, CPU_CLR, CPU_EQUAL, CPU_SET, CPU_SETSIZE};
+    use std::io;
     use std::mem::{size_of, zeroed};
 
     /// Returns the core that the calling thread runs on at this moment.
@@ -98,24 +99,25 @@ mod place {
         set_mask(thread, &only(core))
     }
 
-    /// Returns how many numbers of cores there are to try. `None` if the system may have more than
-    /// the calls here can name.
-    pub fn numbers() -> Option<usize> {
+    /// Returns how many numbers of cores there are to try. An error if the system may have more
+    /// than the calls here can name.
+    pub fn numbers() -> io::Result<usize> {
         // The call fails with a set that is shorter than the system's.
-        mask(0).map(|_| CPU_SETSIZE as usize)
+        mask(0).map(|_| CPU_SETSIZE as usize).ok_or_else(io::Error::last_os_error)
     }
 
-    /// Moves the calling thread to this core, and leaves it there. Returns whether it ran there;
-    /// `None` if the process may not use the core.
-    pub fn visit(core: usize) -> Option<bool> {
-        if core >= CPU_SETSIZE as usize {
-            return Some(false);
-        }
+    /// Moves the calling thread to this core, and leaves it there. Returns `false` if the process
+    /// may not use the core. An error if the thread has not run there.
+    pub fn visit(core: usize) -> io::Result<bool> {
         if !set_mask(0, &only(core)) {
-            let outside = std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL);
-            return (!outside).then_some(false);
+            let refused = io::Error::last_os_error();
+            let outside = refused.raw_os_error() == Some(libc::EINVAL);
+            return if outside { Ok(false) } else { Err(refused) };
         }
-        Some(current() == Some(core))
+        match current() {
+            Some(now) if now == core => Ok(true),
+            now => Err(io::Error::other(format!("a thread that moves to core {core} runs on {now:?}"))),
+        }
     }
 
     /// Moves the calling thread to a core that is not `taken`, if it may run on one. Afterwards it

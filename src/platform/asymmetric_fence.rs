@@ -37,9 +37,11 @@
 //! itself (ARM; AMD's `INVLPGB`, which Linux uses from 6.14 on). A process that has put its threads
 //! into different sets of cores by threaded control groups must not lose the call.
 //!
-//! If the filter refuses to move a thread as well, nothing is left that fences other threads. The
-//! thread then says so on standard error, and waits for 10 ms, in which processors of today empty
-//! their store buffers many times over. A filter must allow one of the two calls.
+//! If the system refuses to make the visitor or to move it, nothing is left that fences other
+//! threads. A wake-up might then be lost, and nobody would know. So the process ends: a line on
+//! standard error names what the system refuses, and the thread aborts. A filter must allow one of
+//! the two calls, or be there before the first engine: [`prepare`] tries the call, and where it
+//! fails all threads pass ordinary fences from the start.
 
 use crate::sync::{fence, Ordering::SeqCst};
 
@@ -62,9 +64,10 @@ pub fn heavy() {
     fence(SeqCst);
 }
 
-/// Finds out whether the system has the call. This is a system call, which takes some milliseconds
-/// the first time if the process has other threads already. Before it, the fences are heavier than
-/// they need be. Called by `engine/core.rs`.
+/// Chooses the way: registers the process for the call, and tries it. If the system refuses either,
+/// both sides pass ordinary fences for good. The first time takes some milliseconds if the process
+/// has other threads already. Before it, the fences are heavier than they need be. Called by
+/// `engine/core.rs`.
 pub fn prepare() {
     asymmetric::prepare();
 }
@@ -72,8 +75,8 @@ pub fn prepare() {
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri, seriatim_simulation))))]
 mod asymmetric {
     use crate::platform::affinity;
+    use std::io;
     use std::sync::atomic::{fence, AtomicU8, Ordering::*};
-    use std::time::Duration;
 
     const UNKNOWN: u8 = 0;
     const ON: u8 = 1;
@@ -101,55 +104,66 @@ mod asymmetric {
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
     }
 
+    /// Registers the process for the call, and makes the call.
+    fn register() -> bool {
+        call(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && call(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+    }
+
     pub fn prepare() {
         if STATE.load(Relaxed) == UNKNOWN {
-            let known = if call(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) { ON } else { OFF };
+            let known = if register() { ON } else { OFF };
             // The exchange succeeds only the first time: a state of `OFF` is final.
             let _ = STATE.compare_exchange(UNKNOWN, known, SeqCst, Relaxed);
         }
     }
 
     /// Runs a thread of ours on every core that the process may use (see the file's header).
-    /// Returns how many cores these are; `None` if the system refuses.
+    /// Returns how many cores these are, or the system's reason.
     ///
     /// All numbers are tried, and the number of cores is not asked for. The C library may answer
     /// with the cores of the calling thread, which may be a pinned worker (glibc where `/sys` and
     /// `/proc` are hidden, musl always); and numbers may have gaps.
     #[cold]
-    fn visit_every_core() -> Option<usize> {
+    fn visit_every_core() -> io::Result<usize> {
         let visit = || {
-            let visits = (0..affinity::numbers()?).map(affinity::visit);
+            let mut visited = 0;
+            for core in 0..affinity::numbers()? {
+                visited += usize::from(affinity::visit(core)?);
+            }
             // A core that the process may not use does not count, but at least one core must count.
-            let count = |all: usize, visited: Option<bool>| match visited {
-                Some(true) => Some(all + 1),
-                Some(false) => None,
-                None => Some(all),
-            };
-            visits.into_iter().try_fold(0, count).filter(|all| *all > 0)
+            if visited == 0 {
+                return Err(io::Error::other("the process may use no core"));
+            }
+            Ok(visited)
         };
-        let visitor = std::thread::Builder::new().name("seriatim-fence".to_owned()).spawn(visit).ok()?;
-        visitor.join().ok().flatten()
+        let visitor = std::thread::Builder::new().name("seriatim-fence".to_owned()).spawn(visit)?;
+        visitor.join().unwrap_or_else(|_| Err(io::Error::other("the visitor has panicked")))
+    }
+
+    /// Ends the process: a fence that is not there would lose wake-ups in silence.
+    #[cold]
+    fn abort(reason: &io::Error) -> ! {
+        eprintln!(
+            "seriatim: the system refuses membarrier, which it did not when the first engine was made, and a visit of \
+             every core in its place (sched_setaffinity of a new thread: {reason}). No thread can fence another, so the \
+             process ends here: let the filter allow one of the two calls, or install it before the first engine"
+        );
+        std::process::abort()
     }
 
     pub fn fence_everywhere() {
-        // In the child of a `fork` the process may have to register again.
-        let again =
-            || call(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && call(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED);
         match STATE.load(SeqCst) {
             UNKNOWN | OFF => {}
-            ON if call(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) || again() => {}
+            // In the child of a `fork` the process may have to register again.
+            ON if call(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) || register() => {}
             _ => {
                 // The process has lost the right to the call since (to a filter that refuses it,
                 // and not one that kills for it), or the system its memory. From now on light sides
                 // pass ordinary fences; the visit is for threads that have just passed a light one.
                 let _ = STATE.compare_exchange(ON, LEAVING, SeqCst, Relaxed);
                 fence(SeqCst);
-                if visit_every_core().is_none() {
-                    eprintln!(
-                        "seriatim: a filter refuses membarrier and sched_setaffinity, which it did not when the first engine was made: \
-                         allow one of them, or install the filter before"
-                    );
-                    std::thread::sleep(Duration::from_millis(10));
+                if let Err(reason) = visit_every_core() {
+                    abort(&reason);
                 }
                 STATE.store(OFF, SeqCst);
             }
@@ -205,7 +219,7 @@ mod asymmetric {
                 visit_every_core()
             };
             let visited = std::thread::scope(|scope| scope.spawn(by_a_pinned_one).join().expect("it does not panic"));
-            assert!(visited >= Some(cores.len()), "{visited:?} of {cores:?}");
+            assert!(visited.as_ref().is_ok_and(|visited| *visited >= cores.len()), "{visited:?} of {cores:?}");
         }
 
         /// The visit of every core is a fence also when it replaces the call, at the moment when
@@ -214,7 +228,7 @@ mod asymmetric {
         fn a_visit_of_every_core_is_a_fence_for_all() {
             let visit = || {
                 fence(SeqCst);
-                assert!(visit_every_core().is_some(), "the system refuses");
+                visit_every_core().expect("the system lets a thread move");
                 fence(SeqCst);
             };
             assert_eq!(blind(300, [visit, || compiler_fence(SeqCst)]), 0, "both sides missed the other");

@@ -1,8 +1,9 @@
-//! A filter for system calls that is installed while the engine runs, as programs do that lock
-//! themselves up once they are ready.
+//! A filter for system calls: one that is there before the first engine, and one that is installed
+//! while engines run, as programs do that lock themselves up once they are ready.
 
 use crate::common::*;
 use seriatim::{Engine, IdlePolicy, Kind, Variable};
+use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::Arc;
 
@@ -35,23 +36,42 @@ fn refuse(calls: &[libc::c_long]) {
 #[test]
 fn an_engine_goes_on_when_a_filter_takes_its_fences_away() {
     let said = run_child_well(child("fences lost").env("TEST_CHILD_CALLS", "membarrier"));
-    assert!(!said.contains("allow one of them"), "{said}");
+    assert!(!said.contains("refuses membarrier"), "{said}");
+}
+
+/// A wake-up that is lost would be a wait without end, of which nobody hears.
+#[test]
+fn a_process_ends_when_a_filter_leaves_its_engines_no_fence_at_all() {
+    let output = run_child(child("fences lost").env("TEST_CHILD_CALLS", "both"));
+    let said = said(&output);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{said}");
+    for part in ["refuses membarrier", "sched_setaffinity of a new thread: Operation not permitted", "before the first"]
+    {
+        assert!(said.contains(part), "{said}");
+    }
 }
 
 #[test]
-fn an_engine_says_so_when_a_filter_leaves_it_no_fence_at_all() {
-    let said = run_child_well(child("fences lost").env("TEST_CHILD_CALLS", "both"));
-    assert!(said.contains("refuses membarrier and sched_setaffinity"), "{said}");
+fn an_engine_that_is_made_under_a_filter_needs_neither_call() {
+    let said = run_child_well(child("fences lost").env("TEST_CHILD_CALLS", "both, before"));
+    assert!(!said.contains("refuses membarrier"), "{said}");
 }
 
 pub fn fences_lost() {
-    let both = std::env::var("TEST_CHILD_CALLS").unwrap() == "both";
+    let asked = std::env::var("TEST_CHILD_CALLS").unwrap();
+    let calls = [libc::SYS_membarrier, libc::SYS_sched_setaffinity];
+    let refuse = || refuse(if asked.starts_with("both") { &calls } else { &calls[..1] });
+    let before = asked.ends_with("before");
+    if before {
+        refuse();
+    }
     let engines: Vec<Engine> = [Kind::Naive, Kind::Pooled, Kind::PerDevice]
         .map(|kind| Engine::builder().kind(kind).cpu_workers(2).idle(IdlePolicy::Park).build().unwrap())
         .into();
     engines.iter().for_each(|engine| use_it(engine, 20));
-    let calls = [libc::SYS_membarrier, libc::SYS_sched_setaffinity];
-    refuse(if both { &calls } else { &calls[..1] });
+    if !before {
+        refuse();
+    }
     // While threads come and go, workers fall asleep and are woken, and engines stop and start: all
     // that needs the fences.
     std::thread::scope(|scope| {

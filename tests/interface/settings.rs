@@ -40,6 +40,15 @@ fn gpu_workers_that_were_asked_for_are_a_warning_and_the_default_is_none() {
     }
 }
 
+/// A library leaves the affinity of its callers alone unless it is asked to change it.
+#[test]
+fn callers_are_not_moved_unless_that_is_asked_for() {
+    let moves = |builder: Builder| builder.build().unwrap().settings().move_callers;
+    assert!(!moves(Engine::builder()));
+    assert!(!moves(Engine::builder().waiters_help(true).inline_below(std::time::Duration::from_micros(1))));
+    assert!(moves(Engine::builder().move_callers(true)));
+}
+
 pub fn carry_out(task: &str) -> bool {
     match task {
         "the builder follows the environment" => {
