@@ -36,8 +36,8 @@ const WAITS: u64 = 10;
 /// Operations in flight beyond which the restless thread waits for the workers, which cannot make
 /// it pay.
 const BACKLOG: u64 = 200_000;
-/// Operations in flight that the naive engine may still have at the end: what comes while a thread
-/// is off its core.
+/// Operations in flight that the naive engine may still have at the end of a round: what comes
+/// while a thread is off its core.
 const LEFT: u64 = 100_000;
 
 thread_local! {
@@ -269,15 +269,15 @@ fn beside_a_thread_that_never_pauses(kind: Kind, inline_below: Duration) -> Resu
     let measured = measured.worst;
     println!("{what}: gap {gap:?}, backlog {most}, at the end {left}, measured {measured:?}, restless {restless:?}");
     assert_eq!(shared.backlog(), 0, "{what}: not all have run");
-    assert!(kind != Kind::Naive || left <= LEFT, "{what}: {left} operations are left, as many as {most} at some time");
     for worst in [&measured, &restless] {
         assert!(worst.excess <= EXCESS, "{what}: a call runs on although another thread pushes: {worst:?}");
     }
     let in_time = |worst: &Worst| worst.waits <= WAITS && worst.lateness <= LATE + gap;
-    if in_time(&measured) && in_time(&restless) {
+    let has_paid = kind != Kind::Naive || left <= LEFT;
+    if in_time(&measured) && in_time(&restless) && has_paid {
         return Ok(());
     }
-    Err(format!("{what}: {measured:?}, {restless:?}, largest gap {gap:?}"))
+    Err(format!("{what}: {measured:?}, {restless:?}, largest gap {gap:?}, {left} operations are left of {most}"))
 }
 
 /// Long enough that a push which runs it all is told from one that hands over.
