@@ -26,15 +26,14 @@ IN_C = ["chain", "random"]
 Ceiling = collections.namedtuple("Ceiling", "what one other workloads most goal over", defaults=[None, 1])
 CEILINGS = [
     Ceiling("operator - push, naive", "naive_operators", "naive_dynamic", [each for each in ALL if each != "fan"], 0),
-    Ceiling("operator - push, naive", "naive_operators", "naive_dynamic", ["fan"], 5, 0),
+    Ceiling("operator - push, naive", "naive_operators", "naive_dynamic", ["fan"], 8, 0),
     Ceiling("operator - push, on the pusher", "per_device_operators_push", "per_device_dynamic_push", ALL, 0),
     Ceiling("operator - push, run by a waiter", "per_device_operators_whole", "per_device_dynamic_whole", ALL, 0),
-    Ceiling("operator - push, on the worker", "per_device_operators_worker", "per_device_dynamic_worker", ALL, 36, 0),
+    Ceiling("operator - push, on the worker", "per_device_operators_worker", "per_device_dynamic_worker", ALL, 40, 0),
     Ceiling("operator - push, in C", "c_operators", "c_push", IN_C, 0),
     Ceiling("a name of a replay", "naive_replay", "naive_replay", [("names-64", "names-8")], 90, over=56),
-    Ceiling("push in C - in Rust", "c_push", "naive_dynamic", IN_C, 195, 60),
-    Ceiling("asynchronous in C - in Rust", "c_push_async", "naive_async", ["chain"], 290, 200),
-    Ceiling("asynchronous in C - in Rust", "c_push_async", "naive_async", ["random"], 293, 200),
+    Ceiling("push in C - in Rust", "c_push", "naive_dynamic", IN_C, 205, 60),
+    Ceiling("asynchronous in C - in Rust", "c_push_async", "naive_async", IN_C, 310, 200),
 ]
 
 
