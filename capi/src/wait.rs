@@ -4,6 +4,7 @@ use crate::engine::SeriatimEngine;
 use crate::error::{guard, Failure, SeriatimStatus};
 use crate::input::borrow;
 use crate::variable::SeriatimVariable;
+use seriatim::{Engine, Error};
 use std::time::Duration;
 
 /// Waits until the operations that change `variable` and were pushed before are complete. Running
@@ -65,12 +66,8 @@ pub unsafe extern "C" fn seriatim_wait_until_unused_timeout(
     variable: SeriatimVariable,
     nanoseconds: u64,
 ) -> SeriatimStatus {
-    let timeout = Duration::from_nanos(nanoseconds);
-    guard(|| {
-        // SAFETY: by the contract.
-        let engine = unsafe { borrow(engine, "engine") }?;
-        engine.0.wait_until_unused_timeout(variable.into(), timeout).map_err(Failure::from)
-    })
+    // SAFETY: by the contract.
+    unsafe { limited(engine, nanoseconds, |engine, limit| engine.wait_until_unused_timeout(variable.into(), limit)) }
 }
 
 /// As `seriatim_wait_for_variable()`, but not longer than this many nanoseconds, and without
@@ -88,12 +85,8 @@ pub unsafe extern "C" fn seriatim_wait_for_variable_timeout(
     variable: SeriatimVariable,
     nanoseconds: u64,
 ) -> SeriatimStatus {
-    let timeout = Duration::from_nanos(nanoseconds);
-    guard(|| {
-        // SAFETY: by the contract.
-        let engine = unsafe { borrow(engine, "engine") }?;
-        engine.0.wait_for_var_timeout(variable.into(), timeout).map_err(Failure::from)
-    })
+    // SAFETY: by the contract.
+    unsafe { limited(engine, nanoseconds, |engine, limit| engine.wait_for_var_timeout(variable.into(), limit)) }
 }
 
 /// Waits until every operation that was pushed before is complete. Pushes that go on meanwhile may
@@ -130,7 +123,22 @@ pub unsafe extern "C" fn seriatim_wait_for_all_timeout(
     engine: *const SeriatimEngine,
     nanoseconds: u64,
 ) -> SeriatimStatus {
-    let timeout = Duration::from_nanos(nanoseconds);
     // SAFETY: by the contract.
-    guard(|| unsafe { borrow(engine, "engine") }?.0.wait_for_all_timeout(timeout).map_err(Failure::from))
+    unsafe { limited(engine, nanoseconds, Engine::wait_for_all_timeout) }
+}
+
+/// Calls a wait that has a limit.
+///
+/// # Safety
+/// `engine` is a live handle.
+unsafe fn limited(
+    engine: *const SeriatimEngine,
+    nanoseconds: u64,
+    wait: impl FnOnce(&Engine, Duration) -> Result<(), Error>,
+) -> SeriatimStatus {
+    guard(|| {
+        // SAFETY: by the contract.
+        let engine = unsafe { borrow(engine, "engine") }?;
+        wait(&engine.0, Duration::from_nanos(nanoseconds)).map_err(Failure::from)
+    })
 }
