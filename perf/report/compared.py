@@ -99,13 +99,13 @@ def default_rows(results):
         rows += rows_on(results, f"METG, {pattern}", "µs", "METG", lambda on: granularity(on, pattern))
     for pause in results.values_of("round-trip", "pause_us"):
         after = f" after {pause:g} µs of sleep" if pause else ""
-        rows += rows_on(results, f"round trip{after}, p50", "µs", "round trip", lambda on: round_trip(on, pause))
+        rows += rows_on(results, f"round trip{after}, p50", "µs", "round trip", lambda on: median_us(on, "round-trip", pause_us=pause))
     for pause in results.values_of("push", "pause_us"):
         after = f" after {pause:g} µs of sleep" if pause else ""
-        rows += rows_on(results, f"push alone{after}, p50", "µs", "push", lambda on: push_alone(on, pause))
+        rows += rows_on(results, f"push alone{after}, p50", "µs", "push", lambda on: median_us(on, "push", pause_us=pause))
     for offered in results.values_of("open-loop", "offered_per_s"):
         what = f"arrivals at {rate(offered)}, p50"
-        rows += rows_on(results, what, "µs", "arrivals", lambda on: arrivals(on, offered))
+        rows += rows_on(results, what, "µs", "arrivals", lambda on: median_us(on, "open-loop", offered_per_s=offered))
     return rows
 
 
@@ -137,20 +137,9 @@ def granularity(results, pattern, style="dynamic"):
     return mine and pair(entrants, mine, choose.rivals(entrants, mine.threads, style), "metg_ns", 0.001)
 
 
-def round_trip(results, pause):
-    entrants = results.of("round-trip", pause_us=pause)
-    mine = choose.ours(entrants, "default")
-    return mine and pair(entrants, mine, choose.rivals(entrants, mine.threads), at_rank(50), 0.001)
-
-
-def push_alone(results, pause):
-    entrants = results.of("push", pause_us=pause)
-    mine = choose.ours(entrants, "default")
-    return mine and pair(entrants, mine, choose.rivals(entrants, mine.threads), at_rank(50), 0.001)
-
-
-def arrivals(results, offered):
-    entrants = results.of("open-loop", offered_per_s=offered)
+def median_us(results, measurement, **setting):
+    """Our default beside its rivals, in µs, of a measurement that has percentiles."""
+    entrants = results.of(measurement, **setting)
     mine = choose.ours(entrants, "default")
     return mine and pair(entrants, mine, choose.rivals(entrants, mine.threads), at_rank(50), 0.001)
 

@@ -23,6 +23,15 @@ def sorted_series(entrants):
     return sorted(entrants.values(), key=choose.order)
 
 
+def measured_with(results, measurement, setting):
+    """The values of a setting, and all that were measured with any of them, in order."""
+    values = results.values_of(measurement, setting)
+    entrants = {}
+    for value in values:
+        entrants.update(results.of(measurement, **{setting: value}))
+    return values, sorted_series(entrants)
+
+
 def percentile(series, rank):
     """In µs. A percentile of so few values that none lies beyond it is not shown."""
     if series is None or series.first["percentiles"].get("count", 0) * (1 - rank / 100) < 1:
@@ -32,12 +41,9 @@ def percentile(series, rank):
 
 def round_trip_table(results):
     places = results.measured_on()[0]
-    pauses = results.values_of("round-trip", "pause_us")
-    names = {}
-    for pause in pauses:
-        names.update(results.of("round-trip", pause_us=pause))
+    pauses, entrants = measured_with(results, "round-trip", "pause_us")
     rows = []
-    for series in sorted_series(names):
+    for series in entrants:
         cells = [named(series), series.threads]
         for where in places:
             for pause in pauses:
@@ -68,12 +74,9 @@ def round_trip_table(results):
 def push_table(results):
     """The call of a push alone, and what waking a thread costs beside it."""
     places = [where for where in results.measured_on()[0] if results.on(where).records["push"]]
-    pauses = results.values_of("push", "pause_us")
-    names = {}
-    for pause in pauses:
-        names.update(results.of("push", pause_us=pause))
+    pauses, entrants = measured_with(results, "push", "pause_us")
     rows = []
-    for series in sorted_series(names):
+    for series in entrants:
         cells = [named(series), series.threads]
         for where in places:
             for pause in pauses:
@@ -135,12 +138,9 @@ def burnt(series):
 
 
 def open_loop_table(results):
-    rates = results.values_of("open-loop", "offered_per_s")
-    names = {}
-    for offered in rates:
-        names.update(results.of("open-loop", offered_per_s=offered))
+    rates, entrants = measured_with(results, "open-loop", "offered_per_s")
     rows = []
-    for series in sorted_series(names):
+    for series in entrants:
         cells = [named(series), series.threads]
         for offered in rates:
             found = results.of("open-loop", offered_per_s=offered).get(series.entrant)
