@@ -22,7 +22,7 @@ use crate::engine::replay::program::Body;
 use crate::engine::request::{Claim, Request};
 use crate::engine::resolve::resolve;
 use crate::error::{Error, ErrorKind, Source};
-use crate::operation::closure::{async_vtable, catch, mixed_vtable, IntoOutcome};
+use crate::operation::closure::{async_vtable, catch, unlearned_vtable, IntoOutcome};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
@@ -263,7 +263,7 @@ impl Operator {
             OperatorCall::Sync(call) => held.costs.measure(|| held.key, || call.call(run)),
             OperatorCall::Async(_) => Ok(()),
         };
-        let body = mixed_vtable(&call);
+        let body = unlearned_vtable(&call);
         let request = &inner.request;
         let usual = context == request.context && priority == request.priority && !behind;
         if let Some(class) = inner.class.filter(|_| usual) {

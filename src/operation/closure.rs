@@ -109,8 +109,9 @@ pub enum Cost {
     /// Closures with the same key take equally long, as far as is known: those of one type, or
     /// those to which the program gave one key. The function finds the key of a stored closure.
     Learned(unsafe fn(*const u8) -> u64),
-    /// Nothing is learned by this: for asynchronous closures, and for those of operators, which are
-    /// all of one type and measure their calls themselves (`src/api/operator.rs`).
+    /// Nothing is learned by this: for asynchronous closures, for those of operators, which are all
+    /// of one type and measure their calls themselves (`src/api/operator.rs`), and for those that
+    /// `src/api/prepare.rs` pushes.
     Unknown,
 }
 
@@ -280,7 +281,7 @@ where
 {
     pub const VTABLE: &'static Vtable =
         &Vtable { run: Run::Sync(Self::run), discard: discard::<F>, cost: Cost::Learned(Self::key) };
-    const MIXED: &'static Vtable = &Vtable { cost: Cost::Unknown, ..*Self::VTABLE };
+    const UNLEARNED: &'static Vtable = &Vtable { cost: Cost::Unknown, ..*Self::VTABLE };
 
     unsafe fn run(storage: *mut u8, run: &RunContext<'_>) -> Result<(), Fault> {
         // SAFETY: the vtable belongs to the type that was stored.
@@ -378,12 +379,12 @@ where
 /// Like [`sync_vtable`], but for closures of which nothing is learned: those of operators
 /// (`src/api/operator.rs`), which are of one type and do all kinds of things, and those of
 /// `src/api/prepare.rs`, all of which are to be shipped.
-pub fn mixed_vtable<F, R>(_: &F) -> &'static Vtable
+pub fn unlearned_vtable<F, R>(_: &F) -> &'static Vtable
 where
     F: FnOnce(&RunContext<'_>) -> R + Send + 'static,
     R: IntoOutcome,
 {
-    SyncBody::<F, R>::MIXED
+    SyncBody::<F, R>::UNLEARNED
 }
 
 /// The functions for an asynchronous closure, with the type taken from a value.
