@@ -1,0 +1,240 @@
+//! The seam between the engine and a library that drives devices: [`Backend`].
+//!
+//! The engine calls it from `src/engine/gpu/`; `cuda/` implements it. A [`RawStream`] is an in-order
+//! queue of a device. A [`RawMark`] says 'up to here' on such a queue: an event of CUDA or HIP, a
+//! timeline semaphore, a marker in a queue of OpenCL.
+
+#![forbid(unsafe_code)]
+
+use std::ffi::c_void;
+use std::fmt;
+
+/// What a stream is for.
+///
+/// ```
+/// use seriatim::gpu::Class;
+/// assert_eq!(Class::ALL.len(), 4);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Class {
+    /// Kernels.
+    Compute,
+    /// Kernels that go before others: the device's highest priority.
+    Urgent,
+    /// Copies to the device.
+    ToDevice,
+    /// Copies from the device.
+    FromDevice,
+}
+
+impl Class {
+    /// Every class.
+    pub const ALL: [Class; 4] = [Class::Compute, Class::Urgent, Class::ToDevice, Class::FromDevice];
+}
+
+macro_rules! handle {
+    ($(#[$text:meta])* $name:ident) => {
+        $(#[$text])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[repr(transparent)]
+        pub struct $name(usize);
+
+        impl $name {
+            /// Makes a handle of what the back end has: a pointer or a number.
+            ///
+            /// ```
+            #[doc = concat!("let handle = seriatim::gpu::", stringify!($name), "::new(16 as *mut std::ffi::c_void);")]
+            /// assert_eq!(handle.raw().addr(), 16);
+            /// ```
+            pub fn new(raw: *mut c_void) -> $name {
+                $name(raw.expose_provenance())
+            }
+
+            /// What the back end has.
+            ///
+            /// ```
+            #[doc = concat!("let handle = seriatim::gpu::", stringify!($name), "::new(std::ptr::null_mut());")]
+            /// assert!(handle.raw().is_null());
+            /// ```
+            pub fn raw(self) -> *mut c_void {
+                std::ptr::with_exposed_provenance_mut(self.0)
+            }
+        }
+    };
+}
+
+handle!(
+    /// An in-order queue of a device, as its back end knows it: CUDA's `CUstream`.
+    RawStream
+);
+handle!(
+    /// A mark of a back end: CUDA's `CUevent`.
+    RawMark
+);
+handle!(
+    /// What was current on a thread before [`Backend::enter`]: CUDA's `CUcontext`.
+    Previous
+);
+
+/// Why a call of a back end failed.
+///
+/// ```
+/// let fault = seriatim::gpu::Fault::lost("an illegal address was used");
+/// assert!(fault.is_lost() && fault.to_string().contains("illegal"));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fault {
+    lost: bool,
+    message: String,
+}
+
+impl Fault {
+    /// The call was refused; the device goes on.
+    ///
+    /// ```
+    /// assert!(!seriatim::gpu::Fault::refused("out of memory").is_lost());
+    /// ```
+    pub fn refused(message: impl Into<String>) -> Fault {
+        Fault { lost: false, message: message.into() }
+    }
+
+    /// The device takes no more work in this process.
+    ///
+    /// ```
+    /// assert!(seriatim::gpu::Fault::lost("the device fell off the bus").is_lost());
+    /// ```
+    pub fn lost(message: impl Into<String>) -> Fault {
+        Fault { lost: true, message: message.into() }
+    }
+
+    /// Whether the device is lost.
+    ///
+    /// ```
+    /// assert!(!seriatim::gpu::Fault::refused("busy").is_lost());
+    /// ```
+    pub fn is_lost(&self) -> bool {
+        self.lost
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// A library that drives devices, as the engine needs it: streams, and marks that order them.
+///
+/// The engine keeps the order of operations by five calls: [`record`](Backend::record),
+/// [`wait`](Backend::wait), [`reached`](Backend::reached) and, on the naive engine,
+/// [`finish`](Backend::finish). It never asks the library to call it back. All methods are called
+/// from several threads at once. The calling thread has [entered](Backend::enter) the device, but
+/// for [`devices`](Backend::devices), [`cores`](Backend::cores) and `enter` itself.
+///
+/// The engine uses a handle only with the back end that made it, and only while it has not been
+/// given back. A back end may rely on that, and so must everybody else who calls these methods.
+///
+/// ```
+/// use seriatim::gpu::{Backend, Class, Fault, Previous, RawMark, RawStream};
+/// use seriatim::{Context, Engine};
+/// use std::ptr::null_mut;
+/// use std::sync::Arc;
+///
+/// /// A device on which everything ends at once.
+/// struct Instant;
+///
+/// impl Backend for Instant {
+///     fn name(&self) -> &str { "instant" }
+///     fn devices(&self) -> Result<usize, Fault> { Ok(1) }
+///     fn enter(&self, _: usize) -> Result<Previous, Fault> { Ok(Previous::new(null_mut())) }
+///     fn leave(&self, _: Previous) {}
+///     fn stream(&self, _: usize, _: Class) -> Result<RawStream, Fault> { Ok(RawStream::new(null_mut())) }
+///     fn mark(&self, _: usize) -> Result<RawMark, Fault> { Ok(RawMark::new(null_mut())) }
+///     fn record(&self, _: RawMark, _: RawStream) -> Result<(), Fault> { Ok(()) }
+///     fn wait(&self, _: RawStream, _: RawMark) -> Result<(), Fault> { Ok(()) }
+///     fn reached(&self, _: RawMark) -> Result<bool, Fault> { Ok(true) }
+///     fn finish(&self, _: RawStream) -> Result<(), Fault> { Ok(()) }
+///     fn drop_stream(&self, _: RawStream) {}
+///     fn drop_mark(&self, _: RawMark) {}
+/// }
+///
+/// let engine = Engine::builder().gpus(Arc::new(Instant)).build()?;
+/// let x = engine.new_variable();
+/// engine.op("kernel").context(Context::gpu(0)).writes([x]).push(|run| {
+///     let stream = run.stream().expect("there is one on a GPU");
+///     assert!(stream.raw().is_null());
+/// })?;
+/// engine.wait_for_var(x)?;
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+pub trait Backend: Send + Sync + 'static {
+    /// What the library is called, for messages.
+    fn name(&self) -> &str;
+
+    /// How many devices there are. Called once, when a program first uses a device.
+    ///
+    /// # Errors
+    /// If the library is not there, is too old, or finds no device. The message says which.
+    fn devices(&self) -> Result<usize, Fault>;
+
+    /// Makes the device current on the calling thread; returns what was current before.
+    ///
+    /// # Errors
+    /// If the device cannot be used.
+    fn enter(&self, device: usize) -> Result<Previous, Fault>;
+
+    /// Makes what was current before `enter` current again.
+    fn leave(&self, previous: Previous);
+
+    /// Makes a stream of a device.
+    ///
+    /// # Errors
+    /// If the library refuses it.
+    fn stream(&self, device: usize, class: Class) -> Result<RawStream, Fault>;
+
+    /// Makes a mark, which is nowhere yet.
+    ///
+    /// # Errors
+    /// If the library refuses it.
+    fn mark(&self, device: usize) -> Result<RawMark, Fault>;
+
+    /// Puts the mark behind all that was queued on the stream so far. A mark may be put elsewhere
+    /// again at any time: who waits for it already waits for where it was.
+    ///
+    /// # Errors
+    /// If the library refuses it, or the device is lost.
+    fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), Fault>;
+
+    /// Has what is queued on the stream later wait for the mark, where it is now. Does not block.
+    ///
+    /// # Errors
+    /// If the library refuses it, or the device is lost.
+    fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), Fault>;
+
+    /// Whether the device has come to the mark. Does not block.
+    ///
+    /// # Errors
+    /// If the device is lost: this is the call that finds it out.
+    fn reached(&self, mark: RawMark) -> Result<bool, Fault>;
+
+    /// Waits until the device has done all that was queued on the stream.
+    ///
+    /// # Errors
+    /// If the device is lost.
+    fn finish(&self, stream: RawStream) -> Result<(), Fault>;
+
+    /// Gives a stream back. Nothing is queued on it. Not called for a lost device.
+    fn drop_stream(&self, stream: RawStream);
+
+    /// Gives a mark back. Not called for a lost device.
+    fn drop_mark(&self, mark: RawMark);
+
+    /// The processor's cores that are near the device; empty if that is not known.
+    fn cores(&self, device: usize) -> Vec<usize> {
+        let _ = device;
+        Vec::new()
+    }
+}
