@@ -49,6 +49,9 @@ pub enum ErrorKind {
     UnknownDevice,
     /// The device exists in principle, but this build or machine cannot use it.
     DeviceUnavailable,
+    /// The device takes no more work in this process: its driver said so. The message names the
+    /// operations that may have caused it.
+    DeviceLost,
     /// As many operations are in flight as the bound allows, and the engine was told not to wait.
     EngineFull,
     /// A setting has a value that is not valid; the message lists the valid values.
@@ -128,6 +131,12 @@ impl RefUnwindSafe for Error {}
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error(Arc::new(ErrorDetails { kind, operation: None, message: message.into(), source: None, with_more: None }))
+    }
+
+    /// Like [`Error::new`], with what it comes from.
+    pub(crate) fn with_source(kind: ErrorKind, message: String, source: impl Into<Source>) -> Error {
+        let source = Some(source.into());
+        Error(Arc::new(ErrorDetails { kind, operation: None, message, source, with_more: None }))
     }
 
     /// Makes the error of the operation that is called `operation`.

@@ -97,6 +97,11 @@ pub use operation::property::Property;
 pub use profile::{Event, Profile, Summary, Times, Use};
 pub use variable::handle::Variable;
 
+/// What an engine needs of a library that drives GPUs.
+pub mod gpu {
+    pub use crate::device::backend::{Backend, Class, Fault, Previous, RawMark, RawStream};
+}
+
 /// How the engine works. No part of the interface.
 #[cfg(doc)]
 pub mod design {
@@ -150,6 +155,9 @@ mod programs {
     #[doc = include_str!("../docs/src/async.md")]
     struct Async;
 
+    #[doc = include_str!("../docs/src/gpus.md")]
+    struct Gpus;
+
     #[doc = include_str!("../docs/src/limits.md")]
     struct Limits;
 
@@ -184,6 +192,11 @@ pub mod testing {
         crate::util::work_counter::taken()
     }
 
+    /// Has the numbers of the streams of devices follow `start`.
+    pub fn gpu_numbers_follow(builder: crate::Builder, start: u64) -> crate::Builder {
+        builder.gpu_numbers_follow(start)
+    }
+
     /// Makes replays of the graph spread over all lanes after this number of operations, whatever
     /// the clock says.
     pub fn spreads_after(capture: &mut crate::Capture, operations: u32) {
@@ -195,6 +208,7 @@ pub mod testing {
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]
 pub mod internals {
+    pub use crate::device::timeline;
     pub use crate::graph::{edges, lanes, partition, plan};
     pub use crate::operation::{access, block, layout};
     #[cfg(loom)]

@@ -210,8 +210,10 @@ typedef struct SeriatimRunContext SeriatimRunContext;
 // - `CPU_WORKERS`: threads for the processor, 1 to 1024; default: one less than there are cores,
 //   at least 1.
 // - `PRIORITY_WORKERS`: threads for prioritised operations, 1 to 1024; default 4.
-// - `GPU_WORKERS`, `GPU_COPY_WORKERS`: threads for each GPU, 1 to 1024; default 2 and 1. For the
-//   device layer to come: asked for, they are a warning.
+// - `GPU_WORKERS`: threads for each GPU, 1 to 16, beside its one copy worker; default 2. Asked for
+//   in a build without GPUs, they are a warning.
+// - `GPU_AHEAD`: how many operations are queued on a stream of a GPU at most before one is done, 1
+//   to 1024; default 64.
 // - `PIN`: whether workers are pinned to cores, `on` (default) or `off`.
 // - `CORES`: the cores to pin to, such as `0,2-5`; default: those of the calling thread.
 // - `MOVE_CALLERS`: whether a thread that has waited on a pinned worker's core is moved to another

@@ -19,8 +19,10 @@ pub struct SeriatimEngine(pub(crate) Engine);
 /// - `CPU_WORKERS`: threads for the processor, 1 to 1024; default: one less than there are cores,
 ///   at least 1.
 /// - `PRIORITY_WORKERS`: threads for prioritised operations, 1 to 1024; default 4.
-/// - `GPU_WORKERS`, `GPU_COPY_WORKERS`: threads for each GPU, 1 to 1024; default 2 and 1. For the
-///   device layer to come: asked for, they are a warning.
+/// - `GPU_WORKERS`: threads for each GPU, 1 to 16, beside its one copy worker; default 2. Asked for
+///   in a build without GPUs, they are a warning.
+/// - `GPU_AHEAD`: how many operations are queued on a stream of a GPU at most before one is done, 1
+///   to 1024; default 64.
 /// - `PIN`: whether workers are pinned to cores, `on` (default) or `off`.
 /// - `CORES`: the cores to pin to, such as `0,2-5`; default: those of the calling thread.
 /// - `MOVE_CALLERS`: whether a thread that has waited on a pinned worker's core is moved to another
@@ -314,7 +316,7 @@ fn value(settings: &Settings, key: &str) -> Option<String> {
         "CPU_WORKERS" => settings.cpu_workers.to_string(),
         "PRIORITY_WORKERS" => settings.priority_workers.to_string(),
         "GPU_WORKERS" => settings.gpu_workers.to_string(),
-        "GPU_COPY_WORKERS" => settings.gpu_copy_workers.to_string(),
+        "GPU_AHEAD" => settings.gpu_ahead.to_string(),
         "PIN" => switch(settings.pin),
         "CORES" => settings.cores.iter().map(usize::to_string).collect::<Vec<_>>().join(","),
         "MOVE_CALLERS" => switch(settings.move_callers),

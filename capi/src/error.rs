@@ -52,6 +52,8 @@ pub enum SeriatimStatus {
     PriorityRefused = 19,
     /// The system refused to lock memory as `LOCK_MEMORY` asks for, or cannot.
     MemoryLockRefused = 20,
+    /// The device takes no more work in this process: its driver said so.
+    DeviceLost = 21,
     /// A failure that this version of the interface has no code for.
     Other = 99,
     /// A pointer that must not be null is null.
@@ -89,6 +91,7 @@ impl SeriatimStatus {
             ErrorKind::PrivateVariable => SeriatimStatus::PrivateVariable,
             ErrorKind::PriorityRefused => SeriatimStatus::PriorityRefused,
             ErrorKind::MemoryLockRefused => SeriatimStatus::MemoryLockRefused,
+            ErrorKind::DeviceLost => SeriatimStatus::DeviceLost,
             _ => SeriatimStatus::Other,
         }
     }
@@ -257,12 +260,13 @@ mod tests {
             ErrorKind::PrivateVariable,
             ErrorKind::PriorityRefused,
             ErrorKind::MemoryLockRefused,
+            ErrorKind::DeviceLost,
         ];
         for (index, kind) in kinds.into_iter().enumerate() {
             let status = SeriatimStatus::of(kind) as i32;
             assert_eq!(status, index as i32 + 1);
             assert_ne!(describe(status), describe(-1));
         }
-        assert_eq!(describe(21), describe(-1));
+        assert_eq!(describe(22), describe(-1));
     }
 }

@@ -76,7 +76,7 @@ pub use profile::{
 };
 pub use run_context::{
     seriatim_run_context_context, seriatim_run_context_name, seriatim_run_context_nested_threads,
-    seriatim_run_context_set_error, seriatim_run_context_worker, SeriatimRunContext,
+    seriatim_run_context_set_error, seriatim_run_context_stream, seriatim_run_context_worker, SeriatimRunContext,
 };
 pub use text::seriatim_string_free;
 pub use variable::{seriatim_variable_delete, seriatim_variable_new, seriatim_variable_version, SeriatimVariable};

@@ -3,9 +3,11 @@
 use crate::device::SeriatimContext;
 use crate::error::{c_text, guard, guard_value, SeriatimStatus};
 use crate::input::{borrow, error_text};
+use seriatim::gpu::RawStream;
 use seriatim::RunContext;
 use std::cell::{OnceCell, RefCell};
-use std::ffi::{c_char, CString};
+use std::ffi::{c_char, c_void, CString};
+use std::ptr::null_mut;
 
 /// What an operation is told when it runs. Belongs to the thread that the function was called on,
 /// and is valid until it returns.
@@ -77,6 +79,18 @@ fn worker(run: &RunContext<'_>) -> i64 {
 pub unsafe extern "C" fn seriatim_run_context_worker(run: *const SeriatimRunContext) -> i64 {
     // SAFETY: by the contract.
     guard_value(-1, || Ok(worker(unsafe { borrow(run, "run") }?.run)))
+}
+
+/// The stream of an operation that runs on a GPU, such as a `CUstream`: what the function puts there
+/// is a part of the operation. Null on the processor, and for `SERIATIM_PROPERTY_ASYNC`. The stream
+/// is the engine's: do not wait for it, capture it or destroy it.
+///
+/// # Safety
+/// `run` was given to the function that is running on this thread.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_run_context_stream(run: *const SeriatimRunContext) -> *mut c_void {
+    // SAFETY: by the contract.
+    guard_value(null_mut(), || Ok(unsafe { borrow(run, "run") }?.run.stream().map_or(null_mut(), RawStream::raw)))
 }
 
 /// How many threads the operation may use itself: the engine's setting `NESTED_THREADS`.

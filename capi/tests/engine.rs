@@ -86,6 +86,7 @@ unsafe extern "C-unwind" fn look_around(argument: *mut c_void, run: *const Seria
         assert_eq!(CStr::from_ptr(seriatim_run_context_name(run)), c"look");
         assert_eq!(seriatim_run_context_context(run), SeriatimContext { device: 1, id: 3 });
         assert!(seriatim_run_context_worker(run) >= -1);
+        assert!(seriatim_run_context_stream(run).is_null());
         assert_eq!(seriatim_run_context_nested_threads(run), 5);
         let status = seriatim_wait_for_all(argument.cast());
         refused(status, Status::WaitInsideOperation, "cannot wait");

@@ -73,6 +73,7 @@ fn null_is_harmless_where_something_is_freed_or_asked() {
         assert_eq!(*seriatim_run_context_name(null()), 0);
         assert_eq!(seriatim_run_context_context(null()), ANYWHERE);
         assert_eq!(seriatim_run_context_worker(null()), -1);
+        assert!(seriatim_run_context_stream(null()).is_null());
         assert_eq!(seriatim_run_context_nested_threads(null()), 1);
     }
 }

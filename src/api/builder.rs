@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use crate::api::engine::Engine;
+use crate::engine::gpu::devices::{Given, Gpus};
 use crate::engine::on_error::OnError;
 use crate::engine::settings::{IdlePolicy, Kind, Settings, WhenFull};
 use crate::error::Error;
@@ -91,6 +92,7 @@ impl Engine {
 pub struct Builder {
     pub(super) settings: Settings,
     on_error: OnError,
+    pub(super) gpus: Given,
 }
 
 macro_rules! setter {
@@ -118,7 +120,7 @@ impl Default for Builder {
 
 impl Builder {
     pub(crate) fn new() -> Builder {
-        Builder { settings: Settings::new(), on_error: OnError::default() }
+        Builder { settings: Settings::new(), on_error: OnError::default(), gpus: Given::default() }
     }
 
     /// Begins with the settings of the environment: every [`Settings`] field names its variable.
@@ -135,7 +137,7 @@ impl Builder {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn from_env() -> Result<Builder, Error> {
-        Ok(Builder { settings: Settings::from_env()?, on_error: OnError::default() })
+        Ok(Builder { settings: Settings::from_env()?, on_error: OnError::default(), gpus: Given::default() })
     }
 
     /// Sets the hook that is told of the errors that no wait has taken. Without a hook, they are
@@ -312,31 +314,6 @@ impl Builder {
         self
     }
 
-    /// Workers for each GPU, 1 to 1024. This build knows no GPUs: [`Engine::warnings`] says so.
-    ///
-    /// ```
-    /// let engine = seriatim::Engine::builder().gpu_workers(2).build()?;
-    /// assert_eq!(engine.warnings().len(), 1);
-    /// # Ok::<(), seriatim::Error>(())
-    /// ```
-    pub fn gpu_workers(mut self, gpu_workers: usize) -> Builder {
-        (self.settings.gpu_workers, self.settings.asks_for_gpus) = (gpu_workers, true);
-        self
-    }
-
-    /// Copy workers for each GPU, 1 to 1024. This build knows no GPUs: [`Engine::warnings`] says
-    /// so.
-    ///
-    /// ```
-    /// let engine = seriatim::Engine::builder().gpu_copy_workers(1).build()?;
-    /// assert_eq!(engine.warnings().len(), 1);
-    /// # Ok::<(), seriatim::Error>(())
-    /// ```
-    pub fn gpu_copy_workers(mut self, gpu_copy_workers: usize) -> Builder {
-        (self.settings.gpu_copy_workers, self.settings.asks_for_gpus) = (gpu_copy_workers, true);
-        self
-    }
-
     /// Makes no operation run inside its push, for the models in `loom-tests/`, which explore both
     /// ways.
     #[cfg(any(loom, shuttle))]
@@ -395,6 +372,6 @@ impl Builder {
     /// ```
     pub fn build(self) -> Result<Engine, Error> {
         self.settings.check()?;
-        Engine::with_settings(self.settings, self.on_error)
+        Engine::with_settings(self.settings, self.on_error, Gpus::new(self.gpus))
     }
 }

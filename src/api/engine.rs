@@ -6,6 +6,7 @@
 //! `Core` in `src/engine/core.rs`.
 
 use crate::engine::core::Core;
+use crate::engine::gpu::devices::Gpus;
 use crate::engine::on_error::OnError;
 use crate::engine::resolve::resolve;
 use crate::engine::settings::{Kind, Settings};
@@ -60,9 +61,9 @@ impl Drop for Handle {
 }
 
 impl Engine {
-    pub(crate) fn with_settings(settings: Settings, on_error: OnError) -> Result<Engine, Error> {
+    pub(crate) fn with_settings(settings: Settings, on_error: OnError, gpus: Gpus) -> Result<Engine, Error> {
         let dispatch = dispatch::of(&settings);
-        let core = Arc::new(Core::new(settings, on_error, dispatch)?);
+        let core = Arc::new(Core::new(settings, on_error, dispatch, gpus)?);
         #[cfg(all(unix, not(any(loom, shuttle))))]
         crate::engine::fork::register(&core);
         core.say(|| format!("made, {:?}", core.settings));
@@ -116,6 +117,7 @@ impl Engine {
             .into_iter()
             .chain(unlocked)
             .chain(self.core().dispatch.groups().into_iter().flat_map(Group::warnings))
+            .chain(self.core().gpus.groups().flat_map(Group::warnings))
             .collect()
     }
 

@@ -10,6 +10,7 @@ pub mod capture;
 pub mod control;
 pub mod data;
 pub mod engine;
+pub mod gpu;
 pub mod graph;
 pub mod listed;
 pub mod operation;

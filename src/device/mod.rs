@@ -1,14 +1,17 @@
-//! Where operations run: `Context`, a device and its number. CUDA devices will come here too.
+//! Where operations run: `Context`, a device and its number; and what the engine needs of a device.
 //!
 //! [`resolve`] is called by each push that names another context than `cpu(0)`
 //! (`src/engine/push/mod.rs`) and by each recorded push (`src/engine/replay/assemble.rs`).
 //!
-//! A device layer for GPUs will live beside this file: for each device one set of pinned workers
-//! and one copy worker, a stream for each worker, and events that carry the order of variables
-//! across streams. Until then [`resolve`] turns every GPU context into a typed error, before
-//! anything is enlisted.
+//! [`backend`] is the seam to a library that drives devices. [`timeline`] keeps the order on a
+//! device by its streams and marks. [`current`] knows the stream of the operation that a thread
+//! runs. The engine's side is in `src/engine/gpu/`.
 
 #![forbid(unsafe_code)]
+
+pub mod backend;
+pub mod current;
+pub mod timeline;
 
 use crate::error::{Error, ErrorKind};
 use std::fmt;
@@ -68,13 +71,14 @@ impl Context {
         Context { device: Device::CpuPinned, id }
     }
 
-    /// A GPU. Pushing to one is an error of kind
-    /// [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) in this version.
+    /// A GPU. A push to one that cannot be used is an error of kind
+    /// [`DeviceUnavailable`](ErrorKind::DeviceUnavailable), which says why: the build has no GPUs,
+    /// there is no driver, or no such device.
     ///
     /// ```
     /// use seriatim::{Context, Engine, ErrorKind};
     /// let engine = Engine::new()?;
-    /// let refused = engine.op("kernel").context(Context::gpu(0)).push(|_| ());
+    /// let refused = engine.op("kernel").context(Context::gpu(1023)).push(|_| ());
     /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::DeviceUnavailable);
     /// # Ok::<(), seriatim::Error>(())
     /// ```
@@ -122,18 +126,12 @@ impl fmt::Display for Context {
     }
 }
 
-/// Checks that operations can run in `context`.
+/// Checks that a context has a number that there may be.
 pub fn resolve(context: Context) -> Result<(), Error> {
     if context.id >= DEVICES {
         return Err(Error::new(
             ErrorKind::UnknownDevice,
             format!("there is no device {context}: device numbers go from 0 to {}", DEVICES - 1),
-        ));
-    }
-    if context.device == Device::Gpu {
-        return Err(Error::new(
-            ErrorKind::DeviceUnavailable,
-            format!("{context} cannot be used: this build has no GPU devices; use cpu(i) or cpu_pinned(i)"),
         ));
     }
     Ok(())

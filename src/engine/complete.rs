@@ -151,6 +151,22 @@ impl Core {
         }
     }
 
+    /// Runs a wait, or hands an operation to its device.
+    ///
+    /// # Safety
+    /// It is ready, and ours.
+    #[inline]
+    unsafe fn hand_out_special(self: &Arc<Self>, local: &ThreadContext, block: *mut Block) {
+        // SAFETY: by the contract.
+        unsafe {
+            if (*block).flags & FLAG_GPU != 0 {
+                self.submit_to_device(local, block, ReadyCause::Later);
+            } else {
+                self.execute(local, block, None);
+            }
+        }
+    }
+
     /// Gives each operation of a list to the thread that is to run it, in the order of the list. A
     /// wait runs right here.
     ///
@@ -169,8 +185,8 @@ impl Core {
                 if flags & FLAG_PROFILED != 0 {
                     (*Block::times(first)).ready = self.profiler.now();
                 }
-                if flags & FLAG_WAIT != 0 {
-                    self.execute(local, first, None);
+                if flags & (FLAG_WAIT | FLAG_GPU) != 0 {
+                    self.hand_out_special(local, first);
                 } else {
                     self.dispatch.submit(self, local, first, ReadyCause::Later);
                 }

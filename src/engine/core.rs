@@ -6,6 +6,7 @@
 
 use crate::device::Context;
 use crate::engine::failures::Failures;
+use crate::engine::gpu::devices::Gpus;
 use crate::engine::inline::policy::{CostKey, InlinePolicy, DECLARED};
 use crate::engine::on_error::OnError;
 use crate::engine::settings::{Kind, Settings};
@@ -39,6 +40,9 @@ pub const ABANDONED: u32 = 1 << 5;
 /// A `fork` waits for what is in flight. Operations of other engines may still push here, as the
 /// operations that the fork waits for may depend on them.
 pub const YIELDING: u32 = 1 << 6;
+/// A device has been used: operations look at the tickets of their variables, and the quick ways of
+/// a push refuse. Never cleared.
+pub const DEVICES_USED: u32 = 1 << 7;
 /// The bits from here up count the threads that look at pending operations (`diagnose.rs`). While
 /// there are any, no block of a ring is used again.
 pub const READERS: u32 = 1 << 8;
@@ -64,6 +68,7 @@ pub struct Core {
     pub profiler: Profiler,
     /// How many threads one operation may use itself. Operations read it as they begin.
     pub nested_threads: AtomicUsize,
+    pub gpus: Gpus,
     /// Serialises stop and start.
     pub life: Lock<()>,
     /// Operations of these run inside their push if all their tickets have come, and if their
@@ -79,7 +84,7 @@ pub struct Core {
 
 impl Core {
     /// `dispatch` is what [`dispatch::of`](crate::engine::dispatch::of) makes for the settings.
-    pub fn new(settings: Settings, on_error: OnError, dispatch: Box<dyn Dispatch>) -> Result<Core, Error> {
+    pub fn new(settings: Settings, on_error: OnError, dispatch: Box<dyn Dispatch>, gpus: Gpus) -> Result<Core, Error> {
         asymmetric_fence::prepare();
         // With a bound nothing runs inside its push: the bound counts operations in flight, and an
         // operation that runs inside its push never is.
@@ -112,6 +117,7 @@ impl Core {
             quiescence: WaitList::new(),
             below_bound: WaitList::new(),
             profiler: Profiler::new(),
+            gpus,
             life: Lock::new(()),
         })
     }

@@ -189,6 +189,8 @@ impl Few {
     }
 }
 
+const NOTHING: &str = "nothing is pending any more";
+
 /// A sentence on what is pending, on one variable or on all: what runs, and what waits behind it.
 /// Looks at the operations that run inside pushes, then at blocks for a moment; says so if there
 /// are more blocks.
@@ -224,7 +226,7 @@ pub fn pending_report(core: &Core, variable: Option<Variable>) -> String {
     }
     let mut text = match (running.list(), pending.list(), others.list()) {
         (running, pending, _) if running.is_empty() && pending.is_empty() && all => {
-            "nothing is pending any more".to_owned()
+            NOTHING.to_owned()
         }
         (running, pending, others) if running.is_empty() && pending.is_empty() => {
             if others.is_empty() {
@@ -243,6 +245,14 @@ pub fn pending_report(core: &Core, variable: Option<Variable>) -> String {
         }
         (running, pending, _) => format!("running {running}; behind it {pending}"),
     };
+    if let Some(queued) = core.gpus.report() {
+        if all && text == NOTHING {
+            text.clear();
+        } else {
+            text.push_str("; ");
+        }
+        text.push_str(&queued);
+    }
     if !all {
         let _ = write!(text, " (seen in the {looked} blocks that were made first: dump_dot() looks at all)");
     }

@@ -7,7 +7,7 @@
 //! rule about the start or the end of operations must be kept in both, in `inline/fast_path.rs`,
 //! and for the operations of graphs in `replay/runner.rs`.
 
-use crate::engine::core::{Core, FAILED, SHUTDOWN};
+use crate::engine::core::{Core, DEVICES_USED, FAILED, SHUTDOWN};
 use crate::engine::declared::{Copied, Enlisted};
 use crate::engine::nesting::{enter, leave, pay};
 use crate::engine::ready_list::ReadyList;
@@ -43,13 +43,16 @@ impl Core {
                 pay();
                 return;
             }
-            Block::enter(block, RUNNING);
             let state = self.state.load(Relaxed);
             let flags = (*block).flags;
             let property = Block::property(block);
             // Relaxed: the flag was set before the tickets came, and this thread has acquired the
             // tickets.
             let cancelled = Block::is_voided(block);
+            if state & DEVICES_USED != 0 && !cancelled && !self.comes_to_turn(local, block, worker) {
+                return;
+            }
+            Block::enter(block, RUNNING);
             // A cancelled operation may not look at the marks of its variables: one of the
             // variables was deleted, and its slot may be that of another one by now.
             let inherited = if !cancelled && state & FAILED != 0 { self.inherited(block) } else { None };
@@ -189,7 +192,7 @@ impl Core {
     /// `Program::inherited` in `replay/program.rs` does the same for an operation of a graph.
     #[cold]
     #[inline(never)]
-    unsafe fn inherited(&self, block: *mut Block) -> Option<Arc<Failure>> {
+    pub(super) unsafe fn inherited(&self, block: *mut Block) -> Option<Arc<Failure>> {
         // SAFETY: the operation runs, so its accesses are alive and its marks hold still.
         unsafe {
             let stamp = stamp(block);
@@ -216,7 +219,7 @@ impl Core {
 
     /// Notes that a profiled operation starts now, on this thread.
     #[cold]
-    unsafe fn start_profile(&self, block: *mut Block) {
+    pub(super) unsafe fn start_profile(&self, block: *mut Block) {
         let (start, thread) = self.profiler.starting();
         // SAFETY: the operation is ours, and was made with room for its times.
         unsafe {
@@ -289,7 +292,7 @@ unsafe fn pushed_at(block: *mut Block) -> u64 {
 }
 
 /// When and where an operation was pushed.
-unsafe fn stamp(block: *mut Block) -> Stamp {
+pub(super) unsafe fn stamp(block: *mut Block) -> Stamp {
     // SAFETY: the operation is ours.
     unsafe { Stamp::new(Block::cache(block), (*block).sequence) }
 }

@@ -20,6 +20,7 @@
 //! Every Unix-like system has `pthread_atfork`; what the handlers do in a child has been tried on
 //! Linux only. Windows has no `fork`, and this file is not part of the library there.
 
+use crate::engine::gpu::admit;
 use crate::engine::core::{Core, ABANDONED, FORKING, READERS, STOPPED, YIELDING};
 use crate::engine::lifecycle::{self, end_threads, start_holding};
 use crate::engine::wait::wait_list::WaitList;
@@ -143,6 +144,7 @@ extern "C" fn after_in_child() {
     for held in &mut engines {
         held.short.clear();
         held.core.dispatch.groups().into_iter().for_each(Group::forget_workers);
+        held.core.gpus.groups().for_each(Group::forget_workers);
         if held.fate == Fate::GoesOn {
             // Its threads are gone in the middle of something.
             held.core.state.fetch_or(STOPPED | ABANDONED, SeqCst);
@@ -219,7 +221,9 @@ impl Held {
         self.short.push(Box::new(core.failures.aside.lock()));
         self.short.push(Box::new(core.quiescence.threads.lock()));
         self.short.push(Box::new(core.below_bound.threads.lock()));
-        for group in core.dispatch.groups() {
+        self.short.push(Box::new(core.gpus.making.lock()));
+        self.short.extend(core.gpus.used().map(|gpu| Box::new(gpu.thread.lock()) as Box<dyn Any>));
+        for group in core.dispatch.groups().into_iter().chain(core.gpus.groups()) {
             self.short.push(Box::new(group.lock_warnings()));
             self.short.push(Box::new(group.lock_ids()));
             self.short.extend(group.helper_locks().map(|guard| Box::new(guard) as Box<dyn Any>));
@@ -257,6 +261,7 @@ fn forget_other_threads(core: &Core) {
     forget_all(&core.quiescence);
     forget_all(&core.below_bound);
     core.dispatch.forget_other_threads();
+    admit::forget_devices(core);
     // Clears the count of threads that were looking at pending operations (`diagnose.rs`).
     core.state.fetch_and(READERS - 1, SeqCst);
     // Other threads had counted operations in (`backpressure.rs`), and would have pushed them after

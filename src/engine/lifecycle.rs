@@ -14,6 +14,7 @@
 //! A start brings the threads back.
 
 use crate::engine::core::{Core, ABANDONED, STOPPED};
+use crate::engine::gpu::admit;
 use crate::engine::nesting::refuse_inside;
 use crate::engine::push::admission::cut_off;
 use crate::engine::wait::for_all;
@@ -58,6 +59,7 @@ fn stop_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>) {
 /// Ends the threads of an engine that is stopped and in which nothing is in flight.
 pub fn end_threads(core: &Core) {
     core.dispatch.stop();
+    admit::stop(core);
     core.say(|| "stopped".to_owned());
 }
 

@@ -3,6 +3,7 @@
 //! [`core`] is the engine's state. [`push`] gives an operation its tickets and hands it over, or
 //! [`inline`] runs it inside its push. [`dispatch`] has the three ways to run operations.
 //! [`execute`] runs one, [`complete`] ends it, [`wait`] waits, [`replay`] runs captured graphs.
+//! [`gpu`] has all that concerns devices.
 //!
 //! The subfolders are of one layer with the files here: they import each other, without a circle.
 //! A new subfolder gets a line here and in ARCHITECTURE.md. `tests/structure.rs` finds it by
@@ -27,6 +28,7 @@ pub mod execute;
 pub mod failures;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 pub mod fork;
+pub mod gpu;
 pub mod inline;
 pub mod lifecycle;
 pub mod nesting;

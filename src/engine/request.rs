@@ -23,7 +23,7 @@ pub struct Request {
     pub property: Property,
     pub priority: i32,
     pub name: Name,
-    pub flags: u8,
+    pub flags: u16,
 }
 
 impl Request {

@@ -87,12 +87,13 @@ pub struct Settings {
     /// Workers for prioritised operations (per-device engine). `SERIATIM_PRIORITY_WORKERS`; default
     /// 4.
     pub priority_workers: usize,
-    /// Workers for each GPU. `SERIATIM_GPU_WORKERS`; default 2. Reserved for the device layer to
-    /// come: if they are asked for, the engine has a [warning](crate::Engine::warnings).
+    /// Workers for each GPU, 1 to 16, beside its one copy worker. `SERIATIM_GPU_WORKERS`; default
+    /// 2. If they are asked for in an engine without GPUs, it has a
+    /// [warning](crate::Engine::warnings).
     pub gpu_workers: usize,
-    /// Copy workers for each GPU. `SERIATIM_GPU_COPY_WORKERS`; default 1. Reserved like
-    /// [`Settings::gpu_workers`].
-    pub gpu_copy_workers: usize,
+    /// How many operations are queued on a stream of a GPU at most before one of them is done, 1 to
+    /// 1024. `SERIATIM_GPU_AHEAD`; default 64.
+    pub gpu_ahead: usize,
     /// Whether processor workers of the per-device engine are pinned. `SERIATIM_PIN`: `on`
     /// (default), `off`.
     pub pin: bool,
@@ -137,14 +138,19 @@ pub struct Settings {
     /// Whether the engine says on standard error what it starts and stops. `SERIATIM_INFO`: `on`,
     /// `off` (default).
     pub info: bool,
-    /// Whether workers for GPUs were asked for.
+    /// Whether workers for GPUs were asked for, and whether the engine may have some.
     pub(crate) asks_for_gpus: bool,
+    pub(crate) has_gpus: bool,
+    /// What the numbers of the timelines of devices follow. Only tests begin elsewhere.
+    pub(crate) gpu_start: u64,
     /// Whether operations may run inside their push. Only the models switch it off, to explore the
     /// enlisted way as well.
     pub(crate) inline: bool,
 }
 
 const MOST_WORKERS: usize = 1024;
+const MOST_GPU_WORKERS: usize = 16;
+const MOST_AHEAD: usize = 1024;
 const MOST_PRIORITY: u32 = 99;
 
 impl Settings {
@@ -156,7 +162,7 @@ impl Settings {
             cpu_workers: cores.len().saturating_sub(1).max(1),
             priority_workers: 4,
             gpu_workers: 2,
-            gpu_copy_workers: 1,
+            gpu_ahead: 64,
             pin: true,
             cores,
             move_callers: false,
@@ -172,6 +178,8 @@ impl Settings {
             fifo_priority: 0,
             info: false,
             asks_for_gpus: false,
+            has_gpus: cfg!(feature = "cuda"),
+            gpu_start: 0,
             inline: true,
         }
     }
@@ -181,14 +189,14 @@ impl Settings {
     pub(crate) fn check(&self) -> Result<(), Error> {
         check_nested_threads(self.nested_threads)?;
         let counts = [
-            ("cpu_workers", self.cpu_workers, 1),
-            ("priority_workers", self.priority_workers, 1),
-            ("gpu_workers", self.gpu_workers, 1),
-            ("gpu_copy_workers", self.gpu_copy_workers, 1),
+            ("cpu_workers", self.cpu_workers, MOST_WORKERS),
+            ("priority_workers", self.priority_workers, MOST_WORKERS),
+            ("gpu_workers", self.gpu_workers, MOST_GPU_WORKERS),
+            ("gpu_ahead", self.gpu_ahead, MOST_AHEAD),
         ];
-        for (name, value, least) in counts {
-            if !(least..=MOST_WORKERS).contains(&value) {
-                return Err(bad(name, &value.to_string(), &format!("{least} to {MOST_WORKERS}")));
+        for (name, value, most) in counts {
+            if !(1..=most).contains(&value) {
+                return Err(bad(name, &value.to_string(), &format!("1 to {most}")));
             }
         }
         if let Some(core) = self.cores.iter().find(|core| **core >= 1024) {
@@ -220,11 +228,8 @@ impl Settings {
 
     /// What the settings ask for and do not get.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        let gpus = self.asks_for_gpus.then(|| {
-            format!(
-                "{} workers and {} copy workers for each GPU were asked for in a build without GPUs: there are none",
-                self.gpu_workers, self.gpu_copy_workers
-            )
+        let gpus = (self.asks_for_gpus && !self.has_gpus).then(|| {
+            format!("{} workers for each GPU were asked for in a build without GPUs: there are none", self.gpu_workers)
         });
         let cores: BTreeSet<usize> = self.cores.iter().copied().collect();
         let spins = self.kind == Kind::PerDevice && self.pin && self.idle == IdlePolicy::Spin;
@@ -268,8 +273,14 @@ impl Settings {
             "ENGINE" => self.kind = named(key, value)?,
             "CPU_WORKERS" => self.cpu_workers = workers(key, value)?,
             "PRIORITY_WORKERS" => self.priority_workers = workers(key, value)?,
-            "GPU_WORKERS" => (self.gpu_workers, self.asks_for_gpus) = (workers(key, value)?, true),
-            "GPU_COPY_WORKERS" => (self.gpu_copy_workers, self.asks_for_gpus) = (workers(key, value)?, true),
+            "GPU_WORKERS" => {
+                (self.gpu_workers, self.asks_for_gpus) = (up_to(MOST_GPU_WORKERS, key, value)?, true);
+            }
+            "GPU_AHEAD" => self.gpu_ahead = up_to(MOST_AHEAD, key, value)?,
+            "GPU_COPY_WORKERS" => {
+                let message = format!("{key} is not a setting any more: each GPU has one copy worker");
+                return Err(Error::new(ErrorKind::BadSetting, message));
+            }
             "PIN" => self.pin = switch(key, value)?,
             "CORES" => self.cores = cores(key, value)?,
             "MOVE_CALLERS" => self.move_callers = switch(key, value)?,
@@ -311,7 +322,7 @@ const KEYS: [&str; 19] = [
     "CPU_WORKERS",
     "PRIORITY_WORKERS",
     "GPU_WORKERS",
-    "GPU_COPY_WORKERS",
+    "GPU_AHEAD",
     "PIN",
     "CORES",
     "MOVE_CALLERS",
@@ -337,8 +348,12 @@ fn count(key: &str, value: &str) -> Result<usize, Error> {
 }
 
 fn workers(key: &str, value: &str) -> Result<usize, Error> {
-    let valid = || bad(key, value, &format!("a whole number, 1 to {MOST_WORKERS}"));
-    value.parse().ok().filter(|count| (1..=MOST_WORKERS).contains(count)).ok_or_else(valid)
+    up_to(MOST_WORKERS, key, value)
+}
+
+fn up_to(most: usize, key: &str, value: &str) -> Result<usize, Error> {
+    let valid = || bad(key, value, &format!("a whole number, 1 to {most}"));
+    value.parse().ok().filter(|count| (1..=most).contains(count)).ok_or_else(valid)
 }
 
 fn priority(key: &str, value: &str) -> Result<u32, Error> {
@@ -425,6 +440,9 @@ mod tests {
             ("SERIATIM_LOCK_MEMORY", "on, off"),
             ("SERIATIM_FIFO_PRIORITY", "0 to 99"),
             ("SERIATIM_CPU_WORKERS", "1 to 1024"),
+            ("SERIATIM_GPU_WORKERS", "1 to 16"),
+            ("SERIATIM_GPU_AHEAD", "1 to 1024"),
+            ("SERIATIM_GPU_COPY_WORKERS", "one copy worker"),
             ("SERIATIM_WORKERS", "SERIATIM_CPU_WORKERS"),
         ] {
             let error = settings.set(key, "nonsense").unwrap_err();

@@ -27,21 +27,23 @@ pub const RUNNING: u8 = 2;
 pub const ASSEMBLED: u8 = 3;
 
 /// A wait: runs on the thread that finds it ready, whichever that is, and is not skipped.
-pub const FLAG_WAIT: u8 = 1;
+pub const FLAG_WAIT: u16 = 1;
 /// The operation deletes its variable.
-pub const FLAG_DELETE: u8 = 1 << 1;
+pub const FLAG_DELETE: u16 = 1 << 1;
 /// The operation was pushed while the profiler was on.
-pub const FLAG_PROFILED: u8 = 1 << 2;
+pub const FLAG_PROFILED: u16 = 1 << 2;
 /// The closure is short, so the pusher runs the operation if it is ready at once.
-pub const FLAG_SHORT: u8 = 1 << 3;
+pub const FLAG_SHORT: u16 = 1 << 3;
 /// The operation runs a graph, which handles marks and versions itself.
-pub const FLAG_GRAPH: u8 = 1 << 4;
+pub const FLAG_GRAPH: u16 = 1 << 4;
 /// In a request only: parts of the operation run where copies do, or where prioritised operations
 /// do.
-pub const FLAG_COPIES: u8 = 1 << 5;
-pub const FLAG_PRIORITISED: u8 = 1 << 6;
+pub const FLAG_COPIES: u16 = 1 << 5;
+pub const FLAG_PRIORITISED: u16 = 1 << 6;
 /// In a request only: the push does not wait for room, since it is part of a destructor.
-pub const FLAG_BEYOND: u8 = 1 << 7;
+pub const FLAG_BEYOND: u16 = 1 << 7;
+/// The operation is queued on a device, by one of the device's workers.
+pub const FLAG_GPU: u16 = 1 << 8;
 
 /// Value of [`Block::kind`]: a block of the pool.
 const POOLED: u8 = 0;
@@ -71,7 +73,7 @@ pub struct Block {
     kind: AtomicU8,
     /// `FREE`, `ASSEMBLED`, `PENDING` or `RUNNING`: for `src/engine/diagnose.rs` only.
     pub lifecycle: AtomicU8,
-    pub flags: u8,
+    pub flags: u16,
     /// The length of the name.
     pub(super) name_length: u16,
     /// Property and context, packed in `header.rs`.

@@ -2,7 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use crate::device::Context;
+use crate::device::backend::RawStream;
+use crate::device::{current, Context, Device};
 use crate::error::{Failure, Stamp};
 use std::sync::Arc;
 
@@ -71,6 +72,24 @@ impl RunContext<'_> {
     /// ```
     pub fn worker(&self) -> Option<usize> {
         self.worker
+    }
+
+    /// The stream of an operation that runs on a GPU: what the closure puts there is a part of the
+    /// operation, which is done when the device has done that. `None` on the processor, and for
+    /// [`Property::Async`](crate::Property::Async), which has no stream.
+    ///
+    /// The stream is the engine's: do not wait for it, capture it or destroy it. It may be used
+    /// until the closure returns.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// engine.op("on the processor").push(|run| assert!(run.stream().is_none()))?;
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn stream(&self) -> Option<RawStream> {
+        // The thread knows the stream of its innermost operation on a device.
+        current::stream().filter(|_| self.context.device() == Device::Gpu)
     }
 
     /// How many threads the operation may use itself, from

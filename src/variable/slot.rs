@@ -192,6 +192,17 @@ impl Slot {
         !self.ran.mark.load(Acquire).is_null()
     }
 
+    /// Marks the variable unless it is marked. For an access that runs; others that only read may do
+    /// the same at once. Only a running write takes a mark away, and none runs.
+    pub fn mark_first(&self, failure: &Arc<Failure>) {
+        let new = Arc::into_raw(Arc::clone(failure)).cast_mut();
+        // AcqRel: as in `set_mark`.
+        if self.ran.mark.compare_exchange(null_mut(), new, AcqRel, Relaxed).is_err() {
+            // SAFETY: nobody else has seen it.
+            drop(unsafe { Arc::from_raw(new) });
+        }
+    }
+
     /// Replaces the mark. Only for the running write.
     pub fn set_mark(&self, failure: Option<Arc<Failure>>) {
         let new = failure.map_or(null_mut(), |failure| Arc::into_raw(failure).cast_mut());

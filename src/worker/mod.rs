@@ -20,7 +20,7 @@ mod helper_place;
 pub mod inbox;
 pub mod local_queue;
 mod pinning;
-mod remote;
+pub mod remote;
 mod run_loop;
 mod scheduling;
 mod sharing;

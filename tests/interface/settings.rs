@@ -32,7 +32,6 @@ fn gpu_workers_that_were_asked_for_are_a_warning_and_the_default_is_none() {
     assert_eq!(build(Engine::builder()), [""; 0]);
     for warnings in [
         build(Engine::builder().gpu_workers(2)),
-        build(Engine::builder().gpu_copy_workers(1)),
         build(Engine::builder().set("GPU_WORKERS", "3").unwrap()),
     ] {
         assert_eq!(warnings.len(), 1);

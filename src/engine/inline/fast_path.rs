@@ -12,7 +12,7 @@
 //! push stands, and the operation ends like any other (`InlineUses::count`).
 
 use crate::engine::claims::Source;
-use crate::engine::core::{Core, FAILED};
+use crate::engine::core::{Core, DEVICES_USED, FAILED};
 use crate::engine::nesting::{self, enter, is_deep, leave};
 use crate::engine::push::acquire::{acquire_all, adopt, is_common};
 use crate::engine::ready_list::ReadyList;
@@ -193,10 +193,10 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
         );
         fill.end();
         self.this.set(this);
-        // Relaxed: a failure on one of the variables was noted in the state before its ticket came.
-        // So the state is looked at after the tickets.
-        let failed = core.state.load(Relaxed) & FAILED != 0;
-        if failed && self.uses.iter().any(|used| used.slot.is_marked()) {
+        // Relaxed: a failure on one of the variables was noted in the state before its ticket came,
+        // and so was the first use of a device. So the state is looked at after the tickets.
+        let special = core.state.load(Relaxed) & (FAILED | DEVICES_USED);
+        if special != 0 && (special != FAILED || self.uses.iter().any(|used| used.slot.is_marked())) {
             (all, had) = (false, Tried::NotNow);
         }
         if all {

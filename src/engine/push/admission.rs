@@ -8,10 +8,11 @@
 #![forbid(unsafe_code)]
 
 use crate::engine::core::{Core, ABANDONED, FORKING, STOPPED, YIELDING};
+use crate::engine::gpu;
 use crate::engine::nesting::may_help;
 use crate::engine::request::Request;
 use crate::error::{Error, ErrorKind};
-use crate::operation::block::{FLAG_COPIES, FLAG_PRIORITISED, FLAG_WAIT};
+use crate::operation::block::{FLAG_COPIES, FLAG_GPU, FLAG_PRIORITISED, FLAG_WAIT};
 use crate::operation::property::Property;
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
@@ -19,8 +20,8 @@ use std::sync::Arc;
 
 /// Makes sure that the workers for an operation are there, and those for the parts of a graph.
 pub fn admit(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
-    if request.flags & FLAG_WAIT != 0 {
-        return Ok(());
+    if request.flags & (FLAG_WAIT | FLAG_GPU) != 0 {
+        return if request.flags & FLAG_GPU != 0 { gpu::admit::admit(core, request.context) } else { Ok(()) };
     }
     core.dispatch.admit(core, request.property, request.context)?;
     if request.flags & (FLAG_COPIES | FLAG_PRIORITISED) != 0 {

@@ -18,10 +18,11 @@ pub mod enlist;
 pub mod journal;
 pub mod logged;
 
-use crate::device::{self, Context};
+use crate::device::{self, Context, Device};
 use crate::engine::backpressure::make_room;
 use crate::engine::claims::{Declared, Source};
 use crate::engine::core::{Core, ReadyCause};
+use crate::engine::gpu::admit;
 use crate::engine::inline::fast_path::{self, Tried};
 use crate::engine::nesting::{is_deep, may_help};
 use crate::engine::push::admission::is_over_soon;
@@ -279,8 +280,16 @@ fn push_stored(
     store: &mut dyn FnMut(*mut u8),
 ) -> Result<(), Error> {
     let local = core.local();
+    let on_device;
+    let mut request = request;
     if request.context != Context::cpu(0) {
         device::resolve(request.context)?;
+        if request.context.device() == Device::Gpu {
+            admit::find(core, request.context)?;
+            let queued = if request.property.runs_on_pusher() { 0 } else { FLAG_GPU };
+            on_device = Request { flags: request.flags | queued, ..*request };
+            request = &on_device;
+        }
     }
     let counted = core.settings.bound > 0 && request.flags & FLAG_WAIT == 0;
     if counted {
@@ -346,7 +355,10 @@ unsafe fn start(core: &Arc<Core>, local: &ThreadContext, block: *mut Block, requ
         }
         let short = (*block).flags & FLAG_SHORT != 0;
         let inline = (short || request.property.runs_on_pusher()) && !is_deep();
-        if request.flags & FLAG_WAIT != 0 || inline {
+        if request.flags & (FLAG_WAIT | FLAG_GPU) != 0 || inline {
+            if request.flags & FLAG_GPU != 0 {
+                return core.submit_to_device(local, block, ReadyCause::Pushed);
+            }
             core.execute(local, block, None);
             // Also inside another operation, which may have been completed already.
             core.flush(local);

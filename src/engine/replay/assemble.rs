@@ -4,7 +4,7 @@
 //! [`detached`]). The order and the lanes come from `graph/`; here they are brought together with
 //! closures, slots and blocks.
 
-use crate::device::{self, Context};
+use crate::device::{self, Context, Device};
 use crate::engine::claims;
 use crate::engine::core::Core;
 use crate::engine::replay::private::PrivateVariables;
@@ -73,6 +73,12 @@ impl Recording {
     /// Records an operation, if it is valid.
     pub fn record(&mut self, core: &Core, captured: Captured, claims: &[Claim]) -> Result<(), Error> {
         device::resolve(captured.context)?;
+        if captured.context.device() == Device::Gpu {
+            return Err(Error::new(
+                ErrorKind::DeviceUnavailable,
+                format!("{} cannot be used in a captured graph: push the operation beside the graph's replays", captured.context),
+            ));
+        }
         for claim in claims {
             self.private.resolve(core, claim.variable)?;
         }
@@ -239,7 +245,7 @@ fn elsewhere(core: &Core, context: Context, property: Property) -> Option<LanePl
 impl LanePlace {
     /// The flag by which a push makes sure that the workers of this place are there
     /// (`push/admission.rs`).
-    fn note(self) -> u8 {
+    fn note(self) -> u16 {
         match self.property {
             Property::CopyFromGpu => FLAG_COPIES,
             Property::CpuPrioritized => FLAG_PRIORITISED,

@@ -102,7 +102,7 @@ pub struct Program {
     pub places: Box<[LanePlace]>,
     /// Flags of the operation that a replay is: that it is a graph, and which special workers it
     /// needs.
-    pub flags: u8,
+    pub flags: u16,
     /// The number of common lanes, which take any operation. The lanes after them have the
     /// operations that must run elsewhere.
     pub common: usize,

@@ -10,7 +10,7 @@
 //! 4. to push a read of the variable that sets an event.
 
 use crate::device::Context;
-use crate::engine::core::{Core, ABANDONED, FAILED};
+use crate::engine::core::{Core, ABANDONED, DEVICES_USED, FAILED};
 use crate::engine::diagnose;
 use crate::engine::nesting::{may_help, refuse_wait_inside};
 use crate::engine::push::admission::cut_off;
@@ -34,6 +34,7 @@ use crate::tickets::run::Variables;
 use crate::tickets::word::Word;
 use crate::util::spin::Spin;
 use crate::variable::handle::Variable;
+use crate::variable::slot::Slot;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -162,8 +163,7 @@ fn beside_owner(
         if slot.progress().has_passed(target) {
             // Relaxed: a failure is noted in the state before its write is counted, like in
             // `becomes_quiet`.
-            let marked = core.state.load(Relaxed) & FAILED != 0 && slot.is_marked();
-            return Ok(if marked { Beside::Not } else { Beside::InTime });
+            return Ok(if is_unsettled(core, slot) { Beside::Not } else { Beside::InTime });
         }
         let ringer = Arc::clone(event);
         let ring = move |_: &RunContext<'_>| ringer.set(None);
@@ -212,14 +212,20 @@ fn becomes_quiet(
             // Relaxed: a failure is noted in the state before the variable that it marks can be
             // quiet. The state is asked first because the mark lies in a cache line that workers
             // write.
-            let marked = core.state.load(Relaxed) & FAILED != 0 && slot.is_marked();
-            return Ok(!marked);
+            return Ok(!is_unsettled(core, slot));
         }
         if look < looks && !go_on() {
             break;
         }
     }
     Ok(false)
+}
+
+/// Whether a variable whose writes have ended is marked, or a device has still to come there.
+#[inline]
+fn is_unsettled(core: &Core, slot: &Slot) -> bool {
+    let state = core.state.load(Relaxed) & (FAILED | DEVICES_USED);
+    state != 0 && (slot.is_marked() || state & DEVICES_USED != 0 && core.is_behind_device(slot.index()))
 }
 
 /// Whether every write of a variable that the calling thread can know of has ended. May return

@@ -1,0 +1,183 @@
+//! Timelines of a device: what a mark is said to cover it covers, whatever other threads record on
+//! the same stream and the same mark; what a stream is said to have waited for it has waited for;
+//! and what is said to be done is done.
+
+#![cfg(loom)]
+
+use loom::sync::Mutex;
+use loom_tests::{explore, spawn};
+use seriatim::gpu::{Backend, Class, Fault, Previous, RawMark, RawStream};
+use seriatim::internals::timeline::Timeline;
+use std::ptr::without_provenance_mut;
+use std::sync::Arc;
+
+const STREAMS: usize = 3;
+
+/// For each stream up to which operation something comes after it.
+type Reach = [u64; STREAMS];
+
+/// Devices that only keep count: what each stream will have come after, and where each mark is.
+struct Counts(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    streams: [Reach; STREAMS],
+    marks: Vec<Reach>,
+    /// Up to which operation of each stream the device has come.
+    done: Reach,
+}
+
+fn join(into: &mut Reach, other: &Reach) {
+    into.iter_mut().zip(other).for_each(|(own, other)| *own = (*own).max(*other));
+}
+
+fn number(raw: *mut std::ffi::c_void) -> usize {
+    raw.addr() - 1
+}
+
+impl Counts {
+    /// Queues an operation on a stream, for its owner.
+    fn queue(&self, stream: usize) {
+        self.0.lock().unwrap().streams[stream][stream] += 1;
+    }
+
+    fn has_waited(&self, stream: usize) -> Reach {
+        self.0.lock().unwrap().streams[stream]
+    }
+}
+
+impl Backend for Counts {
+    fn name(&self) -> &str {
+        "counts"
+    }
+    fn devices(&self) -> Result<usize, Fault> {
+        Ok(1)
+    }
+    fn enter(&self, _: usize) -> Result<Previous, Fault> {
+        Ok(Previous::new(std::ptr::null_mut()))
+    }
+    fn leave(&self, _: Previous) {}
+    fn stream(&self, _: usize, _: Class) -> Result<RawStream, Fault> {
+        unreachable!("the models make their own")
+    }
+    fn mark(&self, _: usize) -> Result<RawMark, Fault> {
+        let mut state = self.0.lock().unwrap();
+        state.marks.push([0; STREAMS]);
+        Ok(RawMark::new(without_provenance_mut(state.marks.len())))
+    }
+    fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), Fault> {
+        let mut state = self.0.lock().unwrap();
+        state.marks[number(mark.raw())] = state.streams[number(stream.raw())];
+        Ok(())
+    }
+    fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), Fault> {
+        let mut state = self.0.lock().unwrap();
+        let reach = state.marks[number(mark.raw())];
+        join(&mut state.streams[number(stream.raw())], &reach);
+        Ok(())
+    }
+    fn reached(&self, mark: RawMark) -> Result<bool, Fault> {
+        let state = self.0.lock().unwrap();
+        let reach = state.marks[number(mark.raw())];
+        Ok(reach.iter().zip(state.done).all(|(reach, done)| *reach <= done))
+    }
+    fn finish(&self, _: RawStream) -> Result<(), Fault> {
+        unreachable!("nobody waits")
+    }
+    fn drop_stream(&self, _: RawStream) {}
+    fn drop_mark(&self, _: RawMark) {}
+}
+
+struct Model {
+    counts: Counts,
+    lines: Vec<Timeline>,
+}
+
+impl Model {
+    fn new() -> Arc<Model> {
+        let counts = Counts(Mutex::new(State::default()));
+        let stream = |local: usize| RawStream::new(without_provenance_mut(local + 1));
+        let line = |local| Timeline::new(&counts, 0, (local, STREAMS), stream(local), 0).expect("marks are there");
+        let lines = (0..STREAMS).map(line).collect();
+        Arc::new(Model { lines, counts })
+    }
+
+    /// For the owner of a timeline.
+    fn queue(&self, local: usize) -> u64 {
+        self.counts.queue(local);
+        self.lines[local].tell()
+    }
+
+    /// Has a timeline come after all that another one has told; for the owner of the first.
+    fn follow(&self, local: usize, other: usize) {
+        let told = self.lines[other].queued();
+        if told > 0 {
+            self.lines[local].follow(&self.counts, &self.lines[other], told).expect("no call fails");
+            let waited = self.counts.has_waited(local)[other];
+            assert!(waited >= told, "waits for {waited} of {other}, which has told {told}");
+        }
+    }
+}
+
+#[test]
+fn what_a_mark_is_said_to_cover_it_covers() {
+    explore("timelines, two followers of one that goes on", 3, 100, || {
+        let model = Model::new();
+        let owner = model.clone();
+        let queues = spawn(move || (0..2).for_each(|_| _ = owner.queue(0)));
+        let follower = model.clone();
+        let follows = spawn(move || (0..2).for_each(|_| follower.follow(1, 0)));
+        (0..2).for_each(|_| model.follow(2, 0));
+        queues.join().unwrap();
+        follows.join().unwrap();
+        // By now both know of both operations, or learn of them.
+        model.follow(1, 0);
+        model.follow(2, 0);
+    });
+}
+
+#[test]
+fn what_is_learned_along_with_a_mark_is_so() {
+    explore("timelines, knowledge along with a mark", 3, 100, || {
+        let model = Model::new();
+        let first = model.clone();
+        let queues = spawn(move || _ = first.queue(0));
+        let second = model.clone();
+        let passes_on = spawn(move || {
+            second.follow(1, 0);
+            second.queue(1);
+        });
+        // Whether it follows the first by way of the second, or itself.
+        model.follow(2, 1);
+        model.follow(2, 0);
+        queues.join().unwrap();
+        passes_on.join().unwrap();
+        model.follow(2, 1);
+        model.follow(2, 0);
+    });
+}
+
+#[test]
+fn what_is_said_to_be_done_is_done() {
+    explore("timelines, a watcher beside a follower", 3, 100, || {
+        let model = Model::new();
+        let owner = model.clone();
+        let queues = spawn(move || {
+            for _ in 0..2 {
+                owner.queue(0);
+                let mut state = owner.counts.0.lock().unwrap();
+                // The device is one behind.
+                state.done[0] = state.streams[0][0] - 1;
+            }
+        });
+        let follower = model.clone();
+        let follows = spawn(move || follower.follow(1, 0));
+        for _ in 0..3 {
+            model.lines[0].poll(&model.counts).expect("no call fails");
+            let (said, done) = (model.lines[0].done(), model.counts.0.lock().unwrap().done[0]);
+            assert!(said <= done, "{said} are said to be done, and {done} are");
+        }
+        queues.join().unwrap();
+        follows.join().unwrap();
+    });
+}

@@ -1,0 +1,53 @@
+//! What the builder of an engine has for GPUs.
+
+#![forbid(unsafe_code)]
+
+use crate::api::builder::Builder;
+use crate::device::backend::Backend;
+use crate::engine::gpu::devices::Given;
+use std::sync::Arc;
+
+impl Builder {
+    /// What drives GPUs. Without it, a build with the feature `cuda` asks CUDA's driver when a push
+    /// first names a GPU, and a build without it has none. [`Backend`] has an example.
+    pub fn gpus(mut self, backend: Arc<dyn Backend>) -> Builder {
+        self.gpus = Given(Some(backend));
+        self.settings.has_gpus = true;
+        self
+    }
+
+    /// Workers for each GPU, 1 to 16 (default 2): threads that queue work on the device. Each has
+    /// two streams for kernels and one for urgent ones. Beside them each GPU has a copy worker, with
+    /// a stream for each direction. In an engine without GPUs [`Engine::warnings`] says so.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::builder().gpu_workers(3).build()?;
+    /// assert_eq!(engine.settings().gpu_workers, 3);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn gpu_workers(mut self, gpu_workers: usize) -> Builder {
+        (self.settings.gpu_workers, self.settings.asks_for_gpus) = (gpu_workers, true);
+        self
+    }
+
+    /// How many operations are queued on a stream of a GPU at most before the device has done one of
+    /// them, 1 to 1024 (default 64). What is queued cannot be overtaken by something more urgent,
+    /// and a driver blocks its caller after about a thousand; but a device that has nothing queued
+    /// is idle.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::builder().gpu_ahead(8).build()?;
+    /// assert_eq!(engine.settings().gpu_ahead, 8);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn gpu_ahead(mut self, gpu_ahead: usize) -> Builder {
+        self.settings.gpu_ahead = gpu_ahead;
+        self
+    }
+
+    /// Has the numbers of timelines follow `start`, for tests of large numbers.
+    pub(crate) fn gpu_numbers_follow(mut self, start: u64) -> Builder {
+        self.settings.gpu_start = start;
+        self
+    }
+}

@@ -1,0 +1,251 @@
+//! Timelines and tickets: how the order of operations on a device is kept without a thread that
+//! waits.
+//!
+//! A [`Timeline`] is a stream and two counters. `queued` is the number of the last operation that
+//! was queued on the stream, and `done` the number up to which the device is known to have come.
+//! Both only grow. A [`Ticket`] is a timeline and a number: 'when that timeline is done with that
+//! number'.
+//!
+//! A timeline has one *owner*, the worker that queues on it (`src/engine/gpu/queue.rs`), and one
+//! *watcher*, the thread that finds out how far the device has come (`src/engine/gpu/watch.rs`).
+//! Any worker of the device may put a mark on it, to have another stream wait for that.
+//!
+//! The marks are a ring, and a mark may be put on the stream again at any time. It then covers more
+//! than before, so what was known of it stays true. That rests on two rules. What a mark covers is
+//! read *before* it is recorded, and told after. And a stream that waits for it learns what was told
+//! *before* it waits.
+
+use crate::device::backend::{Backend, Fault, RawMark, RawStream};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering::*, MODELLED};
+use crossbeam_utils::CachePadded;
+
+/// The bits of a ticket's number. Numbers are never used again: at one in 10 ns they last a month.
+const NUMBER_BITS: u32 = 48;
+/// The most timelines of one device, and of an engine.
+pub const MOST_LINES: usize = 64;
+pub const MOST_TIMELINES: usize = 1 << (64 - NUMBER_BITS);
+/// The marks of a timeline.
+pub const MARKS: usize = if MODELLED { 2 } else { 16 };
+/// While work is under way, the watcher puts a mark behind so many further operations.
+const STEP: u64 = 16;
+
+/// 'When that timeline is done with that number.'
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ticket(u64);
+
+impl Ticket {
+    /// A ticket from its word, in which 0 is none.
+    pub fn of(word: u64) -> Option<Ticket> {
+        (word != 0).then_some(Ticket(word))
+    }
+
+    pub fn new(timeline: usize, number: u64) -> Ticket {
+        debug_assert!(number > 0 && number < 1 << NUMBER_BITS);
+        Ticket((timeline as u64) << NUMBER_BITS | number)
+    }
+
+    pub fn word(self) -> u64 {
+        self.0
+    }
+
+    /// The timeline's index in its engine.
+    pub fn timeline(self) -> usize {
+        (self.0 >> NUMBER_BITS) as usize
+    }
+
+    pub fn number(self) -> u64 {
+        self.0 & ((1 << NUMBER_BITS) - 1)
+    }
+}
+
+/// A stream, and how far it has come.
+pub struct Timeline {
+    /// Its index among the timelines of its device.
+    local: usize,
+    stream: RawStream,
+    queued: CachePadded<AtomicU64>,
+    done: CachePadded<AtomicU64>,
+    marks: [Mark; MARKS],
+    /// How many marks were recorded.
+    recorded: AtomicUsize,
+    /// Up to which number of each timeline of the device this one has waited. Changed by the owner.
+    knows: Box<[AtomicU64]>,
+}
+
+/// A place on a stream, as far as it is known.
+struct Mark {
+    raw: RawMark,
+    /// The mark is behind the operation of this number, or further on.
+    covers: AtomicU64,
+    /// What `knows` was when it was recorded.
+    knew: Box<[AtomicU64]>,
+}
+
+/// Raises a number that any thread may raise.
+fn raise(number: &AtomicU64, to: u64) {
+    // Release: who reads the number comes after what it tells.
+    number.fetch_max(to, Release);
+}
+
+/// A copy of numbers that are read one by one.
+struct Known([u64; MOST_LINES]);
+
+impl Known {
+    fn of(numbers: &[AtomicU64]) -> Known {
+        let mut known = Known([0; MOST_LINES]);
+        // Acquire: pairs with the release of `raise`: the waits that they tell of were queued.
+        known.0.iter_mut().zip(numbers).for_each(|(known, number)| *known = number.load(Acquire));
+        known
+    }
+
+    fn tell(&self, numbers: &[AtomicU64]) {
+        numbers.iter().zip(self.0).filter(|(_, known)| *known > 0).for_each(|(number, known)| raise(number, known));
+    }
+}
+
+impl Timeline {
+    /// A timeline of a device with `lines` timelines, of which this is number `local`. Its numbers
+    /// follow `start`.
+    pub fn new(
+        backend: &dyn Backend,
+        device: usize,
+        (local, lines): (usize, usize),
+        stream: RawStream,
+        start: u64,
+    ) -> Result<Timeline, Fault> {
+        let numbers = || (0..lines).map(|_| AtomicU64::new(0)).collect::<Box<[_]>>();
+        let mut made = Vec::with_capacity(MARKS);
+        for _ in 0..MARKS {
+            match backend.mark(device) {
+                Ok(raw) => made.push(Mark { raw, covers: AtomicU64::new(0), knew: numbers() }),
+                Err(fault) => {
+                    made.iter().for_each(|mark| backend.drop_mark(mark.raw));
+                    return Err(fault);
+                }
+            }
+        }
+        let Ok(marks) = made.try_into() else { unreachable!("there are as many as there are places") };
+        Ok(Timeline {
+            local,
+            stream,
+            queued: CachePadded::new(AtomicU64::new(start)),
+            done: CachePadded::new(AtomicU64::new(start)),
+            marks,
+            recorded: AtomicUsize::new(0),
+            knows: numbers(),
+        })
+    }
+
+    pub fn stream(&self) -> RawStream {
+        self.stream
+    }
+
+    /// The number of the last operation that was queued.
+    pub fn queued(&self) -> u64 {
+        // Acquire: pairs with the release of `tell`.
+        self.queued.load(Acquire)
+    }
+
+    /// Up to which number the device is known to have come.
+    pub fn done(&self) -> u64 {
+        // Acquire: pairs with the release of `poll`: what the device has done is there.
+        self.done.load(Acquire)
+    }
+
+    /// How many operations are queued, as far as is known.
+    pub fn under_way(&self) -> u64 {
+        // In this order, so that the difference is not negative.
+        let done = self.done();
+        self.queued() - done
+    }
+
+    /// Says that one more operation was queued; returns its number. For the owner.
+    pub fn tell(&self) -> u64 {
+        let number = self.queued.load(Relaxed) + 1;
+        // Release: pairs with the acquire of `queued`: who has read the number records its mark
+        // behind the operation.
+        self.queued.store(number, Release);
+        number
+    }
+
+    /// Puts the next mark of the ring behind all that was queued. Any thread of the device may.
+    fn record(&self, backend: &dyn Backend) -> Result<&Mark, Fault> {
+        // Relaxed: the ring only spreads the marks; two threads may use the same one.
+        let mark = &self.marks[self.recorded.fetch_add(1, Relaxed) % MARKS];
+        // Before the recording: what is queued after this is perhaps not covered.
+        let (covers, knew) = (self.queued(), Known::of(&self.knows));
+        backend.record(mark.raw, self.stream)?;
+        knew.tell(&mark.knew);
+        raise(&mark.covers, covers);
+        Ok(mark)
+    }
+
+    /// The earliest mark that covers a number.
+    fn mark_behind(&self, number: u64) -> Option<&Mark> {
+        let covering = self.marks.iter().map(|mark| (mark.covers.load(Relaxed), mark));
+        covering.filter(|(covers, _)| *covers >= number).min_by_key(|(covers, _)| *covers).map(|(_, mark)| mark)
+    }
+
+    /// Puts a mark behind the last operation, unless there is one, or the operation is done. Called
+    /// before an operation is queued that need not follow it, so that who waits for the one does
+    /// not wait for the other.
+    pub fn mark_last(&self, backend: &dyn Backend) -> Result<(), Fault> {
+        let last = self.queued();
+        if self.done() < last && self.mark_behind(last).is_none() {
+            self.record(backend)?;
+        }
+        Ok(())
+    }
+
+    /// Has what will be queued here come after number `number` of another timeline of the device.
+    /// For the owner.
+    pub fn follow(&self, backend: &dyn Backend, other: &Timeline, number: u64) -> Result<(), Fault> {
+        let known = &self.knows[other.local];
+        // Relaxed: the owner's own stores.
+        if self.local == other.local || other.done() >= number || known.load(Relaxed) >= number {
+            return Ok(());
+        }
+        let mark = match other.mark_behind(number) {
+            Some(mark) => mark,
+            None => other.record(backend)?,
+        };
+        // Before the wait: another thread may record the mark again, and tell more, after it.
+        let (covers, knew) = (mark.covers.load(Acquire), Known::of(&mark.knew));
+        backend.wait(self.stream, mark.raw)?;
+        knew.tell(&self.knows);
+        raise(known, covers);
+        Ok(())
+    }
+
+    /// Finds out how far the device has come; returns how many more operations are done. Puts a
+    /// mark where one is needed for that. For the watcher.
+    pub fn poll(&self, backend: &dyn Backend) -> Result<u64, Fault> {
+        // Relaxed: the watcher's own stores.
+        let before = self.done.load(Relaxed);
+        let (queued, mut done) = (self.queued(), before);
+        if queued == done {
+            return Ok(0);
+        }
+        while let Some(mark) = self.mark_behind(done + 1) {
+            // Before the question, like in `follow`. Acquire: pairs with the release of `raise`.
+            let covers = mark.covers.load(Acquire);
+            if !backend.reached(mark.raw)? {
+                break;
+            }
+            done = covers;
+        }
+        // Release: pairs with the acquire of `done`.
+        self.done.store(done, Release);
+        let newest = self.marks.iter().map(|mark| mark.covers.load(Relaxed)).max().unwrap_or(0).max(done);
+        if queued > newest && (newest == done || queued - newest >= STEP) {
+            self.record(backend)?;
+        }
+        Ok(done - before)
+    }
+
+    /// Gives stream and marks back.
+    pub fn release(&self, backend: &dyn Backend) {
+        self.marks.iter().for_each(|mark| backend.drop_mark(mark.raw));
+        backend.drop_stream(self.stream);
+    }
+}

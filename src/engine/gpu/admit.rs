@@ -1,0 +1,189 @@
+//! Makes devices ready: asks the back end, makes streams and marks, starts the threads.
+//!
+//! [`find`] is called by a push before it is pinned (`push/mod.rs`), [`admit`] under its pin
+//! (`push/admission.rs`).
+
+use crate::device::backend::{Backend, Class, Fault};
+use crate::device::timeline::{Timeline, MOST_LINES, MOST_TIMELINES};
+use crate::device::Context;
+use crate::engine::core::{Core, DEVICES_USED};
+use crate::engine::gpu::devices::{Fleet, Gpu, Line};
+use crate::engine::gpu::watch;
+use crate::engine::settings::{Kind, Settings};
+use crate::error::{Error, ErrorKind, Failure};
+use crate::sync::lock::Lock;
+use crate::sync::{AtomicBool, AtomicUsize, Ordering::*};
+use crate::worker::group::{Group, GroupPlan};
+use crate::worker::remote::Remote;
+use std::sync::{Arc, OnceLock};
+
+/// The device of a context, made ready if it is used for the first time. From here on all
+/// operations look at tickets.
+pub fn find<'a>(core: &'a Core, context: Context) -> Result<&'a Arc<Gpu>, Error> {
+    let fleet = match core.gpus.fleet.get() {
+        Some(fleet) => fleet,
+        None => open(core, context)?,
+    };
+    let number = context.id() as usize;
+    let Some(place) = fleet.gpus.get(number) else {
+        let (name, count) = (fleet.backend.name(), fleet.gpus.len());
+        return Err(unavailable(context, &format!("{name} has found {count} devices, numbered from 0")));
+    };
+    if core.gpus.forked.load(Relaxed) {
+        let why = "the process was forked after a device was used, and no device survives that: use devices in the parent";
+        return Err(unavailable(context, why));
+    }
+    let gpu = match place.get() {
+        Some(gpu) => gpu,
+        None => make(core, fleet, place, number).map_err(|fault| unavailable(context, &fault.to_string()))?,
+    };
+    if let Some(failure) = gpu.lost.get() {
+        return Err(failure.error.clone());
+    }
+    if core.state.load(Relaxed) & DEVICES_USED == 0 {
+        // Before the operation gets its tickets: who comes behind it on a variable sees the flag.
+        core.state.fetch_or(DEVICES_USED, SeqCst);
+    }
+    Ok(gpu)
+}
+
+/// Makes sure that the threads of a device run. Called under the pin of a push: a stop waits until
+/// the pin is gone before it ends threads.
+pub fn admit(core: &Arc<Core>, context: Context) -> Result<(), Error> {
+    let gpu = find(core, context)?;
+    if core.settings.kind == Kind::Naive || gpu.copies.is_started() {
+        return Ok(());
+    }
+    watch::start(core, gpu)?;
+    core.start_group(&gpu.compute)?;
+    core.start_group(&gpu.copies)
+}
+
+/// The error of a context that cannot be used.
+fn unavailable(context: Context, why: &str) -> Error {
+    Error::new(ErrorKind::DeviceUnavailable, format!("{context} cannot be used: {why}; or use cpu(i) or cpu_pinned(i)"))
+}
+
+/// Asks the back end for its devices.
+#[cold]
+fn open<'a>(core: &'a Core, context: Context) -> Result<&'a Fleet, Error> {
+    let _making = core.gpus.making.lock();
+    if let Some(fleet) = core.gpus.fleet.get() {
+        return Ok(fleet);
+    }
+    let backend = match &core.gpus.given.0 {
+        Some(backend) => Arc::clone(backend),
+        None => default_backend().map_err(|fault| unavailable(context, &fault.to_string()))?,
+    };
+    let count = backend.devices().map_err(|fault| unavailable(context, &fault.to_string()))?;
+    let lines = Gpu::timelines(core.settings.gpu_workers);
+    let most = MOST_TIMELINES / lines;
+    Ok(core.gpus.fleet.get_or_init(|| Fleet::new(backend, count.min(most), lines)))
+}
+
+/// What drives devices if the program gives nothing.
+#[cfg(feature = "cuda")]
+fn default_backend() -> Result<Arc<dyn Backend>, Fault> {
+    Ok(crate::device::cuda::Cuda::open()?)
+}
+
+#[cfg(not(feature = "cuda"))]
+fn default_backend() -> Result<Arc<dyn Backend>, Fault> {
+    Err(Fault::refused("this build has no GPU devices: build with the feature 'cuda', or give Builder::gpus a back end"))
+}
+
+#[cold]
+fn make<'a>(core: &Core, fleet: &'a Fleet, place: &'a OnceLock<Arc<Gpu>>, number: usize) -> Result<&'a Arc<Gpu>, Fault> {
+    let _making = core.gpus.making.lock();
+    if let Some(gpu) = place.get() {
+        return Ok(gpu);
+    }
+    let backend = &fleet.backend;
+    let previous = backend.enter(number)?;
+    let made = make_entered(&core.settings, backend, number);
+    backend.leave(previous);
+    let made = Arc::new(made?);
+    Ok(place.get_or_init(|| made))
+}
+
+/// Makes the streams and marks of a device which is current.
+fn make_entered(settings: &Settings, backend: &Arc<dyn Backend>, number: usize) -> Result<Gpu, Fault> {
+    let naive = settings.kind == Kind::Naive;
+    let count = Gpu::timelines(settings.gpu_workers);
+    debug_assert!(count <= MOST_LINES);
+    let mut lines = Vec::new();
+    let make_line = |local, class| {
+        let stream = backend.stream(number, class)?;
+        let made = Timeline::new(&**backend, number, (local, count), stream, settings.gpu_start);
+        let timeline = made.inspect_err(|_| backend.drop_stream(stream))?;
+        Ok(Line::new(timeline, settings.gpu_ahead as u64))
+    };
+    let classes = Gpu::classes(settings.gpu_workers).take(if naive { 0 } else { count });
+    for (local, class) in classes.enumerate() {
+        match make_line(local, class) {
+            Ok(line) => lines.push(line),
+            Err(fault) => {
+                lines.iter().for_each(|line: &Line| line.timeline.release(&**backend));
+                return Err(fault);
+            }
+        }
+    }
+    let cores = if settings.pin { backend.cores(number) } else { Vec::new() };
+    let group = |name, workers| Arc::new(Group::new(group_plan(settings, name, workers, cores.clone())));
+    Ok(Gpu {
+        number,
+        backend: Arc::clone(backend),
+        lines: lines.into(),
+        stream: if naive { Some(backend.stream(number, Class::Compute)?) } else { None },
+        compute: group("seriatim-gpu", settings.gpu_workers),
+        copies: group("seriatim-copy", 1),
+        ahead: settings.gpu_ahead as u64,
+        turn: AtomicUsize::new(0),
+        watcher: Remote::new(),
+        thread: Lock::default(),
+        stops: AtomicBool::new(false),
+        waiting: Default::default(),
+        lost: OnceLock::new(),
+    })
+}
+
+fn group_plan(settings: &Settings, name: &'static str, workers: usize, cores: Vec<usize>) -> GroupPlan {
+    GroupPlan {
+        name,
+        workers,
+        logged: false,
+        shared: false,
+        idle: settings.idle,
+        spin_for: settings.spin_for,
+        cores,
+        move_callers: false,
+        fifo_priority: settings.fifo_priority,
+    }
+}
+
+/// For the child of a `fork`, in which nothing is in flight: no device survives that.
+#[cfg(all(unix, not(any(loom, shuttle))))]
+pub fn forget_devices(core: &Core) {
+    if core.gpus.fleet.get().is_none() {
+        // The driver was never asked, and may be asked here.
+        return;
+    }
+    core.gpus.forked.store(true, Relaxed);
+    for gpu in core.gpus.used() {
+        // So that the child calls the driver for nothing, not even to give something back.
+        let error = || Error::new(ErrorKind::DeviceUnavailable, format!("{} was used before a fork", gpu.context()));
+        gpu.lost.get_or_init(|| Arc::new(Failure::new(error(), 0)));
+        gpu.watcher.inbox.reset();
+        gpu.watcher.forget_wakers();
+        [&gpu.compute, &gpu.copies].into_iter().for_each(|group| group.forget_helpers());
+    }
+}
+
+/// Ends the threads of all devices. Nothing is in flight.
+pub fn stop(core: &Core) {
+    for gpu in core.gpus.used() {
+        gpu.compute.stop();
+        gpu.copies.stop();
+        watch::stop(gpu);
+    }
+}

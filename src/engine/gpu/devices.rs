@@ -1,0 +1,273 @@
+//! What an engine knows of its devices: [`Gpus`], and of each device [`Gpu`].
+//!
+//! The back end is asked for devices when a push first names one, and a device is made ready when a
+//! push first names it (`admit.rs`).
+
+use crate::device::backend::{Backend, Class, RawStream};
+use crate::device::timeline::{Ticket, Timeline};
+use crate::device::Context;
+use crate::engine::gpu::rows::Rows;
+use crate::error::Failure;
+use crate::operation::property::Property;
+use crate::sync::lock::Lock;
+use crate::sync::thread::JoinHandle;
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
+use crate::worker::group::Group;
+use crate::worker::remote::Remote;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// The compute streams of a worker. It also has one stream for urgent operations.
+const COMPUTE: usize = 2;
+/// The streams of a worker.
+const OF_WORKER: usize = COMPUTE + 1;
+/// The streams of the copy worker, one for each direction.
+const COPIES: usize = 2;
+
+/// What drives devices, if the program has given something.
+#[derive(Clone, Default)]
+pub struct Given(pub Option<Arc<dyn Backend>>);
+
+impl fmt::Debug for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Given").field(&self.0.as_ref().map(|backend| backend.name())).finish()
+    }
+}
+
+/// The devices of an engine.
+pub struct Gpus {
+    pub given: Given,
+    pub fleet: OnceLock<Fleet>,
+    /// Held while the back end is asked, and while a device is made ready.
+    pub making: Lock<()>,
+    /// The process is the child of a fork, which no device survives.
+    pub forked: AtomicBool,
+}
+
+/// The devices that a back end has found.
+pub struct Fleet {
+    pub backend: Arc<dyn Backend>,
+    pub gpus: Box<[OnceLock<Arc<Gpu>>]>,
+    pub rows: Rows,
+    /// How many timelines a device has.
+    lines: usize,
+}
+
+/// A device that is ready for operations.
+pub struct Gpu {
+    pub number: usize,
+    pub backend: Arc<dyn Backend>,
+    /// Its timelines: those of each worker, then those of the copy worker. The naive engine has
+    /// [`Gpu::stream`] instead.
+    pub lines: Box<[Line]>,
+    /// The stream of the naive engine.
+    pub stream: Option<RawStream>,
+    pub compute: Arc<Group>,
+    pub copies: Arc<Group>,
+    pub ahead: u64,
+    /// The worker that gets the next operation which follows no other.
+    pub turn: AtomicUsize,
+    /// What is parked, and the thread that looks after it.
+    pub watcher: Remote,
+    pub thread: Lock<Option<JoinHandle<()>>>,
+    pub stops: AtomicBool,
+    /// How many operations wait for room on the streams, by class.
+    pub waiting: [AtomicUsize; Class::ALL.len()],
+    /// Set once, when the device takes no more work.
+    pub lost: OnceLock<Arc<Failure>>,
+}
+
+/// A timeline, and the names of what is queued there.
+pub struct Line {
+    pub timeline: Timeline,
+    /// By number, round and round: a name's address and, in the upper 16 bits, its length.
+    names: Box<[AtomicU64]>,
+    /// Which of the owner's streams comes next, on the first of them.
+    pub next: AtomicUsize,
+}
+
+impl Gpus {
+    pub fn new(given: Given) -> Gpus {
+        Gpus {
+            given,
+            fleet: OnceLock::new(),
+            making: Lock::default(),
+            forked: AtomicBool::new(false),
+        }
+    }
+
+    /// The devices that have been used.
+    pub fn used(&self) -> impl Iterator<Item = &Arc<Gpu>> {
+        self.fleet.get().into_iter().flat_map(|fleet| fleet.gpus.iter().filter_map(OnceLock::get))
+    }
+
+    /// All groups of workers.
+    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.used().flat_map(|gpu| [&*gpu.compute, &*gpu.copies])
+    }
+
+    /// How many operations are queued on each device, for the text of an error.
+    pub fn report(&self) -> Option<String> {
+        let of = |gpu: &Arc<Gpu>| {
+            let count: u64 = gpu.lines.iter().map(|line| line.timeline.under_way()).sum();
+            (count > 0).then(|| format!("{count} queued on {}", Context::gpu(gpu.number as u32)))
+        };
+        let all: Vec<String> = self.used().filter_map(of).collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    }
+}
+
+impl Fleet {
+    pub fn new(backend: Arc<dyn Backend>, devices: usize, lines: usize) -> Fleet {
+        Fleet {
+            backend,
+            gpus: (0..devices).map(|_| OnceLock::new()).collect(),
+            rows: Rows::new(devices * lines),
+            lines,
+        }
+    }
+
+    /// The device of a ticket, and its timeline there.
+    pub fn of(&self, ticket: Ticket) -> (&Arc<Gpu>, usize) {
+        let gpu = self.gpus[ticket.timeline() / self.lines].get().expect("it has given tickets");
+        (gpu, ticket.timeline() % self.lines)
+    }
+
+    /// The ticket of a number on a timeline of a device.
+    pub fn ticket(&self, gpu: &Gpu, local: usize, number: u64) -> Ticket {
+        Ticket::new(gpu.number * self.lines + local, number)
+    }
+
+    /// Whether the device of a ticket has come there.
+    pub fn is_reached(&self, ticket: Ticket) -> bool {
+        let (gpu, local) = self.of(ticket);
+        gpu.lines[local].timeline.done() >= ticket.number()
+    }
+}
+
+impl Gpu {
+    pub fn context(&self) -> Context {
+        Context::gpu(self.number as u32)
+    }
+
+    /// What an operation is to its device.
+    pub fn class(property: Property, priority: i32) -> Class {
+        match property {
+            Property::CopyToGpu => Class::ToDevice,
+            Property::CopyFromGpu => Class::FromDevice,
+            Property::GpuPrioritized => Class::Urgent,
+            _ if priority > 0 => Class::Urgent,
+            _ => Class::Compute,
+        }
+    }
+
+    /// How many timelines a device has with so many workers.
+    pub const fn timelines(workers: usize) -> usize {
+        workers * OF_WORKER + COPIES
+    }
+
+    /// The class of each timeline, in order.
+    pub fn classes(workers: usize) -> impl Iterator<Item = Class> {
+        let worker = [Class::Compute, Class::Compute, Class::Urgent];
+        (0..workers).flat_map(move |_| worker).chain([Class::ToDevice, Class::FromDevice])
+    }
+
+    /// The workers that queue operations of a class.
+    pub fn group(&self, class: Class) -> &Arc<Group> {
+        match class {
+            Class::Compute | Class::Urgent => &self.compute,
+            Class::ToDevice | Class::FromDevice => &self.copies,
+        }
+    }
+
+    /// The timelines on which worker `worker` queues operations of a class, as a range.
+    pub fn lines_of(&self, class: Class, worker: usize) -> std::ops::Range<usize> {
+        let (own, copies) = (worker * OF_WORKER, self.lines.len() - COPIES);
+        match class {
+            Class::Compute => own..own + COMPUTE,
+            Class::Urgent => own + COMPUTE..own + OF_WORKER,
+            Class::ToDevice => copies..copies + 1,
+            Class::FromDevice => copies + 1..copies + COPIES,
+        }
+    }
+
+    /// The worker that owns a timeline for kernels.
+    pub fn worker_of(&self, local: usize) -> usize {
+        local / OF_WORKER
+    }
+
+    /// Whether a timeline is one for kernels that are not urgent.
+    pub fn computes(&self, local: usize) -> bool {
+        local < self.lines.len() - COPIES && local % OF_WORKER < COMPUTE
+    }
+
+    /// How many more operations of a class can be queued without being too far ahead.
+    pub fn room(&self, class: Class) -> usize {
+        let lines = self.lines.iter().zip(Gpu::classes(self.lines.len() / OF_WORKER));
+        lines.filter(|(_, of)| *of == class).map(|(line, _)| line.room(self.ahead)).sum()
+    }
+
+    /// Wakes the watcher if it sleeps. Called after something that it has to see.
+    pub fn wake_watcher(&self) {
+        // Store buffering; the other fence is in `rest` (`watch.rs`). Either this thread sees the
+        // watcher asleep, or the watcher sees what the caller has done.
+        crate::sync::fence(SeqCst);
+        if self.watcher.inbox.is_asleep() && self.watcher.inbox.wake() {
+            self.watcher.unpark();
+        }
+    }
+}
+
+impl Line {
+    pub fn new(timeline: Timeline, ahead: u64) -> Line {
+        let names = (0..ahead).map(|_| AtomicU64::new(0)).collect();
+        Line { timeline, names, next: AtomicUsize::new(0) }
+    }
+
+    /// How many more operations can be queued without being too far ahead.
+    pub fn room(&self, ahead: u64) -> usize {
+        ahead.saturating_sub(self.timeline.under_way()) as usize
+    }
+
+    /// Notes the name of the operation that is queued next. For the owner.
+    pub fn note(&self, name: &'static str) {
+        let (address, length) = (name.as_ptr().expose_provenance() as u64, name.len() as u64);
+        // Names are of 65,535 bytes at most. An address that leaves no room is not kept.
+        let word = if address >> 48 == 0 { length << 48 | address } else { 0 };
+        let number = self.timeline.queued() + 1;
+        self.names[(number % self.names.len() as u64) as usize].store(word, Relaxed);
+    }
+
+    /// The names of the operations that are queued and not known to be done, oldest first.
+    pub fn suspects(&self) -> Vec<&'static str> {
+        let (done, queued) = (self.timeline.done(), self.timeline.queued());
+        let first = (done + 1).max(queued.saturating_sub(self.names.len() as u64 - 1));
+        let name = |number: u64| {
+            let word = self.names[(number % self.names.len() as u64) as usize].load(Relaxed);
+            let text = std::ptr::with_exposed_provenance::<u8>((word & ((1 << 48) - 1)) as usize);
+            // SAFETY: `note` has stored address and length of a name, which is static, in one word.
+            (word >> 48 != 0).then(|| unsafe { text_of(text, (word >> 48) as usize) })
+        };
+        (first..=queued).filter_map(name).collect()
+    }
+}
+
+/// # Safety
+/// So many bytes from there on are a static text.
+unsafe fn text_of(start: *const u8, length: usize) -> &'static str {
+    // SAFETY: by the contract.
+    unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(start, length)) }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        if self.lost.get().is_some() {
+            // The driver takes no more calls.
+            return;
+        }
+        let Ok(previous) = self.backend.enter(self.number) else { return };
+        self.lines.iter().for_each(|line| line.timeline.release(&*self.backend));
+        self.stream.into_iter().for_each(|stream| self.backend.drop_stream(stream));
+        self.backend.leave(previous);
+    }
+}

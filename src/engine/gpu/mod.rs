@@ -1,0 +1,32 @@
+//! GPUs: how operations reach a device, and how the order of variables becomes that of its streams.
+//!
+//! An operation of a device is *queued*, then *done*. Its closure is called on a worker of the
+//! device, and puts work on a stream. When it returns, the operation gets the next number of that
+//! stream's timeline (`src/device/timeline.rs`), leaves this ticket on its variables, and ends for
+//! the engine: its successors come to their turn. What they do then depends on where they run.
+//!
+//! | successor | before its closure is called |
+//! |---|---|
+//! | on the same stream | nothing |
+//! | on another stream of the device | the stream is told to wait, by a mark (`queue.rs`) |
+//! | on the processor, or on another device | it is parked until the device has come there (`turn.rs`) |
+//!
+//! So no worker waits for a device. One thread a device, its watcher (`watch.rs`), asks how far the
+//! streams have come, hands parked operations out, and counts operations as completed.
+//!
+//! [`rows`] has the tickets of the variables, [`devices`] what an engine knows of its devices.
+//! [`admit`] makes a device ready for its first operation, [`submit`](mod@submit) chooses a worker,
+//! [`call`](mod@call) calls a closure, and [`loss`] says what becomes of a device that fails.
+//!
+//! An engine that has used no device knows nothing of this: the flag `DEVICES_USED` leads here, from
+//! `execute.rs`, from `inline/fast_path.rs` and from `wait/for_var.rs`.
+
+pub mod admit;
+pub mod call;
+pub mod devices;
+pub mod loss;
+pub mod queue;
+pub mod rows;
+pub mod submit;
+pub mod turn;
+pub mod watch;

@@ -1,0 +1,129 @@
+//! The device tickets of variables: the last write, and for each timeline the last read since.
+//!
+//! A row is made when a device first uses a variable. An operation leaves its ticket before it ends,
+//! and the next one looks when its own tickets have come: so the order of the variable orders these
+//! stores and loads, and they are relaxed.
+
+use crate::device::timeline::Ticket;
+use crate::operation::access::Mode;
+use crate::sync::{AtomicPtr, AtomicU64, Ordering::*};
+use crate::util::bucket_array::{BucketArray, Vacant};
+use std::ptr::null_mut;
+
+/// The tickets of one variable.
+pub struct Row {
+    write: AtomicU64,
+    /// The number of the last read on each timeline of the engine, since the last write; 0 for none.
+    reads: Box<[AtomicU64]>,
+}
+
+/// The rows, by the indices of their variables.
+pub struct Rows {
+    places: BucketArray<Place>,
+    timelines: usize,
+}
+
+/// Where a row is, if there is one.
+struct Place(AtomicPtr<Row>);
+
+// SAFETY: zeros are a null pointer. `Rows` drops the rows itself.
+unsafe impl Vacant for Place {
+    const NAME: &'static str = "row";
+
+    fn vacant() -> Place {
+        Place(AtomicPtr::new(null_mut()))
+    }
+}
+
+impl Rows {
+    /// For an engine with so many timelines.
+    pub fn new(timelines: usize) -> Rows {
+        Rows { places: BucketArray::new(), timelines }
+    }
+
+    /// The row of a variable, if a device has ever used a variable of this index.
+    pub fn get(&self, index: u32) -> Option<&Row> {
+        // SAFETY: a row lives as long as the rows. Acquire: pairs with the release in `get_or_add`.
+        unsafe { self.places.get(index)?.0.load(Acquire).as_ref() }
+    }
+
+    /// The row of a variable, made if it is missing.
+    pub fn get_or_add(&self, index: u32) -> &Row {
+        let place = self.places.get_or_add(index).expect("variables have no higher indices");
+        let found = place.0.load(Acquire);
+        if !found.is_null() {
+            // SAFETY: as in `get`.
+            return unsafe { &*found };
+        }
+        let numbers = (0..self.timelines).map(|_| AtomicU64::new(0)).collect();
+        let new = Box::into_raw(Box::new(Row { write: AtomicU64::new(0), reads: numbers }));
+        // AcqRel: the row is written before it can be found; so is that of another reader.
+        match place.0.compare_exchange(null_mut(), new, AcqRel, Acquire) {
+            // SAFETY: as in `get`.
+            Ok(_) => unsafe { &*new },
+            Err(other) => {
+                // SAFETY: no other thread has seen the new row. The other one is as in `get`.
+                unsafe {
+                    drop(Box::from_raw(new));
+                    &*other
+                }
+            }
+        }
+    }
+
+    fn each(&self, mut run: impl FnMut(*mut Row)) {
+        let mut index = 0;
+        // Buckets have no gaps before the last.
+        while let Some(place) = self.places.get(index) {
+            let row = place.0.load(Acquire);
+            if !row.is_null() {
+                run(row);
+            }
+            index += 1;
+        }
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        // SAFETY: each row is owned by its place, and no thread uses the rows any more.
+        self.each(|row| drop(unsafe { Box::from_raw(row) }));
+    }
+}
+
+impl Row {
+    /// The ticket of the last write.
+    pub fn write(&self) -> Option<Ticket> {
+        Ticket::of(self.write.load(Relaxed))
+    }
+
+    /// The tickets of the reads since.
+    fn reads(&self) -> impl Iterator<Item = Ticket> + '_ {
+        let numbers = self.reads.iter().map(|number| number.load(Relaxed)).enumerate();
+        numbers.filter(|(_, number)| *number > 0).map(|(timeline, number)| Ticket::new(timeline, number))
+    }
+
+    /// The tickets that an access comes after, and whether each is that of a write.
+    pub fn before(&self, mode: Mode) -> impl Iterator<Item = (Ticket, bool)> + '_ {
+        let reads = self.reads().filter(move |_| mode != Mode::Read).map(|read| (read, false));
+        self.write().map(|write| (write, true)).into_iter().chain(reads)
+    }
+
+    /// Leaves the ticket of a read. For the read that runs; another read of the same timeline ends
+    /// before or after, on the same thread.
+    pub fn leave_read(&self, ticket: Ticket) {
+        self.reads[ticket.timeline()].store(ticket.number(), Relaxed);
+    }
+
+    /// Leaves the ticket of a write, behind which all others are. For the write that runs.
+    pub fn leave_write(&self, ticket: Ticket) {
+        self.clear();
+        self.write.store(ticket.word(), Relaxed);
+    }
+
+    /// Forgets all tickets. For the write that runs.
+    pub fn clear(&self) {
+        self.write.store(0, Relaxed);
+        self.reads.iter().filter(|number| number.load(Relaxed) > 0).for_each(|number| number.store(0, Relaxed));
+    }
+}

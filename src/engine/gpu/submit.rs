@@ -1,0 +1,89 @@
+//! Chooses the worker of a device that queues an operation.
+//!
+//! Called where ready operations are handed out (`complete.rs`, `push/mod.rs`), and by the watcher
+//! for operations that have waited for room.
+
+use crate::device::backend::Class;
+use crate::device::timeline::Ticket;
+use crate::engine::core::{Core, ReadyCause};
+use crate::engine::gpu::devices::Gpu;
+use crate::engine::gpu::turn::{destination, park};
+use crate::engine::settings::Kind;
+use crate::operation::block::Block;
+use crate::sync::Ordering::*;
+use crate::thread::context::ThreadContext;
+use crate::worker::group::Placement;
+use std::sync::Arc;
+
+impl Core {
+    /// Hands an operation to its device. On the naive engine it runs like any other.
+    ///
+    /// # Safety
+    /// The operation is ready, was admitted, and is the caller's to give away.
+    #[cold]
+    #[inline(never)]
+    pub unsafe fn submit_to_device(
+        self: &Arc<Self>,
+        local: &ThreadContext,
+        block: *mut Block,
+        moment: ReadyCause,
+    ) {
+        // SAFETY: by the contract.
+        unsafe {
+            if self.settings.kind == Kind::Naive {
+                return self.dispatch.submit(self, local, block, moment);
+            }
+            let (context, class) = destination(block);
+            let gpu = self.gpu(context);
+            if gpu.waiting[class as usize].load(Relaxed) > 0 {
+                // Others wait for room: it waits behind those that go before it.
+                return park(gpu, block);
+            }
+            self.submit_to_worker(local, gpu, class, block);
+        }
+    }
+
+    /// Hands an operation to a worker of its device: to the one whose stream it would follow, else
+    /// to the next.
+    ///
+    /// # Safety
+    /// As [`Core::submit_to_device`]; the operation is of this class and device.
+    pub(super) unsafe fn submit_to_worker(&self, local: &ThreadContext, gpu: &Gpu, class: Class, block: *mut Block) {
+        // SAFETY: by the contract.
+        unsafe {
+            let followed = match class {
+                Class::Compute => self.followed(gpu, block, |_| true),
+                _ => None,
+            };
+            let worker = match followed {
+                Some(local) => gpu.worker_of(local),
+                // Relaxed: it only spreads the operations.
+                None => gpu.turn.fetch_add(1, Relaxed),
+            };
+            gpu.group(class).submit(block, Placement::Worker(worker), local.depth.get());
+        }
+    }
+
+    /// A compute timeline of the device, of those that `may` allows, whose last operation is one
+    /// that this operation comes after: to be queued behind it costs nothing, and holds up nothing.
+    ///
+    /// # Safety
+    /// The operation is ready, and the caller's.
+    pub(super) unsafe fn followed(&self, gpu: &Gpu, block: *mut Block, may: impl Fn(usize) -> bool) -> Option<usize> {
+        let fleet = self.gpus.fleet.get()?;
+        let mut found = None;
+        let is_last = |ticket: Ticket| {
+            let (of, local) = fleet.of(ticket);
+            let line = of.lines.get(local).filter(|_| of.number == gpu.number && gpu.computes(local) && may(local))?;
+            let timeline = &line.timeline;
+            (timeline.queued() == ticket.number() && timeline.done() < ticket.number()).then_some(local)
+        };
+        // SAFETY: by the contract.
+        unsafe {
+            self.each_row(block, |row, _, mode| {
+                found = row.before(mode).find_map(|(ticket, _)| is_last(ticket)).or(found);
+            });
+        }
+        found
+    }
+}

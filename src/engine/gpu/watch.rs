@@ -1,0 +1,250 @@
+//! The watcher of a device: the one thread that asks how far the device has come.
+//!
+//! It hands out what was parked when the device has come there, gives room on the streams to the
+//! operations that wait for some, and counts what is done as completed. It calls no closures of the
+//! program. Only it takes what is parked, so nothing of that needs a second look: an operation is
+//! parked by a push into the watcher's inbox, and a watcher falls asleep by the same word.
+
+use crate::device::backend::Class;
+use crate::engine::core::Core;
+use crate::engine::gpu::devices::{Gpu, Line};
+use crate::engine::gpu::turn::{destination, park};
+use crate::engine::settings::IdlePolicy;
+use crate::error::{Error, ErrorKind};
+use crate::operation::block::{Block, FLAG_GPU};
+use crate::sync::{fence, thread, Ordering::*};
+use crate::thread::context::ThreadContext;
+use crate::util::spin::Spin;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the watcher sleeps between two questions, if the device has not come further for a
+/// while.
+const NAP: Duration = Duration::from_micros(50);
+/// For how long after the last step of the device it keeps its core.
+const AWAKE: Duration = Duration::from_micros(20);
+
+/// Starts the watcher of a device, unless it runs.
+pub fn start(core: &Arc<Core>, gpu: &Arc<Gpu>) -> Result<(), Error> {
+    let mut thread = gpu.thread.lock();
+    if thread.is_some() {
+        return Ok(());
+    }
+    gpu.stops.store(false, Relaxed);
+    let (own, watched) = (Arc::clone(core), Arc::clone(gpu));
+    // Before the workers can queue anything; nothing is in flight when a watcher starts.
+    let counted = gpu.lines.iter().map(|line| line.timeline.queued()).collect();
+    let name = format!("seriatim-watch-{}", gpu.number);
+    let started = thread::Builder::new().name(name).spawn(move || {
+        watched.watcher.register();
+        Watch::new(&own, &watched, counted).run();
+    });
+    match started {
+        Ok(started) => *thread = Some(started),
+        Err(said) => {
+            let message = format!("the system refused the thread that watches {}: {said}", gpu.context());
+            return Err(Error::new(ErrorKind::ThreadRefused, message));
+        }
+    }
+    Ok(())
+}
+
+/// Ends the watcher. Nothing is in flight.
+pub fn stop(gpu: &Gpu) {
+    let Some(thread) = gpu.thread.lock().take() else { return };
+    gpu.stops.store(true, SeqCst);
+    gpu.wake_watcher();
+    // It calls no code of the program, and has nothing to report.
+    let _ = thread.join();
+}
+
+struct Watch<'a> {
+    core: &'a Arc<Core>,
+    gpu: &'a Gpu,
+    local: &'a ThreadContext,
+    /// What waits for each timeline: the number, and the order of arrival.
+    parked: Vec<BinaryHeap<Reverse<(u64, u64, Operation)>>>,
+    /// What waits for room on a stream, by class: the priority, and the order of pushes.
+    waiting: [BinaryHeap<(i32, Reverse<u64>, Operation)>; Class::ALL.len()],
+    /// Up to which number operations were counted as completed.
+    counted: Vec<u64>,
+    arrived: u64,
+}
+
+/// A block in a heap, which orders by what stands before it.
+type Operation = *mut Block;
+
+impl<'a> Watch<'a> {
+    fn new(core: &'a Arc<Core>, gpu: &'a Gpu, counted: Vec<u64>) -> Watch<'a> {
+        Watch {
+            core,
+            gpu,
+            local: core.local(),
+            parked: gpu.lines.iter().map(|_| BinaryHeap::new()).collect(),
+            waiting: Default::default(),
+            counted,
+            arrived: 0,
+        }
+    }
+
+    fn run(mut self) {
+        if let Err(refusal) = self.gpu.backend.enter(self.gpu.number) {
+            self.core.lose(self.gpu, &refusal);
+        }
+        let new_spin = || match self.core.settings.idle {
+            IdlePolicy::Spin => Spin::new(AWAKE, Duration::MAX),
+            IdlePolicy::SpinThenPark => Spin::new(AWAKE, self.core.settings.spin_for),
+            IdlePolicy::Park => Spin::new(Duration::ZERO, Duration::ZERO),
+        };
+        let mut spin = new_spin();
+        loop {
+            let mut moved = self.take();
+            moved |= self.ask();
+            self.hand_out();
+            if moved {
+                self.core.flush(self.local);
+                spin = new_spin();
+            } else if self.is_idle() {
+                if self.gpu.stops.load(SeqCst) {
+                    return;
+                }
+                self.rest();
+                spin = new_spin();
+            } else if !spin.pause() {
+                thread::park_timeout(NAP);
+            }
+        }
+    }
+
+    /// Takes what was parked since the last look; says whether there was anything.
+    fn take(&mut self) -> bool {
+        let mut list = self.gpu.watcher.inbox.take();
+        let mut oldest_first = null_mut::<Block>();
+        // SAFETY: what comes out of the inbox is ours.
+        unsafe {
+            while !list.is_null() {
+                let next = (*list).link;
+                (*list).link = oldest_first;
+                (oldest_first, list) = (list, next);
+            }
+            let any = !oldest_first.is_null();
+            while !oldest_first.is_null() {
+                let block = oldest_first;
+                oldest_first = (*block).link;
+                self.sort(block);
+            }
+            any
+        }
+    }
+
+    /// Puts an operation where it waits next, or hands it out.
+    ///
+    /// # Safety
+    /// The operation is ready, and ours to give away.
+    unsafe fn sort(&mut self, block: *mut Block) {
+        let fleet = self.core.gpus.fleet.get().expect("there is a device");
+        // SAFETY: by the contract.
+        unsafe {
+            let (context, class) = destination(block);
+            let queues_here = (*block).flags & FLAG_GPU != 0 && context == self.gpu.context();
+            if let Some(ticket) = self.core.obstacle(block, queues_here.then_some(self.gpu)) {
+                let (gpu, line) = fleet.of(ticket);
+                if gpu.number != self.gpu.number {
+                    return park(gpu, block);
+                }
+                self.arrived += 1;
+                self.parked[line].push(Reverse((ticket.number(), self.arrived, block)));
+            } else if queues_here {
+                self.gpu.waiting[class as usize].fetch_add(1, Relaxed);
+                self.waiting[class as usize].push(((*block).priority, Reverse((*block).sequence), block));
+            } else {
+                (*block).link = null_mut();
+                self.core.hand_out(self.local, block);
+            }
+        }
+    }
+
+    /// Asks how far the device has come, and counts what is done as completed; says whether there
+    /// was anything new.
+    fn ask(&mut self) -> bool {
+        let mut completed = 0;
+        for (line, counted) in self.gpu.lines.iter().zip(&mut self.counted) {
+            let timeline = &line.timeline;
+            if timeline.queued() == *counted {
+                continue;
+            }
+            if self.gpu.lost.get().is_none() {
+                // A refusal that is no loss, such as that of a stream which is being captured: the
+                // next look asks again.
+                if let Some(refusal) = timeline.poll(&*self.gpu.backend).err().filter(|refusal| refusal.is_lost()) {
+                    self.core.lose(self.gpu, &refusal);
+                }
+            }
+            // What a lost device will never do is over as well.
+            let over = if self.gpu.lost.get().is_some() { timeline.queued() } else { timeline.done() };
+            completed += over - std::mem::replace(counted, over);
+        }
+        (0..completed).for_each(|_| self.local.count_completed());
+        if completed > 0 && self.core.settings.bound > 0 {
+            self.core.in_flight.fetch_sub(completed as usize, AcqRel);
+            self.core.below_bound.notify(|| true);
+        }
+        completed > 0
+    }
+
+    /// Hands out what waits for something that has come.
+    fn hand_out(&mut self) {
+        let is_lost = self.gpu.lost.get().is_some();
+        for (line, of) in self.gpu.lines.iter().enumerate() {
+            let done = of.timeline.done();
+            while let Some(Reverse((number, ..))) = self.parked[line].peek() {
+                if *number > done && !is_lost {
+                    break;
+                }
+                let Some(Reverse((.., block))) = self.parked[line].pop() else { break };
+                // SAFETY: it was parked here, so it is ours.
+                unsafe { self.sort(block) };
+            }
+        }
+        for class in Class::ALL {
+            let waiting = self.waiting[class as usize].len();
+            if waiting == 0 || !is_lost && self.gpu.group(class).has_work() {
+                // The workers have something to queue as it is.
+                continue;
+            }
+            let room = if is_lost { waiting } else { self.gpu.room(class) };
+            for _ in 0..room.min(waiting) {
+                let Some((.., block)) = self.waiting[class as usize].pop() else { break };
+                self.gpu.waiting[class as usize].fetch_sub(1, Relaxed);
+                // SAFETY: as above.
+                unsafe { self.core.submit_to_worker(self.local, self.gpu, class, block) };
+            }
+        }
+    }
+
+    /// Whether nothing is queued, and nothing waits.
+    fn is_idle(&self) -> bool {
+        let is_counted = |(line, counted): (&Line, &u64)| line.timeline.queued() == *counted;
+        self.gpu.lines.iter().zip(&self.counted).all(is_counted) && self.waiting.iter().all(BinaryHeap::is_empty)
+    }
+
+    /// Sleeps until something is parked or queued.
+    fn rest(&self) {
+        let inbox = &self.gpu.watcher.inbox;
+        let _ = inbox.start_looking();
+        if !inbox.fall_asleep() {
+            return;
+        }
+        // Store buffering; the other fence is in `Gpu::wake_watcher`.
+        fence(SeqCst);
+        if !self.is_idle() || self.gpu.stops.load(Relaxed) {
+            let _ = inbox.wake();
+        }
+        while inbox.is_asleep() {
+            thread::park();
+        }
+    }
+}

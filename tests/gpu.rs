@@ -1,0 +1,36 @@
+//! GPUs, over a device that is a model (`gpu/model.rs`): order, errors, limits, stops and forks.
+
+mod common;
+#[path = "gpu/faults.rs"]
+mod faults;
+#[path = "gpu/lifecycle.rs"]
+mod lifecycle;
+#[path = "gpu/limits.rs"]
+mod limits;
+#[path = "gpu/model.rs"]
+mod model;
+#[path = "gpu/order.rs"]
+mod order;
+#[path = "gpu/programs.rs"]
+mod programs;
+#[path = "gpu/streams.rs"]
+mod streams;
+
+use common::task;
+use model::Model;
+use seriatim::{Builder, Engine};
+use std::sync::Arc;
+
+/// Settings for an engine over the model: one worker for the processor, two for each device.
+fn over(model: &Arc<Model>) -> Builder {
+    Engine::builder().cpu_workers(1).pin(false).gpus(Arc::clone(model) as _).on_error(|_| ())
+}
+
+/// Not a test of its own: carries out what the tests ask of a child process.
+#[test]
+fn a_child_process_does_its_task() {
+    #[cfg(unix)]
+    if task().as_deref() == Some("fork") {
+        lifecycle::fork_after_use();
+    }
+}

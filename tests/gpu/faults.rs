@@ -1,0 +1,128 @@
+//! Devices that fail.
+
+use crate::common::{assert_says, eventually, Random};
+use crate::model::Model;
+use crate::over;
+use crate::programs::Plan;
+use seriatim::gpu::Fault;
+use seriatim::{Context, ErrorKind, Kind, RunContext};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::Arc;
+use std::time::Duration;
+
+const GPU: Context = Context::gpu(0);
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn kernel(model: &Arc<Model>) -> impl FnOnce(&RunContext<'_>) + Send + 'static {
+    let model = Arc::clone(model);
+    move |run| model.work(run.stream().expect("it is on a device"), Vec::new(), Vec::new(), || ())
+}
+
+#[test]
+fn a_lost_device_fails_what_hangs_on_it_and_the_rest_goes_on() {
+    let model = Model::new(2, 1, 4);
+    let engine = over(&model).build().unwrap();
+    let [x, y, read, other] = std::array::from_fn(|_| engine.new_variable());
+    (0..2).for_each(|device| model.hold(device, true));
+    engine.op("suspect").context(GPU).reads([read]).writes([x]).push(kernel(&model)).unwrap();
+    let ran = Arc::new(AtomicUsize::new(0));
+    let count = || {
+        let ran = Arc::clone(&ran);
+        move |_: &RunContext<'_>| _ = ran.fetch_add(1, SeqCst)
+    };
+    engine.op("behind").reads([x]).writes([y]).push(count()).unwrap();
+    engine.op("there").context(Context::gpu(1)).reads([x]).push(kernel(&model)).unwrap();
+    eventually("it is queued", || engine.version(x).unwrap() == 1);
+    {
+        // The other device is asked as well: a model of one driver for both.
+        let mut world = model.world();
+        world.lost[0] = true;
+    }
+    let error = engine.wait_for_var_timeout(y, LIMIT).unwrap_err();
+    assert_says(&error, ErrorKind::DeviceLost, &["gpu(0) is lost", "the model has lost it", "'suspect'"]);
+    assert_eq!(ran.load(SeqCst), 0, "it has run behind a lost write");
+    // What the device only read is as it was.
+    engine.op("reads on").writes([read]).push(count()).unwrap();
+    engine.wait_for_var_timeout(read, LIMIT).unwrap();
+    assert_eq!(ran.load(SeqCst), 1);
+    // The error was told: what is pushed now runs, and the variables are as good as new.
+    engine.op("again").writes([x, y]).push(count()).unwrap();
+    engine.wait_for_var_timeout(y, LIMIT).unwrap();
+    engine.op("and again").reads([x]).push(count()).unwrap();
+    engine.op("other").writes([other]).push(count()).unwrap();
+    engine.wait_for_all_timeout(LIMIT).unwrap();
+    assert_eq!(ran.load(SeqCst), 4);
+    let refused = engine.op("late").context(GPU).push(|_| ()).unwrap_err();
+    assert_says(&refused, ErrorKind::DeviceLost, &["gpu(0) is lost"]);
+    engine.delete_variable(|_| (), Context::cpu(0), x).unwrap();
+    engine.stop().unwrap();
+}
+
+/// Each call of the driver fails once, or loses the device: nothing waits for ever, and every
+/// operation has run or has failed.
+#[test]
+fn a_fault_at_each_call_of_the_driver_ends_everything() {
+    for lost in [false, true] {
+        for kind in [Kind::PerDevice, Kind::Pooled, Kind::Naive] {
+            for call in 0..60 {
+                let mut random = Random(call);
+                let plan = Plan { kind, devices: 2, start: 0, ahead: 2, workers: 2, steps: 3 };
+                let model = Model::new(2, call, plan.steps);
+                let engine = plan.engine(&model);
+                let variables: Vec<_> = (0..4).map(|_| engine.new_variable()).collect();
+                // Makes both devices ready.
+                (0..2).for_each(|device| engine.op("first").context(Context::gpu(device)).push(|_| ()).unwrap());
+                engine.wait_for_all_timeout(LIMIT).unwrap();
+                let fault = if lost { Fault::lost("it fell off the bus") } else { Fault::refused("not now") };
+                model.world().refuses = Some((call as usize, fault));
+                for number in 0..40 {
+                    let context = [GPU, Context::gpu(1), Context::cpu(0)][random.below(3)];
+                    let [first, second] = [variables[random.below(4)], variables[random.below(4)]];
+                    let own = Arc::clone(&model);
+                    let body = move |run: &RunContext<'_>| {
+                        run.stream().into_iter().for_each(|stream| own.work(stream, Vec::new(), Vec::new(), || ()));
+                    };
+                    let pushed = engine.op("some").context(context).reads([first]).writes([second]).push(body);
+                    if let Err(error) = pushed {
+                        assert!(lost && error.kind() == ErrorKind::DeviceLost, "{kind}, call {call}: {error}");
+                    }
+                    if number % 16 == 15 {
+                        let _ = engine.wait_for_var_timeout(first, LIMIT);
+                    }
+                }
+                let outcome = engine.wait_for_all_timeout(LIMIT);
+                let fine = |error: &seriatim::Error| {
+                    matches!(error.kind(), ErrorKind::DeviceLost | ErrorKind::DeviceUnavailable)
+                };
+                assert!(outcome.as_ref().err().is_none_or(fine), "{kind}, call {call}: {outcome:?}");
+                let after = Arc::new(AtomicBool::new(false));
+                let set = Arc::clone(&after);
+                engine.op("after").writes(variables.iter().copied()).push(move |_| set.store(true, SeqCst)).unwrap();
+                engine.wait_for_all_timeout(LIMIT).unwrap_or_else(|error| panic!("{kind}, call {call}: {error}"));
+                assert!(after.load(SeqCst), "{kind}, call {call}: the processor does not go on");
+                assert!(model.world().races.is_empty(), "{kind}, call {call}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_closure_that_fails_on_a_device_marks_what_it_writes_and_its_work_is_waited_for() {
+    let model = Model::new(1, 1, 4);
+    let engine = over(&model).build().unwrap();
+    model.hold(0, true);
+    let x = engine.new_variable();
+    let own = Arc::clone(&model);
+    let fails = move |run: &RunContext<'_>| {
+        own.work(run.stream().unwrap(), Vec::new(), Vec::new(), || ());
+        Err::<(), _>("the launch was refused")
+    };
+    engine.op("fails").context(GPU).writes([x]).push(fails).unwrap();
+    engine.op("behind").context(GPU).writes([x]).push(|_| panic!("it is not called")).unwrap();
+    let late = engine.wait_for_var_timeout(x, Duration::from_millis(20)).unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::TimedOut, "what it had queued may still run");
+    model.hold(0, false);
+    let error = engine.wait_for_var_timeout(x, LIMIT).unwrap_err();
+    assert_says(&error, ErrorKind::OperationFailed, &["'fails'", "the launch was refused"]);
+    engine.wait_for_all_timeout(LIMIT).unwrap();
+}

@@ -1,0 +1,113 @@
+//! What is refused, and with which error.
+
+use crate::common::{assert_says, eventually, on_every_engine};
+use crate::model::Model;
+use crate::over;
+use seriatim::gpu::{Backend, Class, Fault, Previous, RawMark, RawStream};
+use seriatim::{Context, Engine, ErrorKind, Kind, RunContext, WhenFull};
+use std::sync::Arc;
+
+/// A back end whose driver is not there.
+struct Absent;
+
+impl Backend for Absent {
+    fn name(&self) -> &str {
+        "absent"
+    }
+    fn devices(&self) -> Result<usize, Fault> {
+        Err(Fault::refused("there is no driver: install it"))
+    }
+    fn enter(&self, _: usize) -> Result<Previous, Fault> {
+        unreachable!("there is no device")
+    }
+    fn leave(&self, _: Previous) {}
+    fn stream(&self, _: usize, _: Class) -> Result<RawStream, Fault> {
+        unreachable!("there is no device")
+    }
+    fn mark(&self, _: usize) -> Result<RawMark, Fault> {
+        unreachable!("there is no device")
+    }
+    fn record(&self, _: RawMark, _: RawStream) -> Result<(), Fault> {
+        unreachable!("there is no device")
+    }
+    fn wait(&self, _: RawStream, _: RawMark) -> Result<(), Fault> {
+        unreachable!("there is no device")
+    }
+    fn reached(&self, _: RawMark) -> Result<bool, Fault> {
+        unreachable!("there is no device")
+    }
+    fn finish(&self, _: RawStream) -> Result<(), Fault> {
+        unreachable!("there is no device")
+    }
+    fn drop_stream(&self, _: RawStream) {}
+    fn drop_mark(&self, _: RawMark) {}
+}
+
+fn push(engine: &Engine, device: u32) -> Result<(), seriatim::Error> {
+    engine.op("kernel").context(Context::gpu(device)).push(|_| ())
+}
+
+#[test]
+fn devices_that_are_not_there_are_refused_and_nothing_is_lost() {
+    let engine = Engine::builder().gpus(Arc::new(Absent)).build().unwrap();
+    let says = ["gpu(0) cannot be used", "there is no driver: install it", "use cpu(i)"];
+    assert_says(&push(&engine, 0).unwrap_err(), ErrorKind::DeviceUnavailable, &says);
+    let model = Model::new(2, 1, 1);
+    let engine = over(&model).build().unwrap();
+    let says = ["gpu(2) cannot be used", "model has found 2 devices"];
+    assert_says(&push(&engine, 2).unwrap_err(), ErrorKind::DeviceUnavailable, &says);
+    let x = engine.new_variable();
+    let deleted = engine.delete_variable(|_| (), Context::gpu(7), x);
+    assert_eq!(deleted.unwrap_err().kind(), ErrorKind::DeviceUnavailable);
+    push(&engine, 1).unwrap();
+    engine.op("alive").writes([x]).push(|_| ()).unwrap();
+    engine.wait_for_all().unwrap();
+    on_every_engine(|engine| assert_eq!(push(&engine, 0).unwrap_err().kind(), ErrorKind::DeviceUnavailable));
+}
+
+/// The driver refuses to make a stream or a mark: each in turn.
+#[test]
+fn a_device_that_cannot_be_made_ready_is_an_error_and_may_be_tried_again() {
+    for kind in [Kind::PerDevice, Kind::Naive] {
+        for call in 0..200 {
+            let model = Model::new(1, 1, 1);
+            let engine = over(&model).kind(kind).build().unwrap();
+            model.world().refuses = Some((call, Fault::refused("out of memory")));
+            let first = push(&engine, 0);
+            let Err(error) = first else {
+                engine.wait_for_all().unwrap();
+                assert!(call > 0);
+                break;
+            };
+            assert_says(&error, ErrorKind::DeviceUnavailable, &["gpu(0)", "out of memory"]);
+            assert_eq!(model.left(), (0, 0), "what was made is given back");
+            push(&engine, 0).unwrap();
+            engine.wait_for_all().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_captured_graph_takes_no_operation_of_a_device() {
+    let model = Model::new(1, 1, 1);
+    let engine = over(&model).build().unwrap();
+    let refused = engine.capture(|c| c.op("kernel").context(Context::gpu(0)).push(|_| ()).map(|_| ()));
+    assert_says(&refused.unwrap_err(), ErrorKind::DeviceUnavailable, &["captured graph", "beside the graph"]);
+}
+
+/// The bound counts an operation until its device has done it.
+#[test]
+fn the_bound_counts_what_a_device_has_not_done() {
+    let model = Model::new(1, 1, 4);
+    let engine = over(&model).bound(2).when_full(WhenFull::WouldBlock).build().unwrap();
+    model.hold(0, true);
+    let x = engine.new_variable();
+    let own = Arc::clone(&model);
+    let kernel = move |run: &RunContext<'_>| own.work(run.stream().unwrap(), Vec::new(), Vec::new(), || ());
+    (0..2).for_each(|_| engine.op("kernel").context(Context::gpu(0)).writes([x]).push(kernel.clone()).unwrap());
+    eventually("both are queued", || engine.version(x).unwrap() == 2);
+    assert_eq!(push(&engine, 0).unwrap_err().kind(), ErrorKind::EngineFull);
+    model.hold(0, false);
+    eventually("there is room", || push(&engine, 0).is_ok());
+    engine.wait_for_all().unwrap();
+}

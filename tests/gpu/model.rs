@@ -1,0 +1,339 @@
+//! A back end whose devices are queues in memory. Their work is done late and in a random order, a
+//! few steps at each call, as far as streams and marks allow.
+//!
+//! It checks the order twice. Work has its effects when it is done, so a value is wrong if something
+//! came too early. And clocks tell whether two uses of a cell were ordered at all, whatever order
+//! they were done in: each stream has a vector clock, which grows by what its marks carry over.
+
+use crate::common::Random;
+use seriatim::gpu::{Backend, Class, Fault, Previous, RawMark, RawStream};
+use std::collections::{HashMap, VecDeque};
+use std::ptr::without_provenance_mut;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+type Clock = Vec<u64>;
+
+fn join(into: &mut Clock, other: &[u64]) {
+    into.resize(into.len().max(other.len()), 0);
+    into.iter_mut().zip(other).for_each(|(own, other)| *own = (*own).max(*other));
+}
+
+fn at(clock: &[u64], stream: usize) -> u64 {
+    clock.get(stream).copied().unwrap_or(0)
+}
+
+enum Item {
+    Work { reads: Vec<usize>, writes: Vec<usize>, effect: Box<dyn FnOnce() + Send> },
+    /// Remembers the clock, under this number.
+    Record(u64),
+    /// Waits for the recording of this number.
+    Wait(u64),
+}
+
+struct Stream {
+    device: usize,
+    class: Class,
+    items: VecDeque<(Clock, Item)>,
+    clock: Clock,
+}
+
+/// Who has used a cell: the stream and its own time.
+#[derive(Default)]
+struct Cell {
+    write: Option<(usize, u64)>,
+    reads: HashMap<usize, u64>,
+}
+
+pub struct World {
+    random: Random,
+    streams: Vec<Stream>,
+    /// For each mark its latest recording; 0 for none.
+    marks: Vec<u64>,
+    /// The clocks of the recordings that the devices have come to.
+    reached: HashMap<u64, Clock>,
+    recordings: u64,
+    host: Clock,
+    cells: HashMap<usize, Cell>,
+    pub races: Vec<String>,
+    pub records: usize,
+    pub waits: usize,
+    /// Work that was done, in order, by its stream.
+    pub log: Vec<usize>,
+    /// A device does nothing while it is held.
+    pub held: Vec<bool>,
+    /// Devices that fail at their next call.
+    pub lost: Vec<bool>,
+    /// The call, counted from now, that is refused; and how.
+    pub refuses: Option<(usize, Fault)>,
+    pub most_queued: usize,
+    streams_given_back: usize,
+    marks_given_back: usize,
+}
+
+pub struct Model {
+    world: Mutex<World>,
+    devices: usize,
+    steps: usize,
+}
+
+impl Model {
+    /// `steps`: how many steps of the devices a call may take at most.
+    pub fn new(devices: usize, seed: u64, steps: usize) -> Arc<Model> {
+        Arc::new(Model {
+            world: Mutex::new(World {
+                random: Random(seed),
+                streams: Vec::new(),
+                marks: Vec::new(),
+                reached: HashMap::new(),
+                recordings: 0,
+                host: Clock::new(),
+                cells: HashMap::new(),
+                races: Vec::new(),
+                records: 0,
+                waits: 0,
+                log: Vec::new(),
+                held: vec![false; devices],
+                lost: vec![false; devices],
+                refuses: None,
+                most_queued: 0,
+                streams_given_back: 0,
+                marks_given_back: 0,
+            }),
+            devices,
+            steps,
+        })
+    }
+
+    pub fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Queues work on a stream: it uses these cells, and has this effect when it is done.
+    pub fn work(
+        &self,
+        stream: RawStream,
+        reads: Vec<usize>,
+        writes: Vec<usize>,
+        effect: impl FnOnce() + Send + 'static,
+    ) {
+        let mut world = self.world();
+        let number = number(stream.raw());
+        let host = world.host.clone();
+        world.streams[number].items.push_back((host, Item::Work { reads, writes, effect: Box::new(effect) }));
+        let is_work = |(_, item): &&(Clock, Item)| matches!(item, Item::Work { .. });
+        let queued = world.streams[number].items.iter().filter(is_work).count();
+        world.most_queued = world.most_queued.max(queued);
+    }
+
+    /// Holds a device, or lets it go.
+    pub fn hold(&self, device: usize, held: bool) {
+        self.world().held[device] = held;
+    }
+
+    pub fn class(&self, stream: RawStream) -> Class {
+        self.world().streams[number(stream.raw())].class
+    }
+
+    pub fn stream_number(stream: RawStream) -> usize {
+        number(stream.raw())
+    }
+
+    /// Streams and marks that were made and not given back.
+    pub fn left(&self) -> (usize, usize) {
+        let world = self.world();
+        (world.streams.len() - world.streams_given_back, world.marks.len() - world.marks_given_back)
+    }
+
+    /// Has the devices do all that is queued, a step at a time: in each step every stream does one
+    /// piece of work, if it need not wait. Returns the number of steps, and lets the devices go.
+    pub fn run_in_step(&self) -> usize {
+        let mut world = self.world();
+        world.held.iter_mut().for_each(|held| *held = false);
+        let is_work = |world: &World, number: usize| {
+            matches!(world.streams[number].items.front(), Some((_, Item::Work { .. })))
+        };
+        for steps in 0.. {
+            let count = world.streams.len();
+            while let Some(number) = (0..count).find(|number| world.can_go_on(*number) && !is_work(&world, *number)) {
+                world.next_of(number);
+            }
+            let able: Vec<usize> = (0..count).filter(|number| is_work(&world, *number)).collect();
+            if able.is_empty() {
+                return steps;
+            }
+            able.into_iter().for_each(|number| world.next_of(number));
+        }
+        unreachable!("the queues are finite")
+    }
+
+    fn call(&self) -> Result<MutexGuard<'_, World>, Fault> {
+        let mut world = self.world();
+        match &mut world.refuses {
+            Some((0, fault)) => {
+                let fault = fault.clone();
+                world.refuses = None;
+                return Err(fault);
+            }
+            Some((left, _)) => *left -= 1,
+            None => {}
+        }
+        let steps = world.random.below(self.steps + 1);
+        (0..steps).for_each(|_| world.step());
+        Ok(world)
+    }
+}
+
+fn number(raw: *mut std::ffi::c_void) -> usize {
+    raw.addr() - 1
+}
+
+impl World {
+    fn can_go_on(&self, number: usize) -> bool {
+        let stream = &self.streams[number];
+        match stream.items.front() {
+            _ if self.held[stream.device] || self.lost[stream.device] => false,
+            None => false,
+            Some((_, Item::Wait(recording))) => self.reached.contains_key(recording),
+            Some(_) => true,
+        }
+    }
+
+    /// Does the next item of a stream that can go on.
+    fn step(&mut self) {
+        let able: Vec<usize> = (0..self.streams.len()).filter(|number| self.can_go_on(*number)).collect();
+        if !able.is_empty() {
+            let number = able[self.random.below(able.len())];
+            self.next_of(number);
+        }
+    }
+
+    /// Does the next item of a stream.
+    fn next_of(&mut self, number: usize) {
+        let Some((host, item)) = self.streams[number].items.pop_front() else { return };
+        let mut clock = std::mem::take(&mut self.streams[number].clock);
+        join(&mut clock, &host);
+        match item {
+            Item::Wait(recording) => join(&mut clock, &self.reached[&recording]),
+            Item::Record(recording) => _ = self.reached.insert(recording, clock.clone()),
+            Item::Work { reads, writes, effect } => {
+                clock.resize(clock.len().max(number + 1), 0);
+                clock[number] += 1;
+                let now = clock[number];
+                for cell in reads.iter().filter(|cell| !writes.contains(cell)) {
+                    let of = self.cells.entry(*cell).or_default();
+                    if of.write.is_some_and(|(stream, time)| at(&clock, stream) < time) {
+                        self.races.push(format!("stream {number} reads cell {cell} beside a write"));
+                    }
+                    of.reads.insert(number, now);
+                }
+                for cell in &writes {
+                    let of = self.cells.entry(*cell).or_default();
+                    let before = of.reads.iter().map(|(stream, time)| (*stream, *time)).chain(of.write);
+                    if before.into_iter().any(|(stream, time)| at(&clock, stream) < time) {
+                        self.races.push(format!("stream {number} writes cell {cell} beside another use"));
+                    }
+                    *of = Cell { write: Some((number, now)), reads: HashMap::new() };
+                }
+                effect();
+                self.log.push(number);
+            }
+        }
+        self.streams[number].clock = clock;
+    }
+}
+
+impl Backend for Model {
+    fn name(&self) -> &str {
+        "model"
+    }
+
+    fn devices(&self) -> Result<usize, Fault> {
+        Ok(self.devices)
+    }
+
+    fn enter(&self, device: usize) -> Result<Previous, Fault> {
+        if self.world().lost[device] {
+            return Err(Fault::lost("the model has lost it"));
+        }
+        Ok(Previous::new(std::ptr::null_mut()))
+    }
+
+    fn leave(&self, _: Previous) {}
+
+    fn stream(&self, device: usize, class: Class) -> Result<RawStream, Fault> {
+        let mut world = self.call()?;
+        world.streams.push(Stream { device, class, items: VecDeque::new(), clock: Clock::new() });
+        Ok(RawStream::new(without_provenance_mut(world.streams.len())))
+    }
+
+    fn mark(&self, _: usize) -> Result<RawMark, Fault> {
+        let mut world = self.call()?;
+        world.marks.push(0);
+        Ok(RawMark::new(without_provenance_mut(world.marks.len())))
+    }
+
+    fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), Fault> {
+        let mut world = self.call()?;
+        let (mark, stream) = (number(mark.raw()), number(stream.raw()));
+        if world.lost[world.streams[stream].device] {
+            return Err(Fault::lost("the model has lost it"));
+        }
+        world.recordings += 1;
+        world.records += 1;
+        let (recording, host) = (world.recordings, world.host.clone());
+        world.marks[mark] = recording;
+        world.streams[stream].items.push_back((host, Item::Record(recording)));
+        Ok(())
+    }
+
+    fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), Fault> {
+        let mut world = self.call()?;
+        let (mark, stream) = (number(mark.raw()), number(stream.raw()));
+        world.waits += 1;
+        let (recording, host) = (world.marks[mark], world.host.clone());
+        assert!(recording > 0, "a stream waits for a mark that is nowhere");
+        world.streams[stream].items.push_back((host, Item::Wait(recording)));
+        Ok(())
+    }
+
+    fn reached(&self, mark: RawMark) -> Result<bool, Fault> {
+        let mut world = self.call()?;
+        if world.lost.contains(&true) {
+            return Err(Fault::lost("the model has lost it"));
+        }
+        let recording = world.marks[number(mark.raw())];
+        let Some(clock) = world.reached.get(&recording).cloned() else { return Ok(false) };
+        join(&mut world.host, &clock);
+        Ok(true)
+    }
+
+    fn finish(&self, stream: RawStream) -> Result<(), Fault> {
+        let stream = number(stream.raw());
+        loop {
+            let mut world = self.call()?;
+            if world.lost[world.streams[stream].device] {
+                return Err(Fault::lost("the model has lost it"));
+            }
+            world.step();
+            if world.streams[stream].items.is_empty() {
+                let clock = world.streams[stream].clock.clone();
+                join(&mut world.host, &clock);
+                return Ok(());
+            }
+            drop(world);
+            std::thread::yield_now();
+        }
+    }
+
+    fn drop_stream(&self, stream: RawStream) {
+        let mut world = self.world();
+        let items = &world.streams[number(stream.raw())].items;
+        let work = items.iter().any(|(_, item)| !matches!(item, Item::Record(_) | Item::Wait(_)));
+        assert!(!work, "a stream is given back with work on it");
+        world.streams_given_back += 1;
+    }
+
+    fn drop_mark(&self, _: RawMark) {
+        self.world().marks_given_back += 1;
+    }
+}
