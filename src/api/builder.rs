@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use crate::api::engine::Engine;
-use crate::engine::gpu::devices::{Given, Gpus};
+use crate::engine::gpu::devices::{GivenBackend, Gpus};
 use crate::engine::on_error::OnError;
 use crate::engine::settings::{IdlePolicy, Kind, Settings, WhenFull};
 use crate::error::Error;
@@ -92,7 +92,7 @@ impl Engine {
 pub struct Builder {
     pub(super) settings: Settings,
     on_error: OnError,
-    pub(super) gpus: Given,
+    pub(super) gpus: GivenBackend,
 }
 
 macro_rules! setter {
@@ -120,7 +120,7 @@ impl Default for Builder {
 
 impl Builder {
     pub(crate) fn new() -> Builder {
-        Builder { settings: Settings::new(), on_error: OnError::default(), gpus: Given::default() }
+        Builder { settings: Settings::new(), on_error: OnError::default(), gpus: GivenBackend::default() }
     }
 
     /// Begins with the settings of the environment: every [`Settings`] field names its variable.
@@ -137,7 +137,7 @@ impl Builder {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn from_env() -> Result<Builder, Error> {
-        Ok(Builder { settings: Settings::from_env()?, on_error: OnError::default(), gpus: Given::default() })
+        Ok(Builder { settings: Settings::from_env()?, on_error: OnError::default(), gpus: GivenBackend::default() })
     }
 
     /// Sets the hook that is told of the errors that no wait has taken. Without a hook, they are

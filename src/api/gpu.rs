@@ -4,14 +4,14 @@
 
 use crate::api::builder::Builder;
 use crate::device::backend::Backend;
-use crate::engine::gpu::devices::Given;
+use crate::engine::gpu::devices::GivenBackend;
 use std::sync::Arc;
 
 impl Builder {
     /// What drives GPUs. Without it, a build with the feature `cuda` asks CUDA's driver when a push
     /// first names a GPU, and a build without it has none. [`Backend`] has an example.
     pub fn gpus(mut self, backend: Arc<dyn Backend>) -> Builder {
-        self.gpus = Given(Some(backend));
+        self.gpus = GivenBackend(Some(backend));
         self.settings.has_gpus = true;
         self
     }

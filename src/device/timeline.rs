@@ -3,7 +3,7 @@
 //!
 //! A [`Timeline`] is a stream and two counters. `queued` is the number of the last operation that
 //! was queued on the stream, and `done` the number up to which the device is known to have come.
-//! Both only grow. A [`Ticket`] is a timeline and a number: 'when that timeline is done with that
+//! Both only grow. A [`DeviceTicket`] is a timeline and a number: 'when that timeline is done with that
 //! number'.
 //!
 //! A timeline has one *owner*, the worker that queues on it (`src/engine/gpu/queue.rs`), and one
@@ -31,17 +31,17 @@ const STEP: u64 = 16;
 
 /// 'When that timeline is done with that number.'
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ticket(u64);
+pub struct DeviceTicket(u64);
 
-impl Ticket {
+impl DeviceTicket {
     /// A ticket from its word, in which 0 is none.
-    pub fn of(word: u64) -> Option<Ticket> {
-        (word != 0).then_some(Ticket(word))
+    pub fn of(word: u64) -> Option<DeviceTicket> {
+        (word != 0).then_some(DeviceTicket(word))
     }
 
-    pub fn new(timeline: usize, number: u64) -> Ticket {
+    pub fn new(timeline: usize, number: u64) -> DeviceTicket {
         debug_assert!(number > 0 && number < 1 << NUMBER_BITS);
-        Ticket((timeline as u64) << NUMBER_BITS | number)
+        DeviceTicket((timeline as u64) << NUMBER_BITS | number)
     }
 
     pub fn word(self) -> u64 {
@@ -88,11 +88,11 @@ fn raise(number: &AtomicU64, to: u64) {
 }
 
 /// A copy of numbers that are read one by one.
-struct Known([u64; MOST_LINES]);
+struct Knowledge([u64; MOST_LINES]);
 
-impl Known {
-    fn of(numbers: &[AtomicU64]) -> Known {
-        let mut known = Known([0; MOST_LINES]);
+impl Knowledge {
+    fn of(numbers: &[AtomicU64]) -> Knowledge {
+        let mut known = Knowledge([0; MOST_LINES]);
         // Acquire: pairs with the release of `raise`: the waits that they tell of were queued.
         known.0.iter_mut().zip(numbers).for_each(|(known, number)| *known = number.load(Acquire));
         known
@@ -173,7 +173,7 @@ impl Timeline {
         // Relaxed: the ring only spreads the marks; two threads may use the same one.
         let mark = &self.marks[self.recorded.fetch_add(1, Relaxed) % MARKS];
         // Before the recording: what is queued after this is perhaps not covered.
-        let (covers, knew) = (self.queued(), Known::of(&self.knows));
+        let (covers, knew) = (self.queued(), Knowledge::of(&self.knows));
         backend.record(mark.raw, self.stream)?;
         knew.tell(&mark.knew);
         raise(&mark.covers, covers);
@@ -210,7 +210,7 @@ impl Timeline {
             None => other.record(backend)?,
         };
         // Before the wait: another thread may record the mark again, and tell more, after it.
-        let (covers, knew) = (mark.covers.load(Acquire), Known::of(&mark.knew));
+        let (covers, knew) = (mark.covers.load(Acquire), Knowledge::of(&mark.knew));
         backend.wait(self.stream, mark.raw)?;
         knew.tell(&self.knows);
         raise(known, covers);

@@ -225,9 +225,7 @@ pub fn pending_report(core: &Core, variable: Option<Variable>) -> String {
         }
     }
     let mut text = match (running.list(), pending.list(), others.list()) {
-        (running, pending, _) if running.is_empty() && pending.is_empty() && all => {
-            NOTHING.to_owned()
-        }
+        (running, pending, _) if running.is_empty() && pending.is_empty() && all => NOTHING.to_owned(),
         (running, pending, others) if running.is_empty() && pending.is_empty() => {
             if others.is_empty() {
                 "what holds it up was not found".to_owned()

@@ -49,13 +49,15 @@ impl Core {
             // Relaxed: the flag was set before the tickets came, and this thread has acquired the
             // tickets.
             let cancelled = Block::is_voided(block);
-            if state & DEVICES_USED != 0 && !cancelled && !self.comes_to_turn(local, block, worker) {
-                return;
-            }
+            // A cancelled operation may not look at its variables: one of them was deleted, and its
+            // slot may be that of another one by now.
+            let inherited = if !cancelled && state & (FAILED | DEVICES_USED) != 0 {
+                let Some(inherited) = self.look_closer(local, block, worker) else { return };
+                inherited
+            } else {
+                None
+            };
             Block::enter(block, RUNNING);
-            // A cancelled operation may not look at the marks of its variables: one of the
-            // variables was deleted, and its slot may be that of another one by now.
-            let inherited = if !cancelled && state & FAILED != 0 { self.inherited(block) } else { None };
             if flags & FLAG_PROFILED != 0 {
                 self.start_profile(block);
             }
@@ -175,6 +177,30 @@ impl Core {
             }
             pay();
             true
+        }
+    }
+
+    /// Looks at the marks of an operation's variables, and at what devices have still to do there.
+    /// Returns the failure that the operation inherits, if any; or `None` if it is not this thread's
+    /// any more.
+    ///
+    /// # Safety
+    /// The contract of [`Core::execute`]; the operation is not cancelled.
+    #[cold]
+    #[inline(never)]
+    unsafe fn look_closer(
+        self: &Arc<Self>,
+        local: &ThreadContext,
+        block: *mut Block,
+        worker: Option<usize>,
+    ) -> Option<Option<Arc<Failure>>> {
+        // SAFETY: by the contract.
+        unsafe {
+            if self.state.load(Relaxed) & DEVICES_USED != 0 && !self.comes_to_turn(local, block, worker) {
+                return None;
+            }
+            // A lost device may have marked a variable just now, so the state is asked again.
+            Some(if self.state.load(Relaxed) & FAILED != 0 { self.inherited(block) } else { None })
         }
     }
 

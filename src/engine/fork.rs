@@ -20,8 +20,8 @@
 //! Every Unix-like system has `pthread_atfork`; what the handlers do in a child has been tried on
 //! Linux only. Windows has no `fork`, and this file is not part of the library there.
 
-use crate::engine::gpu::admit;
 use crate::engine::core::{Core, ABANDONED, FORKING, READERS, STOPPED, YIELDING};
+use crate::engine::gpu::admit;
 use crate::engine::lifecycle::{self, end_threads, start_holding};
 use crate::engine::wait::wait_list::WaitList;
 use crate::operation::name::{Names, NAMES};

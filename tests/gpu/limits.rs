@@ -75,7 +75,8 @@ fn a_device_that_cannot_be_made_ready_is_an_error_and_may_be_tried_again() {
             model.world().refuses = Some((call, Fault::refused("out of memory")));
             let first = push(&engine, 0);
             let Err(error) = first else {
-                engine.wait_for_all().unwrap();
+                // The call may be one that runs the operation.
+                let _ = engine.wait_for_all();
                 assert!(call > 0);
                 break;
             };

@@ -23,7 +23,11 @@ fn at(clock: &[u64], stream: usize) -> u64 {
 }
 
 enum Item {
-    Work { reads: Vec<usize>, writes: Vec<usize>, effect: Box<dyn FnOnce() + Send> },
+    Work {
+        reads: Vec<usize>,
+        writes: Vec<usize>,
+        effect: Box<dyn FnOnce() + Send>,
+    },
     /// Remembers the clock, under this number.
     Record(u64),
     /// Waits for the recording of this number.
@@ -134,10 +138,6 @@ impl Model {
         self.world().streams[number(stream.raw())].class
     }
 
-    pub fn stream_number(stream: RawStream) -> usize {
-        number(stream.raw())
-    }
-
     /// Streams and marks that were made and not given back.
     pub fn left(&self) -> (usize, usize) {
         let world = self.world();
@@ -149,9 +149,8 @@ impl Model {
     pub fn run_in_step(&self) -> usize {
         let mut world = self.world();
         world.held.iter_mut().for_each(|held| *held = false);
-        let is_work = |world: &World, number: usize| {
-            matches!(world.streams[number].items.front(), Some((_, Item::Work { .. })))
-        };
+        let is_work =
+            |world: &World, number: usize| matches!(world.streams[number].items.front(), Some((_, Item::Work { .. })));
         for steps in 0.. {
             let count = world.streams.len();
             while let Some(number) = (0..count).find(|number| world.can_go_on(*number) && !is_work(&world, *number)) {

@@ -13,7 +13,9 @@ const CELLS: usize = 6;
 
 /// What an operation of number `id` makes of what it reads.
 fn mixed(id: u64, values: impl Iterator<Item = u64>) -> u64 {
-    values.fold(id.wrapping_mul(0x9e37_79b9_7f4a_7c15), |sum, value| (sum ^ value).rotate_left(7).wrapping_mul(0x2545_f491_4f6c_dd1d))
+    values.fold(id.wrapping_mul(0x9e37_79b9_7f4a_7c15), |sum, value| {
+        (sum ^ value).rotate_left(7).wrapping_mul(0x2545_f491_4f6c_dd1d)
+    })
 }
 
 type Cells = Arc<[AtomicU64]>;

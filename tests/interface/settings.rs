@@ -30,10 +30,8 @@ fn a_bad_value_is_an_error_that_names_variable_and_value() {
 fn gpu_workers_that_were_asked_for_are_a_warning_and_the_default_is_none() {
     let build = |builder: Builder| builder.pin(false).build().unwrap().warnings();
     assert_eq!(build(Engine::builder()), [""; 0]);
-    for warnings in [
-        build(Engine::builder().gpu_workers(2)),
-        build(Engine::builder().set("GPU_WORKERS", "3").unwrap()),
-    ] {
+    for warnings in [build(Engine::builder().gpu_workers(2)), build(Engine::builder().set("GPU_WORKERS", "3").unwrap())]
+    {
         assert_eq!(warnings.len(), 1);
         assert!(warnings[0].contains("without GPUs"), "{warnings:?}");
     }

@@ -30,7 +30,8 @@ pub fn find<'a>(core: &'a Core, context: Context) -> Result<&'a Arc<Gpu>, Error>
         return Err(unavailable(context, &format!("{name} has found {count} devices, numbered from 0")));
     };
     if core.gpus.forked.load(Relaxed) {
-        let why = "the process was forked after a device was used, and no device survives that: use devices in the parent";
+        let why =
+            "the process was forked after a device was used, and no device survives that: use devices in the parent";
         return Err(unavailable(context, why));
     }
     let gpu = match place.get() {
@@ -89,11 +90,18 @@ fn default_backend() -> Result<Arc<dyn Backend>, Fault> {
 
 #[cfg(not(feature = "cuda"))]
 fn default_backend() -> Result<Arc<dyn Backend>, Fault> {
-    Err(Fault::refused("this build has no GPU devices: build with the feature 'cuda', or give Builder::gpus a back end"))
+    Err(Fault::refused(
+        "this build has no GPU devices: build with the feature 'cuda', or give Builder::gpus a back end",
+    ))
 }
 
 #[cold]
-fn make<'a>(core: &Core, fleet: &'a Fleet, place: &'a OnceLock<Arc<Gpu>>, number: usize) -> Result<&'a Arc<Gpu>, Fault> {
+fn make<'a>(
+    core: &Core,
+    fleet: &'a Fleet,
+    place: &'a OnceLock<Arc<Gpu>>,
+    number: usize,
+) -> Result<&'a Arc<Gpu>, Fault> {
     let _making = core.gpus.making.lock();
     if let Some(gpu) = place.get() {
         return Ok(gpu);

@@ -4,7 +4,7 @@
 //! push first names it (`admit.rs`).
 
 use crate::device::backend::{Backend, Class, RawStream};
-use crate::device::timeline::{Ticket, Timeline};
+use crate::device::timeline::{DeviceTicket, Timeline};
 use crate::device::Context;
 use crate::engine::gpu::rows::Rows;
 use crate::error::Failure;
@@ -26,17 +26,17 @@ const COPIES: usize = 2;
 
 /// What drives devices, if the program has given something.
 #[derive(Clone, Default)]
-pub struct Given(pub Option<Arc<dyn Backend>>);
+pub struct GivenBackend(pub Option<Arc<dyn Backend>>);
 
-impl fmt::Debug for Given {
+impl fmt::Debug for GivenBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Given").field(&self.0.as_ref().map(|backend| backend.name())).finish()
+        f.debug_tuple("GivenBackend").field(&self.0.as_ref().map(|backend| backend.name())).finish()
     }
 }
 
 /// The devices of an engine.
 pub struct Gpus {
-    pub given: Given,
+    pub given: GivenBackend,
     pub fleet: OnceLock<Fleet>,
     /// Held while the back end is asked, and while a device is made ready.
     pub making: Lock<()>,
@@ -87,13 +87,8 @@ pub struct Line {
 }
 
 impl Gpus {
-    pub fn new(given: Given) -> Gpus {
-        Gpus {
-            given,
-            fleet: OnceLock::new(),
-            making: Lock::default(),
-            forked: AtomicBool::new(false),
-        }
+    pub fn new(given: GivenBackend) -> Gpus {
+        Gpus { given, fleet: OnceLock::new(), making: Lock::default(), forked: AtomicBool::new(false) }
     }
 
     /// The devices that have been used.
@@ -128,18 +123,18 @@ impl Fleet {
     }
 
     /// The device of a ticket, and its timeline there.
-    pub fn of(&self, ticket: Ticket) -> (&Arc<Gpu>, usize) {
+    pub fn of(&self, ticket: DeviceTicket) -> (&Arc<Gpu>, usize) {
         let gpu = self.gpus[ticket.timeline() / self.lines].get().expect("it has given tickets");
         (gpu, ticket.timeline() % self.lines)
     }
 
     /// The ticket of a number on a timeline of a device.
-    pub fn ticket(&self, gpu: &Gpu, local: usize, number: u64) -> Ticket {
-        Ticket::new(gpu.number * self.lines + local, number)
+    pub fn ticket(&self, gpu: &Gpu, local: usize, number: u64) -> DeviceTicket {
+        DeviceTicket::new(gpu.number * self.lines + local, number)
     }
 
     /// Whether the device of a ticket has come there.
-    pub fn is_reached(&self, ticket: Ticket) -> bool {
+    pub fn is_reached(&self, ticket: DeviceTicket) -> bool {
         let (gpu, local) = self.of(ticket);
         gpu.lines[local].timeline.done() >= ticket.number()
     }
@@ -267,7 +262,11 @@ impl Drop for Gpu {
         }
         let Ok(previous) = self.backend.enter(self.number) else { return };
         self.lines.iter().for_each(|line| line.timeline.release(&*self.backend));
-        self.stream.into_iter().for_each(|stream| self.backend.drop_stream(stream));
+        if let Some(stream) = self.stream {
+            // A wait for it may have been refused.
+            let _ = self.backend.finish(stream);
+            self.backend.drop_stream(stream);
+        }
         self.backend.leave(previous);
     }
 }

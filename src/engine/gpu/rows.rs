@@ -4,7 +4,7 @@
 //! and the next one looks when its own tickets have come: so the order of the variable orders these
 //! stores and loads, and they are relaxed.
 
-use crate::device::timeline::Ticket;
+use crate::device::timeline::DeviceTicket;
 use crate::operation::access::Mode;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering::*};
 use crate::util::bucket_array::{BucketArray, Vacant};
@@ -19,19 +19,19 @@ pub struct Row {
 
 /// The rows, by the indices of their variables.
 pub struct Rows {
-    places: BucketArray<Place>,
+    places: BucketArray<RowPlace>,
     timelines: usize,
 }
 
 /// Where a row is, if there is one.
-struct Place(AtomicPtr<Row>);
+struct RowPlace(AtomicPtr<Row>);
 
 // SAFETY: zeros are a null pointer. `Rows` drops the rows itself.
-unsafe impl Vacant for Place {
+unsafe impl Vacant for RowPlace {
     const NAME: &'static str = "row";
 
-    fn vacant() -> Place {
-        Place(AtomicPtr::new(null_mut()))
+    fn vacant() -> RowPlace {
+        RowPlace(AtomicPtr::new(null_mut()))
     }
 }
 
@@ -93,37 +93,42 @@ impl Drop for Rows {
 
 impl Row {
     /// The ticket of the last write.
-    pub fn write(&self) -> Option<Ticket> {
-        Ticket::of(self.write.load(Relaxed))
+    pub fn write(&self) -> Option<DeviceTicket> {
+        DeviceTicket::of(self.write.load(Relaxed))
     }
 
     /// The tickets of the reads since.
-    fn reads(&self) -> impl Iterator<Item = Ticket> + '_ {
+    fn reads(&self) -> impl Iterator<Item = DeviceTicket> + '_ {
         let numbers = self.reads.iter().map(|number| number.load(Relaxed)).enumerate();
-        numbers.filter(|(_, number)| *number > 0).map(|(timeline, number)| Ticket::new(timeline, number))
+        numbers.filter(|(_, number)| *number > 0).map(|(timeline, number)| DeviceTicket::new(timeline, number))
     }
 
     /// The tickets that an access comes after, and whether each is that of a write.
-    pub fn before(&self, mode: Mode) -> impl Iterator<Item = (Ticket, bool)> + '_ {
+    pub fn before(&self, mode: Mode) -> impl Iterator<Item = (DeviceTicket, bool)> + '_ {
         let reads = self.reads().filter(move |_| mode != Mode::Read).map(|read| (read, false));
         self.write().map(|write| (write, true)).into_iter().chain(reads)
     }
 
     /// Leaves the ticket of a read. For the read that runs; another read of the same timeline ends
     /// before or after, on the same thread.
-    pub fn leave_read(&self, ticket: Ticket) {
+    pub fn leave_read(&self, ticket: DeviceTicket) {
         self.reads[ticket.timeline()].store(ticket.number(), Relaxed);
     }
 
-    /// Leaves the ticket of a write, behind which all others are. For the write that runs.
-    pub fn leave_write(&self, ticket: Ticket) {
-        self.clear();
+    /// Leaves the ticket of a write, which comes after all others. For the write that runs.
+    pub fn leave_write(&self, ticket: DeviceTicket) {
+        // In one step: a thread that waits for an earlier write finds a ticket at any time.
         self.write.store(ticket.word(), Relaxed);
+        self.forget_reads();
     }
 
-    /// Forgets all tickets. For the write that runs.
+    /// Forgets all tickets, which are reached or lost. For the write that runs.
     pub fn clear(&self) {
         self.write.store(0, Relaxed);
+        self.forget_reads();
+    }
+
+    fn forget_reads(&self) {
         self.reads.iter().filter(|number| number.load(Relaxed) > 0).for_each(|number| number.store(0, Relaxed));
     }
 }

@@ -4,7 +4,7 @@
 //! for operations that have waited for room.
 
 use crate::device::backend::Class;
-use crate::device::timeline::Ticket;
+use crate::device::timeline::DeviceTicket;
 use crate::engine::core::{Core, ReadyCause};
 use crate::engine::gpu::devices::Gpu;
 use crate::engine::gpu::turn::{destination, park};
@@ -22,12 +22,7 @@ impl Core {
     /// The operation is ready, was admitted, and is the caller's to give away.
     #[cold]
     #[inline(never)]
-    pub unsafe fn submit_to_device(
-        self: &Arc<Self>,
-        local: &ThreadContext,
-        block: *mut Block,
-        moment: ReadyCause,
-    ) {
+    pub unsafe fn submit_to_device(self: &Arc<Self>, local: &ThreadContext, block: *mut Block, moment: ReadyCause) {
         // SAFETY: by the contract.
         unsafe {
             if self.settings.kind == Kind::Naive {
@@ -55,10 +50,11 @@ impl Core {
                 Class::Compute => self.followed(gpu, block, |_| true),
                 _ => None,
             };
-            let worker = match followed {
-                Some(local) => gpu.worker_of(local),
+            let worker = match (followed, class) {
+                (Some(local), _) => gpu.worker_of(local),
                 // Relaxed: it only spreads the operations.
-                None => gpu.turn.fetch_add(1, Relaxed),
+                (None, Class::Compute | Class::Urgent) => gpu.turn.fetch_add(1, Relaxed),
+                (None, _) => 0,
             };
             gpu.group(class).submit(block, Placement::Worker(worker), local.depth.get());
         }
@@ -72,7 +68,7 @@ impl Core {
     pub(super) unsafe fn followed(&self, gpu: &Gpu, block: *mut Block, may: impl Fn(usize) -> bool) -> Option<usize> {
         let fleet = self.gpus.fleet.get()?;
         let mut found = None;
-        let is_last = |ticket: Ticket| {
+        let is_last = |ticket: DeviceTicket| {
             let (of, local) = fleet.of(ticket);
             let line = of.lines.get(local).filter(|_| of.number == gpu.number && gpu.computes(local) && may(local))?;
             let timeline = &line.timeline;

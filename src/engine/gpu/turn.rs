@@ -6,7 +6,7 @@
 //! device, which hands it out when the device has come there. No thread waits.
 
 use crate::device::backend::Class;
-use crate::device::timeline::Ticket;
+use crate::device::timeline::DeviceTicket;
 use crate::device::{Context, Device};
 use crate::engine::core::Core;
 use crate::engine::gpu::devices::{Fleet, Gpu};
@@ -53,7 +53,7 @@ impl Core {
     ///
     /// # Safety
     /// The operation is ready, and the caller's.
-    pub(super) unsafe fn obstacle(&self, block: *mut Block, own: Option<&Gpu>) -> Option<Ticket> {
+    pub(super) unsafe fn obstacle(&self, block: *mut Block, own: Option<&Gpu>) -> Option<DeviceTicket> {
         let fleet = self.gpus.fleet.get()?;
         let mut found = None;
         // SAFETY: by the contract.
@@ -117,7 +117,7 @@ impl Core {
     ///
     /// # Safety
     /// The operation is ready, and the caller's, who gives it up.
-    pub(super) unsafe fn park_behind(&self, ticket: Ticket, block: *mut Block) {
+    pub(super) unsafe fn park_behind(&self, ticket: DeviceTicket, block: *mut Block) {
         let fleet = self.gpus.fleet.get().expect("there are tickets");
         // SAFETY: by the contract.
         unsafe { park(fleet.of(ticket).0, block) }

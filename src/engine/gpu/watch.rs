@@ -40,7 +40,7 @@ pub fn start(core: &Arc<Core>, gpu: &Arc<Gpu>) -> Result<(), Error> {
     let name = format!("seriatim-watch-{}", gpu.number);
     let started = thread::Builder::new().name(name).spawn(move || {
         watched.watcher.register();
-        Watch::new(&own, &watched, counted).run();
+        Watcher::new(&own, &watched, counted).run();
     });
     match started {
         Ok(started) => *thread = Some(started),
@@ -61,7 +61,7 @@ pub fn stop(gpu: &Gpu) {
     let _ = thread.join();
 }
 
-struct Watch<'a> {
+struct Watcher<'a> {
     core: &'a Arc<Core>,
     gpu: &'a Gpu,
     local: &'a ThreadContext,
@@ -77,9 +77,9 @@ struct Watch<'a> {
 /// A block in a heap, which orders by what stands before it.
 type Operation = *mut Block;
 
-impl<'a> Watch<'a> {
-    fn new(core: &'a Arc<Core>, gpu: &'a Gpu, counted: Vec<u64>) -> Watch<'a> {
-        Watch {
+impl<'a> Watcher<'a> {
+    fn new(core: &'a Arc<Core>, gpu: &'a Gpu, counted: Vec<u64>) -> Watcher<'a> {
+        Watcher {
             core,
             gpu,
             local: core.local(),

@@ -76,7 +76,10 @@ impl Recording {
         if captured.context.device() == Device::Gpu {
             return Err(Error::new(
                 ErrorKind::DeviceUnavailable,
-                format!("{} cannot be used in a captured graph: push the operation beside the graph's replays", captured.context),
+                format!(
+                    "{} cannot be used in a captured graph: push the operation beside the graph's replays",
+                    captured.context
+                ),
             ));
         }
         for claim in claims {

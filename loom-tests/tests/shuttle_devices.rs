@@ -1,0 +1,231 @@
+//! The whole engine with devices, under random schedules: several pushers, workers of the processor
+//! and of devices, watchers that sleep and wake. The devices do their work late, in a random order.
+
+#![cfg(shuttle)]
+
+use loom_tests::schedules;
+use seriatim::gpu::{Backend, Class, Fault, Previous, RawMark, RawStream};
+use seriatim::{Context, Engine, Kind, Property, RunContext, Variable};
+use shuttle::rand::{thread_rng, Rng};
+use shuttle::thread;
+use std::collections::VecDeque;
+use std::ptr::without_provenance_mut;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+enum Item {
+    Work(Box<dyn FnOnce() + Send>),
+    /// Up to which item of which stream.
+    Wait(usize, usize),
+}
+
+#[derive(Default)]
+struct Stream {
+    items: VecDeque<Item>,
+    /// How many items were ever queued.
+    queued: usize,
+}
+
+impl Stream {
+    fn done(&self) -> usize {
+        self.queued - self.items.len()
+    }
+}
+
+#[derive(Default)]
+struct State {
+    streams: Vec<Stream>,
+    marks: Vec<(usize, usize)>,
+}
+
+/// Devices whose work is done in the calls of the driver. The lock is held across no step that the
+/// models see.
+#[derive(Default)]
+struct Lazy(Mutex<State>);
+
+fn number(raw: *mut std::ffi::c_void) -> usize {
+    raw.addr() - 1
+}
+
+impl Lazy {
+    /// Does up to three items.
+    fn call(&self) -> MutexGuard<'_, State> {
+        let steps = thread_rng().gen_range(0..4);
+        for _ in 0..steps {
+            let mut state = self.0.lock().unwrap();
+            let State { streams, .. } = &*state;
+            let can_go_on = |stream: &usize| match streams[*stream].items.front() {
+                None => false,
+                Some(Item::Work(_)) => true,
+                Some(Item::Wait(other, item)) => streams[*other].done() >= *item,
+            };
+            let able: Vec<usize> = (0..streams.len()).filter(can_go_on).collect();
+            if able.is_empty() {
+                break;
+            }
+            let chosen = able[thread_rng().gen_range(0..able.len())];
+            if let Some(Item::Work(work)) = state.streams[chosen].items.pop_front() {
+                work();
+            }
+        }
+        self.0.lock().unwrap()
+    }
+
+    fn queue(&self, stream: RawStream, item: Item) {
+        let mut state = self.0.lock().unwrap();
+        let stream = &mut state.streams[number(stream.raw())];
+        stream.items.push_back(item);
+        stream.queued += 1;
+    }
+}
+
+impl Backend for Lazy {
+    fn name(&self) -> &str {
+        "lazy"
+    }
+    fn devices(&self) -> Result<usize, Fault> {
+        Ok(2)
+    }
+    fn enter(&self, _: usize) -> Result<Previous, Fault> {
+        Ok(Previous::new(std::ptr::null_mut()))
+    }
+    fn leave(&self, _: Previous) {}
+    fn stream(&self, _: usize, _: Class) -> Result<RawStream, Fault> {
+        let mut state = self.call();
+        state.streams.push(Stream::default());
+        Ok(RawStream::new(without_provenance_mut(state.streams.len())))
+    }
+    fn mark(&self, _: usize) -> Result<RawMark, Fault> {
+        let mut state = self.call();
+        state.marks.push((0, 0));
+        Ok(RawMark::new(without_provenance_mut(state.marks.len())))
+    }
+    fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), Fault> {
+        let mut state = self.call();
+        let stream = number(stream.raw());
+        state.marks[number(mark.raw())] = (stream, state.streams[stream].queued);
+        Ok(())
+    }
+    fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), Fault> {
+        let (other, item) = self.call().marks[number(mark.raw())];
+        self.queue(stream, Item::Wait(other, item));
+        Ok(())
+    }
+    fn reached(&self, mark: RawMark) -> Result<bool, Fault> {
+        let state = self.call();
+        let (stream, item) = state.marks[number(mark.raw())];
+        Ok(state.streams[stream].done() >= item)
+    }
+    fn finish(&self, stream: RawStream) -> Result<(), Fault> {
+        loop {
+            if self.call().streams[number(stream.raw())].items.is_empty() {
+                return Ok(());
+            }
+            thread::yield_now();
+        }
+    }
+    fn drop_stream(&self, _: RawStream) {}
+    fn drop_mark(&self, _: RawMark) {}
+}
+
+const CELLS: usize = 3;
+
+/// For each variable the operations that have changed it, in their order.
+type Orders = Arc<[Mutex<Vec<usize>>; CELLS]>;
+
+/// Pushes an operation; returns the cells that it changes.
+fn push_some(
+    engine: &Engine,
+    lazy: &Arc<Lazy>,
+    variables: &[Variable],
+    orders: &Orders,
+    operation: usize,
+) -> Vec<usize> {
+    let mut random = thread_rng();
+    let writes: Vec<usize> = (0..CELLS).filter(|_| random.gen_bool(0.4)).collect();
+    let reads: Vec<usize> = (0..CELLS).filter(|cell| !writes.contains(cell) && random.gen_bool(0.4)).collect();
+    let context = [Context::cpu(0), Context::gpu(0), Context::gpu(0), Context::gpu(1)][random.gen_range(0..4)];
+    let property = match context == Context::cpu(0) {
+        // A short one runs in its push, if nothing holds it up.
+        true => [Property::Normal, Property::Short][random.gen_range(0..2)],
+        false => [Property::Normal, Property::GpuPrioritized, Property::CopyToGpu][random.gen_range(0..3)],
+    };
+    let of = |list: &[usize]| list.iter().map(|cell| variables[*cell]).collect::<Vec<_>>();
+    let builder = engine.op("").reads(of(&reads)).writes(of(&writes)).context(context).property(property);
+    let (lazy, orders, changed) = (Arc::clone(lazy), Arc::clone(orders), writes.clone());
+    let work = move || writes.iter().for_each(|cell| orders[*cell].lock().unwrap().push(operation));
+    let body = move |run: &RunContext<'_>| match run.stream() {
+        Some(stream) => lazy.queue(stream, Item::Work(Box::new(work))),
+        None => work(),
+    };
+    builder.push(body).unwrap();
+    changed
+}
+
+fn check(orders: &Orders) -> Vec<usize> {
+    let orders: Vec<Vec<usize>> = orders.iter().map(|order| order.lock().unwrap().clone()).collect();
+    for (index, one) in orders.iter().enumerate() {
+        for other in &orders[..index] {
+            let common: Vec<usize> = one.iter().copied().filter(|writer| other.contains(writer)).collect();
+            let again: Vec<usize> = other.iter().copied().filter(|writer| one.contains(writer)).collect();
+            assert_eq!(common, again, "two variables were changed in different orders");
+        }
+        for pusher in 0..4 {
+            let own: Vec<usize> = one.iter().copied().filter(|writer| writer / 1000 == pusher).collect();
+            assert!(own.is_sorted(), "a pusher's operations were done out of order: {own:?}");
+        }
+    }
+    orders.concat()
+}
+
+fn run(kind: Kind, pushers: usize, pushes: usize) -> Vec<usize> {
+    let lazy = Arc::new(Lazy::default());
+    let builder = Engine::builder().kind(kind).cpu_workers(1).gpus(Arc::clone(&lazy) as _);
+    let engine = builder.gpu_workers(2).gpu_ahead(2).build().unwrap();
+    let variables: Vec<Variable> = (0..CELLS).map(|_| engine.new_variable()).collect();
+    let orders: Orders = Arc::default();
+    let push = |pusher: usize| {
+        let (engine, lazy, variables, orders) = (engine.clone(), lazy.clone(), variables.clone(), orders.clone());
+        thread::spawn(move || {
+            let mut own: [Vec<usize>; CELLS] = Default::default();
+            for number in (0..pushes).map(|number| pusher * 1000 + number) {
+                let changed = push_some(&engine, &lazy, &variables, &orders, number);
+                changed.into_iter().for_each(|cell| own[cell].push(number));
+                if thread_rng().gen_range(0..4) == 0 {
+                    let cell = number % CELLS;
+                    engine.wait_for_var(variables[cell]).unwrap();
+                    let done = orders[cell].lock().unwrap();
+                    assert!(own[cell].iter().all(|number| done.contains(number)), "a wait has not waited for a device");
+                }
+            }
+        })
+    };
+    let threads: Vec<_> = (0..pushers).map(push).collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    engine.wait_for_all().unwrap();
+    let seen = check(&orders);
+    let left = lazy
+        .0
+        .lock()
+        .unwrap()
+        .streams
+        .iter()
+        .any(|stream| stream.items.iter().any(|item| matches!(item, Item::Work(_))));
+    assert!(!left, "a wait for everything has not waited for the devices");
+    drop(engine);
+    seen
+}
+
+#[test]
+fn operations_of_devices_are_done_in_push_order() {
+    schedules("devices, two pushers, per-device engine", 8, 300, || run(Kind::PerDevice, 2, 6));
+}
+
+#[test]
+fn operations_of_devices_are_done_in_push_order_on_the_pooled_engine() {
+    schedules("devices, two pushers, pooled engine", 8, 200, || run(Kind::Pooled, 2, 6));
+}
+
+#[test]
+fn one_thread_alone_is_served_by_watchers_that_sleep() {
+    schedules("devices, one pusher", 6, 300, || run(Kind::PerDevice, 1, 5));
+}
