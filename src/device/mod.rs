@@ -8,7 +8,9 @@
 //! across streams. Until then [`resolve`] turns every GPU context into a typed error, before
 //! anything is enlisted.
 
-#![forbid(unsafe_code)]
+pub mod backend;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 
 use crate::error::{Error, ErrorKind};
 use std::fmt;
