@@ -6,7 +6,8 @@
 #
 # What this sees is code that only other systems have, and calls that they lack. What the code does
 # there is for tests to say: scripts/architectures.sh runs them on 64-bit Arm. The library, the C
-# interface and the examples are compiled; the tests too, if the target is a Unix-like system.
+# interface and the examples are compiled, the library also with the feature cuda; the tests too, if
+# the target is a Unix-like system.
 #
 # Takes the standard library of each target from rustup.
 #
@@ -52,7 +53,7 @@ for triple in "${triples[@]}"; do
     fi
     parts=(--lib --examples)
     case "$triple" in *-windows-*) ;; *) parts+=(--tests) ;; esac
-    if check "$triple" "${parts[@]}"; then
+    if check "$triple" "${parts[@]}" && check "$triple" --features seriatim/cuda --lib; then
         echo "$triple: well"
     else
         echo "$triple: FAILED"

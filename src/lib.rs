@@ -97,9 +97,11 @@ pub use operation::property::Property;
 pub use profile::{Event, Profile, Summary, Times, Use};
 pub use variable::handle::Variable;
 
-/// What an engine needs of a library that drives GPUs.
+/// GPUs: the seam to the libraries that drive them, and what implements it.
 pub mod gpu {
-    pub use crate::device::backend::{Backend, Class, Fault, Previous, RawMark, RawStream};
+    pub use crate::device::backend::{Backend, Class, DriverError, Previous, RawMark, RawStream};
+    #[cfg(feature = "cuda")]
+    pub use crate::device::cuda::Cuda;
 }
 
 /// How the engine works. No part of the interface.

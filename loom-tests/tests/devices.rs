@@ -6,7 +6,7 @@
 
 use loom::sync::Mutex;
 use loom_tests::{explore, spawn};
-use seriatim::gpu::{Backend, Class, Fault, Previous, RawMark, RawStream};
+use seriatim::gpu::{Backend, Class, DriverError, Previous, RawMark, RawStream};
 use seriatim::internals::timeline::Timeline;
 use std::ptr::without_provenance_mut;
 use std::sync::Arc;
@@ -50,38 +50,38 @@ impl Backend for Counts {
     fn name(&self) -> &str {
         "counts"
     }
-    fn devices(&self) -> Result<usize, Fault> {
+    fn devices(&self) -> Result<usize, DriverError> {
         Ok(1)
     }
-    fn enter(&self, _: usize) -> Result<Previous, Fault> {
+    fn enter(&self, _: usize) -> Result<Previous, DriverError> {
         Ok(Previous::new(std::ptr::null_mut()))
     }
     fn leave(&self, _: Previous) {}
-    fn stream(&self, _: usize, _: Class) -> Result<RawStream, Fault> {
+    fn stream(&self, _: usize, _: Class) -> Result<RawStream, DriverError> {
         unreachable!("the models make their own")
     }
-    fn mark(&self, _: usize) -> Result<RawMark, Fault> {
+    fn mark(&self, _: usize) -> Result<RawMark, DriverError> {
         let mut state = self.0.lock().unwrap();
         state.marks.push([0; STREAMS]);
         Ok(RawMark::new(without_provenance_mut(state.marks.len())))
     }
-    fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), Fault> {
+    fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
         let mut state = self.0.lock().unwrap();
         state.marks[number(mark.raw())] = state.streams[number(stream.raw())];
         Ok(())
     }
-    fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), Fault> {
+    fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError> {
         let mut state = self.0.lock().unwrap();
         let reach = state.marks[number(mark.raw())];
         join(&mut state.streams[number(stream.raw())], &reach);
         Ok(())
     }
-    fn reached(&self, mark: RawMark) -> Result<bool, Fault> {
+    fn reached(&self, mark: RawMark) -> Result<bool, DriverError> {
         let state = self.0.lock().unwrap();
         let reach = state.marks[number(mark.raw())];
         Ok(reach.iter().zip(state.done).all(|(reach, done)| *reach <= done))
     }
-    fn finish(&self, _: RawStream) -> Result<(), Fault> {
+    fn finish(&self, _: RawStream) -> Result<(), DriverError> {
         unreachable!("nobody waits")
     }
     fn drop_stream(&self, _: RawStream) {}

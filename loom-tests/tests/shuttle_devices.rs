@@ -4,7 +4,7 @@
 #![cfg(shuttle)]
 
 use loom_tests::schedules;
-use seriatim::gpu::{Backend, Class, Fault, Previous, RawMark, RawStream};
+use seriatim::gpu::{Backend, Class, DriverError, Previous, RawMark, RawStream};
 use seriatim::{Context, Engine, Kind, Property, RunContext, Variable};
 use shuttle::rand::{thread_rng, Rng};
 use shuttle::thread;
@@ -82,40 +82,40 @@ impl Backend for Lazy {
     fn name(&self) -> &str {
         "lazy"
     }
-    fn devices(&self) -> Result<usize, Fault> {
+    fn devices(&self) -> Result<usize, DriverError> {
         Ok(2)
     }
-    fn enter(&self, _: usize) -> Result<Previous, Fault> {
+    fn enter(&self, _: usize) -> Result<Previous, DriverError> {
         Ok(Previous::new(std::ptr::null_mut()))
     }
     fn leave(&self, _: Previous) {}
-    fn stream(&self, _: usize, _: Class) -> Result<RawStream, Fault> {
+    fn stream(&self, _: usize, _: Class) -> Result<RawStream, DriverError> {
         let mut state = self.call();
         state.streams.push(Stream::default());
         Ok(RawStream::new(without_provenance_mut(state.streams.len())))
     }
-    fn mark(&self, _: usize) -> Result<RawMark, Fault> {
+    fn mark(&self, _: usize) -> Result<RawMark, DriverError> {
         let mut state = self.call();
         state.marks.push((0, 0));
         Ok(RawMark::new(without_provenance_mut(state.marks.len())))
     }
-    fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), Fault> {
+    fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
         let mut state = self.call();
         let stream = number(stream.raw());
         state.marks[number(mark.raw())] = (stream, state.streams[stream].queued);
         Ok(())
     }
-    fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), Fault> {
+    fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError> {
         let (other, item) = self.call().marks[number(mark.raw())];
         self.queue(stream, Item::Wait(other, item));
         Ok(())
     }
-    fn reached(&self, mark: RawMark) -> Result<bool, Fault> {
+    fn reached(&self, mark: RawMark) -> Result<bool, DriverError> {
         let state = self.call();
         let (stream, item) = state.marks[number(mark.raw())];
         Ok(state.streams[stream].done() >= item)
     }
-    fn finish(&self, stream: RawStream) -> Result<(), Fault> {
+    fn finish(&self, stream: RawStream) -> Result<(), DriverError> {
         loop {
             if self.call().streams[number(stream.raw())].items.is_empty() {
                 return Ok(());

@@ -80,51 +80,51 @@ handle!(
 /// Why a call of a back end failed.
 ///
 /// ```
-/// let fault = seriatim::gpu::Fault::lost("an illegal address was used");
+/// let fault = seriatim::gpu::DriverError::lost("an illegal address was used");
 /// assert!(fault.is_lost() && fault.to_string().contains("illegal"));
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Fault {
+pub struct DriverError {
     lost: bool,
     message: String,
 }
 
-impl Fault {
+impl DriverError {
     /// The call was refused; the device goes on.
     ///
     /// ```
-    /// assert!(!seriatim::gpu::Fault::refused("out of memory").is_lost());
+    /// assert!(!seriatim::gpu::DriverError::refused("out of memory").is_lost());
     /// ```
-    pub fn refused(message: impl Into<String>) -> Fault {
-        Fault { lost: false, message: message.into() }
+    pub fn refused(message: impl Into<String>) -> DriverError {
+        DriverError { lost: false, message: message.into() }
     }
 
     /// The device takes no more work in this process.
     ///
     /// ```
-    /// assert!(seriatim::gpu::Fault::lost("the device fell off the bus").is_lost());
+    /// assert!(seriatim::gpu::DriverError::lost("the device fell off the bus").is_lost());
     /// ```
-    pub fn lost(message: impl Into<String>) -> Fault {
-        Fault { lost: true, message: message.into() }
+    pub fn lost(message: impl Into<String>) -> DriverError {
+        DriverError { lost: true, message: message.into() }
     }
 
     /// Whether the device is lost.
     ///
     /// ```
-    /// assert!(!seriatim::gpu::Fault::refused("busy").is_lost());
+    /// assert!(!seriatim::gpu::DriverError::refused("busy").is_lost());
     /// ```
     pub fn is_lost(&self) -> bool {
         self.lost
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for DriverError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for DriverError {}
 
 /// A library that drives devices, as the engine needs it: streams, and marks that order them.
 ///
@@ -138,7 +138,7 @@ impl std::error::Error for Fault {}
 /// given back. A back end may rely on that, and so must everybody else who calls these methods.
 ///
 /// ```
-/// use seriatim::gpu::{Backend, Class, Fault, Previous, RawMark, RawStream};
+/// use seriatim::gpu::{Backend, Class, DriverError, Previous, RawMark, RawStream};
 /// use seriatim::{Context, Engine};
 /// use std::ptr::null_mut;
 /// use std::sync::Arc;
@@ -148,15 +148,15 @@ impl std::error::Error for Fault {}
 ///
 /// impl Backend for Instant {
 ///     fn name(&self) -> &str { "instant" }
-///     fn devices(&self) -> Result<usize, Fault> { Ok(1) }
-///     fn enter(&self, _: usize) -> Result<Previous, Fault> { Ok(Previous::new(null_mut())) }
+///     fn devices(&self) -> Result<usize, DriverError> { Ok(1) }
+///     fn enter(&self, _: usize) -> Result<Previous, DriverError> { Ok(Previous::new(null_mut())) }
 ///     fn leave(&self, _: Previous) {}
-///     fn stream(&self, _: usize, _: Class) -> Result<RawStream, Fault> { Ok(RawStream::new(null_mut())) }
-///     fn mark(&self, _: usize) -> Result<RawMark, Fault> { Ok(RawMark::new(null_mut())) }
-///     fn record(&self, _: RawMark, _: RawStream) -> Result<(), Fault> { Ok(()) }
-///     fn wait(&self, _: RawStream, _: RawMark) -> Result<(), Fault> { Ok(()) }
-///     fn reached(&self, _: RawMark) -> Result<bool, Fault> { Ok(true) }
-///     fn finish(&self, _: RawStream) -> Result<(), Fault> { Ok(()) }
+///     fn stream(&self, _: usize, _: Class) -> Result<RawStream, DriverError> { Ok(RawStream::new(null_mut())) }
+///     fn mark(&self, _: usize) -> Result<RawMark, DriverError> { Ok(RawMark::new(null_mut())) }
+///     fn record(&self, _: RawMark, _: RawStream) -> Result<(), DriverError> { Ok(()) }
+///     fn wait(&self, _: RawStream, _: RawMark) -> Result<(), DriverError> { Ok(()) }
+///     fn reached(&self, _: RawMark) -> Result<bool, DriverError> { Ok(true) }
+///     fn finish(&self, _: RawStream) -> Result<(), DriverError> { Ok(()) }
 ///     fn drop_stream(&self, _: RawStream) {}
 ///     fn drop_mark(&self, _: RawMark) {}
 /// }
@@ -178,13 +178,13 @@ pub trait Backend: Send + Sync + 'static {
     ///
     /// # Errors
     /// If the library is not there, is too old, or finds no device. The message says which.
-    fn devices(&self) -> Result<usize, Fault>;
+    fn devices(&self) -> Result<usize, DriverError>;
 
     /// Makes the device current on the calling thread; returns what was current before.
     ///
     /// # Errors
     /// If the device cannot be used.
-    fn enter(&self, device: usize) -> Result<Previous, Fault>;
+    fn enter(&self, device: usize) -> Result<Previous, DriverError>;
 
     /// Makes what was current before `enter` current again.
     fn leave(&self, previous: Previous);
@@ -193,38 +193,38 @@ pub trait Backend: Send + Sync + 'static {
     ///
     /// # Errors
     /// If the library refuses it.
-    fn stream(&self, device: usize, class: Class) -> Result<RawStream, Fault>;
+    fn stream(&self, device: usize, class: Class) -> Result<RawStream, DriverError>;
 
     /// Makes a mark, which is nowhere yet.
     ///
     /// # Errors
     /// If the library refuses it.
-    fn mark(&self, device: usize) -> Result<RawMark, Fault>;
+    fn mark(&self, device: usize) -> Result<RawMark, DriverError>;
 
     /// Puts the mark behind all that was queued on the stream so far. A mark may be put elsewhere
     /// again at any time: who waits for it already waits for where it was.
     ///
     /// # Errors
     /// If the library refuses it, or the device is lost.
-    fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), Fault>;
+    fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError>;
 
     /// Has what is queued on the stream later wait for the mark, where it is now. Does not block.
     ///
     /// # Errors
     /// If the library refuses it, or the device is lost.
-    fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), Fault>;
+    fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError>;
 
     /// Whether the device has come to the mark. Does not block.
     ///
     /// # Errors
     /// If the device is lost: this is the call that finds it out.
-    fn reached(&self, mark: RawMark) -> Result<bool, Fault>;
+    fn reached(&self, mark: RawMark) -> Result<bool, DriverError>;
 
     /// Waits until the device has done all that was queued on the stream.
     ///
     /// # Errors
     /// If the device is lost.
-    fn finish(&self, stream: RawStream) -> Result<(), Fault>;
+    fn finish(&self, stream: RawStream) -> Result<(), DriverError>;
 
     /// Gives a stream back. Nothing is queued on it. Not called for a lost device.
     fn drop_stream(&self, stream: RawStream);

@@ -3,13 +3,13 @@
 //! [`resolve`] is called by each push that names another context than `cpu(0)`
 //! (`src/engine/push/mod.rs`) and by each recorded push (`src/engine/replay/assemble.rs`).
 //!
-//! [`backend`] is the seam to a library that drives devices. [`timeline`] keeps the order on a
+//! [`backend`] is the seam to a library that drives devices, and `cuda/` implements it. [`timeline`] keeps the order on a
 //! device by its streams and marks. [`current`] knows the stream of the operation that a thread
 //! runs. The engine's side is in `src/engine/gpu/`.
 
-#![forbid(unsafe_code)]
-
 pub mod backend;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod current;
 pub mod timeline;
 

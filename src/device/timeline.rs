@@ -15,7 +15,7 @@
 //! read *before* it is recorded, and told after. And a stream that waits for it learns what was told
 //! *before* it waits.
 
-use crate::device::backend::{Backend, Fault, RawMark, RawStream};
+use crate::device::backend::{Backend, DriverError, RawMark, RawStream};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering::*, MODELLED};
 use crossbeam_utils::CachePadded;
 
@@ -112,7 +112,7 @@ impl Timeline {
         (local, lines): (usize, usize),
         stream: RawStream,
         start: u64,
-    ) -> Result<Timeline, Fault> {
+    ) -> Result<Timeline, DriverError> {
         let numbers = || (0..lines).map(|_| AtomicU64::new(0)).collect::<Box<[_]>>();
         let mut made = Vec::with_capacity(MARKS);
         for _ in 0..MARKS {
@@ -169,7 +169,7 @@ impl Timeline {
     }
 
     /// Puts the next mark of the ring behind all that was queued. Any thread of the device may.
-    fn record(&self, backend: &dyn Backend) -> Result<&Mark, Fault> {
+    fn record(&self, backend: &dyn Backend) -> Result<&Mark, DriverError> {
         // Relaxed: the ring only spreads the marks; two threads may use the same one.
         let mark = &self.marks[self.recorded.fetch_add(1, Relaxed) % MARKS];
         // Before the recording: what is queued after this is perhaps not covered.
@@ -189,7 +189,7 @@ impl Timeline {
     /// Puts a mark behind the last operation, unless there is one, or the operation is done. Called
     /// before an operation is queued that need not follow it, so that who waits for the one does
     /// not wait for the other.
-    pub fn mark_last(&self, backend: &dyn Backend) -> Result<(), Fault> {
+    pub fn mark_last(&self, backend: &dyn Backend) -> Result<(), DriverError> {
         let last = self.queued();
         if self.done() < last && self.mark_behind(last).is_none() {
             self.record(backend)?;
@@ -199,7 +199,7 @@ impl Timeline {
 
     /// Has what will be queued here come after number `number` of another timeline of the device.
     /// For the owner.
-    pub fn follow(&self, backend: &dyn Backend, other: &Timeline, number: u64) -> Result<(), Fault> {
+    pub fn follow(&self, backend: &dyn Backend, other: &Timeline, number: u64) -> Result<(), DriverError> {
         let known = &self.knows[other.local];
         // Relaxed: the owner's own stores.
         if self.local == other.local || other.done() >= number || known.load(Relaxed) >= number {
@@ -219,7 +219,7 @@ impl Timeline {
 
     /// Finds out how far the device has come; returns how many more operations are done. Puts a
     /// mark where one is needed for that. For the watcher.
-    pub fn poll(&self, backend: &dyn Backend) -> Result<u64, Fault> {
+    pub fn poll(&self, backend: &dyn Backend) -> Result<u64, DriverError> {
         // Relaxed: the watcher's own stores.
         let before = self.done.load(Relaxed);
         let (queued, mut done) = (self.queued(), before);

@@ -4,7 +4,7 @@ use crate::common::{assert_says, eventually, Random};
 use crate::model::Model;
 use crate::over;
 use crate::programs::Plan;
-use seriatim::gpu::Fault;
+use seriatim::gpu::DriverError;
 use seriatim::{Context, ErrorKind, Kind, RunContext};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::Arc;
@@ -73,7 +73,8 @@ fn a_fault_at_each_call_of_the_driver_ends_everything() {
                 // Makes both devices ready.
                 (0..2).for_each(|device| engine.op("first").context(Context::gpu(device)).push(|_| ()).unwrap());
                 engine.wait_for_all_timeout(LIMIT).unwrap();
-                let fault = if lost { Fault::lost("it fell off the bus") } else { Fault::refused("not now") };
+                let fault =
+                    if lost { DriverError::lost("it fell off the bus") } else { DriverError::refused("not now") };
                 model.world().refuses = Some((call as usize, fault));
                 for number in 0..40 {
                     let context = [GPU, Context::gpu(1), Context::cpu(0)][random.below(3)];

@@ -3,7 +3,7 @@
 use crate::common::{assert_says, eventually, on_every_engine};
 use crate::model::Model;
 use crate::over;
-use seriatim::gpu::{Backend, Class, Fault, Previous, RawMark, RawStream};
+use seriatim::gpu::{Backend, Class, DriverError, Previous, RawMark, RawStream};
 use seriatim::{Context, Engine, ErrorKind, Kind, RunContext, WhenFull};
 use std::sync::Arc;
 
@@ -14,29 +14,29 @@ impl Backend for Absent {
     fn name(&self) -> &str {
         "absent"
     }
-    fn devices(&self) -> Result<usize, Fault> {
-        Err(Fault::refused("there is no driver: install it"))
+    fn devices(&self) -> Result<usize, DriverError> {
+        Err(DriverError::refused("there is no driver: install it"))
     }
-    fn enter(&self, _: usize) -> Result<Previous, Fault> {
+    fn enter(&self, _: usize) -> Result<Previous, DriverError> {
         unreachable!("there is no device")
     }
     fn leave(&self, _: Previous) {}
-    fn stream(&self, _: usize, _: Class) -> Result<RawStream, Fault> {
+    fn stream(&self, _: usize, _: Class) -> Result<RawStream, DriverError> {
         unreachable!("there is no device")
     }
-    fn mark(&self, _: usize) -> Result<RawMark, Fault> {
+    fn mark(&self, _: usize) -> Result<RawMark, DriverError> {
         unreachable!("there is no device")
     }
-    fn record(&self, _: RawMark, _: RawStream) -> Result<(), Fault> {
+    fn record(&self, _: RawMark, _: RawStream) -> Result<(), DriverError> {
         unreachable!("there is no device")
     }
-    fn wait(&self, _: RawStream, _: RawMark) -> Result<(), Fault> {
+    fn wait(&self, _: RawStream, _: RawMark) -> Result<(), DriverError> {
         unreachable!("there is no device")
     }
-    fn reached(&self, _: RawMark) -> Result<bool, Fault> {
+    fn reached(&self, _: RawMark) -> Result<bool, DriverError> {
         unreachable!("there is no device")
     }
-    fn finish(&self, _: RawStream) -> Result<(), Fault> {
+    fn finish(&self, _: RawStream) -> Result<(), DriverError> {
         unreachable!("there is no device")
     }
     fn drop_stream(&self, _: RawStream) {}
@@ -72,7 +72,7 @@ fn a_device_that_cannot_be_made_ready_is_an_error_and_may_be_tried_again() {
         for call in 0..200 {
             let model = Model::new(1, 1, 1);
             let engine = over(&model).kind(kind).build().unwrap();
-            model.world().refuses = Some((call, Fault::refused("out of memory")));
+            model.world().refuses = Some((call, DriverError::refused("out of memory")));
             let first = push(&engine, 0);
             let Err(error) = first else {
                 // The call may be one that runs the operation.

@@ -6,7 +6,7 @@
 //! they were done in: each stream has a vector clock, which grows by what its marks carry over.
 
 use crate::common::Random;
-use seriatim::gpu::{Backend, Class, Fault, Previous, RawMark, RawStream};
+use seriatim::gpu::{Backend, Class, DriverError, Previous, RawMark, RawStream};
 use std::collections::{HashMap, VecDeque};
 use std::ptr::without_provenance_mut;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -68,7 +68,7 @@ pub struct World {
     /// Devices that fail at their next call.
     pub lost: Vec<bool>,
     /// The call, counted from now, that is refused; and how.
-    pub refuses: Option<(usize, Fault)>,
+    pub refuses: Option<(usize, DriverError)>,
     pub most_queued: usize,
     streams_given_back: usize,
     marks_given_back: usize,
@@ -165,7 +165,7 @@ impl Model {
         unreachable!("the queues are finite")
     }
 
-    fn call(&self) -> Result<MutexGuard<'_, World>, Fault> {
+    fn call(&self) -> Result<MutexGuard<'_, World>, DriverError> {
         let mut world = self.world();
         match &mut world.refuses {
             Some((0, fault)) => {
@@ -246,36 +246,36 @@ impl Backend for Model {
         "model"
     }
 
-    fn devices(&self) -> Result<usize, Fault> {
+    fn devices(&self) -> Result<usize, DriverError> {
         Ok(self.devices)
     }
 
-    fn enter(&self, device: usize) -> Result<Previous, Fault> {
+    fn enter(&self, device: usize) -> Result<Previous, DriverError> {
         if self.world().lost[device] {
-            return Err(Fault::lost("the model has lost it"));
+            return Err(DriverError::lost("the model has lost it"));
         }
         Ok(Previous::new(std::ptr::null_mut()))
     }
 
     fn leave(&self, _: Previous) {}
 
-    fn stream(&self, device: usize, class: Class) -> Result<RawStream, Fault> {
+    fn stream(&self, device: usize, class: Class) -> Result<RawStream, DriverError> {
         let mut world = self.call()?;
         world.streams.push(Stream { device, class, items: VecDeque::new(), clock: Clock::new() });
         Ok(RawStream::new(without_provenance_mut(world.streams.len())))
     }
 
-    fn mark(&self, _: usize) -> Result<RawMark, Fault> {
+    fn mark(&self, _: usize) -> Result<RawMark, DriverError> {
         let mut world = self.call()?;
         world.marks.push(0);
         Ok(RawMark::new(without_provenance_mut(world.marks.len())))
     }
 
-    fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), Fault> {
+    fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
         let mut world = self.call()?;
         let (mark, stream) = (number(mark.raw()), number(stream.raw()));
         if world.lost[world.streams[stream].device] {
-            return Err(Fault::lost("the model has lost it"));
+            return Err(DriverError::lost("the model has lost it"));
         }
         world.recordings += 1;
         world.records += 1;
@@ -285,7 +285,7 @@ impl Backend for Model {
         Ok(())
     }
 
-    fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), Fault> {
+    fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError> {
         let mut world = self.call()?;
         let (mark, stream) = (number(mark.raw()), number(stream.raw()));
         world.waits += 1;
@@ -295,10 +295,10 @@ impl Backend for Model {
         Ok(())
     }
 
-    fn reached(&self, mark: RawMark) -> Result<bool, Fault> {
+    fn reached(&self, mark: RawMark) -> Result<bool, DriverError> {
         let mut world = self.call()?;
         if world.lost.contains(&true) {
-            return Err(Fault::lost("the model has lost it"));
+            return Err(DriverError::lost("the model has lost it"));
         }
         let recording = world.marks[number(mark.raw())];
         let Some(clock) = world.reached.get(&recording).cloned() else { return Ok(false) };
@@ -306,12 +306,12 @@ impl Backend for Model {
         Ok(true)
     }
 
-    fn finish(&self, stream: RawStream) -> Result<(), Fault> {
+    fn finish(&self, stream: RawStream) -> Result<(), DriverError> {
         let stream = number(stream.raw());
         loop {
             let mut world = self.call()?;
             if world.lost[world.streams[stream].device] {
-                return Err(Fault::lost("the model has lost it"));
+                return Err(DriverError::lost("the model has lost it"));
             }
             world.step();
             if world.streams[stream].items.is_empty() {

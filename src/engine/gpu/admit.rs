@@ -3,7 +3,7 @@
 //! [`find`] is called by a push before it is pinned (`push/mod.rs`), [`admit`] under its pin
 //! (`push/admission.rs`).
 
-use crate::device::backend::{Backend, Class, Fault};
+use crate::device::backend::{Backend, Class, DriverError};
 use crate::device::timeline::{Timeline, MOST_LINES, MOST_TIMELINES};
 use crate::device::Context;
 use crate::engine::core::{Core, DEVICES_USED};
@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 
 /// The device of a context, made ready if it is used for the first time. From here on all
 /// operations look at tickets.
-pub fn find<'a>(core: &'a Core, context: Context) -> Result<&'a Arc<Gpu>, Error> {
+pub fn find(core: &Core, context: Context) -> Result<&Arc<Gpu>, Error> {
     let fleet = match core.gpus.fleet.get() {
         Some(fleet) => fleet,
         None => open(core, context)?,
@@ -67,7 +67,7 @@ fn unavailable(context: Context, why: &str) -> Error {
 
 /// Asks the back end for its devices.
 #[cold]
-fn open<'a>(core: &'a Core, context: Context) -> Result<&'a Fleet, Error> {
+fn open(core: &Core, context: Context) -> Result<&Fleet, Error> {
     let _making = core.gpus.making.lock();
     if let Some(fleet) = core.gpus.fleet.get() {
         return Ok(fleet);
@@ -84,13 +84,13 @@ fn open<'a>(core: &'a Core, context: Context) -> Result<&'a Fleet, Error> {
 
 /// What drives devices if the program gives nothing.
 #[cfg(feature = "cuda")]
-fn default_backend() -> Result<Arc<dyn Backend>, Fault> {
+fn default_backend() -> Result<Arc<dyn Backend>, DriverError> {
     Ok(crate::device::cuda::Cuda::open()?)
 }
 
 #[cfg(not(feature = "cuda"))]
-fn default_backend() -> Result<Arc<dyn Backend>, Fault> {
-    Err(Fault::refused(
+fn default_backend() -> Result<Arc<dyn Backend>, DriverError> {
+    Err(DriverError::refused(
         "this build has no GPU devices: build with the feature 'cuda', or give Builder::gpus a back end",
     ))
 }
@@ -101,7 +101,7 @@ fn make<'a>(
     fleet: &'a Fleet,
     place: &'a OnceLock<Arc<Gpu>>,
     number: usize,
-) -> Result<&'a Arc<Gpu>, Fault> {
+) -> Result<&'a Arc<Gpu>, DriverError> {
     let _making = core.gpus.making.lock();
     if let Some(gpu) = place.get() {
         return Ok(gpu);
@@ -115,7 +115,7 @@ fn make<'a>(
 }
 
 /// Makes the streams and marks of a device which is current.
-fn make_entered(settings: &Settings, backend: &Arc<dyn Backend>, number: usize) -> Result<Gpu, Fault> {
+fn make_entered(settings: &Settings, backend: &Arc<dyn Backend>, number: usize) -> Result<Gpu, DriverError> {
     let naive = settings.kind == Kind::Naive;
     let count = Gpu::timelines(settings.gpu_workers);
     debug_assert!(count <= MOST_LINES);

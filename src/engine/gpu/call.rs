@@ -3,7 +3,7 @@
 //! The counterpart of `Core::execute` (`execute.rs`), whose rules on the start and the end of
 //! operations hold here too.
 
-use crate::device::backend::{Fault as Refusal, RawStream};
+use crate::device::backend::{DriverError as Refusal, RawStream};
 use crate::device::current;
 use crate::engine::core::{Core, FAILED};
 use crate::engine::declared::{Copied, Enlisted};

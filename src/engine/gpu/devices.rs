@@ -15,6 +15,7 @@ use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use crate::worker::group::Group;
 use crate::worker::remote::Remote;
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 
 /// The compute streams of a worker. It also has one stream for urgent operations.
@@ -27,6 +28,10 @@ const COPIES: usize = 2;
 /// What drives devices, if the program has given something.
 #[derive(Clone, Default)]
 pub struct GivenBackend(pub Option<Arc<dyn Backend>>);
+
+// The builder only keeps it, and is never left half changed.
+impl UnwindSafe for GivenBackend {}
+impl RefUnwindSafe for GivenBackend {}
 
 impl fmt::Debug for GivenBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,7 +5,7 @@
 //! fails with the device's failure, which names what may have caused it (`turn.rs` marks the
 //! variable); one that comes after lost reads runs. The processor's work goes on.
 
-use crate::device::backend::Fault as Refusal;
+use crate::device::backend::DriverError as Refusal;
 use crate::engine::core::{Core, FAILED};
 use crate::engine::diagnose::shown;
 use crate::engine::gpu::devices::Gpu;

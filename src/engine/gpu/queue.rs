@@ -4,7 +4,7 @@
 //! Runs on a worker of the device, which owns its timelines. On the naive engine, and for
 //! [`Property::Async`](crate::Property::Async), it runs on any thread, and there is no timeline.
 
-use crate::device::backend::{Class, Fault};
+use crate::device::backend::{Class, DriverError};
 use crate::device::Context;
 use crate::engine::core::Core;
 use crate::engine::gpu::call::Way;
@@ -23,7 +23,7 @@ std::thread_local! {
 }
 
 /// Makes the device current on the calling worker, which belongs to it for as long as it runs.
-fn enter_once(gpu: &Gpu) -> Result<(), Fault> {
+fn enter_once(gpu: &Gpu) -> Result<(), DriverError> {
     let address = std::ptr::from_ref(gpu).addr();
     if ENTERED.get() != address {
         gpu.backend.enter(gpu.number)?;
@@ -108,7 +108,7 @@ impl Core {
     ///
     /// # Safety
     /// As [`Core::queue_on_device`]; the calling thread owns the timeline.
-    unsafe fn order(&self, gpu: &Gpu, block: *mut Block, line: usize) -> Result<(), Fault> {
+    unsafe fn order(&self, gpu: &Gpu, block: *mut Block, line: usize) -> Result<(), DriverError> {
         let Some(fleet) = self.gpus.fleet.get() else { return Ok(()) };
         let (backend, own) = (&*gpu.backend, &gpu.lines[line].timeline);
         let mut ordered = Ok(());

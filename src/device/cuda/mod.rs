@@ -1,0 +1,252 @@
+//! The back end for CUDA: [`Cuda`], over the driver that the machine has.
+//!
+//! cudarc loads the driver's library; [`symbols`] looks up what is called, once. cudarc's own calls
+//! panic where the library or a symbol is missing, so none of them is made. [`fault`] turns the
+//! driver's codes into faults, and [`cores`] finds the cores near a device.
+
+mod cores;
+mod fault;
+mod symbols;
+
+use crate::device::backend::{Backend, Class, DriverError, Previous, RawMark, RawStream};
+use crate::device::cuda::symbols::Symbols;
+use crate::sync::{AtomicBool, AtomicPtr, Ordering};
+use cudarc::driver::sys::{CUctx_st, CUdevice, CUevent_flags_enum, CUresult, CUstream_flags_enum};
+use std::ffi::{c_char, c_int, CStr};
+use std::fmt;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// The first driver that has every call that is made here and will be: CUDA 11.2, where ordered
+/// allocation came.
+const OLDEST: c_int = 11_020;
+
+/// CUDA, as a back end of engines. Needs the feature `cuda`, and Rust 1.88.
+///
+/// The driver is found when a program runs, not when it is built: a program with the feature starts
+/// on machines that have none. Streams are made non-blocking in the primary context of each device,
+/// which is retained when the device is first used, and events are made without timing.
+///
+/// ```no_run
+/// use seriatim::gpu::{Backend, Cuda};
+///
+/// let cuda = Cuda::open()?;
+/// println!("{} devices; near the first: cores {:?}", cuda.devices()?, cuda.cores(0));
+/// # Ok::<(), seriatim::gpu::DriverError>(())
+/// ```
+pub struct Cuda {
+    symbols: Symbols,
+    devices: Box<[Primary]>,
+    /// Whether a call has said that a device is lost: then the contexts are left alone.
+    lost: AtomicBool,
+}
+
+/// A device and its primary context, null until it has been retained.
+struct Primary {
+    device: CUdevice,
+    context: AtomicPtr<CUctx_st>,
+}
+
+impl Cuda {
+    /// Loads the driver and asks it for its devices.
+    ///
+    /// # Errors
+    /// If there is no driver, if it is older than CUDA 11.2 or lacks a function, or if it finds no
+    /// device. The message says which, and what to do.
+    ///
+    /// ```
+    /// use seriatim::gpu::{Backend, Cuda};
+    ///
+    /// match Cuda::open() {
+    ///     Ok(cuda) => println!("{} devices", cuda.devices()?),
+    ///     Err(fault) => println!("without devices: {fault}"),
+    /// }
+    /// # Ok::<(), seriatim::gpu::DriverError>(())
+    /// ```
+    pub fn open() -> Result<Arc<Cuda>, DriverError> {
+        let version = symbols::driver_version()?;
+        if version < OLDEST {
+            return Err(fault::too_old(version, OLDEST));
+        }
+        let mut cuda = Cuda { symbols: Symbols::load(version)?, devices: Box::default(), lost: AtomicBool::new(false) };
+        // SAFETY: the flags must be 0, and are.
+        cuda.check("cuInit", unsafe { (cuda.symbols.init)(0) })?;
+        let mut count = 0;
+        // SAFETY: `count` is ours.
+        cuda.check("cuDeviceGetCount", unsafe { (cuda.symbols.device_count)(&mut count) })?;
+        if count <= 0 {
+            return Err(fault::no_device());
+        }
+        let primary = |ordinal| {
+            let mut device = 0;
+            // SAFETY: `device` is ours.
+            cuda.check("cuDeviceGet", unsafe { (cuda.symbols.device)(&mut device, ordinal) })?;
+            Ok(Primary { device, context: AtomicPtr::new(null_mut()) })
+        };
+        cuda.devices = (0..count).map(primary).collect::<Result<_, DriverError>>()?;
+        Ok(Arc::new(cuda))
+    }
+
+    /// What a call has returned.
+    fn check(&self, call: &str, code: c_int) -> Result<(), DriverError> {
+        if code == CUresult::CUDA_SUCCESS as c_int {
+            return Ok(());
+        }
+        let fault = fault::of(call, code, &self.symbols.describe(code));
+        if fault.is_lost() {
+            // Read by `drop` alone, which comes after every call.
+            self.lost.store(true, Ordering::Relaxed);
+        }
+        Err(fault)
+    }
+
+    fn primary(&self, device: usize) -> Result<&Primary, DriverError> {
+        self.devices.get(device).ok_or_else(|| fault::no_such_device(device, self.devices.len()))
+    }
+
+    /// The primary context of a device, retained once for this back end.
+    fn context(&self, primary: &Primary) -> Result<*mut CUctx_st, DriverError> {
+        // Acquire: with the exchange below, so that what the driver wrote in the retaining call has
+        // happened before other threads use the context.
+        let known = primary.context.load(Ordering::Acquire);
+        if !known.is_null() {
+            return Ok(known);
+        }
+        let mut context = null_mut();
+        // SAFETY: `context` is ours, and the device is one that the driver has given.
+        let code = unsafe { (self.symbols.retain)(&mut context, primary.device) };
+        self.check("cuDevicePrimaryCtxRetain", code)?;
+        match primary.context.compare_exchange(null_mut(), context, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Ok(context),
+            Err(other) => {
+                // Another thread was first. The driver counts: this one's is given back.
+                // SAFETY: this thread has retained it just now.
+                unsafe { (self.symbols.release)(primary.device) };
+                Ok(other)
+            }
+        }
+    }
+}
+
+impl Backend for Cuda {
+    fn name(&self) -> &str {
+        "CUDA"
+    }
+
+    fn devices(&self) -> Result<usize, DriverError> {
+        Ok(self.devices.len())
+    }
+
+    fn enter(&self, device: usize) -> Result<Previous, DriverError> {
+        let context = self.context(self.primary(device)?)?;
+        let mut previous = null_mut();
+        // SAFETY: `previous` is ours.
+        self.check("cuCtxGetCurrent", unsafe { (self.symbols.current)(&mut previous) })?;
+        // SAFETY: the context is retained until this back end is dropped.
+        self.check("cuCtxSetCurrent", unsafe { (self.symbols.set_current)(context) })?;
+        Ok(Previous::new(previous.cast()))
+    }
+
+    fn leave(&self, previous: Previous) {
+        // It fails only for a lost device, and then every later call says so.
+        // SAFETY: it was current on this thread when `enter` asked, and its owner keeps it.
+        unsafe { (self.symbols.set_current)(previous.raw().cast()) };
+    }
+
+    fn stream(&self, device: usize, class: Class) -> Result<RawStream, DriverError> {
+        self.primary(device)?;
+        let (mut least, mut greatest) = (0, 0);
+        // SAFETY: both are ours.
+        let code = unsafe { (self.symbols.priorities)(&mut least, &mut greatest) };
+        self.check("cuCtxGetStreamPriorityRange", code)?;
+        let priority = if class == Class::Urgent { greatest } else { least };
+        let flags = CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32;
+        let mut stream = null_mut();
+        // SAFETY: `stream` is ours, and the thread has entered the device.
+        let code = unsafe { (self.symbols.stream_create)(&mut stream, flags, priority) };
+        self.check("cuStreamCreateWithPriority", code)?;
+        Ok(RawStream::new(stream.cast()))
+    }
+
+    fn mark(&self, device: usize) -> Result<RawMark, DriverError> {
+        self.primary(device)?;
+        let flags = CUevent_flags_enum::CU_EVENT_DISABLE_TIMING as u32;
+        let mut event = null_mut();
+        // SAFETY: `event` is ours, and the thread has entered the device.
+        self.check("cuEventCreate", unsafe { (self.symbols.event_create)(&mut event, flags) })?;
+        Ok(RawMark::new(event.cast()))
+    }
+
+    fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
+        // SAFETY: `Backend` has its callers keep to handles that this back end has made.
+        let code = unsafe { (self.symbols.event_record)(mark.raw().cast(), stream.raw().cast()) };
+        self.check("cuEventRecord", code)
+    }
+
+    fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError> {
+        // SAFETY: as in `record`. There are no flags.
+        let code = unsafe { (self.symbols.stream_wait)(stream.raw().cast(), mark.raw().cast(), 0) };
+        self.check("cuStreamWaitEvent", code)
+    }
+
+    fn reached(&self, mark: RawMark) -> Result<bool, DriverError> {
+        // SAFETY: as in `record`.
+        let code = unsafe { (self.symbols.event_query)(mark.raw().cast()) };
+        if code == CUresult::CUDA_ERROR_NOT_READY as c_int {
+            return Ok(false);
+        }
+        self.check("cuEventQuery", code).map(|()| true)
+    }
+
+    fn finish(&self, stream: RawStream) -> Result<(), DriverError> {
+        // SAFETY: as in `record`.
+        self.check("cuStreamSynchronize", unsafe { (self.symbols.stream_finish)(stream.raw().cast()) })
+    }
+
+    fn drop_stream(&self, stream: RawStream) {
+        // SAFETY: as in `record`; its owner gives it back and uses it no more.
+        let code = unsafe { (self.symbols.stream_destroy)(stream.raw().cast()) };
+        // What has become of it is of no use to anybody; a lost device is remembered.
+        let _ = self.check("cuStreamDestroy", code);
+    }
+
+    fn drop_mark(&self, mark: RawMark) {
+        // SAFETY: as in `drop_stream`. The driver keeps what streams still wait for.
+        let code = unsafe { (self.symbols.event_destroy)(mark.raw().cast()) };
+        let _ = self.check("cuEventDestroy", code);
+    }
+
+    fn cores(&self, device: usize) -> Vec<usize> {
+        let Ok(primary) = self.primary(device) else { return Vec::new() };
+        // Twelve characters and a zero; the driver asks for room for 13.
+        let mut address: [c_char; 32] = [0; 32];
+        // SAFETY: the length is less than the room, so that there is a zero at the end.
+        let code = unsafe { (self.symbols.bus_id)(address.as_mut_ptr(), 31, primary.device) };
+        if code != CUresult::CUDA_SUCCESS as c_int {
+            return Vec::new();
+        }
+        // SAFETY: the last character is a zero.
+        let address = unsafe { CStr::from_ptr(address.as_ptr()) };
+        address.to_str().map(cores::near).unwrap_or_default()
+    }
+}
+
+impl Drop for Cuda {
+    fn drop(&mut self) {
+        if *self.lost.get_mut() {
+            return; // The driver takes no more calls; the end of the process cleans up.
+        }
+        for primary in &mut self.devices {
+            if !primary.context.get_mut().is_null() {
+                // SAFETY: `context` has retained it once, and nobody calls this back end any more.
+                unsafe { (self.symbols.release)(primary.device) };
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Cuda {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cuda").field("devices", &self.devices.len()).finish_non_exhaustive()
+    }
+}

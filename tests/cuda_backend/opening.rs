@@ -1,0 +1,124 @@
+//! What there is when the driver is missing, or lacks something. Each in a process of its own,
+//! since a process has one driver.
+
+use crate::client::{load_without, Standin};
+use crate::common::{child, run_child_well};
+use seriatim::gpu::{Backend, Class, Cuda};
+
+/// Those without which nothing works.
+const NEEDED: [&str; 15] = [
+    "cuDriverGetVersion",
+    "cuInit",
+    "cuDeviceGetCount",
+    "cuDeviceGet",
+    "cuDeviceGetPCIBusId",
+    "cuDevicePrimaryCtxRetain",
+    "cuCtxGetCurrent",
+    "cuCtxSetCurrent",
+    "cuCtxGetStreamPriorityRange",
+    "cuStreamCreateWithPriority",
+    "cuStreamWaitEvent",
+    "cuStreamSynchronize",
+    "cuEventCreate",
+    "cuEventRecord",
+    "cuEventQuery",
+];
+
+/// Those that have an older form.
+const RENAMED: [&str; 3] = ["cuDevicePrimaryCtxRelease", "cuStreamDestroy", "cuEventDestroy"];
+
+/// What a child process does.
+pub fn carry_out(task: &str) {
+    let mut words = task.split(' ');
+    let what = words.next();
+    let symbols: Vec<&str> = words.collect();
+    match what {
+        Some("no-driver") => no_driver(),
+        Some("refused-without") => {
+            load_without(&symbols);
+            let fault = Cuda::open().expect_err("something is missing").to_string();
+            for part in [&format!("no function {}:", symbols[0]), "install NVIDIA's driver anew"] {
+                assert!(fault.contains(part), "'{fault}' does not say '{part}'");
+            }
+        }
+        Some("works-without") => {
+            load_without(&symbols);
+            everything_works();
+        }
+        _ => panic!("nothing is known of '{task}'"),
+    }
+}
+
+fn no_driver() {
+    let there = ["libcuda.so", "libcuda.so.1"].map(|name| {
+        let name = std::ffi::CString::new(name).unwrap();
+        // SAFETY: it runs what the back end would run.
+        unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) }
+    });
+    if there.iter().any(|there| !there.is_null()) {
+        println!("skipped: this machine has a driver");
+        return;
+    }
+    for _ in 0..2 {
+        let fault = Cuda::open().expect_err("there is no driver");
+        assert!(!fault.is_lost());
+        for part in ["there is no CUDA driver", "libcuda.so", "install NVIDIA's driver", "LD_LIBRARY_PATH"] {
+            assert!(fault.to_string().contains(part), "{fault}");
+        }
+    }
+}
+
+/// Streams and marks, from the beginning to the end.
+fn everything_works() {
+    let standin = Standin::begin(1, 128);
+    let cuda = Cuda::open().expect("older names do as well");
+    let before = cuda.enter(0).unwrap();
+    let (stream, mark) = (cuda.stream(0, Class::Compute).unwrap(), cuda.mark(0).unwrap());
+    cuda.record(mark, stream).unwrap();
+    cuda.finish(stream).unwrap();
+    assert_eq!(cuda.reached(mark), Ok(true));
+    standin.fail("cuEventQuery", 1, 700);
+    let fault = cuda.reached(mark).unwrap_err();
+    assert!(fault.is_lost() && fault.to_string().contains("error 700"), "{fault}");
+    cuda.drop_mark(mark);
+    cuda.drop_stream(stream);
+    cuda.leave(before);
+    for name in RENAMED {
+        let calls = standin.calls(name) + standin.calls(&format!("{name}_v2"));
+        // The context is not released: a device was lost.
+        assert_eq!(calls, u64::from(name != RENAMED[0]), "{name}");
+    }
+}
+
+#[test]
+fn where_there_is_no_driver_opening_says_so() {
+    let said = run_child_well(&mut child("no-driver"));
+    if said.contains("skipped") {
+        println!("{said}");
+    }
+}
+
+#[test]
+fn a_missing_symbol_is_named() {
+    for symbol in NEEDED {
+        run_child_well(&mut child(&format!("refused-without {symbol}")));
+    }
+}
+
+#[test]
+fn a_symbol_whose_older_form_is_missing_too_is_named() {
+    for symbol in RENAMED {
+        run_child_well(&mut child(&format!("refused-without {symbol}_v2 {symbol}")));
+    }
+}
+
+#[test]
+fn older_forms_do_as_well() {
+    let newer = RENAMED.map(|symbol| format!("{symbol}_v2")).join(" ");
+    run_child_well(&mut child(&format!("works-without {newer}")));
+}
+
+#[test]
+fn without_the_drivers_words_faults_have_numbers() {
+    run_child_well(&mut child("works-without cuGetErrorName cuGetErrorString"));
+}
