@@ -185,8 +185,9 @@ def records_of(repetition, chance, hop):
     ]:
         who = {"repetition": repetition, "hop_ns": hop, "hop_after_ns": hop, "entrant": entrant, "system": system}
         for background in ("none", "low-priority"):
-            late = percentiles(chance, middle, 1 if background == "none" else 4, count=500)
+            late = percentiles(chance, middle, 1 if background == "none" else 4, count=2000)
             more = {"style": "dynamic", "workers": 1, "threads": 2, "background": background, "period_us": 1000}
+            more["latest"] = [late["points"][-1][1] * (64 - place) // 64 for place in range(64)]
             records.append({"kind": "jitter", **who, **more, "percentiles": late})
     return records
 

@@ -320,7 +320,7 @@ class Moments(unittest.TestCase):
 
     def test_the_rate_that_was_reached_is_shown_and_a_low_one_marked(self):
         table = moments.open_loop_table(load.Results(small()))
-        self.assertIn("1 M/s: p50", table.headings)
+        self.assertIn("near, 1 M/s: p50", table.headings)
         (mxnet,) = [row for row in table.rows if row[0].text == "MXNet" and row[1] == 2]
         self.assertEqual((mxnet[-1].text, mxnet[-1].kind), ("77 %", "bad"))
 
@@ -330,13 +330,59 @@ class Moments(unittest.TestCase):
             if record["kind"] == "open-loop" and record["offered_per_s"] == 1000:
                 record["burnt_cores"] = {"libomp-2": 7e-7, "mxnet-per-device-2": 0.07}.get(record["entrant"], 0.62)
         table = moments.open_loop_table(load.Results(content))
-        self.assertEqual(table.headings.count("cores burnt"), 2)
+        self.assertEqual(table.headings.count("cores burnt"), 4)
         column = table.headings.index("cores burnt")
-        self.assertEqual(table.headings[column - 3 : column], ["1 k/s: p50", "p99", "reached"])
+        self.assertEqual(table.headings[column - 3 : column], ["near, 1 k/s: p50", "p99", "reached"])
         shown = {(row[0].text, row[1]): (row[column].text, row[column].kind) for row in table.rows}
         self.assertEqual(shown["LLVM's OpenMP", 2], ("< 0.01", ""))
         self.assertEqual(shown["MXNet", 2], ("0.07", ""))
         self.assertEqual(shown["Seriatim, default", 2], ("0.62", "bad"))
+
+    def moments_of(self, kind, hop, ns, **fields):
+        """Three repetitions of ours with percentiles, on cores of that hop."""
+        percentiles = {"count": 2000, "mean": ns, "points": [[50, ns], [99, 2 * ns], [100, 9 * ns]]}
+        times = {"seriatim-default": ("seriatim", "dynamic", 2, [1, 1, 1])}
+        return results_of(times, hops=(hop, hop), kind=kind, percentiles=percentiles, **fields)
+
+    def test_arrivals_have_columns_of_near_and_of_far_cores(self):
+        found = merged(
+            self.moments_of("open-loop", 30.0, 1_000, offered_per_s=1e5, achieved_per_s=1e5),
+            self.moments_of("open-loop", 200.0, 4_000, offered_per_s=1e5, achieved_per_s=5e4),
+        )
+        table = moments.open_loop_table(found)
+        self.assertEqual(
+            table.headings[2:],
+            ["near, 100 k/s: p50", "p99", "reached", "far, 100 k/s: p50", "p99", "reached"],
+        )
+        (row,) = table.rows
+        self.assertEqual([cell.text for cell in row[2:]], ["1.00", "2.00", "100 %", "4.00", "8.00", "50 %"])
+
+    def test_the_periodic_job_has_columns_of_near_and_of_far_cores(self):
+        latest = lambda ns: [ns * (20 - place) for place in range(20)]
+        found = merged(
+            self.moments_of("jitter", 30.0, 1_000, background="none", latest=latest(1_000)),
+            self.moments_of("jitter", 200.0, 4_000, background="none", latest=latest(4_000)),
+        )
+        table = moments.jitter_table(found)
+        self.assertEqual(
+            table.headings[1:],
+            ["near, alone: p50", "p99", "p99.9", "latest", "far, alone: p50", "p99", "p99.9", "latest"],
+        )
+        (row,) = table.rows
+        # Of 6,000 values 6 lie beyond it: two of each repetition, so it is the first of the third.
+        self.assertEqual(
+            [cell.text for cell in row[1:]], ["1.00", "2.00", "18.0", "9.00", "4.00", "8.00", "72.0", "36.0"]
+        )
+
+    def test_a_rare_percentile_needs_two_values_beyond_it_and_all_down_to_it(self):
+        series = lambda count, latest: load.Series(
+            [{**who, "percentiles": {"count": count}, "latest": latest} for who in self.moments_of("jitter", 30.0, 1, background="none").records["jitter"]]
+        )
+        self.assertEqual(moments.pooled(series(2000, [5000, 4000, 3000, 2000, 1000] + [1] * 15), 99.9).text, "3.00")
+        self.assertEqual(moments.pooled(series(2000, [5000, 4000]), 99.9).text, "–")
+        self.assertEqual(moments.pooled(series(300, [5000] * 20), 99.9).text, "–")
+        self.assertEqual(moments.pooled(series(2000, None), 99.9).text, "–")
+        self.assertEqual(moments.pooled(None, 99.9).text, "–")
 
     def pushes(self, times, count=63):
         """Push records by {entrant: (system, [(ns, ns of a bare wake or None)])}, after a sleep."""
