@@ -21,6 +21,7 @@ SETTINGS = {
     "shipped": "all shipped",
     "spinning": "workers spin",
     "inline": "inline_below",
+    "per-device": "per-device",
 }
 # A body that ran on the thread which pushed it was not shipped. A run in which more were than this
 # is void.

@@ -9,6 +9,8 @@ from .tables import markdown, wrapped
 COMPARISONS = [compared.default_table, compared.shipped_table, compared.alone_table, compared.inline_table]
 MORE = [
     compared.lengths_table,
+    compared.oversubscribed_table,
+    compared.four_cores_table,
     compared.metg_table,
     compared.replay_table,
     compared.operators_table,

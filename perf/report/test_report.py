@@ -467,6 +467,46 @@ class Lengths(unittest.TestCase):
             self.assertEqual(len(row), len(table.headings))
 
 
+class MoreThanTwoThreads(unittest.TestCase):
+    def found(self, body, ours, rival, kind="oversubscribed", threads=8, name="seriatim-per-device-7"):
+        times = {
+            "serial": ("serial", "dynamic", 1, [1000, 1000, 1000]),
+            name: ("seriatim", "dynamic", threads, ours),
+            "taskflow-dynamic-8": ("taskflow", "dynamic", threads, rival),
+            "taskflow-dynamic-2": ("taskflow", "dynamic", 2, [1, 1, 1]),
+        }
+        return results_of(times, kind=kind, body_ns=body, workload="random")
+
+    def test_more_threads_than_cores_have_a_table_of_their_own_and_count(self):
+        found = merged(self.found(0, [100, 101, 102], [300, 301, 302]), self.found(1000, [963, 963, 963], [718, 718, 718]))
+        worst, best = compared.oversubscribed_table(found).rows
+        self.assertEqual(
+            [tables.cell(cell).text for cell in worst],
+            ["random, bodies of 1 µs, 8 threads", "1,000", "963", "718", "0.75 ×", "0.96 ×"],
+        )
+        self.assertEqual(best[0], "random, empty bodies, 8 threads")
+        self.assertIn("in 2 comparisons with the best rival: ahead in 1, behind in 1", compared.sentence(found))
+        self.assertIn("loses most: random, bodies of 1 µs, 8 threads", " ".join(fragments.plain_words(found)))
+
+    def test_four_cores_have_a_table_of_their_own_and_count(self):
+        found = self.found(250, [900, 900, 900], [400, 400, 400], "four-cores", 4, "seriatim-default")
+        (row,) = compared.four_cores_table(found).rows
+        self.assertEqual(row[0], "random, bodies of 250 ns, 4 threads on four cores")
+        self.assertIn("behind in 1", compared.sentence(found))
+
+    def test_the_documents_say_that_some_rows_have_more_threads(self):
+        usual = results_of({**OURS, "libomp-2": ("libomp", "dynamic", 2, [50, 51, 52])})
+        both = merged(usual, self.found(0, [300, 300, 300], [100, 100, 100]))
+        self.assertIn("with 2 threads in all", " ".join(compared.default_table(both).before))
+        self.assertIn("A row that names more threads", " ".join(compared.default_table(both).before))
+        self.assertIn("2 threads in all, or as many as a row names.", fragments.readme(both, "x").replace("\n", " "))
+        self.assertIn("2 threads in all.", fragments.readme(usual, "x").replace("\n", " "))
+
+    def test_nothing_is_shown_where_nothing_was_measured(self):
+        self.assertIsNone(compared.oversubscribed_table(results_of(OURS)))
+        self.assertIsNone(compared.four_cores_table(results_of(OURS)))
+
+
 class Operators(unittest.TestCase):
     def found(self, workload, operators, mode="naive"):
         times = {
@@ -517,7 +557,8 @@ class Documents(unittest.TestCase):
             readme = Path(folder, "README.md")
             text = readme.read_text(encoding="utf-8")
             self.assertRegex(text, r"\d ×")
-            readme.write_text(re.sub(r"\d ×", "9 ×", text, count=1), encoding="utf-8")
+            another = lambda found: f"{(int(found[1]) + 1) % 10} ×"
+            readme.write_text(re.sub(r"(\d) ×", another, text, count=1), encoding="utf-8")
             self.assertEqual(publish.check(Path(folder)), ["README.md"])
 
     def test_figures_without_a_report_are_found(self):

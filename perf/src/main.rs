@@ -18,10 +18,12 @@ Measures seriatim and its peers.
   seriatim-perf measure WHAT --entrant NAME...   one measurement, one JSON object a line
   seriatim-perf suite --output FILE              everything, interleaved, in one sitting
 
-WHAT is one of throughput, lengths, metg, round-trip, open-loop, jitter, pushers, counts. Its options:
+WHAT is one of throughput, lengths, oversubscribed, four-cores, metg, round-trip, open-loop, jitter,
+pushers, counts. Its options:
   --workload NAME      throughput, counts: only this workload; may be repeated
   --operations N       throughput, counts: about how many (default 200000); pushers: how many (default 100000)
-  --per-us N           lengths: iterations of the compute kernel in a microsecond (default: measured)
+  --per-us N           lengths, oversubscribed, four-cores: iterations of the compute kernel in a microsecond
+                       (default: measured)
   --pattern NAME       metg: only this pattern; may be repeated
   --kernel NAME        metg: compute (default), memory, imbalance or empty
   --width N            metg: points in a row (default 16)
@@ -195,9 +197,12 @@ fn measure(what: &str, options: &Options) -> Result<(), String> {
         let entrant = find(name)?;
         let workloads = if options.workloads.is_empty() { &workloads::NAMES } else { &options.workloads[..] };
         let operations = options.operations.unwrap_or(workloads::OPERATIONS);
+        let per_us = || options.per_us.unwrap_or_else(throughput::iterations_per_us);
         match what.as_str() {
             "throughput" => throughput::run(&entrant, workloads, operations),
-            "lengths" => throughput::lengths(&entrant, options.per_us.unwrap_or_else(throughput::iterations_per_us)),
+            "lengths" => throughput::lengths(&entrant, throughput::LENGTHS, per_us()),
+            "oversubscribed" => throughput::lengths(&entrant, throughput::OVERSUBSCRIBED, per_us()),
+            "four-cores" => throughput::lengths(&entrant, throughput::FOUR_CORES, per_us()),
             "pushers" => pushers::run(&entrant, options.operations.unwrap_or(pushers::OPERATIONS)),
             "counts" => counts::run(&entrant, workloads, operations),
             "round-trip" => {
