@@ -11,7 +11,7 @@ from . import choose
 from .intervals import ratio
 from .load import PATTERNS, PLACES, WORKLOADS, at_rank
 from .numbers import percent, significant
-from .tables import Cell, Table
+from .tables import Cell, Table, cell
 
 NEAR_AND_FAR = {"near": "near cores", "far": "far cores"}
 
@@ -418,6 +418,81 @@ def shipped_table(results):
         body,
         [f"Void: {voided}." if voided else "No run was void."],
     )
+
+
+# The C interface beside MXNet
+
+# What is compared: its name, our entrant's beginning and style, and MXNet's.
+THROUGH_C = [
+    ("the caller runs", "seriatim-c-naive", "dynamic", "mxnet-naive"),
+    ("the caller runs, asynchronous", "seriatim-c-naive async", "dynamic", "mxnet-naive"),
+    ("shipped", "seriatim-c-shipped", "dynamic", "mxnet-per-device"),
+    ("shipped, operators", "seriatim-c-shipped", "operators", "mxnet-per-device"),
+    ("placement", "seriatim-c-placement", "dynamic", "mxnet-per-device"),
+]
+
+
+def through_c_rows(results):
+    """Ours through C and MXNet, with as many threads and the same style of pushes. What was to be
+    shipped and was not is void."""
+    rows = []
+    for workload in results.values_of("throughput", "workload", WORKLOADS):
+        for what, ours, style, mxnet in THROUGH_C:
+
+            def find(on):
+                entrants = on.of("throughput", workload=workload)
+                if what.startswith("shipped"):
+                    entrants = choose.without_void(entrants)
+                mine = next((series for series in entrants.values() if of(series, ours, style)), None)
+                rivals = [series for series in entrants.values() if of(series, mxnet, style) and series.threads == mine.threads] if mine else []
+                return mine and pair(entrants, mine, rivals)
+
+            rows += rows_on(results, f"{workload}, {what}", "ns", what, find)
+    return rows
+
+
+def of(series, beginning, style):
+    """Whether an entrant is called so, but for its number and its style."""
+    rest = series.entrant.removeprefix(beginning).removesuffix(f" {style}")
+    return series.style == style and series.entrant.startswith(beginning) and rest.lstrip("-").isdigit() | (rest == "")
+
+
+def through_c_table(results):
+    rows = sorted((row for row in through_c_rows(results) if row.worst() < float("inf")), key=Row.worst)
+    if not rows:
+        return None
+    places = placed(results, rows)
+    headings = [text for where in places for text in (f"ours in C, {where}", f"MXNet, {where}", "ratio")]
+    plain = lambda cells: [Cell(each.text, each.kind) for each in map(cell, cells)]
+    return Table(
+        "through-c",
+        "Through the C interface, beside MXNet",
+        [
+            "Nanoseconds an operation with an empty body. Ours is pushed through the C interface, as MXNet's is through"
+            " its own: as many threads, the same variables, all of them ready.",
+            "The caller runs: both naive engines. Asynchronous: ours by `seriatim_push_async`; MXNet has no other push."
+            " Shipped: ours with `WAITERS_HELP` off. Placement: ours with `INLINE_BELOW` 300, beside MXNet's shipped"
+            " operations.",
+            "A ratio above 1 says how many times longer MXNet takes. What we lose, or win by least, comes first.",
+        ],
+        ["workload, how", *headings],
+        [[row.what, *plain(row_cells(row, places))] for row in rows],
+    )
+
+
+def through_c_sentence(results):
+    """How our C interface and MXNet compare, in a sentence, or nothing."""
+    compared = {what: [] for what, *_ in THROUGH_C}
+    for row in through_c_rows(results):
+        compared[row.family] += [each for each in row.pairs.values() if each.ahead]
+    said = []
+    for what, pairs in compared.items():
+        ratios = sorted(each.ahead.median for each in pairs)
+        if ratios:
+            behind = sum(each.outcome() == "behind" for each in pairs)
+            lost = f", behind in {behind} of {len(pairs)}" if behind else ""
+            said.append(f"{what} {significant(ratios[0], 2)} to {significant(ratios[-1], 2)} times{lost}")
+    return f"Beside our C interface MXNet takes, by way of pushing: {'; '.join(said)}." if said else ""
 
 
 # One setting that is not the default

@@ -112,7 +112,7 @@ def origin(results, raw):
         "Every body leaves a result that is checked; a wrong one voids the figure. The pushing thread's own work is in"
         " every figure; creating engines, operators and graphs is not.",
         "Rivals that are compiled here are compiled with -O3 -march=native -flto; this engine with cargo's release"
-        " profile.",
+        " profile, its C interface as it is installed.",
     ]
     text += "<h3>Method</h3>\n<ul>" + "".join(f"<li>{escape(line)}</li>" for line in method if line) + "</ul>\n"
     text += "<h3>What is missing</h3>\n<ul>"

@@ -507,6 +507,46 @@ class MoreThanTwoThreads(unittest.TestCase):
         self.assertIsNone(compared.four_cores_table(results_of(OURS)))
 
 
+class ThroughC(unittest.TestCase):
+    TIMES = {
+        "mxnet-naive": ("mxnet", "dynamic", 1, [200, 200, 200], 1.0),
+        "mxnet-per-device-2": ("mxnet", "dynamic", 2, [900, 900, 900], 0.0),
+        "mxnet-per-device-2 operators": ("mxnet", "operators", 2, [600, 600, 600], 0.0),
+        "seriatim-c-naive": ("seriatim-c", "dynamic", 1, [50, 50, 50], 1.0),
+        "seriatim-c-naive async-1": ("seriatim-c", "dynamic", 1, [400, 400, 400], 1.0),
+        "seriatim-c-shipped-2": ("seriatim-c", "dynamic", 2, [300, 300, 300], 0.0),
+        "seriatim-c-shipped-2 operators": ("seriatim-c", "operators", 2, [100, 100, 100], 0.0),
+        "seriatim-c-placement-2": ("seriatim-c", "dynamic", 2, [60, 60, 60], 1.0),
+    }
+
+    def test_each_way_of_pushing_stands_beside_mxnets_and_losses_come_first(self):
+        found = results_of(self.TIMES)
+        rows = [[tables.cell(each).text for each in row] for row in compared.through_c_table(found).rows]
+        self.assertEqual(
+            rows,
+            [
+                ["chain, the caller runs, asynchronous", "400", "200", "0.50 ×"],
+                ["chain, shipped", "300", "900", "3.0 ×"],
+                ["chain, the caller runs", "50.0", "200", "4.0 ×"],
+                ["chain, shipped, operators", "100", "600", "6.0 ×"],
+                ["chain, placement", "60.0", "900", "15 ×"],
+            ],
+        )
+        said = " ".join(fragments.plain_words(found))
+        self.assertIn("the caller runs, asynchronous 0.50 to 0.50 times, behind in 1 of 1; shipped 3.0 to", said)
+
+    def test_what_was_not_shipped_is_void(self):
+        times = {**self.TIMES, "seriatim-c-shipped-2": ("seriatim-c", "dynamic", 2, [1, 1, 1], 0.5)}
+        rows = compared.through_c_table(results_of(times)).rows
+        self.assertNotIn("chain, shipped", [row[0] for row in rows])
+
+    def test_ours_in_c_is_no_rival_of_ours(self):
+        times = {**OURS, "seriatim-c-placement-2": ("seriatim-c", "dynamic", 2, [1, 1, 1], 1.0)}
+        (row,) = compared.default_rows(results_of(times))
+        self.assertEqual(row.pairs["near"].outcome(), "no rival")
+        self.assertIsNone(compared.through_c_table(results_of(times)))
+
+
 class Operators(unittest.TestCase):
     def found(self, workload, operators, mode="naive"):
         times = {

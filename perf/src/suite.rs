@@ -307,7 +307,9 @@ fn takes_part(entrant: &Entrant, measurement: &str) -> bool {
         ("baseline", _) => dynamic,
         // They order nothing, take no single pushes, or are no engine.
         ("rayon" | "tokio" | "shred" | "by-hand", _) => false,
-        ("mxnet", _) => dynamic,
+        // Operators, and all of C, are for one table, of throughput.
+        ("mxnet", _) => dynamic || measurement == "throughput",
+        ("seriatim-c", _) => measurement == "throughput",
         _ => true,
     };
     if !counts(entrant, measurement) {
