@@ -213,7 +213,10 @@ class Results:
 
     def missing(self):
         """What is not there, a sentence each."""
-        sentences = [f"There is no record of the kind “{kind}”." for kind in KINDS if not self.records[kind]]
+        told = {each.get("entrant") for each in self.skipped}
+        sentences = [
+            f"There is no record of the kind “{kind}”." for kind in KINDS if not self.records[kind] and kind not in told
+        ]
         workloads = self.values_of("throughput", "workload", WORKLOADS)
         lacking = defaultdict(list)
         for entrant in {record["entrant"] for record in self.records["throughput"]}:

@@ -494,6 +494,11 @@ class MoreThanTwoThreads(unittest.TestCase):
         self.assertEqual(row[0], "random, bodies of 250 ns, 4 threads on four cores")
         self.assertIn("behind in 1", compared.sentence(found))
 
+    def test_a_machine_without_four_cores_is_told_once(self):
+        content = {**content_of(results_of(OURS)), "skipped": [{"entrant": "four-cores", "why": "it needs 4 cores"}]}
+        said = [line for line in fragments.left_out(load.Results(content)) if "four-cores" in line]
+        self.assertEqual(said, ["four-cores: not had here: it needs 4 cores"])
+
     def test_the_documents_say_that_some_rows_have_more_threads(self):
         usual = results_of({**OURS, "libomp-2": ("libomp", "dynamic", 2, [50, 51, 52])})
         both = merged(usual, self.found(0, [300, 300, 300], [100, 100, 100]))
