@@ -29,6 +29,8 @@ pushers, counts. Its options:
   --width N            metg: points in a row (default 16)
   --steps N            metg: rows (default 1000)
   --trips N            round-trip: how many back to back, and pushes (default 20000)
+  --background NAME    jitter: only beside this load; may be repeated (none; low-priority; low-priority, 2 us;
+                       low-priority, 200 us)
   --milliseconds N     open-loop, jitter: how long each (default 250)
 
 Options of suite:
@@ -63,6 +65,7 @@ struct Options {
     trips: Option<usize>,
     per_us: Option<u32>,
     milliseconds: Option<u64>,
+    backgrounds: Vec<String>,
     output: Option<PathBuf>,
     quick: bool,
     repetitions: Option<usize>,
@@ -124,6 +127,7 @@ impl Options {
             "trips" => self.trips = Some(value.parse_with(positive)?),
             "per-us" => self.per_us = Some(value.parse_with(positive)?),
             "milliseconds" => self.milliseconds = Some(value.parse_with(positive)?),
+            "background" => self.backgrounds.push(value.string()?),
             "output" => self.output = Some(PathBuf::from(value)),
             "repetitions" => self.repetitions = Some(value.parse_with(positive)?),
             "only" => self.only.push(value.parse_with(measurement)?),
@@ -191,7 +195,9 @@ fn measure(what: &str, options: &Options) -> Result<(), String> {
     let during = Duration::from_millis(options.milliseconds.unwrap_or(250));
     for name in &options.entrants {
         if what == "jitter" {
-            jitter::run(name, during)?;
+            let named: Vec<&str> = options.backgrounds.iter().map(String::as_str).collect();
+            let beside = if named.is_empty() { jitter::backgrounds().collect() } else { named };
+            jitter::run(name, &beside, during)?;
             continue;
         }
         let entrant = find(name)?;

@@ -4,7 +4,7 @@
 //!
 //! A process during which others used more than a tenth of a core is run again; so is one during
 //! which the two cores went from near to far or back, as a hypervisor may move them. What is
-//! measured, of whom, is chosen so that nine repetitions take about 20 minutes on two cores
+//! measured, of whom, is chosen so that nine repetitions take about 25 minutes on two cores
 //! (`takes_part`); what that leaves out is written into the results.
 
 use std::io::Read;
@@ -219,7 +219,12 @@ fn jobs(plan: &Plan, four: Result<Vec<usize>, usize>, results: &mut Results) -> 
     for measurement in MEASUREMENTS.iter().filter(|measurement| wanted(measurement, &plan.measurements)) {
         if *measurement == "jitter" {
             let names = jitter::names().filter(|name| wanted("seriatim", &plan.systems) && *name != "seriatim-pooled");
-            jobs.extend(names.map(|name| job("jitter", name, plan, results)));
+            // A process for each load: what is disturbed is run again, and takes its time.
+            for (name, background) in names.flat_map(|name| jitter::backgrounds().map(move |load| (name, load))) {
+                let mut job = job("jitter", name, plan, results);
+                job.arguments.extend([String::from("--background"), String::from(background)]);
+                jobs.push(job);
+            }
             continue;
         }
         if *measurement == "four-cores" {
@@ -320,10 +325,7 @@ fn takes_part(entrant: &Entrant, measurement: &str) -> bool {
         "lengths" => {
             let serial = entrant.system == "serial";
             dynamic
-                && (serial
-                    || matches!(entrant.mode, "default" | "declared")
-                    || entrant.mode == "naive" && ours
-                    || !ours && together)
+                && (serial || matches!(entrant.mode, "default" | "declared") || !ours && together)
                 && shown
                 && !matches!((entrant.system, entrant.mode), ("starpu" | "baseline", _) | (_, "shipped"))
         }
@@ -549,6 +551,18 @@ mod tests {
         assert!(without.is_empty());
         let said = found.skipped.iter().find(|skipped| skipped.entrant == "four-cores").expect("a line");
         assert_eq!(said.why, "it needs 4 cores, and this machine has 2");
+    }
+
+    #[test]
+    fn each_load_beside_the_periodic_job_has_a_process() {
+        let jobs = jobs(&plan(&["jitter"]), Err(2), &mut results());
+        let of = |name: &str| jobs.iter().filter(|job| job.entrant == name).map(|job| job.arguments.last()).collect();
+        let loads: Vec<_> = of("seriatim-per-device");
+        assert_eq!(
+            loads.iter().flatten().map(|load| load.as_str()).collect::<Vec<_>>(),
+            jitter::backgrounds().collect::<Vec<_>>()
+        );
+        assert_eq!(loads, of("baseline") as Vec<_>);
     }
 
     /// A table compares as many threads on either side, so nobody else is measured.

@@ -42,7 +42,7 @@ pub struct Length {
 /// peers are quadratic.
 const ENOUGH: Duration = Duration::from_millis(120);
 /// The first run, of a program this much shorter, warms everything up.
-const FIRST_PART: usize = 16;
+const FIRST_PART: usize = 64;
 
 /// The workloads whose bodies are made longer.
 pub const LENGTHENED: [&str; 3] = ["independent", "random", "stencil"];

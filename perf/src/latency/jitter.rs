@@ -62,6 +62,8 @@ const LOADS: [Load; 3] = [
     Load { name: "low-priority, 2 us", iterations: 1_000, in_flight: VARIABLES },
     Load { name: "low-priority, 200 us", iterations: 100_000, in_flight: 64 },
 ];
+/// The name of no load.
+const ALONE: &str = "none";
 /// The variables that operations of the load go round.
 const VARIABLES: usize = 640;
 const HIGH: i32 = 100;
@@ -199,16 +201,23 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     SUBJECTS.iter().map(|(name, _, _)| *name)
 }
 
-/// Measures the subject of that name, alone and with the load, and prints a record of each.
+/// What may run beside the job; none is one of them.
+pub fn backgrounds() -> impl Iterator<Item = &'static str> {
+    std::iter::once(ALONE).chain(LOADS.iter().map(|load| load.name))
+}
+
+/// Measures the subject of that name, alone or with each load that is named, and prints a record of
+/// each.
 ///
 /// # Errors
 /// If there is none of that name, it cannot be started, or an operation of the job was lost.
-pub fn run(name: &str, during: Duration) -> Result<(), String> {
+pub fn run(name: &str, beside: &[&str], during: Duration) -> Result<(), String> {
     let found = SUBJECTS.iter().find(|(subject, _, _)| *subject == name);
     let (name, system, start) = found.ok_or_else(|| format!("no subject '{name}'"))?;
     let workers = cores().saturating_sub(1).max(1);
-    for load in [None].into_iter().chain(LOADS.iter().map(Some)) {
-        let background = load.map_or("none", |load| load.name);
+    for background in beside {
+        let background = backgrounds().find(|known| known == background).ok_or("no such load")?;
+        let load = LOADS.iter().find(|load| load.name == background);
         let subject = start(workers)?;
         let awake_before = if *name == SLEEPER { 0 } else { AWAKE_BEFORE };
         let (percentiles, latest) = measure(&*subject, load, during, awake_before)?;
