@@ -20,7 +20,7 @@ case ${1:-} in
     exit
     ;;
 esac
-known=(counts mxnet starpu openmp-gcc openmp-llvm onetbb taskflow)
+known=(counts seriatim_c mxnet starpu openmp-gcc openmp-llvm onetbb taskflow)
 export PEERS_DIRECTORY="${SERIATIM_PEERS:-$PWD/target/peers}"
 mkdir -p "$PEERS_DIRECTORY"
 

@@ -3,6 +3,8 @@
 #
 # Compiled with clang, a download of 50 MB: objects of GCC run on libomp too, but through a layer
 # that translates GCC's calls.
+#
+# Without -flto, as openmp-gcc.sh says.
 source perf/peers/common.sh
 if [ -n "${OPENMP_CLANG:-}" ]; then
     version=$("$OPENMP_CLANG" -dumpversion) || skip "OPENMP_CLANG=$OPENMP_CLANG does not run"
@@ -11,4 +13,4 @@ else
     version=$(dpkg-query --show --showformat='${source:Upstream-Version}' libomp5-19)
 fi
 "${OPENMP_CLANG:-clang-19}" -std=gnu11 "${fast[@]}" -Wall -Werror -fPIC -shared -fopenmp -I perf/peers \
-    -DLIBRARY='"libomp"' -DLIBRARY_VERSION="\"$version\"" perf/peers/openmp.c -o "$PEERS_DIRECTORY/$name.so"
+    -DLIBRARY='"libomp"' -DLIBRARY_VERSION="\"$version, without LTO\"" perf/peers/openmp.c -o "$PEERS_DIRECTORY/$name.so"

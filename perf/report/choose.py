@@ -1,9 +1,13 @@
 """Which entrants stand in which table: every rule by which the report picks one of several."""
 
-SYSTEMS = ["seriatim", "serial", "by-hand", "mxnet", "baseline", "onetbb", "libomp", "libgomp", "taskflow", "starpu", "floor"]
+SYSTEMS = [
+    "seriatim", "seriatim-c", "serial", "by-hand", "mxnet", "baseline", "onetbb", "libomp",
+    "libgomp", "taskflow", "starpu", "floor",
+]
 # Who is somebody else's: not a loop, not threads by hand, not our own copy of another's design.
 RIVALS = ["mxnet", "onetbb", "libomp", "libgomp", "taskflow", "starpu"]
 NAMES = {
+    "seriatim-c": "Seriatim in C",
     "serial": "a serial loop",
     "by-hand": "threads by hand",
     "mxnet": "MXNet",
@@ -21,6 +25,7 @@ SETTINGS = {
     "shipped": "all shipped",
     "spinning": "workers spin",
     "inline": "inline_below",
+    "per-device": "per-device",
 }
 # A body that ran on the thread which pushed it was not shipped. A run in which more were than this
 # is void.
@@ -34,8 +39,8 @@ def shown(series):
         name = f"Seriatim, {setting}"
     else:
         name = NAMES.get(series.system, series.entrant)
-        if "shipped" in series.entrant:
-            name += ", shipped"
+        more = [text for text in ("shipped", "placement", "async") if text in series.entrant]
+        name += "".join(f", {text}" for text in more)
     return name + {"operators": ", operators", "graph": ", graph"}.get(series.style, "")
 
 

@@ -11,7 +11,7 @@ from . import choose
 from .intervals import ratio
 from .load import PATTERNS, PLACES, WORKLOADS, at_rank
 from .numbers import percent, significant
-from .tables import Cell, Table
+from .tables import Cell, Table, cell
 
 NEAR_AND_FAR = {"near": "near cores", "far": "far cores"}
 
@@ -93,8 +93,9 @@ def default_rows(results):
         family = "empty bodies"
         rows += rows_on(results, f"{workload}, {family}", "ns", family, lambda on: throughput(on, workload))
     for workload, body in lengths(results):
-        family = f"bodies of {length(body)}"
+        family = bodies(body)
         rows += rows_on(results, f"{workload}, {family}", "ns", family, lambda on: lengthened(on, workload, body))
+    rows += oversubscribed_rows(results) + four_cores_rows(results)
     for pattern in results.values_of("metg", "pattern", PATTERNS):
         rows += rows_on(results, f"METG, {pattern}", "µs", "METG", lambda on: granularity(on, pattern))
     for pause in results.values_of("round-trip", "pause_us"):
@@ -115,19 +116,45 @@ def throughput(results, workload, mode="default", style="dynamic"):
     return mine and pair(entrants, mine, choose.rivals(entrants, mine.threads, style))
 
 
-def lengths(results):
+def oversubscribed_rows(results):
+    """More threads than cores, on every side."""
+    return body_rows(results, "oversubscribed", "per-device")
+
+
+def four_cores_rows(results):
+    return body_rows(results, "four-cores", "default")
+
+
+def body_rows(results, kind, mode):
+    """A row of each workload and length, which names the threads that all have."""
+    rows = []
+    for workload, body in lengths(results, kind):
+        found = rows_on(results, "", "ns", kind, lambda on: lengthened(on, workload, body, kind, mode))
+        for row in found:
+            threads = max(each.ours.threads for each in row.pairs.values())
+            cores = " on four cores" if kind == "four-cores" else ""
+            row.what = f"{workload}, {bodies(body)}, {threads} threads{cores}"
+        rows += found
+    return rows
+
+
+def lengths(results, kind="length"):
     """(workload, length) of the bodies that take a while."""
-    bodies = results.values_of("length", "body_ns")
-    return [(workload, body) for workload in results.values_of("length", "workload", WORKLOADS) for body in bodies]
+    found = results.values_of(kind, "body_ns")
+    return [(workload, body) for workload in results.values_of(kind, "workload", WORKLOADS) for body in found]
+
+
+def bodies(body_ns):
+    return f"bodies of {length(body_ns)}" if body_ns else "empty bodies"
 
 
 def length(body_ns):
     return f"{body_ns} ns" if body_ns < 1000 else f"{body_ns / 1000:g} µs"
 
 
-def lengthened(results, workload, body):
-    entrants = results.of("length", workload=workload, body_ns=body)
-    mine = choose.ours(entrants, "default")
+def lengthened(results, workload, body, kind="length", mode="default"):
+    entrants = results.of(kind, workload=workload, body_ns=body)
+    mine = choose.ours(entrants, mode)
     return mine and pair(entrants, mine, choose.rivals(entrants, mine.threads))
 
 
@@ -203,12 +230,14 @@ def default_table(results):
     for row in rows:
         share = max((pusher_share(each.ours) or 0 for each in row.pairs.values()), default=0) if has_share(row) else None
         body.append([f"{row.what} ({row.unit})", *row_cells(row, places), percent(share)])
-    first = next(iter(rows[0].pairs.values())).ours
+    least, *more = threads_of(rows)
+    named = ["A row that names more threads has those: ours by `cpu_workers` where that is not the default."] if more else []
     return Table(
         "default",
         "Default settings",
         [
-            f"`Engine::new()` and every rival with {first.threads} threads in all, the one that pushes counted.",
+            f"`Engine::new()` and every rival with {least} threads in all, the one that pushes counted.",
+            *named,
             "Less is better; a ratio above 1 says how many times longer the best rival takes.",
             "What we lose, or win by least, comes first.",
             "The last column is the share of the bodies that ran on the thread which pushed them.",
@@ -217,6 +246,11 @@ def default_table(results):
         body,
         said_of(results),
     )
+
+
+def threads_of(rows):
+    """How many threads each side has, sorted: two, and those that rows name."""
+    return sorted({each.ours.threads for row in rows for each in row.pairs.values()})
 
 
 def brief_rows(results, most=12):
@@ -248,13 +282,13 @@ def brief_table(results):
         if each.outcome() == "no difference":
             against = Cell(against.text, note="no difference seen")
         body.append([f"{row.what} ({row.unit})", where, ours, rival, against])
-    row, where = found[0]
+    least, *more = threads_of([row for row, _ in found])
     return Table(
         "brief",
         "Default settings",
         [
             sentence(results),
-            f"Each side has {row.pairs[where].ours.threads} threads in all.",
+            f"Each side has {least} threads in all{', or as many as a row names' if more else ''}.",
             "A ratio is the rival's time over ours, the median over repetitions.",
             "First comes every loss; the least win of each family comes last.",
         ],
@@ -386,6 +420,81 @@ def shipped_table(results):
     )
 
 
+# The C interface beside MXNet
+
+# What is compared: its name, our entrant's beginning and style, and MXNet's.
+THROUGH_C = [
+    ("the caller runs", "seriatim-c-naive", "dynamic", "mxnet-naive"),
+    ("the caller runs, asynchronous", "seriatim-c-naive async", "dynamic", "mxnet-naive"),
+    ("shipped", "seriatim-c-shipped", "dynamic", "mxnet-per-device"),
+    ("shipped, operators", "seriatim-c-shipped", "operators", "mxnet-per-device"),
+    ("placement", "seriatim-c-placement", "dynamic", "mxnet-per-device"),
+]
+
+
+def through_c_rows(results):
+    """Ours through C and MXNet, with as many threads and the same style of pushes. What was to be
+    shipped and was not is void."""
+    rows = []
+    for workload in results.values_of("throughput", "workload", WORKLOADS):
+        for what, ours, style, mxnet in THROUGH_C:
+
+            def find(on):
+                entrants = on.of("throughput", workload=workload)
+                if what.startswith("shipped"):
+                    entrants = choose.without_void(entrants)
+                mine = next((series for series in entrants.values() if of(series, ours, style)), None)
+                rivals = [series for series in entrants.values() if of(series, mxnet, style) and series.threads == mine.threads] if mine else []
+                return mine and pair(entrants, mine, rivals)
+
+            rows += rows_on(results, f"{workload}, {what}", "ns", what, find)
+    return rows
+
+
+def of(series, beginning, style):
+    """Whether an entrant is called so, but for its number and its style."""
+    rest = series.entrant.removeprefix(beginning).removesuffix(f" {style}")
+    return series.style == style and series.entrant.startswith(beginning) and rest.lstrip("-").isdigit() | (rest == "")
+
+
+def through_c_table(results):
+    rows = sorted((row for row in through_c_rows(results) if row.worst() < float("inf")), key=Row.worst)
+    if not rows:
+        return None
+    places = placed(results, rows)
+    headings = [text for where in places for text in (f"ours in C, {where}", f"MXNet, {where}", "ratio")]
+    plain = lambda cells: [Cell(each.text, each.kind) for each in map(cell, cells)]
+    return Table(
+        "through-c",
+        "Through the C interface, beside MXNet",
+        [
+            "Nanoseconds an operation with an empty body. Ours is pushed through the C interface, as MXNet's is through"
+            " its own: as many threads, the same variables, all of them ready.",
+            "The caller runs: both naive engines. Asynchronous: ours by `seriatim_push_async`; MXNet has no other push."
+            " Shipped: ours with `WAITERS_HELP` off. Placement: ours with `INLINE_BELOW` 300, beside MXNet's shipped"
+            " operations.",
+            "A ratio above 1 says how many times longer MXNet takes. What we lose, or win by least, comes first.",
+        ],
+        ["workload, how", *headings],
+        [[row.what, *plain(row_cells(row, places))] for row in rows],
+    )
+
+
+def through_c_sentence(results):
+    """How our C interface and MXNet compare, in a sentence, or nothing."""
+    compared = {what: [] for what, *_ in THROUGH_C}
+    for row in through_c_rows(results):
+        compared[row.family] += [each for each in row.pairs.values() if each.ahead]
+    said = []
+    for what, pairs in compared.items():
+        ratios = sorted(each.ahead.median for each in pairs)
+        if ratios:
+            behind = sum(each.outcome() == "behind" for each in pairs)
+            lost = f", behind in {behind} of {len(pairs)}" if behind else ""
+            said.append(f"{what} {significant(ratios[0], 2)} to {significant(ratios[-1], 2)} times{lost}")
+    return f"Beside our C interface MXNet takes, by way of pushing: {'; '.join(said)}." if said else ""
+
+
 # One setting that is not the default
 
 
@@ -460,6 +569,48 @@ def lengths_table(results):
         ],
         rows,
     )
+
+
+def oversubscribed_table(results):
+    said = [
+        "Nanoseconds an operation, with more threads than cores: ours is the per-device engine with 7 workers and the"
+        " thread that pushes, rivals have as many threads in all.",
+        "The serial loop has one thread. What we lose, or win by least, comes first.",
+        "StarPU is left out: asked for seven workers it starts fewer.",
+    ]
+    return beside_serial(results, "oversubscribed", "More threads than cores", said, oversubscribed_rows)
+
+
+def four_cores_table(results):
+    said = [
+        "Nanoseconds an operation with default settings on four cores: the thread that pushes and three workers, beside"
+        " rivals with four threads in all.",
+        "The serial loop has one thread. What we lose, or win by least, comes first.",
+    ]
+    return beside_serial(results, "four-cores", "Four cores", said, four_cores_rows)
+
+
+def beside_serial(results, kind, title, said, find):
+    """A table of rows of bodies, with a serial loop of the same sitting."""
+    rows = sorted(find(results), key=Row.worst)
+    if not rows:
+        return None
+    places = placed(results, rows)
+    body = []
+    for row in rows:
+        cells = [row.what]
+        for where in places:
+            found = row.pairs.get(where)
+            if found is None:
+                cells += ["–"] * 5
+                continue
+            record = found.ours.first
+            measured = results.on(where).of(kind, workload=record["workload"], body_ns=record["body_ns"])
+            serial = measured.get("serial")
+            cells += [figure(serial), *found.cells(), over(found.ours, serial)]
+        body.append(cells)
+    headings = lambda where: (f"serial, {where}", f"ours, {where}", f"best rival, {where}", "ratio", "ours over serial")
+    return Table(kind, title, said, ["workload, body, threads", *(text for where in places for text in headings(where))], body)
 
 
 def over(series, serial):

@@ -28,6 +28,12 @@ ENTRANTS = [
     ("baseline-1", "baseline", "dynamic", 1, 2, 500, None, 50000, 0.0),
     ("mxnet-naive", "mxnet", "dynamic", 1, 1, 260, None, 280, 1.0),
     ("mxnet-per-device-2", "mxnet", "dynamic", 2, 2, 1300, 11000, 4200, 0.0),
+    ("mxnet-per-device-2 operators", "mxnet", "operators", 2, 2, 600, None, None, 0.0),
+    ("seriatim-c-naive", "seriatim-c", "dynamic", 1, 1, 40, None, None, 1.0),
+    ("seriatim-c-naive async-1", "seriatim-c", "dynamic", 1, 1, 90, None, None, 1.0),
+    ("seriatim-c-shipped-2", "seriatim-c", "dynamic", 2, 2, 140, None, None, 0.0),
+    ("seriatim-c-shipped-2 operators", "seriatim-c", "operators", 2, 2, 130, None, None, 0.0),
+    ("seriatim-c-placement-2", "seriatim-c", "dynamic", 2, 2, 45, None, None, 1.0),
     ("libgomp-1", "libgomp", "dynamic", 1, 1, 110, None, None, 1.0),
     ("libgomp-2", "libgomp", "dynamic", 2, 2, 157, None, 230, 0.4),
     ("libomp-1", "libomp", "dynamic", 1, 1, 51, None, None, 1.0),
@@ -41,6 +47,8 @@ ENTRANTS = [
     ("taskflow-dynamic-2", "taskflow", "dynamic", 2, 2, 240, 3600, 2000, 0.0),
     ("taskflow-flow-2 graph", "taskflow", "graph", 2, 2, 74, 1100, None, 0.0),
     ("starpu-2", "starpu", "dynamic", 2, 2, 4070, None, 23000, 0.0),
+    ("seriatim-per-device-7", "seriatim", "dynamic", 7, 8, 190, None, None, 0.1),
+    ("taskflow-dynamic-8", "taskflow", "dynamic", 8, 8, 300, None, None, 0.0),
     ("by-hand-2 graph", "by-hand", "graph", 2, 2, 20, 60, None, 0.5),
 ]
 FACTORS = {
@@ -119,19 +127,25 @@ def records_of(repetition, chance, hop):
             records.append({"kind": kind, **who, **fields})
 
         for workload in WORKLOADS:
-            if system == "by-hand" or workload == "unrelated":
+            if system == "by-hand" or workload == "unrelated" or threads == 8:
                 continue  # As in earnest: not every entrant has every workload.
             quadratic = 15 if system == "libgomp" and workload in ("fan", "stencil") else 1
             far = 1.6 if hop > 60 and threads > 1 else 1
             time = ns * FACTORS[workload] * quadratic * far * chance.lognormvariate(0, 0.08)
             cpu = time * threads * chance.uniform(0.85, 0.99)
             add("throughput", workload=workload, operations=200_000, ns=time, cpu_ns=cpu, pusher_share=share)
-        if style == "dynamic" and ("default" in entrant or "declared" in entrant or system in ("serial", "onetbb", "taskflow")):
+        kinds = {8: ["oversubscribed"], 1: ["oversubscribed", "four-cores"]}.get(threads, ["four-cores"])
+        for kind in kinds if "default" in entrant or threads == 8 or system in ("serial", "libomp") else []:
+            for workload in ("independent", "random"):
+                for body in (0, 1000):
+                    time = (ns + body / min(threads, 1.8)) * chance.lognormvariate(0, 0.05)
+                    add(kind, workload=workload, body_ns=body, ns=time, cpu_ns=2 * time, pusher_share=share)
+        if style == "dynamic" and threads < 8 and ("default" in entrant or "declared" in entrant or system in ("serial", "onetbb", "taskflow")):
             for workload in ("independent", "random", "stencil"):
-                for body in (250, 1000, 10_000):
+                for body in (100, 250, 1000, 10_000):
                     time = (ns + body / min(threads, 1.8)) * chance.lognormvariate(0, 0.05)
                     add("length", workload=workload, body_ns=body, ns=time, cpu_ns=2 * time, pusher_share=share)
-        if system in ("seriatim", "mxnet") and style == "dynamic":
+        if system in ("seriatim", "mxnet") and style == "dynamic" and threads < 8:
             for workload in PUSHED:
                 for pushers in (1, 2):
                     add("pushers", workload=workload, pushers=pushers, per_s=1e9 / ns * pushers**0.5)
@@ -185,8 +199,9 @@ def records_of(repetition, chance, hop):
     ]:
         who = {"repetition": repetition, "hop_ns": hop, "hop_after_ns": hop, "entrant": entrant, "system": system}
         for background in ("none", "low-priority"):
-            late = percentiles(chance, middle, 1 if background == "none" else 4, count=500)
+            late = percentiles(chance, middle, 1 if background == "none" else 4, count=2000)
             more = {"style": "dynamic", "workers": 1, "threads": 2, "background": background, "period_us": 1000}
+            more["latest"] = [late["points"][-1][1] * (64 - place) // 64 for place in range(64)]
             records.append({"kind": "jitter", **who, **more, "percentiles": late})
     return records
 

@@ -9,6 +9,9 @@ from .tables import markdown, wrapped
 COMPARISONS = [compared.default_table, compared.shipped_table, compared.alone_table, compared.inline_table]
 MORE = [
     compared.lengths_table,
+    compared.through_c_table,
+    compared.oversubscribed_table,
+    compared.four_cores_table,
     compared.metg_table,
     compared.replay_table,
     compared.operators_table,
@@ -60,6 +63,9 @@ def plain_words(results):
     slower = compared.slower_operators(results)
     if slower:
         said.append(slower)
+    through_c = compared.through_c_sentence(results)
+    if through_c:
+        said.append(through_c)
     if won:
         said.append(f"Where it wins most: {listed(won, 2)}.")
     return said

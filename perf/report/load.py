@@ -8,7 +8,9 @@ import json
 from .intervals import estimate
 
 FORMAT = 2
-KINDS = ["throughput", "length", "metg", "round-trip", "push", "open-loop", "jitter", "pushers", "counts"]
+# Bodies of several lengths: by default settings, with more threads than cores, and on four cores.
+BODIES = ["length", "oversubscribed", "four-cores"]
+KINDS = ["throughput", *BODIES, "metg", "round-trip", "push", "open-loop", "jitter", "pushers", "counts"]
 WORKLOADS = ["independent", "shared-read", "chain", "fan", "random", "stencil", "brief", "unrelated"]
 PUSHED = ["disjoint", "read-mostly", "common"]
 # Cores between which a cache line takes less than this are near each other, others are far.
@@ -33,7 +35,7 @@ NEEDED = {
     "metg": ["pattern", "kernel", "width", "cores", "curve"],
     "round-trip": ["pause_us", "percentiles"],
     "push": ["pause_us", "percentiles"],
-    "length": ["workload", "body_ns", "ns"],
+    **{kind: ["workload", "body_ns", "ns"] for kind in BODIES},
     "open-loop": ["offered_per_s", "achieved_per_s", "percentiles"],
     "pushers": ["workload", "pushers", "per_s"],
     "jitter": ["background", "percentiles"],
@@ -102,7 +104,7 @@ def identity(record):
     """What was measured of whom: the same in all repetitions."""
     fields = ["kind", "entrant", "workload", "pattern", "kernel", "width", "pause_us", "offered_per_s"]
     # Others measure how long their bodies are: it differs from repetition to repetition.
-    fields += ["body_ns"] if record["kind"] == "length" else []
+    fields += ["body_ns"] if record["kind"] in BODIES else []
     return tuple(record.get(field) for field in [*fields, "background", "pushers"])
 
 
@@ -211,7 +213,10 @@ class Results:
 
     def missing(self):
         """What is not there, a sentence each."""
-        sentences = [f"There is no record of the kind “{kind}”." for kind in KINDS if not self.records[kind]]
+        told = {each.get("entrant") for each in self.skipped}
+        sentences = [
+            f"There is no record of the kind “{kind}”." for kind in KINDS if not self.records[kind] and kind not in told
+        ]
         workloads = self.values_of("throughput", "workload", WORKLOADS)
         lacking = defaultdict(list)
         for entrant in {record["entrant"] for record in self.records["throughput"]}:

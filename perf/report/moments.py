@@ -1,6 +1,8 @@
 """Tables of single operations, and of several threads that push: round trips, an open loop, a
 periodic job, counts."""
 
+from math import ceil
+
 from . import choose
 from .compared import NEAR_AND_FAR, figure, rate
 from .load import PLACES, PUSHED, WORKLOADS, at_rank
@@ -138,18 +140,16 @@ def burnt(series):
 
 
 def open_loop_table(results):
+    places = results.measured_on()[0]
     rates, entrants = measured_with(results, "open-loop", "offered_per_s")
     rows = []
     for series in entrants:
         cells = [named(series), series.threads]
-        for offered in rates:
-            found = results.of("open-loop", offered_per_s=offered).get(series.entrant)
-            reached = found.estimate("achieved_per_s").median / offered if found else None
-            cells += [percentile(found, 50), percentile(found, 99)]
-            cells.append(
-                Cell(f"{100 * min(reached, 1):.0f} %", "bad" if reached < 0.9 else "") if reached else Cell("–")
-            )
-            cells += [burnt(found)] if offered <= BURNT_BELOW_PER_S else []
+        for where in places:
+            for offered in rates:
+                found = results.on(where).of("open-loop", offered_per_s=offered).get(series.entrant)
+                cells += [percentile(found, 50), percentile(found, 99), reached(found, offered)]
+                cells += [burnt(found)] if offered <= BURNT_BELOW_PER_S else []
         rows.append(cells)
     if not rows:
         return None
@@ -161,16 +161,17 @@ def open_loop_table(results):
             " body of about a quarter of a microsecond, in µs.",
             "The rates are the same for all. Reached: what was complete a second, of what was offered.",
             "Cores burnt: what all threads but the pushing one use meanwhile; more than a tenth of a core is in bold.",
-            "The serial loop is the floor. Near and far cores are not told apart here.",
+            "The serial loop is the floor.",
         ],
         [
             "who",
             "threads",
             *(
                 text
+                for where in places
                 for offered in rates
                 for text in (
-                    f"{rate(offered)}: p50",
+                    f"{where}, {rate(offered)}: p50",
                     "p99",
                     "reached",
                     *(["cores burnt"] if offered <= BURNT_BELOW_PER_S else []),
@@ -181,9 +182,33 @@ def open_loop_table(results):
     )
 
 
+def reached(series, offered):
+    """What was complete a second, of what was offered."""
+    measured = series.estimate("achieved_per_s") if series else None
+    if not measured:
+        return Cell("–")
+    share = measured.median / offered
+    return Cell(f"{100 * min(share, 1):.0f} %", "bad" if share < 0.9 else "")
+
+
+def pooled(series, rank):
+    """A percentile of the values of all repetitions together, in µs. A record has its greatest values
+    one by one; if those do not reach down to the percentile, or fewer than two values lie beyond
+    it, there is none."""
+    records = list(series.records.values()) if series else []
+    count = sum(record["percentiles"].get("count", 0) for record in records)
+    beyond = count - ceil(count * rank / 100)
+    kept = [record.get("latest") or [] for record in records]
+    whole = all(len(latest) > beyond or len(latest) == record["percentiles"]["count"] for latest, record in zip(kept, records))
+    if beyond < 2 or not whole:
+        return Cell("–")
+    values = sorted((value for latest in kept for value in latest), reverse=True)
+    return Cell(significant(values[beyond] * 0.001))
+
+
 def jitter_table(results):
-    backgrounds = results.values_of("jitter", "background", ["none"])
-    names = {}
+    places = results.measured_on()[0]
+    backgrounds, names = results.values_of("jitter", "background", ["none"]), {}
     for background in backgrounds:
         names.update(results.of("jitter", background=background))
     # The floors come first: everything else is to be read beside them.
@@ -191,9 +216,11 @@ def jitter_table(results):
     for series in sorted(names.values(), key=lambda series: (series.system != "floor", choose.order(series))):
         name = series.entrant if series.system == "floor" else series.entrant.replace("seriatim-", "Seriatim, ")
         cells = [Cell(name.replace("baseline", choose.NAMES["baseline"]), "ours" if series.ours else "")]
-        for background in backgrounds:
-            found = results.of("jitter", background=background).get(series.entrant)
-            cells += [percentile(found, 50), percentile(found, 99), figure(found, at_rank(100.0), 0.001)]
+        for where in places:
+            for background in backgrounds:
+                found = results.on(where).of("jitter", background=background).get(series.entrant)
+                cells += [percentile(found, 50), percentile(found, 99), pooled(found, 99.9)]
+                cells.append(figure(found, at_rank(100.0), 0.001))
         rows.append(cells)
     if not rows:
         return None
@@ -210,13 +237,16 @@ def jitter_table(results):
             "How late the job starts, in µs, alone and beside a load of lower priority, by the length of its bodies.",
             "The first rows are floors: threads that use no engine. One sleeps to each moment, as cyclictest does; the"
             " other sleeps to shortly before it and spins, as the thread that pushes our job does.",
+            "p99.9 is of all repetitions together, each of which has a few values beyond it; the others are medians of"
+            " the repetitions, the latest too.",
         ],
         [
             "who",
             *(
                 text
+                for where in places
                 for background in backgrounds
-                for text in (f"{label.get(background, background)}: p50", "p99", "latest")
+                for text in (f"{where}, {label.get(background, background)}: p50", "p99", "p99.9", "latest")
             ),
         ],
         rows,

@@ -320,7 +320,7 @@ class Moments(unittest.TestCase):
 
     def test_the_rate_that_was_reached_is_shown_and_a_low_one_marked(self):
         table = moments.open_loop_table(load.Results(small()))
-        self.assertIn("1 M/s: p50", table.headings)
+        self.assertIn("near, 1 M/s: p50", table.headings)
         (mxnet,) = [row for row in table.rows if row[0].text == "MXNet" and row[1] == 2]
         self.assertEqual((mxnet[-1].text, mxnet[-1].kind), ("77 %", "bad"))
 
@@ -330,13 +330,59 @@ class Moments(unittest.TestCase):
             if record["kind"] == "open-loop" and record["offered_per_s"] == 1000:
                 record["burnt_cores"] = {"libomp-2": 7e-7, "mxnet-per-device-2": 0.07}.get(record["entrant"], 0.62)
         table = moments.open_loop_table(load.Results(content))
-        self.assertEqual(table.headings.count("cores burnt"), 2)
+        self.assertEqual(table.headings.count("cores burnt"), 4)
         column = table.headings.index("cores burnt")
-        self.assertEqual(table.headings[column - 3 : column], ["1 k/s: p50", "p99", "reached"])
+        self.assertEqual(table.headings[column - 3 : column], ["near, 1 k/s: p50", "p99", "reached"])
         shown = {(row[0].text, row[1]): (row[column].text, row[column].kind) for row in table.rows}
         self.assertEqual(shown["LLVM's OpenMP", 2], ("< 0.01", ""))
         self.assertEqual(shown["MXNet", 2], ("0.07", ""))
         self.assertEqual(shown["Seriatim, default", 2], ("0.62", "bad"))
+
+    def moments_of(self, kind, hop, ns, **fields):
+        """Three repetitions of ours with percentiles, on cores of that hop."""
+        percentiles = {"count": 2000, "mean": ns, "points": [[50, ns], [99, 2 * ns], [100, 9 * ns]]}
+        times = {"seriatim-default": ("seriatim", "dynamic", 2, [1, 1, 1])}
+        return results_of(times, hops=(hop, hop), kind=kind, percentiles=percentiles, **fields)
+
+    def test_arrivals_have_columns_of_near_and_of_far_cores(self):
+        found = merged(
+            self.moments_of("open-loop", 30.0, 1_000, offered_per_s=1e5, achieved_per_s=1e5),
+            self.moments_of("open-loop", 200.0, 4_000, offered_per_s=1e5, achieved_per_s=5e4),
+        )
+        table = moments.open_loop_table(found)
+        self.assertEqual(
+            table.headings[2:],
+            ["near, 100 k/s: p50", "p99", "reached", "far, 100 k/s: p50", "p99", "reached"],
+        )
+        (row,) = table.rows
+        self.assertEqual([cell.text for cell in row[2:]], ["1.00", "2.00", "100 %", "4.00", "8.00", "50 %"])
+
+    def test_the_periodic_job_has_columns_of_near_and_of_far_cores(self):
+        latest = lambda ns: [ns * (20 - place) for place in range(20)]
+        found = merged(
+            self.moments_of("jitter", 30.0, 1_000, background="none", latest=latest(1_000)),
+            self.moments_of("jitter", 200.0, 4_000, background="none", latest=latest(4_000)),
+        )
+        table = moments.jitter_table(found)
+        self.assertEqual(
+            table.headings[1:],
+            ["near, alone: p50", "p99", "p99.9", "latest", "far, alone: p50", "p99", "p99.9", "latest"],
+        )
+        (row,) = table.rows
+        # Of 6,000 values 6 lie beyond it: two of each repetition, so it is the first of the third.
+        self.assertEqual(
+            [cell.text for cell in row[1:]], ["1.00", "2.00", "18.0", "9.00", "4.00", "8.00", "72.0", "36.0"]
+        )
+
+    def test_a_rare_percentile_needs_two_values_beyond_it_and_all_down_to_it(self):
+        series = lambda count, latest: load.Series(
+            [{**who, "percentiles": {"count": count}, "latest": latest} for who in self.moments_of("jitter", 30.0, 1, background="none").records["jitter"]]
+        )
+        self.assertEqual(moments.pooled(series(2000, [5000, 4000, 3000, 2000, 1000] + [1] * 15), 99.9).text, "3.00")
+        self.assertEqual(moments.pooled(series(2000, [5000, 4000]), 99.9).text, "–")
+        self.assertEqual(moments.pooled(series(300, [5000] * 20), 99.9).text, "–")
+        self.assertEqual(moments.pooled(series(2000, None), 99.9).text, "–")
+        self.assertEqual(moments.pooled(None, 99.9).text, "–")
 
     def pushes(self, times, count=63):
         """Push records by {entrant: (system, [(ns, ns of a bare wake or None)])}, after a sleep."""
@@ -421,6 +467,91 @@ class Lengths(unittest.TestCase):
             self.assertEqual(len(row), len(table.headings))
 
 
+class MoreThanTwoThreads(unittest.TestCase):
+    def found(self, body, ours, rival, kind="oversubscribed", threads=8, name="seriatim-per-device-7"):
+        times = {
+            "serial": ("serial", "dynamic", 1, [1000, 1000, 1000]),
+            name: ("seriatim", "dynamic", threads, ours),
+            "taskflow-dynamic-8": ("taskflow", "dynamic", threads, rival),
+            "taskflow-dynamic-2": ("taskflow", "dynamic", 2, [1, 1, 1]),
+        }
+        return results_of(times, kind=kind, body_ns=body, workload="random")
+
+    def test_more_threads_than_cores_have_a_table_of_their_own_and_count(self):
+        found = merged(self.found(0, [100, 101, 102], [300, 301, 302]), self.found(1000, [963, 963, 963], [718, 718, 718]))
+        worst, best = compared.oversubscribed_table(found).rows
+        self.assertEqual(
+            [tables.cell(cell).text for cell in worst],
+            ["random, bodies of 1 µs, 8 threads", "1,000", "963", "718", "0.75 ×", "0.96 ×"],
+        )
+        self.assertEqual(best[0], "random, empty bodies, 8 threads")
+        self.assertIn("in 2 comparisons with the best rival: ahead in 1, behind in 1", compared.sentence(found))
+        self.assertIn("loses most: random, bodies of 1 µs, 8 threads", " ".join(fragments.plain_words(found)))
+
+    def test_four_cores_have_a_table_of_their_own_and_count(self):
+        found = self.found(250, [900, 900, 900], [400, 400, 400], "four-cores", 4, "seriatim-default")
+        (row,) = compared.four_cores_table(found).rows
+        self.assertEqual(row[0], "random, bodies of 250 ns, 4 threads on four cores")
+        self.assertIn("behind in 1", compared.sentence(found))
+
+    def test_a_machine_without_four_cores_is_told_once(self):
+        content = {**content_of(results_of(OURS)), "skipped": [{"entrant": "four-cores", "why": "it needs 4 cores"}]}
+        said = [line for line in fragments.left_out(load.Results(content)) if "four-cores" in line]
+        self.assertEqual(said, ["four-cores: not had here: it needs 4 cores"])
+
+    def test_the_documents_say_that_some_rows_have_more_threads(self):
+        usual = results_of({**OURS, "libomp-2": ("libomp", "dynamic", 2, [50, 51, 52])})
+        both = merged(usual, self.found(0, [300, 300, 300], [100, 100, 100]))
+        self.assertIn("with 2 threads in all", " ".join(compared.default_table(both).before))
+        self.assertIn("A row that names more threads", " ".join(compared.default_table(both).before))
+        self.assertIn("2 threads in all, or as many as a row names.", fragments.readme(both, "x").replace("\n", " "))
+        self.assertIn("2 threads in all.", fragments.readme(usual, "x").replace("\n", " "))
+
+    def test_nothing_is_shown_where_nothing_was_measured(self):
+        self.assertIsNone(compared.oversubscribed_table(results_of(OURS)))
+        self.assertIsNone(compared.four_cores_table(results_of(OURS)))
+
+
+class ThroughC(unittest.TestCase):
+    TIMES = {
+        "mxnet-naive": ("mxnet", "dynamic", 1, [200, 200, 200], 1.0),
+        "mxnet-per-device-2": ("mxnet", "dynamic", 2, [900, 900, 900], 0.0),
+        "mxnet-per-device-2 operators": ("mxnet", "operators", 2, [600, 600, 600], 0.0),
+        "seriatim-c-naive": ("seriatim-c", "dynamic", 1, [50, 50, 50], 1.0),
+        "seriatim-c-naive async-1": ("seriatim-c", "dynamic", 1, [400, 400, 400], 1.0),
+        "seriatim-c-shipped-2": ("seriatim-c", "dynamic", 2, [300, 300, 300], 0.0),
+        "seriatim-c-shipped-2 operators": ("seriatim-c", "operators", 2, [100, 100, 100], 0.0),
+        "seriatim-c-placement-2": ("seriatim-c", "dynamic", 2, [60, 60, 60], 1.0),
+    }
+
+    def test_each_way_of_pushing_stands_beside_mxnets_and_losses_come_first(self):
+        found = results_of(self.TIMES)
+        rows = [[tables.cell(each).text for each in row] for row in compared.through_c_table(found).rows]
+        self.assertEqual(
+            rows,
+            [
+                ["chain, the caller runs, asynchronous", "400", "200", "0.50 ×"],
+                ["chain, shipped", "300", "900", "3.0 ×"],
+                ["chain, the caller runs", "50.0", "200", "4.0 ×"],
+                ["chain, shipped, operators", "100", "600", "6.0 ×"],
+                ["chain, placement", "60.0", "900", "15 ×"],
+            ],
+        )
+        said = " ".join(fragments.plain_words(found))
+        self.assertIn("the caller runs, asynchronous 0.50 to 0.50 times, behind in 1 of 1; shipped 3.0 to", said)
+
+    def test_what_was_not_shipped_is_void(self):
+        times = {**self.TIMES, "seriatim-c-shipped-2": ("seriatim-c", "dynamic", 2, [1, 1, 1], 0.5)}
+        rows = compared.through_c_table(results_of(times)).rows
+        self.assertNotIn("chain, shipped", [row[0] for row in rows])
+
+    def test_ours_in_c_is_no_rival_of_ours(self):
+        times = {**OURS, "seriatim-c-placement-2": ("seriatim-c", "dynamic", 2, [1, 1, 1], 1.0)}
+        (row,) = compared.default_rows(results_of(times))
+        self.assertEqual(row.pairs["near"].outcome(), "no rival")
+        self.assertIsNone(compared.through_c_table(results_of(times)))
+
+
 class Operators(unittest.TestCase):
     def found(self, workload, operators, mode="naive"):
         times = {
@@ -471,7 +602,8 @@ class Documents(unittest.TestCase):
             readme = Path(folder, "README.md")
             text = readme.read_text(encoding="utf-8")
             self.assertRegex(text, r"\d ×")
-            readme.write_text(re.sub(r"\d ×", "9 ×", text, count=1), encoding="utf-8")
+            another = lambda found: f"{(int(found[1]) + 1) % 10} ×"
+            readme.write_text(re.sub(r"(\d) ×", another, text, count=1), encoding="utf-8")
             self.assertEqual(publish.check(Path(folder)), ["README.md"])
 
     def test_figures_without_a_report_are_found(self):

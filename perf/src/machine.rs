@@ -224,6 +224,11 @@ fn nearest_and_farthest(mut hops: Vec<(Duration, [usize; 2])>) -> Vec<Pair> {
     }
 }
 
+/// So many cores that the calling thread may use; `None` where there are fewer.
+pub fn several(count: usize) -> Option<Vec<usize>> {
+    usable().get(..count).map(Vec::from)
+}
+
 /// The numbers of the cores that the calling thread may use; none where the system does not say.
 fn usable() -> Vec<usize> {
     #[cfg(target_os = "linux")]

@@ -18,15 +18,19 @@ Measures seriatim and its peers.
   seriatim-perf measure WHAT --entrant NAME...   one measurement, one JSON object a line
   seriatim-perf suite --output FILE              everything, interleaved, in one sitting
 
-WHAT is one of throughput, lengths, metg, round-trip, open-loop, jitter, pushers, counts. Its options:
+WHAT is one of throughput, lengths, oversubscribed, four-cores, metg, round-trip, open-loop, jitter,
+pushers, counts. Its options:
   --workload NAME      throughput, counts: only this workload; may be repeated
   --operations N       throughput, counts: about how many (default 200000); pushers: how many (default 100000)
-  --per-us N           lengths: iterations of the compute kernel in a microsecond (default: measured)
+  --per-us N           lengths, oversubscribed, four-cores: iterations of the compute kernel in a microsecond
+                       (default: measured)
   --pattern NAME       metg: only this pattern; may be repeated
   --kernel NAME        metg: compute (default), memory, imbalance or empty
   --width N            metg: points in a row (default 16)
   --steps N            metg: rows (default 1000)
   --trips N            round-trip: how many back to back, and pushes (default 20000)
+  --background NAME    jitter: only beside this load; may be repeated (none; low-priority; low-priority, 2 us;
+                       low-priority, 200 us)
   --milliseconds N     open-loop, jitter: how long each (default 250)
 
 Options of suite:
@@ -61,6 +65,7 @@ struct Options {
     trips: Option<usize>,
     per_us: Option<u32>,
     milliseconds: Option<u64>,
+    backgrounds: Vec<String>,
     output: Option<PathBuf>,
     quick: bool,
     repetitions: Option<usize>,
@@ -122,6 +127,7 @@ impl Options {
             "trips" => self.trips = Some(value.parse_with(positive)?),
             "per-us" => self.per_us = Some(value.parse_with(positive)?),
             "milliseconds" => self.milliseconds = Some(value.parse_with(positive)?),
+            "background" => self.backgrounds.push(value.string()?),
             "output" => self.output = Some(PathBuf::from(value)),
             "repetitions" => self.repetitions = Some(value.parse_with(positive)?),
             "only" => self.only.push(value.parse_with(measurement)?),
@@ -189,15 +195,20 @@ fn measure(what: &str, options: &Options) -> Result<(), String> {
     let during = Duration::from_millis(options.milliseconds.unwrap_or(250));
     for name in &options.entrants {
         if what == "jitter" {
-            jitter::run(name, during)?;
+            let named: Vec<&str> = options.backgrounds.iter().map(String::as_str).collect();
+            let beside = if named.is_empty() { jitter::backgrounds().collect() } else { named };
+            jitter::run(name, &beside, during)?;
             continue;
         }
         let entrant = find(name)?;
         let workloads = if options.workloads.is_empty() { &workloads::NAMES } else { &options.workloads[..] };
         let operations = options.operations.unwrap_or(workloads::OPERATIONS);
+        let per_us = || options.per_us.unwrap_or_else(throughput::iterations_per_us);
         match what.as_str() {
             "throughput" => throughput::run(&entrant, workloads, operations),
-            "lengths" => throughput::lengths(&entrant, options.per_us.unwrap_or_else(throughput::iterations_per_us)),
+            "lengths" => throughput::lengths(&entrant, throughput::LENGTHS, per_us()),
+            "oversubscribed" => throughput::lengths(&entrant, throughput::OVERSUBSCRIBED, per_us()),
+            "four-cores" => throughput::lengths(&entrant, throughput::FOUR_CORES, per_us()),
             "pushers" => pushers::run(&entrant, options.operations.unwrap_or(pushers::OPERATIONS)),
             "counts" => counts::run(&entrant, workloads, operations),
             "round-trip" => {

@@ -4,7 +4,7 @@
 //!
 //! A process during which others used more than a tenth of a core is run again; so is one during
 //! which the two cores went from near to far or back, as a hypervisor may move them. What is
-//! measured, of whom, is chosen so that nine repetitions take about 20 minutes on two cores
+//! measured, of whom, is chosen so that nine repetitions take about 25 minutes on two cores
 //! (`takes_part`); what that leaves out is written into the results.
 
 use std::io::Read;
@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::entrants::{all, default_workers, Entrant, Style};
 use crate::latency::jitter;
-use crate::machine::{cache_line_hop, pairs, use_only, Pair, Quiet, NEAR_BELOW};
+use crate::machine::{cache_line_hop, cores, pairs, several, use_only, Quiet, NEAR_BELOW};
 use crate::pushers;
 use crate::throughput::iterations_per_us;
 use crate::versions::Machine;
@@ -41,17 +41,33 @@ pub struct Plan {
 }
 
 /// What can be measured, in the order of a repetition.
-pub const MEASUREMENTS: [&str; 8] =
-    ["throughput", "lengths", "metg", "round-trip", "open-loop", "jitter", "pushers", "counts"];
+pub const MEASUREMENTS: [&str; 10] = [
+    "throughput",
+    "lengths",
+    "oversubscribed",
+    "four-cores",
+    "metg",
+    "round-trip",
+    "open-loop",
+    "jitter",
+    "pushers",
+    "counts",
+];
+
+/// Threads in all, on two cores, where there are more threads than cores.
+const OVERSUBSCRIBED: usize = 8;
+/// Threads in all, and cores, of what wants more than two: the pushing thread and three workers.
+const FOUR: usize = 4;
 
 /// What throughput the suite measures, and of what graphs the granularity.
 const WORKLOADS: [&str; 7] = ["independent", "shared-read", "chain", "fan", "random", "stencil", "brief"];
 const PATTERNS: [&str; 5] = ["stencil_1d", "nearest", "spread", "fft", "tree"];
 
 /// What of the measurements themselves is left out.
-const LEFT_OUT: [(&str, &str); 2] = [
+const LEFT_OUT: [(&str, &str); 3] = [
     ("throughput", "unrelated, a workload without dependencies"),
     ("metg", "trivial, no_comm, dom, random_nearest, all_to_all; widths other than 16; kernels other than compute"),
+    ("jitter", "seriatim-pooled"),
 ];
 
 /// How often a disturbed process is run again before its figures are taken as they are.
@@ -98,6 +114,8 @@ struct Job {
     arguments: Vec<String>,
     preload: Option<PathBuf>,
     often: Often,
+    /// The cores that it runs on, if those are not a pair.
+    cores: Option<Vec<usize>>,
 }
 
 /// In which repetitions a job is run.
@@ -130,13 +148,14 @@ pub fn run(plan: &Plan) -> Result<(), String> {
         left_out: Vec::new(),
         records: Vec::new(),
     };
-    let pairs = pairs();
+    let (pairs, four) = (pairs(), several(FOUR).ok_or_else(cores));
     results.pairs = pairs.iter().copied().flatten().collect();
+    let pairs: Vec<Option<Vec<usize>>> = pairs.into_iter().map(|pair| pair.map(Vec::from)).collect();
     // Before the entrants are named: how many threads some have follows from the cores.
-    take(pairs[0])?;
-    let jobs = jobs(plan, &mut results);
-    for Skipped { entrant, why } in &results.left_out {
-        eprintln!("left out: {entrant}: {why}");
+    take(pairs[0].as_deref())?;
+    let jobs = jobs(plan, four, &mut results);
+    for (what, list) in [("left out", &results.left_out), ("not had here", &results.skipped)] {
+        list.iter().for_each(|Skipped { entrant, why }| eprintln!("{what}: {entrant}: {why}"));
     }
     let mut failures = Vec::new();
     for repetition in 0..plan.repetitions {
@@ -148,10 +167,11 @@ pub fn run(plan: &Plan) -> Result<(), String> {
             if !now {
                 continue;
             }
-            for pair in &pairs {
-                take(*pair)?;
+            let elsewhere = job.cores.clone().map(|cores| vec![Some(cores)]);
+            for place in elsewhere.as_ref().unwrap_or(&pairs) {
+                take(place.as_deref())?;
                 let (at, of, seconds) = (number + 1, jobs.len(), clock.elapsed().as_secs());
-                let on = pair.map_or(String::new(), |cores| format!(" on {cores:?}"));
+                let on = place.as_ref().map_or(String::new(), |cores| format!(" on {cores:?}"));
                 let what = job.arguments.join(" ");
                 eprintln!("[{seconds:>5} s] {}/{} {at}/{of}{on} {what}", repetition + 1, plan.repetitions);
                 if let Err(why) = perform(job, repetition, plan, &mut results) {
@@ -174,13 +194,14 @@ pub fn run(plan: &Plan) -> Result<(), String> {
     }
 }
 
-/// Keeps this process, and what it starts, on the two cores.
-fn take(pair: Pair) -> Result<(), String> {
-    pair.map_or(Ok(()), |cores| use_only(&cores))
+/// Keeps this process, and what it starts, on these cores.
+fn take(cores: Option<&[usize]>) -> Result<(), String> {
+    cores.map_or(Ok(()), use_only)
 }
 
 /// Everything that a repetition runs; entrants that are not to be had, or are left out, are noted.
-fn jobs(plan: &Plan, results: &mut Results) -> Vec<Job> {
+/// `four` is four cores, or how many there are.
+fn jobs(plan: &Plan, four: Result<Vec<usize>, usize>, results: &mut Results) -> Vec<Job> {
     let wanted = |name: &str, list: &[String]| list.is_empty() || list.iter().any(|item| item == name);
     let mut entrants = all(&worker_counts());
     entrants.retain(|entrant| wanted(entrant.system, &plan.systems));
@@ -197,12 +218,32 @@ fn jobs(plan: &Plan, results: &mut Results) -> Vec<Job> {
         .extend(LEFT_OUT.map(|(what, why)| Skipped { entrant: String::from(what), why: String::from(why) }));
     for measurement in MEASUREMENTS.iter().filter(|measurement| wanted(measurement, &plan.measurements)) {
         if *measurement == "jitter" {
-            let names = jitter::names().filter(|_| wanted("seriatim", &plan.systems));
-            jobs.extend(names.map(|name| job("jitter", name, plan, results)));
+            let names = jitter::names().filter(|name| wanted("seriatim", &plan.systems) && *name != "seriatim-pooled");
+            // A process for each load: what is disturbed is run again, and takes its time.
+            for (name, background) in names.flat_map(|name| jitter::backgrounds().map(move |load| (name, load))) {
+                let mut job = job("jitter", name, plan, results);
+                job.arguments.extend([String::from("--background"), String::from(background)]);
+                jobs.push(job);
+            }
             continue;
         }
-        let (taking_part, others): (Vec<_>, Vec<_>) =
-            entrants.iter().partition(|entrant| takes_part(entrant, measurement));
+        if *measurement == "four-cores" {
+            match &four {
+                Ok(cores) => jobs.extend(on_four(&entrants).map(|entrant| {
+                    let job = job(measurement, &entrant.name, plan, results);
+                    Job { cores: Some(cores.clone()), ..job }
+                })),
+                Err(count) => {
+                    let why = format!("it needs {FOUR} cores, and this machine has {count}");
+                    results.skipped.push(Skipped { entrant: String::from(*measurement), why });
+                }
+            }
+            continue;
+        }
+        let (taking_part, others): (Vec<_>, Vec<_>) = entrants
+            .iter()
+            .filter(|entrant| counts(entrant, measurement))
+            .partition(|entrant| takes_part(entrant, measurement));
         if !others.is_empty() {
             let names: Vec<&str> = others.iter().map(|entrant| entrant.name.as_str()).collect();
             results.left_out.push(Skipped { entrant: String::from(*measurement), why: names.join(", ") });
@@ -224,18 +265,43 @@ fn jobs(plan: &Plan, results: &mut Results) -> Vec<Job> {
     jobs
 }
 
-/// One worker, and as many as `Engine::new()` has.
+/// One worker, as many as `Engine::new()` has, and as many as more threads or cores need.
 fn worker_counts() -> Vec<usize> {
-    let mut counts = vec![1, default_workers()];
+    let mut counts = vec![1, default_workers(), FOUR - 1, OVERSUBSCRIBED - 1];
+    counts.sort_unstable();
     counts.dedup();
     counts
+}
+
+/// Whether it has as many threads as a measurement compares: one, or as many as `Engine::new()` has
+/// with the one that pushes; or more than there are cores.
+fn counts(entrant: &Entrant, measurement: &str) -> bool {
+    match measurement {
+        "oversubscribed" => entrant.threads == OVERSUBSCRIBED || entrant.system == "serial",
+        _ => [1, 1 + default_workers()].contains(&entrant.threads),
+    }
+}
+
+/// Who is measured on four cores. On them `Engine::new()` has three workers.
+fn on_four(entrants: &[Entrant]) -> impl Iterator<Item = &Entrant> {
+    entrants.iter().filter(|entrant| {
+        let rival = matches!(
+            (entrant.system, entrant.mode),
+            ("libgomp" | "libomp" | "mxnet", _) | ("onetbb" | "taskflow", "dynamic")
+        );
+        entrant.style == Style::Dynamic
+            && match entrant.system {
+                "serial" => true,
+                "seriatim" => matches!(entrant.mode, "default" | "declared"),
+                _ => rival && entrant.threads == FOUR,
+            }
+    })
 }
 
 /// Who is measured how: the entrants of the tables, which compare as many threads on either side.
 fn takes_part(entrant: &Entrant, measurement: &str) -> bool {
     let dynamic = entrant.style == Style::Dynamic;
-    // One thread, or as many as `Engine::new()` has with the one that pushes.
-    let (alone, together) = (entrant.threads == 1, entrant.threads == 1 + default_workers());
+    let together = entrant.threads == 1 + default_workers();
     let ours = entrant.system == "seriatim";
     let shown = match (entrant.system, entrant.mode) {
         // Threads that never sleep are for single operations.
@@ -246,10 +312,12 @@ fn takes_part(entrant: &Entrant, measurement: &str) -> bool {
         ("baseline", _) => dynamic,
         // They order nothing, take no single pushes, or are no engine.
         ("rayon" | "tokio" | "shred" | "by-hand", _) => false,
-        ("mxnet", _) => dynamic,
+        // Operators, and all of C, are for one table, of throughput.
+        ("mxnet", _) => dynamic || measurement == "throughput",
+        ("seriatim-c", _) => measurement == "throughput",
         _ => true,
     };
-    if !alone && !together {
+    if !counts(entrant, measurement) {
         return false;
     }
     match measurement {
@@ -257,12 +325,19 @@ fn takes_part(entrant: &Entrant, measurement: &str) -> bool {
         "lengths" => {
             let serial = entrant.system == "serial";
             dynamic
-                && (serial
-                    || matches!(entrant.mode, "default" | "declared")
-                    || entrant.mode == "naive" && ours
-                    || !ours && together)
+                && (serial || matches!(entrant.mode, "default" | "declared") || !ours && together)
                 && shown
                 && !matches!((entrant.system, entrant.mode), ("starpu" | "baseline", _) | (_, "shipped"))
+        }
+        // StarPU, asked for seven workers on two cores, starts fewer.
+        "oversubscribed" => {
+            dynamic
+                && matches!(
+                    (entrant.system, entrant.mode),
+                    ("seriatim", "per-device")
+                        | ("serial" | "libgomp" | "libomp", _)
+                        | ("onetbb" | "taskflow", "dynamic")
+                )
         }
         "metg" => match (entrant.system, entrant.mode) {
             ("by-hand", _) => together,
@@ -301,12 +376,15 @@ fn job(measurement: &str, entrant: &str, plan: &Plan, results: &Results) -> Job 
     };
     match measurement {
         "throughput" => add("--operations", OPERATIONS, OPERATIONS / 8),
-        "lengths" => add("--per-us", results.iterations_per_us as usize, results.iterations_per_us as usize),
+        "lengths" | "oversubscribed" | "four-cores" => {
+            add("--per-us", results.iterations_per_us as usize, results.iterations_per_us as usize)
+        }
         "counts" => add("--operations", OPERATIONS / 10, OPERATIONS / 10),
         "metg" => add("--steps", 1000, 100),
         "round-trip" => add("--trips", 5_000, 1_000),
         "open-loop" => add("--milliseconds", 250, 50),
-        "jitter" => add("--milliseconds", 400, 100),
+        // Of a job of 1 kHz two values lie beyond p99.9.
+        "jitter" => add("--milliseconds", 2_000, 100),
         "pushers" => add("--operations", pushers::OPERATIONS, pushers::OPERATIONS / 8),
         _ => {}
     }
@@ -319,7 +397,7 @@ fn job(measurement: &str, entrant: &str, plan: &Plan, results: &Results) -> Job 
         _ => {}
     }
     let often = if measurement == "counts" { Often::Once } else { Often::Always };
-    Job { entrant: String::from(entrant), arguments, preload: None, often }
+    Job { entrant: String::from(entrant), arguments, preload: None, often, cores: None }
 }
 
 /// Runs a job, again while others disturb it, and keeps its records.
@@ -437,15 +515,74 @@ mod tests {
         assert_eq!(at(1_795_262_399), "2026-11-21T11:59:59Z");
     }
 
+    fn plan(measurements: &[&str]) -> Plan {
+        let measurements = measurements.iter().map(|name| String::from(*name)).collect();
+        Plan { output: PathBuf::new(), repetitions: 1, quick: false, measurements, systems: Vec::new() }
+    }
+
+    fn results() -> Results {
+        Results {
+            format: 2,
+            started: String::new(),
+            seconds: 0,
+            quick: false,
+            repetitions: 1,
+            discarded: 0,
+            kept_disturbed: 0,
+            moved: 0,
+            machine: Machine::here(),
+            pairs: Vec::new(),
+            iterations_per_us: 500,
+            skipped: Vec::new(),
+            left_out: Vec::new(),
+            records: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_machine_with_four_cores_has_them_used_and_one_with_fewer_says_so() {
+        let mut found = results();
+        let on_them = jobs(&plan(&["four-cores"]), Ok(vec![0, 1, 2, 3]), &mut found);
+        assert!(on_them.iter().all(|job| job.cores.as_deref() == Some(&[0, 1, 2, 3])));
+        let ours = |jobs: &[Job]| jobs.iter().any(|job| job.entrant == "seriatim-default");
+        assert!(ours(&on_them));
+        assert!(found.skipped.iter().all(|skipped| skipped.entrant != "four-cores"));
+        let without = jobs(&plan(&["four-cores"]), Err(2), &mut found);
+        assert!(without.is_empty());
+        let said = found.skipped.iter().find(|skipped| skipped.entrant == "four-cores").expect("a line");
+        assert_eq!(said.why, "it needs 4 cores, and this machine has 2");
+    }
+
+    #[test]
+    fn each_load_beside_the_periodic_job_has_a_process() {
+        let jobs = jobs(&plan(&["jitter"]), Err(2), &mut results());
+        let of = |name: &str| jobs.iter().filter(|job| job.entrant == name).map(|job| job.arguments.last()).collect();
+        let loads: Vec<_> = of("seriatim-per-device");
+        assert_eq!(
+            loads.iter().flatten().map(|load| load.as_str()).collect::<Vec<_>>(),
+            jitter::backgrounds().collect::<Vec<_>>()
+        );
+        assert_eq!(loads, of("baseline") as Vec<_>);
+    }
+
     /// A table compares as many threads on either side, so nobody else is measured.
     #[test]
     fn nobody_has_more_threads_than_ours() {
-        let entrants = all(&[1, 2, 3]);
-        let most = 1 + default_workers();
+        let entrants = all(&[1, 2, 3, 7]);
         for measurement in MEASUREMENTS {
-            let taking_part: Vec<_> = entrants.iter().filter(|entrant| takes_part(entrant, measurement)).collect();
+            let most = match measurement {
+                "oversubscribed" => OVERSUBSCRIBED,
+                "four-cores" => FOUR,
+                _ => 1 + default_workers(),
+            };
+            let taking_part: Vec<_> = match measurement {
+                "four-cores" => on_four(&entrants).collect(),
+                _ => entrants.iter().filter(|entrant| takes_part(entrant, measurement)).collect(),
+            };
             for entrant in &taking_part {
-                assert!([1, most].contains(&entrant.threads), "{measurement}: {}", entrant.name);
+                // `Engine::new()` has its number of threads from the cores that it is on.
+                let threads = [1, most].contains(&entrant.threads) || most == FOUR && entrant.system == "seriatim";
+                assert!(threads, "{measurement}: {}", entrant.name);
             }
             // Ours is in each of them (the periodic job has names of its own), and so is somebody
             // else.

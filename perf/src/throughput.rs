@@ -42,12 +42,27 @@ pub struct Length {
 /// peers are quadratic.
 const ENOUGH: Duration = Duration::from_millis(120);
 /// The first run, of a program this much shorter, warms everything up.
-const FIRST_PART: usize = 16;
+const FIRST_PART: usize = 64;
 
 /// The workloads whose bodies are made longer.
 pub const LENGTHENED: [&str; 3] = ["independent", "random", "stencil"];
-/// How long, in nanoseconds.
-pub const LENGTHS: [u32; 3] = [250, 1_000, 10_000];
+
+/// A measurement of bodies of several lengths.
+#[derive(Clone, Copy, Debug)]
+pub struct Grid {
+    /// Of which kind its records are.
+    pub kind: &'static str,
+    /// How long the bodies are, in nanoseconds; 0 for nearly empty ones.
+    pub bodies: &'static [u32],
+}
+
+/// By default settings.
+pub const LENGTHS: Grid = Grid { kind: "length", bodies: &[100, 250, 1_000, 10_000, 100_000] };
+/// With more threads than cores.
+pub const OVERSUBSCRIBED: Grid = Grid { kind: "oversubscribed", bodies: &[0, 1_000] };
+/// On four cores.
+pub const FOUR_CORES: Grid = Grid { kind: "four-cores", bodies: &[0, 250, 500, 1_000, 2_000, 5_000, 20_000] };
+
 /// What the bodies of a run with longer bodies take in all, run one after another, and the most of
 /// them.
 const IN_ALL: Duration = Duration::from_millis(50);
@@ -69,20 +84,21 @@ pub fn run(entrant: &Entrant, names: &[&'static str], operations: usize) -> Resu
     Ok(())
 }
 
-/// Runs the workloads of [`LENGTHENED`] with each of the [`LENGTHS`], and prints a record of each.
+/// Runs the workloads of [`LENGTHENED`] with each length of a body, and prints a record of each.
 /// `per_us` is how many iterations of the compute kernel take a microsecond.
 ///
 /// # Errors
 /// As [`run`].
-pub fn lengths(entrant: &Entrant, per_us: u32) -> Result<(), String> {
+pub fn lengths(entrant: &Entrant, grid: Grid, per_us: u32) -> Result<(), String> {
     let mut runner = entrant.start()?;
     let who = Who::new(entrant, runner.version());
     for name in LENGTHENED {
-        for body_ns in LENGTHS {
-            let iterations = (u64::from(per_us) * u64::from(body_ns) / 1000).max(1) as u32;
-            let operations = (IN_ALL.as_nanos() as usize / body_ns as usize).min(MOST_LENGTHENED);
+        for body_ns in grid.bodies.iter().copied() {
+            let iterations = (u64::from(per_us) * u64::from(body_ns)).div_ceil(1000) as u32;
+            let in_time = (IN_ALL.as_nanos() as usize).checked_div(body_ns as usize);
+            let operations = in_time.map_or(MOST_LENGTHENED, |count| count.min(MOST_LENGTHENED));
             match one(&mut *runner, name, operations, iterations) {
-                Ok(measured) => record::print("length", &who, Length { body_ns, measured: measured? }),
+                Ok(measured) => record::print(grid.kind, &who, Length { body_ns, measured: measured? }),
                 Err(Unable(why)) => eprintln!("{}: {name} left out: {why}", entrant.name),
             }
         }

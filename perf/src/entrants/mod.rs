@@ -221,11 +221,16 @@ pub fn foreign(threads: &[usize]) -> Vec<Entrant> {
         entrants.push(new("onetbb", "onetbb", "graph", Style::Graph, count));
         if count == 1 {
             entrants.push(new("mxnet", "mxnet", "naive", Style::Dynamic, count));
+            entrants.push(new("seriatim_c", "seriatim-c", "naive", Style::Dynamic, count));
+            entrants.push(new("seriatim_c", "seriatim-c", "naive async", Style::Dynamic, count));
             entrants.push(new("taskflow", "taskflow", "dynamic alone", Style::Dynamic, count));
             entrants.push(new("taskflow", "taskflow", "graph alone", Style::Graph, count));
         } else {
             entrants.push(new("mxnet", "mxnet", "per-device", Style::Dynamic, count));
             entrants.push(new("mxnet", "mxnet", "per-device operators", Style::Operators, count));
+            entrants.push(new("seriatim_c", "seriatim-c", "shipped", Style::Dynamic, count));
+            entrants.push(new("seriatim_c", "seriatim-c", "shipped operators", Style::Operators, count));
+            entrants.push(new("seriatim_c", "seriatim-c", "placement", Style::Dynamic, count));
             entrants.push(new("onetbb", "onetbb", "shipped", Style::Dynamic, count));
             entrants.push(new("taskflow", "taskflow", "dynamic", Style::Dynamic, count));
             entrants.push(new("taskflow", "taskflow", "graph", Style::Graph, count));
@@ -239,6 +244,7 @@ pub fn foreign(threads: &[usize]) -> Vec<Entrant> {
 fn mode_shown(mode: &'static str) -> &'static str {
     match mode {
         "per-device operators" => "per-device",
+        "shipped operators" => "shipped",
         "graph" | "graph alone" => "flow",
         "dynamic alone" => "dynamic",
         other => other,

@@ -35,7 +35,14 @@ pub struct Jitter {
     pub period_us: u64,
     /// From the scheduled moment to the start of the body, in nanoseconds.
     pub percentiles: Percentiles,
+    /// The greatest of these values, the greatest first, so that a rare percentile can be taken of
+    /// all repetitions together.
+    pub latest: Vec<u64>,
 }
+
+/// How many of the greatest values are kept: more than lie beyond p99.9 of the nine repetitions
+/// together, wherever they are.
+const LATEST: usize = 64;
 
 const PERIOD: Duration = Duration::from_millis(1);
 /// The job's thread sleeps until this long before the moment, and then spins: a timer is later than
@@ -55,6 +62,8 @@ const LOADS: [Load; 3] = [
     Load { name: "low-priority, 2 us", iterations: 1_000, in_flight: VARIABLES },
     Load { name: "low-priority, 200 us", iterations: 100_000, in_flight: 64 },
 ];
+/// The name of no load.
+const ALONE: &str = "none";
 /// The variables that operations of the load go round.
 const VARIABLES: usize = 640;
 const HIGH: i32 = 100;
@@ -192,19 +201,26 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     SUBJECTS.iter().map(|(name, _, _)| *name)
 }
 
-/// Measures the subject of that name, alone and with the load, and prints a record of each.
+/// What may run beside the job; none is one of them.
+pub fn backgrounds() -> impl Iterator<Item = &'static str> {
+    std::iter::once(ALONE).chain(LOADS.iter().map(|load| load.name))
+}
+
+/// Measures the subject of that name, alone or with each load that is named, and prints a record of
+/// each.
 ///
 /// # Errors
 /// If there is none of that name, it cannot be started, or an operation of the job was lost.
-pub fn run(name: &str, during: Duration) -> Result<(), String> {
+pub fn run(name: &str, beside: &[&str], during: Duration) -> Result<(), String> {
     let found = SUBJECTS.iter().find(|(subject, _, _)| *subject == name);
     let (name, system, start) = found.ok_or_else(|| format!("no subject '{name}'"))?;
     let workers = cores().saturating_sub(1).max(1);
-    for load in [None].into_iter().chain(LOADS.iter().map(Some)) {
-        let background = load.map_or("none", |load| load.name);
+    for background in beside {
+        let background = backgrounds().find(|known| known == background).ok_or("no such load")?;
+        let load = LOADS.iter().find(|load| load.name == background);
         let subject = start(workers)?;
         let awake_before = if *name == SLEEPER { 0 } else { AWAKE_BEFORE };
-        let percentiles = measure(&*subject, load, during, awake_before)?;
+        let (percentiles, latest) = measure(&*subject, load, during, awake_before)?;
         let who = Who {
             entrant: String::from(*name),
             system,
@@ -214,7 +230,7 @@ pub fn run(name: &str, during: Duration) -> Result<(), String> {
             version: String::from(env!("CARGO_PKG_VERSION")),
         };
         let period_us = PERIOD.as_micros() as u64;
-        record::print("jitter", &who, Jitter { background, period_us, percentiles });
+        record::print("jitter", &who, Jitter { background, period_us, percentiles, latest });
     }
     Ok(())
 }
@@ -224,7 +240,7 @@ fn measure(
     load: Option<&Load>,
     during: Duration,
     awake_before: u64,
-) -> Result<Percentiles, String> {
+) -> Result<(Percentiles, Vec<u64>), String> {
     let stop = AtomicBool::new(false);
     let late = std::thread::scope(|scope| {
         if let Some(load) = load {
@@ -235,14 +251,15 @@ fn measure(
         late
     });
     subject.finish();
-    let mut histogram = histogram();
-    for late in late.iter() {
-        match late.load(Ordering::Relaxed) {
-            0 => return Err(String::from("an operation of the job did not run")),
-            late => histogram.saturating_record(late),
-        }
+    let mut late: Vec<u64> = late.iter().map(|late| late.load(Ordering::Relaxed)).collect();
+    if late.contains(&0) {
+        return Err(String::from("an operation of the job did not run"));
     }
-    Ok(Percentiles::from(&histogram))
+    let mut histogram = histogram();
+    late.iter().for_each(|late| histogram.saturating_record(*late));
+    late.sort_unstable_by(|one, other| other.cmp(one));
+    late.truncate(LATEST);
+    Ok((Percentiles::from(&histogram), late))
 }
 
 /// Pushes the job's operations, each by a thread that sleeps until so many nanoseconds before its
