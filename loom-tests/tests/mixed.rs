@@ -225,6 +225,15 @@ fn the_last_owner_comes_to_another_variable_in_the_slot() {
     };
     MODEL.explore("the slot of another's", 2, 100);
     reopened();
+    // The other of a place's two states is the last one.
+    static AFTER_TWO: Model = Model {
+        slots: 1,
+        uses: &[FIRST, FIRST, GONE, AGAIN, FIRST, AGAIN],
+        first: &[(1, PushAndRun(0)), (1, PushAndRun(1))],
+        threads: &[&[PushAndRun(2), Reopen(0), Push(3)], &[Push(4), Push(5)]],
+        pins: true,
+    };
+    AFTER_TWO.explore("the slot of another's, after two pushes", 2, 100);
 }
 
 /// A was the first to share it, and has not noticed that this is over when it shares the next

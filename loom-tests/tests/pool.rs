@@ -84,37 +84,45 @@ fn memory_is_reused_at_once_only_after_the_last_other_looker_has_left() {
 
 #[test]
 fn a_block_that_is_looked_at_is_not_reused() {
-    explore("a look against reuse", 2, 20, || {
-        let memory = Arc::new(Memory::new().unwrap());
-        let cache = ThreadContext::new(&memory);
-        drop(cache.pin());
-        // SAFETY: nothing was read from a tail, here and below.
-        let block = unsafe { cache.allocate(0) }.expose_provenance();
-        // A link that leads to the block until it is cut, as a tail does; and whether the other
-        // thread is looking at the block. The epochs are not loom's here, so that is no atomic of
-        // the model.
-        let (link, looking) = (Arc::new(AtomicUsize::new(1)), Arc::new(AtomicBool::new(false)));
-        let (theirs, seen, looks) = (memory.clone(), link.clone(), looking.clone());
-        let other = spawn(move || {
-            let away = ThreadContext::new(&theirs);
-            let pin = away.pin();
-            if seen.load(Acquire) == 1 {
-                looks.store(true, SeqCst);
-                loom::thread::yield_now();
-                looks.store(false, SeqCst);
-            }
-            drop(pin);
-        });
-        link.store(0, Release);
-        // SAFETY: the link is cut, so no thread finds the block any more.
-        unsafe { cache.retire(std::ptr::with_exposed_provenance_mut(block)) };
-        for _ in 0..6 {
-            // SAFETY: as above.
-            let again = unsafe { cache.allocate(0) }.expose_provenance();
-            assert!(again != block || !looking.load(SeqCst), "reused while a pinned thread looks at it");
+    explore("a look against reuse", 2, 20, || a_look_against_reuse(false));
+    explore("a look against reuse by who looks at nothing", 2, 20, || a_look_against_reuse(true));
+}
+
+/// `leaves`: the thread ends, and the next one, which has not looked at a tail, has its cache.
+fn a_look_against_reuse(leaves: bool) {
+    let memory = Arc::new(Memory::new().unwrap());
+    let mut cache = ThreadContext::new(&memory);
+    drop(cache.pin());
+    // SAFETY: nothing was read from a tail, here and below.
+    let block = unsafe { cache.allocate(0) }.expose_provenance();
+    // A link that leads to the block until it is cut, as a tail does; and whether the other
+    // thread is looking at the block. The epochs are not loom's here, so that is no atomic of
+    // the model.
+    let (link, looking) = (Arc::new(AtomicUsize::new(1)), Arc::new(AtomicBool::new(false)));
+    let (theirs, seen, looks) = (memory.clone(), link.clone(), looking.clone());
+    let other = spawn(move || {
+        let away = ThreadContext::new(&theirs);
+        let pin = away.pin();
+        if seen.load(Acquire) == 1 {
+            looks.store(true, SeqCst);
+            loom::thread::yield_now();
+            looks.store(false, SeqCst);
         }
-        other.join().unwrap();
+        drop(pin);
     });
+    link.store(0, Release);
+    // SAFETY: the link is cut, so no thread finds the block any more.
+    unsafe { cache.retire(std::ptr::with_exposed_provenance_mut(block)) };
+    if leaves {
+        drop(cache);
+        cache = ThreadContext::new(&memory);
+    }
+    for _ in 0..6 {
+        // SAFETY: as above.
+        let again = unsafe { cache.allocate(0) }.expose_provenance();
+        assert!(again != block || !looking.load(SeqCst), "reused while a pinned thread looks at it");
+    }
+    other.join().unwrap();
 }
 
 /// A thread frees another one's blocks while the other runs dry and refills. `looking`: whether

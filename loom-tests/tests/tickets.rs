@@ -125,6 +125,7 @@ fn taken_by_two(name: &str, variables: usize, uses: &'static [Uses], mine: &'sta
 const CHAIN: &[Uses] = &[&[(0, Write)], &[(0, Write)], &[(0, Write)]];
 const READ_WRITE: &[Uses] = &[&[(0, Read)], &[(0, Write)], &[(0, Read)], &[(0, Write)]];
 const READS: &[Uses] = &[&[(0, Read)], &[(0, Read)], &[(0, Write)], &[(0, Read)], &[(0, Write)]];
+const ON_BOTH: &[Uses] = &[&[(0, Read)], &[(1, Write)], &[(0, Write), (1, Write)], &[(0, Read)], &[(0, Write)]];
 const TREE: &[Uses] = &[&[(0, Write)], &[(1, Write)], &[(0, Read), (1, Write)], &[(0, Write), (1, Write)]];
 const TWO: &[Uses] = &[&[(0, Write)], &[(0, Read), (1, Write)], &[(0, Read)], &[(0, Write), (1, Read)], &[(1, Write)]];
 
@@ -143,6 +144,7 @@ fn a_write_waits_for_the_reads_before_it() {
 #[test]
 fn what_uses_two_variables_waits_for_both() {
     taken_by_two("two variables", 2, TWO, &[0, 2, 4], &[1, 3]);
+    taken_by_two("a read, then a write", 2, ON_BOTH, &[2, 0], &[1, 3, 4]);
 }
 
 /// All operations are pushed. One thread waits for the last of them and pulls it; the other takes

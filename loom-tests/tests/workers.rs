@@ -28,6 +28,7 @@ fn two_writes_and_a_wait(kind: Kind, priority: i32) {
     }
     engine.wait_for_var(x).unwrap();
     assert_eq!(value.get(), 2);
+    assert_eq!(engine.version(x).unwrap(), 2, "a write is counted before its version");
     drop(engine);
 }
 
@@ -127,5 +128,29 @@ fn stopping_and_starting_again_loses_nothing() {
         push_step(&engine, x, &value);
         drop(engine);
         assert_eq!(value.get(), 2);
+    });
+}
+
+/// The worker is started already, so the push goes into its log.
+#[test]
+fn stopping_waits_for_what_is_logged_or_refuses_it() {
+    explore("stop against a push into a log", 1, 500, || {
+        let builder = Engine::builder().kind(Kind::Pooled).cpu_workers(1).waiters_help(false).without_inline();
+        let engine = builder.build().expect("the settings are valid");
+        let x = engine.new_variable();
+        let value = Guarded::new();
+        push_step(&engine, x, &value);
+        engine.wait_for_all().unwrap();
+        let (theirs, cell) = (engine.clone(), value.clone());
+        let other = spawn(move || match theirs.op("").writes([x]).push(move |_| cell.step()) {
+            Ok(()) => 1,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Stopped);
+                0
+            }
+        });
+        engine.stop().unwrap();
+        let seen = value.get();
+        assert_eq!(seen, 1 + other.join().unwrap(), "what was accepted has run when the engine has stopped");
     });
 }

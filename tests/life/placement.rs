@@ -2,7 +2,7 @@
 //! once they are not; else where their data is.
 
 use crate::common::*;
-use seriatim::{Engine, Kind, RunContext};
+use seriatim::{Context, Engine, IdlePolicy, Kind, RunContext};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::Arc;
 use std::time::Duration;
@@ -261,5 +261,26 @@ fn a_thread_that_pushes_without_a_pause_ships_what_it_would_run_with_pauses() {
         assert!(least.is_some(), "{kind}: most ran inside their pushes, without a pause");
         let most = ran(200, Duration::from_micros(200)).find(|inside| *inside >= 150);
         assert!(most.is_some(), "{kind}: many were shipped, with pauses");
+    }
+}
+
+#[test]
+fn an_operation_of_a_context_wakes_the_worker_of_its_number() {
+    let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(2).idle(IdlePolicy::Park);
+    let engine = engine.waiters_help(false).build().unwrap();
+    for number in 1..=2 {
+        let there = Arc::new(AtomicUsize::new(0));
+        for _ in 0..50 {
+            let count = Arc::clone(&there);
+            let body = move |run: &RunContext<'_>| {
+                count.fetch_add(usize::from(run.worker() == Some(number as usize - 1)), SeqCst);
+            };
+            engine.op("where").context(Context::cpu(number)).push(body).unwrap();
+            engine.wait_for_all().unwrap();
+            // Until both sleep: a worker that looks takes what another leaves lying.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let there = there.load(SeqCst);
+        assert!(there > 25, "{there} of 50 operations of context {number} ran on its worker");
     }
 }
