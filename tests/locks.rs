@@ -84,7 +84,8 @@ const NAMES: &[(&str, &[&str])] = &[
     ("parking_lot", &[]),
     ("Once", &["engine/fork.rs"]),
     // The engine of the process.
-    ("OnceLock", &["api/builder.rs"]),
+    // Set once: what a back end has found, a device, and that it is lost.
+    ("OnceLock", &["api/builder.rs", "engine/gpu/admit.rs", "engine/gpu/devices.rs"]),
     ("object_pool", &["pool/depot.rs"]),
 ];
 

@@ -81,9 +81,9 @@ pub unsafe extern "C" fn seriatim_run_context_worker(run: *const SeriatimRunCont
     guard_value(-1, || Ok(worker(unsafe { borrow(run, "run") }?.run)))
 }
 
-/// The stream of an operation that runs on a GPU, such as a `CUstream`: what the function puts there
-/// is a part of the operation. Null on the processor, and for `SERIATIM_PROPERTY_ASYNC`. The stream
-/// is the engine's: do not wait for it, capture it or destroy it.
+/// The stream of an operation that runs on a GPU, such as a `CUstream`: what the function puts
+/// there is a part of the operation. Null on the processor, and for `SERIATIM_PROPERTY_ASYNC`. The
+/// stream is the engine's: do not wait for it, capture it or destroy it.
 ///
 /// # Safety
 /// `run` was given to the function that is running on this thread.

@@ -17,8 +17,9 @@ impl Builder {
     }
 
     /// Workers for each GPU, 1 to 16 (default 2): threads that queue work on the device. Each has
-    /// two streams for kernels and one for urgent ones. Beside them each GPU has a copy worker, with
-    /// a stream for each direction. In an engine without GPUs [`Engine::warnings`] says so.
+    /// two streams for kernels and one for urgent ones. Beside them each GPU has a copy worker,
+    /// with a stream for each direction. In an engine without GPUs
+    /// [`Engine::warnings`](crate::Engine::warnings) says so.
     ///
     /// ```
     /// let engine = seriatim::Engine::builder().gpu_workers(3).build()?;
@@ -30,10 +31,10 @@ impl Builder {
         self
     }
 
-    /// How many operations are queued on a stream of a GPU at most before the device has done one of
-    /// them, 1 to 1024 (default 64). What is queued cannot be overtaken by something more urgent,
-    /// and a driver blocks its caller after about a thousand; but a device that has nothing queued
-    /// is idle.
+    /// How many operations are queued on a stream of a GPU at most before the device has done one
+    /// of them, 1 to 1024 (default 64). What is queued cannot be overtaken by something more
+    /// urgent, and a driver blocks its caller after about a thousand; but a device that has nothing
+    /// queued is idle.
     ///
     /// ```
     /// let engine = seriatim::Engine::builder().gpu_ahead(8).build()?;

@@ -1,8 +1,8 @@
 //! The seam between the engine and a library that drives devices: [`Backend`].
 //!
-//! The engine calls it from `src/engine/gpu/`; `cuda/` implements it. A [`RawStream`] is an in-order
-//! queue of a device. A [`RawMark`] says 'up to here' on such a queue: an event of CUDA or HIP, a
-//! timeline semaphore, a marker in a queue of OpenCL.
+//! The engine calls it from `src/engine/gpu/`; `cuda/` implements it. A [`RawStream`] is an
+//! in-order queue of a device. A [`RawMark`] says 'up to here' on such a queue: an event of CUDA or
+//! HIP, a timeline semaphore, a marker in a queue of OpenCL.
 
 #![forbid(unsafe_code)]
 

@@ -3,8 +3,8 @@
 //!
 //! A [`Timeline`] is a stream and two counters. `queued` is the number of the last operation that
 //! was queued on the stream, and `done` the number up to which the device is known to have come.
-//! Both only grow. A [`DeviceTicket`] is a timeline and a number: 'when that timeline is done with that
-//! number'.
+//! Both only grow. A [`DeviceTicket`] is a timeline and a number: 'when that timeline is done with
+//! that number'.
 //!
 //! A timeline has one *owner*, the worker that queues on it (`src/engine/gpu/queue.rs`), and one
 //! *watcher*, the thread that finds out how far the device has come (`src/engine/gpu/watch.rs`).
@@ -12,8 +12,8 @@
 //!
 //! The marks are a ring, and a mark may be put on the stream again at any time. It then covers more
 //! than before, so what was known of it stays true. That rests on two rules. What a mark covers is
-//! read *before* it is recorded, and told after. And a stream that waits for it learns what was told
-//! *before* it waits.
+//! read *before* it is recorded, and told after. And a stream that waits for it learns what was
+//! told *before* it waits.
 
 use crate::device::backend::{Backend, DriverError, RawMark, RawStream};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering::*, MODELLED};

@@ -181,8 +181,8 @@ impl Core {
     }
 
     /// Looks at the marks of an operation's variables, and at what devices have still to do there.
-    /// Returns the failure that the operation inherits, if any; or `None` if it is not this thread's
-    /// any more.
+    /// Returns the failure that the operation inherits, if any; or `None` if it is not this
+    /// thread's any more.
     ///
     /// # Safety
     /// The contract of [`Core::execute`]; the operation is not cancelled.

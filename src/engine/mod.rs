@@ -13,8 +13,9 @@
 //! [`resolve`] (from a handle to its slot). What it goes through: [`backpressure`], [`ticket_host`]
 //! (how `tickets/` sees the engine). Around a closure: [`declared`] (what it may borrow),
 //! [`nesting`] (how many operations a thread is inside of), [`ready_list`], [`failures`],
-//! [`on_error`]. The engine as a whole: [`settings`], [`lifecycle`] (stop and start), [`diagnose`]
-//! (what is pending). `fork` has the handlers around a fork of the process; no model has them.
+//! [`on_error`]. The engine as a whole: [`settings`] (and [`setting_values`]), [`lifecycle`] (stop
+//! and start), [`diagnose`] (what is pending). `fork` has the handlers around a fork of the
+//! process; no model has them.
 
 pub mod backpressure;
 pub mod claims;
@@ -38,6 +39,7 @@ pub mod ready_list;
 pub mod replay;
 pub mod request;
 pub mod resolve;
+pub mod setting_values;
 pub mod settings;
 pub mod ticket_host;
 pub mod wait;

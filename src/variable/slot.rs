@@ -192,8 +192,8 @@ impl Slot {
         !self.ran.mark.load(Acquire).is_null()
     }
 
-    /// Marks the variable unless it is marked. For an access that runs; others that only read may do
-    /// the same at once. Only a running write takes a mark away, and none runs.
+    /// Marks the variable unless it is marked. For an access that runs; others that only read may
+    /// do the same at once. Only a running write takes a mark away, and none runs.
     pub fn mark_first(&self, failure: &Arc<Failure>) {
         let new = Arc::into_raw(Arc::clone(failure)).cast_mut();
         // AcqRel: as in `set_mark`.

@@ -1,9 +1,10 @@
 //! A back end whose devices are queues in memory. Their work is done late and in a random order, a
 //! few steps at each call, as far as streams and marks allow.
 //!
-//! It checks the order twice. Work has its effects when it is done, so a value is wrong if something
-//! came too early. And clocks tell whether two uses of a cell were ordered at all, whatever order
-//! they were done in: each stream has a vector clock, which grows by what its marks carry over.
+//! It checks the order twice. Work has its effects when it is done, so a value is wrong if
+//! something came too early. And clocks tell whether two uses of a cell were ordered at all,
+//! whatever order they were done in: each stream has a vector clock, which grows by what its marks
+//! carry over.
 
 use crate::common::Random;
 use seriatim::gpu::{Backend, Class, DriverError, Previous, RawMark, RawStream};

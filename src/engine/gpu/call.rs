@@ -33,8 +33,8 @@ pub enum Way {
 }
 
 impl Core {
-    /// Calls the closure of an operation, unless it is to be skipped, and ends the operation for the
-    /// engine. `ready` says whether its stream waits for all that it should.
+    /// Calls the closure of an operation, unless it is to be skipped, and ends the operation for
+    /// the engine. `ready` says whether its stream waits for all that it should.
     ///
     /// # Safety
     /// The operation is at its turn, and the caller's, who gives it up. The calling thread owns the
@@ -128,8 +128,8 @@ impl Core {
     }
 
     /// Gives an operation that has been queued its number, and leaves its ticket on its variables.
-    /// From here on it counts as in flight until the device has come there: `Core::end` counts it as
-    /// completed once, and the watcher once more.
+    /// From here on it counts as in flight until the device has come there: `Core::end` counts it
+    /// as completed once, and the watcher once more.
     ///
     /// # Safety
     /// As [`Core::call_on_device`].
@@ -159,8 +159,8 @@ impl Core {
         gpu.backend.finish(stream).map_err(|refusal| self.refused(gpu, &refusal))
     }
 
-    /// Ends an operation whose closure is not called. Its failure is `fault`, or what it inherits, or
-    /// that its device is lost.
+    /// Ends an operation whose closure is not called. Its failure is `fault`, or what it inherits,
+    /// or that its device is lost.
     ///
     /// # Safety
     /// As [`Core::call_on_device`].
@@ -179,7 +179,8 @@ impl Core {
                 if failure.concerns(stamp(block)) {
                     inherited = Some(Arc::clone(failure));
                 } else {
-                    // The loss was told before this operation was pushed, while its push was admitted.
+                    // The loss was told before this operation was pushed, while its push was
+                    // admitted.
                     fault = Some(Fault::new(ErrorKind::DeviceLost, failure.error.to_string(), None));
                 }
             }

@@ -16,8 +16,8 @@ use crate::sync::Ordering::*;
 const NAMED: usize = 8;
 
 impl Core {
-    /// What an operation fails with if the driver refuses a call. Says that the device is lost if it
-    /// is.
+    /// What an operation fails with if the driver refuses a call. Says that the device is lost if
+    /// it is.
     #[cold]
     pub(super) fn refused(&self, gpu: &Gpu, refusal: &Refusal) -> Fault {
         let source = Some(refusal.clone().into());

@@ -18,8 +18,8 @@
 //! [`admit`] makes a device ready for its first operation, [`submit`](mod@submit) chooses a worker,
 //! [`call`](mod@call) calls a closure, and [`loss`] says what becomes of a device that fails.
 //!
-//! An engine that has used no device knows nothing of this: the flag `DEVICES_USED` leads here, from
-//! `execute.rs`, from `inline/fast_path.rs` and from `wait/for_var.rs`.
+//! An engine that has used no device knows nothing of this: the flag `DEVICES_USED` leads here,
+//! from `execute.rs`, from `inline/fast_path.rs` and from `wait/for_var.rs`.
 
 pub mod admit;
 pub mod call;

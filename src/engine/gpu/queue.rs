@@ -1,5 +1,5 @@
-//! Queues an operation on its device: chooses a stream, and has it wait for what the operation comes
-//! after.
+//! Queues an operation on its device: chooses a stream, and has it wait for what the operation
+//! comes after.
 //!
 //! Runs on a worker of the device, which owns its timelines. On the naive engine, and for
 //! [`Property::Async`](crate::Property::Async), it runs on any thread, and there is no timeline.
@@ -79,8 +79,8 @@ impl Core {
         }
     }
 
-    /// The timeline for an operation on this worker: one that it would follow, else the next that is
-    /// not too far ahead.
+    /// The timeline for an operation on this worker: one that it would follow, else the next that
+    /// is not too far ahead.
     ///
     /// # Safety
     /// As [`Core::queue_on_device`].

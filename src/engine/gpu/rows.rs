@@ -1,8 +1,8 @@
 //! The device tickets of variables: the last write, and for each timeline the last read since.
 //!
-//! A row is made when a device first uses a variable. An operation leaves its ticket before it ends,
-//! and the next one looks when its own tickets have come: so the order of the variable orders these
-//! stores and loads, and they are relaxed.
+//! A row is made when a device first uses a variable. An operation leaves its ticket before it
+//! ends, and the next one looks when its own tickets have come: so the order of the variable orders
+//! these stores and loads, and they are relaxed.
 
 use crate::device::timeline::DeviceTicket;
 use crate::operation::access::Mode;
@@ -13,7 +13,8 @@ use std::ptr::null_mut;
 /// The tickets of one variable.
 pub struct Row {
     write: AtomicU64,
-    /// The number of the last read on each timeline of the engine, since the last write; 0 for none.
+    /// The number of the last read on each timeline of the engine, since the last write; 0 for
+    /// none.
     reads: Box<[AtomicU64]>,
 }
 

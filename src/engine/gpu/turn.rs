@@ -48,8 +48,8 @@ impl Core {
         }
     }
 
-    /// The first ticket that an operation has to come after and that is not reached, except those of
-    /// device `own`. Variables whose last write is lost with its device are marked on the way.
+    /// The first ticket that an operation has to come after and that is not reached, except those
+    /// of device `own`. Variables whose last write is lost with its device are marked on the way.
     ///
     /// # Safety
     /// The operation is ready, and the caller's.
