@@ -17,18 +17,20 @@ PATIENCE = 120
 PATIENCE_WITHOUT = 900
 MODELS = "--package loom-tests"
 PLACED = "--package seriatim --test life --test interface"
-COUNTED = "--package seriatim --test tail --test slices --test standing --test idle --test graphs"
+COUNTED = "--package seriatim --test tail --test slices --test standing --test idle --test graphs --test gpu"
 CONFIGURATIONS = {
     "epoch": ("loom-epoch-mutants", "--cfg loom --cfg crossbeam_loom", MODELS),
     "shuttle": ("shuttle-mutants", "--cfg shuttle", MODELS),
     "shuttle_group": ("shuttle-mutants", "--cfg shuttle", MODELS),
     "shuttle_common": ("shuttle-mutants", "--cfg shuttle", MODELS),
+    "shuttle_devices": ("shuttle-mutants", "--cfg shuttle", MODELS),
     "shuttle_mixed": ("shuttle-mutants", "--cfg shuttle", MODELS),
     # Not models: they count the steps of the code that ships, or use it as programs do.
     "tail": ("counted-mutants", "", COUNTED),
     "idle": ("counted-mutants", "", COUNTED),
     "slices": ("counted-mutants", "", COUNTED),
     "graphs": ("counted-mutants", "", COUNTED),
+    "gpu": ("counted-mutants", "", COUNTED),
     "standing": ("counted-mutants", "", COUNTED),
     "life": ("counted-mutants", "", PLACED),
     "interface": ("counted-mutants", "", PLACED),

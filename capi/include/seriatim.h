@@ -88,6 +88,8 @@ enum SeriatimStatus
     SERIATIM_STATUS_PRIORITY_REFUSED = 19,
     // The system refused to lock memory as `LOCK_MEMORY` asks for, or cannot.
     SERIATIM_STATUS_MEMORY_LOCK_REFUSED = 20,
+    // The device takes no more work in this process: its driver said so.
+    SERIATIM_STATUS_DEVICE_LOST = 21,
     // A failure that this version of the interface has no code for.
     SERIATIM_STATUS_OTHER = 99,
     // A pointer that must not be null is null.
@@ -982,6 +984,14 @@ struct SeriatimContext seriatim_run_context_context(const struct SeriatimRunCont
 // # Safety
 // `run` was given to the function that is running on this thread.
 int64_t seriatim_run_context_worker(const struct SeriatimRunContext *run);
+
+// The stream of an operation that runs on a GPU, such as a `CUstream`: what the function puts
+// there is a part of the operation. Null on the processor, and for `SERIATIM_PROPERTY_ASYNC`. The
+// stream is the engine's: do not wait for it, capture it or destroy it.
+//
+// # Safety
+// `run` was given to the function that is running on this thread.
+void *seriatim_run_context_stream(const struct SeriatimRunContext *run);
 
 // How many threads the operation may use itself: the engine's setting `NESTED_THREADS`.
 //

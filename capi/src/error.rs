@@ -211,6 +211,7 @@ fn describe(status: i32) -> &'static CStr {
         18 => c"the variable is private to a graph",
         19 => c"the system refused a real-time priority",
         20 => c"the system refused to lock memory",
+        21 => c"the device takes no more work",
         99 => c"another failure",
         100 => c"a pointer is null",
         101 => c"an argument is outside its range",

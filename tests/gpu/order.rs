@@ -28,16 +28,26 @@ fn flag() -> (Arc<AtomicBool>, impl FnOnce(&RunContext<'_>) + Send + 'static) {
     (flag, move |_: &RunContext<'_>| set.store(true, SeqCst))
 }
 
-fn held(devices: usize) -> (Arc<Model>, Engine, Arc<AtomicUsize>) {
+/// Lets the devices go, so that the engine of a test that fails can end.
+struct Release(Arc<Model>);
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        self.0.world().held.fill(false);
+    }
+}
+
+/// Devices that do nothing until they are let go, an engine over them, and a count.
+fn held(devices: usize) -> (Arc<Model>, Engine, Arc<AtomicUsize>, Release) {
     let model = Model::new(devices, 1, 8);
     let engine = over(&model).build().unwrap();
     (0..devices).for_each(|device| model.hold(device, true));
-    (model, engine, Arc::default())
+    (Arc::clone(&model), engine, Arc::default(), Release(model))
 }
 
 #[test]
 fn the_processor_comes_after_the_device_and_no_worker_waits_for_it() {
-    let (model, engine, done) = held(1);
+    let (model, engine, done, _release) = held(1);
     let [x, y] = [engine.new_variable(), engine.new_variable()];
     engine.op("kernel").context(GPU).writes([x]).push(kernel(&model, &done)).unwrap();
     let (after, set) = flag();
@@ -54,7 +64,7 @@ fn the_processor_comes_after_the_device_and_no_worker_waits_for_it() {
 
 #[test]
 fn a_device_comes_after_another_device() {
-    let (model, engine, done) = held(2);
+    let (model, engine, done, _release) = held(2);
     let x = engine.new_variable();
     let second = Arc::new(AtomicUsize::new(0));
     engine.op("first").context(GPU).writes([x]).push(kernel(&model, &done)).unwrap();
@@ -69,7 +79,7 @@ fn a_device_comes_after_another_device() {
 
 #[test]
 fn a_chain_stays_on_one_stream_and_needs_no_waits() {
-    let (model, engine, done) = held(1);
+    let (model, engine, done, _release) = held(1);
     let x = engine.new_variable();
     for _ in 0..40 {
         engine.op("link").context(GPU).writes([x]).push(kernel(&model, &done)).unwrap();
@@ -86,7 +96,7 @@ fn a_chain_stays_on_one_stream_and_needs_no_waits() {
 
 #[test]
 fn what_is_independent_spreads_over_streams() {
-    let (model, engine, done) = held(1);
+    let (model, engine, done, _release) = held(1);
     for _ in 0..64 {
         let x = engine.new_variable();
         engine.op("alone").context(GPU).writes([x]).push(kernel(&model, &done)).unwrap();
@@ -102,7 +112,7 @@ fn what_is_independent_spreads_over_streams() {
 
 #[test]
 fn readers_do_not_wait_for_each_other_and_a_write_waits_for_all_of_them() {
-    let (model, engine, done) = held(1);
+    let (model, engine, done, _release) = held(1);
     let x = engine.new_variable();
     for _ in 0..8 {
         let y = engine.new_variable();
@@ -123,7 +133,7 @@ fn readers_do_not_wait_for_each_other_and_a_write_waits_for_all_of_them() {
 
 #[test]
 fn a_deletion_comes_after_the_device() {
-    let (model, engine, done) = held(1);
+    let (model, engine, done, _release) = held(1);
     let x = engine.new_variable();
     engine.op("kernel").context(GPU).reads([x]).push(kernel(&model, &done)).unwrap();
     let (deleted, set) = flag();
@@ -143,7 +153,7 @@ fn a_deletion_comes_after_the_device() {
 
 #[test]
 fn waits_look_at_the_device_and_say_what_is_queued_there() {
-    let (model, engine, done) = held(1);
+    let (model, engine, done, _release) = held(1);
     let x = engine.new_variable();
     engine.op("kernel").context(GPU).writes([x]).push(kernel(&model, &done)).unwrap();
     eventually("it is queued", || engine.version(x).unwrap() == 1);
@@ -167,6 +177,7 @@ fn waits_look_at_the_device_and_say_what_is_queued_there() {
 fn no_stream_is_further_ahead_than_it_may_and_the_most_urgent_goes_first() {
     let model = Model::new(1, 1, 8);
     let engine = over(&model).gpu_workers(1).gpu_ahead(2).build().unwrap();
+    let _release = Release(Arc::clone(&model));
     model.hold(0, true);
     let order = Arc::new(Mutex::new(Vec::new()));
     let note = |number: i32| {
@@ -185,7 +196,7 @@ fn no_stream_is_further_ahead_than_it_may_and_the_most_urgent_goes_first() {
     push(Property::CopyFromGpu, 0, 4);
     // The urgent stream: two are queued, the others wait.
     (0..2).for_each(|number| push(Property::Normal, 1, 10 + number));
-    eventually("they are queued", || model.world().most_queued == 2);
+    eventually("they are queued", || model.world().most_queued >= 2);
     std::thread::sleep(MOMENT);
     (0..3).for_each(|number| push(Property::Normal, 1, 20 + number));
     std::thread::sleep(MOMENT);
@@ -235,7 +246,7 @@ fn each_kind_of_operation_has_its_streams() {
 
 #[test]
 fn a_graph_beside_a_device_comes_to_its_turn() {
-    let (model, engine, done) = held(1);
+    let (model, engine, done, _release) = held(1);
     let x = engine.new_variable();
     let ran = Arc::new(AtomicBool::new(false));
     let own = Arc::clone(&ran);
@@ -254,7 +265,7 @@ fn a_graph_beside_a_device_comes_to_its_turn() {
 
 #[test]
 fn an_asynchronous_operation_of_a_device_ends_when_its_completion_is_used() {
-    let (model, engine, done) = held(1);
+    let (model, engine, done, _release) = held(1);
     let x = engine.new_variable();
     engine.op("kernel").context(GPU).writes([x]).push(kernel(&model, &done)).unwrap();
     let (place, completion) = std::sync::mpsc::channel();
