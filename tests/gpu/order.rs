@@ -158,8 +158,9 @@ fn waits_look_at_the_device_and_say_what_is_queued_there() {
     engine.op("kernel").context(GPU).writes([x]).push(kernel(&model, &done)).unwrap();
     eventually("it is queued", || engine.version(x).unwrap() == 1);
     for late in [
-        engine.wait_for_var_timeout(x, MOMENT),
+        // First: the others leave a wait behind, which is in flight as well.
         engine.wait_for_all_timeout(MOMENT),
+        engine.wait_for_var_timeout(x, MOMENT),
         engine.wait_until_unused_timeout(x, MOMENT),
     ] {
         let error = late.unwrap_err();
