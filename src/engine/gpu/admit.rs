@@ -10,7 +10,7 @@ use crate::engine::core::{Core, DEVICES_USED};
 use crate::engine::gpu::devices::{Fleet, Gpu, Line};
 use crate::engine::gpu::watch;
 use crate::engine::settings::{Kind, Settings};
-use crate::error::{Error, ErrorKind, Failure};
+use crate::error::{Error, ErrorKind};
 use crate::sync::lock::Lock;
 use crate::sync::{AtomicBool, AtomicUsize, Ordering::*};
 use crate::worker::group::{Group, GroupPlan};
@@ -172,6 +172,8 @@ fn group_plan(settings: &Settings, name: &'static str, workers: usize, cores: Ve
 /// For the child of a `fork`, in which nothing is in flight: no device survives that.
 #[cfg(all(unix, not(any(loom, shuttle))))]
 pub fn forget_devices(core: &Core) {
+    use crate::error::Failure;
+
     if core.gpus.fleet.get().is_none() {
         // The driver was never asked, and may be asked here.
         return;
