@@ -7,8 +7,14 @@ mod faults;
 mod lifecycle;
 #[path = "gpu/limits.rs"]
 mod limits;
+#[path = "gpu/memory.rs"]
+mod memory;
+#[path = "gpu/memory_programs.rs"]
+mod memory_programs;
 #[path = "gpu/model.rs"]
 mod model;
+#[path = "gpu/model_memory.rs"]
+mod model_memory;
 #[path = "gpu/order.rs"]
 mod order;
 #[path = "gpu/programs.rs"]

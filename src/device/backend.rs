@@ -2,10 +2,12 @@
 //!
 //! The engine calls it from `src/engine/gpu/`; `cuda/` implements it. A [`RawStream`] is an
 //! in-order queue of a device. A [`RawMark`] says 'up to here' on such a queue: an event of CUDA or
-//! HIP, a timeline semaphore, a marker in a queue of OpenCL.
+//! HIP, a timeline semaphore, a marker in a queue of OpenCL. Memory has a seam of its own, in
+//! `memory.rs`.
 
 #![forbid(unsafe_code)]
 
+use crate::device::memory::Memory;
 use std::ffi::c_void;
 use std::fmt;
 
@@ -71,6 +73,11 @@ handle!(
 handle!(
     /// A mark of a back end: CUDA's `CUevent`.
     RawMark
+);
+handle!(
+    /// Memory of a back end: an address, as CUDA's `CUdeviceptr`, or an object, as OpenCL's
+    /// `cl_mem`.
+    RawMemory
 );
 handle!(
     /// What was current on a thread before [`Backend::enter`]: CUDA's `CUcontext`.
@@ -231,6 +238,12 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Gives a mark back. Not called for a lost device.
     fn drop_mark(&self, mark: RawMark);
+
+    /// Its memory, if the engine is to allocate and copy there. Without it
+    /// [`DeviceData`](crate::gpu::DeviceData) is refused.
+    fn memory(&self) -> Option<&dyn Memory> {
+        None
+    }
 
     /// The processor's cores that are near the device; empty if that is not known.
     fn cores(&self, device: usize) -> Vec<usize> {

@@ -7,7 +7,8 @@
 //! carry over.
 
 use crate::common::Random;
-use seriatim::gpu::{Backend, Class, DriverError, Previous, RawMark, RawStream};
+use crate::model_memory::Allocations;
+use seriatim::gpu::{Backend, Class, DriverError, Memory, Previous, RawMark, RawStream};
 use std::collections::{HashMap, VecDeque};
 use std::ptr::without_provenance_mut;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -79,6 +80,7 @@ pub struct Model {
     world: Mutex<World>,
     devices: usize,
     steps: usize,
+    pub allocations: Arc<Allocations>,
 }
 
 impl Model {
@@ -106,6 +108,7 @@ impl Model {
             }),
             devices,
             steps,
+            allocations: Arc::default(),
         })
     }
 
@@ -166,7 +169,7 @@ impl Model {
         unreachable!("the queues are finite")
     }
 
-    fn call(&self) -> Result<MutexGuard<'_, World>, DriverError> {
+    pub fn call(&self) -> Result<MutexGuard<'_, World>, DriverError> {
         let mut world = self.world();
         match &mut world.refuses {
             Some((0, fault)) => {
@@ -195,6 +198,15 @@ impl World {
             None => false,
             Some((_, Item::Wait(recording))) => self.reached.contains_key(recording),
             Some(_) => true,
+        }
+    }
+
+    /// Notes races of the processor with what devices do to a cell that it uses now.
+    pub fn host_uses(&mut self, cell: usize, changes: bool) {
+        let Some(of) = self.cells.get(&cell) else { return };
+        let reads = of.reads.iter().filter(|_| changes).map(|(stream, time)| (*stream, *time));
+        if reads.chain(of.write).any(|(stream, time)| at(&self.host, stream) < time) {
+            self.races.push(format!("the processor uses cell {cell} beside a device"));
         }
     }
 
@@ -335,5 +347,9 @@ impl Backend for Model {
 
     fn drop_mark(&self, _: RawMark) {
         self.world().marks_given_back += 1;
+    }
+
+    fn memory(&self) -> Option<&dyn Memory> {
+        Some(self)
     }
 }

@@ -7,6 +7,7 @@ use crate::device::backend::{Backend, Class, DriverError};
 use crate::device::timeline::{Timeline, MOST_LINES, MOST_TIMELINES};
 use crate::device::Context;
 use crate::engine::core::{Core, DEVICES_USED};
+use crate::engine::gpu::buffers::Buffers;
 use crate::engine::gpu::devices::{Fleet, Gpu, Line};
 use crate::engine::gpu::watch;
 use crate::engine::settings::{Kind, Settings};
@@ -151,6 +152,10 @@ fn make_entered(settings: &Settings, backend: &Arc<dyn Backend>, number: usize) 
         thread: Lock::default(),
         stops: AtomicBool::new(false),
         waiting: Default::default(),
+        buffers: Buffers::new(match settings.gpu_memory {
+            0 => usize::MAX,
+            limit => limit,
+        }),
         lost: OnceLock::new(),
     })
 }

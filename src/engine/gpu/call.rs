@@ -88,6 +88,9 @@ impl Core {
                 pushed: None,
             };
             let storage = Block::closure(block, Block::layout(block));
+            if let (Way::Queued(line), Run::Sync(_)) = (way, body.run) {
+                self.leave_tickets(local, block, gpu, line);
+            }
             enter(local);
             match body.run {
                 Run::Sync(call) => {
@@ -95,7 +98,7 @@ impl Core {
                     let mut outcome = current::within(stream, || within(&enlisted, || call(storage, &run)));
                     leave(local);
                     match way {
-                        Way::Queued(line) => self.leave_tickets(local, block, gpu, line),
+                        Way::Queued(line) => _ = gpu.lines[line].timeline.tell(),
                         Way::Finished => outcome = outcome.and(self.finish_stream(gpu, stream)),
                         Way::Unstreamed => {}
                     }
@@ -127,9 +130,12 @@ impl Core {
         }
     }
 
-    /// Gives an operation that has been queued its number, and leaves its ticket on its variables.
-    /// From here on it counts as in flight until the device has come there: `Core::end` counts it
-    /// as completed once, and the watcher once more.
+    /// Leaves the ticket of an operation on its variables. Its closure is called next, and may end
+    /// borrows, or free what the operation uses: who comes by there has to find the ticket. The
+    /// number is told when the closure has returned, and not before: a mark covers what was told.
+    ///
+    /// From here on the operation counts as in flight until the device has come there: `Core::end`
+    /// counts it as completed once, and the watcher once more.
     ///
     /// # Safety
     /// As [`Core::call_on_device`].
@@ -142,7 +148,7 @@ impl Core {
             if self.settings.bound > 0 {
                 self.in_flight.fetch_add(1, AcqRel);
             }
-            let ticket = fleet.ticket(gpu, line, gpu.lines[line].timeline.tell());
+            let ticket = fleet.ticket(gpu, line, gpu.lines[line].timeline.queued() + 1);
             for index in 0..(*block).count {
                 let access = Block::access(block, index);
                 let row = fleet.rows.get_or_add((*access).variable);

@@ -6,6 +6,7 @@
 use crate::device::backend::{Backend, Class, RawStream};
 use crate::device::timeline::{DeviceTicket, Timeline};
 use crate::device::Context;
+use crate::engine::gpu::buffers::Buffers;
 use crate::engine::gpu::rows::Rows;
 use crate::error::Failure;
 use crate::operation::property::Property;
@@ -78,6 +79,8 @@ pub struct Gpu {
     pub stops: AtomicBool,
     /// How many operations wait for room on the streams, by class.
     pub waiting: [AtomicUsize; Class::ALL.len()],
+    /// The memory that the engine has of the device.
+    pub buffers: Buffers,
     /// Set once, when the device takes no more work.
     pub lost: OnceLock<Arc<Failure>>,
 }
@@ -265,6 +268,7 @@ impl Drop for Gpu {
             // The driver takes no more calls.
             return;
         }
+        self.free_kept();
         let Ok(previous) = self.backend.enter(self.number) else { return };
         self.lines.iter().for_each(|line| line.timeline.release(&*self.backend));
         if let Some(stream) = self.stream {

@@ -21,7 +21,7 @@ pub struct Row {
 /// The rows, by the indices of their variables.
 pub struct Rows {
     places: BucketArray<RowPlace>,
-    timelines: usize,
+    pub timelines: usize,
 }
 
 /// Where a row is, if there is one.
@@ -123,6 +123,22 @@ impl Row {
         self.forget_reads();
     }
 
+    /// Notes all tickets for the next owner of a buffer whose last one has this row. May be called
+    /// at any time after the last use has left its ticket: what other operations leave meanwhile
+    /// comes after that use.
+    pub fn owe(&self, owed: &mut Owed) {
+        // The reads first. Acquire: pairs with the release in `forget_reads`. Who finds a read
+        // forgotten finds the write that came after it.
+        owed.reads.iter_mut().zip(&self.reads).for_each(|(owed, number)| *owed = number.load(Acquire));
+        owed.write = self.write.load(Relaxed);
+    }
+
+    /// Begins a row with what a buffer owes. For a variable that no other thread knows.
+    pub fn begin(&self, owed: &Owed) {
+        self.write.store(owed.write, Relaxed);
+        self.reads.iter().zip(&owed.reads).for_each(|(number, owed)| number.store(*owed, Relaxed));
+    }
+
     /// Forgets all tickets, which are reached or lost. For the write that runs.
     pub fn clear(&self) {
         self.write.store(0, Relaxed);
@@ -130,6 +146,27 @@ impl Row {
     }
 
     fn forget_reads(&self) {
-        self.reads.iter().filter(|number| number.load(Relaxed) > 0).for_each(|number| number.store(0, Relaxed));
+        // Release: pairs with the acquire in `owe`.
+        self.reads.iter().filter(|number| number.load(Relaxed) > 0).for_each(|number| number.store(0, Release));
+    }
+}
+
+/// The tickets of a buffer between two owners: what its next use has to come after.
+pub struct Owed {
+    write: u64,
+    reads: Box<[u64]>,
+}
+
+impl Owed {
+    /// Nothing, in an engine with so many timelines.
+    pub fn nothing(timelines: usize) -> Owed {
+        Owed { write: 0, reads: vec![0; timelines].into() }
+    }
+
+    /// The tickets.
+    pub fn tickets(&self) -> impl Iterator<Item = DeviceTicket> + '_ {
+        let reads = self.reads.iter().enumerate().filter(|(_, number)| **number > 0);
+        let reads = reads.map(|(timeline, number)| DeviceTicket::new(timeline, *number));
+        reads.chain(DeviceTicket::of(self.write))
     }
 }
