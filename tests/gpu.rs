@@ -36,7 +36,9 @@ fn over(model: &Arc<Model>) -> Builder {
 #[test]
 fn a_child_process_does_its_task() {
     #[cfg(unix)]
-    if task().as_deref() == Some("fork") {
-        lifecycle::fork_after_use();
+    match task().as_deref() {
+        Some("fork") => lifecycle::fork_after_use(),
+        Some("wait for room") => limits::wait_for_room(),
+        _ => {}
     }
 }

@@ -51,7 +51,8 @@ impl Immediate {
     }
 }
 
-impl Backend for Immediate {
+// SAFETY: what is queued is done at once, so everything is in order.
+unsafe impl Backend for Immediate {
     fn name(&self) -> &str {
         "the processor"
     }
@@ -64,7 +65,7 @@ impl Backend for Immediate {
         Ok(Previous::new(null_mut()))
     }
 
-    fn leave(&self, _: Previous) {}
+    unsafe fn leave(&self, _: Previous) {}
 
     fn stream(&self, _: usize, _: Class) -> Result<RawStream, DriverError> {
         Ok(RawStream::new(null_mut()))
@@ -74,25 +75,25 @@ impl Backend for Immediate {
         Ok(RawMark::new(null_mut()))
     }
 
-    fn record(&self, _: RawMark, _: RawStream) -> Result<(), DriverError> {
+    unsafe fn record(&self, _: RawMark, _: RawStream) -> Result<(), DriverError> {
         Ok(())
     }
 
-    fn wait(&self, _: RawStream, _: RawMark) -> Result<(), DriverError> {
+    unsafe fn wait(&self, _: RawStream, _: RawMark) -> Result<(), DriverError> {
         Ok(())
     }
 
-    fn reached(&self, _: RawMark) -> Result<bool, DriverError> {
+    unsafe fn reached(&self, _: RawMark) -> Result<bool, DriverError> {
         Ok(true)
     }
 
-    fn finish(&self, _: RawStream) -> Result<(), DriverError> {
+    unsafe fn finish(&self, _: RawStream) -> Result<(), DriverError> {
         Ok(())
     }
 
-    fn drop_stream(&self, _: RawStream) {}
+    unsafe fn drop_stream(&self, _: RawStream) {}
 
-    fn drop_mark(&self, _: RawMark) {}
+    unsafe fn drop_mark(&self, _: RawMark) {}
 
     fn memory(&self) -> Option<&dyn Memory> {
         Some(self)

@@ -242,7 +242,8 @@ fn memory_is_freed_by_the_last_array() {
 /// Streams and marks, and no memory.
 struct Bare;
 
-impl Backend for Bare {
+// SAFETY: there is nothing to be ordered.
+unsafe impl Backend for Bare {
     fn name(&self) -> &str {
         "bare"
     }
@@ -252,27 +253,27 @@ impl Backend for Bare {
     fn enter(&self, _: usize) -> Result<Previous, DriverError> {
         Ok(Previous::new(null_mut()))
     }
-    fn leave(&self, _: Previous) {}
+    unsafe fn leave(&self, _: Previous) {}
     fn stream(&self, _: usize, _: Class) -> Result<RawStream, DriverError> {
         Ok(RawStream::new(null_mut()))
     }
     fn mark(&self, _: usize) -> Result<RawMark, DriverError> {
         Ok(RawMark::new(null_mut()))
     }
-    fn record(&self, _: RawMark, _: RawStream) -> Result<(), DriverError> {
+    unsafe fn record(&self, _: RawMark, _: RawStream) -> Result<(), DriverError> {
         Ok(())
     }
-    fn wait(&self, _: RawStream, _: RawMark) -> Result<(), DriverError> {
+    unsafe fn wait(&self, _: RawStream, _: RawMark) -> Result<(), DriverError> {
         Ok(())
     }
-    fn reached(&self, _: RawMark) -> Result<bool, DriverError> {
+    unsafe fn reached(&self, _: RawMark) -> Result<bool, DriverError> {
         Ok(true)
     }
-    fn finish(&self, _: RawStream) -> Result<(), DriverError> {
+    unsafe fn finish(&self, _: RawStream) -> Result<(), DriverError> {
         Ok(())
     }
-    fn drop_stream(&self, _: RawStream) {}
-    fn drop_mark(&self, _: RawMark) {}
+    unsafe fn drop_stream(&self, _: RawStream) {}
+    unsafe fn drop_mark(&self, _: RawMark) {}
 }
 
 #[test]

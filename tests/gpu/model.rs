@@ -67,6 +67,8 @@ pub struct World {
     pub log: Vec<usize>,
     /// A device does nothing while it is held.
     pub held: Vec<bool>,
+    /// Whether no device says how far it has come.
+    pub mute: bool,
     /// Devices that fail at their next call.
     pub lost: Vec<bool>,
     /// The call, counted from now, that is refused; and how.
@@ -100,6 +102,7 @@ impl Model {
                 waits: 0,
                 log: Vec::new(),
                 held: vec![false; devices],
+                mute: false,
                 lost: vec![false; devices],
                 refuses: None,
                 most_queued: 0,
@@ -254,7 +257,8 @@ impl World {
     }
 }
 
-impl Backend for Model {
+// SAFETY: each stream is a queue of its own, and marks are places in queues.
+unsafe impl Backend for Model {
     fn name(&self) -> &str {
         "model"
     }
@@ -270,7 +274,7 @@ impl Backend for Model {
         Ok(Previous::new(std::ptr::null_mut()))
     }
 
-    fn leave(&self, _: Previous) {}
+    unsafe fn leave(&self, _: Previous) {}
 
     fn stream(&self, device: usize, class: Class) -> Result<RawStream, DriverError> {
         let mut world = self.call()?;
@@ -284,7 +288,7 @@ impl Backend for Model {
         Ok(RawMark::new(without_provenance_mut(world.marks.len())))
     }
 
-    fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
+    unsafe fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
         let mut world = self.call()?;
         let (mark, stream) = (number(mark.raw()), number(stream.raw()));
         if world.lost[world.streams[stream].device] {
@@ -298,7 +302,7 @@ impl Backend for Model {
         Ok(())
     }
 
-    fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError> {
+    unsafe fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError> {
         let mut world = self.call()?;
         let (mark, stream) = (number(mark.raw()), number(stream.raw()));
         world.waits += 1;
@@ -308,10 +312,13 @@ impl Backend for Model {
         Ok(())
     }
 
-    fn reached(&self, mark: RawMark) -> Result<bool, DriverError> {
+    unsafe fn reached(&self, mark: RawMark) -> Result<bool, DriverError> {
         let mut world = self.call()?;
         if world.lost.contains(&true) {
             return Err(DriverError::lost("the model has lost it"));
+        }
+        if world.mute {
+            return Err(DriverError::refused("the model is mute"));
         }
         let recording = world.marks[number(mark.raw())];
         let Some(clock) = world.reached.get(&recording).cloned() else { return Ok(false) };
@@ -319,7 +326,7 @@ impl Backend for Model {
         Ok(true)
     }
 
-    fn finish(&self, stream: RawStream) -> Result<(), DriverError> {
+    unsafe fn finish(&self, stream: RawStream) -> Result<(), DriverError> {
         let stream = number(stream.raw());
         loop {
             let mut world = self.call()?;
@@ -337,7 +344,7 @@ impl Backend for Model {
         }
     }
 
-    fn drop_stream(&self, stream: RawStream) {
+    unsafe fn drop_stream(&self, stream: RawStream) {
         let mut world = self.world();
         let items = &world.streams[number(stream.raw())].items;
         let work = items.iter().any(|(_, item)| !matches!(item, Item::Record(_) | Item::Wait(_)));
@@ -345,7 +352,7 @@ impl Backend for Model {
         world.streams_given_back += 1;
     }
 
-    fn drop_mark(&self, _: RawMark) {
+    unsafe fn drop_mark(&self, _: RawMark) {
         self.world().marks_given_back += 1;
     }
 

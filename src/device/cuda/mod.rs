@@ -128,7 +128,8 @@ impl Cuda {
     }
 }
 
-impl Backend for Cuda {
+// SAFETY: streams are in order, and events are the driver's.
+unsafe impl Backend for Cuda {
     fn name(&self) -> &str {
         "CUDA"
     }
@@ -147,7 +148,7 @@ impl Backend for Cuda {
         Ok(Previous::new(previous.cast()))
     }
 
-    fn leave(&self, previous: Previous) {
+    unsafe fn leave(&self, previous: Previous) {
         // It fails only for a lost device, and then every later call says so.
         // SAFETY: it was current on this thread when `enter` asked, and its owner keeps it.
         unsafe { (self.symbols.set_current)(previous.raw().cast()) };
@@ -177,19 +178,19 @@ impl Backend for Cuda {
         Ok(RawMark::new(event.cast()))
     }
 
-    fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
+    unsafe fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
         // SAFETY: `Backend` has its callers keep to handles that this back end has made.
         let code = unsafe { (self.symbols.event_record)(mark.raw().cast(), stream.raw().cast()) };
         self.check("cuEventRecord", code)
     }
 
-    fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError> {
+    unsafe fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError> {
         // SAFETY: as in `record`. There are no flags.
         let code = unsafe { (self.symbols.stream_wait)(stream.raw().cast(), mark.raw().cast(), 0) };
         self.check("cuStreamWaitEvent", code)
     }
 
-    fn reached(&self, mark: RawMark) -> Result<bool, DriverError> {
+    unsafe fn reached(&self, mark: RawMark) -> Result<bool, DriverError> {
         // SAFETY: as in `record`.
         let code = unsafe { (self.symbols.event_query)(mark.raw().cast()) };
         if code == CUresult::CUDA_ERROR_NOT_READY as c_int {
@@ -198,19 +199,19 @@ impl Backend for Cuda {
         self.check("cuEventQuery", code).map(|()| true)
     }
 
-    fn finish(&self, stream: RawStream) -> Result<(), DriverError> {
+    unsafe fn finish(&self, stream: RawStream) -> Result<(), DriverError> {
         // SAFETY: as in `record`.
         self.check("cuStreamSynchronize", unsafe { (self.symbols.stream_finish)(stream.raw().cast()) })
     }
 
-    fn drop_stream(&self, stream: RawStream) {
+    unsafe fn drop_stream(&self, stream: RawStream) {
         // SAFETY: as in `record`; its owner gives it back and uses it no more.
         let code = unsafe { (self.symbols.stream_destroy)(stream.raw().cast()) };
         // What has become of it is of no use to anybody; a lost device is remembered.
         let _ = self.check("cuStreamDestroy", code);
     }
 
-    fn drop_mark(&self, mark: RawMark) {
+    unsafe fn drop_mark(&self, mark: RawMark) {
         // SAFETY: as in `drop_stream`. The driver keeps what streams still wait for.
         let code = unsafe { (self.symbols.event_destroy)(mark.raw().cast()) };
         let _ = self.check("cuEventDestroy", code);

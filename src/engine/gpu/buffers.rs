@@ -94,6 +94,11 @@ impl Buffers {
         Buffers { limit, state: Lock::new(State { kept: [lists(), lists()], usage: Default::default() }) }
     }
 
+    /// The lock, for a fork.
+    pub fn lock(&self) -> impl Sized + '_ {
+        self.state.lock()
+    }
+
     pub fn usage(&self, kind: MemoryKind) -> MemoryUsage {
         self.state.lock().usage[kind as usize]
     }
@@ -240,7 +245,8 @@ impl Gpu {
     pub fn entered<T>(&self, call: impl FnOnce() -> Result<T, DriverError>) -> Result<T, DriverError> {
         let previous = self.backend.enter(self.number)?;
         let result = call();
-        self.backend.leave(previous);
+        // SAFETY: `enter` has returned it just now.
+        unsafe { self.backend.leave(previous) };
         result
     }
 

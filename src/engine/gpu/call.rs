@@ -10,7 +10,7 @@ use crate::engine::declared::{Copied, Enlisted};
 use crate::engine::execute::{is_skipped, stamp};
 use crate::engine::gpu::devices::Gpu;
 use crate::engine::nesting::{enter, leave, pay};
-use crate::error::{ErrorKind, Failure, Fault};
+use crate::error::{Failure, Fault};
 use crate::operation::access::Mode;
 use crate::operation::block::*;
 use crate::operation::closure::Run;
@@ -58,7 +58,9 @@ impl Core {
                 self.start_profile(block);
             }
             let is_lost = gpu.lost.get().is_some();
-            if refusal.is_some() || is_lost || is_skipped(property, inherited.is_some(), state) {
+            // A deletion is never skipped.
+            let always = (*block).flags & FLAG_DELETE != 0;
+            if !always && (refusal.is_some() || is_lost || is_skipped(property, inherited.is_some(), state)) {
                 return self.skip_on_device(local, block, gpu, refusal, inherited, worker);
             }
             let stream = match way {
@@ -69,14 +71,17 @@ impl Core {
             // A worker has entered its device for good. Any other thread gets back what it had.
             let visit = match way {
                 Way::Queued(_) => None,
+                _ if is_lost => None,
                 _ => match gpu.backend.enter(gpu.number) {
                     Ok(previous) => Some(previous),
+                    Err(_) if always => None,
                     Err(refusal) => {
                         let fault = Some(self.refused(gpu, &refusal));
                         return self.skip_on_device(local, block, gpu, fault, inherited, worker);
                     }
                 },
             };
+            // `enter` has returned it on this thread.
             let leave_device = || visit.into_iter().for_each(|previous| gpu.backend.leave(previous));
             let run = RunContext {
                 context: Block::context(block),
@@ -98,7 +103,11 @@ impl Core {
                     let mut outcome = current::within(stream, || within(&enlisted, || call(storage, &run)));
                     leave(local);
                     match way {
-                        Way::Queued(line) => _ = gpu.lines[line].timeline.tell(),
+                        Way::Queued(line) => {
+                            gpu.lines[line].timeline.tell();
+                            // If the mark is refused, whoever needs one makes it, and sees the error.
+                            let _ = gpu.lines[line].timeline.mark_step(&*gpu.backend);
+                        }
                         Way::Finished => outcome = outcome.and(self.finish_stream(gpu, stream)),
                         Way::Unstreamed => {}
                     }
@@ -162,7 +171,8 @@ impl Core {
 
     fn finish_stream(&self, gpu: &Gpu, stream: Option<RawStream>) -> Result<(), Fault> {
         let Some(stream) = stream else { return Ok(()) };
-        gpu.backend.finish(stream).map_err(|refusal| self.refused(gpu, &refusal))
+        // SAFETY: the stream is the device's, which the caller has entered.
+        unsafe { gpu.backend.finish(stream) }.map_err(|refusal| self.refused(gpu, &refusal))
     }
 
     /// Ends an operation whose closure is not called. Its failure is `fault`, or what it inherits,
@@ -176,19 +186,15 @@ impl Core {
         block: *mut Block,
         gpu: &Gpu,
         mut fault: Option<Fault>,
-        mut inherited: Option<Arc<Failure>>,
+        inherited: Option<Arc<Failure>>,
         worker: Option<usize>,
     ) {
         // SAFETY: by the contract.
         unsafe {
             if let (None, None, Some(failure)) = (&fault, &inherited, gpu.lost.get()) {
-                if failure.concerns(stamp(block)) {
-                    inherited = Some(Arc::clone(failure));
-                } else {
-                    // The loss was told before this operation was pushed, while its push was
-                    // admitted.
-                    fault = Some(Fault::new(ErrorKind::DeviceLost, failure.error.to_string(), None));
-                }
+                // A failure of its own: the device's may have been told already.
+                let source = Some(failure.error.clone().into());
+                fault = Some(Fault::new(failure.error.kind(), failure.error.to_string(), source));
             }
             enter(local);
             ((*(*block).body).discard)(Block::closure(block, Block::layout(block)));

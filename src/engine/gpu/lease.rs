@@ -109,7 +109,11 @@ impl Lease {
     /// What has become of a call that has queued something.
     fn finished(&self, queued: Result<(), DriverError>, stream: RawStream) -> Result<(), Error> {
         // The naive engine leaves no tickets: all is over before the caller's borrows end.
-        let finish = || if self.core.settings.kind == Kind::Naive { self.gpu.backend.finish(stream) } else { Ok(()) };
+        let finish = || match self.core.settings.kind {
+            // SAFETY: the stream is that of the operation that the caller is, and of this device.
+            Kind::Naive => unsafe { self.gpu.backend.finish(stream) },
+            _ => Ok(()),
+        };
         queued.and_then(|()| finish()).map_err(|refusal| {
             let kind = if refusal.is_lost() { ErrorKind::DeviceLost } else { ErrorKind::DeviceUnavailable };
             Error::with_source(kind, format!("{} refused a copy: {refusal}", self.gpu.backend.name()), refusal)

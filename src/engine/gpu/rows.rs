@@ -16,6 +16,8 @@ pub struct Row {
     /// The number of the last read on each timeline of the engine, since the last write; 0 for
     /// none.
     reads: Box<[AtomicU64]>,
+    /// The ticket of a write that was lost with its device, once the variable was marked for it.
+    told: AtomicU64,
 }
 
 /// The rows, by the indices of their variables.
@@ -57,7 +59,7 @@ impl Rows {
             return unsafe { &*found };
         }
         let numbers = (0..self.timelines).map(|_| AtomicU64::new(0)).collect();
-        let new = Box::into_raw(Box::new(Row { write: AtomicU64::new(0), reads: numbers }));
+        let new = Box::into_raw(Box::new(Row { write: AtomicU64::new(0), reads: numbers, told: AtomicU64::new(0) }));
         // AcqRel: the row is written before it can be found; so is that of another reader.
         match place.0.compare_exchange(null_mut(), new, AcqRel, Acquire) {
             // SAFETY: as in `get`.
@@ -71,24 +73,17 @@ impl Rows {
             }
         }
     }
-
-    fn each(&self, mut run: impl FnMut(*mut Row)) {
-        let mut index = 0;
-        // Buckets have no gaps before the last.
-        while let Some(place) = self.places.get(index) {
-            let row = place.0.load(Acquire);
-            if !row.is_null() {
-                run(row);
-            }
-            index += 1;
-        }
-    }
 }
 
 impl Drop for Rows {
     fn drop(&mut self) {
-        // SAFETY: each row is owned by its place, and no thread uses the rows any more.
-        self.each(|row| drop(unsafe { Box::from_raw(row) }));
+        for place in self.places.iter() {
+            let row = place.0.load(Relaxed);
+            if !row.is_null() {
+                // SAFETY: each row is owned by its place, and no thread uses the rows any more.
+                drop(unsafe { Box::from_raw(row) });
+            }
+        }
     }
 }
 
@@ -121,6 +116,17 @@ impl Row {
         // In one step: a thread that waits for an earlier write finds a ticket at any time.
         self.write.store(ticket.word(), Relaxed);
         self.forget_reads();
+    }
+
+    /// Whether the variable was marked for this lost write; [`Row::tell`] says so.
+    pub fn is_told(&self, lost: DeviceTicket) -> bool {
+        // Acquire: pairs with the release in `tell`: who finds it told finds the mark.
+        self.told.load(Acquire) == lost.word()
+    }
+
+    /// Says that the variable was marked for a lost write.
+    pub fn tell(&self, lost: DeviceTicket) {
+        self.told.store(lost.word(), Release);
     }
 
     /// Notes all tickets for the next owner of a buffer whose last one has this row. May be called
