@@ -2,14 +2,18 @@
 //!
 //! cudarc loads the driver's library; [`symbols`] looks up what is called, once. cudarc's own calls
 //! panic where the library or a symbol is missing, so none of them is made. [`fault`] turns the
-//! driver's codes into faults, and [`cores`] finds the cores near a device.
+//! driver's codes into faults, [`capture`] keeps captures of the program's own whole, [`memory`]
+//! allocates and copies, and [`cores`] finds the cores near a device.
 
+mod capture;
 mod cores;
 mod fault;
+mod memory;
 mod symbols;
 
 use crate::device::backend::{Backend, Class, DriverError, Previous, RawMark, RawStream};
 use crate::device::cuda::symbols::Symbols;
+use crate::device::memory::Memory;
 use crate::sync::{AtomicBool, AtomicPtr, Ordering};
 use cudarc::driver::sys::{CUctx_st, CUdevice, CUevent_flags_enum, CUresult, CUstream_flags_enum};
 use std::ffi::{c_char, c_int, CStr};
@@ -39,6 +43,8 @@ pub struct Cuda {
     devices: Box<[Primary]>,
     /// Whether a call has said that a device is lost: then the contexts are left alone.
     lost: AtomicBool,
+    /// The process that has opened the driver, which does not survive a fork.
+    process: u32,
 }
 
 /// A device and its primary context, null until it has been retained.
@@ -68,7 +74,12 @@ impl Cuda {
         if version < OLDEST {
             return Err(fault::too_old(version, OLDEST));
         }
-        let mut cuda = Cuda { symbols: Symbols::load(version)?, devices: Box::default(), lost: AtomicBool::new(false) };
+        let mut cuda = Cuda {
+            symbols: Symbols::load(version)?,
+            devices: Box::default(),
+            lost: AtomicBool::new(false),
+            process: std::process::id(),
+        };
         // SAFETY: the flags must be 0, and are.
         cuda.check("cuInit", unsafe { (cuda.symbols.init)(0) })?;
         let mut count = 0;
@@ -139,16 +150,21 @@ unsafe impl Backend for Cuda {
     }
 
     fn enter(&self, device: usize) -> Result<Previous, DriverError> {
+        if std::process::id() != self.process {
+            return Err(fault::forked());
+        }
         let context = self.context(self.primary(device)?)?;
         let mut previous = null_mut();
         // SAFETY: `previous` is ours.
         self.check("cuCtxGetCurrent", unsafe { (self.symbols.current)(&mut previous) })?;
         // SAFETY: the context is retained until this back end is dropped.
         self.check("cuCtxSetCurrent", unsafe { (self.symbols.set_current)(context) })?;
+        capture::enter(&self.symbols);
         Ok(Previous::new(previous.cast()))
     }
 
     unsafe fn leave(&self, previous: Previous) {
+        capture::leave(&self.symbols);
         // It fails only for a lost device, and then every later call says so.
         // SAFETY: it was current on this thread when `enter` asked, and its owner keeps it.
         unsafe { (self.symbols.set_current)(previous.raw().cast()) };
@@ -179,7 +195,7 @@ unsafe impl Backend for Cuda {
     }
 
     unsafe fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
-        // SAFETY: `Backend` has its callers keep to handles that this back end has made.
+        // SAFETY: by the contract, this back end has made both.
         let code = unsafe { (self.symbols.event_record)(mark.raw().cast(), stream.raw().cast()) };
         self.check("cuEventRecord", code)
     }
@@ -217,6 +233,10 @@ unsafe impl Backend for Cuda {
         let _ = self.check("cuEventDestroy", code);
     }
 
+    fn memory(&self) -> Option<&dyn Memory> {
+        Some(self)
+    }
+
     fn cores(&self, device: usize) -> Vec<usize> {
         let Ok(primary) = self.primary(device) else { return Vec::new() };
         // Twelve characters and a zero; the driver asks for room for 13.
@@ -234,7 +254,7 @@ unsafe impl Backend for Cuda {
 
 impl Drop for Cuda {
     fn drop(&mut self) {
-        if *self.lost.get_mut() {
+        if *self.lost.get_mut() || std::process::id() != self.process {
             return; // The driver takes no more calls; the end of the process cleans up.
         }
         for primary in &mut self.devices {
