@@ -37,7 +37,7 @@ const OLDEST: c_int = 11_020;
 pub struct Cuda {
     symbols: Symbols,
     devices: Box<[Primary]>,
-    /// Whether a call has said that a device is lost: then the contexts are left alone.
+    /// Whether a call has said that a device is lost: then nothing is given back any more.
     lost: AtomicBool,
 }
 
@@ -94,7 +94,7 @@ impl Cuda {
         }
         let fault = fault::of(call, code, &self.symbols.describe(code));
         if fault.is_lost() {
-            // Read by `drop` alone, which comes after every call.
+            // It keeps what is given back from the driver, for which nothing else is read.
             self.lost.store(true, Ordering::Relaxed);
         }
         Err(fault)
@@ -148,9 +148,10 @@ impl Backend for Cuda {
     }
 
     fn leave(&self, previous: Previous) {
-        // It fails only for a lost device, and then every later call says so.
         // SAFETY: it was current on this thread when `enter` asked, and its owner keeps it.
-        unsafe { (self.symbols.set_current)(previous.raw().cast()) };
+        let code = unsafe { (self.symbols.set_current)(previous.raw().cast()) };
+        // It fails only for a lost device, which is remembered; every later call says so, too.
+        let _ = self.check("cuCtxSetCurrent", code);
     }
 
     fn stream(&self, device: usize, class: Class) -> Result<RawStream, DriverError> {
@@ -204,6 +205,9 @@ impl Backend for Cuda {
     }
 
     fn drop_stream(&self, stream: RawStream) {
+        if self.lost.load(Ordering::Relaxed) {
+            return; // A device may be lost while what it has is given back, one by one.
+        }
         // SAFETY: as in `record`; its owner gives it back and uses it no more.
         let code = unsafe { (self.symbols.stream_destroy)(stream.raw().cast()) };
         // What has become of it is of no use to anybody; a lost device is remembered.
@@ -211,6 +215,9 @@ impl Backend for Cuda {
     }
 
     fn drop_mark(&self, mark: RawMark) {
+        if self.lost.load(Ordering::Relaxed) {
+            return; // As in `drop_stream`.
+        }
         // SAFETY: as in `drop_stream`. The driver keeps what streams still wait for.
         let code = unsafe { (self.symbols.event_destroy)(mark.raw().cast()) };
         let _ = self.check("cuEventDestroy", code);
