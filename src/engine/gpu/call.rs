@@ -21,6 +21,9 @@ use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use std::sync::Arc;
 
+/// How often a wait for a stream is asked for again, if the driver refuses it.
+const AGAIN: usize = 16;
+
 /// How an operation comes to its device.
 #[derive(Clone, Copy)]
 pub enum Way {
@@ -156,7 +159,16 @@ impl Core {
 
     fn finish_stream(&self, gpu: &Gpu, stream: Option<RawStream>) -> Result<(), Fault> {
         let Some(stream) = stream else { return Ok(()) };
-        gpu.backend.finish(stream).map_err(|refusal| self.refused(gpu, &refusal))
+        // A call that is refused is asked again: what comes next must not begin before the work of
+        // this operation is done.
+        let mut outcome = gpu.backend.finish(stream);
+        for _ in 0..AGAIN {
+            if outcome.as_ref().err().is_none_or(Refusal::is_lost) {
+                break;
+            }
+            outcome = gpu.backend.finish(stream);
+        }
+        outcome.map_err(|refusal| self.refused(gpu, &refusal))
     }
 
     /// Ends an operation whose closure is not called. Its failure is `fault`, or what it inherits,

@@ -5,7 +5,7 @@
 //! program. Only it takes what is parked, so nothing of that needs a second look: an operation is
 //! parked by a push into the watcher's inbox, and a watcher falls asleep by the same word.
 
-use crate::device::backend::Class;
+use crate::device::backend::{Class, DriverError};
 use crate::engine::core::Core;
 use crate::engine::gpu::devices::{Gpu, Line};
 use crate::engine::gpu::turn::{destination, park};
@@ -26,6 +26,9 @@ use std::time::Duration;
 const NAP: Duration = Duration::from_micros(50);
 /// For how long after the last step of the device it keeps its core.
 const AWAKE: Duration = Duration::from_micros(20);
+
+/// How often it tries to enter the device, if the driver refuses that.
+const AGAIN: usize = 100;
 
 /// Starts the watcher of a device, unless it runs.
 pub fn start(core: &Arc<Core>, gpu: &Arc<Gpu>) -> Result<(), Error> {
@@ -91,7 +94,7 @@ impl<'a> Watcher<'a> {
     }
 
     fn run(mut self) {
-        if let Err(refusal) = self.gpu.backend.enter(self.gpu.number) {
+        if let Err(refusal) = self.enter() {
             self.core.lose(self.gpu, &refusal);
         }
         let new_spin = || match self.core.settings.idle {
@@ -117,6 +120,20 @@ impl<'a> Watcher<'a> {
                 thread::park_timeout(NAP);
             }
         }
+    }
+
+    /// Makes the device current on this thread. A call that is refused is asked again: without a
+    /// watcher the device is of no use.
+    fn enter(&self) -> Result<(), DriverError> {
+        let mut entered = self.gpu.backend.enter(self.gpu.number);
+        for _ in 0..AGAIN {
+            if entered.as_ref().err().is_none_or(DriverError::is_lost) {
+                break;
+            }
+            thread::park_timeout(NAP);
+            entered = self.gpu.backend.enter(self.gpu.number);
+        }
+        entered.map(|_| ())
     }
 
     /// Takes what was parked since the last look; says whether there was anything.
