@@ -2,6 +2,7 @@
 
 use crate::common::Random;
 use crate::memory::{compute, copy, kernel, Place};
+use crate::plan::Plan;
 use seriatim::{Completion, Context, Engine, Error, Property, RunContext, Variable};
 
 /// Cells in memory of the host, which kernels may use as well.
@@ -48,11 +49,11 @@ fn used(random: &mut Random, cells: usize) -> (Vec<usize>, Vec<usize>) {
 
 impl Operation {
     /// An operation; one that fails only if it `may`.
-    pub fn drawn(id: u64, random: &mut Random, devices: usize, may_fail: bool) -> Operation {
-        let gpu = Context::gpu(random.below(devices) as u32);
+    pub fn drawn(id: u64, random: &mut Random, plan: &Plan, may_fail: bool) -> Operation {
+        let gpu = Context::gpu(random.below(plan.devices) as u32);
         let (kernels, copies) = (Property::Normal, [Property::CopyToGpu, Property::CopyFromGpu]);
         let (device, host) = (random.between(HOST, CELLS - 1), random.below(HOST));
-        let (work, context, property, (reads, writes)) = match random.below(20) {
+        let (work, context, property, (reads, writes)) = match random.below(if plan.on_devices { 13 } else { 20 }) {
             0 | 1 => (Work::Copies, gpu, copies[0], (vec![host], vec![device])),
             2 | 3 => (Work::Copies, gpu, copies[1], (vec![device], vec![host])),
             4 => (Work::Copies, gpu, kernels, (vec![device], vec![HOST + (device - HOST + 1) % (CELLS - HOST)])),

@@ -5,6 +5,22 @@ use crate::common::Random;
 use seriatim::{Engine, Kind};
 use std::time::Duration;
 
+/// The calls of a function, or of all: one in so many pauses, for up to so many microseconds.
+pub type Pauses = (&'static str, u64, u64);
+pub const NO_PAUSES: Pauses = ("*", 0, 0);
+/// Long pauses where a thread has just asked or told the driver something: others go on, and marks
+/// come round, before it acts on that.
+const PAUSES: [Pauses; 8] = [
+    NO_PAUSES,
+    NO_PAUSES,
+    NO_PAUSES,
+    NO_PAUSES,
+    ("*", 50, 100),
+    ("cuEventRecord", 50, 500),
+    ("cuStreamWaitEvent", 10, 2000),
+    ("cuEventQuery", 100, 2000),
+];
+
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub kind: Kind,
@@ -18,8 +34,10 @@ pub struct Plan {
     /// So many commands run at a time.
     pub burst: u64,
     pub operations: usize,
-    /// One call in so many pauses; none, if 0.
-    pub pauses: u64,
+    /// Of which function's calls some pause at their end.
+    pub pauses: Pauses,
+    /// Whether most operations are of devices, so that streams wait for streams.
+    pub on_devices: bool,
     /// Whether short operations of the processor run inside their pushes.
     pub inline: bool,
 }
@@ -32,10 +50,11 @@ impl Plan {
             start: random.pick(&[0, 0, (1 << 31) - 20, (1 << 32) - 20, (1 << 47) - 20]),
             ahead: random.pick(&[1, 3, 64, 64]),
             workers: random.between(1, 3),
-            pace: random.pick(&[40, 100, 128, 200, 240]),
+            pace: random.pick(&[12, 30, 60, 128, 240]),
             burst: random.pick(&[1, 1, 4, 16]),
             operations: random.pick(&[30, 100, 300, 1000]),
-            pauses: random.pick(&[0, 0, 0, 50]),
+            pauses: random.pick(&PAUSES),
+            on_devices: random.chance(50),
             inline: random.chance(30),
         }
     }
@@ -45,7 +64,8 @@ impl Plan {
         standin.again(seed, self.pace);
         standin.burst(self.burst);
         standin.devices(self.devices);
-        standin.pauses("*", self.pauses, 100, seed);
+        let (function, one_in, micros) = self.pauses;
+        standin.pauses(function, one_in, micros, seed);
     }
 
     pub fn engine(&self) -> Engine {

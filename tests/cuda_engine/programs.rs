@@ -32,7 +32,7 @@ struct Program<'a> {
     oracle: Oracle,
     places: Vec<Place>,
     variables: Vec<Variable>,
-    devices: usize,
+    plan: &'a Plan,
     id: u64,
 }
 
@@ -50,14 +50,13 @@ fn refused(error: Error) -> String {
 }
 
 impl Program<'_> {
-    fn new<'a>(plan: &Plan, standin: &'a Standin, random: Random) -> Result<Program<'a>, String> {
+    fn new<'a>(plan: &'a Plan, standin: &'a Standin, random: Random) -> Result<Program<'a>, String> {
         let (engine, entered) = (plan.engine(), Entered::new(standin));
         let place = |cell| if cell < HOST { Place::of_host(&entered) } else { Place::of_device(&entered) };
         let places = (0..CELLS).map(place).collect();
         let variables = (0..CELLS).map(|_| engine.new_variable()).collect();
-        let (oracle, graphs, devices) = (Oracle::new(), Vec::new(), plan.devices);
-        let mut program =
-            Program { graphs, engine, entered, standin, random, oracle, places, variables, devices, id: 0 };
+        let (oracle, graphs) = (Oracle::new(), Vec::new());
+        let mut program = Program { graphs, engine, entered, standin, random, oracle, places, variables, plan, id: 0 };
         for _ in 0..2 {
             let graph = program.capture().map_err(refused)?;
             program.graphs.push(graph);
@@ -106,7 +105,7 @@ impl Program<'_> {
             }
             2 => self.wait_for_all(),
             3 => self.delete().map_err(refused),
-            4..=7 => {
+            4..=7 if !self.plan.on_devices || self.random.chance(10) => {
                 let at = self.random.below(self.graphs.len());
                 let (graph, operations) = &self.graphs[at];
                 operations.iter().for_each(|operation| self.oracle.run(operation));
@@ -114,7 +113,7 @@ impl Program<'_> {
             }
             _ => {
                 let (id, may_fail) = (self.next_id(), self.oracle.failed.is_none());
-                let operation = Operation::drawn(id, &mut self.random, self.devices, may_fail);
+                let operation = Operation::drawn(id, &mut self.random, self.plan, may_fail);
                 self.oracle.run(&operation);
                 operation.push(&self.engine, &self.variables, &self.places).map_err(refused)
             }
@@ -128,7 +127,7 @@ impl Program<'_> {
         let (place, variable) = (self.places[cell], self.variables[cell]);
         let next = self.engine.new_variable();
         let context = match self.random.chance(60) && cell >= HOST {
-            true => Context::gpu(self.random.below(self.devices) as u32),
+            true => Context::gpu(self.random.below(self.plan.devices) as u32),
             false => Context::cpu(0),
         };
         let id = self.next_id();

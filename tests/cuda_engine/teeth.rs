@@ -2,7 +2,7 @@
 
 use crate::client::{Fault, Standin};
 use crate::common::Random;
-use crate::plan::Plan;
+use crate::plan::{Plan, NO_PAUSES};
 use crate::programs::{drawn, run};
 use seriatim::Kind;
 
@@ -14,7 +14,7 @@ fn found(fault: Fault, every: u64, kinds: &[Kind], programs: u64) -> (usize, usi
     for seed in 1..=programs {
         let (plan, random) = drawn(seed);
         let kind = Random(seed).pick(kinds);
-        let plan = Plan { kind, pace: 100, burst: 4, ahead: 64, operations: 400, pauses: 0, ..plan };
+        let plan = Plan { kind, pace: 60, burst: 4, ahead: 64, operations: 400, pauses: NO_PAUSES, ..plan };
         plan.set_up(&standin, seed);
         standin.plant(fault, every);
         let outcome = run(&standin, &plan, seed, random);
