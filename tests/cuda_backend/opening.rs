@@ -73,15 +73,17 @@ fn everything_works() {
     let standin = Standin::begin(1, 128);
     let cuda = Cuda::open().expect("older names do as well");
     let before = cuda.enter(0).unwrap();
-    let (stream, mark) = (cuda.stream(0, Class::Compute).unwrap(), cuda.mark(0).unwrap());
+    let (stream, mark, other) = (cuda.stream(0, Class::Compute).unwrap(), cuda.mark(0).unwrap(), cuda.mark(0).unwrap());
     cuda.record(mark, stream).unwrap();
     cuda.finish(stream).unwrap();
     assert_eq!(cuda.reached(mark), Ok(true));
-    standin.fail("cuEventQuery", 1, 700);
-    let fault = cuda.reached(mark).unwrap_err();
-    assert!(fault.is_lost() && fault.to_string().contains("error 700"), "{fault}");
     cuda.drop_mark(mark);
     cuda.drop_stream(stream);
+    standin.fail("cuEventQuery", 1, 700);
+    let fault = cuda.reached(other).unwrap_err();
+    assert!(fault.is_lost() && fault.to_string().contains("error 700"), "{fault}");
+    // What a lost device has is not given back.
+    cuda.drop_mark(other);
     cuda.leave(before);
     for name in RENAMED {
         let calls = standin.calls(name) + standin.calls(&format!("{name}_v2"));
