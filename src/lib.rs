@@ -218,6 +218,7 @@ pub mod testing {
 #[doc(hidden)]
 pub mod internals {
     pub use crate::device::timeline;
+    pub use crate::engine::gpu::rows;
     pub use crate::graph::{edges, lanes, partition, plan};
     pub use crate::operation::{access, block, layout};
     #[cfg(loom)]

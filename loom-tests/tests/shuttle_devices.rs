@@ -10,6 +10,7 @@ use shuttle::rand::{thread_rng, Rng};
 use shuttle::thread;
 use std::collections::VecDeque;
 use std::ptr::without_provenance_mut;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 enum Item {
@@ -35,6 +36,8 @@ impl Stream {
 struct State {
     streams: Vec<Stream>,
     marks: Vec<(usize, usize)>,
+    /// The devices do nothing while they are held.
+    is_held: bool,
 }
 
 /// Devices whose work is done in the calls of the driver. The lock is held across no step that the
@@ -49,7 +52,7 @@ fn number(raw: *mut std::ffi::c_void) -> usize {
 impl Lazy {
     /// Does up to three items.
     fn call(&self) -> MutexGuard<'_, State> {
-        let steps = thread_rng().gen_range(0..4);
+        let steps = if self.0.lock().unwrap().is_held { 0 } else { thread_rng().gen_range(0..4) };
         for _ in 0..steps {
             let mut state = self.0.lock().unwrap();
             let State { streams, .. } = &*state;
@@ -229,4 +232,88 @@ fn operations_of_devices_are_done_in_push_order_on_the_pooled_engine() {
 #[test]
 fn one_thread_alone_is_served_by_watchers_that_sleep() {
     schedules("devices, one pusher", 6, 300, || run(Kind::PerDevice, 1, 5));
+}
+
+/// An engine with one worker for the processor and one for a device.
+fn small(lazy: &Arc<Lazy>) -> Engine {
+    let builder = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).gpus(Arc::clone(lazy) as _);
+    builder.gpu_workers(1).build().unwrap()
+}
+
+/// Pushes an operation that changes one variable, by work of its device if it has one.
+fn push_work(
+    (engine, lazy): (&Engine, &Arc<Lazy>),
+    (context, property): (Context, Property),
+    x: Variable,
+    begins: impl FnOnce() + Send + 'static,
+    work: impl FnOnce() + Send + 'static,
+) {
+    let lazy = Arc::clone(lazy);
+    let body = move |run: &RunContext<'_>| {
+        begins();
+        match run.stream() {
+            Some(stream) => lazy.queue(stream, Item::Work(Box::new(work))),
+            None => work(),
+        }
+    };
+    engine.op("").context(context).property(property).writes([x]).push(body).unwrap();
+}
+
+/// A watcher that falls asleep beside a worker that queues something: nothing else wakes it, since
+/// a wait for everything parks nothing.
+#[test]
+fn a_watcher_that_falls_asleep_sees_what_is_queued_meanwhile() {
+    schedules("devices, a watcher that falls asleep", 5, 6000, || {
+        let lazy = Arc::new(Lazy::default());
+        let engine = small(&lazy);
+        let x = engine.new_variable();
+        let mut yields = Vec::new();
+        for _ in 0..2 {
+            push_work((&engine, &lazy), (Context::gpu(0), Property::Normal), x, || (), || ());
+            let times = thread_rng().gen_range(0..20);
+            (0..times).for_each(|_| thread::yield_now());
+            yields.push(times);
+        }
+        engine.wait_for_all().unwrap();
+        yields
+    });
+}
+
+/// One thread uses variables on the processor, within its pushes if that can be, while their last
+/// owner uses them on a device, which no operation has used before.
+#[test]
+fn the_first_operation_of_a_device_is_seen_by_who_comes_behind_it() {
+    const VARIABLES: usize = 6;
+    schedules("devices, the first use beside pushes", 6, 12_000, || {
+        let lazy = Arc::new(Lazy::default());
+        let engine = small(&lazy);
+        let variables: Vec<Variable> = (0..VARIABLES).map(|_| engine.new_variable()).collect();
+        variables.iter().for_each(|x| engine.op("").property(Property::Short).writes([*x]).push(|_| ()).unwrap());
+        lazy.0.lock().unwrap().is_held = true;
+        let [begun, done]: [Arc<[AtomicUsize; VARIABLES]>; 2] = Default::default();
+        let seen = Arc::new(AtomicUsize::new(0));
+        let (other, of_other, of_both) = (engine.clone(), lazy.clone(), variables.clone());
+        let (begun_there, done_there, seen_there) = (begun.clone(), done.clone(), seen.clone());
+        let second = thread::spawn(move || {
+            for (at, x) in of_both.into_iter().enumerate() {
+                let (begun, done, seen) = (begun_there.clone(), done_there.clone(), seen_there.clone());
+                let work = move || {
+                    let (begun, done) = (begun[at].load(SeqCst), done[at].load(SeqCst));
+                    assert!(begun == done, "an operation has run too early: the device is not done");
+                    seen.fetch_add(begun, SeqCst);
+                };
+                push_work((&other, &of_other), (Context::cpu(0), Property::Short), x, || (), work);
+            }
+        });
+        for (at, x) in variables.into_iter().enumerate() {
+            let (begun, done) = (begun.clone(), done.clone());
+            let begins = move || _ = begun[at].fetch_add(1, SeqCst);
+            let ends = move || _ = done[at].fetch_add(1, SeqCst);
+            push_work((&engine, &lazy), (Context::gpu(0), Property::Normal), x, begins, ends);
+        }
+        second.join().unwrap();
+        lazy.0.lock().unwrap().is_held = false;
+        engine.wait_for_all().unwrap();
+        vec![seen.load(SeqCst)]
+    });
 }

@@ -26,6 +26,19 @@ pub enum Count {
     Commands = 4,
 }
 
+/// What the stand-in can be told to do wrong, as a driver.
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    /// A wait for an event is not queued.
+    WaitSwallowed = 0,
+    /// An event is recorded before the last command of its stream, not behind it.
+    RecordedEarly = 1,
+    /// A query says that an event is done which is not.
+    DoneTooEarly = 2,
+    /// A wait of the host for a stream ends before the stream is idle.
+    FinishedTooEarly = 3,
+}
+
 /// What a stream was made with.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Made {
@@ -86,9 +99,12 @@ pub unsafe fn find<F: Copy>(name: &str) -> Option<F> {
 /// Calls a function of `src/control.rs`, or of the driver, by its name.
 macro_rules! call {
     ($name:ident($($argument:expr => $type:ty),*) $(-> $result:ty)?) => {{
-        // SAFETY: the library declares it so.
-        let function = unsafe { $crate::client::find::<unsafe extern "C" fn($($type),*) $(-> $result)?>(stringify!($name)) };
-        let function = function.unwrap_or_else(|| panic!("the stand-in has no {}", stringify!($name)));
+        static FOUND: std::sync::OnceLock<unsafe extern "C" fn($($type),*) $(-> $result)?> = std::sync::OnceLock::new();
+        let function = FOUND.get_or_init(|| {
+            // SAFETY: the library declares it so.
+            let found = unsafe { $crate::client::find(stringify!($name)) };
+            found.unwrap_or_else(|| panic!("the stand-in has no {}", stringify!($name)))
+        });
         // SAFETY: the arguments are what the function asks for.
         unsafe { function($($argument),*) }
     }};
@@ -121,6 +137,11 @@ impl Standin {
 
     pub fn pace(&self, pace: u64) {
         call!(standin_pace(pace => u64));
+    }
+
+    /// So many commands run at a time, and as many times more seldom.
+    pub fn burst(&self, burst: u64) {
+        call!(standin_burst(burst => u64));
     }
 
     pub fn version(&self, version: i32) {
@@ -177,21 +198,42 @@ impl Standin {
     /// Queues a function. It returns 0, or the error by which the device is lost. It may call
     /// [`touch`] and [`memory`], and nothing else of the driver. One that never runs is leaked.
     pub fn queue(&self, stream: *mut c_void, body: impl FnOnce() -> i32 + Send + 'static) {
-        unsafe extern "C" fn run(word: *mut c_void) -> i32 {
-            // SAFETY: `queue` has made it of this, and it is run once.
-            let body = unsafe { Box::from_raw(word.cast::<Box<dyn FnOnce() -> i32 + Send>>()) };
-            body()
-        }
-        type Run = unsafe extern "C" fn(*mut c_void) -> i32;
-        let body: Box<dyn FnOnce() -> i32 + Send> = Box::new(body);
-        let word = Box::into_raw(Box::new(body)).cast::<c_void>();
-        let code = call!(standin_queue(stream => *mut c_void, run => Run, word => *mut c_void) -> i32);
-        assert_eq!(code, 0);
+        assert_eq!(queue(stream, body), 0);
+    }
+
+    /// Plants a fault of the driver: one at each so many-th occasion, none at 0.
+    pub fn plant(&self, fault: Fault, every: u64) {
+        call!(standin_plant(fault as usize => usize, every => u64));
+    }
+
+    /// How many of the planted faults were made.
+    pub fn planted(&self) -> u64 {
+        call!(standin_planted() -> u64)
+    }
+
+    /// From now on one call in so many of a function (of any, if it is `*`) pauses at its end, for
+    /// up to so many microseconds.
+    pub fn pauses(&self, function: &str, one_in: u64, micros: u64, seed: u64) {
+        let function = text(function);
+        call!(standin_pauses(function.as_ptr() => *const c_char, one_in => u64, micros => u64, seed => u64));
     }
 
     /// How often a function was called; of all, if it is `*`.
     pub fn calls(&self, function: &str) -> u64 {
         call!(standin_calls(text(function).as_ptr() => *const c_char) -> u64)
+    }
+
+    /// The functions that were called, each with how often.
+    pub fn called(&self) -> Vec<(String, u64)> {
+        let mut name = [0; 100];
+        let read = |index: usize, to: &mut [u8]| call!(standin_called(index => usize, to.as_mut_ptr() => *mut u8, to.len() => usize) -> usize);
+        let count = read(usize::MAX, &mut name);
+        let one = |index| {
+            read(index, &mut name);
+            let name = CStr::from_bytes_until_nul(&name).expect("it ends with a zero").to_string_lossy().into_owned();
+            (name.clone(), self.calls(&name))
+        };
+        (0..count).map(one).collect()
     }
 
     /// Unordered accesses and misuse, in words.
@@ -234,6 +276,25 @@ impl Standin {
     pub fn event_flags(&self, event: *mut c_void) -> u32 {
         call!(standin_event(event => *mut c_void) -> u32)
     }
+}
+
+/// Queues a function on a stream: [`Standin::queue`], for threads that do not have the stand-in.
+/// Returns the driver's code.
+pub fn queue(stream: *mut c_void, body: impl FnOnce() -> i32 + Send + 'static) -> i32 {
+    unsafe extern "C" fn run(word: *mut c_void) -> i32 {
+        // SAFETY: `queue` has made it of this, and it is run once.
+        let body = unsafe { Box::from_raw(word.cast::<Box<dyn FnOnce() -> i32 + Send>>()) };
+        body()
+    }
+    type Run = unsafe extern "C" fn(*mut c_void) -> i32;
+    let body: Box<dyn FnOnce() -> i32 + Send> = Box::new(body);
+    let word = Box::into_raw(Box::new(body)).cast::<c_void>();
+    call!(standin_queue(stream => *mut c_void, run => Run, word => *mut c_void) -> i32)
+}
+
+/// The host accesses memory, now. Null if it may not.
+pub fn host_memory(at: u64, bytes: usize, write: bool, label: u64) -> *mut u8 {
+    call!(standin_host_memory(at => u64, bytes => usize, write => bool, label => u64) -> *mut u8)
 }
 
 /// Inside a queued function: it accesses a cell.

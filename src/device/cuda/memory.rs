@@ -31,6 +31,9 @@ unsafe impl Memory for Cuda {
     }
 
     unsafe fn free(&self, kind: MemoryKind, memory: RawMemory) {
+        if self.is_lost() {
+            return; // A device may be lost while what it has is given back, one by one.
+        }
         // What has become of it is of no use to anybody; a lost device is remembered.
         let _ = match kind {
             // SAFETY: by the contract.

@@ -41,7 +41,7 @@ const OLDEST: c_int = 11_020;
 pub struct Cuda {
     symbols: Symbols,
     devices: Box<[Primary]>,
-    /// Whether a call has said that a device is lost: then the contexts are left alone.
+    /// Whether a call has said that a device is lost: then nothing is given back any more.
     lost: AtomicBool,
     /// The process that has opened the driver, which does not survive a fork.
     process: u32,
@@ -105,10 +105,15 @@ impl Cuda {
         }
         let fault = fault::of(call, code, &self.symbols.describe(code));
         if fault.is_lost() {
-            // Read by `drop` alone, which comes after every call.
+            // It keeps what is given back from the driver, for which nothing else is read.
             self.lost.store(true, Ordering::Relaxed);
         }
         Err(fault)
+    }
+
+    /// Whether a call has said that a device is lost.
+    fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
     }
 
     fn primary(&self, device: usize) -> Result<&Primary, DriverError> {
@@ -165,9 +170,10 @@ unsafe impl Backend for Cuda {
 
     unsafe fn leave(&self, previous: Previous) {
         capture::leave(&self.symbols);
-        // It fails only for a lost device, and then every later call says so.
         // SAFETY: it was current on this thread when `enter` asked, and its owner keeps it.
-        unsafe { (self.symbols.set_current)(previous.raw().cast()) };
+        let code = unsafe { (self.symbols.set_current)(previous.raw().cast()) };
+        // It fails only for a lost device, which is remembered; every later call says so, too.
+        let _ = self.check("cuCtxSetCurrent", code);
     }
 
     fn stream(&self, device: usize, class: Class) -> Result<RawStream, DriverError> {
@@ -221,6 +227,9 @@ unsafe impl Backend for Cuda {
     }
 
     unsafe fn drop_stream(&self, stream: RawStream) {
+        if self.is_lost() {
+            return; // A device may be lost while what it has is given back, one by one.
+        }
         // SAFETY: as in `record`; its owner gives it back and uses it no more.
         let code = unsafe { (self.symbols.stream_destroy)(stream.raw().cast()) };
         // What has become of it is of no use to anybody; a lost device is remembered.
@@ -228,6 +237,9 @@ unsafe impl Backend for Cuda {
     }
 
     unsafe fn drop_mark(&self, mark: RawMark) {
+        if self.is_lost() {
+            return; // As in `drop_stream`.
+        }
         // SAFETY: as in `drop_stream`. The driver keeps what streams still wait for.
         let code = unsafe { (self.symbols.event_destroy)(mark.raw().cast()) };
         let _ = self.check("cuEventDestroy", code);

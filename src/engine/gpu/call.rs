@@ -172,7 +172,7 @@ impl Core {
     fn finish_stream(&self, gpu: &Gpu, stream: Option<RawStream>) -> Result<(), Fault> {
         let Some(stream) = stream else { return Ok(()) };
         // SAFETY: the stream is the device's, which the caller has entered.
-        unsafe { gpu.backend.finish(stream) }.map_err(|refusal| self.refused(gpu, &refusal))
+        unsafe { gpu.finish(stream) }.map_err(|refusal| self.refused(gpu, &refusal))
     }
 
     /// Ends an operation whose closure is not called. Its failure is `fault`, or what it inherits,

@@ -111,7 +111,7 @@ impl Lease {
         // The naive engine leaves no tickets: all is over before the caller's borrows end.
         let finish = || match self.core.settings.kind {
             // SAFETY: the stream is that of the operation that the caller is, and of this device.
-            Kind::Naive => unsafe { self.gpu.backend.finish(stream) },
+            Kind::Naive => unsafe { self.gpu.finish(stream) },
             _ => Ok(()),
         };
         queued.and_then(|()| finish()).map_err(|refusal| {

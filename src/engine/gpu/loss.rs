@@ -5,7 +5,7 @@
 //! fails with an error that names what may have caused it: `turn.rs` marks the variable, each with a
 //! failure of its own. One that comes after lost reads runs. The processor's work goes on.
 
-use crate::device::backend::DriverError as Refusal;
+use crate::device::backend::{DriverError as Refusal, RawStream};
 use crate::engine::core::{Core, FAILED};
 use crate::engine::diagnose::shown;
 use crate::engine::gpu::devices::Gpu;
@@ -15,6 +15,29 @@ use std::sync::Arc;
 
 /// The most operations that the message names.
 const NAMED: usize = 8;
+
+/// How often a wait for a stream is asked for again, if the driver refuses it.
+const AGAIN: usize = 16;
+
+impl Gpu {
+    /// Waits for a stream of the naive engine. A call that is refused is asked again: what comes
+    /// next must not begin before the work is done. In the end the device counts as lost.
+    ///
+    /// # Safety
+    /// The stream is the device's, which the calling thread has entered.
+    pub unsafe fn finish(&self, stream: RawStream) -> Result<(), Refusal> {
+        // SAFETY: by the contract.
+        let mut outcome = unsafe { self.backend.finish(stream) };
+        for _ in 0..AGAIN {
+            if outcome.as_ref().err().is_none_or(Refusal::is_lost) {
+                return outcome;
+            }
+            // SAFETY: by the contract.
+            outcome = unsafe { self.backend.finish(stream) };
+        }
+        outcome.map_err(|refusal| Refusal::lost(format!("it could not be waited for: {refusal}")))
+    }
+}
 
 /// The names of what is queued on a device, the oldest of each stream first.
 fn suspects(gpu: &Gpu) -> String {

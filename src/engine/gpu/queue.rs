@@ -5,6 +5,7 @@
 //! [`Property::Async`](crate::Property::Async), it runs on any thread, and there is no timeline.
 
 use crate::device::backend::{Class, DriverError};
+use crate::device::timeline::MOST_LINES;
 use crate::device::Context;
 use crate::engine::core::Core;
 use crate::engine::gpu::call::Way;
@@ -116,19 +117,21 @@ impl Core {
     /// As [`Core::queue_on_device`]; the calling thread owns the timeline.
     unsafe fn order(&self, gpu: &Gpu, block: *mut Block, line: usize) -> Result<(), DriverError> {
         let Some(fleet) = self.gpus.fleet.get() else { return Ok(()) };
-        let (backend, own) = (&*gpu.backend, &gpu.lines[line].timeline);
-        let mut ordered = Ok(());
+        // The last ticket on each timeline: a wait for it is one for all before it.
+        let mut last = [0; MOST_LINES];
         // SAFETY: by the contract.
         unsafe {
             self.each_row(block, |row, _, mode| {
                 for (ticket, _) in row.before(mode) {
                     let (of, local) = fleet.of(ticket);
-                    if ordered.is_ok() && of.number == gpu.number {
-                        ordered = own.follow(backend, &gpu.lines[local].timeline, ticket.number());
+                    if of.number == gpu.number {
+                        last[local] = ticket.number().max(last[local]);
                     }
                 }
             });
         }
-        ordered
+        let (backend, own) = (&*gpu.backend, &gpu.lines[line].timeline);
+        let before = gpu.lines.iter().zip(last).filter(|(_, number)| *number > 0);
+        before.into_iter().try_for_each(|(line, number)| own.follow(backend, &line.timeline, number))
     }
 }

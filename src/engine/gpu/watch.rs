@@ -29,6 +29,8 @@ const AWAKE: Duration = Duration::from_micros(20);
 
 /// How long a device may refuse to say how far it has come, before it counts as lost.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How often it tries to enter the device, if the driver refuses that.
+const AGAIN: usize = 100;
 
 /// Starts the watcher of a device, unless it runs.
 pub fn start(core: &Arc<Core>, gpu: &Arc<Gpu>) -> Result<(), Error> {
@@ -97,7 +99,7 @@ impl<'a> Watcher<'a> {
     }
 
     fn run(mut self) {
-        if let Err(refusal) = self.gpu.backend.enter(self.gpu.number) {
+        if let Err(refusal) = self.enter() {
             self.core.lose(self.gpu, &refusal);
         }
         let new_spin = || match self.core.settings.idle {
@@ -123,6 +125,20 @@ impl<'a> Watcher<'a> {
                 thread::park_timeout(NAP);
             }
         }
+    }
+
+    /// Makes the device current on this thread. A call that is refused is asked again: without a
+    /// watcher the device is of no use.
+    fn enter(&self) -> Result<(), DriverError> {
+        let mut entered = self.gpu.backend.enter(self.gpu.number);
+        for _ in 0..AGAIN {
+            if entered.as_ref().err().is_none_or(DriverError::is_lost) {
+                break;
+            }
+            thread::park_timeout(NAP);
+            entered = self.gpu.backend.enter(self.gpu.number);
+        }
+        entered.map(|_| ())
     }
 
     /// Takes what was parked since the last look; says whether there was anything.

@@ -2,6 +2,8 @@
 
 use crate::clocks::Who;
 use crate::held::Held;
+use crate::planted::Pauses;
+use crate::random::Random;
 use crate::run;
 use crate::world::{Body, Command, Device, Failing, Kernel, KernelSpec, DEVICE};
 use std::ffi::{c_char, CStr};
@@ -42,6 +44,12 @@ pub extern "C" fn standin_reset(seed: u64, pace: u64) {
 #[no_mangle]
 pub extern "C" fn standin_pace(pace: u64) {
     Held::take().pace = pace;
+}
+
+/// So many commands run at a time, and as many times more seldom: work piles up meanwhile.
+#[no_mangle]
+pub extern "C" fn standin_burst(burst: u64) {
+    Held::take().burst = burst;
 }
 
 #[no_mangle]
@@ -120,6 +128,17 @@ pub extern "C" fn standin_host_access(cell: u64, write: bool, label: u64) {
     world.touch_cell(cell, write, who, &clock);
 }
 
+/// The host accesses memory, now. Returns where that memory is, or null if it may not be accessed.
+#[no_mangle]
+pub extern "C" fn standin_host_memory(at: u64, bytes: usize, write: bool, label: u64) -> *mut u8 {
+    let mut world = Held::take();
+    let (who, clock) = run::host_access(&mut world, label);
+    match world.touch_memory(at, bytes, write, who, &clock) {
+        Ok(()) => std::ptr::with_exposed_provenance_mut((at & !DEVICE) as usize),
+        Err(_) => std::ptr::null_mut(),
+    }
+}
+
 /// Queues a function on a stream. Returns the driver's code.
 #[no_mangle]
 pub extern "C" fn standin_queue(stream: usize, body: Body, word: usize) -> i32 {
@@ -174,6 +193,37 @@ pub unsafe extern "C" fn standin_calls(function: *const c_char) -> u64 {
         "*" => world.all_calls,
         name => world.calls.get(name).copied().unwrap_or_default(),
     }
+}
+
+/// How many different functions were called, and the name of one.
+#[no_mangle]
+pub unsafe extern "C" fn standin_called(index: usize, to: *mut u8, room: usize) -> usize {
+    let world = Held::take();
+    if let Some(name) = world.calls.keys().nth(index) {
+        // SAFETY: a test says how much room there is.
+        unsafe { answer(name, to, room) };
+    }
+    world.calls.len()
+}
+
+/// Plants a fault of `Fault`: one at each so many-th occasion, none at 0.
+#[no_mangle]
+pub extern "C" fn standin_plant(fault: usize, every: u64) {
+    Held::take().planted.plant(fault, every);
+}
+
+/// How many faults that are planted were made.
+#[no_mangle]
+pub extern "C" fn standin_planted() -> u64 {
+    Held::take().planted.made
+}
+
+/// From now on one call in so many of a function (of any, if it is `*`) pauses at its end.
+#[no_mangle]
+pub unsafe extern "C" fn standin_pauses(function: *const c_char, one_in: u64, micros: u64, seed: u64) {
+    // SAFETY: a test gives a text.
+    let function = unsafe { text(function) };
+    Held::take().pauses = Pauses { function, one_in, micros, random: Random(seed) };
 }
 
 /// Copies out a report, if there are so many; returns how many there are.

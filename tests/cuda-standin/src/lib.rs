@@ -8,5 +8,7 @@ mod clocks;
 mod control;
 mod driver;
 mod held;
+mod planted;
+mod random;
 mod run;
 mod world;

@@ -43,10 +43,12 @@ pub fn advance(world: &mut Held) -> bool {
 
 /// Runs commands while the device's pace says so: at the beginning of every call.
 pub fn pump(world: &mut Held) {
-    while world.pace > 0 {
-        let pace = world.pace;
-        if world.below(256) >= pace || !advance(world) {
-            return;
+    let (pace, burst) = (world.pace, world.burst);
+    while pace > 0 && world.below(256 * burst) < pace {
+        for _ in 0..burst {
+            if !advance(world) {
+                return;
+            }
         }
     }
 }

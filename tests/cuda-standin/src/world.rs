@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 use crate::clocks::{Clock, History, Who};
+use crate::planted::{Pauses, Planted};
+use crate::random::Random;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -124,10 +126,14 @@ pub struct World {
     pub host: Arc<Clock>,
     next: usize,
     indices: usize,
-    random: u64,
+    random: Random,
     /// How eager streams are: of 256 calls so many run a command more. 0: a test steps by hand.
     pub pace: u64,
+    /// So many commands at a time, and as many times more seldom.
+    pub burst: u64,
     pub failing: Vec<Failing>,
+    pub planted: Planted,
+    pub pauses: Pauses,
     pub calls: BTreeMap<&'static str, u64>,
     pub all_calls: u64,
     pub reports: Vec<String>,
@@ -151,9 +157,12 @@ impl Default for World {
             host: Arc::default(),
             next: 0x1000,
             indices: 0,
-            random: 1,
+            random: Random(1),
             pace: 128,
+            burst: 1,
             failing: Vec::new(),
+            planted: Planted::default(),
+            pauses: Pauses::default(),
             calls: BTreeMap::new(),
             all_calls: 0,
             reports: Vec::new(),
@@ -172,7 +181,7 @@ impl World {
     /// Forgets everything; handles of before stay invalid.
     pub fn reset(&mut self, seed: u64, pace: u64) {
         let next = self.next;
-        *self = World { next, pace, random: seed, ..World::default() };
+        *self = World { next, pace, random: Random(seed), ..World::default() };
     }
 
     pub fn handle(&mut self) -> usize {
@@ -186,12 +195,9 @@ impl World {
         self.indices
     }
 
-    /// A number below `bound` (splitmix64).
+    /// A number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let word = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (word ^ (word >> 31)) % bound
+        self.random.below(bound)
     }
 
     pub fn report(&mut self, text: String) {

@@ -60,6 +60,9 @@ driver! {
             world.report("a primary context was released more often than it was retained".to_owned());
             return Err(code::INVALID_CONTEXT);
         }
+        if world.devices[device].lost != 0 {
+            world.report("the primary context of a lost device was released".to_owned());
+        }
         world.devices[device].retained -= 1;
         if world.devices[device].retained == 0 && world.streams.values().any(|stream| stream.device == device) {
             world.report("a primary context has gone before its streams".to_owned());

@@ -22,6 +22,12 @@ fn begin(function: &'static str) -> Result<Held, i32> {
         world.report(format!("{function} was called by what runs on a stream"));
         return Err(code::NOT_PERMITTED);
     }
+    world.pauses.draw(function);
+    let gives_back = ["cuStreamDestroy", "cuEventDestroy", "cuMemFree"].iter().any(|name| function.starts_with(name));
+    let current = CURRENT.get().checked_sub(1).and_then(|device| world.devices.get(device));
+    if gives_back && current.is_some_and(|device| device.lost != 0) {
+        world.report(format!("{function} was called for a device that is lost"));
+    }
     world.all_calls += 1;
     let all = world.all_calls;
     let calls = world.calls.entry(function).or_default();
@@ -74,7 +80,9 @@ macro_rules! driver {
                 $world.changed();
                 Ok(())
             };
-            crate::driver::begin(stringify!($name)).and_then(act).err().unwrap_or_default()
+            let code = crate::driver::begin(stringify!($name)).and_then(act).err().unwrap_or_default();
+            crate::planted::pause();
+            code
         }
         driver!(@each [$($more)*] [($($argument: $type),*) $world $body]);
     };

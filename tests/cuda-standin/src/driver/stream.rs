@@ -2,6 +2,7 @@
 
 use crate::driver::{current, driver};
 use crate::held::Held;
+use crate::planted::Fault;
 use crate::run;
 use crate::world::{code, Command, HostFn, Stream};
 use std::ffi::{c_int, c_uint, c_void};
@@ -43,6 +44,9 @@ driver! {
     fn [cuStreamSynchronize](stream: usize) |world| {
         current(&world)?;
         not_captured(&mut world, stream)?;
+        if !world.is_idle(stream) && world.planted.is_due(Fault::FinishedTooEarly) {
+            return Ok(());
+        }
         run::until(&mut world, stream, |world| world.is_idle(stream))?;
         let clock = world.streams[&stream].clock.clone();
         world.host_learns(&clock);
@@ -76,7 +80,8 @@ driver! {
             (None, Some(_)) => return Err(code::CAPTURE_ISOLATION),
             (None, None) => {
                 // An event that was never recorded holds nobody up.
-                if let Some(recording) = recording {
+                let is_swallowed = recording.is_some() && world.planted.is_due(Fault::WaitSwallowed);
+                if let Some(recording) = recording.filter(|_| !is_swallowed) {
                     world.push(stream, Command::Wait { recording })?;
                     world.uses(recording, true);
                 }

@@ -1,0 +1,26 @@
+//! The whole of what orders work on a GPU: the engine, its back end for CUDA and cudarc, over a
+//! stand-in for the driver (`cuda-standin/`). Nothing between is a model, and no test needs a GPU.
+
+#![cfg(all(feature = "cuda", target_os = "linux", target_pointer_width = "64"))]
+
+#[path = "cuda-standin/client.rs"]
+mod client;
+mod common;
+#[path = "cuda_engine/counts.rs"]
+mod counts;
+#[path = "cuda_engine/faults.rs"]
+mod faults;
+#[path = "cuda_engine/memory.rs"]
+mod memory;
+#[path = "cuda_engine/operation.rs"]
+mod operation;
+#[path = "cuda_engine/oracle.rs"]
+mod oracle;
+#[path = "cuda_engine/plan.rs"]
+mod plan;
+#[path = "cuda_engine/programs.rs"]
+mod programs;
+#[path = "cuda_engine/pushers.rs"]
+mod pushers;
+#[path = "cuda_engine/teeth.rs"]
+mod teeth;

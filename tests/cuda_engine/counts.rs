@@ -1,0 +1,202 @@
+//! How many calls of the driver an operation costs beside its own: counted, with the device at rest
+//! until all is queued. Waits are exact. Marks are, but for those of the watcher, which puts one
+//! behind the first of what is under way and one behind each sixteenth further operation.
+
+use crate::client::Standin;
+use crate::common::{eventually, Random, Watchdog};
+use crate::memory::{kernel, Entered, Place};
+use seriatim::{Context, Engine, Kind, Property, RunContext, Variable};
+use std::collections::BTreeMap;
+
+const GPU: Context = Context::gpu(0);
+const OPERATIONS: usize = 480;
+
+/// The calls of one count, by function.
+struct Calls(BTreeMap<String, u64>);
+
+impl Calls {
+    fn of(&self, function: &str) -> usize {
+        self.0.get(function).copied().unwrap_or_default() as usize
+    }
+
+    /// Checks that nothing else was called. A worker enters the device before its first operation.
+    fn assert_only(&self, named: &[&str]) {
+        let of_workers = ["cuCtxGetCurrent", "cuCtxSetCurrent", "cuThreadExchangeStreamCaptureMode"];
+        for (name, count) in self.0.iter().filter(|(name, _)| !named.contains(&name.as_str())) {
+            let most = if of_workers.contains(&name.as_str()) { 2 } else { 0 };
+            assert!(*count <= most, "{name} was called {count} times: {:?}", self.0);
+        }
+    }
+}
+
+/// An engine over a device that does nothing until all is queued.
+struct Counting {
+    // Dropped in this order.
+    engine: Engine,
+    entered: Entered,
+    _watchdog: Watchdog,
+    standin: Standin,
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        // For a test that fails: the engine waits for the device.
+        self.standin.pace(256);
+    }
+}
+
+impl Counting {
+    fn new(kind: Kind, workers: usize) -> Counting {
+        let standin = Standin::begin(1, 256);
+        let watchdog = Watchdog::new(120, "a count of the driver's calls");
+        let entered = Entered::new(&standin);
+        let builder = Engine::builder().kind(kind).cpu_workers(1).pin(false).gpu_ahead(1024).gpu_workers(workers);
+        let engine = builder.build().expect("the settings are valid");
+        // The device and its threads are made ready, and its workers have entered it.
+        for property in [Property::Normal, Property::Normal, Property::CopyToGpu] {
+            for _ in 0..8 {
+                engine.op("first").context(GPU).property(property).push(|_| ()).unwrap();
+            }
+            engine.wait_for_all().unwrap();
+        }
+        if kind != Kind::Naive {
+            standin.pace(0);
+        }
+        Counting { engine, entered, _watchdog: watchdog, standin }
+    }
+
+    fn push(&self, property: Property, place: Place, reads: &[Variable], writes: &[Variable]) {
+        let body = move |run: &RunContext<'_>| {
+            kernel(run.stream().expect("it is on a device"), 1, Vec::new(), vec![place], || ())
+        };
+        let builder = self.engine.op("counted").context(GPU).property(property);
+        builder.reads(reads.iter().copied()).writes(writes.iter().copied()).push(body).unwrap();
+    }
+
+    /// The calls while `push` pushes operations, of which the last one writes `last` alone, until
+    /// they are queued.
+    fn calls(&self, push: impl FnOnce(), last: Variable, versions: u64) -> Calls {
+        let before: BTreeMap<String, u64> = self.standin.called().into_iter().collect();
+        push();
+        eventually("all are queued", || self.engine.version(last).unwrap() == versions);
+        let mut calls: BTreeMap<String, u64> = self.standin.called().into_iter().collect();
+        before.into_iter().for_each(|(function, count)| *calls.entry(function).or_default() -= count);
+        self.standin.pace(256);
+        self.engine.wait_for_all().unwrap();
+        assert_eq!(self.standin.reports(), [""; 0]);
+        Calls(calls)
+    }
+
+    fn place(&self) -> Place {
+        Place::of_device(&self.entered)
+    }
+
+    fn variable(&self) -> Variable {
+        self.engine.new_variable()
+    }
+}
+
+/// The most marks of the watcher, for so many operations on so many streams.
+fn of_watcher(operations: usize, streams: usize) -> usize {
+    operations / 16 + streams
+}
+
+const QUEUED: [&str; 3] = ["cuStreamWaitEvent", "cuEventRecord", "cuEventQuery"];
+
+fn tell(what: &str, operations: usize, calls: &Calls) {
+    let each = QUEUED.map(|function| calls.of(function) as f64 / operations as f64);
+    println!("{what}: {:.3} waits, {:.3} marks, {:.3} queries an operation", each[0], each[1], each[2]);
+}
+
+/// With one worker: an idle one takes over what a busy one has, now and then, and then streams wait.
+#[test]
+fn a_chain_needs_no_waits() {
+    let counting = Counting::new(Kind::PerDevice, 1);
+    let (x, place) = (counting.variable(), counting.place());
+    let push = || (0..OPERATIONS).for_each(|_| counting.push(Property::Normal, place, &[], &[x]));
+    let calls = counting.calls(push, x, OPERATIONS as u64);
+    tell("a chain", OPERATIONS, &calls);
+    assert_eq!(calls.of("cuStreamWaitEvent"), 0);
+    let records = calls.of("cuEventRecord");
+    assert!(records <= of_watcher(OPERATIONS, 1), "{records} marks");
+    calls.assert_only(&QUEUED);
+}
+
+#[test]
+fn two_streams_in_turn_need_a_mark_and_a_wait_an_operation() {
+    let counting = Counting::new(Kind::PerDevice, 2);
+    let (x, place) = (counting.variable(), counting.place());
+    let push = || {
+        for number in 0..OPERATIONS {
+            let property = [Property::CopyToGpu, Property::CopyFromGpu][number % 2];
+            counting.push(property, place, &[], &[x]);
+        }
+    };
+    let calls = counting.calls(push, x, OPERATIONS as u64);
+    tell("two streams in turn", OPERATIONS, &calls);
+    assert_eq!(calls.of("cuStreamWaitEvent"), OPERATIONS - 1);
+    let records = calls.of("cuEventRecord");
+    assert!(records <= OPERATIONS - 1 + of_watcher(OPERATIONS, 2), "{records} marks");
+    calls.assert_only(&QUEUED);
+}
+
+/// One operation, 64 behind it, and one behind those: each of the four streams waits once for the
+/// first, and the last one once for each other stream.
+#[test]
+fn a_fan_waits_once_for_each_stream() {
+    const WIDTH: usize = 64;
+    let counting = Counting::new(Kind::PerDevice, 2);
+    let (x, end) = (counting.variable(), counting.variable());
+    let branches: Vec<Variable> = (0..WIDTH).map(|_| counting.variable()).collect();
+    let places: Vec<Place> = (0..WIDTH).map(|_| counting.place()).collect();
+    let (first, last) = (counting.place(), counting.place());
+    let push = || {
+        counting.push(Property::Normal, first, &[], &[x]);
+        branches.iter().zip(&places).for_each(|(own, place)| counting.push(Property::Normal, *place, &[x], &[*own]));
+        counting.push(Property::Normal, last, &branches, &[end]);
+    };
+    let calls = counting.calls(push, end, 1);
+    tell("a fan of 64", WIDTH + 2, &calls);
+    let (waits, records) = (calls.of("cuStreamWaitEvent"), calls.of("cuEventRecord"));
+    assert!(waits <= 6, "{waits} waits");
+    assert!(records <= WIDTH + 6 + of_watcher(WIDTH, 4), "{records} marks");
+    calls.assert_only(&QUEUED);
+}
+
+/// Each operation reads two of ten variables and writes one. Which stream it comes to depends on how
+/// busy the workers are, so these are bounds.
+#[test]
+fn operations_at_random_need_fewer_marks_and_waits_than_one_for_each_ticket() {
+    let counting = Counting::new(Kind::PerDevice, 2);
+    let variables: Vec<Variable> = (0..10).map(|_| counting.variable()).collect();
+    let places: Vec<Place> = variables.iter().map(|_| counting.place()).collect();
+    let (end, last, mut random) = (counting.variable(), counting.place(), Random(1));
+    let push = || {
+        for _ in 0..OPERATIONS {
+            let [write, first, second] = std::array::from_fn(|_| random.below(10));
+            let reads: Vec<Variable> = [first, second].map(|at| variables[at]).to_vec();
+            counting.push(Property::Normal, places[write], &reads, &[variables[write]]);
+        }
+        counting.push(Property::Normal, last, &variables, &[end]);
+    };
+    let calls = counting.calls(push, end, 1);
+    tell("operations at random", OPERATIONS, &calls);
+    let (waits, records) = (calls.of("cuStreamWaitEvent"), calls.of("cuEventRecord"));
+    assert!(waits <= OPERATIONS * 11 / 10, "{waits} waits");
+    assert!(records <= OPERATIONS * 9 / 10 + of_watcher(OPERATIONS, 4), "{records} marks");
+    calls.assert_only(&QUEUED);
+}
+
+#[test]
+fn the_naive_engine_enters_the_device_waits_and_leaves() {
+    let counting = Counting::new(Kind::Naive, 1);
+    let (x, place) = (counting.variable(), counting.place());
+    let push = || (0..OPERATIONS).for_each(|_| counting.push(Property::Normal, place, &[], &[x]));
+    let calls = counting.calls(push, x, OPERATIONS as u64);
+    // The thread has entered the device already, so its mode of captures stays as it is.
+    let own = [("cuCtxGetCurrent", 1), ("cuCtxSetCurrent", 2), ("cuStreamSynchronize", 1)];
+    for (function, each) in own {
+        assert_eq!(calls.of(function), each * OPERATIONS, "{function}");
+    }
+    calls.assert_only(&own.map(|(function, _)| function));
+}
