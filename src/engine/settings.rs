@@ -376,8 +376,8 @@ mod tests {
     #[test]
     fn every_key_is_settable_and_errors_list_what_is_valid() {
         let values = [
-            "pooled", "2", "3", "1", "1", "off", "0,2-3", "on", "park", "80", "10", "help", "off", "300", "2", "50",
-            "on", "7", "on",
+            "pooled", "2", "3", "1", "1", "4096", "off", "0,2-3", "on", "park", "80", "10", "help", "off", "300", "2",
+            "50", "on", "7", "on",
         ];
         let mut settings = Settings::new();
         for (key, value) in KEYS.iter().zip(values) {
