@@ -218,6 +218,8 @@ fn describe(status: i32) -> &'static CStr {
         19 => c"the system refused a real-time priority",
         20 => c"the system refused to lock memory",
         21 => c"the device takes no more work",
+        22 => c"there is no memory for a buffer",
+        23 => c"buffers do not go together",
         99 => c"another failure",
         100 => c"a pointer is null",
         101 => c"an argument is outside its range",
