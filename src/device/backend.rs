@@ -218,8 +218,12 @@ pub unsafe trait Backend: Send + Sync + 'static {
     /// If the library refuses it.
     fn mark(&self, device: usize) -> Result<RawMark, DriverError>;
 
-    /// Puts the mark behind all that was queued on the stream so far. A mark may be put elsewhere
-    /// again at any time: who waits for it already waits for where it was.
+    /// Puts the mark behind all that was queued on the stream so far, and has the device begin with
+    /// that: the engine makes no other call to that end.
+    ///
+    /// A mark may be put elsewhere again at any time: who waits for it already waits for where it
+    /// was. Two threads may put one mark on one stream at once: it is then behind what was queued
+    /// before either call.
     ///
     /// # Safety
     /// The handles are this back end's, of the device that the thread has entered, and alive.
@@ -229,6 +233,7 @@ pub unsafe trait Backend: Send + Sync + 'static {
     unsafe fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError>;
 
     /// Has what is queued on the stream later wait for the mark, where it is now. Does not block.
+    /// Both are of one device, and the mark has been put somewhere.
     ///
     /// # Safety
     /// The handles are this back end's, of the device that the thread has entered, and alive.
@@ -237,13 +242,14 @@ pub unsafe trait Backend: Send + Sync + 'static {
     /// If the library refuses it, or the device is lost.
     unsafe fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError>;
 
-    /// Whether the device has come to the mark. Does not block.
+    /// Whether the device has come to the mark, which has been put somewhere. Does not block.
     ///
     /// # Safety
     /// The handles are this back end's, of the device that the thread has entered, and alive.
     ///
     /// # Errors
-    /// If the device is lost: this is the call that finds it out.
+    /// If the device is lost: this is the call that finds it out. That includes work before the
+    /// mark that has failed. After any other error the engine asks again, for a second.
     unsafe fn reached(&self, mark: RawMark) -> Result<bool, DriverError>;
 
     /// Waits until the device has done all that was queued on the stream.
