@@ -163,8 +163,8 @@ fn a_fan_waits_once_for_each_stream() {
     calls.assert_only(&QUEUED);
 }
 
-/// Each operation reads two of ten variables and writes one. Which stream it comes to depends on how
-/// busy the workers are, so these are bounds.
+/// Each operation reads two of ten variables and writes one. Which stream it comes to depends on
+/// how busy the workers are, so these are bounds.
 #[test]
 fn operations_at_random_need_fewer_marks_and_waits_than_one_for_each_ticket() {
     let counting = Counting::new(Kind::PerDevice, 2);
