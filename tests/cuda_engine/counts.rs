@@ -108,7 +108,8 @@ fn tell(what: &str, operations: usize, calls: &Calls) {
     println!("{what}: {:.3} waits, {:.3} marks, {:.3} queries an operation", each[0], each[1], each[2]);
 }
 
-/// With one worker: an idle one takes over what a busy one has, now and then, and then streams wait.
+/// With one worker: an idle one takes over what a busy one has, now and then, and then a stream
+/// waits.
 #[test]
 fn a_chain_needs_no_waits() {
     let counting = Counting::new(Kind::PerDevice, 1);
