@@ -108,7 +108,8 @@ fn tell(what: &str, operations: usize, calls: &Calls) {
     println!("{what}: {:.3} waits, {:.3} marks, {:.3} queries an operation", each[0], each[1], each[2]);
 }
 
-/// With one worker: an idle one takes over what a busy one has, now and then, and then streams wait.
+/// With one worker: an idle one takes over what a busy one has, now and then, and then a stream
+/// waits.
 #[test]
 fn a_chain_needs_no_waits() {
     let counting = Counting::new(Kind::PerDevice, 1);
@@ -163,8 +164,8 @@ fn a_fan_waits_once_for_each_stream() {
     calls.assert_only(&QUEUED);
 }
 
-/// Each operation reads two of ten variables and writes one. Which stream it comes to depends on how
-/// busy the workers are, so these are bounds.
+/// Each operation reads two of ten variables and writes one. Which stream it comes to depends on
+/// how busy the workers are, so these are bounds.
 #[test]
 fn operations_at_random_need_fewer_marks_and_waits_than_one_for_each_ticket() {
     let counting = Counting::new(Kind::PerDevice, 2);

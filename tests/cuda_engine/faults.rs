@@ -1,6 +1,6 @@
-//! Faults of the driver, as programs of an engine meet them: every function that the engine comes to
-//! call fails, at its first call, its second and a later one, once or so that the device is lost.
-//! Nothing hangs, errors are typed, the processor goes on, and a lost device is left alone.
+//! Faults of the driver, as programs of an engine meet them: every function that the engine comes
+//! to call fails, at its first call, its second and a later one, once or so that the device is
+//! lost. Nothing hangs, errors are typed, the processor goes on, and a lost device is left alone.
 
 use crate::client::{Count, Standin};
 use crate::common::{Random, Watchdog};

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 /// No wait takes so long.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// A number of the environment, which is not called SERIATIM_…: engines refuse names of theirs that
-/// they do not know.
+/// A number of the environment, which is not called SERIATIM_…: engines refuse names of theirs
+/// that they do not know.
 pub fn of_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
 }
