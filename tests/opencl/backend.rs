@@ -1,8 +1,8 @@
 //! The back end: in-order queues for streams, and marker events for marks.
 //!
-//! An event of OpenCL is one place in one queue and is never used again. A mark of the engine moves.
-//! So a mark is an object that holds the event of its latest place. Whoever waits for the mark
-//! takes that event, and stays with it when the mark moves on.
+//! An event of OpenCL is one place in one queue and is never used again. A mark moves, so it is an
+//! object that holds the event of its latest place. Whoever waits for the mark takes that event,
+//! and stays with it when the mark moves on.
 
 use crate::kernels::SOURCE;
 use crate::library::{check, made, Code, Library, Object, COMPLETE, STATUS};
@@ -151,9 +151,9 @@ impl Drop for OpenCl {
     }
 }
 
-// SAFETY: the queues are in order, and so is what a lazy back end keeps. Markers and barriers do what
-// `record` and `wait` say. With a bug they do not: then programs have wrong values, in memory that
-// stays and whose words are atomic.
+// SAFETY: the queues are in order, and so is what a lazy back end keeps. Markers and barriers do
+// what `record` and `wait` say. With a bug they do not: then programs have wrong values, in memory
+// that stays and whose words are atomic.
 unsafe impl Backend for OpenCl {
     fn name(&self) -> &str {
         "OpenCL"
