@@ -48,6 +48,7 @@ const LOCKS: &[(&str, &str, &str)] = &[
     ("engine/gpu/admit.rs", "make", "a device is made ready for its first operation"),
     ("engine/gpu/watch.rs", "start", "the watcher of a device starts"),
     ("engine/gpu/watch.rs", "stop", "the watcher of a device ends"),
+    ("engine/gpu/buffers.rs", "lists", "an array of a device is made or dropped, its memory is looked at, or a fork"),
     ("worker/group.rs", "start", "workers start"),
     ("worker/group.rs", "stop", "workers end"),
     ("pool/depot.rs", "fetch", "a thread has no blocks left: once a magazine, and not once the pools are warm"),

@@ -2,53 +2,11 @@
 
 #![forbid(unsafe_code)]
 
-use crate::api::data::Data;
-use crate::api::device_data::DeviceData;
+use crate::api::device_array::Array;
 use crate::api::engine::Engine;
-use crate::api::pinned_data::PinnedData;
 use crate::device::memory::Plain;
-use crate::device::Context;
-use crate::engine::gpu::lease::Lease;
 use crate::error::{Error, ErrorKind};
 use crate::operation::property::Property;
-
-/// An array that [`Engine::copy`] copies from and to: [`DeviceData`] or [`PinnedData`].
-///
-/// ```
-/// use seriatim::gpu::{Array, DeviceData, Immediate, Plain};
-/// use seriatim::{Context, Engine};
-///
-/// fn doubled<T: Plain>(engine: &Engine, from: &impl Array<T>, to: [&impl Array<T>; 2]) -> Result<(), seriatim::Error> {
-///     to.into_iter().try_for_each(|to| engine.copy(from, to))
-/// }
-///
-/// let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
-/// let gpu = engine.device(Context::gpu(0))?;
-/// let [x, y, z] = [(); 3].map(|()| DeviceData::<u8>::zeros(&gpu, 3));
-/// doubled(&engine, &x?, [&y?, &z?])?;
-/// engine.wait_for_all()?;
-/// # Ok::<(), seriatim::Error>(())
-/// ```
-pub trait Array<T>: OfDevice {}
-
-/// Keeps [`Array`] to the two types.
-pub trait OfDevice {
-    /// What a copy has to know.
-    #[doc(hidden)]
-    fn end(&self) -> End<'_>;
-}
-
-/// One end of a copy.
-#[derive(Debug)]
-pub struct End<'a> {
-    pub(crate) data: &'a Data<Lease>,
-    pub(crate) length: usize,
-    pub(crate) context: Context,
-    pub(crate) is_on_device: bool,
-}
-
-impl<T: Plain> Array<T> for DeviceData<T> {}
-impl<T: Plain> Array<T> for PinnedData<T> {}
 
 impl Engine {
     /// Pushes a copy of an array to another one of the same length: an operation that reads `from`

@@ -2,15 +2,15 @@
 
 #![forbid(unsafe_code)]
 
-use crate::api::copy::{End, OfDevice};
 use crate::api::data::Data;
+use crate::api::device_array::{check_device, lease, Array, End, OfDevice};
 use crate::api::device_handle::DeviceHandle;
 use crate::api::pinned_data::PinnedData;
-use crate::device::backend::RawMemory;
 use crate::device::memory::{MemoryKind, Plain};
+use crate::device::raw::RawMemory;
 use crate::device::Context;
 use crate::engine::gpu::lease::Lease;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::operation::context::RunContext;
 use crate::variable::handle::Variable;
 use std::fmt;
@@ -49,38 +49,6 @@ pub struct DeviceData<T> {
     of: PhantomData<fn(T) -> T>,
 }
 
-/// The lease of an array of `length` elements.
-pub(crate) fn lease<T: Plain>(device: &DeviceHandle, kind: MemoryKind, length: usize) -> Result<Data<Lease>, Error> {
-    let core = device.engine().core();
-    let Some(bytes) = length.checked_mul(size_of::<T>()) else {
-        let message = format!("an array of {length} elements of {} bytes cannot be addressed", size_of::<T>());
-        return Err(Error::new(ErrorKind::OutOfMemory, message));
-    };
-    let variable = device.engine().new_variable();
-    match Lease::new(core, device.context(), kind, bytes, variable) {
-        Ok(lease) => Ok(Data::of(variable, lease)),
-        Err(error) => {
-            // It is refused only if the engine has ended, and the variable with it.
-            let _ = device.engine().delete_variable(|_| (), Context::cpu(0), variable);
-            Err(error)
-        }
-    }
-}
-
-/// Checks that an operation that uses a lease by its address runs on the lease's device.
-pub(crate) fn check_device(lease: &Lease, run: &RunContext<'_>) -> Result<(), Error> {
-    if run.context() == lease.gpu().context() {
-        return Ok(());
-    }
-    let message = format!(
-        "operation '{}' runs on {} and uses memory of {}: push it with the context of its memory, or copy what it needs",
-        run.name(),
-        run.context(),
-        lease.gpu().context()
-    );
-    Err(Error::new(ErrorKind::BufferMismatch, message))
-}
-
 impl<T: Plain> DeviceData<T> {
     /// Makes an array of zeros: pushes an operation that fills it.
     ///
@@ -88,7 +56,7 @@ impl<T: Plain> DeviceData<T> {
     /// was given back before.
     ///
     /// # Errors
-    /// [`OutOfMemory`](ErrorKind::OutOfMemory); those of
+    /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory); those of
     /// [`Engine::device`](crate::Engine::device), and those of a push.
     ///
     /// ```
@@ -181,8 +149,8 @@ impl<T: Plain> DeviceData<T> {
     /// is the address of the first element. It is valid for what the closure puts on its stream.
     ///
     /// # Errors
-    /// [`UndeclaredAccess`](ErrorKind::UndeclaredAccess) if the operation has not declared it;
-    /// [`BufferMismatch`](ErrorKind::BufferMismatch) if it runs elsewhere.
+    /// [`UndeclaredAccess`](crate::ErrorKind::UndeclaredAccess) if the operation has not declared it;
+    /// [`BufferMismatch`](crate::ErrorKind::BufferMismatch) if it runs elsewhere.
     ///
     /// [`DeviceData`] has an example.
     pub fn read_on(&self, run: &RunContext<'_>) -> Result<RawMemory, Error> {
@@ -204,6 +172,8 @@ impl<T: Plain> DeviceData<T> {
         Ok(lease.buffer().memory)
     }
 }
+
+impl<T: Plain> Array<T> for DeviceData<T> {}
 
 impl<T> OfDevice for DeviceData<T> {
     fn end(&self) -> End<'_> {

@@ -10,6 +10,7 @@ pub mod capture;
 pub mod control;
 pub mod copy;
 pub mod data;
+pub mod device_array;
 pub mod device_data;
 pub mod device_handle;
 pub mod engine;

@@ -1,11 +1,10 @@
 //! `PinnedData`: an array of the processor's that devices copy from and to by themselves.
 
-use crate::api::copy::{End, OfDevice};
 use crate::api::data::{Data, Ref, RefMut};
-use crate::api::device_data::{check_device, lease};
+use crate::api::device_array::{check_device, lease, Array, End, OfDevice};
 use crate::api::device_handle::DeviceHandle;
-use crate::device::backend::RawMemory;
 use crate::device::memory::{MemoryKind, Plain};
+use crate::device::raw::RawMemory;
 use crate::device::Context;
 use crate::engine::gpu::lease::Lease;
 use crate::error::{Error, ErrorKind};
@@ -203,6 +202,8 @@ impl<T: Plain> PinnedData<T> {
         Ok(lease.buffer().memory)
     }
 }
+
+impl<T: Plain> Array<T> for PinnedData<T> {}
 
 impl<T> OfDevice for PinnedData<T> {
     fn end(&self) -> End<'_> {

@@ -3,7 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::device::backend::RawStream;
+use crate::device::raw::RawStream;
 use std::cell::Cell;
 
 std::thread_local! {

@@ -1,7 +1,8 @@
 //! [`Immediate`]: devices that are the processor itself, for programs without a GPU.
 
-use crate::device::backend::{Backend, Class, DriverError, Previous, RawMark, RawMemory, RawStream};
-use crate::device::memory::{Memory, MemoryKind};
+use crate::device::backend::{Backend, Class};
+use crate::device::memory::{DeviceMemory, MemoryKind};
+use crate::device::raw::{DriverError, Previous, RawMark, RawMemory, RawStream};
 use std::alloc::{alloc, dealloc, Layout};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -95,7 +96,7 @@ unsafe impl Backend for Immediate {
 
     unsafe fn drop_mark(&self, _: RawMark) {}
 
-    fn memory(&self) -> Option<&dyn Memory> {
+    fn memory(&self) -> Option<&dyn DeviceMemory> {
         Some(self)
     }
 }
@@ -111,7 +112,7 @@ fn layout(bytes: usize) -> Result<Layout, DriverError> {
 
 // SAFETY: the allocator's memory is the processor's, does not overlap, and begins after a head of
 // 64 bytes that is aligned likewise. Copies are done when the call returns.
-unsafe impl Memory for Immediate {
+unsafe impl DeviceMemory for Immediate {
     fn allocate(&self, _: usize, _: MemoryKind, bytes: usize) -> Result<RawMemory, DriverError> {
         let layout = layout(bytes)?;
         // SAFETY: the size is not 0.

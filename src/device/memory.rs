@@ -1,9 +1,9 @@
-//! The seam for memory: [`Memory`], which a back end has if the engine is to allocate on its
+//! The seam for memory: [`DeviceMemory`], which a back end has if the engine is to allocate on its
 //! devices and to copy there; and [`Plain`], the types of what lies in such memory.
 //!
 //! Called by `src/engine/gpu/buffers.rs` and `src/engine/gpu/lease.rs`; `cuda/` implements it.
 
-use crate::device::backend::{DriverError, RawMemory, RawStream};
+use crate::device::raw::{DriverError, RawMemory, RawStream};
 
 /// Where memory lies.
 ///
@@ -32,7 +32,7 @@ pub enum MemoryKind {
 /// - `copy` and `zero` change no memory but what they are told to, and are done when the stream is.
 ///
 /// ```
-/// use seriatim::gpu::{DriverError, Memory, MemoryKind, RawMemory, RawStream};
+/// use seriatim::gpu::{DriverError, DeviceMemory, MemoryKind, RawMemory, RawStream};
 /// use std::alloc::{alloc, dealloc, Layout};
 /// use std::collections::HashMap;
 /// use std::ptr::null_mut;
@@ -43,7 +43,7 @@ pub enum MemoryKind {
 /// struct Host(Mutex<HashMap<usize, Layout>>);
 ///
 /// // SAFETY: the allocator's memory is memory, and everything is done when the call returns.
-/// unsafe impl Memory for Host {
+/// unsafe impl DeviceMemory for Host {
 ///     fn allocate(&self, _: usize, _: MemoryKind, bytes: usize) -> Result<RawMemory, DriverError> {
 ///         let layout = Layout::from_size_align(bytes, 64).map_err(|_| DriverError::refused("too large"))?;
 ///         // SAFETY: the engine asks for at least 512 bytes.
@@ -90,7 +90,7 @@ pub enum MemoryKind {
 /// }
 /// # Ok::<(), DriverError>(())
 /// ```
-pub unsafe trait Memory: Send + Sync {
+pub unsafe trait DeviceMemory: Send + Sync {
     /// Takes memory for a device. What it holds is undefined. Called once for memory that is used
     /// again and again; it may block.
     ///
@@ -124,7 +124,7 @@ pub unsafe trait Memory: Send + Sync {
     /// Queues the filling of memory of a device with zeros. Does not block.
     ///
     /// # Safety
-    /// As for `to` of [`Memory::copy`].
+    /// As for `to` of [`DeviceMemory::copy`].
     ///
     /// # Errors
     /// If the library refuses it, or the device is lost.

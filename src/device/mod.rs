@@ -14,6 +14,7 @@ pub mod cuda;
 pub mod current;
 pub mod immediate;
 pub mod memory;
+pub mod raw;
 pub mod timeline;
 
 use crate::error::{Error, ErrorKind};

@@ -18,7 +18,8 @@
 //! read *before* it is recorded, and told after. And a stream that waits for it learns what was
 //! told *before* it waits.
 
-use crate::device::backend::{Backend, DriverError, RawMark, RawStream};
+use crate::device::backend::Backend;
+use crate::device::raw::{DriverError, RawMark, RawStream};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering::*, MODELLED};
 use crossbeam_utils::CachePadded;
 

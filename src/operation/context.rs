@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::device::backend::RawStream;
+use crate::device::raw::RawStream;
 use crate::device::{current, Context, Device};
 use crate::error::{Failure, Stamp};
 use std::sync::Arc;

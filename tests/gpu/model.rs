@@ -8,7 +8,7 @@
 
 use crate::common::Random;
 use crate::model_memory::Allocations;
-use seriatim::gpu::{Backend, Class, DriverError, Memory, Previous, RawMark, RawStream};
+use seriatim::gpu::{Backend, Class, DeviceMemory, DriverError, Previous, RawMark, RawStream};
 use std::collections::{HashMap, VecDeque};
 use std::ptr::without_provenance_mut;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -356,7 +356,7 @@ unsafe impl Backend for Model {
         self.world().marks_given_back += 1;
     }
 
-    fn memory(&self) -> Option<&dyn Memory> {
+    fn memory(&self) -> Option<&dyn DeviceMemory> {
         Some(self)
     }
 }

@@ -2,7 +2,7 @@
 //! streams, like other work. A buffer is a cell of the checker by its address.
 
 use crate::model::Model;
-use seriatim::gpu::{DriverError, Memory, MemoryKind, RawMemory, RawStream};
+use seriatim::gpu::{DeviceMemory, DriverError, MemoryKind, RawMemory, RawStream};
 use std::alloc::{alloc, dealloc, Layout};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -37,7 +37,7 @@ impl Allocations {
 const NEW: u8 = 0xa5;
 
 // SAFETY: the allocator's memory is the processor's, and aligned. Copies are done by the streams.
-unsafe impl Memory for Model {
+unsafe impl DeviceMemory for Model {
     fn allocate(&self, _: usize, _: MemoryKind, bytes: usize) -> Result<RawMemory, DriverError> {
         self.allocations.calls.fetch_add(1, SeqCst);
         let most = self.allocations.most.load(SeqCst);

@@ -7,7 +7,7 @@
 use crate::kernels::SOURCE;
 use crate::library::{check, made, Code, Library, Object, COMPLETE, STATUS};
 use crate::queue::Queued;
-use seriatim::gpu::{Backend, Class, DriverError, Memory, Previous, RawMark, RawStream};
+use seriatim::gpu::{Backend, Class, DeviceMemory, DriverError, Previous, RawMark, RawStream};
 use std::alloc::Layout;
 use std::collections::HashMap;
 use std::io::Write;
@@ -260,7 +260,7 @@ unsafe impl Backend for OpenCl {
         self.marks.fetch_sub(1, SeqCst);
     }
 
-    fn memory(&self) -> Option<&dyn Memory> {
+    fn memory(&self) -> Option<&dyn DeviceMemory> {
         Some(self)
     }
 }

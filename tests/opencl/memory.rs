@@ -3,7 +3,7 @@
 
 use crate::backend::{lock, refused, OpenCl};
 use crate::library::{made, Object, FALSE, READ_WRITE};
-use seriatim::gpu::{DriverError, Memory, MemoryKind, RawMemory, RawStream};
+use seriatim::gpu::{DeviceMemory, DriverError, MemoryKind, RawMemory, RawStream};
 use std::alloc::{alloc_zeroed, dealloc, Layout};
 use std::ptr::{null, null_mut};
 
@@ -11,7 +11,7 @@ use std::ptr::{null, null_mut};
 static ZERO: u8 = 0;
 
 // SAFETY: buffers and the allocator's memory are memory, and aligned. In-order queues do the work.
-unsafe impl Memory for OpenCl {
+unsafe impl DeviceMemory for OpenCl {
     fn allocate(&self, _: usize, kind: MemoryKind, bytes: usize) -> Result<RawMemory, DriverError> {
         let layout = Layout::from_size_align(bytes, 64).map_err(|_| DriverError::refused("too large"))?;
         let memory = match kind {

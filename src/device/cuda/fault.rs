@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::device::backend::DriverError;
+use crate::device::raw::DriverError;
 use cudarc::driver::sys::CUresult::{self, *};
 use std::ffi::c_int;
 

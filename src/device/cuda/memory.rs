@@ -1,8 +1,8 @@
 //! Memory of CUDA's devices, and copies on their streams.
 
-use crate::device::backend::{DriverError, RawMemory, RawStream};
 use crate::device::cuda::Cuda;
-use crate::device::memory::{Memory, MemoryKind};
+use crate::device::memory::{DeviceMemory, MemoryKind};
+use crate::device::raw::{DriverError, RawMemory, RawStream};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 
@@ -15,7 +15,7 @@ fn address(memory: RawMemory) -> CUdeviceptr {
 
 // SAFETY: the driver allocates at multiples of 256, and pinned memory is the processor's as well.
 // Copies from and to such memory are queued, and do what the driver's documentation says.
-unsafe impl Memory for Cuda {
+unsafe impl DeviceMemory for Cuda {
     fn allocate(&self, device: usize, kind: MemoryKind, bytes: usize) -> Result<RawMemory, DriverError> {
         self.primary(device)?;
         if kind == MemoryKind::Device {

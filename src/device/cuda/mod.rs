@@ -11,9 +11,10 @@ mod fault;
 mod memory;
 mod symbols;
 
-use crate::device::backend::{Backend, Class, DriverError, Previous, RawMark, RawStream};
+use crate::device::backend::{Backend, Class};
 use crate::device::cuda::symbols::Symbols;
-use crate::device::memory::Memory;
+use crate::device::memory::DeviceMemory;
+use crate::device::raw::{DriverError, Previous, RawMark, RawStream};
 use crate::sync::{AtomicBool, AtomicPtr, Ordering};
 use cudarc::driver::sys::{CUctx_st, CUdevice, CUevent_flags_enum, CUresult, CUstream_flags_enum};
 use std::ffi::{c_char, c_int, CStr};
@@ -245,7 +246,7 @@ unsafe impl Backend for Cuda {
         let _ = self.check("cuEventDestroy", code);
     }
 
-    fn memory(&self) -> Option<&dyn Memory> {
+    fn memory(&self) -> Option<&dyn DeviceMemory> {
         Some(self)
     }
 

@@ -3,8 +3,8 @@
 //! cudarc loads the library. Its own functions panic where the library or a symbol is missing, so
 //! they are not called: [`Symbols::load`] looks every symbol up and says which is missing.
 
-use crate::device::backend::DriverError;
 use crate::device::cuda::fault;
+use crate::device::raw::DriverError;
 use cudarc::driver::sys::{self, CUcontext, CUdevice, CUdeviceptr, CUevent, CUstream};
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 

@@ -3,7 +3,8 @@
 //! [`find`] is called by a push before it is pinned (`push/mod.rs`), [`admit`] under its pin
 //! (`push/admission.rs`).
 
-use crate::device::backend::{Backend, Class, DriverError};
+use crate::device::backend::{Backend, Class};
+use crate::device::raw::DriverError;
 use crate::device::timeline::{Timeline, MOST_LINES, MOST_TIMELINES};
 use crate::device::Context;
 use crate::engine::core::{Core, DEVICES_USED};

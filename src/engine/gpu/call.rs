@@ -3,8 +3,8 @@
 //! The counterpart of `Core::execute` (`execute.rs`), whose rules on the start and the end of
 //! operations hold here too.
 
-use crate::device::backend::{DriverError as Refusal, RawStream};
 use crate::device::current;
+use crate::device::raw::{DriverError as Refusal, RawStream};
 use crate::engine::core::{Core, FAILED};
 use crate::engine::declared::{Copied, Enlisted};
 use crate::engine::execute::{is_skipped, stamp};
@@ -105,7 +105,7 @@ impl Core {
                     match way {
                         Way::Queued(line) => {
                             gpu.lines[line].timeline.tell();
-                            // If the mark is refused, whoever needs one makes it, and sees the error.
+                            // If the mark is refused, the next one who needs it sees the error.
                             let _ = gpu.lines[line].timeline.mark_step(&*gpu.backend);
                         }
                         Way::Finished => outcome = outcome.and(self.finish_stream(gpu, stream)),

@@ -3,7 +3,8 @@
 //! The back end is asked for devices when a push first names one, and a device is made ready when a
 //! push first names it (`admit.rs`).
 
-use crate::device::backend::{Backend, Class, RawStream};
+use crate::device::backend::{Backend, Class};
+use crate::device::raw::RawStream;
 use crate::device::timeline::{DeviceTicket, Timeline};
 use crate::device::Context;
 use crate::engine::gpu::buffers::Buffers;

@@ -5,8 +5,8 @@
 //! tickets are in the variable's row, since each operation leaves its ticket before its closure is
 //! called, and the closure has owned a share of the lease.
 
-use crate::device::backend::{DriverError, RawStream};
 use crate::device::memory::MemoryKind;
+use crate::device::raw::{DriverError, RawStream};
 use crate::device::Context;
 use crate::engine::core::Core;
 use crate::engine::gpu::admit;

@@ -5,7 +5,7 @@
 //! fails with an error that names what may have caused it: `turn.rs` marks the variable, each with a
 //! failure of its own. One that comes after lost reads runs. The processor's work goes on.
 
-use crate::device::backend::{DriverError as Refusal, RawStream};
+use crate::device::raw::{DriverError as Refusal, RawStream};
 use crate::engine::core::{Core, FAILED};
 use crate::engine::diagnose::shown;
 use crate::engine::gpu::devices::Gpu;

@@ -4,7 +4,8 @@
 //! Runs on a worker of the device, which owns its timelines. On the naive engine, and for
 //! [`Property::Async`](crate::Property::Async), it runs on any thread, and there is no timeline.
 
-use crate::device::backend::{Class, DriverError};
+use crate::device::backend::Class;
+use crate::device::raw::DriverError;
 use crate::device::timeline::MOST_LINES;
 use crate::device::Context;
 use crate::engine::core::Core;

@@ -5,7 +5,8 @@
 //! program. Only it takes what is parked, so nothing of that needs a second look: an operation is
 //! parked by a push into the watcher's inbox, and a watcher falls asleep by the same word.
 
-use crate::device::backend::{Class, DriverError};
+use crate::device::backend::Class;
+use crate::device::raw::DriverError;
 use crate::engine::core::Core;
 use crate::engine::gpu::devices::{Gpu, Line};
 use crate::engine::gpu::turn::{destination, park};

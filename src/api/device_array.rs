@@ -1,0 +1,80 @@
+//! What `DeviceData` and `PinnedData` have in common: a lease of memory, what a copy has to know of
+//! them, and where their address may be used.
+
+#![forbid(unsafe_code)]
+
+use crate::api::data::Data;
+use crate::api::device_handle::DeviceHandle;
+use crate::device::memory::{MemoryKind, Plain};
+use crate::device::Context;
+use crate::engine::gpu::lease::Lease;
+use crate::error::{Error, ErrorKind};
+use crate::operation::context::RunContext;
+
+/// An array that [`Engine::copy`](crate::Engine::copy) copies from and to:
+/// [`DeviceData`](crate::gpu::DeviceData) or [`PinnedData`](crate::gpu::PinnedData).
+///
+/// ```
+/// use seriatim::gpu::{Array, DeviceData, Immediate, Plain};
+/// use seriatim::{Context, Engine};
+///
+/// fn doubled<T: Plain>(engine: &Engine, from: &impl Array<T>, to: [&impl Array<T>; 2]) -> Result<(), seriatim::Error> {
+///     to.into_iter().try_for_each(|to| engine.copy(from, to))
+/// }
+///
+/// let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+/// let gpu = engine.device(Context::gpu(0))?;
+/// let [x, y, z] = [(); 3].map(|()| DeviceData::<u8>::zeros(&gpu, 3));
+/// doubled(&engine, &x?, [&y?, &z?])?;
+/// engine.wait_for_all()?;
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+pub trait Array<T>: OfDevice {}
+
+/// Keeps [`Array`] to the two types.
+pub trait OfDevice {
+    /// What a copy has to know.
+    #[doc(hidden)]
+    fn end(&self) -> End<'_>;
+}
+
+/// One end of a copy.
+#[derive(Debug)]
+pub struct End<'a> {
+    pub(crate) data: &'a Data<Lease>,
+    pub(crate) length: usize,
+    pub(crate) context: Context,
+    pub(crate) is_on_device: bool,
+}
+
+/// The lease of an array of `length` elements.
+pub(crate) fn lease<T: Plain>(device: &DeviceHandle, kind: MemoryKind, length: usize) -> Result<Data<Lease>, Error> {
+    let core = device.engine().core();
+    let Some(bytes) = length.checked_mul(size_of::<T>()) else {
+        let message = format!("an array of {length} elements of {} bytes cannot be addressed", size_of::<T>());
+        return Err(Error::new(ErrorKind::OutOfMemory, message));
+    };
+    let variable = device.engine().new_variable();
+    match Lease::new(core, device.context(), kind, bytes, variable) {
+        Ok(lease) => Ok(Data::of(variable, lease)),
+        Err(error) => {
+            // It is refused only if the engine has ended, and the variable with it.
+            let _ = device.engine().delete_variable(|_| (), Context::cpu(0), variable);
+            Err(error)
+        }
+    }
+}
+
+/// Checks that an operation that uses a lease by its address runs on the lease's device.
+pub(crate) fn check_device(lease: &Lease, run: &RunContext<'_>) -> Result<(), Error> {
+    if run.context() == lease.gpu().context() {
+        return Ok(());
+    }
+    let message = format!(
+        "operation '{}' runs on {} and uses memory of {}: push it with the context of its memory, or copy what it needs",
+        run.name(),
+        run.context(),
+        lease.gpu().context()
+    );
+    Err(Error::new(ErrorKind::BufferMismatch, message))
+}

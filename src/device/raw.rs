@@ -1,0 +1,106 @@
+//! What a back end gives out: handles, which the engine keeps and gives back, and
+//! [`DriverError`], why a call failed.
+
+#![forbid(unsafe_code)]
+
+use std::ffi::c_void;
+use std::fmt;
+
+macro_rules! handle {
+    ($(#[$text:meta])* $name:ident) => {
+        $(#[$text])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[repr(transparent)]
+        pub struct $name(usize);
+
+        impl $name {
+            /// Makes a handle of what the back end has: a pointer or a number.
+            ///
+            /// ```
+            #[doc = concat!("let handle = seriatim::gpu::", stringify!($name), "::new(16 as *mut std::ffi::c_void);")]
+            /// assert_eq!(handle.raw().addr(), 16);
+            /// ```
+            pub fn new(raw: *mut c_void) -> $name {
+                $name(raw.expose_provenance())
+            }
+
+            /// What the back end has.
+            ///
+            /// ```
+            #[doc = concat!("let handle = seriatim::gpu::", stringify!($name), "::new(std::ptr::null_mut());")]
+            /// assert!(handle.raw().is_null());
+            /// ```
+            pub fn raw(self) -> *mut c_void {
+                std::ptr::with_exposed_provenance_mut(self.0)
+            }
+        }
+    };
+}
+
+handle!(
+    /// An in-order queue of a device, as its back end knows it: CUDA's `CUstream`.
+    RawStream
+);
+handle!(
+    /// A mark of a back end: CUDA's `CUevent`.
+    RawMark
+);
+handle!(
+    /// Memory of a back end: an address, as CUDA's `CUdeviceptr`, or an object, as OpenCL's
+    /// `cl_mem`.
+    RawMemory
+);
+handle!(
+    /// What was current on a thread before [`Backend::enter`](crate::gpu::Backend::enter): CUDA's
+    /// `CUcontext`.
+    Previous
+);
+
+/// Why a call of a back end failed.
+///
+/// ```
+/// let fault = seriatim::gpu::DriverError::lost("an illegal address was used");
+/// assert!(fault.is_lost() && fault.to_string().contains("illegal"));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DriverError {
+    lost: bool,
+    message: String,
+}
+
+impl DriverError {
+    /// The call was refused; the device goes on.
+    ///
+    /// ```
+    /// assert!(!seriatim::gpu::DriverError::refused("out of memory").is_lost());
+    /// ```
+    pub fn refused(message: impl Into<String>) -> DriverError {
+        DriverError { lost: false, message: message.into() }
+    }
+
+    /// The device takes no more work in this process.
+    ///
+    /// ```
+    /// assert!(seriatim::gpu::DriverError::lost("the device fell off the bus").is_lost());
+    /// ```
+    pub fn lost(message: impl Into<String>) -> DriverError {
+        DriverError { lost: true, message: message.into() }
+    }
+
+    /// Whether the device is lost.
+    ///
+    /// ```
+    /// assert!(!seriatim::gpu::DriverError::refused("busy").is_lost());
+    /// ```
+    pub fn is_lost(&self) -> bool {
+        self.lost
+    }
+}
+
+impl fmt::Display for DriverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for DriverError {}
