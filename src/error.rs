@@ -52,6 +52,11 @@ pub enum ErrorKind {
     /// The device takes no more work in this process: its driver said so. The message names the
     /// operations that may have caused it.
     DeviceLost,
+    /// There is no memory left for a buffer: on a device, or within the limit that
+    /// [`Builder::gpu_memory`](crate::Builder::gpu_memory) has set.
+    OutOfMemory,
+    /// Buffers do not go together, or do not belong to the operation's device.
+    BufferMismatch,
     /// As many operations are in flight as the bound allows, and the engine was told not to wait.
     EngineFull,
     /// A setting has a value that is not valid; the message lists the valid values.

@@ -99,9 +99,16 @@ pub use variable::handle::Variable;
 
 /// GPUs: the seam to the libraries that drive them, and what implements it.
 pub mod gpu {
-    pub use crate::device::backend::{Backend, Class, DriverError, Previous, RawMark, RawStream};
+    pub use crate::api::copy::Array;
+    pub use crate::api::device_data::DeviceData;
+    pub use crate::api::device_handle::DeviceHandle;
+    pub use crate::api::pinned_data::{PinnedData, PinnedRef, PinnedRefMut};
+    pub use crate::device::backend::{Backend, Class, DriverError, Previous, RawMark, RawMemory, RawStream};
     #[cfg(feature = "cuda")]
     pub use crate::device::cuda::Cuda;
+    pub use crate::device::immediate::Immediate;
+    pub use crate::device::memory::{Memory, MemoryKind, Plain};
+    pub use crate::engine::gpu::buffers::MemoryUsage;
 }
 
 /// How the engine works. No part of the interface.

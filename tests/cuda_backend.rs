@@ -10,6 +10,8 @@ mod client;
 mod common;
 #[path = "cuda_backend/faults.rs"]
 mod faults;
+#[path = "cuda_backend/handles.rs"]
+mod handles;
 #[path = "cuda_backend/opening.rs"]
 mod opening;
 #[path = "cuda_backend/order.rs"]
@@ -18,18 +20,18 @@ mod order;
 mod standin;
 
 use client::Standin;
-use seriatim::gpu::{Backend, Class, Cuda, Previous, RawMark, RawStream};
-use std::sync::Arc;
+use handles::Driver;
+use seriatim::gpu::{Backend, Class, Previous, RawMark, RawStream};
 
 /// The back end, on a thread that has entered its first device.
 struct Entered {
-    cuda: Arc<Cuda>,
+    cuda: Driver,
     before: Previous,
 }
 
 impl Entered {
     fn new(_: &Standin) -> Entered {
-        let cuda = Cuda::open().expect("the stand-in is a driver");
+        let cuda = Driver::open().expect("the stand-in is a driver");
         let before = cuda.enter(0).expect("there is a device");
         Entered { cuda, before }
     }

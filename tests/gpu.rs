@@ -7,8 +7,14 @@ mod faults;
 mod lifecycle;
 #[path = "gpu/limits.rs"]
 mod limits;
+#[path = "gpu/memory.rs"]
+mod memory;
+#[path = "gpu/memory_programs.rs"]
+mod memory_programs;
 #[path = "gpu/model.rs"]
 mod model;
+#[path = "gpu/model_memory.rs"]
+mod model_memory;
 #[path = "gpu/order.rs"]
 mod order;
 #[path = "gpu/programs.rs"]
@@ -30,7 +36,9 @@ fn over(model: &Arc<Model>) -> Builder {
 #[test]
 fn a_child_process_does_its_task() {
     #[cfg(unix)]
-    if task().as_deref() == Some("fork") {
-        lifecycle::fork_after_use();
+    match task().as_deref() {
+        Some("fork") => lifecycle::fork_after_use(),
+        Some("wait for room") => limits::wait_for_room(),
+        _ => {}
     }
 }

@@ -90,6 +90,10 @@ enum SeriatimStatus
     SERIATIM_STATUS_MEMORY_LOCK_REFUSED = 20,
     // The device takes no more work in this process: its driver said so.
     SERIATIM_STATUS_DEVICE_LOST = 21,
+    // There is no memory left for a buffer on a device. Only operations written in Rust have any.
+    SERIATIM_STATUS_OUT_OF_MEMORY = 22,
+    // Buffers do not go together. Only operations written in Rust have any.
+    SERIATIM_STATUS_BUFFER_MISMATCH = 23,
     // A failure that this version of the interface has no code for.
     SERIATIM_STATUS_OTHER = 99,
     // A pointer that must not be null is null.
@@ -216,6 +220,8 @@ typedef struct SeriatimRunContext SeriatimRunContext;
 //   in a build without GPUs, they are a warning.
 // - `GPU_AHEAD`: how many operations are queued on a stream of a GPU at most before one is done, 1
 //   to 1024; default 64.
+// - `GPU_MEMORY`: the most bytes that the engine's buffers on each GPU come to; default 0, for no
+//   limit. Only programs written in Rust have such buffers.
 // - `PIN`: whether workers are pinned to cores, `on` (default) or `off`.
 // - `CORES`: the cores to pin to, such as `0,2-5`; default: those of the calling thread.
 // - `MOVE_CALLERS`: whether a thread that has waited on a pinned worker's core is moved to another

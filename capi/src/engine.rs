@@ -23,6 +23,8 @@ pub struct SeriatimEngine(pub(crate) Engine);
 ///   in a build without GPUs, they are a warning.
 /// - `GPU_AHEAD`: how many operations are queued on a stream of a GPU at most before one is done, 1
 ///   to 1024; default 64.
+/// - `GPU_MEMORY`: the most bytes that the engine's buffers on each GPU come to; default 0, for no
+///   limit. Only programs written in Rust have such buffers.
 /// - `PIN`: whether workers are pinned to cores, `on` (default) or `off`.
 /// - `CORES`: the cores to pin to, such as `0,2-5`; default: those of the calling thread.
 /// - `MOVE_CALLERS`: whether a thread that has waited on a pinned worker's core is moved to another
@@ -317,6 +319,7 @@ fn value(settings: &Settings, key: &str) -> Option<String> {
         "PRIORITY_WORKERS" => settings.priority_workers.to_string(),
         "GPU_WORKERS" => settings.gpu_workers.to_string(),
         "GPU_AHEAD" => settings.gpu_ahead.to_string(),
+        "GPU_MEMORY" => settings.gpu_memory.to_string(),
         "PIN" => switch(settings.pin),
         "CORES" => settings.cores.iter().map(usize::to_string).collect::<Vec<_>>().join(","),
         "MOVE_CALLERS" => switch(settings.move_callers),

@@ -54,6 +54,10 @@ pub enum SeriatimStatus {
     MemoryLockRefused = 20,
     /// The device takes no more work in this process: its driver said so.
     DeviceLost = 21,
+    /// There is no memory left for a buffer on a device. Only operations written in Rust have any.
+    OutOfMemory = 22,
+    /// Buffers do not go together. Only operations written in Rust have any.
+    BufferMismatch = 23,
     /// A failure that this version of the interface has no code for.
     Other = 99,
     /// A pointer that must not be null is null.
@@ -92,6 +96,8 @@ impl SeriatimStatus {
             ErrorKind::PriorityRefused => SeriatimStatus::PriorityRefused,
             ErrorKind::MemoryLockRefused => SeriatimStatus::MemoryLockRefused,
             ErrorKind::DeviceLost => SeriatimStatus::DeviceLost,
+            ErrorKind::OutOfMemory => SeriatimStatus::OutOfMemory,
+            ErrorKind::BufferMismatch => SeriatimStatus::BufferMismatch,
             _ => SeriatimStatus::Other,
         }
     }
@@ -212,6 +218,8 @@ fn describe(status: i32) -> &'static CStr {
         19 => c"the system refused a real-time priority",
         20 => c"the system refused to lock memory",
         21 => c"the device takes no more work",
+        22 => c"there is no memory for a buffer",
+        23 => c"buffers do not go together",
         99 => c"another failure",
         100 => c"a pointer is null",
         101 => c"an argument is outside its range",
@@ -262,12 +270,14 @@ mod tests {
             ErrorKind::PriorityRefused,
             ErrorKind::MemoryLockRefused,
             ErrorKind::DeviceLost,
+            ErrorKind::OutOfMemory,
+            ErrorKind::BufferMismatch,
         ];
         for (index, kind) in kinds.into_iter().enumerate() {
             let status = SeriatimStatus::of(kind) as i32;
             assert_eq!(status, index as i32 + 1);
             assert_ne!(describe(status), describe(-1));
         }
-        assert_eq!(describe(22), describe(-1));
+        assert_eq!(describe(24), describe(-1));
     }
 }

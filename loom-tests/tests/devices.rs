@@ -55,7 +55,8 @@ impl Counts {
     }
 }
 
-impl Backend for Counts {
+// SAFETY: it counts, and runs nothing.
+unsafe impl Backend for Counts {
     fn name(&self) -> &str {
         "counts"
     }
@@ -65,7 +66,7 @@ impl Backend for Counts {
     fn enter(&self, _: usize) -> Result<Previous, DriverError> {
         Ok(Previous::new(std::ptr::null_mut()))
     }
-    fn leave(&self, _: Previous) {}
+    unsafe fn leave(&self, _: Previous) {}
     fn stream(&self, _: usize, _: Class) -> Result<RawStream, DriverError> {
         unreachable!("the models make their own")
     }
@@ -74,7 +75,7 @@ impl Backend for Counts {
         state.marks.push([0; STREAMS]);
         Ok(RawMark::new(without_provenance_mut(state.marks.len())))
     }
-    fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
+    unsafe fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
         let mut state = self.0.lock().unwrap();
         state.marks[number(mark.raw())] = state.streams[number(stream.raw())];
         if std::mem::take(&mut state.is_slow) {
@@ -84,22 +85,22 @@ impl Backend for Counts {
         }
         Ok(())
     }
-    fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError> {
+    unsafe fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError> {
         let mut state = self.0.lock().unwrap();
         let reach = state.marks[number(mark.raw())];
         join(&mut state.streams[number(stream.raw())], &reach);
         Ok(())
     }
-    fn reached(&self, mark: RawMark) -> Result<bool, DriverError> {
+    unsafe fn reached(&self, mark: RawMark) -> Result<bool, DriverError> {
         let state = self.0.lock().unwrap();
         let reach = state.marks[number(mark.raw())];
         Ok(reach.iter().zip(state.done).all(|(reach, done)| *reach <= done))
     }
-    fn finish(&self, _: RawStream) -> Result<(), DriverError> {
+    unsafe fn finish(&self, _: RawStream) -> Result<(), DriverError> {
         unreachable!("nobody waits")
     }
-    fn drop_stream(&self, _: RawStream) {}
-    fn drop_mark(&self, _: RawMark) {}
+    unsafe fn drop_stream(&self, _: RawStream) {}
+    unsafe fn drop_mark(&self, _: RawMark) {}
 }
 
 struct Model {

@@ -81,7 +81,8 @@ impl Lazy {
     }
 }
 
-impl Backend for Lazy {
+// SAFETY: each stream is a queue, and marks are places in queues.
+unsafe impl Backend for Lazy {
     fn name(&self) -> &str {
         "lazy"
     }
@@ -91,7 +92,7 @@ impl Backend for Lazy {
     fn enter(&self, _: usize) -> Result<Previous, DriverError> {
         Ok(Previous::new(std::ptr::null_mut()))
     }
-    fn leave(&self, _: Previous) {}
+    unsafe fn leave(&self, _: Previous) {}
     fn stream(&self, _: usize, _: Class) -> Result<RawStream, DriverError> {
         let mut state = self.call();
         state.streams.push(Stream::default());
@@ -102,23 +103,23 @@ impl Backend for Lazy {
         state.marks.push((0, 0));
         Ok(RawMark::new(without_provenance_mut(state.marks.len())))
     }
-    fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
+    unsafe fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
         let mut state = self.call();
         let stream = number(stream.raw());
         state.marks[number(mark.raw())] = (stream, state.streams[stream].queued);
         Ok(())
     }
-    fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError> {
+    unsafe fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError> {
         let (other, item) = self.call().marks[number(mark.raw())];
         self.queue(stream, Item::Wait(other, item));
         Ok(())
     }
-    fn reached(&self, mark: RawMark) -> Result<bool, DriverError> {
+    unsafe fn reached(&self, mark: RawMark) -> Result<bool, DriverError> {
         let state = self.call();
         let (stream, item) = state.marks[number(mark.raw())];
         Ok(state.streams[stream].done() >= item)
     }
-    fn finish(&self, stream: RawStream) -> Result<(), DriverError> {
+    unsafe fn finish(&self, stream: RawStream) -> Result<(), DriverError> {
         loop {
             if self.call().streams[number(stream.raw())].items.is_empty() {
                 return Ok(());
@@ -126,8 +127,8 @@ impl Backend for Lazy {
             thread::yield_now();
         }
     }
-    fn drop_stream(&self, _: RawStream) {}
-    fn drop_mark(&self, _: RawMark) {}
+    unsafe fn drop_stream(&self, _: RawStream) {}
+    unsafe fn drop_mark(&self, _: RawMark) {}
 }
 
 const CELLS: usize = 3;

@@ -46,6 +46,21 @@ impl Builder {
         self
     }
 
+    /// The most bytes that the engine's buffers on each GPU come to, those included that it keeps
+    /// for their next owner; 0 (default): as much as the device has. Beyond it a new
+    /// [`DeviceData`](crate::gpu::DeviceData) is an error of kind
+    /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory). Pinned memory does not count.
+    ///
+    /// ```
+    /// let engine = seriatim::Engine::builder().gpu_memory(8 << 30).build()?;
+    /// assert_eq!(engine.settings().gpu_memory, 8 << 30);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn gpu_memory(mut self, gpu_memory: usize) -> Builder {
+        self.settings.gpu_memory = gpu_memory;
+        self
+    }
+
     /// Has the numbers of timelines follow `start`, for tests of large numbers.
     pub(crate) fn gpu_numbers_follow(mut self, start: u64) -> Builder {
         self.settings.gpu_start = start;

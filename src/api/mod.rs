@@ -8,7 +8,10 @@
 pub mod builder;
 pub mod capture;
 pub mod control;
+pub mod copy;
 pub mod data;
+pub mod device_data;
+pub mod device_handle;
 pub mod engine;
 pub mod gpu;
 pub mod graph;
@@ -16,6 +19,7 @@ pub mod listed;
 pub mod operation;
 pub mod operator;
 pub mod parameter;
+pub mod pinned_data;
 pub mod prepare;
 pub mod private;
 pub mod push;

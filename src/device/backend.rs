@@ -2,10 +2,10 @@
 //!
 //! The engine calls it from `src/engine/gpu/`; `cuda/` implements it. A [`RawStream`] is an
 //! in-order queue of a device. A [`RawMark`] says 'up to here' on such a queue: an event of CUDA or
-//! HIP, a timeline semaphore, a marker in a queue of OpenCL.
+//! HIP, a timeline semaphore, a marker in a queue of OpenCL. Memory has a seam of its own, in
+//! `memory.rs`.
 
-#![forbid(unsafe_code)]
-
+use crate::device::memory::Memory;
 use std::ffi::c_void;
 use std::fmt;
 
@@ -73,6 +73,11 @@ handle!(
     RawMark
 );
 handle!(
+    /// Memory of a back end: an address, as CUDA's `CUdeviceptr`, or an object, as OpenCL's
+    /// `cl_mem`.
+    RawMemory
+);
+handle!(
     /// What was current on a thread before [`Backend::enter`]: CUDA's `CUcontext`.
     Previous
 );
@@ -128,14 +133,21 @@ impl std::error::Error for DriverError {}
 
 /// A library that drives devices, as the engine needs it: streams, and marks that order them.
 ///
-/// The engine keeps the order of operations by five calls: [`record`](Backend::record),
+/// The engine keeps the order of operations by [`record`](Backend::record),
 /// [`wait`](Backend::wait), [`reached`](Backend::reached) and, on the naive engine,
 /// [`finish`](Backend::finish). It never asks the library to call it back. All methods are called
 /// from several threads at once. The calling thread has [entered](Backend::enter) the device, but
 /// for [`devices`](Backend::devices), [`cores`](Backend::cores) and `enter` itself.
 ///
-/// The engine uses a handle only with the back end that made it, and only while it has not been
-/// given back. A back end may rely on that, and so must everybody else who calls these methods.
+/// # Safety
+/// What the program queues may be unsound if it does not run in order, and the order rests on these
+/// methods: what is queued on a stream is done in that order; `record`, `wait` and `finish` do what
+/// they say; and `reached` says true only when the device has come there. Besides, no method
+/// unwinds.
+///
+/// # Safety of the methods
+/// Those that take handles are unsafe to call: a handle has been made by the same back end, for the
+/// device that the calling thread has entered, and has not been given back.
 ///
 /// ```
 /// use seriatim::gpu::{Backend, Class, DriverError, Previous, RawMark, RawStream};
@@ -146,19 +158,20 @@ impl std::error::Error for DriverError {}
 /// /// A device on which everything ends at once.
 /// struct Instant;
 ///
-/// impl Backend for Instant {
+/// // SAFETY: everything is done at once, so it is in order.
+/// unsafe impl Backend for Instant {
 ///     fn name(&self) -> &str { "instant" }
 ///     fn devices(&self) -> Result<usize, DriverError> { Ok(1) }
 ///     fn enter(&self, _: usize) -> Result<Previous, DriverError> { Ok(Previous::new(null_mut())) }
-///     fn leave(&self, _: Previous) {}
+///     unsafe fn leave(&self, _: Previous) {}
 ///     fn stream(&self, _: usize, _: Class) -> Result<RawStream, DriverError> { Ok(RawStream::new(null_mut())) }
 ///     fn mark(&self, _: usize) -> Result<RawMark, DriverError> { Ok(RawMark::new(null_mut())) }
-///     fn record(&self, _: RawMark, _: RawStream) -> Result<(), DriverError> { Ok(()) }
-///     fn wait(&self, _: RawStream, _: RawMark) -> Result<(), DriverError> { Ok(()) }
-///     fn reached(&self, _: RawMark) -> Result<bool, DriverError> { Ok(true) }
-///     fn finish(&self, _: RawStream) -> Result<(), DriverError> { Ok(()) }
-///     fn drop_stream(&self, _: RawStream) {}
-///     fn drop_mark(&self, _: RawMark) {}
+///     unsafe fn record(&self, _: RawMark, _: RawStream) -> Result<(), DriverError> { Ok(()) }
+///     unsafe fn wait(&self, _: RawStream, _: RawMark) -> Result<(), DriverError> { Ok(()) }
+///     unsafe fn reached(&self, _: RawMark) -> Result<bool, DriverError> { Ok(true) }
+///     unsafe fn finish(&self, _: RawStream) -> Result<(), DriverError> { Ok(()) }
+///     unsafe fn drop_stream(&self, _: RawStream) {}
+///     unsafe fn drop_mark(&self, _: RawMark) {}
 /// }
 ///
 /// let engine = Engine::builder().gpus(Arc::new(Instant)).build()?;
@@ -170,11 +183,12 @@ impl std::error::Error for DriverError {}
 /// engine.wait_for_var(x)?;
 /// # Ok::<(), seriatim::Error>(())
 /// ```
-pub trait Backend: Send + Sync + 'static {
+pub unsafe trait Backend: Send + Sync + 'static {
     /// What the library is called, for messages.
     fn name(&self) -> &str;
 
-    /// How many devices there are. Called once, when a program first uses a device.
+    /// How many devices there are. Called when a program first uses a device, and not again once it
+    /// has given a number.
     ///
     /// # Errors
     /// If the library is not there, is too old, or finds no device. The message says which.
@@ -187,7 +201,10 @@ pub trait Backend: Send + Sync + 'static {
     fn enter(&self, device: usize) -> Result<Previous, DriverError>;
 
     /// Makes what was current before `enter` current again.
-    fn leave(&self, previous: Previous);
+    ///
+    /// # Safety
+    /// `enter` has returned it on this thread, which has not used it.
+    unsafe fn leave(&self, previous: Previous);
 
     /// Makes a stream of a device.
     ///
@@ -201,36 +218,66 @@ pub trait Backend: Send + Sync + 'static {
     /// If the library refuses it.
     fn mark(&self, device: usize) -> Result<RawMark, DriverError>;
 
-    /// Puts the mark behind all that was queued on the stream so far. A mark may be put elsewhere
-    /// again at any time: who waits for it already waits for where it was.
+    /// Puts the mark behind all that was queued on the stream so far, and has the device begin with
+    /// that: the engine makes no other call to that end.
+    ///
+    /// A mark may be put elsewhere again at any time: who waits for it already waits for where it
+    /// was. Two threads may put one mark on one stream at once: it is then behind what was queued
+    /// before either call.
+    ///
+    /// # Safety
+    /// The handles are this back end's, of the device that the thread has entered, and alive.
     ///
     /// # Errors
     /// If the library refuses it, or the device is lost.
-    fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError>;
+    unsafe fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError>;
 
     /// Has what is queued on the stream later wait for the mark, where it is now. Does not block.
+    /// Both are of one device, and the mark has been put somewhere.
+    ///
+    /// # Safety
+    /// The handles are this back end's, of the device that the thread has entered, and alive.
     ///
     /// # Errors
     /// If the library refuses it, or the device is lost.
-    fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError>;
+    unsafe fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError>;
 
-    /// Whether the device has come to the mark. Does not block.
+    /// Whether the device has come to the mark, which has been put somewhere. Does not block.
+    ///
+    /// # Safety
+    /// The handles are this back end's, of the device that the thread has entered, and alive.
     ///
     /// # Errors
-    /// If the device is lost: this is the call that finds it out.
-    fn reached(&self, mark: RawMark) -> Result<bool, DriverError>;
+    /// If the device is lost: this is the call that finds it out. That includes work before the
+    /// mark that has failed. After any other error the engine asks again, for a second.
+    unsafe fn reached(&self, mark: RawMark) -> Result<bool, DriverError>;
 
     /// Waits until the device has done all that was queued on the stream.
     ///
+    /// # Safety
+    /// The handles are this back end's, of the device that the thread has entered, and alive.
+    ///
     /// # Errors
     /// If the device is lost.
-    fn finish(&self, stream: RawStream) -> Result<(), DriverError>;
+    unsafe fn finish(&self, stream: RawStream) -> Result<(), DriverError>;
 
     /// Gives a stream back. Nothing is queued on it. Not called for a lost device.
-    fn drop_stream(&self, stream: RawStream);
+    ///
+    /// # Safety
+    /// As for [`Backend::finish`], and nobody uses it afterwards.
+    unsafe fn drop_stream(&self, stream: RawStream);
 
     /// Gives a mark back. Not called for a lost device.
-    fn drop_mark(&self, mark: RawMark);
+    ///
+    /// # Safety
+    /// As for [`Backend::drop_stream`].
+    unsafe fn drop_mark(&self, mark: RawMark);
+
+    /// Its memory, if the engine is to allocate and copy there. Without it
+    /// [`DeviceData`](crate::gpu::DeviceData) is refused.
+    fn memory(&self) -> Option<&dyn Memory> {
+        None
+    }
 
     /// The processor's cores that are near the device; empty if that is not known.
     fn cores(&self, device: usize) -> Vec<usize> {

@@ -6,6 +6,9 @@
 //! Both only grow. A [`DeviceTicket`] is a timeline and a number: 'when that timeline is done with
 //! that number'.
 //!
+//! The methods that are given a back end are given the one that has made the timeline's handles, on
+//! a thread that has entered its device.
+//!
 //! A timeline has one *owner*, the worker that queues on it (`src/engine/gpu/queue.rs`), and one
 //! *watcher*, the thread that finds out how far the device has come (`src/engine/gpu/watch.rs`).
 //! Any worker of the device may put a mark on it, to have another stream wait for that.
@@ -25,8 +28,8 @@ const NUMBER_BITS: u32 = 48;
 pub const MOST_LINES: usize = 64;
 pub const MOST_TIMELINES: usize = 1 << (64 - NUMBER_BITS);
 /// The marks of a timeline.
-pub const MARKS: usize = if MODELLED { 2 } else { 16 };
-/// While work is under way, the watcher puts a mark behind so many further operations.
+pub const MARKS: usize = if MODELLED { 2 } else { 64 };
+/// The owner puts a mark behind every so many operations.
 const STEP: u64 = 16;
 
 /// 'When that timeline is done with that number.'
@@ -119,7 +122,8 @@ impl Timeline {
             match backend.mark(device) {
                 Ok(raw) => made.push(Mark { raw, covers: AtomicU64::new(0), knew: numbers() }),
                 Err(fault) => {
-                    made.iter().for_each(|mark| backend.drop_mark(mark.raw));
+                    // SAFETY: they were made just now, and nobody else knows them.
+                    made.iter().for_each(|mark| unsafe { backend.drop_mark(mark.raw) });
                     return Err(fault);
                 }
             }
@@ -174,7 +178,8 @@ impl Timeline {
         let mark = &self.marks[self.recorded.fetch_add(1, Relaxed) % MARKS];
         // Before the recording: what is queued after this is perhaps not covered.
         let (covers, knew) = (self.queued(), Knowledge::of(&self.knows));
-        backend.record(mark.raw, self.stream)?;
+        // SAFETY: both are the back end's and live as long as the timeline.
+        unsafe { backend.record(mark.raw, self.stream) }?;
         knew.tell(&mark.knew);
         raise(&mark.covers, covers);
         Ok(mark)
@@ -190,9 +195,25 @@ impl Timeline {
     /// before an operation is queued that need not follow it, so that who waits for the one does
     /// not wait for the other.
     pub fn mark_last(&self, backend: &dyn Backend) -> Result<(), DriverError> {
-        let last = self.queued();
-        if self.done() < last && self.mark_behind(last).is_none() {
+        self.mark(backend, self.queued())
+    }
+
+    /// Puts a mark behind the operation of a number, or further on, unless there is one, or the
+    /// operation is done.
+    pub fn mark(&self, backend: &dyn Backend, number: u64) -> Result<(), DriverError> {
+        if self.done() < number && self.mark_behind(number).is_none() {
             self.record(backend)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a mark behind the last operation if it is time for one, so that the device is known to
+    /// have come somewhere while more is queued. For the owner.
+    pub fn mark_step(&self, backend: &dyn Backend) -> Result<(), DriverError> {
+        // Relaxed: the owner's own stores.
+        let last = self.queued.load(Relaxed);
+        if last % STEP == 0 {
+            self.mark(backend, last)?;
         }
         Ok(())
     }
@@ -211,7 +232,8 @@ impl Timeline {
         };
         // Before the wait: another thread may record the mark again, and tell more, after it.
         let (covers, knew) = (mark.covers.load(Acquire), Knowledge::of(&mark.knew));
-        backend.wait(self.stream, mark.raw)?;
+        // SAFETY: as in `record`.
+        unsafe { backend.wait(self.stream, mark.raw) }?;
         knew.tell(&self.knows);
         raise(known, covers);
         Ok(())
@@ -229,7 +251,8 @@ impl Timeline {
         while let Some(mark) = self.mark_behind(done + 1) {
             // Before the question, like in `follow`. Acquire: pairs with the release of `raise`.
             let covers = mark.covers.load(Acquire);
-            if !backend.reached(mark.raw)? {
+            // SAFETY: as in `record`.
+            if !unsafe { backend.reached(mark.raw) }? {
                 break;
             }
             done = covers;
@@ -237,15 +260,21 @@ impl Timeline {
         // Release: pairs with the acquire of `done`.
         self.done.store(done, Release);
         let newest = self.marks.iter().map(|mark| mark.covers.load(Relaxed)).max().unwrap_or(0).max(done);
-        if queued > newest && (newest == done || queued - newest >= STEP) {
+        if queued > newest && newest == done {
             self.record(backend)?;
         }
         Ok(done - before)
     }
 
     /// Gives stream and marks back.
-    pub fn release(&self, backend: &dyn Backend) {
-        self.marks.iter().for_each(|mark| backend.drop_mark(mark.raw));
-        backend.drop_stream(self.stream);
+    ///
+    /// # Safety
+    /// Nothing is queued, and the timeline is not used any more.
+    pub unsafe fn release(&self, backend: &dyn Backend) {
+        // SAFETY: nobody uses the timeline after this, by the contract.
+        unsafe {
+            self.marks.iter().for_each(|mark| backend.drop_mark(mark.raw));
+            backend.drop_stream(self.stream);
+        }
     }
 }

@@ -11,6 +11,7 @@ use crate::engine::core::{Core, DEVICES_USED, FAILED, SHUTDOWN};
 use crate::engine::declared::{Copied, Enlisted};
 use crate::engine::nesting::{enter, leave, pay};
 use crate::engine::ready_list::ReadyList;
+use crate::engine::settings::Kind;
 use crate::error::{Error, Failure, Fault, Stamp};
 use crate::operation::block::*;
 use crate::operation::closure::Run;
@@ -66,6 +67,9 @@ impl Core {
             Block::touch(block, false);
             let storage = Block::closure(block, Block::layout(block));
             if skip {
+                if cancelled && flags & FLAG_GPU != 0 && self.settings.kind != Kind::Naive {
+                    self.take_given(block);
+                }
                 // The closure's destructor is user code as well.
                 enter(local);
                 (body.discard)(storage);

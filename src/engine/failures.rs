@@ -74,6 +74,21 @@ impl Failures {
         failure
     }
 
+    /// Makes a failure and gives it to `place`; keeps it if that takes it. For what several threads
+    /// find out at once and only one of them is to tell.
+    pub fn record_first(&self, error: Error, place: impl FnOnce(&Arc<Failure>) -> bool) {
+        if self.count.load(Relaxed) >= MOST_KEPT {
+            place(&Arc::new(Failure::beyond(error, 0, &self.beyond)));
+            return;
+        }
+        let failure = Arc::new(Failure::new(error, 0));
+        if place(&failure) {
+            let number = self.noted.fetch_add(1, Relaxed);
+            self.count.fetch_add(1, Relaxed);
+            self.push(Box::new(FailureRecord { failure, number, next: null_mut() }));
+        }
+    }
+
     /// Looks at some records, and drops those whose failures were taken through a variable. Does
     /// nothing if another thread has the lock.
     #[cold]

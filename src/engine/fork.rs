@@ -148,6 +148,7 @@ extern "C" fn after_in_child() {
         if held.fate == Fate::GoesOn {
             // Its threads are gone in the middle of something.
             held.core.state.fetch_or(STOPPED | ABANDONED, SeqCst);
+            held.core.gpus.forked.store(true, SeqCst);
             held.core.memory.forget_promises();
             forget(Arc::clone(&held.core));
         } else {
@@ -223,6 +224,7 @@ impl Held {
         self.short.push(Box::new(core.below_bound.threads.lock()));
         self.short.push(Box::new(core.gpus.making.lock()));
         self.short.extend(core.gpus.used().map(|gpu| Box::new(gpu.thread.lock()) as Box<dyn Any>));
+        self.short.extend(core.gpus.used().map(|gpu| Box::new(gpu.buffers.lock()) as Box<dyn Any>));
         for group in core.dispatch.groups().into_iter().chain(core.gpus.groups()) {
             self.short.push(Box::new(group.lock_warnings()));
             self.short.push(Box::new(group.lock_ids()));

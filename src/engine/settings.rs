@@ -97,6 +97,9 @@ pub struct Settings {
     /// How many operations are queued on a stream of a GPU at most before one of them is done, 1 to
     /// 1024. `SERIATIM_GPU_AHEAD`; default 64.
     pub gpu_ahead: usize,
+    /// The most bytes that the engine's buffers on each GPU come to; 0 (default): no limit.
+    /// `SERIATIM_GPU_MEMORY`.
+    pub gpu_memory: usize,
     /// Whether processor workers of the per-device engine are pinned. `SERIATIM_PIN`: `on`
     /// (default), `off`.
     pub pin: bool,
@@ -164,6 +167,7 @@ impl Settings {
             priority_workers: 4,
             gpu_workers: 2,
             gpu_ahead: 64,
+            gpu_memory: 0,
             pin: true,
             cores,
             move_callers: false,
@@ -278,6 +282,7 @@ impl Settings {
                 (self.gpu_workers, self.asks_for_gpus) = (up_to(MOST_GPU_WORKERS, key, value)?, true);
             }
             "GPU_AHEAD" => self.gpu_ahead = up_to(MOST_AHEAD, key, value)?,
+            "GPU_MEMORY" => self.gpu_memory = count(key, value)?,
             "GPU_COPY_WORKERS" => {
                 let message = format!("{key} is not a setting any more: each GPU has one copy worker");
                 return Err(Error::new(ErrorKind::BadSetting, message));
@@ -318,12 +323,13 @@ pub(crate) fn check_nested_threads(threads: usize) -> Result<(), Error> {
 
 const PREFIX: &str = "SERIATIM_";
 /// The names that [`Settings::set`] takes. The list of values in the test below has the same order.
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 20] = [
     "ENGINE",
     "CPU_WORKERS",
     "PRIORITY_WORKERS",
     "GPU_WORKERS",
     "GPU_AHEAD",
+    "GPU_MEMORY",
     "PIN",
     "CORES",
     "MOVE_CALLERS",
@@ -370,8 +376,8 @@ mod tests {
     #[test]
     fn every_key_is_settable_and_errors_list_what_is_valid() {
         let values = [
-            "pooled", "2", "3", "1", "1", "off", "0,2-3", "on", "park", "80", "10", "help", "off", "300", "2", "50",
-            "on", "7", "on",
+            "pooled", "2", "3", "1", "1", "4096", "off", "0,2-3", "on", "park", "80", "10", "help", "off", "300", "2",
+            "50", "on", "7", "on",
         ];
         let mut settings = Settings::new();
         for (key, value) in KEYS.iter().zip(values) {

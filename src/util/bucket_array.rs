@@ -81,6 +81,15 @@ impl<T: Vacant> BucketArray<T> {
         Some(unsafe { &*places.add(offset as usize) })
     }
 
+    /// The places of all buckets that were made.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        // Acquire: as in `get_at`.
+        let made = self.buckets.iter().map(|bucket| bucket.load(Acquire)).enumerate();
+        // SAFETY: a bucket has so many places, and lives as long as the table.
+        let places = |(bucket, at): (usize, *mut T)| unsafe { std::slice::from_raw_parts(at, Self::length(bucket)) };
+        made.filter(|(_, at)| !at.is_null()).flat_map(places)
+    }
+
     /// Returns the place of an index that was handed out.
     ///
     /// # Safety

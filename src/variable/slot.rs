@@ -194,13 +194,16 @@ impl Slot {
 
     /// Marks the variable unless it is marked. For an access that runs; others that only read may
     /// do the same at once. Only a running write takes a mark away, and none runs.
-    pub fn mark_first(&self, failure: &Arc<Failure>) {
+    /// Says whether it has.
+    pub fn mark_first(&self, failure: &Arc<Failure>) -> bool {
         let new = Arc::into_raw(Arc::clone(failure)).cast_mut();
         // AcqRel: as in `set_mark`.
-        if self.ran.mark.compare_exchange(null_mut(), new, AcqRel, Relaxed).is_err() {
+        let marked = self.ran.mark.compare_exchange(null_mut(), new, AcqRel, Relaxed).is_ok();
+        if !marked {
             // SAFETY: nobody else has seen it.
             drop(unsafe { Arc::from_raw(new) });
         }
+        marked
     }
 
     /// Replaces the mark. Only for the running write.

@@ -1,15 +1,16 @@
 //! Each method of the seam.
 
 use crate::client::{current, Count, Made, Standin};
+use crate::handles::Driver;
 use crate::Entered;
-use seriatim::gpu::{Backend, Class, Cuda};
+use seriatim::gpu::{Backend, Class};
 use std::sync::Barrier;
 
 #[test]
 fn it_says_its_name_and_how_many_devices_there_are() {
     let standin = Standin::begin(1, 128);
     standin.devices(3);
-    let cuda = Cuda::open().unwrap();
+    let cuda = Driver::open().unwrap();
     assert_eq!((cuda.name(), cuda.devices()), ("CUDA", Ok(3)));
     assert_eq!(format!("{cuda:?}"), "Cuda { devices: 3, .. }");
 }
@@ -18,7 +19,7 @@ fn it_says_its_name_and_how_many_devices_there_are() {
 fn streams_are_non_blocking_and_urgent_ones_have_the_highest_priority() {
     let standin = Standin::begin(1, 128);
     standin.devices(2);
-    let cuda = Cuda::open().unwrap();
+    let cuda = Driver::open().unwrap();
     for device in [0, 1] {
         let before = cuda.enter(device).unwrap();
         for class in Class::ALL {
@@ -75,7 +76,7 @@ fn a_stream_waits_for_a_mark_of_another() {
 fn a_stream_waits_for_a_mark_of_another_device() {
     let standin = Standin::by_hand();
     standin.devices(2);
-    let cuda = Cuda::open().unwrap();
+    let cuda = Driver::open().unwrap();
     let before = cuda.enter(0).unwrap();
     let (one, mark) = (cuda.stream(0, Class::ToDevice).unwrap(), cuda.mark(0).unwrap());
     cuda.record(mark, one).unwrap();
@@ -145,7 +146,7 @@ fn what_is_given_back_is_gone() {
 fn a_context_is_retained_once_when_it_is_first_used_and_released_at_the_end() {
     let standin = Standin::begin(1, 128);
     standin.devices(2);
-    let cuda = Cuda::open().unwrap();
+    let cuda = Driver::open().unwrap();
     assert_eq!([0, 1].map(|device| standin.retained(device)), [0, 0]);
     let start = Barrier::new(8);
     std::thread::scope(|scope| {
@@ -167,7 +168,7 @@ fn a_context_is_retained_once_when_it_is_first_used_and_released_at_the_end() {
 fn leaving_a_device_gives_back_what_was_current() {
     let standin = Standin::begin(1, 128);
     standin.devices(2);
-    let cuda = Cuda::open().unwrap();
+    let cuda = Driver::open().unwrap();
     assert!(current().is_null());
     let nothing = cuda.enter(0).unwrap();
     let zero = current();
@@ -206,7 +207,7 @@ fn cores_are_those_that_the_system_lists_for_the_devices_address() {
     let standin = Standin::begin(1, 128);
     standin.devices(2);
     let listed = std::fs::read_dir("/sys/bus/pci/devices").ok().and_then(|mut devices| devices.next());
-    let cuda = Cuda::open().unwrap();
+    let cuda = Driver::open().unwrap();
     match listed {
         Some(device) => {
             let address = device.unwrap().file_name().into_string().unwrap();

@@ -1,8 +1,9 @@
 //! Each error of the driver, as a fault that says what happened and what to do.
 
 use crate::client::{call, Standin};
+use crate::handles::Driver;
 use crate::Entered;
-use seriatim::gpu::{Backend, Class, Cuda, DriverError};
+use seriatim::gpu::{Backend, Class, DriverError};
 use std::ffi::c_void;
 
 /// What a query says when the driver answers it with a code.
@@ -141,10 +142,10 @@ fn opening_and_entering_pass_on_what_the_driver_says() {
     let standin = Standin::begin(1, 128);
     for name in ["cuDriverGetVersion", "cuInit", "cuDeviceGetCount", "cuDeviceGet"] {
         standin.fail(name, 1, 999);
-        assert_says(&Cuda::open().expect_err(name), true, &[name, "error 999"]);
-        assert!(Cuda::open().is_ok(), "{name} failed once");
+        assert_says(&Driver::open().expect_err(name), true, &[name, "error 999"]);
+        assert!(Driver::open().is_ok(), "{name} failed once");
     }
-    let cuda = Cuda::open().unwrap();
+    let cuda = Driver::open().unwrap();
     standin.fail("cuDevicePrimaryCtxRetain", 1, 46);
     assert_says(&cuda.enter(0).unwrap_err(), false, &["cuDevicePrimaryCtxRetain", "nvidia-smi"]);
     let before = cuda.enter(0).expect("it failed once");
@@ -155,7 +156,7 @@ fn opening_and_entering_pass_on_what_the_driver_says() {
 fn no_device() {
     let standin = Standin::begin(1, 128);
     standin.devices(0);
-    let fault = Cuda::open().unwrap_err();
+    let fault = Driver::open().unwrap_err();
     assert_says(&fault, false, &["no CUDA-capable device", "nvidia-smi", "CUDA_VISIBLE_DEVICES"]);
 }
 
@@ -163,7 +164,7 @@ fn no_device() {
 fn no_such_device() {
     let standin = Standin::begin(1, 128);
     standin.devices(2);
-    let cuda = Cuda::open().unwrap();
+    let cuda = Driver::open().unwrap();
     let refused =
         [cuda.enter(2).map(|_| ()), cuda.stream(2, Class::Compute).map(|_| ()), cuda.mark(usize::MAX).map(|_| ())];
     for refused in refused {
@@ -175,10 +176,10 @@ fn no_such_device() {
 fn a_driver_that_is_too_old() {
     let standin = Standin::begin(1, 128);
     standin.version(11_010);
-    assert_says(&Cuda::open().unwrap_err(), false, &["too old", "CUDA 11.1", "11.2", "install a newer one"]);
+    assert_says(&Driver::open().unwrap_err(), false, &["too old", "CUDA 11.1", "11.2", "install a newer one"]);
     assert_eq!(standin.calls("cuInit"), 0, "nothing is asked of it");
     standin.version(11_020);
-    assert!(Cuda::open().is_ok());
+    assert!(Driver::open().is_ok());
 }
 
 #[test]
@@ -212,7 +213,7 @@ fn a_kernel_that_breaks_the_device_shows_in_every_later_call() {
 fn one_device_is_lost_and_the_other_goes_on() {
     let standin = Standin::begin(1, 128);
     standin.devices(2);
-    let cuda = Cuda::open().unwrap();
+    let cuda = Driver::open().unwrap();
     let before = cuda.enter(1).unwrap();
     let (one, one_mark) = (cuda.stream(1, Class::Compute).unwrap(), cuda.mark(1).unwrap());
     cuda.record(one_mark, one).unwrap();

@@ -3,7 +3,8 @@
 
 use crate::client::{load_without, Standin};
 use crate::common::{child, run_child_well};
-use seriatim::gpu::{Backend, Class, Cuda};
+use crate::handles::Driver;
+use seriatim::gpu::{Backend, Class};
 
 /// Those without which nothing works.
 const NEEDED: [&str; 15] = [
@@ -36,7 +37,7 @@ pub fn carry_out(task: &str) {
         Some("no-driver") => no_driver(),
         Some("refused-without") => {
             load_without(&symbols);
-            let fault = Cuda::open().expect_err("something is missing").to_string();
+            let fault = Driver::open().expect_err("something is missing").to_string();
             for part in [&format!("no function {}:", symbols[0]), "install NVIDIA's driver anew"] {
                 assert!(fault.contains(part), "'{fault}' does not say '{part}'");
             }
@@ -60,7 +61,7 @@ fn no_driver() {
         return;
     }
     for _ in 0..2 {
-        let fault = Cuda::open().expect_err("there is no driver");
+        let fault = Driver::open().expect_err("there is no driver");
         assert!(!fault.is_lost());
         for part in ["there is no CUDA driver", "libcuda.so", "install NVIDIA's driver", "LD_LIBRARY_PATH"] {
             assert!(fault.to_string().contains(part), "{fault}");
@@ -71,7 +72,7 @@ fn no_driver() {
 /// Streams and marks, from the beginning to the end.
 fn everything_works() {
     let standin = Standin::begin(1, 128);
-    let cuda = Cuda::open().expect("older names do as well");
+    let cuda = Driver::open().expect("older names do as well");
     let before = cuda.enter(0).unwrap();
     let (stream, mark, other) = (cuda.stream(0, Class::Compute).unwrap(), cuda.mark(0).unwrap(), cuda.mark(0).unwrap());
     cuda.record(mark, stream).unwrap();

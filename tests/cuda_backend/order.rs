@@ -4,7 +4,7 @@
 use crate::client::{Count, Standin};
 use crate::common::Random;
 use crate::Entered;
-use seriatim::gpu::{Backend, RawMark, RawStream};
+use seriatim::gpu::{RawMark, RawStream};
 
 const STREAMS: usize = 4;
 const CELLS: usize = 8;

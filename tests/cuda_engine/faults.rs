@@ -235,6 +235,8 @@ fn a_kernel_that_breaks_its_device_is_named_and_the_other_device_goes_on() {
         assert!(error.to_string().contains("'breaks'"), "seed {seed}: {error}");
         engine.wait_for_var_timeout(y, LIMIT).unwrap();
         engine.op("other").context(Context::gpu(1)).writes([x, y, z]).push(fine).unwrap();
+        // The device itself is told of as well.
+        assert_eq!(engine.wait_for_all_timeout(LIMIT).unwrap_err().kind(), ErrorKind::DeviceLost, "seed {seed}");
         engine.wait_for_all_timeout(LIMIT).unwrap();
         assert_eq!(engine.op("late").context(GPU).push(|_| ()).unwrap_err().kind(), ErrorKind::DeviceLost);
         engine.stop().unwrap();

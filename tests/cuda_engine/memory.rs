@@ -36,7 +36,8 @@ impl Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        self.cuda.leave(self.before);
+        // SAFETY: `enter` has returned it on this thread.
+        unsafe { self.cuda.leave(self.before) };
     }
 }
 

@@ -49,6 +49,8 @@ fn a_lost_device_fails_what_hangs_on_it_and_the_rest_goes_on() {
     engine.wait_for_var_timeout(y, LIMIT).unwrap();
     engine.op("and again").reads([x]).push(count()).unwrap();
     engine.op("other").writes([other]).push(count()).unwrap();
+    // The device itself is told of once as well.
+    assert_eq!(engine.wait_for_all_timeout(LIMIT).unwrap_err().kind(), ErrorKind::DeviceLost);
     engine.wait_for_all_timeout(LIMIT).unwrap();
     assert_eq!(ran.load(SeqCst), 4);
     let refused = engine.op("late").context(GPU).push(|_| ()).unwrap_err();
@@ -125,4 +127,65 @@ fn a_closure_that_fails_on_a_device_marks_what_it_writes_and_its_work_is_waited_
     let error = engine.wait_for_var_timeout(x, LIMIT).unwrap_err();
     assert_says(&error, ErrorKind::OperationFailed, &["'fails'", "the launch was refused"]);
     engine.wait_for_all_timeout(LIMIT).unwrap();
+}
+
+/// Of two lost variables each is told of, whatever was told of the other.
+#[test]
+fn each_lost_variable_is_told_of() {
+    let model = Model::new(1, 1, 4);
+    let engine = over(&model).build().unwrap();
+    model.hold(0, true);
+    let [x, z, y] = std::array::from_fn(|_| engine.new_variable());
+    engine.op("one").context(GPU).writes([x]).push(kernel(&model)).unwrap();
+    engine.op("two").context(GPU).writes([z]).push(kernel(&model)).unwrap();
+    eventually("both are queued", || engine.version(x).unwrap() + engine.version(z).unwrap() == 2);
+    model.world().lost[0] = true;
+    assert_eq!(engine.wait_for_var_timeout(x, LIMIT).unwrap_err().kind(), ErrorKind::DeviceLost);
+    engine.op("reads z").reads([z]).writes([y]).push(|_| panic!("there is nothing to read")).unwrap();
+    assert_eq!(engine.wait_for_var_timeout(y, LIMIT).unwrap_err().kind(), ErrorKind::DeviceLost);
+    engine.wait_for_var_timeout(z, LIMIT).unwrap();
+    assert_eq!(engine.wait_for_all_timeout(LIMIT).unwrap_err().kind(), ErrorKind::DeviceLost);
+    engine.wait_for_all_timeout(LIMIT).unwrap();
+}
+
+/// A deletion runs on a device as well, whatever has become of its variable, or of the device.
+#[test]
+fn a_deletion_is_not_skipped() {
+    let model = Model::new(1, 1, 4);
+    let engine = over(&model).build().unwrap();
+    let ran = Arc::new(AtomicUsize::new(0));
+    for lost in [false, true] {
+        let x = engine.new_variable();
+        if lost {
+            engine.op("queued").context(GPU).writes([x]).push(kernel(&model)).unwrap();
+        }
+        engine.op("fails").writes([x]).push(|_| Err::<(), _>("no")).unwrap();
+        let own = Arc::clone(&ran);
+        let delete = move |_: &RunContext<'_>| _ = own.fetch_add(1, SeqCst);
+        model.world().lost[0] = lost;
+        let _ = engine.delete_variable(delete, GPU, x);
+        let _ = engine.wait_for_all_timeout(LIMIT);
+        assert_eq!(ran.load(SeqCst), 1 + usize::from(lost));
+    }
+    // The places of deleted variables are used again, without what a device has left there.
+    for _ in 0..200 {
+        let x = engine.new_variable();
+        engine.op("reads").reads([x]).push(|_| ()).unwrap();
+        engine.wait_for_var_timeout(x, LIMIT).unwrap();
+        engine.delete_variable(|_| (), Context::cpu(0), x).unwrap();
+        engine.wait_for_all_timeout(LIMIT).unwrap();
+    }
+}
+
+/// A device that never says how far it has come, without being lost, is lost after a while.
+#[test]
+fn a_device_that_refuses_to_answer_is_lost_in_the_end() {
+    let model = Model::new(1, 1, 4);
+    let engine = over(&model).build().unwrap();
+    let x = engine.new_variable();
+    model.hold(0, true);
+    engine.op("asked").context(GPU).writes([x]).push(kernel(&model)).unwrap();
+    model.world().mute = true;
+    let error = engine.wait_for_var_timeout(x, LIMIT).unwrap_err();
+    assert_says(&error, ErrorKind::DeviceLost, &["for 1s it did not say", "the model is mute", "'asked'"]);
 }

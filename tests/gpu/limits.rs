@@ -1,16 +1,18 @@
 //! What is refused, and with which error.
 
-use crate::common::{assert_says, eventually, on_every_engine};
+use crate::common::{assert_says, child, eventually, on_every_engine, run_child_well};
 use crate::model::Model;
 use crate::over;
 use seriatim::gpu::{Backend, Class, DriverError, Previous, RawMark, RawStream};
-use seriatim::{Context, Engine, ErrorKind, Kind, RunContext, WhenFull};
+use seriatim::{Context, Engine, ErrorKind, IdlePolicy, Kind, RunContext, WhenFull};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A back end whose driver is not there.
 struct Absent;
 
-impl Backend for Absent {
+// SAFETY: it has no devices.
+unsafe impl Backend for Absent {
     fn name(&self) -> &str {
         "absent"
     }
@@ -20,27 +22,27 @@ impl Backend for Absent {
     fn enter(&self, _: usize) -> Result<Previous, DriverError> {
         unreachable!("there is no device")
     }
-    fn leave(&self, _: Previous) {}
+    unsafe fn leave(&self, _: Previous) {}
     fn stream(&self, _: usize, _: Class) -> Result<RawStream, DriverError> {
         unreachable!("there is no device")
     }
     fn mark(&self, _: usize) -> Result<RawMark, DriverError> {
         unreachable!("there is no device")
     }
-    fn record(&self, _: RawMark, _: RawStream) -> Result<(), DriverError> {
+    unsafe fn record(&self, _: RawMark, _: RawStream) -> Result<(), DriverError> {
         unreachable!("there is no device")
     }
-    fn wait(&self, _: RawStream, _: RawMark) -> Result<(), DriverError> {
+    unsafe fn wait(&self, _: RawStream, _: RawMark) -> Result<(), DriverError> {
         unreachable!("there is no device")
     }
-    fn reached(&self, _: RawMark) -> Result<bool, DriverError> {
+    unsafe fn reached(&self, _: RawMark) -> Result<bool, DriverError> {
         unreachable!("there is no device")
     }
-    fn finish(&self, _: RawStream) -> Result<(), DriverError> {
+    unsafe fn finish(&self, _: RawStream) -> Result<(), DriverError> {
         unreachable!("there is no device")
     }
-    fn drop_stream(&self, _: RawStream) {}
-    fn drop_mark(&self, _: RawMark) {}
+    unsafe fn drop_stream(&self, _: RawStream) {}
+    unsafe fn drop_mark(&self, _: RawMark) {}
 }
 
 fn push(engine: &Engine, device: u32) -> Result<(), seriatim::Error> {
@@ -111,4 +113,46 @@ fn the_bound_counts_what_a_device_has_not_done() {
     model.hold(0, false);
     eventually("there is room", || push(&engine, 0).is_ok());
     engine.wait_for_all().unwrap();
+}
+
+/// A chain that is longer than the streams are allowed to be: what waits for room waits in one
+/// place, and nobody hands it to and fro. Measured by the time of a process.
+#[cfg(unix)]
+#[test]
+fn what_waits_for_room_stays_where_it_is() {
+    run_child_well(&mut child("wait for room"));
+}
+
+/// The task of that child.
+#[cfg(unix)]
+pub fn wait_for_room() {
+    let model = Model::new(1, 1, 4);
+    let engine = over(&model).gpu_ahead(4).idle(IdlePolicy::Park).build().unwrap();
+    let x = engine.new_variable();
+    model.hold(0, true);
+    for _ in 0..60 {
+        let own = Arc::clone(&model);
+        let body = move |run: &RunContext<'_>| own.work(run.stream().unwrap(), Vec::new(), vec![0], || ());
+        engine.op("link").context(Context::gpu(0)).writes([x]).push(body).unwrap();
+    }
+    // Two workers with two streams of four places each.
+    eventually("the streams are full", || engine.version(x).unwrap() == 16);
+    std::thread::sleep(Duration::from_millis(20));
+    let before = processor_time();
+    std::thread::sleep(Duration::from_millis(300));
+    let took = processor_time() - before;
+    // The watcher looks now and then.
+    assert!(took < Duration::from_millis(150), "{took:?} of 300 ms");
+    model.hold(0, false);
+    engine.wait_for_all_timeout(Duration::from_secs(30)).unwrap();
+    assert_eq!(model.world().races, [""; 0]);
+}
+
+/// How long the threads of this process have run.
+#[cfg(unix)]
+fn processor_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is ours.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) }, 0);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -7,7 +7,8 @@
 //! carry over.
 
 use crate::common::Random;
-use seriatim::gpu::{Backend, Class, DriverError, Previous, RawMark, RawStream};
+use crate::model_memory::Allocations;
+use seriatim::gpu::{Backend, Class, DriverError, Memory, Previous, RawMark, RawStream};
 use std::collections::{HashMap, VecDeque};
 use std::ptr::without_provenance_mut;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -66,6 +67,8 @@ pub struct World {
     pub log: Vec<usize>,
     /// A device does nothing while it is held.
     pub held: Vec<bool>,
+    /// Whether no device says how far it has come.
+    pub mute: bool,
     /// Devices that fail at their next call.
     pub lost: Vec<bool>,
     /// The call, counted from now, that is refused; and how.
@@ -79,6 +82,7 @@ pub struct Model {
     world: Mutex<World>,
     devices: usize,
     steps: usize,
+    pub allocations: Arc<Allocations>,
 }
 
 impl Model {
@@ -98,6 +102,7 @@ impl Model {
                 waits: 0,
                 log: Vec::new(),
                 held: vec![false; devices],
+                mute: false,
                 lost: vec![false; devices],
                 refuses: None,
                 most_queued: 0,
@@ -106,6 +111,7 @@ impl Model {
             }),
             devices,
             steps,
+            allocations: Arc::default(),
         })
     }
 
@@ -166,7 +172,7 @@ impl Model {
         unreachable!("the queues are finite")
     }
 
-    fn call(&self) -> Result<MutexGuard<'_, World>, DriverError> {
+    pub fn call(&self) -> Result<MutexGuard<'_, World>, DriverError> {
         let mut world = self.world();
         match &mut world.refuses {
             Some((0, fault)) => {
@@ -195,6 +201,15 @@ impl World {
             None => false,
             Some((_, Item::Wait(recording))) => self.reached.contains_key(recording),
             Some(_) => true,
+        }
+    }
+
+    /// Notes races of the processor with what devices do to a cell that it uses now.
+    pub fn host_uses(&mut self, cell: usize, changes: bool) {
+        let Some(of) = self.cells.get(&cell) else { return };
+        let reads = of.reads.iter().filter(|_| changes).map(|(stream, time)| (*stream, *time));
+        if reads.chain(of.write).any(|(stream, time)| at(&self.host, stream) < time) {
+            self.races.push(format!("the processor uses cell {cell} beside a device"));
         }
     }
 
@@ -242,7 +257,8 @@ impl World {
     }
 }
 
-impl Backend for Model {
+// SAFETY: each stream is a queue of its own, and marks are places in queues.
+unsafe impl Backend for Model {
     fn name(&self) -> &str {
         "model"
     }
@@ -258,7 +274,7 @@ impl Backend for Model {
         Ok(Previous::new(std::ptr::null_mut()))
     }
 
-    fn leave(&self, _: Previous) {}
+    unsafe fn leave(&self, _: Previous) {}
 
     fn stream(&self, device: usize, class: Class) -> Result<RawStream, DriverError> {
         let mut world = self.call()?;
@@ -272,7 +288,7 @@ impl Backend for Model {
         Ok(RawMark::new(without_provenance_mut(world.marks.len())))
     }
 
-    fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
+    unsafe fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
         let mut world = self.call()?;
         let (mark, stream) = (number(mark.raw()), number(stream.raw()));
         if world.lost[world.streams[stream].device] {
@@ -286,7 +302,7 @@ impl Backend for Model {
         Ok(())
     }
 
-    fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError> {
+    unsafe fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError> {
         let mut world = self.call()?;
         let (mark, stream) = (number(mark.raw()), number(stream.raw()));
         world.waits += 1;
@@ -296,10 +312,13 @@ impl Backend for Model {
         Ok(())
     }
 
-    fn reached(&self, mark: RawMark) -> Result<bool, DriverError> {
+    unsafe fn reached(&self, mark: RawMark) -> Result<bool, DriverError> {
         let mut world = self.call()?;
         if world.lost.contains(&true) {
             return Err(DriverError::lost("the model has lost it"));
+        }
+        if world.mute {
+            return Err(DriverError::refused("the model is mute"));
         }
         let recording = world.marks[number(mark.raw())];
         let Some(clock) = world.reached.get(&recording).cloned() else { return Ok(false) };
@@ -307,7 +326,7 @@ impl Backend for Model {
         Ok(true)
     }
 
-    fn finish(&self, stream: RawStream) -> Result<(), DriverError> {
+    unsafe fn finish(&self, stream: RawStream) -> Result<(), DriverError> {
         let stream = number(stream.raw());
         loop {
             let mut world = self.call()?;
@@ -325,7 +344,7 @@ impl Backend for Model {
         }
     }
 
-    fn drop_stream(&self, stream: RawStream) {
+    unsafe fn drop_stream(&self, stream: RawStream) {
         let mut world = self.world();
         let items = &world.streams[number(stream.raw())].items;
         let work = items.iter().any(|(_, item)| !matches!(item, Item::Record(_) | Item::Wait(_)));
@@ -333,7 +352,11 @@ impl Backend for Model {
         world.streams_given_back += 1;
     }
 
-    fn drop_mark(&self, _: RawMark) {
+    unsafe fn drop_mark(&self, _: RawMark) {
         self.world().marks_given_back += 1;
+    }
+
+    fn memory(&self) -> Option<&dyn Memory> {
+        Some(self)
     }
 }

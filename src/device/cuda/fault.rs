@@ -136,6 +136,10 @@ pub fn missing(symbol: &str, version: c_int) -> DriverError {
     ))
 }
 
+pub fn forked() -> DriverError {
+    DriverError::refused("the CUDA driver does not survive a fork: use devices only in the process that opened them")
+}
+
 pub fn no_device() -> DriverError {
     DriverError::refused(format!("the CUDA driver finds no device: {NO_DEVICE}"))
 }

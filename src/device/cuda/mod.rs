@@ -2,14 +2,18 @@
 //!
 //! cudarc loads the driver's library; [`symbols`] looks up what is called, once. cudarc's own calls
 //! panic where the library or a symbol is missing, so none of them is made. [`fault`] turns the
-//! driver's codes into faults, and [`cores`] finds the cores near a device.
+//! driver's codes into faults, [`capture`] keeps captures of the program's own whole, [`memory`]
+//! allocates and copies, and [`cores`] finds the cores near a device.
 
+mod capture;
 mod cores;
 mod fault;
+mod memory;
 mod symbols;
 
 use crate::device::backend::{Backend, Class, DriverError, Previous, RawMark, RawStream};
 use crate::device::cuda::symbols::Symbols;
+use crate::device::memory::Memory;
 use crate::sync::{AtomicBool, AtomicPtr, Ordering};
 use cudarc::driver::sys::{CUctx_st, CUdevice, CUevent_flags_enum, CUresult, CUstream_flags_enum};
 use std::ffi::{c_char, c_int, CStr};
@@ -39,6 +43,8 @@ pub struct Cuda {
     devices: Box<[Primary]>,
     /// Whether a call has said that a device is lost: then nothing is given back any more.
     lost: AtomicBool,
+    /// The process that has opened the driver, which does not survive a fork.
+    process: u32,
 }
 
 /// A device and its primary context, null until it has been retained.
@@ -68,7 +74,12 @@ impl Cuda {
         if version < OLDEST {
             return Err(fault::too_old(version, OLDEST));
         }
-        let mut cuda = Cuda { symbols: Symbols::load(version)?, devices: Box::default(), lost: AtomicBool::new(false) };
+        let mut cuda = Cuda {
+            symbols: Symbols::load(version)?,
+            devices: Box::default(),
+            lost: AtomicBool::new(false),
+            process: std::process::id(),
+        };
         // SAFETY: the flags must be 0, and are.
         cuda.check("cuInit", unsafe { (cuda.symbols.init)(0) })?;
         let mut count = 0;
@@ -100,6 +111,11 @@ impl Cuda {
         Err(fault)
     }
 
+    /// Whether a call has said that a device is lost.
+    fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
+    }
+
     fn primary(&self, device: usize) -> Result<&Primary, DriverError> {
         self.devices.get(device).ok_or_else(|| fault::no_such_device(device, self.devices.len()))
     }
@@ -128,7 +144,8 @@ impl Cuda {
     }
 }
 
-impl Backend for Cuda {
+// SAFETY: streams are in order, and events are the driver's.
+unsafe impl Backend for Cuda {
     fn name(&self) -> &str {
         "CUDA"
     }
@@ -138,16 +155,21 @@ impl Backend for Cuda {
     }
 
     fn enter(&self, device: usize) -> Result<Previous, DriverError> {
+        if std::process::id() != self.process {
+            return Err(fault::forked());
+        }
         let context = self.context(self.primary(device)?)?;
         let mut previous = null_mut();
         // SAFETY: `previous` is ours.
         self.check("cuCtxGetCurrent", unsafe { (self.symbols.current)(&mut previous) })?;
         // SAFETY: the context is retained until this back end is dropped.
         self.check("cuCtxSetCurrent", unsafe { (self.symbols.set_current)(context) })?;
+        capture::enter(&self.symbols);
         Ok(Previous::new(previous.cast()))
     }
 
-    fn leave(&self, previous: Previous) {
+    unsafe fn leave(&self, previous: Previous) {
+        capture::leave(&self.symbols);
         // SAFETY: it was current on this thread when `enter` asked, and its owner keeps it.
         let code = unsafe { (self.symbols.set_current)(previous.raw().cast()) };
         // It fails only for a lost device, which is remembered; every later call says so, too.
@@ -178,19 +200,19 @@ impl Backend for Cuda {
         Ok(RawMark::new(event.cast()))
     }
 
-    fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
-        // SAFETY: `Backend` has its callers keep to handles that this back end has made.
+    unsafe fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
+        // SAFETY: by the contract, this back end has made both.
         let code = unsafe { (self.symbols.event_record)(mark.raw().cast(), stream.raw().cast()) };
         self.check("cuEventRecord", code)
     }
 
-    fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError> {
+    unsafe fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError> {
         // SAFETY: as in `record`. There are no flags.
         let code = unsafe { (self.symbols.stream_wait)(stream.raw().cast(), mark.raw().cast(), 0) };
         self.check("cuStreamWaitEvent", code)
     }
 
-    fn reached(&self, mark: RawMark) -> Result<bool, DriverError> {
+    unsafe fn reached(&self, mark: RawMark) -> Result<bool, DriverError> {
         // SAFETY: as in `record`.
         let code = unsafe { (self.symbols.event_query)(mark.raw().cast()) };
         if code == CUresult::CUDA_ERROR_NOT_READY as c_int {
@@ -199,13 +221,13 @@ impl Backend for Cuda {
         self.check("cuEventQuery", code).map(|()| true)
     }
 
-    fn finish(&self, stream: RawStream) -> Result<(), DriverError> {
+    unsafe fn finish(&self, stream: RawStream) -> Result<(), DriverError> {
         // SAFETY: as in `record`.
         self.check("cuStreamSynchronize", unsafe { (self.symbols.stream_finish)(stream.raw().cast()) })
     }
 
-    fn drop_stream(&self, stream: RawStream) {
-        if self.lost.load(Ordering::Relaxed) {
+    unsafe fn drop_stream(&self, stream: RawStream) {
+        if self.is_lost() {
             return; // A device may be lost while what it has is given back, one by one.
         }
         // SAFETY: as in `record`; its owner gives it back and uses it no more.
@@ -214,13 +236,17 @@ impl Backend for Cuda {
         let _ = self.check("cuStreamDestroy", code);
     }
 
-    fn drop_mark(&self, mark: RawMark) {
-        if self.lost.load(Ordering::Relaxed) {
+    unsafe fn drop_mark(&self, mark: RawMark) {
+        if self.is_lost() {
             return; // As in `drop_stream`.
         }
         // SAFETY: as in `drop_stream`. The driver keeps what streams still wait for.
         let code = unsafe { (self.symbols.event_destroy)(mark.raw().cast()) };
         let _ = self.check("cuEventDestroy", code);
+    }
+
+    fn memory(&self) -> Option<&dyn Memory> {
+        Some(self)
     }
 
     fn cores(&self, device: usize) -> Vec<usize> {
@@ -240,7 +266,7 @@ impl Backend for Cuda {
 
 impl Drop for Cuda {
     fn drop(&mut self) {
-        if *self.lost.get_mut() {
+        if *self.lost.get_mut() || std::process::id() != self.process {
             return; // The driver takes no more calls; the end of the process cleans up.
         }
         for primary in &mut self.devices {

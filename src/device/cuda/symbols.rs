@@ -5,8 +5,8 @@
 
 use crate::device::backend::DriverError;
 use crate::device::cuda::fault;
-use cudarc::driver::sys::{self, CUcontext, CUdevice, CUevent, CUstream};
-use std::ffi::{c_char, c_int, c_uint, CStr};
+use cudarc::driver::sys::{self, CUcontext, CUdevice, CUdeviceptr, CUevent, CUstream};
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 
 /// Declares the table: for each field its symbol, then the older one that does as well, if there
 /// is one, and the arguments. Every function returns a code.
@@ -56,6 +56,15 @@ table! {
     event_record: "cuEventRecord" (CUevent, CUstream);
     event_query: "cuEventQuery" (CUevent);
     event_destroy: "cuEventDestroy_v2" or "cuEventDestroy" (CUevent);
+    capture_mode: "cuThreadExchangeStreamCaptureMode" (*mut c_uint);
+    allocate: "cuMemAlloc_v2" or "cuMemAlloc" (*mut CUdeviceptr, usize);
+    free: "cuMemFree_v2" or "cuMemFree" (CUdeviceptr);
+    allocate_pinned: "cuMemHostAlloc" (*mut *mut c_void, usize, c_uint);
+    free_pinned: "cuMemFreeHost" (*mut c_void);
+    copy_in: "cuMemcpyHtoDAsync_v2" or "cuMemcpyHtoDAsync" (CUdeviceptr, *const c_void, usize, CUstream);
+    copy_out: "cuMemcpyDtoHAsync_v2" or "cuMemcpyDtoHAsync" (*mut c_void, CUdeviceptr, usize, CUstream);
+    copy_over: "cuMemcpyDtoDAsync_v2" or "cuMemcpyDtoDAsync" (CUdeviceptr, CUdeviceptr, usize, CUstream);
+    fill: "cuMemsetD8Async" (CUdeviceptr, u8, usize, CUstream);
 }
 
 /// A function that says what a code means.

@@ -7,6 +7,7 @@ use crate::device::backend::{Backend, Class, DriverError};
 use crate::device::timeline::{Timeline, MOST_LINES, MOST_TIMELINES};
 use crate::device::Context;
 use crate::engine::core::{Core, DEVICES_USED};
+use crate::engine::gpu::buffers::Buffers;
 use crate::engine::gpu::devices::{Fleet, Gpu, Line};
 use crate::engine::gpu::watch;
 use crate::engine::settings::{Kind, Settings};
@@ -20,6 +21,11 @@ use std::sync::{Arc, OnceLock};
 /// The device of a context, made ready if it is used for the first time. From here on all
 /// operations look at tickets.
 pub fn find(core: &Core, context: Context) -> Result<&Arc<Gpu>, Error> {
+    if core.gpus.forked.load(Relaxed) {
+        let why =
+            "the process was forked after a device was used, and no device survives that: use devices in the parent";
+        return Err(unavailable(context, why));
+    }
     let fleet = match core.gpus.fleet.get() {
         Some(fleet) => fleet,
         None => open(core, context)?,
@@ -29,11 +35,6 @@ pub fn find(core: &Core, context: Context) -> Result<&Arc<Gpu>, Error> {
         let (name, count) = (fleet.backend.name(), fleet.gpus.len());
         return Err(unavailable(context, &format!("{name} has found {count} devices, numbered from 0")));
     };
-    if core.gpus.forked.load(Relaxed) {
-        let why =
-            "the process was forked after a device was used, and no device survives that: use devices in the parent";
-        return Err(unavailable(context, why));
-    }
     let gpu = match place.get() {
         Some(gpu) => gpu,
         None => make(core, fleet, place, number).map_err(|fault| unavailable(context, &fault.to_string()))?,
@@ -109,7 +110,8 @@ fn make<'a>(
     let backend = &fleet.backend;
     let previous = backend.enter(number)?;
     let made = make_entered(&core.settings, backend, number);
-    backend.leave(previous);
+    // SAFETY: `enter` has returned it just now.
+    unsafe { backend.leave(previous) };
     let made = Arc::new(made?);
     Ok(place.get_or_init(|| made))
 }
@@ -123,7 +125,8 @@ fn make_entered(settings: &Settings, backend: &Arc<dyn Backend>, number: usize) 
     let make_line = |local, class| {
         let stream = backend.stream(number, class)?;
         let made = Timeline::new(&**backend, number, (local, count), stream, settings.gpu_start);
-        let timeline = made.inspect_err(|_| backend.drop_stream(stream))?;
+        // SAFETY: the stream was made just now, and nobody else knows it.
+        let timeline = made.inspect_err(|_| unsafe { backend.drop_stream(stream) })?;
         Ok(Line::new(timeline, settings.gpu_ahead as u64))
     };
     let classes = Gpu::classes(settings.gpu_workers).take(if naive { 0 } else { count });
@@ -131,7 +134,8 @@ fn make_entered(settings: &Settings, backend: &Arc<dyn Backend>, number: usize) 
         match make_line(local, class) {
             Ok(line) => lines.push(line),
             Err(fault) => {
-                lines.iter().for_each(|line: &Line| line.timeline.release(&**backend));
+                // SAFETY: nothing was queued, and nobody else knows them.
+                lines.iter().for_each(|line: &Line| unsafe { line.timeline.release(&**backend) });
                 return Err(fault);
             }
         }
@@ -150,7 +154,12 @@ fn make_entered(settings: &Settings, backend: &Arc<dyn Backend>, number: usize) 
         watcher: Remote::new(),
         thread: Lock::default(),
         stops: AtomicBool::new(false),
+        given: Default::default(),
         waiting: Default::default(),
+        buffers: Buffers::new(match settings.gpu_memory {
+            0 => usize::MAX,
+            limit => limit,
+        }),
         lost: OnceLock::new(),
     })
 }

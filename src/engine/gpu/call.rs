@@ -10,7 +10,7 @@ use crate::engine::declared::{Copied, Enlisted};
 use crate::engine::execute::{is_skipped, stamp};
 use crate::engine::gpu::devices::Gpu;
 use crate::engine::nesting::{enter, leave, pay};
-use crate::error::{ErrorKind, Failure, Fault};
+use crate::error::{Failure, Fault};
 use crate::operation::access::Mode;
 use crate::operation::block::*;
 use crate::operation::closure::Run;
@@ -20,9 +20,6 @@ use crate::operation::current::within;
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use std::sync::Arc;
-
-/// How often a wait for a stream is asked for again, if the driver refuses it.
-const AGAIN: usize = 16;
 
 /// How an operation comes to its device.
 #[derive(Clone, Copy)]
@@ -61,7 +58,9 @@ impl Core {
                 self.start_profile(block);
             }
             let is_lost = gpu.lost.get().is_some();
-            if refusal.is_some() || is_lost || is_skipped(property, inherited.is_some(), state) {
+            // A deletion is never skipped.
+            let always = (*block).flags & FLAG_DELETE != 0;
+            if !always && (refusal.is_some() || is_lost || is_skipped(property, inherited.is_some(), state)) {
                 return self.skip_on_device(local, block, gpu, refusal, inherited, worker);
             }
             let stream = match way {
@@ -72,14 +71,17 @@ impl Core {
             // A worker has entered its device for good. Any other thread gets back what it had.
             let visit = match way {
                 Way::Queued(_) => None,
+                _ if is_lost => None,
                 _ => match gpu.backend.enter(gpu.number) {
                     Ok(previous) => Some(previous),
+                    Err(_) if always => None,
                     Err(refusal) => {
                         let fault = Some(self.refused(gpu, &refusal));
                         return self.skip_on_device(local, block, gpu, fault, inherited, worker);
                     }
                 },
             };
+            // `enter` has returned it on this thread.
             let leave_device = || visit.into_iter().for_each(|previous| gpu.backend.leave(previous));
             let run = RunContext {
                 context: Block::context(block),
@@ -91,6 +93,9 @@ impl Core {
                 pushed: None,
             };
             let storage = Block::closure(block, Block::layout(block));
+            if let (Way::Queued(line), Run::Sync(_)) = (way, body.run) {
+                self.leave_tickets(local, block, gpu, line);
+            }
             enter(local);
             match body.run {
                 Run::Sync(call) => {
@@ -98,7 +103,11 @@ impl Core {
                     let mut outcome = current::within(stream, || within(&enlisted, || call(storage, &run)));
                     leave(local);
                     match way {
-                        Way::Queued(line) => self.leave_tickets(local, block, gpu, line),
+                        Way::Queued(line) => {
+                            gpu.lines[line].timeline.tell();
+                            // If the mark is refused, whoever needs one makes it, and sees the error.
+                            let _ = gpu.lines[line].timeline.mark_step(&*gpu.backend);
+                        }
                         Way::Finished => outcome = outcome.and(self.finish_stream(gpu, stream)),
                         Way::Unstreamed => {}
                     }
@@ -130,9 +139,12 @@ impl Core {
         }
     }
 
-    /// Gives an operation that has been queued its number, and leaves its ticket on its variables.
-    /// From here on it counts as in flight until the device has come there: `Core::end` counts it
-    /// as completed once, and the watcher once more.
+    /// Leaves the ticket of an operation on its variables. Its closure is called next, and may end
+    /// borrows, or free what the operation uses: who comes by there has to find the ticket. The
+    /// number is told when the closure has returned, and not before: a mark covers what was told.
+    ///
+    /// From here on the operation counts as in flight until the device has come there: `Core::end`
+    /// counts it as completed once, and the watcher once more.
     ///
     /// # Safety
     /// As [`Core::call_on_device`].
@@ -145,7 +157,7 @@ impl Core {
             if self.settings.bound > 0 {
                 self.in_flight.fetch_add(1, AcqRel);
             }
-            let ticket = fleet.ticket(gpu, line, gpu.lines[line].timeline.tell());
+            let ticket = fleet.ticket(gpu, line, gpu.lines[line].timeline.queued() + 1);
             for index in 0..(*block).count {
                 let access = Block::access(block, index);
                 let row = fleet.rows.get_or_add((*access).variable);
@@ -159,16 +171,8 @@ impl Core {
 
     fn finish_stream(&self, gpu: &Gpu, stream: Option<RawStream>) -> Result<(), Fault> {
         let Some(stream) = stream else { return Ok(()) };
-        // A call that is refused is asked again: what comes next must not begin before the work of
-        // this operation is done.
-        let mut outcome = gpu.backend.finish(stream);
-        for _ in 0..AGAIN {
-            if outcome.as_ref().err().is_none_or(Refusal::is_lost) {
-                break;
-            }
-            outcome = gpu.backend.finish(stream);
-        }
-        outcome.map_err(|refusal| self.refused(gpu, &refusal))
+        // SAFETY: the stream is the device's, which the caller has entered.
+        unsafe { gpu.finish(stream) }.map_err(|refusal| self.refused(gpu, &refusal))
     }
 
     /// Ends an operation whose closure is not called. Its failure is `fault`, or what it inherits,
@@ -182,19 +186,15 @@ impl Core {
         block: *mut Block,
         gpu: &Gpu,
         mut fault: Option<Fault>,
-        mut inherited: Option<Arc<Failure>>,
+        inherited: Option<Arc<Failure>>,
         worker: Option<usize>,
     ) {
         // SAFETY: by the contract.
         unsafe {
             if let (None, None, Some(failure)) = (&fault, &inherited, gpu.lost.get()) {
-                if failure.concerns(stamp(block)) {
-                    inherited = Some(Arc::clone(failure));
-                } else {
-                    // The loss was told before this operation was pushed, while its push was
-                    // admitted.
-                    fault = Some(Fault::new(ErrorKind::DeviceLost, failure.error.to_string(), None));
-                }
+                // A failure of its own: the device's may have been told already.
+                let source = Some(failure.error.clone().into());
+                fault = Some(Fault::new(failure.error.kind(), failure.error.to_string(), source));
             }
             enter(local);
             ((*(*block).body).discard)(Block::closure(block, Block::layout(block)));

@@ -6,6 +6,7 @@
 use crate::device::backend::{Backend, Class, RawStream};
 use crate::device::timeline::{DeviceTicket, Timeline};
 use crate::device::Context;
+use crate::engine::gpu::buffers::Buffers;
 use crate::engine::gpu::rows::Rows;
 use crate::error::Failure;
 use crate::operation::property::Property;
@@ -76,8 +77,13 @@ pub struct Gpu {
     pub watcher: Remote,
     pub thread: Lock<Option<JoinHandle<()>>>,
     pub stops: AtomicBool,
+    /// How many operations the workers were given and have not come to: those for kernels, and the
+    /// copy worker.
+    pub given: [AtomicUsize; 2],
     /// How many operations wait for room on the streams, by class.
     pub waiting: [AtomicUsize; Class::ALL.len()],
+    /// The memory that the engine has of the device.
+    pub buffers: Buffers,
     /// Set once, when the device takes no more work.
     pub lost: OnceLock<Arc<Failure>>,
 }
@@ -109,6 +115,9 @@ impl Gpus {
     /// How many operations are queued on each device, for the text of an error.
     pub fn report(&self) -> Option<String> {
         let of = |gpu: &Arc<Gpu>| {
+            if gpu.lost.get().is_some() {
+                return None;
+            }
             let count: u64 = gpu.lines.iter().map(|line| line.timeline.under_way()).sum();
             (count > 0).then(|| format!("{count} queued on {}", Context::gpu(gpu.number as u32)))
         };
@@ -201,10 +210,49 @@ impl Gpu {
         local < self.lines.len() - COPIES && local % OF_WORKER < COMPUTE
     }
 
-    /// How many more operations of a class can be queued without being too far ahead.
+    /// The number of the device's workers for kernels.
+    fn workers(&self) -> usize {
+        self.lines.len() / OF_WORKER
+    }
+
+    /// The workers that queue operations of a class, by number.
+    fn workers_for(&self, class: Class) -> std::ops::Range<usize> {
+        match class {
+            Class::Compute | Class::Urgent => 0..self.workers(),
+            Class::ToDevice | Class::FromDevice => 0..1,
+        }
+    }
+
+    /// How many operations the workers for a class were given and have not come to. Urgent ones and
+    /// others are one number: an operation may become urgent while it waits.
+    pub fn given(&self, class: Class) -> &AtomicUsize {
+        match class {
+            Class::Compute | Class::Urgent => &self.given[0],
+            Class::ToDevice | Class::FromDevice => &self.given[1],
+        }
+    }
+
+    /// How many more operations of a class can be queued on a worker's streams without being too
+    /// far ahead.
+    pub fn room_of(&self, class: Class, worker: usize) -> usize {
+        self.lines[self.lines_of(class, worker)].iter().map(|line| line.room(self.ahead)).sum()
+    }
+
+    /// How many more operations of a class can be given to workers, so that they find room on their
+    /// streams.
     pub fn room(&self, class: Class) -> usize {
-        let lines = self.lines.iter().zip(Gpu::classes(self.lines.len() / OF_WORKER));
-        lines.filter(|(_, of)| *of == class).map(|(line, _)| line.room(self.ahead)).sum()
+        let room: usize = self.workers_for(class).map(|worker| self.room_of(class, worker)).sum();
+        room.saturating_sub(self.given(class).load(Relaxed))
+    }
+
+    /// The worker for an operation that follows no other: the next one that has room, or else the
+    /// next one.
+    pub fn next_worker(&self, class: Class) -> usize {
+        let workers = self.workers_for(class);
+        // Relaxed: it only spreads the operations.
+        let turn = if workers.len() > 1 { self.turn.fetch_add(1, Relaxed) } else { 0 };
+        let in_turn = || (0..workers.len()).map(|step| (turn % workers.len() + step) % workers.len());
+        in_turn().find(|worker| self.room_of(class, *worker) > 0).unwrap_or(turn % workers.len())
     }
 
     /// Wakes the watcher if it sleeps. Called after something that it has to see.
@@ -265,13 +313,18 @@ impl Drop for Gpu {
             // The driver takes no more calls.
             return;
         }
+        self.free_kept();
         let Ok(previous) = self.backend.enter(self.number) else { return };
-        self.lines.iter().for_each(|line| line.timeline.release(&*self.backend));
-        if let Some(stream) = self.stream {
-            // A wait for it may have been refused.
-            let _ = self.backend.finish(stream);
-            self.backend.drop_stream(stream);
+        // SAFETY: the handles are this device's, and nobody uses them after the last owner. `enter`
+        // has returned `previous` just now.
+        unsafe {
+            self.lines.iter().for_each(|line| line.timeline.release(&*self.backend));
+            if let Some(stream) = self.stream {
+                // A wait for it may have been refused.
+                let _ = self.backend.finish(stream);
+                self.backend.drop_stream(stream);
+            }
+            self.backend.leave(previous);
         }
-        self.backend.leave(previous);
     }
 }

@@ -2,18 +2,59 @@
 //!
 //! Whoever gets the driver's answer says so ([`Core::refused`]). The watcher then counts what was
 //! queued as completed, and hands out what was parked. An operation that comes after a lost write
-//! fails with the device's failure, which names what may have caused it (`turn.rs` marks the
-//! variable); one that comes after lost reads runs. The processor's work goes on.
+//! fails with an error that names what may have caused it: `turn.rs` marks the variable, each with a
+//! failure of its own. One that comes after lost reads runs. The processor's work goes on.
 
-use crate::device::backend::DriverError as Refusal;
+use crate::device::backend::{DriverError as Refusal, RawStream};
 use crate::engine::core::{Core, FAILED};
 use crate::engine::diagnose::shown;
 use crate::engine::gpu::devices::Gpu;
 use crate::error::{Error, ErrorKind, Fault};
 use crate::sync::Ordering::*;
+use std::sync::Arc;
 
 /// The most operations that the message names.
 const NAMED: usize = 8;
+
+/// How often a wait for a stream is asked for again, if the driver refuses it.
+const AGAIN: usize = 16;
+
+impl Gpu {
+    /// Waits for a stream of the naive engine. A call that is refused is asked again: what comes
+    /// next must not begin before the work is done. In the end the device counts as lost.
+    ///
+    /// # Safety
+    /// The stream is the device's, which the calling thread has entered.
+    pub unsafe fn finish(&self, stream: RawStream) -> Result<(), Refusal> {
+        // SAFETY: by the contract.
+        let mut outcome = unsafe { self.backend.finish(stream) };
+        for _ in 0..AGAIN {
+            if outcome.as_ref().err().is_none_or(Refusal::is_lost) {
+                return outcome;
+            }
+            // SAFETY: by the contract.
+            outcome = unsafe { self.backend.finish(stream) };
+        }
+        outcome.map_err(|refusal| Refusal::lost(format!("it could not be waited for: {refusal}")))
+    }
+}
+
+/// The names of what is queued on a device, the oldest of each stream first.
+fn suspects(gpu: &Gpu) -> String {
+    let of_lines: Vec<Vec<&str>> = gpu.lines.iter().map(|line| line.suspects()).collect();
+    let longest = of_lines.iter().map(Vec::len).max().unwrap_or(0);
+    let in_turn = (0..longest).flat_map(|place| of_lines.iter().filter_map(move |line| line.get(place)));
+    let mut names: Vec<String> = in_turn.take(NAMED).map(|name| format!("'{}'", shown(name))).collect();
+    let more = of_lines.iter().map(Vec::len).sum::<usize>() - names.len();
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
+    if names.is_empty() {
+        "nothing was queued there".to_owned()
+    } else {
+        names.join(", ")
+    }
+}
 
 impl Core {
     /// What an operation fails with if the driver refuses a call. Says that the device is lost if
@@ -32,23 +73,17 @@ impl Core {
     /// Says that a device is lost.
     #[cold]
     pub(super) fn lose(&self, gpu: &Gpu, refusal: &Refusal) {
-        gpu.lost.get_or_init(|| {
-            let mut suspects: Vec<&str> = gpu.lines.iter().flat_map(|line| line.suspects()).collect();
-            let more = suspects.len().saturating_sub(NAMED);
-            suspects.truncate(NAMED);
-            let mut names: Vec<String> = suspects.into_iter().map(|name| format!("'{}'", shown(name))).collect();
-            if more > 0 {
-                names.push(format!("{more} more"));
-            }
-            let queued = if names.is_empty() { "nothing was queued there".to_owned() } else { names.join(", ") };
+        if gpu.lost.get().is_none() {
             let message = format!(
-                "{} is lost: {refusal}; queued there and not known to be done: {queued}. Start the process anew to use it",
-                gpu.context()
+                "{} is lost: {refusal}; queued there and not known to be done: {}. Start the process anew to use it",
+                gpu.context(),
+                suspects(gpu)
             );
             // Before anybody can find the device lost.
             self.state.fetch_or(FAILED, Release);
-            self.failures.record(Error::with_source(ErrorKind::DeviceLost, message, refusal.clone()), 0)
-        });
+            let error = Error::with_source(ErrorKind::DeviceLost, message, refusal.clone());
+            self.failures.record_first(error, |failure| gpu.lost.set(Arc::clone(failure)).is_ok());
+        }
         gpu.wake_watcher();
     }
 }

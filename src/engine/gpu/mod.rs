@@ -14,7 +14,8 @@
 //! So no worker waits for a device. One thread a device, its watcher (`watch.rs`), asks how far the
 //! streams have come, hands parked operations out, and counts operations as completed.
 //!
-//! [`rows`] has the tickets of the variables, [`devices`] what an engine knows of its devices.
+//! [`rows`] has the tickets of the variables, [`devices`] what an engine knows of its devices,
+//! [`buffers`] the memory of a device, and [`lease`] who owns it.
 //! [`admit`] makes a device ready for its first operation, [`submit`](mod@submit) chooses a worker,
 //! [`call`](mod@call) calls a closure, and [`loss`] says what becomes of a device that fails.
 //!
@@ -22,8 +23,10 @@
 //! from `execute.rs`, from `inline/fast_path.rs` and from `wait/for_var.rs`.
 
 pub mod admit;
+pub mod buffers;
 pub mod call;
 pub mod devices;
+pub mod lease;
 pub mod loss;
 pub mod queue;
 pub mod rows;

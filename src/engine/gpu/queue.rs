@@ -56,8 +56,14 @@ impl Core {
         unsafe {
             let has_stream = (*block).flags & FLAG_GPU != 0;
             let worker_of_it = worker.filter(|_| has_stream && self.settings.kind != Kind::Naive);
+            if worker_of_it.is_some() {
+                self.take_given(block);
+            }
             if let Some(ticket) = self.obstacle(block, worker_of_it.map(|_| &**gpu)) {
                 return self.park_behind(ticket, block);
+            }
+            if worker_of_it.is_none() {
+                self.forget_tickets(block);
             }
             let way = match worker_of_it {
                 None if has_stream => Way::Finished,

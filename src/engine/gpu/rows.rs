@@ -16,12 +16,14 @@ pub struct Row {
     /// The number of the last read on each timeline of the engine, since the last write; 0 for
     /// none.
     reads: Box<[AtomicU64]>,
+    /// The ticket of a write that was lost with its device, once the variable was marked for it.
+    told: AtomicU64,
 }
 
 /// The rows, by the indices of their variables.
 pub struct Rows {
     places: BucketArray<RowPlace>,
-    timelines: usize,
+    pub timelines: usize,
 }
 
 /// Where a row is, if there is one.
@@ -57,7 +59,7 @@ impl Rows {
             return unsafe { &*found };
         }
         let numbers = (0..self.timelines).map(|_| AtomicU64::new(0)).collect();
-        let new = Box::into_raw(Box::new(Row { write: AtomicU64::new(0), reads: numbers }));
+        let new = Box::into_raw(Box::new(Row { write: AtomicU64::new(0), reads: numbers, told: AtomicU64::new(0) }));
         // AcqRel: the row is written before it can be found; so is that of another reader.
         match place.0.compare_exchange(null_mut(), new, AcqRel, Acquire) {
             // SAFETY: as in `get`.
@@ -71,24 +73,17 @@ impl Rows {
             }
         }
     }
-
-    fn each(&self, mut run: impl FnMut(*mut Row)) {
-        let mut index = 0;
-        // Buckets have no gaps before the last.
-        while let Some(place) = self.places.get(index) {
-            let row = place.0.load(Acquire);
-            if !row.is_null() {
-                run(row);
-            }
-            index += 1;
-        }
-    }
 }
 
 impl Drop for Rows {
     fn drop(&mut self) {
-        // SAFETY: each row is owned by its place, and no thread uses the rows any more.
-        self.each(|row| drop(unsafe { Box::from_raw(row) }));
+        for place in self.places.iter() {
+            let row = place.0.load(Relaxed);
+            if !row.is_null() {
+                // SAFETY: each row is owned by its place, and no thread uses the rows any more.
+                drop(unsafe { Box::from_raw(row) });
+            }
+        }
     }
 }
 
@@ -123,6 +118,33 @@ impl Row {
         self.forget_reads();
     }
 
+    /// Whether the variable was marked for this lost write; [`Row::tell`] says so.
+    pub fn is_told(&self, lost: DeviceTicket) -> bool {
+        // Acquire: pairs with the release in `tell`: who finds it told finds the mark.
+        self.told.load(Acquire) == lost.word()
+    }
+
+    /// Says that the variable was marked for a lost write.
+    pub fn tell(&self, lost: DeviceTicket) {
+        self.told.store(lost.word(), Release);
+    }
+
+    /// Notes all tickets for the next owner of a buffer whose last one has this row. May be called
+    /// at any time after the last use has left its ticket: what other operations leave meanwhile
+    /// comes after that use.
+    pub fn owe(&self, owed: &mut Owed) {
+        // The reads first. Acquire: pairs with the release in `forget_reads`. Who finds a read
+        // forgotten finds the write that came after it.
+        owed.reads.iter_mut().zip(&self.reads).for_each(|(owed, number)| *owed = number.load(Acquire));
+        owed.write = self.write.load(Relaxed);
+    }
+
+    /// Begins a row with what a buffer owes. For a variable that no other thread knows.
+    pub fn begin(&self, owed: &Owed) {
+        self.write.store(owed.write, Relaxed);
+        self.reads.iter().zip(&owed.reads).for_each(|(number, owed)| number.store(*owed, Relaxed));
+    }
+
     /// Forgets all tickets, which are reached or lost. For the write that runs.
     pub fn clear(&self) {
         self.write.store(0, Relaxed);
@@ -130,6 +152,27 @@ impl Row {
     }
 
     fn forget_reads(&self) {
-        self.reads.iter().filter(|number| number.load(Relaxed) > 0).for_each(|number| number.store(0, Relaxed));
+        // Release: pairs with the acquire in `owe`.
+        self.reads.iter().filter(|number| number.load(Relaxed) > 0).for_each(|number| number.store(0, Release));
+    }
+}
+
+/// The tickets of a buffer between two owners: what its next use has to come after.
+pub struct Owed {
+    write: u64,
+    reads: Box<[u64]>,
+}
+
+impl Owed {
+    /// Nothing, in an engine with so many timelines.
+    pub fn nothing(timelines: usize) -> Owed {
+        Owed { write: 0, reads: vec![0; timelines].into() }
+    }
+
+    /// The tickets.
+    pub fn tickets(&self) -> impl Iterator<Item = DeviceTicket> + '_ {
+        let reads = self.reads.iter().enumerate().filter(|(_, number)| **number > 0);
+        let reads = reads.map(|(timeline, number)| DeviceTicket::new(timeline, *number));
+        reads.chain(DeviceTicket::of(self.write))
     }
 }

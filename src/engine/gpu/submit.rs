@@ -30,8 +30,8 @@ impl Core {
             }
             let (context, class) = destination(block);
             let gpu = self.gpu(context);
-            if gpu.waiting[class as usize].load(Relaxed) > 0 {
-                // Others wait for room: it waits behind those that go before it.
+            if gpu.waiting[class as usize].load(Relaxed) > 0 || gpu.room(class) == 0 {
+                // It waits for room, behind those that go before it.
                 return park(gpu, block);
             }
             self.submit_to_worker(local, gpu, class, block);
@@ -42,22 +42,32 @@ impl Core {
     /// to the next.
     ///
     /// # Safety
-    /// As [`Core::submit_to_device`]; the operation is of this class and device.
+    /// As [`Core::submit_to_device`]; the operation is of this class and device. A
+    /// worker that comes to it calls [`Core::take_given`].
     pub(super) unsafe fn submit_to_worker(&self, local: &ThreadContext, gpu: &Gpu, class: Class, block: *mut Block) {
         // SAFETY: by the contract.
         unsafe {
+            // A cancelled operation may not look at its variables (`execute.rs`).
             let followed = match class {
-                Class::Compute => self.followed(gpu, block, |_| true),
+                Class::Compute if !Block::is_voided(block) => {
+                    self.followed(gpu, block, |local| gpu.lines[local].room(gpu.ahead) > 0)
+                }
                 _ => None,
             };
-            let worker = match (followed, class) {
-                (Some(local), _) => gpu.worker_of(local),
-                // Relaxed: it only spreads the operations.
-                (None, Class::Compute | Class::Urgent) => gpu.turn.fetch_add(1, Relaxed),
-                (None, _) => 0,
-            };
+            let worker = followed.map_or_else(|| gpu.next_worker(class), |local| gpu.worker_of(local));
+            gpu.given(class).fetch_add(1, Relaxed);
             gpu.group(class).submit(block, Placement::Worker(worker), local.depth.get());
         }
+    }
+
+    /// Counts an operation that a worker has come to as no longer given.
+    ///
+    /// # Safety
+    /// The operation has a stream, and is the caller's, which is a worker of its device.
+    pub(in crate::engine) unsafe fn take_given(&self, block: *mut Block) {
+        // SAFETY: by the contract.
+        let (context, class) = unsafe { destination(block) };
+        self.gpu(context).given(class).fetch_sub(1, Relaxed);
     }
 
     /// A compute timeline of the device, of those that `may` allows, whose last operation is one

@@ -11,6 +11,7 @@ use crate::device::{Context, Device};
 use crate::engine::core::Core;
 use crate::engine::gpu::devices::{Fleet, Gpu};
 use crate::engine::gpu::rows::Row;
+use crate::error::Failure;
 use crate::operation::access::Mode;
 use crate::operation::block::{Block, FLAG_WAIT};
 use crate::thread::context::ThreadContext;
@@ -65,8 +66,11 @@ impl Core {
                         continue;
                     }
                     match gpu.lost.get() {
-                        // What the device only read is as it was.
-                        Some(failure) if wrote => slot.mark_first(failure),
+                        // What the device only read is as it was. A wait for everything tells of
+                        // all that is lost.
+                        Some(failure) if wrote && mode != Mode::Delete && failure.is_live() => {
+                            self.tell_loss(row, slot, ticket, failure);
+                        }
                         Some(_) => {}
                         None => found = Some(ticket),
                     }
@@ -74,6 +78,16 @@ impl Core {
             });
         }
         found
+    }
+
+    /// Marks a variable whose last write is lost with its device, once, with a failure of its own:
+    /// each variable is told of by itself. For an access that runs, and others may do so at once.
+    #[cold]
+    fn tell_loss(&self, row: &Row, slot: &Slot, ticket: DeviceTicket, failure: &Failure) {
+        if !row.is_told(ticket) {
+            self.failures.record_first(failure.error.clone(), |own| slot.mark_first(own));
+            row.tell(ticket);
+        }
     }
 
     /// Calls `look` with each variable of the operation that a device has used.
@@ -99,7 +113,7 @@ impl Core {
     ///
     /// # Safety
     /// The operation is at its turn, and the caller's.
-    unsafe fn forget_tickets(&self, block: *mut Block) {
+    pub(super) unsafe fn forget_tickets(&self, block: *mut Block) {
         // A wait for all uses of a variable only looks like a change.
         // SAFETY: by the contract. Who changes a variable is alone there.
         unsafe {

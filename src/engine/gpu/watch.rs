@@ -19,7 +19,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the watcher sleeps between two questions, if the device has not come further for a
 /// while.
@@ -27,6 +27,8 @@ const NAP: Duration = Duration::from_micros(50);
 /// For how long after the last step of the device it keeps its core.
 const AWAKE: Duration = Duration::from_micros(20);
 
+/// How long a device may refuse to say how far it has come, before it counts as lost.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// How often it tries to enter the device, if the driver refuses that.
 const AGAIN: usize = 100;
 
@@ -75,6 +77,8 @@ struct Watcher<'a> {
     /// Up to which number operations were counted as completed.
     counted: Vec<u64>,
     arrived: u64,
+    /// Since when the device refuses to say how far it has come.
+    refused_since: Option<Instant>,
 }
 
 /// A block in a heap, which orders by what stands before it.
@@ -90,6 +94,7 @@ impl<'a> Watcher<'a> {
             waiting: Default::default(),
             counted,
             arrived: 0,
+            refused_since: None,
         }
     }
 
@@ -167,11 +172,19 @@ impl<'a> Watcher<'a> {
         unsafe {
             let (context, class) = destination(block);
             let queues_here = (*block).flags & FLAG_GPU != 0 && context == self.gpu.context();
+            if Block::is_voided(block) {
+                // A cancelled operation may not look at its variables (`execute.rs`), and waits for
+                // nothing.
+                return self.core.submit_to_worker(self.local, self.gpu, class, block);
+            }
             if let Some(ticket) = self.core.obstacle(block, queues_here.then_some(self.gpu)) {
                 let (gpu, line) = fleet.of(ticket);
                 if gpu.number != self.gpu.number {
                     return park(gpu, block);
                 }
+                // So that the device is known to have come there before it has done all that is
+                // queued behind. If the mark is refused, a later look makes one, and sees the error.
+                let _ = gpu.lines[line].timeline.mark(&*gpu.backend, ticket.number());
                 self.arrived += 1;
                 self.parked[line].push(Reverse((ticket.number(), self.arrived, block)));
             } else if queues_here {
@@ -187,29 +200,44 @@ impl<'a> Watcher<'a> {
     /// Asks how far the device has come, and counts what is done as completed; says whether there
     /// was anything new.
     fn ask(&mut self) -> bool {
-        let mut completed = 0;
+        let (mut completed, mut refused) = (0, None);
         for (line, counted) in self.gpu.lines.iter().zip(&mut self.counted) {
             let timeline = &line.timeline;
             if timeline.queued() == *counted {
                 continue;
             }
             if self.gpu.lost.get().is_none() {
-                // A refusal that is no loss, such as that of a stream which is being captured: the
-                // next look asks again.
-                if let Some(refusal) = timeline.poll(&*self.gpu.backend).err().filter(|refusal| refusal.is_lost()) {
-                    self.core.lose(self.gpu, &refusal);
+                if let Err(refusal) = timeline.poll(&*self.gpu.backend) {
+                    refused = Some(refusal);
                 }
             }
             // What a lost device will never do is over as well.
             let over = if self.gpu.lost.get().is_some() { timeline.queued() } else { timeline.done() };
             completed += over - std::mem::replace(counted, over);
         }
+        self.bear(refused);
         (0..completed).for_each(|_| self.local.count_completed());
         if completed > 0 && self.core.settings.bound > 0 {
             self.core.in_flight.fetch_sub(completed as usize, AcqRel);
             self.core.below_bound.notify(|| true);
         }
         completed > 0
+    }
+
+    /// What becomes of a device that has refused to say how far it has come, if it has. One that is
+    /// not lost, such as one with a stream that is being captured, is asked again for a while.
+    fn bear(&mut self, refused: Option<DriverError>) {
+        let Some(refusal) = refused else {
+            self.refused_since = None;
+            return;
+        };
+        let since = *self.refused_since.get_or_insert_with(Instant::now);
+        if refusal.is_lost() {
+            self.core.lose(self.gpu, &refusal);
+        } else if since.elapsed() >= PATIENCE {
+            let message = format!("for {PATIENCE:?} it did not say how far it has come: {refusal}");
+            self.core.lose(self.gpu, &DriverError::lost(message));
+        }
     }
 
     /// Hands out what waits for something that has come.
@@ -228,11 +256,7 @@ impl<'a> Watcher<'a> {
         }
         for class in Class::ALL {
             let waiting = self.waiting[class as usize].len();
-            if waiting == 0 || !is_lost && self.gpu.group(class).has_work() {
-                // The workers have something to queue as it is.
-                continue;
-            }
-            let room = if is_lost { waiting } else { self.gpu.room(class) };
+            let room = if waiting == 0 || is_lost { waiting } else { self.gpu.room(class) };
             for _ in 0..room.min(waiting) {
                 let Some((.., block)) = self.waiting[class as usize].pop() else { break };
                 self.gpu.waiting[class as usize].fetch_sub(1, Relaxed);

@@ -1,0 +1,230 @@
+//! `DeviceData`: an array on a device, and the variable that stands for it.
+
+#![forbid(unsafe_code)]
+
+use crate::api::copy::{End, OfDevice};
+use crate::api::data::Data;
+use crate::api::device_handle::DeviceHandle;
+use crate::api::pinned_data::PinnedData;
+use crate::device::backend::RawMemory;
+use crate::device::memory::{MemoryKind, Plain};
+use crate::device::Context;
+use crate::engine::gpu::lease::Lease;
+use crate::error::{Error, ErrorKind};
+use crate::operation::context::RunContext;
+use crate::variable::handle::Variable;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// An array in the memory of a device, and the variable that stands for it.
+///
+/// A handle: clones are the same array. When the last one is dropped, also inside an operation, the
+/// variable is deleted and the memory goes to the next array of its size, with the order that it
+/// still owes to the device: nobody waits. An asynchronous operation keeps a clone until it is
+/// complete.
+///
+/// The processor does not touch the array: [`Engine::copy`](crate::Engine::copy) brings it to a
+/// [`PinnedData`](crate::gpu::PinnedData) and back, and operations of the device use it by its
+/// address.
+///
+/// ```
+/// use seriatim::gpu::{DeviceData, Immediate};
+/// use seriatim::{Context, Engine};
+/// let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+/// let gpu = engine.device(Context::gpu(0))?;
+/// let (x, y) = (DeviceData::<f32>::zeros(&gpu, 64)?, DeviceData::<f32>::zeros(&gpu, 64)?);
+/// let (from, to) = (x.clone(), y.clone());
+/// engine.op("kernel").context(gpu.context()).read(&x).write(&y).push(move |run| {
+///     let (from, to) = (from.read_on(run)?, to.write_on(run)?);
+///     assert_ne!(from, to); // a real operation gives these, and run.stream(), to a kernel
+///     Ok::<(), seriatim::Error>(())
+/// })?;
+/// engine.wait_for_all()?;
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+pub struct DeviceData<T> {
+    data: Data<Lease>,
+    length: usize,
+    context: Context,
+    of: PhantomData<fn(T) -> T>,
+}
+
+/// The lease of an array of `length` elements.
+pub(crate) fn lease<T: Plain>(device: &DeviceHandle, kind: MemoryKind, length: usize) -> Result<Data<Lease>, Error> {
+    let core = device.engine().core();
+    let Some(bytes) = length.checked_mul(size_of::<T>()) else {
+        let message = format!("an array of {length} elements of {} bytes cannot be addressed", size_of::<T>());
+        return Err(Error::new(ErrorKind::OutOfMemory, message));
+    };
+    let variable = device.engine().new_variable();
+    match Lease::new(core, device.context(), kind, bytes, variable) {
+        Ok(lease) => Ok(Data::of(variable, lease)),
+        Err(error) => {
+            // It is refused only if the engine has ended, and the variable with it.
+            let _ = device.engine().delete_variable(|_| (), Context::cpu(0), variable);
+            Err(error)
+        }
+    }
+}
+
+/// Checks that an operation that uses a lease by its address runs on the lease's device.
+pub(crate) fn check_device(lease: &Lease, run: &RunContext<'_>) -> Result<(), Error> {
+    if run.context() == lease.gpu().context() {
+        return Ok(());
+    }
+    let message = format!(
+        "operation '{}' runs on {} and uses memory of {}: push it with the context of its memory, or copy what it needs",
+        run.name(),
+        run.context(),
+        lease.gpu().context()
+    );
+    Err(Error::new(ErrorKind::BufferMismatch, message))
+}
+
+impl<T: Plain> DeviceData<T> {
+    /// Makes an array of zeros: pushes an operation that fills it.
+    ///
+    /// Takes a lock for a few steps. The driver is asked for memory only if no array of this size
+    /// was given back before.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](ErrorKind::OutOfMemory); those of
+    /// [`Engine::device`](crate::Engine::device), and those of a push.
+    ///
+    /// ```
+    /// # use seriatim::{gpu::{DeviceData, Immediate}, Context, Engine, ErrorKind};
+    /// # let engine = Engine::builder().gpus(Immediate::new(1)).gpu_memory(4096).build()?;
+    /// let gpu = engine.device(Context::gpu(0))?;
+    /// let small = DeviceData::<u32>::zeros(&gpu, 1000)?;
+    /// let large = DeviceData::<u32>::zeros(&gpu, 2000);
+    /// assert_eq!(large.unwrap_err().kind(), ErrorKind::OutOfMemory);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn zeros(device: &DeviceHandle, length: usize) -> Result<DeviceData<T>, Error> {
+        let array = DeviceData::taken(device, length)?;
+        let target = array.data.clone();
+        device.engine().op("zeros").context(device.context()).write(&array.data).push(move |run| {
+            let target = target.write()?;
+            run.stream().map_or(Ok(()), |stream| target.zero(stream))
+        })?;
+        Ok(array)
+    }
+
+    /// Makes a copy of a slice of the processor's, by way of pinned memory.
+    ///
+    /// # Errors
+    /// Those of [`DeviceData::zeros`].
+    ///
+    /// ```
+    /// # use seriatim::{gpu::{DeviceData, Immediate, PinnedData}, Context, Engine};
+    /// # let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// let gpu = engine.device(Context::gpu(0))?;
+    /// let x = DeviceData::from_slice(&gpu, &[3u64, 4])?;
+    /// let back = PinnedData::zeros(&gpu, 2)?;
+    /// engine.copy(&x, &back)?;
+    /// engine.wait_for_var(back.variable())?;
+    /// assert_eq!(*back.read()?, [3, 4]);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn from_slice(device: &DeviceHandle, values: &[T]) -> Result<DeviceData<T>, Error> {
+        let staged = PinnedData::from_slice(device, values)?;
+        let array = DeviceData::taken(device, values.len())?;
+        device.engine().copy(&staged, &array)?;
+        Ok(array)
+    }
+
+    /// An array of what its memory held before. Any bytes are values, but they are those of earlier
+    /// arrays: every caller fills it.
+    fn taken(device: &DeviceHandle, length: usize) -> Result<DeviceData<T>, Error> {
+        let data = lease::<T>(device, MemoryKind::Device, length)?;
+        Ok(DeviceData { data, length, context: device.context(), of: PhantomData })
+    }
+
+    /// The variable to declare. `&array` itself is accepted as well.
+    ///
+    /// ```
+    /// # use seriatim::{gpu::{DeviceData, Immediate}, Context, Engine};
+    /// # let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// let x = DeviceData::<f32>::zeros(&engine.device(Context::gpu(0))?, 8)?;
+    /// engine.wait_for_var(x.variable())?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn variable(&self) -> Variable {
+        self.data.variable()
+    }
+
+    /// The number of elements.
+    ///
+    /// ```
+    /// # use seriatim::{gpu::{DeviceData, Immediate}, Context, Engine};
+    /// # let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// assert_eq!(DeviceData::<f32>::zeros(&engine.device(Context::gpu(0))?, 8)?.len(), 8);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there are no elements.
+    ///
+    /// ```
+    /// # use seriatim::{gpu::{DeviceData, Immediate}, Context, Engine};
+    /// # let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// assert!(DeviceData::<f32>::zeros(&engine.device(Context::gpu(0))?, 0)?.is_empty());
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The array's memory, for an operation of its device that has declared to read it. For CUDA it
+    /// is the address of the first element. It is valid for what the closure puts on its stream.
+    ///
+    /// # Errors
+    /// [`UndeclaredAccess`](ErrorKind::UndeclaredAccess) if the operation has not declared it;
+    /// [`BufferMismatch`](ErrorKind::BufferMismatch) if it runs elsewhere.
+    ///
+    /// [`DeviceData`] has an example.
+    pub fn read_on(&self, run: &RunContext<'_>) -> Result<RawMemory, Error> {
+        let lease = self.data.read()?;
+        check_device(&lease, run)?;
+        Ok(lease.buffer().memory)
+    }
+
+    /// The array's memory, for an operation of its device that has declared to change it. Otherwise
+    /// as [`DeviceData::read_on`].
+    ///
+    /// # Errors
+    /// As [`DeviceData::read_on`].
+    ///
+    /// [`DeviceData`] has an example.
+    pub fn write_on(&self, run: &RunContext<'_>) -> Result<RawMemory, Error> {
+        let lease = self.data.write()?;
+        check_device(&lease, run)?;
+        Ok(lease.buffer().memory)
+    }
+}
+
+impl<T> OfDevice for DeviceData<T> {
+    fn end(&self) -> End<'_> {
+        End { data: &self.data, length: self.length, context: self.context, is_on_device: true }
+    }
+}
+
+impl<T> Clone for DeviceData<T> {
+    fn clone(&self) -> DeviceData<T> {
+        DeviceData { data: self.data.clone(), ..*self }
+    }
+}
+
+impl<T> fmt::Debug for DeviceData<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeviceData({:?}, {} elements)", self.data.variable(), self.length)
+    }
+}
+
+impl<T> From<&DeviceData<T>> for Variable {
+    fn from(array: &DeviceData<T>) -> Variable {
+        array.data.variable()
+    }
+}

@@ -1,0 +1,292 @@
+//! `PinnedData`: an array of the processor's that devices copy from and to by themselves.
+
+use crate::api::copy::{End, OfDevice};
+use crate::api::data::{Data, Ref, RefMut};
+use crate::api::device_data::{check_device, lease};
+use crate::api::device_handle::DeviceHandle;
+use crate::device::backend::RawMemory;
+use crate::device::memory::{MemoryKind, Plain};
+use crate::device::Context;
+use crate::engine::gpu::lease::Lease;
+use crate::error::{Error, ErrorKind};
+use crate::operation::context::RunContext;
+use crate::variable::handle::Variable;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+/// An array in pinned memory of the processor, and the variable that stands for it.
+///
+/// It is to the processor what a [`Data`] is: operations declare it and borrow it, and a borrow
+/// that does not go with another is an error, never a race and never a wait. A device that copies
+/// from or to it counts as a borrow until it has done so, which is longer than the closure of the
+/// copy lasts. Clones are the same array, and the last one gives the memory back, as for
+/// [`DeviceData`](crate::gpu::DeviceData).
+///
+/// ```
+/// use seriatim::gpu::{DeviceData, Immediate, PinnedData};
+/// use seriatim::{Context, Engine};
+/// let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+/// let gpu = engine.device(Context::gpu(0))?;
+/// let (host, x) = (PinnedData::zeros(&gpu, 3)?, DeviceData::zeros(&gpu, 3)?);
+/// host.write()?.copy_from_slice(&[1u32, 2, 3]);
+/// engine.copy(&host, &x)?;
+/// let filled = host.clone();
+/// engine.op("fill").write(&host).push(move |_| filled.write().map(|mut values| values.fill(9)))?;
+/// engine.copy(&x, &host)?;
+/// engine.wait_for_var(host.variable())?;
+/// assert_eq!(*host.read()?, [1, 2, 3]);
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+pub struct PinnedData<T> {
+    data: Data<Lease>,
+    length: usize,
+    context: Context,
+    of: PhantomData<fn(T) -> T>,
+}
+
+impl<T: Plain> PinnedData<T> {
+    /// Makes an array of zeros, which devices of the handle's back end can copy from and to.
+    ///
+    /// Takes a lock for a few steps. The driver is asked for memory only if no array of this size
+    /// was given back before that the device is done with.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](ErrorKind::OutOfMemory); those of
+    /// [`Engine::device`](crate::Engine::device).
+    ///
+    /// ```
+    /// # use seriatim::{gpu::{Immediate, PinnedData}, Context, Engine};
+    /// # let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// let host = PinnedData::<f64>::zeros(&engine.device(Context::gpu(0))?, 4)?;
+    /// assert_eq!(*host.read()?, [0.0; 4]);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn zeros(device: &DeviceHandle, length: usize) -> Result<PinnedData<T>, Error> {
+        let data = lease::<T>(device, MemoryKind::Pinned, length)?;
+        let array = PinnedData { data, length, context: device.context(), of: PhantomData };
+        let lease = array.data.write()?;
+        // SAFETY: the memory has so many bytes, and only this call knows it. The device is done
+        // with it, as with every pinned buffer that is used again.
+        unsafe { lease.buffer().memory.raw().cast::<u8>().write_bytes(0, lease.bytes()) };
+        drop(lease);
+        Ok(array)
+    }
+
+    /// Makes a copy of a slice.
+    ///
+    /// # Errors
+    /// Those of [`PinnedData::zeros`].
+    ///
+    /// ```
+    /// # use seriatim::{gpu::{Immediate, PinnedData}, Context, Engine};
+    /// # let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// let host = PinnedData::from_slice(&engine.device(Context::gpu(0))?, &[1u8, 2])?;
+    /// assert_eq!(*host.read()?, [1, 2]);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn from_slice(device: &DeviceHandle, values: &[T]) -> Result<PinnedData<T>, Error> {
+        let array = PinnedData::zeros(device, values.len())?;
+        array.write()?.copy_from_slice(values);
+        Ok(array)
+    }
+
+    /// The variable to declare. `&array` itself is accepted as well.
+    ///
+    /// ```
+    /// # use seriatim::{gpu::{Immediate, PinnedData}, Context, Engine};
+    /// # let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// let host = PinnedData::<u8>::zeros(&engine.device(Context::gpu(0))?, 4)?;
+    /// engine.wait_for_var(host.variable())?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn variable(&self) -> Variable {
+        self.data.variable()
+    }
+
+    /// Borrows the elements to read them.
+    ///
+    /// # Errors
+    /// Those of [`Data::read`]; [`BorrowConflict`](ErrorKind::BorrowConflict) also while a device
+    /// has still to write them; [`DeviceLost`](ErrorKind::DeviceLost) if it never will.
+    ///
+    /// ```
+    /// # use seriatim::{gpu::{Immediate, PinnedData}, Context, Engine};
+    /// # let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// let host = PinnedData::from_slice(&engine.device(Context::gpu(0))?, &[1u8, 2])?;
+    /// assert_eq!(host.read()?.iter().sum::<u8>(), 3);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn read(&self) -> Result<PinnedRef<'_, T>, Error> {
+        let lease = self.data.read()?;
+        // After the borrow, which has synchronised with the closures that borrowed before, and so
+        // with the tickets that were left for them.
+        self.settled(&lease, false)?;
+        Ok(PinnedRef(lease, self.length, PhantomData))
+    }
+
+    /// Borrows the elements to change them.
+    ///
+    /// # Errors
+    /// Those of [`Data::write`]; [`BorrowConflict`](ErrorKind::BorrowConflict) also while a device
+    /// has still to use them; [`DeviceLost`](ErrorKind::DeviceLost) if it should have written them
+    /// and never will.
+    ///
+    /// ```
+    /// # use seriatim::{gpu::{Immediate, PinnedData}, Context, Engine};
+    /// # let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// let host = PinnedData::<u8>::zeros(&engine.device(Context::gpu(0))?, 2)?;
+    /// host.write()?[1] = 7;
+    /// assert_eq!(*host.read()?, [0, 7]);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn write(&self) -> Result<PinnedRefMut<'_, T>, Error> {
+        let lease = self.data.write()?;
+        // After the borrow, as in `read`.
+        self.settled(&lease, true)?;
+        Ok(PinnedRefMut(lease, self.length, PhantomData))
+    }
+
+    fn settled(&self, lease: &Lease, changes: bool) -> Result<(), Error> {
+        if lease.is_settled(changes)? {
+            return Ok(());
+        }
+        let message = format!(
+            "a device has still to copy from or to {:?}: declare it on every operation that uses it, and wait before using it \
+             outside",
+            self.variable()
+        );
+        Err(Error::new(ErrorKind::BorrowConflict, message))
+    }
+
+    /// The array's memory, for an operation of a device that has declared to read it: its address.
+    /// It is valid for what the closure puts on its stream.
+    ///
+    /// # Errors
+    /// As [`DeviceData::read_on`](crate::gpu::DeviceData::read_on); and
+    /// [`BorrowConflict`](ErrorKind::BorrowConflict).
+    ///
+    /// ```
+    /// # use seriatim::{gpu::{Immediate, PinnedData}, Context, Engine};
+    /// # let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// let gpu = engine.device(Context::gpu(0))?;
+    /// let host = PinnedData::<u8>::zeros(&gpu, 2)?;
+    /// let used = host.clone();
+    /// engine.op("kernel").context(gpu.context()).read(&host).push(move |run| used.read_on(run).map(|_| ()))?;
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn read_on(&self, run: &RunContext<'_>) -> Result<RawMemory, Error> {
+        let lease = self.data.read()?;
+        check_device(&lease, run)?;
+        Ok(lease.buffer().memory)
+    }
+
+    /// The array's memory, for an operation of a device that has declared to change it.
+    ///
+    /// # Errors
+    /// As [`PinnedData::read_on`].
+    ///
+    /// ```
+    /// # use seriatim::{gpu::{Immediate, PinnedData}, Context, Engine};
+    /// # let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// let gpu = engine.device(Context::gpu(0))?;
+    /// let host = PinnedData::<u8>::zeros(&gpu, 2)?;
+    /// let used = host.clone();
+    /// engine.op("kernel").context(gpu.context()).write(&host).push(move |run| used.write_on(run).map(|_| ()))?;
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn write_on(&self, run: &RunContext<'_>) -> Result<RawMemory, Error> {
+        let lease = self.data.write()?;
+        check_device(&lease, run)?;
+        Ok(lease.buffer().memory)
+    }
+}
+
+impl<T> OfDevice for PinnedData<T> {
+    fn end(&self) -> End<'_> {
+        End { data: &self.data, length: self.length, context: self.context, is_on_device: false }
+    }
+}
+
+impl<T> Clone for PinnedData<T> {
+    fn clone(&self) -> PinnedData<T> {
+        PinnedData { data: self.data.clone(), ..*self }
+    }
+}
+
+impl<T> fmt::Debug for PinnedData<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PinnedData({:?}, {} elements)", self.data.variable(), self.length)
+    }
+}
+
+impl<T> From<&PinnedData<T>> for Variable {
+    fn from(array: &PinnedData<T>) -> Variable {
+        array.data.variable()
+    }
+}
+
+/// A borrow to read, from [`PinnedData::read`], as a slice.
+///
+/// ```
+/// # use seriatim::{gpu::{Immediate, PinnedData, PinnedRef}, Context, Engine};
+/// # let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+/// let host = PinnedData::from_slice(&engine.device(Context::gpu(0))?, &[1u8, 2])?;
+/// let values: PinnedRef<'_, u8> = host.read()?;
+/// assert_eq!(values.len(), 2);
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[must_use = "the borrow ends when this is dropped"]
+pub struct PinnedRef<'a, T>(Ref<'a, Lease>, usize, PhantomData<&'a [T]>);
+
+impl<T: Plain> Deref for PinnedRef<'_, T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        // SAFETY: the lease has room for so many elements, whose bytes were all written, and any
+        // bytes are values. While it is borrowed, no other borrow changes it; no device does, since
+        // those were done when it was borrowed, and later ones borrow it first.
+        unsafe { std::slice::from_raw_parts(self.0.buffer().memory.raw().cast(), self.1) }
+    }
+}
+
+impl<T: Plain + fmt::Debug> fmt::Debug for PinnedRef<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+/// A borrow to change, from [`PinnedData::write`], as a slice.
+///
+/// ```
+/// # use seriatim::{gpu::{Immediate, PinnedData, PinnedRefMut}, Context, Engine};
+/// # let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+/// let host = PinnedData::<u8>::zeros(&engine.device(Context::gpu(0))?, 2)?;
+/// let mut values: PinnedRefMut<'_, u8> = host.write()?;
+/// values.fill(3);
+/// # Ok::<(), seriatim::Error>(())
+/// ```
+#[must_use = "the borrow ends when this is dropped"]
+pub struct PinnedRefMut<'a, T>(RefMut<'a, Lease>, usize, PhantomData<&'a mut [T]>);
+
+impl<T: Plain> Deref for PinnedRefMut<'_, T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        // SAFETY: as in `PinnedRef`; this is the only borrow.
+        unsafe { std::slice::from_raw_parts(self.0.buffer().memory.raw().cast(), self.1) }
+    }
+}
+
+impl<T: Plain> DerefMut for PinnedRefMut<'_, T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `PinnedRef`; this is the only borrow.
+        unsafe { std::slice::from_raw_parts_mut(self.0.buffer().memory.raw().cast(), self.1) }
+    }
+}
+
+impl<T: Plain + fmt::Debug> fmt::Debug for PinnedRefMut<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}

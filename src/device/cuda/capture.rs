@@ -1,0 +1,40 @@
+//! Keeps captures of the program's own whole.
+//!
+//! While any thread captures a stream in the driver's global mode, calls such as `cuEventQuery` are
+//! refused on every thread, and spoil the capture. Nothing that is called here is a part of one, so
+//! a thread that enters a device changes to the relaxed mode, and back when it leaves. Workers and
+//! watchers never leave.
+
+use crate::device::cuda::symbols::Symbols;
+use cudarc::driver::sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_RELAXED;
+use std::cell::Cell;
+use std::ffi::c_uint;
+
+std::thread_local! {
+    /// How often the thread has entered without leaving, and its own mode.
+    static ENTERED: Cell<(u32, c_uint)> = const { Cell::new((0, 0)) };
+}
+
+/// Changes to the relaxed mode, if the thread has entered no device yet.
+pub fn enter(symbols: &Symbols) {
+    let (depth, mode) = ENTERED.get();
+    let mode = if depth == 0 { exchange(symbols, CU_STREAM_CAPTURE_MODE_RELAXED as c_uint) } else { mode };
+    ENTERED.set((depth + 1, mode));
+}
+
+/// Changes back, if the thread leaves the first device that it has entered.
+pub fn leave(symbols: &Symbols) {
+    let (depth, mode) = ENTERED.get();
+    if depth == 1 {
+        exchange(symbols, mode);
+    }
+    ENTERED.set((depth.saturating_sub(1), mode));
+}
+
+/// Changes the thread's mode; returns what it was. A driver that refuses leaves it as it is.
+fn exchange(symbols: &Symbols, mode: c_uint) -> c_uint {
+    let mut mode = mode;
+    // SAFETY: `mode` is ours, and a mode.
+    unsafe { (symbols.capture_mode)(&mut mode) };
+    mode
+}
