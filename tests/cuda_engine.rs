@@ -3,6 +3,8 @@
 
 #![cfg(all(feature = "cuda", target_os = "linux", target_pointer_width = "64"))]
 
+#[path = "cuda_engine/arrays.rs"]
+mod arrays;
 #[path = "cuda-standin/client.rs"]
 mod client;
 mod common;

@@ -284,7 +284,7 @@ fn a_watcher_that_falls_asleep_sees_what_is_queued_meanwhile() {
 #[test]
 fn the_first_operation_of_a_device_is_seen_by_who_comes_behind_it() {
     const VARIABLES: usize = 6;
-    schedules("devices, the first use beside pushes", 6, 12_000, || {
+    schedules("devices, the first use beside pushes", 6, 8000, || {
         let lazy = Arc::new(Lazy::default());
         let engine = small(&lazy);
         let variables: Vec<Variable> = (0..VARIABLES).map(|_| engine.new_variable()).collect();
@@ -305,6 +305,8 @@ fn the_first_operation_of_a_device_is_seen_by_who_comes_behind_it() {
                 push_work((&other, &of_other), (Context::cpu(0), Property::Short), x, || (), work);
             }
         });
+        // Once: the other thread is in the middle of a push when this one goes on.
+        thread::yield_now();
         for (at, x) in variables.into_iter().enumerate() {
             let (begun, done) = (begun.clone(), done.clone());
             let begins = move || _ = begun[at].fetch_add(1, SeqCst);

@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 const GPU: Context = Context::gpu(0);
 /// The driver has no memory: a call that is refused, and the device goes on.
-const REFUSED: i32 = 2;
+pub const REFUSED: i32 = 2;
 /// A launch has failed: the device is lost.
-const LOST: i32 = 719;
+pub const LOST: i32 = 719;
 const NAMES: [&str; 4] = ["kernel", "to the device", "from the device", "urgent"];
 
 /// Two cells of the host, two of the device, and their variables.
