@@ -112,6 +112,28 @@ fn memory_goes_on_to_its_next_owner_with_what_it_owes() {
     assert_eq!(model.world().races, [""; 0]);
 }
 
+/// What was only written is owed as well.
+#[test]
+fn memory_goes_on_after_a_write() {
+    let model = Model::new(1, 3, 2);
+    let engine = over(&model).build().unwrap();
+    let gpu = engine.device(GPU).unwrap();
+    let host = PinnedData::from_slice(&gpu, &[7u64; 64]).unwrap();
+    let x = DeviceData::<u64>::zeros(&gpu, 64).unwrap();
+    engine.wait_for_all_timeout(LIMIT).unwrap();
+    model.hold(0, true);
+    engine.copy(&host, &x).unwrap();
+    eventually("it is queued", || engine.version(x.variable()).unwrap() == 2);
+    drop(x);
+    // Its zeros come on another stream than the copy.
+    let y = DeviceData::<u64>::zeros(&gpu, 64).unwrap();
+    assert_eq!(gpu.memory(MemoryKind::Device).peak, 512);
+    eventually("it is queued", || engine.version(y.variable()).unwrap() == 1);
+    model.hold(0, false);
+    engine.wait_for_all_timeout(LIMIT).unwrap();
+    assert_eq!(model.world().races, [""; 0]);
+}
+
 #[test]
 fn pinned_memory_goes_on_only_when_the_device_is_done() {
     let model = Model::new(1, 3, 2);
