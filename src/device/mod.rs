@@ -4,8 +4,9 @@
 //! (`src/engine/push/mod.rs`) and by each recorded push (`src/engine/replay/assemble.rs`).
 //!
 //! [`backend`] is the seam to a library that drives devices, [`memory`] that to its memory, [`raw`]
-//! what both give out; `cuda/` and [`immediate`] implement them. [`timeline`] keeps the order on a device by its streams and marks. [`current`] knows the stream
-//! of the operation that a thread runs. The engine's side is in `src/engine/gpu/`.
+//! what both give out; `cuda/` and [`immediate`] implement them. [`timeline`] keeps the order on a
+//! device by its streams and marks. [`current`] knows the stream of the operation that a thread
+//! runs. The engine's side is in `src/engine/gpu/`.
 
 pub mod backend;
 #[cfg(feature = "cuda")]
