@@ -15,8 +15,8 @@
 //! streams have come, hands parked operations out, and counts operations as completed.
 //!
 //! [`rows`] has the tickets of the variables, [`devices`] what an engine knows of its devices,
-//! [`buffers`] the memory of a device, which [`allocate`] asks the driver for, and [`lease`] who owns
-//! it.
+//! [`buffers`] the memory of a device, which [`allocate`] asks the driver for, and [`lease`] who
+//! owns it.
 //! [`admit`] makes a device ready for its first operation, [`submit`](mod@submit) chooses a worker,
 //! [`call`](mod@call) calls a closure, and [`loss`] says what becomes of a device that fails.
 //!

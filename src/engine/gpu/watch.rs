@@ -184,7 +184,7 @@ impl<'a> Watcher<'a> {
                     return park(gpu, block);
                 }
                 // So that the device is known to have come there before it has done all that is
-                // queued behind. If the mark is refused, a later look makes one, and sees the error.
+                // queued behind. If it is refused, a later look makes one, and sees the error.
                 let _ = gpu.lines[line].timeline.mark(&*gpu.backend, ticket.number());
                 self.arrived += 1;
                 self.parked[line].push(Reverse((ticket.number(), self.arrived, block)));
