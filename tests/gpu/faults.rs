@@ -1,7 +1,7 @@
 //! Devices that fail.
 
 use crate::common::{assert_says, eventually, Random};
-use crate::model::Model;
+use crate::model::{Model, Release};
 use crate::over;
 use crate::programs::Plan;
 use seriatim::gpu::DriverError;
@@ -22,6 +22,7 @@ fn kernel(model: &Arc<Model>) -> impl FnOnce(&RunContext<'_>) + Send + 'static {
 fn a_lost_device_fails_what_hangs_on_it_and_the_rest_goes_on() {
     let model = Model::new(2, 1, 4);
     let engine = over(&model).build().unwrap();
+    let _release = Release(Arc::clone(&model));
     let [x, y, read, other] = std::array::from_fn(|_| engine.new_variable());
     (0..2).for_each(|device| model.hold(device, true));
     engine.op("suspect").context(GPU).reads([read]).writes([x]).push(kernel(&model)).unwrap();
@@ -112,6 +113,7 @@ fn a_fault_at_each_call_of_the_driver_ends_everything() {
 fn a_closure_that_fails_on_a_device_marks_what_it_writes_and_its_work_is_waited_for() {
     let model = Model::new(1, 1, 4);
     let engine = over(&model).build().unwrap();
+    let _release = Release(Arc::clone(&model));
     model.hold(0, true);
     let x = engine.new_variable();
     let own = Arc::clone(&model);
@@ -134,6 +136,7 @@ fn a_closure_that_fails_on_a_device_marks_what_it_writes_and_its_work_is_waited_
 fn each_lost_variable_is_told_of() {
     let model = Model::new(1, 1, 4);
     let engine = over(&model).build().unwrap();
+    let _release = Release(Arc::clone(&model));
     model.hold(0, true);
     let [x, z, y] = std::array::from_fn(|_| engine.new_variable());
     engine.op("one").context(GPU).writes([x]).push(kernel(&model)).unwrap();
@@ -182,6 +185,7 @@ fn a_deletion_is_not_skipped() {
 fn a_device_that_refuses_to_answer_is_lost_in_the_end() {
     let model = Model::new(1, 1, 4);
     let engine = over(&model).build().unwrap();
+    let _release = Release(Arc::clone(&model));
     let x = engine.new_variable();
     model.hold(0, true);
     engine.op("asked").context(GPU).writes([x]).push(kernel(&model)).unwrap();

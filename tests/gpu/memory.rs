@@ -1,7 +1,7 @@
 //! Memory: arrays of devices and pinned ones, their borrows, their reuse, limits and losses.
 
 use crate::common::{assert_says, eventually};
-use crate::model::Model;
+use crate::model::{Model, Release};
 use crate::over;
 use seriatim::gpu::{Backend, Class, DeviceData, DriverError, MemoryKind, PinnedData, Previous, RawMark, RawStream};
 use seriatim::{Context, Engine, Error, ErrorKind, Kind, RunContext};
@@ -44,6 +44,7 @@ fn copies_take_values_there_and_back_on_every_engine() {
 fn a_pinned_array_is_borrowed_until_the_device_is_done() {
     let model = Model::new(1, 2, 4);
     let engine = over(&model).build().unwrap();
+    let _release = Release(Arc::clone(&model));
     let gpu = engine.device(GPU).unwrap();
     let x = DeviceData::from_slice(&gpu, &[1u8, 2, 3]).unwrap();
     let host = PinnedData::zeros(&gpu, 3).unwrap();
@@ -89,6 +90,7 @@ fn a_copy_does_not_go_beside_a_borrow() {
 fn memory_goes_on_to_its_next_owner_with_what_it_owes() {
     let model = Model::new(1, 3, 2);
     let engine = over(&model).build().unwrap();
+    let _release = Release(Arc::clone(&model));
     let gpu = engine.device(GPU).unwrap();
     let host = PinnedData::from_slice(&gpu, &[7u64; 64]).unwrap();
     let back = PinnedData::<u64>::zeros(&gpu, 64).unwrap();
@@ -117,6 +119,7 @@ fn memory_goes_on_to_its_next_owner_with_what_it_owes() {
 fn memory_goes_on_after_a_write() {
     let model = Model::new(1, 3, 2);
     let engine = over(&model).build().unwrap();
+    let _release = Release(Arc::clone(&model));
     let gpu = engine.device(GPU).unwrap();
     let host = PinnedData::from_slice(&gpu, &[7u64; 64]).unwrap();
     let x = DeviceData::<u64>::zeros(&gpu, 64).unwrap();
@@ -138,6 +141,7 @@ fn memory_goes_on_after_a_write() {
 fn pinned_memory_goes_on_only_when_the_device_is_done() {
     let model = Model::new(1, 3, 2);
     let engine = over(&model).build().unwrap();
+    let _release = Release(Arc::clone(&model));
     let gpu = engine.device(GPU).unwrap();
     let x = DeviceData::<u64>::zeros(&gpu, 64).unwrap();
     engine.wait_for_all_timeout(LIMIT).unwrap();
@@ -220,6 +224,7 @@ fn what_does_not_go_together_is_refused() {
 fn a_lost_device_keeps_its_memory_and_the_rest_is_told() {
     let model = Model::new(1, 6, 4);
     let engine = over(&model).build().unwrap();
+    let _release = Release(Arc::clone(&model));
     let gpu = engine.device(GPU).unwrap();
     let x = DeviceData::from_slice(&gpu, &[1u8, 2, 3]).unwrap();
     let (host, source) = (PinnedData::<u8>::zeros(&gpu, 3).unwrap(), PinnedData::<u8>::zeros(&gpu, 3).unwrap());

@@ -1,7 +1,7 @@
 //! The order between operations of devices and of the processor, one rule a test.
 
 use crate::common::eventually;
-use crate::model::Model;
+use crate::model::{Model, Release};
 use crate::over;
 use seriatim::gpu::Class;
 use seriatim::{Context, Engine, ErrorKind, Property, RunContext, Variable};
@@ -26,15 +26,6 @@ fn flag() -> (Arc<AtomicBool>, impl FnOnce(&RunContext<'_>) + Send + 'static) {
     let flag = Arc::new(AtomicBool::new(false));
     let set = Arc::clone(&flag);
     (flag, move |_: &RunContext<'_>| set.store(true, SeqCst))
-}
-
-/// Lets the devices go, so that the engine of a test that fails can end.
-struct Release(Arc<Model>);
-
-impl Drop for Release {
-    fn drop(&mut self) {
-        self.0.world().held.fill(false);
-    }
 }
 
 /// Devices that do nothing until they are let go, an engine over them, and a count.
