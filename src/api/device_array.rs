@@ -6,6 +6,7 @@
 use crate::api::data::Data;
 use crate::api::device_handle::DeviceHandle;
 use crate::device::memory::{MemoryKind, Plain};
+use crate::device::raw::RawMemory;
 use crate::device::Context;
 use crate::engine::gpu::lease::Lease;
 use crate::error::{Error, ErrorKind};
@@ -66,7 +67,7 @@ pub(crate) fn lease<T: Plain>(device: &DeviceHandle, kind: MemoryKind, length: u
 }
 
 /// Checks that an operation that uses a lease by its address runs on the lease's device.
-pub(crate) fn check_device(lease: &Lease, run: &RunContext<'_>) -> Result<(), Error> {
+fn check_device(lease: &Lease, run: &RunContext<'_>) -> Result<(), Error> {
     if run.context() == lease.gpu().context() {
         return Ok(());
     }
@@ -77,4 +78,18 @@ pub(crate) fn check_device(lease: &Lease, run: &RunContext<'_>) -> Result<(), Er
         lease.gpu().context()
     );
     Err(Error::new(ErrorKind::BufferMismatch, message))
+}
+
+/// The memory of a lease, for an operation of its device that has declared to read it.
+pub(crate) fn read_on(data: &Data<Lease>, run: &RunContext<'_>) -> Result<RawMemory, Error> {
+    let lease = data.read()?;
+    check_device(&lease, run)?;
+    Ok(lease.buffer().memory)
+}
+
+/// The memory of a lease, for an operation of its device that has declared to change it.
+pub(crate) fn write_on(data: &Data<Lease>, run: &RunContext<'_>) -> Result<RawMemory, Error> {
+    let lease = data.write()?;
+    check_device(&lease, run)?;
+    Ok(lease.buffer().memory)
 }

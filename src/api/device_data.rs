@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::api::data::Data;
-use crate::api::device_array::{check_device, lease, Array, End, OfDevice};
+use crate::api::device_array::{lease, read_on, write_on, Array, End, OfDevice};
 use crate::api::device_handle::DeviceHandle;
 use crate::api::pinned_data::PinnedData;
 use crate::device::memory::{MemoryKind, Plain};
@@ -154,9 +154,7 @@ impl<T: Plain> DeviceData<T> {
     ///
     /// [`DeviceData`] has an example.
     pub fn read_on(&self, run: &RunContext<'_>) -> Result<RawMemory, Error> {
-        let lease = self.data.read()?;
-        check_device(&lease, run)?;
-        Ok(lease.buffer().memory)
+        read_on(&self.data, run)
     }
 
     /// The array's memory, for an operation of its device that has declared to change it. Otherwise
@@ -167,9 +165,7 @@ impl<T: Plain> DeviceData<T> {
     ///
     /// [`DeviceData`] has an example.
     pub fn write_on(&self, run: &RunContext<'_>) -> Result<RawMemory, Error> {
-        let lease = self.data.write()?;
-        check_device(&lease, run)?;
-        Ok(lease.buffer().memory)
+        write_on(&self.data, run)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `PinnedData`: an array of the processor's that devices copy from and to by themselves.
 
 use crate::api::data::{Data, Ref, RefMut};
-use crate::api::device_array::{check_device, lease, Array, End, OfDevice};
+use crate::api::device_array::{lease, read_on, write_on, Array, End, OfDevice};
 use crate::api::device_handle::DeviceHandle;
 use crate::device::memory::{MemoryKind, Plain};
 use crate::device::raw::RawMemory;
@@ -176,9 +176,7 @@ impl<T: Plain> PinnedData<T> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn read_on(&self, run: &RunContext<'_>) -> Result<RawMemory, Error> {
-        let lease = self.data.read()?;
-        check_device(&lease, run)?;
-        Ok(lease.buffer().memory)
+        read_on(&self.data, run)
     }
 
     /// The array's memory, for an operation of a device that has declared to change it.
@@ -197,9 +195,7 @@ impl<T: Plain> PinnedData<T> {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn write_on(&self, run: &RunContext<'_>) -> Result<RawMemory, Error> {
-        let lease = self.data.write()?;
-        check_device(&lease, run)?;
-        Ok(lease.buffer().memory)
+        write_on(&self.data, run)
     }
 }
 
