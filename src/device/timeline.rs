@@ -167,7 +167,7 @@ impl Timeline {
     /// Says that one more operation was queued; returns its number. For the owner.
     pub fn tell(&self) -> u64 {
         let number = self.queued.load(Relaxed) + 1;
-        // Release: pairs with the acquire of `queued`: who has read the number records its mark
+        // Release: pairs with the acquire of `queued`: a thread that has read it records its mark
         // behind the operation.
         self.queued.store(number, Release);
         number

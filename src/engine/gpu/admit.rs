@@ -44,7 +44,7 @@ pub fn find(core: &Core, context: Context) -> Result<&Arc<Gpu>, Error> {
         return Err(failure.error.clone());
     }
     if core.state.load(Relaxed) & DEVICES_USED == 0 {
-        // Before the operation gets its tickets: who comes behind it on a variable sees the flag.
+        // Before the operation gets its tickets: those behind it on a variable see the flag.
         core.state.fetch_or(DEVICES_USED, SeqCst);
     }
     Ok(gpu)

@@ -49,7 +49,7 @@ impl Gpu {
             allocate()
         });
         match allocated {
-            Ok(memory) => Ok(Buffer::new(memory, kind, class, Owed::nothing(fleet.rows.timelines))),
+            Ok(memory) => Ok(Buffer { memory, kind, class, owed: Owed::nothing(fleet.rows.timelines) }),
             Err(refusal) => {
                 self.buffers.unreserve(kind, size);
                 Err(self.out_of_memory(kind, bytes, &refusal.to_string()))

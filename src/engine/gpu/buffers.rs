@@ -53,14 +53,9 @@ pub fn bytes_of(class: usize) -> usize {
 pub struct Buffer {
     pub memory: RawMemory,
     pub kind: MemoryKind,
-    class: usize,
+    /// The class of its size.
+    pub class: usize,
     pub owed: Owed,
-}
-
-impl Buffer {
-    pub fn new(memory: RawMemory, kind: MemoryKind, class: usize, owed: Owed) -> Buffer {
-        Buffer { memory, kind, class, owed }
-    }
 }
 
 /// How much memory the engine has of a device, in bytes of whole buffers.

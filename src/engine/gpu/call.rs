@@ -140,7 +140,7 @@ impl Core {
     }
 
     /// Leaves the ticket of an operation on its variables. Its closure is called next, and may end
-    /// borrows, or free what the operation uses: who comes by there has to find the ticket. The
+    /// borrows, or free what the operation uses: the next user has to find the ticket. The
     /// number is told when the closure has returned, and not before: a mark covers what was told.
     ///
     /// From here on the operation counts as in flight until the device has come there: `Core::end`

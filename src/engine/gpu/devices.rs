@@ -315,17 +315,18 @@ impl Drop for Gpu {
             return;
         }
         self.free_kept();
-        let Ok(previous) = self.backend.enter(self.number) else { return };
-        // SAFETY: the handles are this device's, and nobody uses them after the last owner. `enter`
-        // has returned `previous` just now.
-        unsafe {
-            self.lines.iter().for_each(|line| line.timeline.release(&*self.backend));
-            if let Some(stream) = self.stream {
-                // A wait for it may have been refused.
-                let _ = self.backend.finish(stream);
-                self.backend.drop_stream(stream);
+        // If the device cannot be entered, nothing of it can be given back.
+        let _ = self.entered(|| {
+            // SAFETY: the handles are this device's, and nobody uses them after the last owner.
+            unsafe {
+                self.lines.iter().for_each(|line| line.timeline.release(&*self.backend));
+                if let Some(stream) = self.stream {
+                    // A wait for it may have been refused.
+                    let _ = self.backend.finish(stream);
+                    self.backend.drop_stream(stream);
+                }
             }
-            self.backend.leave(previous);
-        }
+            Ok(())
+        });
     }
 }

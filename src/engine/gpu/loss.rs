@@ -1,6 +1,6 @@
 //! What becomes of a device that fails: it is *lost*, once and for the life of the process.
 //!
-//! Whoever gets the driver's answer says so ([`Core::refused`]). The watcher then counts what was
+//! The thread that gets the driver's answer says so ([`Core::refused`]). The watcher then counts what was
 //! queued as completed, and hands out what was parked. An operation that comes after a lost write
 //! fails with an error that names what may have caused it: `turn.rs` marks the variable, each with
 //! a failure of its own. One that comes after lost reads runs. The processor's work goes on.
@@ -27,16 +27,24 @@ impl Gpu {
     /// The stream is the device's, which the calling thread has entered.
     pub unsafe fn finish(&self, stream: RawStream) -> Result<(), Refusal> {
         // SAFETY: by the contract.
-        let mut outcome = unsafe { self.backend.finish(stream) };
-        for _ in 0..AGAIN {
-            if outcome.as_ref().err().is_none_or(Refusal::is_lost) {
-                return outcome;
-            }
-            // SAFETY: by the contract.
-            outcome = unsafe { self.backend.finish(stream) };
-        }
-        outcome.map_err(|refusal| Refusal::lost(format!("it could not be waited for: {refusal}")))
+        let outcome = insist(AGAIN, || unsafe { self.backend.finish(stream) });
+        outcome.map_err(|refusal| match refusal.is_lost() {
+            true => refusal,
+            false => Refusal::lost(format!("it could not be waited for: {refusal}")),
+        })
     }
+}
+
+/// Makes a call of the driver again while it is refused and nothing is lost, `times` times at most.
+pub fn insist<T>(times: usize, mut call: impl FnMut() -> Result<T, Refusal>) -> Result<T, Refusal> {
+    let mut outcome = call();
+    for _ in 0..times {
+        if outcome.as_ref().err().is_none_or(Refusal::is_lost) {
+            break;
+        }
+        outcome = call();
+    }
+    outcome
 }
 
 /// The names of what is queued on a device, the oldest of each stream first.

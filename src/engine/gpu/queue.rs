@@ -106,7 +106,7 @@ impl Core {
         let turn = gpu.lines[own.start].next.fetch_add(1, Relaxed);
         let chosen = (0..own.len()).map(|step| own.start + (turn + step) % own.len()).find(|local| has_room(*local));
         if let Some(local) = chosen.filter(|_| class == Class::Compute) {
-            // If the mark is refused, whoever needs one makes it, and sees the error.
+            // If the mark is refused, the next one who needs it sees the error.
             let _ = gpu.lines[local].timeline.mark_last(&*gpu.backend);
         }
         chosen

@@ -9,6 +9,7 @@ use crate::device::backend::Class;
 use crate::device::raw::DriverError;
 use crate::engine::core::Core;
 use crate::engine::gpu::devices::{Gpu, Line};
+use crate::engine::gpu::loss::insist;
 use crate::engine::gpu::turn::{destination, park};
 use crate::engine::settings::IdlePolicy;
 use crate::error::{Error, ErrorKind};
@@ -131,15 +132,13 @@ impl<'a> Watcher<'a> {
     /// Makes the device current on this thread. A call that is refused is asked again: without a
     /// watcher the device is of no use.
     fn enter(&self) -> Result<(), DriverError> {
-        let mut entered = self.gpu.backend.enter(self.gpu.number);
-        for _ in 0..AGAIN {
-            if entered.as_ref().err().is_none_or(DriverError::is_lost) {
-                break;
+        insist(AGAIN, || {
+            let entered = self.gpu.backend.enter(self.gpu.number);
+            if entered.is_err() {
+                thread::park_timeout(NAP);
             }
-            thread::park_timeout(NAP);
-            entered = self.gpu.backend.enter(self.gpu.number);
-        }
-        entered.map(|_| ())
+            entered.map(|_| ())
+        })
     }
 
     /// Takes what was parked since the last look; says whether there was anything.
@@ -173,7 +172,7 @@ impl<'a> Watcher<'a> {
         unsafe {
             let (context, class) = destination(block);
             let queues_here = (*block).flags & FLAG_GPU != 0 && context == self.gpu.context();
-            if Block::is_voided(block) {
+            if queues_here && Block::is_voided(block) {
                 // A cancelled operation may not look at its variables (`execute.rs`), and waits for
                 // nothing.
                 return self.core.submit_to_worker(self.local, self.gpu, class, block);
