@@ -70,7 +70,11 @@ fn a_device_comes_after_another_device() {
 
 #[test]
 fn a_chain_stays_on_one_stream_and_needs_no_waits() {
-    let (model, engine, done, _release) = held(1);
+    // One worker, with two streams: a second one that is idle takes a link now and then.
+    let (model, done) = (Model::new(1, 1, 8), Arc::default());
+    let engine = over(&model).gpu_workers(1).build().unwrap();
+    let _release = Release(Arc::clone(&model));
+    model.hold(0, true);
     let x = engine.new_variable();
     for _ in 0..40 {
         engine.op("link").context(GPU).writes([x]).push(kernel(&model, &done)).unwrap();
