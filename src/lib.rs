@@ -94,7 +94,7 @@ pub use operation::completion::Completion;
 pub use operation::context::RunContext;
 pub use operation::name::Name;
 pub use operation::property::Property;
-pub use profile::{Event, Profile, Summary, Times, Use};
+pub use profile::{DeviceSpan, Event, Overlap, Profile, StreamName, Summary, Times, Use};
 pub use variable::handle::Variable;
 
 /// GPUs: the seam to the libraries that drive them, and what implements it.
@@ -104,6 +104,7 @@ pub mod gpu {
     pub use crate::api::device_handle::DeviceHandle;
     pub use crate::api::pinned_data::{PinnedData, PinnedRef, PinnedRefMut};
     pub use crate::device::backend::{Backend, Class};
+    pub use crate::device::clock::DeviceClock;
     #[cfg(feature = "cuda")]
     pub use crate::device::cuda::Cuda;
     pub use crate::device::immediate::Immediate;
@@ -218,7 +219,7 @@ pub mod testing {
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]
 pub mod internals {
-    pub use crate::device::timeline;
+    pub use crate::device::{timed_marks, timeline};
     pub use crate::engine::gpu::rows;
     pub use crate::graph::{edges, lanes, partition, plan};
     pub use crate::operation::{access, block, layout};

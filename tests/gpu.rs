@@ -17,6 +17,8 @@ mod model;
 mod model_memory;
 #[path = "gpu/order.rs"]
 mod order;
+#[path = "gpu/profile.rs"]
+mod profile;
 #[path = "gpu/programs.rs"]
 mod programs;
 #[path = "gpu/streams.rs"]

@@ -85,8 +85,17 @@ const NAMES: &[(&str, &[&str])] = &[
     ("parking_lot", &[]),
     ("Once", &["engine/fork.rs"]),
     // The engine of the process.
-    // Set once: what a back end has found, a device, and that it is lost.
-    ("OnceLock", &["api/builder.rs", "engine/gpu/admit.rs", "engine/gpu/devices.rs"]),
+    // Set once: what a back end has found, a device, that it is lost, and what profiles of it need.
+    (
+        "OnceLock",
+        &[
+            "api/builder.rs",
+            "device/timed_marks.rs",
+            "engine/gpu/admit.rs",
+            "engine/gpu/devices.rs",
+            "profile/recorder.rs",
+        ],
+    ),
     ("object_pool", &["pool/depot.rs"]),
 ];
 

@@ -4,6 +4,8 @@
 #[path = "reports/checker.rs"]
 mod checker;
 mod common;
+#[path = "reports/devices.rs"]
+mod devices;
 #[path = "reports/trace.rs"]
 mod trace;
 

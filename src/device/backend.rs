@@ -2,9 +2,10 @@
 //!
 //! The engine calls it from `src/engine/gpu/`; `cuda/` implements it. A [`RawStream`] is an
 //! in-order queue of a device. A [`RawMark`] says 'up to here' on such a queue: an event of CUDA or
-//! HIP, a timeline semaphore, a marker in a queue of OpenCL. Memory has a seam of its own, in
-//! `memory.rs`.
+//! HIP, a timeline semaphore, a marker in a queue of OpenCL. Memory and times have seams of their
+//! own, in `memory.rs` and `clock.rs`.
 
+use crate::device::clock::DeviceClock;
 use crate::device::memory::DeviceMemory;
 use crate::device::raw::{DriverError, Previous, RawMark, RawStream};
 
@@ -177,6 +178,12 @@ pub unsafe trait Backend: Send + Sync + 'static {
     /// Its memory, if the engine is to allocate and copy there. Without it
     /// [`DeviceData`](crate::gpu::DeviceData) is refused.
     fn memory(&self) -> Option<&dyn DeviceMemory> {
+        None
+    }
+
+    /// Its clock, if its devices note when they come to a mark. Without it a profile has the
+    /// processor's times.
+    fn clock(&self) -> Option<&dyn DeviceClock> {
         None
     }
 

@@ -1,17 +1,20 @@
 //! [`Immediate`]: devices that are the processor itself, for programs without a GPU.
 
 use crate::device::backend::{Backend, Class};
+use crate::device::clock::DeviceClock;
 use crate::device::memory::{DeviceMemory, MemoryKind};
 use crate::device::raw::{DriverError, Previous, RawMark, RawMemory, RawStream};
+use crate::sync::{AtomicU64, Ordering::*};
 use std::alloc::{alloc, dealloc, Layout};
 use std::ptr::null_mut;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A back end whose devices are the processor: what an operation does is done when its closure
 /// returns. For writing and testing programs where there is no GPU.
 ///
 /// There is nothing on its streams to be ordered, so they are null. Its memory is the processor's,
-/// and handles of either kind are addresses.
+/// and handles of either kind are addresses. Its clock is the processor's, too.
 ///
 /// ```
 /// use seriatim::gpu::{DeviceData, Immediate, PinnedData};
@@ -38,6 +41,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Immediate {
     devices: usize,
+    epoch: Instant,
 }
 
 impl Immediate {
@@ -48,7 +52,7 @@ impl Immediate {
     /// assert_eq!(Immediate::new(2).devices(), Ok(2));
     /// ```
     pub fn new(devices: usize) -> Arc<Immediate> {
-        Arc::new(Immediate { devices })
+        Arc::new(Immediate { devices, epoch: Instant::now() })
     }
 }
 
@@ -76,7 +80,11 @@ unsafe impl Backend for Immediate {
         Ok(RawMark::new(null_mut()))
     }
 
-    unsafe fn record(&self, _: RawMark, _: RawStream) -> Result<(), DriverError> {
+    unsafe fn record(&self, mark: RawMark, _: RawStream) -> Result<(), DriverError> {
+        // SAFETY: a mark that is not null is one of `timed_mark`, and alive.
+        if let Some(noted) = unsafe { mark.raw().cast::<AtomicU64>().as_ref() } {
+            noted.store(self.epoch.elapsed().as_nanos() as u64, Release);
+        }
         Ok(())
     }
 
@@ -94,10 +102,32 @@ unsafe impl Backend for Immediate {
 
     unsafe fn drop_stream(&self, _: RawStream) {}
 
-    unsafe fn drop_mark(&self, _: RawMark) {}
+    unsafe fn drop_mark(&self, mark: RawMark) {
+        if !mark.raw().is_null() {
+            // SAFETY: as in `record`; its owner gives it back.
+            drop(unsafe { Box::from_raw(mark.raw().cast::<AtomicU64>()) });
+        }
+    }
 
     fn memory(&self) -> Option<&dyn DeviceMemory> {
         Some(self)
+    }
+
+    fn clock(&self) -> Option<&dyn DeviceClock> {
+        Some(self)
+    }
+}
+
+impl DeviceClock for Immediate {
+    /// A place for the time of the last recording. What is recorded is reached at once.
+    fn timed_mark(&self, _: usize) -> Result<RawMark, DriverError> {
+        Ok(RawMark::new(Box::into_raw(Box::new(AtomicU64::new(0))).cast()))
+    }
+
+    unsafe fn elapsed(&self, from: RawMark, to: RawMark) -> Result<i64, DriverError> {
+        // SAFETY: by the contract, `timed_mark` has made both.
+        let [from, to] = [from, to].map(|mark| unsafe { (*mark.raw().cast::<AtomicU64>()).load(Acquire) });
+        Ok(to.wrapping_sub(from) as i64)
     }
 }
 

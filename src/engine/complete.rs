@@ -15,6 +15,7 @@ use crate::error::{Failure, Fault};
 use crate::operation::access::Mode;
 use crate::operation::block::*;
 use crate::operation::closure::Run;
+use crate::operation::layout::RECORDED;
 use crate::profile::recorder::{Event, Use};
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
@@ -134,9 +135,23 @@ impl Core {
             ended(block, &mut destinations);
         }
     }
-    /// Records a profiled operation that ends now, on this thread.
+    /// Records a profiled operation that ends now, unless `gpu/timing.rs` has.
     #[cold]
     unsafe fn profile(&self, block: *mut Block, worker: Option<usize>) {
+        // SAFETY: the operation is ours.
+        unsafe {
+            if (*Block::times(block)).push != RECORDED {
+                self.record_event(block, worker);
+            }
+        }
+    }
+
+    /// Records a profiled operation that ends now, on this thread; returns the place of its event,
+    /// if there is one.
+    ///
+    /// # Safety
+    /// The operation has run or is skipped, and is the caller's.
+    pub(super) unsafe fn record_event(&self, block: *mut Block, worker: Option<usize>) -> Option<usize> {
         // SAFETY: the operation is ours, and its accesses are alive.
         unsafe {
             let asynchronous = matches!((*(*block).body).run, Run::Async(_));
@@ -147,7 +162,7 @@ impl Core {
                 let generation = self.slot(variable).generation.load(Relaxed);
                 Use::new(variable, generation, (*access).mode() != Mode::Read)
             });
-            self.profiler.record(Event::of(block, asynchronous, worker), uses);
+            self.profiler.record(Event::of(block, asynchronous, worker), uses)
         }
     }
 

@@ -53,6 +53,9 @@ pub struct Timestamps {
     pub started_on: u32,
 }
 
+/// In place of the time of the push: the operation was recorded before it ends.
+pub const RECORDED: u64 = u64::MAX;
+
 /// What lies between an operation's accesses and its times or closure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layout {

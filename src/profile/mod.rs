@@ -3,17 +3,23 @@
 //! The engine records events in [`recorder`], from any thread. `api/control.rs` copies them into a
 //! [`Profile`] for the user; everything else here works on this copy.
 
+mod append_list;
+pub mod device_span;
 mod flows;
+mod overlap;
 pub mod recorder;
 mod table;
 mod thread;
 mod trace;
 
+pub use device_span::{DeviceSpan, StreamName};
+pub use overlap::Overlap;
 pub use recorder::{Event, Use};
 pub use table::{Summary, Times};
 #[cfg(all(unix, not(any(loom, shuttle))))]
 pub use thread::forked;
 
+use crate::device::{Context, Device};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -33,12 +39,14 @@ pub struct Profile {
     events: Vec<Event>,
     threads: BTreeMap<u32, &'static str>,
     summaries: Vec<Summary>,
+    overlaps: BTreeMap<u32, Overlap>,
     lost: u64,
 }
 
 impl Profile {
     pub(crate) fn new(events: Vec<Event>, threads: BTreeMap<u32, &'static str>, lost: u64) -> Profile {
-        Profile { summaries: table::summarise(&events), events, threads, lost }
+        let (summaries, overlaps) = (table::summarise(&events), overlap::of_devices(&events));
+        Profile { summaries, overlaps, events, threads, lost }
     }
 
     /// The operations, in the order in which they ended. Times are nanoseconds since the engine was
@@ -82,6 +90,25 @@ impl Profile {
         self.lost
     }
 
+    /// How much of the time in which a device copied it also computed: see [`Overlap`]. `None` if no
+    /// operation of the device has a [span](Event::device).
+    ///
+    /// ```
+    /// use seriatim::{gpu::Immediate, Context, Engine};
+    ///
+    /// let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// engine.start_profiling();
+    /// engine.op("kernel").context(Context::gpu(0)).push(|_| ())?;
+    /// engine.wait_for_all()?;
+    /// let overlap = engine.profile().overlap(Context::gpu(0)).expect("the device was used");
+    /// println!("{:.0} % of copying lies under computation", 100.0 * overlap.share());
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn overlap(&self, device: Context) -> Option<Overlap> {
+        let found = self.overlaps.get(&device.id()).copied();
+        found.filter(|_| device.device() == Device::Gpu)
+    }
+
     /// The statistics of each name, by total time running.
     ///
     /// ```
@@ -114,7 +141,8 @@ impl Profile {
         Profile::new(events, self.threads.clone(), self.lost)
     }
 
-    /// The statistics as a table for people, in microseconds.
+    /// The statistics as a table for people, in microseconds. If there are operations of devices, it
+    /// also has the time that they took there and, below, the overlap of each device.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;
@@ -122,7 +150,7 @@ impl Profile {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn table(&self) -> String {
-        table::render(&self.summaries, self.lost)
+        table::render(&self.summaries, &self.overlaps, self.lost)
     }
 
     /// Writes a trace in Chrome's JSON format, which Perfetto (<https://ui.perfetto.dev>) and
@@ -136,7 +164,8 @@ impl Profile {
     /// arguments of an operation are its device, priority and variables, the time that it waited
     /// for other operations, and the time that it waited for a worker. Two counters show the
     /// operations in flight and the operations that are ready. A replayed graph has arrows among
-    /// its own operations, and as one operation among the others.
+    /// its own operations, and as one operation among the others. Each stream of a device has a row
+    /// too, with what ran there and when; an arrow leads there from the row of the worker.
     ///
     /// Takes time and memory in proportion to the number of events: about a kilobyte of text for
     /// each.

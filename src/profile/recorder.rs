@@ -1,25 +1,22 @@
-//! The recorder of events: a lock-free, append-only list in chunks, to which any thread adds.
+//! The recorder of events, to which any thread adds.
 //!
 //! `engine/complete.rs` and `engine/replay/runner.rs` record operations; `engine/push/enlist.rs`
-//! and `engine/execute.rs` take their times. `api/control.rs` reads the list.
+//! and `engine/execute.rs` take their times; `engine/gpu/timing.rs` adds those of devices.
+//! `api/control.rs` reads all of it.
 
 use crate::device::Context;
 use crate::error::Stamp;
 use crate::operation::block::Block;
 use crate::operation::layout::Timestamps;
 use crate::operation::property::Property;
+use crate::profile::append_list::AppendList;
+use crate::profile::device_span::{put_in_order, DeviceSpan};
 use crate::profile::thread::Threads;
-use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*, MODELLED};
-use std::cell::UnsafeCell;
+use crate::sync::{AtomicU32, Ordering::*};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::mem::MaybeUninit;
-use std::ptr::null_mut;
+use std::sync::OnceLock;
 use std::time::Instant;
-
-/// The events of a chunk, and the most chunks: room for a million events of less than 200 bytes.
-const CHUNK: usize = 4096;
-const EVENT_CHUNKS: usize = if MODELLED { 1 } else { 256 };
 
 /// One operation, as it was recorded. Times are in nanoseconds since the engine was made.
 ///
@@ -66,6 +63,8 @@ pub struct Event {
     /// The replay that it was a part of, if any.
     pub(crate) replay: Option<Stamp>,
     uses: UseList,
+    /// Joined to it when the events are read.
+    device: Option<Box<DeviceSpan>>,
 }
 
 impl Event {
@@ -94,6 +93,7 @@ impl Event {
             end: start,
             replay: Some(stamp),
             uses: UseList::NONE,
+            device: None,
         }
     }
 
@@ -122,8 +122,24 @@ impl Event {
                 end: times.start,
                 replay: None,
                 uses: UseList::NONE,
+                device: None,
             }
         }
+    }
+
+    /// When it ran on its device, and on which stream. `None` for an operation of the processor,
+    /// for one that was skipped or lost with its device, for asynchronous ones, and on the naive
+    /// engine, which waits for the device before an operation ends.
+    ///
+    /// ```
+    /// # let engine = seriatim::Engine::new()?;
+    /// for span in engine.profile().events().iter().filter_map(|event| event.device()) {
+    ///     println!("{} was busy from {} to {} ns", span.stream, span.start, span.end);
+    /// }
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn device(&self) -> Option<&DeviceSpan> {
+        self.device.as_deref()
     }
 
     /// Returns the variables that it used, each once.
@@ -214,35 +230,24 @@ impl UseList {
     }
 }
 
-struct EventPlace {
-    written: AtomicBool,
-    event: UnsafeCell<MaybeUninit<Event>>,
-}
-
 /// The recorder of one engine.
 pub struct Profiler {
     epoch: Instant,
     threads: Threads,
-    chunks: Box<[AtomicPtr<EventPlace>]>,
-    /// The number of places that were handed out, including those past the last chunk.
-    next: AtomicUsize,
+    events: AppendList<Event>,
+    /// The times of devices, each with the place of its event. Those of one stream are in order.
+    spans: OnceLock<AppendList<(usize, DeviceSpan)>>,
     /// The number of events that found no place.
     lost: AtomicU32,
 }
-
-// SAFETY: a place is written only by the thread that drew its number, and read only once it is
-// marked as written.
-unsafe impl Sync for Profiler {}
-// SAFETY: the recorder owns its chunks.
-unsafe impl Send for Profiler {}
 
 impl Profiler {
     pub fn new() -> Profiler {
         Profiler {
             epoch: Instant::now(),
             threads: Threads::new(),
-            chunks: (0..EVENT_CHUNKS).map(|_| AtomicPtr::new(null_mut())).collect(),
-            next: AtomicUsize::new(0),
+            events: AppendList::new(),
+            spans: OnceLock::new(),
             lost: AtomicU32::new(0),
         }
     }
@@ -265,49 +270,40 @@ impl Profiler {
         (self.now(), thread)
     }
 
-    /// Records an operation that ends now, on this thread.
+    /// Records an operation that ends now, on this thread. Returns its place, if there was one.
     #[cold]
-    pub fn record(&self, mut event: Event, uses: impl ExactSizeIterator<Item = Use>) {
+    pub fn record(&self, mut event: Event, uses: impl ExactSizeIterator<Item = Use>) -> Option<usize> {
         event.end = self.now();
         event.ended_on = self.threads.this();
         event.uses = UseList::new(uses);
-        let index = self.next.fetch_add(1, Relaxed);
-        let Some(chunk) = self.chunks.get(index / CHUNK) else {
-            self.next.store(CHUNK * EVENT_CHUNKS, Relaxed);
+        let place = self.events.push(event);
+        if place.is_none() {
             self.lost.fetch_add(1, Relaxed);
-            return;
-        };
-        let mut places = chunk.load(Acquire);
-        if places.is_null() {
-            places = add_chunk(chunk);
         }
-        // SAFETY: the place is inside the chunk, and its number is ours alone.
-        unsafe {
-            let place = places.add(index % CHUNK);
-            (*(*place).event.get()).write(event);
-            // Release: pairs with the acquire in `events`, so a reader that finds the mark finds
-            // the event.
-            (*place).written.store(true, Release);
-        }
+        place
+    }
+
+    /// Adds when the operation at a place ran on its device. For the watcher of the device, in the
+    /// order of each stream.
+    #[cold]
+    pub fn add_device_span(&self, place: usize, span: DeviceSpan) {
+        // There is room: each event has one at most.
+        self.spans.get_or_init(AppendList::new).push((place, span));
     }
 
     /// Returns a copy of all that is recorded, in the order in which the operations ended.
     pub fn events(&self) -> Vec<Event> {
-        let mut events = Vec::new();
-        for chunk in &self.chunks {
-            let places = chunk.load(Acquire);
-            if places.is_null() {
-                break;
-            }
-            for index in 0..CHUNK {
-                // SAFETY: the place is inside the chunk. The event is read only if it is written,
-                // after which it does not change.
-                unsafe {
-                    let place = places.add(index);
-                    if (*place).written.load(Acquire) {
-                        events.push((*(*place).event.get()).assume_init_ref().clone());
-                    }
-                }
+        let (places, mut events): (Vec<usize>, Vec<Event>) =
+            self.events.iter().map(|(place, event)| (place, event.clone())).unzip();
+        let mut spans: Vec<(usize, DeviceSpan)> = match self.spans.get() {
+            Some(spans) => spans.iter().map(|(_, of_event)| *of_event).collect(),
+            None => Vec::new(),
+        };
+        put_in_order(spans.iter_mut().map(|(_, span)| span));
+        for (place, span) in spans {
+            // The event was recorded before; but this thread may have looked in between.
+            if let Ok(at) = places.binary_search(&place) {
+                events[at].device = Some(Box::new(span));
             }
         }
         events.sort_by_key(|event| event.end);
@@ -322,38 +318,5 @@ impl Profiler {
     /// Returns how many events did not fit.
     pub fn lost(&self) -> u64 {
         u64::from(self.lost.load(Relaxed))
-    }
-}
-
-#[cold]
-fn add_chunk(chunk: &AtomicPtr<EventPlace>) -> *mut EventPlace {
-    let places: Box<[EventPlace]> = (0..CHUNK)
-        .map(|_| EventPlace { written: AtomicBool::new(false), event: UnsafeCell::new(MaybeUninit::uninit()) })
-        .collect();
-    let places = Box::into_raw(places);
-    match chunk.compare_exchange(null_mut(), places.cast(), AcqRel, Acquire) {
-        Ok(_) => places.cast(),
-        Err(other) => {
-            // SAFETY: another thread has installed its chunk first, and no thread has seen ours.
-            drop(unsafe { Box::from_raw(places) });
-            other
-        }
-    }
-}
-
-impl Drop for Profiler {
-    fn drop(&mut self) {
-        for chunk in &self.chunks {
-            let places = chunk.load(Acquire);
-            if !places.is_null() {
-                // SAFETY: `add_chunk` made the chunk from a box of this length.
-                let mut places = unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(places, CHUNK)) };
-                for place in places.iter_mut().filter(|place| place.written.load(Acquire)) {
-                    // SAFETY: the mark says that the event was written, and no other thread uses
-                    // the list any more.
-                    unsafe { place.event.get_mut().assume_init_drop() };
-                }
-            }
-        }
     }
 }

@@ -3,9 +3,10 @@
 
 #![forbid(unsafe_code)]
 
+use crate::profile::overlap::Overlap;
 use crate::profile::recorder::Event;
 use hdrhistogram::Histogram;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 /// The distribution of one kind of time, in nanoseconds; percentiles to three digits.
@@ -61,6 +62,16 @@ pub struct Summary {
     pub queueing: Times,
     /// From its start to its end.
     pub running: Times,
+    /// On the device, for those that have a [span](Event::device) there; `None` if none has.
+    pub on_device: Option<Times>,
+}
+
+/// The times of one name.
+struct Recorders {
+    waiting: Recorder,
+    queueing: Recorder,
+    running: Recorder,
+    on_device: Option<Recorder>,
 }
 
 struct Recorder {
@@ -98,28 +109,33 @@ impl Recorder {
 
 /// Returns the statistics of each name, those with the most time running first.
 pub fn summarise(events: &[Event]) -> Vec<Summary> {
-    let mut names: HashMap<&'static str, [Recorder; 3]> = HashMap::new();
+    let new =
+        || Recorders { waiting: Recorder::new(), queueing: Recorder::new(), running: Recorder::new(), on_device: None };
+    let mut names: HashMap<&'static str, Recorders> = HashMap::new();
     for event in events {
-        let [waiting, queueing, running] =
-            names.entry(event.name).or_insert_with(|| std::array::from_fn(|_| Recorder::new()));
-        waiting.record(event.ready.saturating_sub(event.push));
-        queueing.record(event.start.saturating_sub(event.ready));
-        running.record(event.end.saturating_sub(event.start));
+        let of_name = names.entry(event.name).or_insert_with(new);
+        of_name.waiting.record(event.ready.saturating_sub(event.push));
+        of_name.queueing.record(event.start.saturating_sub(event.ready));
+        of_name.running.record(event.end.saturating_sub(event.start));
+        if let Some(span) = event.device() {
+            of_name.on_device.get_or_insert_with(Recorder::new).record(span.end - span.start);
+        }
     }
-    let summary = |(name, [waiting, queueing, running]): (_, [Recorder; 3])| Summary {
+    let summary = |(name, of_name): (_, Recorders)| Summary {
         name,
-        count: running.histogram.len(),
-        waiting: waiting.times(),
-        queueing: queueing.times(),
-        running: running.times(),
+        count: of_name.running.histogram.len(),
+        waiting: of_name.waiting.times(),
+        queueing: of_name.queueing.times(),
+        running: of_name.running.times(),
+        on_device: of_name.on_device.map(|recorder| recorder.times()),
     };
     let mut summaries: Vec<Summary> = names.into_iter().map(summary).collect();
     summaries.sort_by_key(|summary| (std::cmp::Reverse(summary.running.total), summary.name));
     summaries
 }
 
-/// Returns the statistics as a table, in microseconds.
-pub fn render(summaries: &[Summary], lost: u64) -> String {
+/// Returns the statistics as a table, in microseconds, and the overlap of each device.
+pub fn render(summaries: &[Summary], overlaps: &BTreeMap<u32, Overlap>, lost: u64) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
@@ -127,8 +143,14 @@ pub fn render(summaries: &[Summary], lost: u64) -> String {
         "operation", "time", "count", "total", "min", "mean", "p50", "p99", "p99.9", "max"
     );
     for summary in summaries {
-        let rows = [("running", summary.running), ("queueing", summary.queueing), ("waiting", summary.waiting)];
-        for (index, (label, times)) in rows.into_iter().enumerate() {
+        let rows = [
+            ("running", Some(summary.running)),
+            ("on device", summary.on_device),
+            ("queueing", Some(summary.queueing)),
+            ("waiting", Some(summary.waiting)),
+        ];
+        let rows = rows.into_iter().filter_map(|(label, times)| Some((label, times?)));
+        for (index, (label, times)) in rows.enumerate() {
             let name = if index == 0 { summary.name } else { "" };
             let micro = |nanoseconds: u64| nanoseconds as f64 / 1e3;
             let _ = writeln!(
@@ -144,6 +166,9 @@ pub fn render(summaries: &[Summary], lost: u64) -> String {
                 micro(times.max),
             );
         }
+    }
+    for (device, overlap) in overlaps {
+        let _ = writeln!(text, "gpu({device}) {overlap}");
     }
     if lost > 0 {
         let _ = writeln!(text, "{lost} more operations were not recorded: the recorder was full");

@@ -7,10 +7,12 @@
 //!
 //! How events are written: an operation that is not asynchronous is a slice. A push, and the start
 //! and the end of an asynchronous operation, are moments, written as slices of a nanosecond. A
-//! thread reads the clock before and after each of them, so they nest with all others.
+//! thread reads the clock before and after each of them, so they nest with all others. What an
+//! operation did on a device is a slice in the row of its stream, and an arrow leads there.
 
 #![forbid(unsafe_code)]
 
+use crate::profile::device_span::{DeviceSpan, StreamName};
 use crate::profile::flows::dependants;
 use crate::profile::recorder::Event;
 use std::cmp::Reverse;
@@ -23,6 +25,8 @@ use std::io::{self, Write};
 enum What {
     /// All of an operation that is not asynchronous.
     Slice,
+    /// All that an operation did on its device.
+    OnDevice,
     Push,
     Started,
     Completed,
@@ -35,6 +39,9 @@ enum What {
     Through,
     /// The flow with this number ends at the start of the operation.
     Arrival(u32),
+    /// The flow with this number leads from the start of the operation to its device.
+    ToDevice(u32),
+    AtDevice(u32),
     /// The changes of the number of operations in flight and of the number that are ready.
     Count(i8, i8),
 }
@@ -53,6 +60,12 @@ pub fn write(events: &[Event], threads: &BTreeMap<u32, &'static str>, writer: im
         write!(out, ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{process},\"tid\":{thread},")?;
         write!(out, "\"args\":{{\"name\":{name}}}}}")?;
     }
+    let rows = stream_rows(events);
+    for (stream, row) in rows.values() {
+        write!(out, ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{process},\"tid\":{row},")?;
+        write!(out, "\"args\":{{\"name\":\"{stream}\"}}}}")?;
+    }
+    let row_of = |event: &Event| event.device().map_or(0, |span| rows[&span.stream.key()].1);
     let zero = events.iter().map(|event| event.push).min().unwrap_or(0);
     let (mut in_flight, mut ready) = (0_i64, 0_i64);
     let lines = lines(events);
@@ -70,14 +83,15 @@ pub fn write(events: &[Event], threads: &BTreeMap<u32, &'static str>, writer: im
             continue;
         }
         let phase = match what {
-            What::Slice | What::Push | What::Started | What::Completed => "X",
+            What::Slice | What::OnDevice | What::Push | What::Started | What::Completed => "X",
             What::Begin => "b",
             What::End => "e",
-            What::FromPush | What::FromEnd(_) => "s",
+            What::FromPush | What::FromEnd(_) | What::ToDevice(_) => "s",
             What::Through => "t",
-            What::Arrival(_) | What::Count(..) => "f",
+            What::Arrival(_) | What::AtDevice(_) | What::Count(..) => "f",
         };
         let thread = match what {
+            What::OnDevice | What::AtDevice(_) => row_of(event),
             What::Push | What::FromPush => event.pushed_on,
             What::Completed | What::FromEnd(_) | What::End => event.ended_on,
             _ => event.started_on,
@@ -88,6 +102,13 @@ pub fn write(events: &[Event], threads: &BTreeMap<u32, &'static str>, writer: im
                 let length = self::micros(length);
                 write!(out, ",\"name\":{name},\"cat\":\"{:?}\",\"dur\":{length}", event.property)?;
                 write_arguments(&mut out, event)?;
+            }
+            What::OnDevice => {
+                let length = self::micros(length);
+                write!(out, ",\"name\":{name},\"cat\":\"{:?}\",\"dur\":{length}", event.property)?;
+                let accuracy = event.device().and_then(|span| span.accuracy);
+                let accuracy = accuracy.map_or("\"by the processor's clock\"".to_owned(), self::micros);
+                write!(out, ",\"args\":{{\"operation\":{name},\"accuracy_us\":{accuracy}}}")?;
             }
             What::Push | What::Started | What::Completed => {
                 let verb = match what {
@@ -104,12 +125,26 @@ pub fn write(events: &[Event], threads: &BTreeMap<u32, &'static str>, writer: im
             What::End => write!(out, ",\"name\":{name},\"cat\":\"{:?}\",\"id\":{index}", event.property)?,
             What::FromPush | What::Through => write_flow(&mut out, index)?,
             What::FromEnd(flow) | What::Arrival(flow) => write_flow(&mut out, flow)?,
+            What::ToDevice(flow) | What::AtDevice(flow) => write_flow(&mut out, flow)?,
             What::Count(..) => {}
         }
         out.write_all(b"}")?;
     }
     out.write_all(b"\n]}\n")?;
     out.flush()
+}
+
+/// The rows of streams have numbers from here on, above all numbers of threads.
+const STREAM_ROWS: u32 = 1 << 30;
+
+/// The row of each stream, by its key.
+fn stream_rows(events: &[Event]) -> BTreeMap<(u32, u8, u32), (StreamName, u32)> {
+    let mut rows = BTreeMap::new();
+    for DeviceSpan { stream, .. } in events.iter().filter_map(Event::device) {
+        rows.insert(stream.key(), (*stream, 0));
+    }
+    (STREAM_ROWS..).zip(rows.values_mut()).for_each(|(number, (_, row))| *row = number);
+    rows
 }
 
 /// Returns the lines to be written, sorted.
@@ -132,6 +167,16 @@ fn lines(events: &[Event]) -> Vec<Line> {
             moment(&mut add, event.end, What::Completed);
         } else {
             add(event.start, length, What::Slice);
+        }
+        if let Some(span) = event.device() {
+            // Work that took no time is not drawn, so that slices of a row do not lie upon each
+            // other.
+            if span.start < span.end {
+                add(span.start, span.end - span.start, What::OnDevice);
+                add(event.start, 0, What::ToDevice(next_flow));
+                add(span.start, 0, What::AtDevice(next_flow));
+                next_flow += 1;
+            }
         }
         let pushed = event.replay.is_none();
         if pushed {

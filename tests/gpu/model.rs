@@ -8,8 +8,8 @@
 
 use crate::common::Random;
 use crate::model_memory::Allocations;
-use seriatim::gpu::{Backend, Class, DeviceMemory, DriverError, Previous, RawMark, RawStream};
-use std::collections::{HashMap, VecDeque};
+use seriatim::gpu::{Backend, Class, DeviceClock, DeviceMemory, DriverError, Previous, RawMark, RawStream};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ptr::without_provenance_mut;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -32,6 +32,8 @@ enum Item {
     },
     /// Remembers the clock, under this number.
     Record(u64),
+    /// Notes the time as well.
+    RecordTimed(u64),
     /// Waits for the recording of this number.
     Wait(u64),
 }
@@ -58,10 +60,18 @@ pub struct World {
     /// The clocks of the recordings that the devices have come to.
     reached: HashMap<u64, Clock>,
     recordings: u64,
+    /// The steps of all devices so far: their clock.
+    ticks: u64,
+    /// When the devices came to the recordings of timed marks, and which marks these are.
+    noted: HashMap<u64, u64>,
+    timed: HashSet<usize>,
+    /// Whether there is a clock.
+    pub has_clock: bool,
     host: Clock,
     cells: HashMap<usize, Cell>,
     pub races: Vec<String>,
     pub records: usize,
+    pub timed_records: usize,
     pub waits: usize,
     /// Work that was done, in order, by its stream.
     pub log: Vec<usize>,
@@ -95,10 +105,15 @@ impl Model {
                 marks: Vec::new(),
                 reached: HashMap::new(),
                 recordings: 0,
+                ticks: 0,
+                noted: HashMap::new(),
+                timed: HashSet::new(),
+                has_clock: true,
                 host: Clock::new(),
                 cells: HashMap::new(),
                 races: Vec::new(),
                 records: 0,
+                timed_records: 0,
                 waits: 0,
                 log: Vec::new(),
                 held: vec![false; devices],
@@ -236,9 +251,14 @@ impl World {
         let Some((host, item)) = self.streams[number].items.pop_front() else { return };
         let mut clock = std::mem::take(&mut self.streams[number].clock);
         join(&mut clock, &host);
+        self.ticks += 1;
         match item {
             Item::Wait(recording) => join(&mut clock, &self.reached[&recording]),
             Item::Record(recording) => _ = self.reached.insert(recording, clock.clone()),
+            Item::RecordTimed(recording) => {
+                self.reached.insert(recording, clock.clone());
+                self.noted.insert(recording, self.ticks);
+            }
             Item::Work { reads, writes, effect } => {
                 clock.resize(clock.len().max(number + 1), 0);
                 clock[number] += 1;
@@ -304,10 +324,12 @@ unsafe impl Backend for Model {
             return Err(DriverError::lost("the model has lost it"));
         }
         world.recordings += 1;
-        world.records += 1;
         let (recording, host) = (world.recordings, world.host.clone());
         world.marks[mark] = recording;
-        world.streams[stream].items.push_back((host, Item::Record(recording)));
+        let is_timed = world.timed.contains(&mark);
+        *if is_timed { &mut world.timed_records } else { &mut world.records } += 1;
+        let item = if is_timed { Item::RecordTimed(recording) } else { Item::Record(recording) };
+        world.streams[stream].items.push_back((host, item));
         Ok(())
     }
 
@@ -356,7 +378,7 @@ unsafe impl Backend for Model {
     unsafe fn drop_stream(&self, stream: RawStream) {
         let mut world = self.world();
         let items = &world.streams[number(stream.raw())].items;
-        let work = items.iter().any(|(_, item)| !matches!(item, Item::Record(_) | Item::Wait(_)));
+        let work = items.iter().any(|(_, item)| matches!(item, Item::Work { .. }));
         assert!(!work, "a stream is given back with work on it");
         world.streams_given_back += 1;
     }
@@ -367,5 +389,27 @@ unsafe impl Backend for Model {
 
     fn memory(&self) -> Option<&dyn DeviceMemory> {
         Some(self)
+    }
+
+    fn clock(&self) -> Option<&dyn DeviceClock> {
+        self.world().has_clock.then_some(self as &dyn DeviceClock)
+    }
+}
+
+/// A step takes a microsecond.
+impl DeviceClock for Model {
+    fn timed_mark(&self, device: usize) -> Result<RawMark, DriverError> {
+        let mark = self.mark(device)?;
+        self.world().timed.insert(number(mark.raw()));
+        Ok(mark)
+    }
+
+    unsafe fn elapsed(&self, from: RawMark, to: RawMark) -> Result<i64, DriverError> {
+        let world = self.call()?;
+        let [from, to] = [from, to].map(|mark| {
+            let recording = world.marks[number(mark.raw())];
+            *world.noted.get(&recording).expect("a time is read where no device has come")
+        });
+        Ok(1000 * (to as i64 - from as i64))
     }
 }

@@ -12,6 +12,7 @@ mod memory;
 mod symbols;
 
 use crate::device::backend::{Backend, Class};
+use crate::device::clock::DeviceClock;
 use crate::device::cuda::symbols::Symbols;
 use crate::device::memory::DeviceMemory;
 use crate::device::raw::{DriverError, Previous, RawMark, RawStream};
@@ -30,7 +31,8 @@ const OLDEST: c_int = 11_020;
 ///
 /// The driver is found when a program runs, not when it is built: a program with the feature starts
 /// on machines that have none. Streams are made non-blocking in the primary context of each device,
-/// which is retained when the device is first used, and events are made without timing.
+/// which is retained when the device is first used. Events are made without timing, but for
+/// operations that are profiled.
 ///
 /// ```no_run
 /// use seriatim::gpu::{Backend, Cuda};
@@ -117,6 +119,15 @@ impl Cuda {
         self.lost.load(Ordering::Relaxed)
     }
 
+    /// Makes an event. On a thread that has entered the device.
+    fn event(&self, device: usize, flags: CUevent_flags_enum) -> Result<RawMark, DriverError> {
+        self.primary(device)?;
+        let mut event = null_mut();
+        // SAFETY: `event` is ours, and the thread has entered the device.
+        self.check("cuEventCreate", unsafe { (self.symbols.event_create)(&mut event, flags as u32) })?;
+        Ok(RawMark::new(event.cast()))
+    }
+
     fn primary(&self, device: usize) -> Result<&Primary, DriverError> {
         self.devices.get(device).ok_or_else(|| fault::no_such_device(device, self.devices.len()))
     }
@@ -193,12 +204,7 @@ unsafe impl Backend for Cuda {
     }
 
     fn mark(&self, device: usize) -> Result<RawMark, DriverError> {
-        self.primary(device)?;
-        let flags = CUevent_flags_enum::CU_EVENT_DISABLE_TIMING as u32;
-        let mut event = null_mut();
-        // SAFETY: `event` is ours, and the thread has entered the device.
-        self.check("cuEventCreate", unsafe { (self.symbols.event_create)(&mut event, flags) })?;
-        Ok(RawMark::new(event.cast()))
+        self.event(device, CUevent_flags_enum::CU_EVENT_DISABLE_TIMING)
     }
 
     unsafe fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
@@ -250,6 +256,10 @@ unsafe impl Backend for Cuda {
         Some(self)
     }
 
+    fn clock(&self) -> Option<&dyn DeviceClock> {
+        self.symbols.elapsed.map(|_| self as &dyn DeviceClock)
+    }
+
     fn cores(&self, device: usize) -> Vec<usize> {
         let Ok(primary) = self.primary(device) else { return Vec::new() };
         // Twelve characters and a zero; the driver asks for room for 13.
@@ -262,6 +272,21 @@ unsafe impl Backend for Cuda {
         // SAFETY: the last character is a zero.
         let address = unsafe { CStr::from_ptr(address.as_ptr()) };
         address.to_str().map(cores::near).unwrap_or_default()
+    }
+}
+
+impl DeviceClock for Cuda {
+    fn timed_mark(&self, device: usize) -> Result<RawMark, DriverError> {
+        self.event(device, CUevent_flags_enum::CU_EVENT_DEFAULT)
+    }
+
+    unsafe fn elapsed(&self, from: RawMark, to: RawMark) -> Result<i64, DriverError> {
+        let Some(ask) = self.symbols.elapsed else { return Err(DriverError::refused("the driver has no times")) };
+        let mut milliseconds = 0.0;
+        // SAFETY: `milliseconds` is ours, and by the contract this back end has made both events.
+        let code = unsafe { ask(&mut milliseconds, from.raw().cast(), to.raw().cast()) };
+        self.check("cuEventElapsedTime", code)?;
+        Ok((f64::from(milliseconds) * 1e6).round() as i64)
     }
 }
 

@@ -14,6 +14,8 @@ macro_rules! table {
     ($($field:ident: $symbol:literal $(or $older:literal)? ($($argument:ty),*);)*) => {
         pub struct Symbols {
             $(pub $field: unsafe extern "system" fn($($argument),*) -> c_int,)*
+            /// Without it there are no times.
+            pub elapsed: Option<Elapsed>,
             name: Option<Text>,
             text: Option<Text>,
         }
@@ -25,7 +27,10 @@ macro_rules! table {
             /// If one is missing: the message names it, and this version.
             pub fn load(version: c_int) -> Result<Symbols, DriverError> {
                 Ok(Symbols {
-                    // SAFETY: the driver's documentation has these arguments for that symbol.
+                    // SAFETY: the driver's documentation has these arguments for that symbol. The
+                    // newer one came with CUDA 12.8.
+                    elapsed: unsafe { find("cuEventElapsedTime_v2").or_else(|| find("cuEventElapsedTime")) },
+                    // SAFETY: as above.
                     $($field: unsafe { find($symbol)$(.or_else(|| find($older)))? }
                         .ok_or_else(|| fault::missing($symbol, version))?,)*
                     // SAFETY: as above. Messages can do without them.
@@ -67,6 +72,8 @@ table! {
     fill: "cuMemsetD8Async" (CUdeviceptr, u8, usize, CUstream);
 }
 
+/// A function that says how many milliseconds lie between two events.
+type Elapsed = unsafe extern "system" fn(*mut f32, CUevent, CUevent) -> c_int;
 /// A function that says what a code means.
 type Text = unsafe extern "system" fn(c_int, *mut *const c_char) -> c_int;
 

@@ -161,6 +161,7 @@ fn make_entered(settings: &Settings, backend: &Arc<dyn Backend>, number: usize) 
             0 => usize::MAX,
             limit => limit,
         }),
+        timing: OnceLock::new(),
         lost: OnceLock::new(),
     })
 }

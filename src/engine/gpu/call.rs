@@ -93,8 +93,12 @@ impl Core {
                 pushed: None,
             };
             let storage = Block::closure(block, Block::layout(block));
+            let mut pair = None;
             if let (Way::Queued(line), Run::Sync(_)) = (way, body.run) {
                 self.leave_tickets(local, block, gpu, line);
+                if (*block).flags & FLAG_PROFILED != 0 {
+                    pair = gpu.begin_timing(line);
+                }
             }
             enter(local);
             match body.run {
@@ -104,6 +108,9 @@ impl Core {
                     leave(local);
                     match way {
                         Way::Queued(line) => {
+                            if (*block).flags & FLAG_PROFILED != 0 {
+                                self.end_timing(block, gpu, line, pair, worker);
+                            }
                             gpu.lines[line].timeline.tell();
                             // If the mark is refused, the next one who needs it sees the error.
                             let _ = gpu.lines[line].timeline.mark_step(&*gpu.backend);

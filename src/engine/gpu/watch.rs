@@ -10,6 +10,7 @@ use crate::device::raw::DriverError;
 use crate::engine::core::Core;
 use crate::engine::gpu::devices::{Gpu, Line};
 use crate::engine::gpu::loss::insist;
+use crate::engine::gpu::timing::Reader;
 use crate::engine::gpu::turn::{destination, park};
 use crate::engine::settings::IdlePolicy;
 use crate::error::{Error, ErrorKind};
@@ -79,6 +80,8 @@ struct Watcher<'a> {
     /// Up to which number operations were counted as completed.
     counted: Vec<u64>,
     arrived: u64,
+    /// Reads when the operations that are profiled ran.
+    reader: Reader,
     /// Since when the device refuses to say how far it has come.
     refused_since: Option<Instant>,
 }
@@ -96,6 +99,7 @@ impl<'a> Watcher<'a> {
             waiting: Default::default(),
             counted,
             arrived: 0,
+            reader: Reader::default(),
             refused_since: None,
         }
     }
@@ -119,7 +123,7 @@ impl<'a> Watcher<'a> {
                 spin = new_spin();
             } else if self.is_idle() {
                 if self.gpu.stops.load(SeqCst) {
-                    return;
+                    return self.reader.release(self.gpu);
                 }
                 self.rest();
                 spin = new_spin();
@@ -201,7 +205,7 @@ impl<'a> Watcher<'a> {
     /// was anything new.
     fn ask(&mut self) -> bool {
         let (mut completed, mut refused) = (0, None);
-        for (line, counted) in self.gpu.lines.iter().zip(&mut self.counted) {
+        for (index, (line, counted)) in self.gpu.lines.iter().zip(&mut self.counted).enumerate() {
             let timeline = &line.timeline;
             if timeline.queued() == *counted {
                 continue;
@@ -212,7 +216,12 @@ impl<'a> Watcher<'a> {
                 }
             }
             // What a lost device will never do is over as well.
-            let over = if self.gpu.lost.get().is_some() { timeline.queued() } else { timeline.done() };
+            let is_lost = self.gpu.lost.get().is_some();
+            let over = if is_lost { timeline.queued() } else { timeline.done() };
+            // Before they count as completed: who waits for that finds the times.
+            if let Some(timing) = self.gpu.timing.get().filter(|_| !is_lost && over > *counted) {
+                self.reader.read(self.core, self.gpu, timing, index, *counted + 1..=over);
+            }
             completed += over - std::mem::replace(counted, over);
         }
         self.bear(refused);
