@@ -20,6 +20,8 @@ mod operation;
 mod oracle;
 #[path = "cuda_engine/plan.rs"]
 mod plan;
+#[path = "cuda_engine/profile.rs"]
+mod profile;
 #[path = "cuda_engine/programs.rs"]
 mod programs;
 #[path = "cuda_engine/pushers.rs"]

@@ -2,7 +2,7 @@
 //! of this back end, on a thread that has entered their device, and not after they were given back.
 //! What the stand-in is given beside that is for it to refuse.
 
-use seriatim::gpu::{Backend, Cuda, DriverError, Previous, RawMark, RawStream};
+use seriatim::gpu::{Backend, Cuda, DeviceClock, DriverError, Previous, RawMark, RawStream};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -43,6 +43,11 @@ impl Driver {
     pub fn finish(&self, stream: RawStream) -> Result<(), DriverError> {
         // SAFETY: as the module says.
         unsafe { self.0.finish(stream) }
+    }
+
+    pub fn elapsed(&self, from: RawMark, to: RawMark) -> Result<i64, DriverError> {
+        // SAFETY: as the module says.
+        unsafe { self.0.elapsed(from, to) }
     }
 
     pub fn drop_stream(&self, stream: RawStream) {

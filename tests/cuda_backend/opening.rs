@@ -4,7 +4,7 @@
 use crate::client::{load_without, Standin};
 use crate::common::{child, run_child_well};
 use crate::handles::Driver;
-use seriatim::gpu::{Backend, Class};
+use seriatim::gpu::{Backend, Class, DeviceClock};
 
 /// Those without which nothing works.
 const NEEDED: [&str; 15] = [
@@ -46,6 +46,12 @@ pub fn carry_out(task: &str) {
             load_without(&symbols);
             everything_works();
         }
+        Some("no-clock-without") => {
+            load_without(&symbols);
+            let _standin = Standin::begin(1, 128);
+            let cuda = Driver::open().expect("it can do without a clock");
+            assert!(cuda.clock().is_none());
+        }
         _ => panic!("nothing is known of '{task}'"),
     }
 }
@@ -75,9 +81,14 @@ fn everything_works() {
     let cuda = Driver::open().expect("older names do as well");
     let before = cuda.enter(0).unwrap();
     let (stream, mark, other) = (cuda.stream(0, Class::Compute).unwrap(), cuda.mark(0).unwrap(), cuda.mark(0).unwrap());
-    cuda.record(mark, stream).unwrap();
+    let timed = [0; 2].map(|_| cuda.timed_mark(0).unwrap());
+    [timed[0], mark, timed[1]].into_iter().for_each(|mark| cuda.record(mark, stream).unwrap());
     cuda.finish(stream).unwrap();
     assert_eq!(cuda.reached(mark), Ok(true));
+    assert_eq!((cuda.elapsed(timed[0], timed[1]), cuda.elapsed(timed[1], timed[0])), (Ok(2000), Ok(-2000)));
+    let fault = cuda.elapsed(mark, timed[1]).unwrap_err();
+    assert!(!fault.is_lost() && fault.to_string().contains("cuEventElapsedTime"), "{fault}");
+    timed.into_iter().for_each(|mark| cuda.drop_mark(mark));
     cuda.drop_mark(mark);
     cuda.drop_stream(stream);
     standin.fail("cuEventQuery", 1, 700);
@@ -89,7 +100,12 @@ fn everything_works() {
     for name in RENAMED {
         let calls = standin.calls(name) + standin.calls(&format!("{name}_v2"));
         // The context is not released: a device was lost.
-        assert_eq!(calls, u64::from(name != RENAMED[0]), "{name}");
+        let expected = match name {
+            "cuDevicePrimaryCtxRelease" => 0,
+            "cuEventDestroy" => 3,
+            _ => 1,
+        };
+        assert_eq!(calls, expected, "{name}");
     }
 }
 
@@ -118,7 +134,12 @@ fn a_symbol_whose_older_form_is_missing_too_is_named() {
 #[test]
 fn older_forms_do_as_well() {
     let newer = RENAMED.map(|symbol| format!("{symbol}_v2")).join(" ");
-    run_child_well(&mut child(&format!("works-without {newer}")));
+    run_child_well(&mut child(&format!("works-without {newer} cuEventElapsedTime_v2")));
+}
+
+#[test]
+fn without_the_function_for_times_there_is_no_clock() {
+    run_child_well(&mut child("no-clock-without cuEventElapsedTime_v2 cuEventElapsedTime"));
 }
 
 #[test]

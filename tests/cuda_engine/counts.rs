@@ -188,6 +188,40 @@ fn operations_at_random_need_fewer_marks_and_waits_than_one_for_each_ticket() {
     calls.assert_only(&QUEUED);
 }
 
+/// The pairs of timed marks of a device (`src/device/timed_marks.rs`).
+const PAIRS: usize = 256;
+
+#[test]
+fn a_profiled_operation_needs_two_marks_more_and_others_none() {
+    let counting = Counting::new(Kind::PerDevice, 1);
+    let (x, place) = (counting.variable(), counting.place());
+    let round = |number: usize| {
+        counting.standin.pace(0);
+        let push = || (0..OPERATIONS).for_each(|_| counting.push(Property::Normal, place, &[], &[x]));
+        counting.calls(push, x, (number * OPERATIONS) as u64)
+    };
+    let named = [QUEUED[0], QUEUED[1], QUEUED[2], "cuEventCreate"];
+    counting.engine.start_profiling();
+    for (number, made) in [(1, 2 * PAIRS), (2, 0)] {
+        let calls = round(number);
+        tell("a profiled chain", OPERATIONS, &calls);
+        assert_eq!((calls.of("cuStreamWaitEvent"), calls.of("cuEventCreate")), (0, made));
+        let more = calls.of("cuEventRecord").checked_sub(2 * PAIRS).expect("two for each pair");
+        assert!(more <= of_watcher(OPERATIONS, 1), "{more} marks more");
+        calls.assert_only(&named);
+        let overlap = counting.engine.profile().overlap(GPU).unwrap();
+        assert_eq!(overlap.host_timed as usize, number * (OPERATIONS - PAIRS));
+    }
+    let elapsed = || counting.standin.calls("cuEventElapsedTime_v2");
+    assert_eq!(elapsed() as usize, 2 * 2 * PAIRS);
+    counting.engine.stop_profiling();
+    let calls = round(3);
+    let records = calls.of("cuEventRecord");
+    assert!(records <= of_watcher(OPERATIONS, 1), "{records} marks");
+    calls.assert_only(&QUEUED);
+    assert_eq!(elapsed() as usize, 2 * 2 * PAIRS);
+}
+
 #[test]
 fn the_naive_engine_enters_the_device_waits_and_leaves() {
     let counting = Counting::new(Kind::Naive, 1);

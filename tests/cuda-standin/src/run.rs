@@ -84,6 +84,7 @@ fn run_one(world: &mut Held, handle: usize) {
     let who = Who { index, when: stream.clock.tick(index), label: 0 };
     let clock = stream.clock.clone();
     stream.running = true;
+    world.clock += 1;
     world.trace = world.trace.wrapping_mul(0x0100_0000_01b3) ^ (index as u64) << 8 ^ u64::from(kind(&command));
     if let Err(error) = run(world, handle, who, clock, command) {
         world.lose(device, error);
@@ -156,8 +157,9 @@ fn run(world: &mut Held, handle: usize, who: Who, clock: Clock, command: Command
             world.host_learns(&clock);
         }
         Command::Record { recording } => {
+            let at = world.clock;
             let place = world.recordings.get_mut(&recording).expect("this command uses it");
-            (place.reached, place.clock) = (true, clock);
+            (place.reached, place.clock, place.at) = (true, clock, at);
             world.uses(recording, false);
         }
         Command::Wait { recording } => {

@@ -92,6 +92,8 @@ pub struct Event {
 #[derive(Default)]
 pub struct Recording {
     pub reached: bool,
+    /// How many commands had run when it was.
+    pub at: u64,
     pub clock: Clock,
     /// The event, and commands that are queued.
     pub users: usize,
@@ -139,6 +141,8 @@ pub struct World {
     pub reports: Vec<String>,
     /// A sum over the commands that were run, in their order.
     pub trace: u64,
+    /// How many commands have run: the clock of all devices, in microseconds.
+    pub clock: u64,
 }
 
 impl Default for World {
@@ -167,6 +171,7 @@ impl Default for World {
             all_calls: 0,
             reports: Vec::new(),
             trace: 0,
+            clock: 0,
         }
     }
 }

@@ -6,6 +6,9 @@ use crate::run;
 use crate::world::{code, Command, Event, Recording};
 use std::ffi::c_uint;
 
+/// The flag of an event that notes no time.
+const DISABLE_TIMING: c_uint = 2;
+
 driver! {
     fn [cuEventCreate](event: *mut usize, flags: c_uint) |world| {
         let device = current(&world)?;
@@ -54,6 +57,21 @@ driver! {
             let clock = world.recordings[&recording].clock.clone();
             world.host_learns(&clock);
         }
+    }
+    fn [cuEventElapsedTime_v2 cuEventElapsedTime](milliseconds: *mut f32, from: usize, to: usize) |world| {
+        current(&world)?;
+        let mut noted = [0; 2];
+        for (noted, event) in noted.iter_mut().zip([from, to]) {
+            let place = world.event(event)?;
+            // An event without times, or one that is nowhere.
+            let recording = place.recording.filter(|_| place.flags & DISABLE_TIMING == 0);
+            let recording = recording.ok_or(code::INVALID_HANDLE)?;
+            if !world.recordings[&recording].reached {
+                return Err(code::NOT_READY);
+            }
+            *noted = world.recordings[&recording].at as i64;
+        }
+        *milliseconds = (noted[1] - noted[0]) as f32 / 1e3;
     }
     fn [cuEventSynchronize](event: usize) |world| {
         current(&world)?;
