@@ -1,13 +1,15 @@
 //! Timelines of a device: what a mark is said to cover it covers, whatever other threads record on
 //! the same stream and the same mark; what a stream is said to have waited for it has waited for;
-//! and what is said to be done is done. And the tickets of variables, which are there at any time.
+//! and what is said to be done is done. And the tickets of variables, which are there at any time;
+//! and timed marks, which have one user at a time.
 
 #![cfg(loom)]
 
 use loom::sync::Mutex;
 use loom_tests::{explore, spawn};
-use seriatim::gpu::{Backend, Class, DriverError, Previous, RawMark, RawStream};
+use seriatim::gpu::{Backend, Class, DeviceClock, DriverError, Previous, RawMark, RawStream};
 use seriatim::internals::rows::Rows;
+use seriatim::internals::timed_marks::TimedMarks;
 use seriatim::internals::timeline::{DeviceTicket, Timeline};
 use std::ptr::without_provenance_mut;
 use std::sync::Arc;
@@ -26,6 +28,9 @@ struct Counts(Mutex<State>);
 struct State {
     streams: [Reach; STREAMS],
     marks: Vec<Reach>,
+    /// When each mark was recorded last, by the count of recordings.
+    noted: Vec<i64>,
+    recorded: i64,
     /// Up to which operation of each stream the device has come.
     done: Reach,
     /// At the end of the next recording other threads go on.
@@ -73,11 +78,14 @@ unsafe impl Backend for Counts {
     fn mark(&self, _: usize) -> Result<RawMark, DriverError> {
         let mut state = self.0.lock().unwrap();
         state.marks.push([0; STREAMS]);
+        state.noted.push(0);
         Ok(RawMark::new(without_provenance_mut(state.marks.len())))
     }
     unsafe fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
         let mut state = self.0.lock().unwrap();
         state.marks[number(mark.raw())] = state.streams[number(stream.raw())];
+        state.recorded += 1;
+        state.noted[number(mark.raw())] = state.recorded;
         if std::mem::take(&mut state.is_slow) {
             drop(state);
             // Loom does not think of it: the owner's own look at its number hides that of others.
@@ -101,6 +109,19 @@ unsafe impl Backend for Counts {
     }
     unsafe fn drop_stream(&self, _: RawStream) {}
     unsafe fn drop_mark(&self, _: RawMark) {}
+    fn clock(&self) -> Option<&dyn DeviceClock> {
+        Some(self)
+    }
+}
+
+impl DeviceClock for Counts {
+    fn timed_mark(&self, device: usize) -> Result<RawMark, DriverError> {
+        self.mark(device)
+    }
+    unsafe fn elapsed(&self, from: RawMark, to: RawMark) -> Result<i64, DriverError> {
+        let state = self.0.lock().unwrap();
+        Ok(state.noted[number(to.raw())] - state.noted[number(from.raw())])
+    }
 }
 
 struct Model {
@@ -270,5 +291,43 @@ fn a_variable_that_a_device_has_written_has_a_ticket_at_any_time() {
         let found = rows.get(0).and_then(|row| row.write());
         assert!(found.is_some(), "a wait for the first write would be over too early");
         writes.join().unwrap();
+    });
+}
+
+fn stream(local: usize) -> RawStream {
+    RawStream::new(without_provenance_mut(local + 1))
+}
+
+/// One worker has taken the only pair; the watcher reads it while another worker wants one.
+#[test]
+fn a_pair_of_timed_marks_is_read_before_another_takes_it() {
+    explore("timed marks, a worker beside the watcher", 6, 20, || {
+        let (counts, timed) = (Arc::new(Counts(Mutex::new(State::default()))), Arc::new(TimedMarks::new()));
+        let reference = counts.mark(0).expect("marks are there");
+        // SAFETY: `counts` has made it.
+        unsafe { counts.record(reference, stream(2)) }.expect("no call fails");
+        let pair = timed.begin(&*counts, 0, stream(0)).expect("it is free");
+        timed.end(&*counts, pair, stream(0)).expect("no call fails");
+        let (of_worker, other) = (counts.clone(), timed.clone());
+        let takes = spawn(move || {
+            if let Some(pair) = other.begin(&*of_worker, 0, stream(1)) {
+                other.end(&*of_worker, pair, stream(1)).expect("no call fails");
+            }
+        });
+        // SAFETY: as above.
+        let read = unsafe { timed.read(&*counts, pair, reference) };
+        assert_eq!(read, Some((1, 1)), "the times of another operation");
+        takes.join().unwrap();
+    });
+}
+
+#[test]
+fn a_pair_of_timed_marks_is_taken_by_one() {
+    explore("timed marks, two workers that take one pair", 6, 4, || {
+        let (counts, timed) = (Arc::new(Counts(Mutex::new(State::default()))), Arc::new(TimedMarks::new()));
+        let (of_worker, other) = (counts.clone(), timed.clone());
+        let takes = spawn(move || other.begin(&*of_worker, 0, stream(1)).is_some());
+        let has = timed.begin(&*counts, 0, stream(0)).is_some();
+        assert!(has ^ takes.join().unwrap(), "the pair is taken twice, or by nobody");
     });
 }
