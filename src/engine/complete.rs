@@ -151,6 +151,7 @@ impl Core {
     ///
     /// # Safety
     /// The operation has run or is skipped, and is the caller's.
+    #[inline(always)]
     pub(super) unsafe fn record_event(&self, block: *mut Block, worker: Option<usize>) -> Option<usize> {
         // SAFETY: the operation is ours, and its accesses are alive.
         unsafe {

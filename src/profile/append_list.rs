@@ -15,6 +15,25 @@ struct Place<T> {
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
+/// A place that a thread has drawn, and is to fill.
+pub struct Drawn<'a, T> {
+    place: &'a Place<T>,
+    index: usize,
+}
+
+impl<T> Drawn<'_, T> {
+    /// Fills it; returns its number.
+    #[inline(always)]
+    pub fn fill(self, value: T) -> usize {
+        // SAFETY: its number is ours alone.
+        unsafe { (*self.place.value.get()).write(value) };
+        // Release: pairs with the acquire in `iter`, so a reader that finds the mark finds the
+        // entry.
+        self.place.written.store(true, Release);
+        self.index
+    }
+}
+
 /// Entries in the order in which their places were drawn.
 pub struct AppendList<T> {
     chunks: Box<[AtomicPtr<Place<T>>]>,
@@ -34,8 +53,13 @@ impl<T> AppendList<T> {
     }
 
     /// Adds an entry; returns its place, or `None` if the list is full.
-    #[inline]
     pub fn push(&self, value: T) -> Option<usize> {
+        self.draw().map(|drawn| drawn.fill(value))
+    }
+
+    /// Draws a place for an entry; `None` if the list is full.
+    #[inline(always)]
+    pub fn draw(&self) -> Option<Drawn<'_, T>> {
         let index = self.next.fetch_add(1, Relaxed);
         let Some(chunk) = self.chunks.get(index / CHUNK) else {
             self.next.store(CHUNK * CHUNKS, Relaxed);
@@ -45,15 +69,8 @@ impl<T> AppendList<T> {
         if places.is_null() {
             places = add_chunk(chunk);
         }
-        // SAFETY: the place is inside the chunk, and its number is ours alone.
-        unsafe {
-            let place = places.add(index % CHUNK);
-            (*(*place).value.get()).write(value);
-            // Release: pairs with the acquire in `iter`, so a reader that finds the mark finds the
-            // entry.
-            (*place).written.store(true, Release);
-        }
-        Some(index)
+        // SAFETY: the place is inside the chunk, which lives as long as the list.
+        Some(Drawn { place: unsafe { &*places.add(index % CHUNK) }, index })
     }
 
     /// The entries with their places, in the order of these.

@@ -102,6 +102,7 @@ impl Event {
     ///
     /// # Safety
     /// The operation is ours, was profiled and has started.
+    #[inline(always)]
     pub(crate) unsafe fn of(block: *mut Block, asynchronous: bool, worker: Option<usize>) -> Event {
         // SAFETY: by the contract.
         unsafe {
@@ -276,11 +277,11 @@ impl Profiler {
         event.end = self.now();
         event.ended_on = self.threads.this();
         event.uses = UseList::new(uses);
-        let place = self.events.push(event);
-        if place.is_none() {
+        let Some(drawn) = self.events.draw() else {
             self.lost.fetch_add(1, Relaxed);
-        }
-        place
+            return None;
+        };
+        Some(drawn.fill(event))
     }
 
     /// Adds when the operation at a place ran on its device. For the watcher of the device, in the
