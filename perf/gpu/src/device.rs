@@ -69,6 +69,17 @@ impl Device {
         }
     }
 
+    /// Has the stand-in do nothing, or go on, where a GPU would still be busy. For the thread that
+    /// has opened it.
+    #[cfg(feature = "cuda")]
+    pub fn rests(&self, rests: bool) {
+        match (self.which, rests) {
+            (Which::Standin, true) => crate::standin::rest(),
+            (Which::Standin, false) => crate::standin::late(),
+            _ => {}
+        }
+    }
+
     /// A builder of engines with this device.
     pub fn engine(&self) -> Builder {
         Engine::builder().gpus(Arc::clone(&self.backend))

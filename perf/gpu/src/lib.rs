@@ -25,6 +25,7 @@ pub mod digits_gpu;
 pub mod measure;
 pub mod mix;
 pub mod pipeline_gpu;
+pub mod rival;
 pub mod tiles;
 
 #[cfg(feature = "cuda")]
@@ -41,8 +42,6 @@ pub mod programs;
 #[cfg(feature = "cuda")]
 pub mod record;
 #[cfg(feature = "cuda")]
-pub mod rival;
-#[cfg(feature = "cuda")]
 pub mod rows;
 #[cfg(feature = "cuda")]
-mod standin;
+pub mod standin;

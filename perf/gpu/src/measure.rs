@@ -31,11 +31,7 @@ pub type Contestant<'a> = Box<dyn FnMut() -> Result<f64, String> + 'a>;
 ///
 /// # Errors
 /// The first failure of a run.
-pub fn interleaved(
-    rounds: usize,
-    limit: Duration,
-    contestants: &mut [Contestant<'_>],
-) -> Result<Vec<Spread>, String> {
+pub fn interleaved(rounds: usize, limit: Duration, contestants: &mut [Contestant<'_>]) -> Result<Vec<Spread>, String> {
     let began = Instant::now();
     for contestant in contestants.iter_mut() {
         contestant()?;
@@ -61,8 +57,9 @@ mod tests {
     #[test]
     fn contestants_take_turns_after_a_warm_up() {
         let order = std::cell::RefCell::new(Vec::new());
+        let order = &order;
         let contestant = |name: &'static str| -> Contestant<'_> {
-            Box::new(|| {
+            Box::new(move || {
                 order.borrow_mut().push(name);
                 Ok(order.borrow().len() as f64)
             })
