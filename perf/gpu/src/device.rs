@@ -90,7 +90,7 @@ impl Device {
 fn open_driver(which: Which) -> Result<Device, String> {
     use crate::tiles::{Queued, Vendor};
     if which == Which::Standin {
-        crate::standin::begin();
+        crate::standin::begin()?;
     }
     let cuda = seriatim::gpu::Cuda::open().map_err(|error| error.to_string())?;
     let driver = Arc::new(crate::driver::Driver::load(&*cuda)?);

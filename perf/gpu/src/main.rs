@@ -126,7 +126,7 @@ fn teeth() -> Result<String, String> {
         faulty += usize::from(standin::planted() > 0);
         found += usize::from(outcome.is_err() || !standin::reports().is_empty());
     }
-    match faulty >= 15 && found * 10 >= faulty * 9 {
+    match faulty >= 15 && found * 4 >= faulty * 3 {
         true => Ok(format!("{found} of {faulty} programs without some waits are found")),
         false => Err(format!("only {found} of {faulty} programs without some waits are found")),
     }

@@ -19,7 +19,14 @@ std::thread_local! {
 /// Makes the stand-in this process's driver, with two devices and the kernels.
 ///
 /// What another call of this thread has begun is over: its handles are none any more.
-pub fn begin() {
+///
+/// # Errors
+/// If its library is not beside this program.
+pub fn begin() -> Result<(), String> {
+    let library = crate::client::path();
+    if !library.exists() {
+        return Err(format!("{} is not there: build the package cuda-standin", library.display()));
+    }
     HELD.set(None);
     let standin = Standin::begin(1, 256);
     standin.devices(2);
@@ -27,6 +34,7 @@ pub fn begin() {
     register(c"fill", 7, fill);
     register(c"compare", 8, compare);
     HELD.set(Some(standin));
+    Ok(())
 }
 
 /// From now on commands run late, out of step and in bursts.

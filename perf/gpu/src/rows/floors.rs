@@ -8,12 +8,15 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::Instant;
 
+/// One of the calls of a loop, by its number.
+type Call<'a> = dyn Fn(usize) -> Result<(), String> + 'a;
+
 /// A loop of launches; the same with an event record each, with a wait across streams each, with a
 /// query each; and a graph of the driver.
 pub fn calls(lab: &Lab, table: &mut Table) -> Result<(), String> {
     let (count, driver) = (lab.count(2000), &lab.driver);
     let (streams, events, word) = (lab.streams(2)?, lab.events(2)?, lab.bare_word()?);
-    let each = |name: &'static str, call: &dyn Fn(usize) -> Result<(), String>| -> Result<f64, String> {
+    let each = |name: &'static str, call: &Call<'_>| -> Result<f64, String> {
         let began = Instant::now();
         for at in 0..count {
             call(at).map_err(|why| format!("{name}: {why}"))?;
@@ -40,7 +43,7 @@ pub fn calls(lab: &Lab, table: &mut Table) -> Result<(), String> {
         launch(at)?;
         driver.reached(events[0]).map(|_| ())
     };
-    let rows: [(&'static str, &dyn Fn(usize) -> Result<(), String>); 4] = [
+    let rows: [(&'static str, &Call<'_>); 4] = [
         ("floor: a loop of launches on one stream", &launch),
         ("floor: with an event record each", &with_record),
         ("floor: on two streams in turn, with a record and a wait each", &with_wait),
@@ -89,8 +92,8 @@ pub fn copies(lab: &Lab, table: &mut Table) -> Result<(), String> {
     let (from, to) = (driver.allocate_pinned(bytes)?.cast::<u8>(), driver.allocate_pinned(bytes)?.cast::<u8>());
     let (host_from, host_to) = (from.expose_provenance(), to.expose_provenance());
     let round = std::cell::Cell::new(0u8);
-    // SAFETY (of the blocks below): the memory is of that size, and of this function alone, which
-    // waits for the streams before it looks at it.
+    // SAFETY: the memory is of that size, and of this function alone, which waits for the streams
+    // before it looks at it.
     unsafe { driver.zero(streams[0], back, bytes) }?;
     driver.synchronize(streams[0])?;
     let run = |into: bool, out: bool| -> Result<f64, String> {

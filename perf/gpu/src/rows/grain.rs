@@ -104,9 +104,9 @@ pub fn stencil(lab: &Lab, table: &mut Table) -> Result<(), String> {
         let began = Instant::now();
         for step in 0..steps {
             let (from, to) = (&words[step % 2], &words[(step + 1) % 2]);
-            for column in 0..WIDTH {
+            for (column, own) in to.iter().enumerate() {
                 let read: Vec<&Word> = around(column).map(|at| &from[at]).collect();
-                lab.push(&to[column], &read, step as u64, spins)?;
+                lab.push(own, &read, step as u64, spins)?;
             }
         }
         lab.engine.wait_for_all().map_err(say)?;
@@ -120,14 +120,14 @@ pub fn stencil(lab: &Lab, table: &mut Table) -> Result<(), String> {
         let began = Instant::now();
         for step in 0..steps {
             let (from, to) = (&bare_words[step % 2], &bare_words[(step + 1) % 2]);
-            for column in 0..WIDTH {
+            for (column, own) in to.iter().enumerate() {
                 // The neighbours' last kernels: what this one reads, and whose numbers it changes
                 // they have read by then.
                 for neighbour in around(column).filter(|at| *at != column && step > 0) {
                     driver.wait(streams[column], events[(step + 1) % 2][neighbour])?;
                 }
                 let read: Vec<&BareWord> = around(column).map(|at| &from[at]).collect();
-                lab.launch(streams[column], &to[column], &read, step as u64, spins)?;
+                lab.launch(streams[column], own, &read, step as u64, spins)?;
                 driver.record(events[step % 2][column], streams[column])?;
             }
         }
