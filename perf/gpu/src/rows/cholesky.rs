@@ -15,6 +15,8 @@ use std::time::Instant;
 const STREAMS: usize = 4;
 /// How far a factor may be from the vendor's, relative to its largest number.
 const DIFFERENCE: f64 = 1e-9;
+/// A factorisation that takes more seconds leaves no time for the rest.
+const LONGEST: f64 = 4.0;
 
 /// The matrix: its size, and that of a tile.
 #[derive(Clone, Copy)]
@@ -282,6 +284,8 @@ pub fn cholesky(lab: &Lab, table: &mut Table) -> Result<(), String> {
     let nine_tenths = |figures: &Figures| Some(figures.bare? * 0.9);
     let goals =
         [("80 % of the vendor's", Limit::AtLeast(four_fifths)), ("90 % of the vendor's", Limit::AtLeast(nine_tenths))];
+    // What a factorisation of the size before has taken.
+    let mut before: Option<(Size, f64)> = None;
     for (size, (goal, limit)) in sizes.into_iter().zip(goals) {
         let vendor = Question::new(format!("tiled Cholesky, n = {}", size.n), "Gflop/s").beside("the vendor's potrf");
         let vendor = vendor.goal(goal, limit).time(40);
@@ -296,9 +300,16 @@ pub fn cholesky(lab: &Lab, table: &mut Table) -> Result<(), String> {
                 continue;
             }
         };
-        if let Err(why) = rows(lab, table, &ops, size, vendor, hand) {
-            let question = Question::new(format!("tiled Cholesky, n = {}, memory", size.n), "");
-            table.unavailable(question, why)?;
+        let expected = before.map(|(other, seconds)| seconds * (size.n as f64 / other.n as f64).powi(3));
+        if let Some(seconds) = expected.filter(|seconds| *seconds > LONGEST) {
+            let why = format!("one run would take {seconds:.0} s");
+            table.unavailable(vendor, why.clone())?;
+            table.unavailable(hand, why)?;
+            continue;
+        }
+        match rows(lab, table, &ops, size, vendor, hand) {
+            Ok(seconds) => before = Some((size, seconds)),
+            Err(why) => table.unavailable(Question::new(format!("tiled Cholesky, n = {}", size.n), ""), why)?,
         }
         // What the engine has kept goes back to the driver for what comes next.
         lab.gpu.trim();
@@ -306,6 +317,7 @@ pub fn cholesky(lab: &Lab, table: &mut Table) -> Result<(), String> {
     Ok(())
 }
 
+/// Measures both rows of a size; returns the seconds of the vendor's factorisation.
 fn rows(
     lab: &Lab,
     table: &mut Table,
@@ -313,7 +325,7 @@ fn rows(
     size: Size,
     vendor: Question,
     hand: Question,
-) -> Result<(), String> {
+) -> Result<f64, String> {
     let mut memory = Memory(lab, Vec::new());
     let whole = Whole::new(lab, &mut memory, &**ops, size.n)?;
     let by_hand = ByHand::new(lab, &mut memory, &**ops, size)?;
@@ -328,6 +340,7 @@ fn rows(
     };
     // The vendor's factor is there before the first comparison.
     whole.factorise(lab, &**ops)?;
+    let seconds = whole.factorise(lab, &**ops)?;
     let vendors: Contestant<'_> = Box::new(move || whole.factorise(lab, &**ops).map(|seconds| size.rate(seconds)));
     table.measure(lab, vendor, ours(), Some(vendors))?;
     let hands: Contestant<'_> = Box::new(move || {
@@ -335,5 +348,6 @@ fn rows(
         whole.compare(lab, size, |row, column| by_hand.tiles[size.at(row, column)])?;
         Ok(size.rate(seconds))
     });
-    table.measure(lab, hand, ours(), Some(hands))
+    table.measure(lab, hand, ours(), Some(hands))?;
+    Ok(seconds)
 }

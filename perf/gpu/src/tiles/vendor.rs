@@ -94,11 +94,24 @@ struct Handles {
     solver: Handle,
 }
 
+impl Handles {
+    fn make(blas: &Blas, solver: &Solver) -> Result<Handles, String> {
+        let mut handles = Handles { blas: null_mut(), solver: null_mut() };
+        // SAFETY: the place is ours.
+        checked("cublasCreate", unsafe { (blas.create)(&mut handles.blas) })?;
+        // SAFETY: the place is ours.
+        checked("cusolverDnCreate", unsafe { (solver.create)(&mut handles.solver) })?;
+        Ok(handles)
+    }
+}
+
 /// The libraries, and handles for each stream of each worker. A worker uses its own alone, so no
 /// lock is ever waited for. Handles live as long as the process.
 pub struct Vendor {
     blas: Blas,
     solver: Solver,
+    /// What questions of sizes go by.
+    asked: Handles,
     workers: Box<[Mutex<HashMap<usize, Handles>>]>,
 }
 
@@ -138,19 +151,9 @@ impl Vendor {
     pub fn load() -> Result<Vendor, String> {
         let blas = Blas::load(&["libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"])?;
         let solver = Solver::load(&["libcusolver.so.12", "libcusolver.so.11", "libcusolver.so.10", "libcusolver.so"])?;
-        let vendor = Vendor { blas, solver, workers: (0..WORKERS).map(|_| Mutex::default()).collect() };
-        // So that a library that does not go with the driver is found here.
-        vendor.handles()?;
-        Ok(vendor)
-    }
-
-    fn handles(&self) -> Result<Handles, String> {
-        let mut handles = Handles { blas: null_mut(), solver: null_mut() };
-        // SAFETY: the place is ours.
-        checked("cublasCreate", unsafe { (self.blas.create)(&mut handles.blas) })?;
-        // SAFETY: the place is ours.
-        checked("cusolverDnCreate", unsafe { (self.solver.create)(&mut handles.solver) })?;
-        Ok(handles)
+        // Made here, so that a library that does not go with the driver is found here.
+        let asked = Handles::make(&blas, &solver)?;
+        Ok(Vendor { blas, solver, asked, workers: (0..WORKERS).map(|_| Mutex::default()).collect() })
     }
 
     /// Calls `call` with the handles of a stream.
@@ -161,7 +164,7 @@ impl Vendor {
         let handles = match known.get(&stream.addr()) {
             Some(handles) => *handles,
             None => {
-                let handles = self.handles()?;
+                let handles = Handles::make(&self.blas, &self.solver)?;
                 // SAFETY: the handle was just made, and the stream is the caller's.
                 checked("cublasSetStream", unsafe { (self.blas.set_stream)(handles.blas, stream) })?;
                 // SAFETY: as above.
@@ -197,9 +200,9 @@ impl TileOps for Vendor {
     }
 
     fn scratch(&self, n: usize) -> Result<usize, String> {
-        let (handles, n, mut length) = (self.handles()?, int(n)?, 0);
+        let (n, mut length) = (int(n)?, 0);
         // SAFETY: the matrix is not looked at, and the place is ours.
-        let code = unsafe { (self.solver.room)(handles.solver, LOWER, n, null_mut(), n, &mut length) };
+        let code = unsafe { (self.solver.room)(self.asked.solver, LOWER, n, null_mut(), n, &mut length) };
         checked("cusolverDnDpotrf_bufferSize", code)?;
         Ok(length as usize)
     }
