@@ -373,3 +373,20 @@ impl Mix for Driver {
         unsafe { self.launch(self.kernels[device].mix, stream.raw(), what.count, arguments) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::KERNELS;
+
+    /// How many arguments a kernel has in the text that the driver gets.
+    fn arguments(kernel: &str) -> usize {
+        let start = KERNELS.split(&format!(".entry {kernel}(")).nth(1).expect("the kernel is there");
+        start.split(')').next().unwrap_or_default().matches(".param .u64").count()
+    }
+
+    #[test]
+    fn the_text_is_of_an_old_version_and_has_the_kernels_that_are_launched() {
+        assert!(KERNELS.starts_with(".version 6.5\n.target sm_52\n.address_size 64\n") && KERNELS.ends_with("}\n\0"));
+        assert_eq!(["mix", "fill", "compare"].map(arguments), [7, 7, 8]);
+    }
+}

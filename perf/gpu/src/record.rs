@@ -92,15 +92,21 @@ pub struct Row {
     pub ours: Option<Spread>,
     pub bare: Option<Spread>,
     pub rival: Option<Spread>,
+    /// Why the rival has no figure, if it was asked.
+    pub said: String,
     pub limit: Option<f64>,
     pub verdict: Verdict,
 }
 
 impl Row {
+    /// A row without figures.
+    pub fn empty(question: Question, verdict: Verdict) -> Row {
+        Row { question, ours: None, bare: None, rival: None, said: String::new(), limit: None, verdict }
+    }
+
     /// A row of figures that were measured elsewhere.
     pub fn judged(lab: &Lab, question: Question, ours: Spread, bare: Option<Spread>) -> Row {
-        let verdict = Verdict::Figure;
-        let mut row = Row { question, ours: Some(ours), bare, rival: None, limit: None, verdict };
+        let mut row = Row { ours: Some(ours), bare, ..Row::empty(question, Verdict::Figure) };
         judge(&mut row, lab.has_no_time());
         row
     }
@@ -147,14 +153,20 @@ impl Table {
         let rounds = if lab.quick { 2 } else { ROUNDS };
         let has_bare = bare.is_some();
         let mut contestants: Vec<Contestant<'_>> = [Some(ours), bare].into_iter().flatten().collect();
+        // A rival that fails is left out: our figures are worth having without it.
+        let mut said = String::new();
         let ask = lab.rival.as_ref().zip(question.rival.clone());
+        let ask = ask.filter(|(rival, (program, operations))| {
+            said = rival.borrow_mut().ask(program, *operations).err().unwrap_or_default();
+            said.is_empty()
+        });
         let has_rival = ask.is_some();
         if let Some((rival, (program, operations))) = ask {
             contestants.push(Box::new(move || rival.borrow_mut().ask(&program, operations)));
         }
         let measured = interleaved(rounds, question.time, &mut contestants);
         drop(contestants);
-        let mut row = Row { question, ours: None, bare: None, rival: None, limit: None, verdict: Verdict::Figure };
+        let mut row = Row { said, ..Row::empty(question, Verdict::Figure) };
         match measured {
             Err(why) => row.verdict = Verdict::Void(why),
             Ok(spreads) => {
@@ -170,8 +182,7 @@ impl Table {
 
     /// A row that cannot be measured here.
     pub fn unavailable(&mut self, question: Question, why: impl Into<String>) -> Result<(), String> {
-        let verdict = Verdict::NotAvailable(why.into());
-        self.add(Row { question, ours: None, bare: None, rival: None, limit: None, verdict })
+        self.add(Row::empty(question, Verdict::NotAvailable(why.into())))
     }
 
     /// Adds a row. What was measured is kept whatever comes after it.
@@ -198,7 +209,7 @@ impl Table {
         let row = |row: &Row| {
             json!({
                 "question": row.question.text, "unit": row.question.unit, "beside": row.question.beside,
-                "ours": spread(&row.ours), "bare": spread(&row.bare), "rival": spread(&row.rival),
+                "ours": spread(&row.ours), "bare": spread(&row.bare), "rival": spread(&row.rival), "rival_said": row.said,
                 "goal": row.question.goal, "limit": row.limit, "verdict": row.verdict.text(),
             })
         };
@@ -222,7 +233,7 @@ impl Table {
                 question.text,
                 question.unit,
                 text(&row.ours),
-                text(&row.rival),
+                if row.rival.is_some() { text(&row.rival) } else { row.said.clone() },
                 question.goal,
                 row.verdict.text()
             );
@@ -278,7 +289,7 @@ mod tests {
     fn row(limit: Limit, ours: f64, bare: f64) -> Row {
         let spread = |value| Some(Spread::of(vec![value]));
         let question = Question::new("how", "µs").beside("by hand").goal("a goal", limit);
-        Row { question, ours: spread(ours), bare: spread(bare), rival: None, limit: None, verdict: Verdict::Figure }
+        Row { ours: spread(ours), bare: spread(bare), ..Row::empty(question, Verdict::Figure) }
     }
 
     #[test]

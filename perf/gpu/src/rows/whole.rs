@@ -23,15 +23,7 @@ pub fn pipeline(lab: &Lab, table: &mut Table) -> Result<(), String> {
     let outcome = match measured {
         Ok(outcome) => outcome,
         Err(why) => {
-            let row = Row {
-                question: together,
-                ours: None,
-                bare: None,
-                rival: None,
-                limit: None,
-                verdict: Verdict::Void(why),
-            };
-            return table.add(row);
+            return table.add(Row::empty(together, Verdict::Void(why)));
         }
     };
     let stages = [outcome.copy_in, outcome.compute, outcome.copy_out];
