@@ -8,7 +8,7 @@ use std::str::FromStr;
 use lexopt::prelude::*;
 use seriatim::Kind;
 
-use crate::data::FIT_ROWS;
+use digits::data::FIT_ROWS;
 
 /// What `--help` prints.
 pub const HELP: &str = "\

@@ -13,31 +13,17 @@
 //! cargo run --release -p digits -- --trace trace.json    # open it in https://ui.perfetto.dev
 //! ```
 //!
+//! The work itself is in the library of this package, `lib.rs`.
+//!
 //! | file | what is in it |
 //! |---|---|
 //! | `args.rs` | the command line |
-//! | `data.rs` | reading the images |
-//! | `plan.rs` | the list of operations: what each reads, what it changes, how urgent it is |
-//! | `kernels.rs` | what an operation does to its tiles |
-//! | `tile.rs` | dense blocks of numbers, parts of them, products |
-//! | `triangle.rs` | Cholesky factors and triangular solves of one tile |
-//! | `lanes.rs` | loops for the processor's vector units, the exponential among them |
-//! | `job.rs` | running the plan: with the engine, as plain calls, and with empty bodies |
-//! | `check.rs` | is the answer right? |
 //! | `report.rs` | the figures, in words |
 //! | `progress.rs` | a bar on a terminal |
 
 mod args;
-mod check;
-mod data;
-mod job;
-mod kernels;
-mod lanes;
-mod plan;
 mod progress;
 mod report;
-mod tile;
-mod triangle;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -46,9 +32,11 @@ use std::sync::Arc;
 
 use seriatim::Engine;
 
+use digits::job::{Job, SerialTiles};
+use digits::plan::Plan;
+use digits::{check, data};
+
 use args::Args;
-use job::{Job, SerialTiles};
-use plan::Plan;
 use progress::Progress;
 use report::Report;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::job::Job;
+use digits::job::Job;
 
 /// Often enough to look alive, seldom enough not to disturb what is being timed.
 const REDRAW: Duration = Duration::from_millis(100);

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use seriatim::{Engine, Kind};
 
 use crate::args::Args;
-use crate::check::{Verdict, REFERENCE_RIGHT};
-use crate::data::{FIT_ROWS, TEST_ROWS};
-use crate::job::{Job, Timing};
+use digits::check::{Verdict, REFERENCE_RIGHT};
+use digits::data::{FIT_ROWS, TEST_ROWS};
+use digits::job::{Job, Timing};
 
 /// The timings of the interleaved runs, and what they were made with.
 #[derive(Debug)]

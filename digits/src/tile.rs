@@ -102,6 +102,14 @@ pub struct PartMut<'a> {
 }
 
 impl<'a> Part<'a> {
+    /// A rectangle of memory that is no [`Tile`], column after column, `right` numbers apart.
+    ///
+    /// # Safety
+    /// All its elements can be read for `'a`, and nobody changes them meanwhile.
+    pub unsafe fn from_raw(at: *const f64, rows: usize, columns: usize, right: usize) -> Part<'a> {
+        Part { at, rows, columns, down: 1, right, lent: PhantomData }
+    }
+
     pub fn transposed(self) -> Part<'a> {
         Part { rows: self.columns, columns: self.rows, down: self.right, right: self.down, ..self }
     }
@@ -135,6 +143,14 @@ impl<'a> Part<'a> {
 }
 
 impl<'a> PartMut<'a> {
+    /// A rectangle of memory that is no [`Tile`], column after column, `right` numbers apart.
+    ///
+    /// # Safety
+    /// All its elements can be read and written for `'a`, and nobody else does so meanwhile.
+    pub unsafe fn from_raw(at: *mut f64, rows: usize, columns: usize, right: usize) -> PartMut<'a> {
+        PartMut { at, rows, columns, right, lent: PhantomData }
+    }
+
     pub fn rows(&self) -> usize {
         self.rows
     }
