@@ -329,7 +329,7 @@ fn nobody_sleeps_beside_a_log_with_something_in_it() {
 
 #[test]
 fn a_worker_that_gets_up_by_itself_misses_nothing() {
-    explore("a log beside a worker that gets up by itself", 2, 100, || {
+    explore("a log beside a worker that gets up by itself", 1, 100, || {
         let idle = IdlePolicy::SpinThenPark;
         let workers = workers_of(GroupPlan { logged: true, idle, spin_for: Duration::MAX, ..plan() }, 2, |_, _| ());
         run_all(workers, |host| {
