@@ -148,6 +148,7 @@ fn workers_park_once_a_pause_and_look_for_a_part_of_it() {
         assert!(learned, "{what}: the worker looks for too long after long pauses, bursts of {burst}");
     }
     pushes_to_a_group_of_which_one_looks_wake_no_other();
+    work_of_a_regular_pace_finds_the_worker_awake();
 }
 
 /// One worker stays awake, because the pauses are short. The others sleep.
@@ -172,4 +173,16 @@ fn pushes_to_a_group_of_which_one_looks_wake_no_other() {
     // A worker that has lost its core does not come, so another is woken.
     assert!(rounds.any(|wakes| (1..=PAUSES / 8).contains(&wakes)), "pushes wake workers in vain");
     engine.wait_for_all().unwrap();
+}
+
+/// The worker has got up when the work comes, so no push wakes it. It sleeps in between: it has a
+/// core for a small part of the time.
+fn work_of_a_regular_pace_finds_the_worker_awake() {
+    let mut rounds = (0..4 * ROUNDS).map(|_| {
+        let idled = idles(Engine::builder(), 1);
+        println!("at a regular pace: {idled:?}");
+        idled.wakes <= PAUSES / 2 && idled.parks >= PAUSES / 2
+    });
+    // Beside busy processes the thread that pushes is late itself, and there is no pace.
+    assert!(rounds.any(|in_time| in_time), "pushes wake a worker whose next work is due");
 }

@@ -31,7 +31,7 @@ pub struct SeriatimEngine(pub(crate) Engine);
 ///   one, instead of the worker, `on` or `off` (default).
 /// - `IDLE`: what idle workers do, `spin-then-park` (default), `spin` or `park`.
 /// - `SPIN_FOR`: microseconds that a worker looks for work before it parks, with `spin-then-park`;
-///   default 400. After a pause that was longer, it looks for 50 µs at most.
+///   default 400. After a pause that was longer, it looks for 25 µs at most.
 /// - `BOUND`: operations in flight at most; default 0, for no bound.
 /// - `WHEN_FULL`: what a push does at the bound, `block` (default), `help` (runs ready operations
 ///   meanwhile) or `would-block` (fails with `SERIATIM_STATUS_ENGINE_FULL`).

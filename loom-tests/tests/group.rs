@@ -110,18 +110,26 @@ fn workers_with(
     count: usize,
     body: fn(&Numbered, usize),
 ) -> (Arc<Group>, Arc<Numbered>) {
-    loom::stop_exploring();
-    let group = Arc::new(Group::new(GroupPlan {
+    workers_of(GroupPlan { logged, workers, shared, ..plan() }, count, body)
+}
+
+fn plan() -> GroupPlan {
+    GroupPlan {
         name: "",
-        workers,
-        shared,
-        logged,
+        workers: 1,
+        shared: false,
+        logged: false,
         idle: IdlePolicy::Park,
         spin_for: Duration::ZERO,
         cores: Vec::new(),
         move_callers: false,
         fifo_priority: 0,
-    }));
+    }
+}
+
+fn workers_of(plan: GroupPlan, count: usize, body: fn(&Numbered, usize)) -> (Arc<Group>, Arc<Numbered>) {
+    loom::stop_exploring();
+    let group = Arc::new(Group::new(plan));
     let host = Arc::new(Numbered {
         ran: (0..count).map(|_| Guarded::new()).collect(),
         left: (0..count).map(|_| Guarded::new()).collect(),
@@ -312,6 +320,18 @@ fn a_pusher_that_catches_up_runs_what_is_laid_out_and_puts_back_what_is_not_shor
 fn nobody_sleeps_beside_a_log_with_something_in_it() {
     explore("a log beside a worker that falls asleep", 2, 100, || {
         let workers = workers_with(true, 1, false, 2, |_, _| ());
+        run_all(workers, |host| {
+            let journal = host.add_journal();
+            (0..2).for_each(|number| host.log(journal, number, 0));
+        });
+    });
+}
+
+#[test]
+fn a_worker_that_gets_up_by_itself_misses_nothing() {
+    explore("a log beside a worker that gets up by itself", 1, 100, || {
+        let idle = IdlePolicy::SpinThenPark;
+        let workers = workers_of(GroupPlan { logged: true, idle, spin_for: Duration::MAX, ..plan() }, 2, |_, _| ());
         run_all(workers, |host| {
             let journal = host.add_journal();
             (0..2).for_each(|number| host.log(journal, number, 0));

@@ -104,9 +104,10 @@ def default_rows(results):
     for pause in results.values_of("push", "pause_us"):
         after = f" after {pause:g} µs of sleep" if pause else ""
         rows += rows_on(results, f"push alone{after}, p50", "µs", "push", lambda on: median_us(on, "push", pause_us=pause))
-    for offered in results.values_of("open-loop", "offered_per_s"):
-        what = f"arrivals at {rate(offered)}, p50"
-        rows += rows_on(results, what, "µs", "arrivals", lambda on: median_us(on, "open-loop", offered_per_s=offered))
+    for kind, how in (("open-loop", ""), ("random-arrivals", " at random")):
+        for offered in results.values_of(kind, "offered_per_s"):
+            what = f"arrivals at {rate(offered)}{how}, p50"
+            rows += rows_on(results, what, "µs", "arrivals", lambda on: median_us(on, kind, offered_per_s=offered))
     return rows
 
 

@@ -174,14 +174,15 @@ def records_of(repetition, chance, hop):
             add("push", pause_us=5000, bare_wake=wake, percentiles=percentiles(chance, 9_000 + 10 * ns, count=63))
             for rate in (1_000, 10_000, 100_000, 1_000_000):
                 reached = min(1.0, 1e9 / ns / rate)
-                add(
-                    "open-loop",
-                    offered_per_s=float(rate),
-                    achieved_per_s=reached * rate,
-                    body_ns=250,
-                    burnt_cores=min(threads - 1, rate / 20_000),
-                    percentiles=percentiles(chance, (250 + trip) * (1 if reached == 1 else 400)),
-                )
+                for kind in ("open-loop", "random-arrivals") if rate <= 10_000 else ("open-loop",):
+                    add(
+                        kind,
+                        offered_per_s=float(rate),
+                        achieved_per_s=reached * rate,
+                        body_ns=250,
+                        burnt_cores=min(threads - 1, rate / 20_000),
+                        percentiles=percentiles(chance, (250 + trip) * (1 if reached == 1 else 400)),
+                    )
         if repetition == 0 and hop < 60:
             for workload in WORKLOADS[:3]:
                 none = system == "seriatim"

@@ -18,6 +18,7 @@ MORE = [
     moments.round_trip_table,
     moments.push_table,
     moments.open_loop_table,
+    moments.random_arrivals_table,
     moments.jitter_table,
     moments.pushers_table,
     moments.counts_table,

@@ -10,7 +10,9 @@ from .intervals import estimate
 FORMAT = 2
 # Bodies of several lengths: by default settings, with more threads than cores, and on four cores.
 BODIES = ["length", "oversubscribed", "four-cores"]
-KINDS = ["throughput", *BODIES, "metg", "round-trip", "push", "open-loop", "jitter", "pushers", "counts"]
+# Operations that arrive at regular moments, and at random.
+ARRIVALS = ["open-loop", "random-arrivals"]
+KINDS = ["throughput", *BODIES, "metg", "round-trip", "push", *ARRIVALS, "jitter", "pushers", "counts"]
 WORKLOADS = ["independent", "shared-read", "chain", "fan", "random", "stencil", "brief", "unrelated"]
 PUSHED = ["disjoint", "read-mostly", "common"]
 # Cores between which a cache line takes less than this are near each other, others are far.
@@ -36,7 +38,7 @@ NEEDED = {
     "round-trip": ["pause_us", "percentiles"],
     "push": ["pause_us", "percentiles"],
     **{kind: ["workload", "body_ns", "ns"] for kind in BODIES},
-    "open-loop": ["offered_per_s", "achieved_per_s", "percentiles"],
+    **{kind: ["offered_per_s", "achieved_per_s", "percentiles"] for kind in ARRIVALS},
     "pushers": ["workload", "pushers", "per_s"],
     "jitter": ["background", "percentiles"],
     "counts": ["workload"],

@@ -140,26 +140,35 @@ def burnt(series):
 
 
 def open_loop_table(results):
+    return arrivals_table(results, "open-loop", "Operations that arrive at a fixed rate", "The rates are the same for all.")
+
+
+def random_arrivals_table(results):
+    told = "The moments are drawn once and are the same for all; the pauses between them have an exponential distribution."
+    return arrivals_table(results, "random-arrivals", "Operations that arrive at random", told)
+
+
+def arrivals_table(results, kind, title, told):
     places = results.measured_on()[0]
-    rates, entrants = measured_with(results, "open-loop", "offered_per_s")
+    rates, entrants = measured_with(results, kind, "offered_per_s")
     rows = []
     for series in entrants:
         cells = [named(series), series.threads]
         for where in places:
             for offered in rates:
-                found = results.on(where).of("open-loop", offered_per_s=offered).get(series.entrant)
+                found = results.on(where).of(kind, offered_per_s=offered).get(series.entrant)
                 cells += [percentile(found, 50), percentile(found, 99), reached(found, offered)]
                 cells += [burnt(found)] if offered <= BURNT_BELOW_PER_S else []
         rows.append(cells)
     if not rows:
         return None
     return Table(
-        "open-loop",
-        "Operations that arrive at a fixed rate",
+        kind,
+        title,
         [
             "The schedule waits for nobody: time runs from the moment at which an operation was due to the end of its"
             " body of about a quarter of a microsecond, in µs.",
-            "The rates are the same for all. Reached: what was complete a second, of what was offered.",
+            f"{told} Reached: what was complete a second, of what was offered.",
             "Cores burnt: what all threads but the pushing one use meanwhile; more than a tenth of a core is in bold.",
             "The serial loop is the floor.",
         ],

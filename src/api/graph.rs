@@ -1,8 +1,9 @@
 //! `Graph`: operations that were captured, as users see them. They are replayed, drawn and dropped.
 //!
-//! `Capture::finish` in `src/api/capture.rs` makes graphs. A replay is pushed here as one
-//! operation; `src/engine/replay/mod.rs` runs it. `delete_own_variable` is also called by
-//! `src/api/capture.rs` and `src/api/prepare.rs`.
+//! `Capture::finish` in `api/capture.rs` makes graphs. A replay is pushed here as one operation;
+//! `engine/replay/mod.rs` runs it. Each graph has a variable of its own, which every replay of it
+//! changes: so only one is under way at a time. `delete_own_variable` is also called by
+//! `api/capture.rs` and `api/prepare.rs`.
 
 use crate::engine::core::Core;
 use crate::engine::diagnose::{escaped, shown};

@@ -2,9 +2,11 @@
 //! ([`Source`]).
 //!
 //! [`order`] is called by the sources of a push (`Source::in_order`, here and in `draft.rs`), by
-//! `Draft::ordered`, and by `replay/assemble.rs`. It is the only place that removes repeats. The
-//! quick ways of a push take the claims as they were named and refuse a variable that is named
-//! twice (`count` in `tickets/owner/place.rs`), so every push with repeats comes to [`order`].
+//! `Draft::ordered`, and for captured operations by `replay/assemble.rs`. It is the only place that
+//! removes repeats: a variable that is named twice is no error. The quick ways of a push take the
+//! claims as they were named. If they meet a variable a second time (`count` in
+//! `tickets/owner/place.rs`), they give up, and the push goes the long way, which calls [`order`].
+//! Claims that are errors are found by `engine/resolve.rs`.
 
 #![forbid(unsafe_code)]
 
@@ -15,8 +17,9 @@ use crate::util::bucket_array::Location;
 /// Sorts claims by variable, which is the order of all operations, and keeps each variable once: a
 /// write swallows reads and other writes of the same variable.
 pub fn order(claims: &mut [Claim]) -> &[Claim] {
-    // Writes come first among the claims of one variable, so that a write is kept. Claims of other
-    // engines or of earlier generations stay beside each other: the push refuses them.
+    // Writes come first among the claims of one variable, so that a write is kept. A claim of
+    // another engine or of an earlier generation is another variable here; the push makes an error
+    // of it later.
     let key = |claim: &Claim| {
         let variable = claim.variable;
         (variable.index, variable.engine, variable.generation, claim.mode == Mode::Read)

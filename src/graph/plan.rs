@@ -1,14 +1,15 @@
 //! The plan of a graph: operations joined into segments, each of which one thread runs in a row,
 //! with wait counters and successor lists.
 //!
-//! Called by `engine/replay/assemble.rs`; `graph/lanes.rs` runs the plan, which never changes after
-//! that.
+//! `engine/replay/assemble.rs` has it made, once a capture; it never changes after that. While it
+//! is run, `graph/lanes.rs` keeps count of what each segment still waits for, and brings messages
+//! from one lane to another. A lane is run by one thread at a time (`engine/replay/runner.rs`).
 //!
 //! Operations that follow each other in a lane are joined into a segment while this delays no other
-//! lane. An operation that adds a wait for another lane begins a new segment. So does one that
-//! follows an operation for which another lane waits, unless the waiting operation waits for the
-//! new one too. So a segment can be run as soon as its first operation can, but for what the same
-//! thread has to run before anyway.
+//! lane. There are two reasons to begin a new segment. The operation waits for another lane. Or the
+//! operation before it is one that another lane waits for, and would be held up by the new one;
+//! that is not so if the other lane waits for the new one as well. So a segment can be run as soon
+//! as its first operation can, apart from what its own lane has before it.
 //!
 //! Segments are numbered lane by lane, in order. Their *rank* is the order of their first
 //! operations, and a single thread can run them by rank. The proof: if a segment waits for a

@@ -1,6 +1,7 @@
-//! Pinning threads to cores. Called by `engine/settings.rs` (the cores there are),
-//! `worker/pinning.rs` and `worker/group.rs` (pins of workers), and `platform/asymmetric_fence.rs`
-//! (a visit of every core).
+//! Pinning threads to cores, as far as the system goes. Called by `engine/settings.rs` (which cores
+//! there are), `worker/group.rs` (`Group::start` says which worker gets which core),
+//! `worker/pinning.rs` (pins it there, and moves it), and `platform/asymmetric_fence.rs` (which
+//! goes to every core in turn).
 
 use core_affinity::CoreId;
 pub use place::{current, is_pinned, move_off, own_id, pin_other};
@@ -10,8 +11,8 @@ pub use place::{numbers, visit};
 /// Threads can be pinned only to cores with numbers below this.
 ///
 /// On Windows `core_affinity` shifts a bit by the number into a word, which is a mask of the cores
-/// of one processor group; a larger number would come out as another core. Elsewhere it aborts the
-/// process on numbers for which its set of cores has no room.
+/// of one processor group; a larger number would come out as another core. On other systems
+/// `core_affinity` aborts the process on numbers for which its set of cores has no room.
 const CORES: usize = if cfg!(windows) { usize::BITS as usize } else { 1024 };
 
 /// Whether the system pins threads at all. macOS and its relatives only take a tag, as a hint which
@@ -22,7 +23,8 @@ const PINS: bool = !cfg!(target_vendor = "apple");
 /// The outcome of moving the calling thread.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Moved {
-    /// The thread may run where it might before. It was moved, or may run nowhere else.
+    /// The thread may use the same cores as before the call: it was moved and its cores were given
+    /// back, or there was no core to move to.
     Back,
     /// The system did not give it back the cores that it might use before.
     Stuck,

@@ -1,11 +1,12 @@
 //! Allocation of memory at low addresses, which fit the words of the protocol
-//! ([`Word`](crate::tickets::word::Word)). Blocks (`pool/slabs.rs`) and variables
-//! (`util/bucket_array.rs`) lie in it.
+//! ([`Word`](crate::tickets::word::Word)); and of low memory that the system keeps in memory
+//! (`mlock`). Called by `util/bucket_array.rs` for variables, and by `pool/locked.rs` for blocks,
+//! which also has blocks locked again in the child of a fork (`engine/fork.rs` calls it there).
 //!
 //! On x86-64 low addresses are those below 2⁴⁸. Allocators stay below them by themselves, since
 //! Linux gives nothing above 2⁴⁷ to a program that does not ask for it. If a program does ask, on a
-//! machine with five levels of page tables, its allocator is passed by. The check is made once for
-//! each slab and once for each bucket.
+//! machine with five levels of page tables, the memory is mapped here instead. The check is made
+//! once for each slab and once for each bucket.
 //!
 //! macOS and Windows give programs addresses below 2⁴⁷, on x86-64 and on 64-bit Arm, so the
 //! allocator's memory fits there as well. If it does not fit, and the system has no `mmap`, the
@@ -23,7 +24,7 @@ fn is_low(highest: usize) -> bool {
     highest as u64 >> ADDRESS_BITS == 0
 }
 
-/// Whether memory is locked here.
+/// Whether memory can be locked on this system.
 pub const LOCKS: bool = cfg!(all(target_os = "linux", not(any(loom, shuttle, miri, seriatim_simulation))));
 
 /// Memory of some layout, and where it came from.
@@ -42,8 +43,8 @@ impl Low {
     }
 
     /// Allocates pages of their own, and has the system keep them in memory: all are there when
-    /// this returns. If the system refuses, what it said comes with the memory, which is as good as
-    /// any other.
+    /// this returns. If the system refuses to keep them, its error comes with the memory, which can
+    /// be used all the same.
     pub fn allocate_locked(layout: Layout) -> (Low, io::Result<()>) {
         let start = map(layout.size());
         if start.is_null() || !is_low(start.addr() + layout.size() - 1) {

@@ -42,8 +42,11 @@ pub enum IdlePolicy {
     Spin,
     /// Look for work for a time, then park. After a pause of at most
     /// [`spin_for`](crate::Builder::spin_for), which is 400 µs by default, that time is `spin_for`;
-    /// after a longer pause it is 50 µs. So a worker stays awake while work comes often, and takes
-    /// a twentieth of a core if it comes each millisecond.
+    /// after a longer pause it is 25 µs. So a worker stays awake while work comes often.
+    ///
+    /// If work comes at a regular pace, as that of a control loop does, the worker gets up by
+    /// itself shortly before the next is due, and looks for it. That takes a tenth of a core if it
+    /// comes each millisecond.
     #[default]
     SpinThenPark,
     /// Park at once: the least CPU time, and a futex wake (tens of microseconds) for each burst.

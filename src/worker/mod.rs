@@ -21,6 +21,7 @@ pub mod inbox;
 pub mod local_queue;
 mod pinning;
 pub mod remote;
+mod rhythm;
 mod run_loop;
 mod scheduling;
 mod sharing;

@@ -7,6 +7,7 @@
 
 use crate::operation::block::Block;
 use crate::platform::asymmetric_fence::heavy;
+use crate::platform::scheduling::be_punctual;
 use crate::sync::{looks, spin_loop, thread, Ordering::*, MODELLED};
 use crate::tickets::journals::{Journal, Watch};
 use crate::tickets::log::Log;
@@ -16,6 +17,7 @@ use crate::worker::current::CurrentWorker;
 use crate::worker::group::{Group, IdlePolicy, Placement, WANTED};
 use crate::worker::local_queue::{Key, Queue};
 use crate::worker::remote::Remote;
+use crate::worker::rhythm::Rhythm;
 use crate::worker::steal::{LOGS, STOLEN, STOOD};
 use crate::worker::Host;
 use std::ptr::{self, null_mut};
@@ -36,7 +38,7 @@ const PARKED: u32 = if MODELLED { 2 } else { 256 };
 const LOOKS_AT_LOG: u32 = looks(8);
 /// The first part of the time for which a worker looks for work: it keeps its core meanwhile. After
 /// a long pause it is all of that time.
-const WORKER_SPINS_AWAKE: Duration = Duration::from_micros(50);
+const WORKER_SPINS_AWAKE: Duration = Duration::from_micros(25);
 
 impl Group {
     /// Runs worker `index` on the calling thread, from its start to the stop of the group.
@@ -53,6 +55,10 @@ impl Group {
             let mut round = 0;
             let mut from_queue = 0_u32;
             let mut patience = Patience::new(WORKER_SPINS_AWAKE, self.patience());
+            let mut rhythm = Rhythm::new(self.gets_up());
+            if self.gets_up() {
+                be_punctual();
+            }
             let mut stalls = Stalls::default();
             // The journal whose log comes next.
             let mut journal = None;
@@ -85,7 +91,7 @@ impl Group {
                 }
                 let Some(block) = queue.pop(&own.stealable) else {
                     drop(queue);
-                    if !self.look_for_work(index, current, host, &mut patience, &mut stalls) {
+                    if !self.look_for_work(index, current, host, &mut patience, &mut rhythm, &mut stalls) {
                         return;
                     }
                     continue;
@@ -225,6 +231,7 @@ impl Group {
         current: &CurrentWorker,
         host: &Arc<H>,
         patience: &mut Patience,
+        rhythm: &mut Rhythm,
         stalls: &mut Stalls,
     ) -> bool {
         let own = &self.workers[index];
@@ -257,7 +264,10 @@ impl Group {
                 FromLogs::More => break true,
                 // More may come to the logs, so the worker stays awake; but no other thread need be
                 // woken for that.
-                FromLogs::Came => spin = patience.spin(),
+                FromLogs::Came => {
+                    rhythm.found();
+                    spin = patience.spin();
+                }
                 FromLogs::Nothing => {}
             }
             let mut loot = self.steal(index, &mut seen);
@@ -278,9 +288,14 @@ impl Group {
             };
             if rests {
                 current.queue.borrow_mut().trim();
-                self.sleep(own);
-                patience.learn(spin.elapsed());
-                spin = patience.spin();
+                rhythm.sleeps();
+                spin = if self.sleep(own, rhythm) {
+                    rhythm.get_up()
+                } else {
+                    rhythm.woken();
+                    patience.learn(spin.elapsed());
+                    patience.spin()
+                };
             } else if self.plan.idle == IdlePolicy::Spin && spin.has_stalled() && stalls.are_many() {
                 self.warn_of_a_shared_core(index);
             }
@@ -288,6 +303,7 @@ impl Group {
         // If operations have come meanwhile, they stay in the inbox.
         let _ = own.inbox.stop_looking();
         if found {
+            rhythm.found();
             // There may be more: what came to the inbox, whose pusher met `LOOKING` and has called
             // no thread; and what this worker was called for, if it has found something else.
             self.pass_on();
@@ -305,14 +321,23 @@ impl Group {
         }
     }
 
-    /// Parks until another thread pushes to this worker's inbox or calls it. Returns at once if
-    /// there is something to do. `rest` (`help.rs`) does the same for a helper.
-    fn sleep(&self, own: &Remote) {
+    /// Whether workers get up by themselves when work is due: if they may look for as long as that
+    /// takes.
+    fn gets_up(&self) -> bool {
+        // Most models are of workers that do not.
+        let least = if MODELLED { Duration::MAX } else { WORKER_SPINS_AWAKE };
+        self.plan.idle == IdlePolicy::SpinThenPark && self.plan.spin_for >= least
+    }
+
+    /// Parks until another thread pushes to this worker's inbox or calls it, or until the next work
+    /// is due; says whether it was the latter. Returns at once if there is something to do. `rest`
+    /// (`help.rs`) does the same for a helper.
+    fn sleep(&self, own: &Remote, rhythm: &Rhythm) -> bool {
         if !own.inbox.fall_asleep() {
             // A thief has taken the operations that came, and has left `BUSY` behind: say again
             // that this worker looks, then try again.
             own.inbox.start_looking();
-            return;
+            return false;
         }
         self.sleeping.fetch_add(1, Relaxed);
         // Heavy side of the asymmetric fence; the light side is in `log` (`group.rs`) and
@@ -322,10 +347,16 @@ impl Group {
         if self.has_work() || self.stop.load(Relaxed) {
             own.inbox.wake();
         }
+        let mut is_due = false;
         while own.inbox.is_asleep() {
-            thread::park();
+            match rhythm.alarm() {
+                None => thread::park(),
+                Some(Duration::ZERO) => is_due = own.inbox.wake(),
+                Some(left) => thread::park_timeout(left),
+            }
         }
         self.sleeping.fetch_sub(1, Relaxed);
+        is_due
     }
 }
 

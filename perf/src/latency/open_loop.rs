@@ -1,5 +1,8 @@
 //! Operations offered at a fixed rate: how long after its scheduled moment is each complete?
 //!
+//! The moments are regular; at the lower rates also at random (exponential pauses of the same mean),
+//! which no runtime can foresee.
+//!
 //! The schedule does not wait for the engine, so an operation that is pushed late because the one
 //! before it took long counts from the moment at which it should have been pushed: what is called
 //! correction for coordinated omission.
@@ -47,6 +50,9 @@ pub struct Plan {
 /// The rates, in operations a second: the same for all entrants.
 pub const RATES: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
 
+/// The rates that are offered at random moments as well.
+pub const RANDOM_RATES: [u64; 2] = [1_000, 10_000];
+
 /// Different operations, each reading two variables and changing a third.
 const DISTINCT: usize = 4096;
 /// Operations that warm everything up.
@@ -55,14 +61,40 @@ const WARM_UP: usize = 20_000;
 /// could do with the highest rate.
 const ITERATIONS: u32 = 128;
 
-/// What can be changed between runs, and what comes out of one.
+/// When each operation is due, and what comes out of a run.
 struct Schedule {
-    /// Between two operations, in nanoseconds; zero to push at once.
-    interval: AtomicU64,
+    /// Nanoseconds from the first moment to that of each place; none to push at once.
+    moments: Vec<u64>,
     /// The moment of the first operation.
     start: AtomicU64,
     /// Nanoseconds from each place's moment to its end.
     took: Vec<AtomicU32>,
+}
+
+impl Schedule {
+    fn moment(&self, place: u64) -> u64 {
+        self.start.load(Ordering::Relaxed) + self.moments.get(place as usize).copied().unwrap_or(0)
+    }
+}
+
+/// So many moments, so many nanoseconds apart.
+fn regular(count: usize, interval: u64) -> Vec<u64> {
+    (0..count as u64).map(|place| place * interval).collect()
+}
+
+/// So many moments at random, so many nanoseconds apart on average: the same for all entrants.
+fn at_random(count: usize, interval: u64) -> Vec<u64> {
+    let (mut state, mut moment) = (0x9E37_79B9_7F4A_7C15_u64, 0.0);
+    let pause = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        // Between 0 and 1, and neither.
+        let part = ((state >> 12) as f64 + 0.5) / (1_u64 << 52) as f64;
+        moment -= part.ln() * interval as f64;
+        moment as u64
+    };
+    (0..count).map(pause).collect()
 }
 
 struct Timed {
@@ -85,20 +117,17 @@ impl Body for Timed {
         let before = ran.load(Ordering::Relaxed);
         ran.store(before + 1, Ordering::Relaxed);
         let place = before * DISTINCT as u64 + u64::from(operation);
-        let Schedule { interval, start, took } = &*self.schedule;
-        let moment = start.load(Ordering::Relaxed) + place * interval.load(Ordering::Relaxed);
-        let late = u32::try_from(now().saturating_sub(moment)).unwrap_or(u32::MAX);
-        if let Some(took) = took.get(place as usize) {
+        let late = u32::try_from(now().saturating_sub(self.schedule.moment(place))).unwrap_or(u32::MAX);
+        if let Some(took) = self.schedule.took.get(place as usize) {
             took.store(late.max(1), Ordering::Relaxed);
         }
     }
 
     fn pace(&self, place: u64) {
-        let Schedule { interval, start, .. } = &*self.schedule;
         if place == 0 {
-            start.store(now(), Ordering::Relaxed);
+            self.schedule.start.store(now(), Ordering::Relaxed);
         }
-        spin_until(start.load(Ordering::Relaxed) + place * interval.load(Ordering::Relaxed));
+        spin_until(self.schedule.moment(place));
     }
 
     fn reset(&self) {
@@ -118,12 +147,12 @@ impl Body for Timed {
     }
 }
 
-/// A program of `count` operations, each `interval` nanoseconds after the one before it.
-fn program(count: usize, interval: u64) -> (&'static Program, Arc<Schedule>) {
+/// A program of `count` operations at these moments.
+fn program(count: usize, moments: Vec<u64>) -> (&'static Program, Arc<Schedule>) {
     let accesses = random_accesses(DISTINCT);
     let sequence: Vec<u32> = (0..count).map(|place| small(place % DISTINCT)).collect();
     let took = (0..count).map(|_| AtomicU32::new(0)).collect();
-    let schedule = Arc::new(Schedule { interval: AtomicU64::new(interval), start: AtomicU64::new(0), took });
+    let schedule = Arc::new(Schedule { moments, start: AtomicU64::new(0), took });
     let body = Timed {
         hashing: Hashing::new(RANDOM_VARIABLES, &accesses, &sequence),
         ran: (0..DISTINCT).map(|_| Counter(AtomicU64::new(0))).collect(),
@@ -133,28 +162,37 @@ fn program(count: usize, interval: u64) -> (&'static Program, Arc<Schedule>) {
     (Program::paced("open loop", RANDOM_VARIABLES, &accesses, sequence, body), schedule)
 }
 
-/// Offers every rate, and prints a record of each.
+/// Offers every rate, and prints a record of each. Records of `random-arrivals` are as those of
+/// `open-loop`.
 ///
 /// # Errors
 /// If the entrant cannot be started or computes something wrong.
 pub fn run(entrant: &Entrant, plan: Plan) -> Result<(), String> {
     let mut runner = entrant.start()?;
     let who = Who::new(entrant, runner.version());
-    let (at_once, _) = program(WARM_UP, 0);
+    let (at_once, _) = program(WARM_UP, Vec::new());
     if let Err(why) = runner.prepare(at_once) {
         eprintln!("{}: open loop left out: {why}", entrant.name);
         return Ok(());
     }
     (0..2).try_for_each(|_| measure(&mut *runner, at_once).map(drop))?;
     for rate in RATES {
-        record::print("open-loop", &who, offer(&mut *runner, rate, plan)?);
+        record::print("open-loop", &who, offer(&mut *runner, rate, regular, plan)?);
+    }
+    for rate in RANDOM_RATES {
+        record::print("random-arrivals", &who, offer(&mut *runner, rate, at_random, plan)?);
     }
     Ok(())
 }
 
-fn offer(runner: &mut dyn Runner, rate: u64, plan: Plan) -> Result<OpenLoop, String> {
-    let count = (rate as f64 * plan.during.as_secs_f64()) as usize;
-    let (program, schedule) = program(count.max(1), 1_000_000_000 / rate);
+fn offer(
+    runner: &mut dyn Runner,
+    rate: u64,
+    moments: fn(usize, u64) -> Vec<u64>,
+    plan: Plan,
+) -> Result<OpenLoop, String> {
+    let count = ((rate as f64 * plan.during.as_secs_f64()) as usize).max(1);
+    let (program, schedule) = program(count, moments(count, 1_000_000_000 / rate));
     runner.prepare(program)?;
     let before = others_time();
     let took = measure(runner, program)?;
