@@ -9,6 +9,7 @@ use crate::device::timeline::{DeviceTicket, Timeline};
 use crate::device::Context;
 use crate::engine::gpu::buffers::Buffers;
 use crate::engine::gpu::rows::Rows;
+use crate::engine::gpu::spare_marks::SpareMarks;
 use crate::error::Failure;
 use crate::operation::property::Property;
 use crate::sync::lock::Lock;
@@ -85,6 +86,8 @@ pub struct Gpu {
     pub waiting: [AtomicUsize; Class::ALL.len()],
     /// The memory that the engine has of the device.
     pub buffers: Buffers,
+    /// Marks for streams that are not the engine's.
+    pub spare_marks: SpareMarks,
     /// Set once, when the device takes no more work.
     pub lost: OnceLock<Arc<Failure>>,
 }
@@ -320,6 +323,7 @@ impl Drop for Gpu {
             // SAFETY: the handles are this device's, and nobody uses them after the last owner.
             unsafe {
                 self.lines.iter().for_each(|line| line.timeline.release(&*self.backend));
+                self.spare_marks.all().for_each(|mark| self.backend.drop_mark(mark));
                 if let Some(stream) = self.stream {
                     // A wait for it may have been refused.
                     let _ = self.backend.finish(stream);
