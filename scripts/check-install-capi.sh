@@ -55,6 +55,7 @@ expect() {
 run_both() {
     expect "$1/pipeline-$2" "total 5210112 after 64 blocks"
     expect "$1/replay-$2" "32 operations, replayed 1000 times: version 1000, heat 1000.000"
+    expect "$1/gpu-$2" "sum 1000000, 8192 bytes in use"
     local needed
     needed=$(readelf -d "$1/pipeline-$2" | grep -cF "[$soname]" || true)
     case "$2" in
@@ -67,7 +68,7 @@ if command -v pkg-config >/dev/null; then
     export PKG_CONFIG_PATH=$libraries/pkgconfig
     [ "$(pkg-config --modversion seriatim)" = "$version" ] || wrong "pkg-config says $(pkg-config --modversion seriatim)"
     mkdir "$work/made"
-    for example in pipeline replay; do
+    for example in pipeline replay gpu; do
         # As written in README.md; -I and paths may hold no spaces, as everywhere with pkg-config.
         # shellcheck disable=SC2046
         cc -std=c11 -pthread -Wall -Wextra -Werror "capi/examples/$example.c" $(pkg-config --cflags --libs seriatim) \

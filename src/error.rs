@@ -52,6 +52,9 @@ pub enum ErrorKind {
     /// The device takes no more work in this process: its driver said so. The message names the
     /// operations that may have caused it.
     DeviceLost,
+    /// A stream of the program's cannot be put in order with the engine's, such as one that is being
+    /// captured.
+    StreamRefused,
     /// There is no memory left for a buffer: on a device, or within the limit that
     /// [`Builder::gpu_memory`](crate::Builder::gpu_memory) has set.
     OutOfMemory,
@@ -149,6 +152,11 @@ impl Error {
         let mut inner = fault.0;
         inner.operation = Some(operation);
         Error(Arc::from(inner))
+    }
+
+    /// Makes the error of a call that is no operation's.
+    pub(crate) fn of_call(fault: Fault) -> Error {
+        Error(Arc::from(fault.0))
     }
 
     /// The same error, which also tells of `more` failures that were only counted.

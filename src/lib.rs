@@ -99,6 +99,7 @@ pub use variable::handle::Variable;
 
 /// GPUs: the seam to the libraries that drive them, and what implements it.
 pub mod gpu {
+    pub use crate::api::adopted_stream::AdoptedStream;
     pub use crate::api::device_array::Array;
     pub use crate::api::device_data::DeviceData;
     pub use crate::api::device_handle::DeviceHandle;

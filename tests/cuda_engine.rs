@@ -12,6 +12,8 @@ mod common;
 mod counts;
 #[path = "cuda_engine/faults.rs"]
 mod faults;
+#[path = "cuda_engine/foreign.rs"]
+mod foreign;
 #[path = "cuda_engine/memory.rs"]
 mod memory;
 #[path = "cuda_engine/operation.rs"]

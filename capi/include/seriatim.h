@@ -90,10 +90,13 @@ enum SeriatimStatus
     SERIATIM_STATUS_MEMORY_LOCK_REFUSED = 20,
     // The device takes no more work in this process: its driver said so.
     SERIATIM_STATUS_DEVICE_LOST = 21,
-    // There is no memory left for a buffer on a device. Only operations written in Rust have any.
+    // There is no memory left for an array on a GPU.
     SERIATIM_STATUS_OUT_OF_MEMORY = 22,
-    // Buffers do not go together. Only operations written in Rust have any.
+    // Arrays do not go together, or do not belong to the operation's GPU.
     SERIATIM_STATUS_BUFFER_MISMATCH = 23,
+    // A stream of the program's cannot be put in order with the engine's, such as one that is being
+    // captured.
+    SERIATIM_STATUS_STREAM_REFUSED = 24,
     // A failure that this version of the interface has no code for.
     SERIATIM_STATUS_OTHER = 99,
     // A pointer that must not be null is null.
@@ -173,6 +176,34 @@ typedef uint32_t SeriatimDevice;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// Where memory lies.
+enum SeriatimMemory
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // On the GPU.
+    SERIATIM_MEMORY_DEVICE = 0,
+    // On the processor's side, where the GPU can copy from and to without the processor.
+    SERIATIM_MEMORY_PINNED = 1,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum SeriatimMemory SeriatimMemory;
+#else
+typedef uint32_t SeriatimMemory;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// A stream that the engine does not launch on, and that it brings into the order of variables. Work
+// on it stands between two calls: one has the stream wait, the other says what the work has used.
+// Each is a push, at its place in the order of pushes. Between them nothing else that uses the
+// variable may be pushed, on any thread.
+typedef struct SeriatimAdoptedStream SeriatimAdoptedStream;
+
+// An array of bytes on a GPU, or in pinned memory, and the variable that stands for it.
+typedef struct SeriatimArray SeriatimArray;
+
 // The settings of an engine to be made. Used by one thread at a time.
 typedef struct SeriatimBuilder SeriatimBuilder;
 
@@ -189,6 +220,10 @@ typedef struct SeriatimCompletion SeriatimCompletion;
 
 // An engine. Several handles may be the same engine: see `seriatim_engine_clone()`.
 typedef struct SeriatimEngine SeriatimEngine;
+
+// A GPU of an engine. As long as there is one, or an array or an adopted stream of it, the engine
+// does not end.
+typedef struct SeriatimGpu SeriatimGpu;
 
 // A captured graph. A replay is one operation of the engine: it uses all variables of the captured
 // operations but those that are private to the graph, and takes its turn among other pushes as if
@@ -333,6 +368,16 @@ typedef void (*SeriatimAsyncFunction)(void *argument,
                                       const struct SeriatimRunContext *run,
                                       struct SeriatimCompletion *completion);
 
+// How much memory an engine has of a GPU, in bytes of whole buffers.
+typedef struct SeriatimMemoryUsage {
+    // In arrays.
+    size_t in_use;
+    // In buffers of deleted arrays, which are kept for the next ones.
+    size_t kept;
+    // The most that was ever in arrays.
+    size_t peak;
+} SeriatimMemoryUsage;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -381,6 +426,17 @@ SeriatimStatus seriatim_builder_from_environment(struct SeriatimBuilder **out);
 SeriatimStatus seriatim_builder_set(struct SeriatimBuilder *builder,
                                     const struct SeriatimSetting *settings,
                                     size_t count);
+
+// Gives the engine `count` GPUs that are the processor: what a function of theirs does is done when
+// it returns, and their memory is the processor's. For programs that are written or tested where
+// there is no GPU. Their only stream is null.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `builder` is a live handle, which no other thread uses at the same time.
+SeriatimStatus seriatim_builder_immediate_gpus(struct SeriatimBuilder *builder, size_t count);
 
 // Chooses who is told of an error that nobody waited for; without it a line on standard error is.
 // A second call replaces the first.
@@ -951,6 +1007,26 @@ SeriatimStatus seriatim_parameter_delete(struct SeriatimParameter *parameter);
 // `completion` is null, or was given to an asynchronous function.
 SeriatimStatus seriatim_completion_complete(struct SeriatimCompletion *completion);
 
+// Ends the operation when its GPU has done what is on a stream by now, such as a `CUstream` that a
+// library has put work on. Returns at once, and no thread waits; the naive engine waits here.
+//
+// The stream is the operation's own, or one that comes after it: let it wait for an event on
+// `seriatim_run_context_stream()`, or push with `SERIATIM_PROPERTY_ASYNC`, whose function is called
+// when all that is before it is done.
+//
+// The operation fails with `SERIATIM_STATUS_DEVICE_LOST` if the GPU is lost before, with
+// `SERIATIM_STATUS_STREAM_REFUSED` if the stream is being captured, and with
+// `SERIATIM_STATUS_DEVICE_UNAVAILABLE` if the driver refuses a call, or if the operation is not one
+// of a GPU.
+//
+// # Errors
+// As `seriatim_completion_complete()`.
+//
+// # Safety
+// `completion` is null, or was given to an asynchronous function. `stream` is a stream of the
+// operation's GPU, and is not destroyed before the call returns.
+SeriatimStatus seriatim_completion_complete_after(struct SeriatimCompletion *completion, void *stream);
+
 // Ends the operation with an error, which marks the variables that it changes. `text` says what
 // went wrong; it may be null, and bytes that are not UTF-8 are replaced, so that the operation
 // ends in any case.
@@ -1017,6 +1093,219 @@ size_t seriatim_run_context_nested_threads(const struct SeriatimRunContext *run)
 // `run` was given to the function that is running on this thread. `text` is null or ends with a
 // zero byte.
 SeriatimStatus seriatim_run_context_set_error(const struct SeriatimRunContext *run, const char *text);
+
+// A GPU of an engine, made ready if it has not been used.
+//
+// # Errors
+// `SERIATIM_STATUS_DEVICE_UNAVAILABLE` if it cannot be used, and the text says why: this library
+// was built without GPUs, there is no driver, or no such device. `SERIATIM_STATUS_DEVICE_LOST`.
+// `SERIATIM_STATUS_UNKNOWN_DEVICE` if the number is above 1023.
+//
+// # Safety
+// `engine` is a live handle. `out` may be written to.
+SeriatimStatus seriatim_gpu_open(const struct SeriatimEngine *engine, uint32_t id, struct SeriatimGpu **out);
+
+// How much memory the engine has of the GPU. `memory` is a `SeriatimMemory`.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `gpu` is a live handle. `out` may be written to.
+SeriatimStatus seriatim_gpu_memory(const struct SeriatimGpu *gpu, uint32_t memory, struct SeriatimMemoryUsage *out);
+
+// Frees the buffers that are kept for the next arrays, as far as the GPU is done with them; says how
+// many. The driver may wait for the GPU meanwhile. Called by the engine itself only when there is no
+// room for a new array.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `gpu` is a live handle. `out` may be written to.
+SeriatimStatus seriatim_gpu_trim(const struct SeriatimGpu *gpu, size_t *out);
+
+// Deletes the handle; a null pointer is fine. Arrays and adopted streams of the GPU live on.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `gpu` is null or a live handle, which is not used again.
+SeriatimStatus seriatim_gpu_delete(struct SeriatimGpu *gpu);
+
+// Makes an array of `bytes` bytes. `memory` is a `SeriatimMemory`; `from` has the bytes, which are
+// copied during the call, or is null for zeros. The array begins at a multiple of 64.
+//
+// The driver is asked for memory only if no array of this size was deleted before.
+//
+// # Errors
+// `SERIATIM_STATUS_OUT_OF_MEMORY`; those of `seriatim_gpu_open()`, and those of a push.
+//
+// # Safety
+// `gpu` is a live handle. `from` is null or points to `bytes` bytes. `out` may be written to.
+SeriatimStatus seriatim_array_new(const struct SeriatimGpu *gpu,
+                                  uint32_t memory,
+                                  size_t bytes,
+                                  const void *from,
+                                  struct SeriatimArray **out);
+
+// The variable that stands for the array: declare it in operations that use the array. All zeros if
+// `array` is null.
+//
+// # Safety
+// `array` is null or a live handle.
+struct SeriatimVariable seriatim_array_variable(const struct SeriatimArray *array);
+
+// The number of bytes; 0 if `array` is null.
+//
+// # Safety
+// `array` is null or a live handle.
+size_t seriatim_array_length(const struct SeriatimArray *array);
+
+// The address of the array, for an operation of its GPU that has declared to read it: for what the
+// function puts on its stream. For CUDA it is a `CUdeviceptr`.
+//
+// # Errors
+// `SERIATIM_STATUS_UNDECLARED_ACCESS` if the operation has not declared the variable;
+// `SERIATIM_STATUS_BUFFER_MISMATCH` if it runs elsewhere.
+//
+// # Safety
+// `array` is a live handle. `run` was given to the function that is running on this thread. `out`
+// may be written to.
+SeriatimStatus seriatim_array_read_on(const struct SeriatimArray *array,
+                                      const struct SeriatimRunContext *run,
+                                      void **out);
+
+// The address of the array, for an operation of its GPU that has declared to change it. Otherwise
+// as `seriatim_array_read_on()`.
+//
+// # Errors
+// As `seriatim_array_read_on()`.
+//
+// # Safety
+// As `seriatim_array_read_on()`.
+SeriatimStatus seriatim_array_write_on(const struct SeriatimArray *array,
+                                       const struct SeriatimRunContext *run,
+                                       void **out);
+
+// Copies bytes out of a pinned array: in an operation of the processor that has declared it, or
+// between operations, after a wait for its variable.
+//
+// # Errors
+// `SERIATIM_STATUS_BORROW_CONFLICT` if a GPU has still to write the array, or another thread
+// changes it; `SERIATIM_STATUS_UNDECLARED_ACCESS` if the running operation has not declared it;
+// `SERIATIM_STATUS_DEVICE_LOST` if a lost GPU should have written it;
+// `SERIATIM_STATUS_BAD_ARGUMENT` if it is on a GPU, or the bytes are not in it.
+//
+// # Safety
+// `array` is a live handle. `to` points to room for `bytes` bytes; it may be null if that is 0.
+SeriatimStatus seriatim_array_get(const struct SeriatimArray *array, size_t offset, void *to, size_t bytes);
+
+// Copies bytes into a pinned array: in an operation of the processor that has declared to change
+// it, or between operations, after a wait until its variable is unused.
+//
+// # Errors
+// As `seriatim_array_get()`; also `SERIATIM_STATUS_BORROW_CONFLICT` if a GPU has still to read the
+// array, or another thread reads it.
+//
+// # Safety
+// `array` is a live handle. `from` points to `bytes` bytes; it may be null if that is 0.
+SeriatimStatus seriatim_array_set(const struct SeriatimArray *array, size_t offset, const void *from, size_t bytes);
+
+// Pushes a copy of an array to another one of the same length, of the same engine: an operation
+// that reads `from` and changes `to`. To a GPU, from one, or from one to another.
+//
+// # Errors
+// `SERIATIM_STATUS_BUFFER_MISMATCH` if the lengths are not equal, if both arrays are one, or if both
+// are pinned; otherwise as `seriatim_push()`.
+//
+// # Safety
+// Both are live handles.
+SeriatimStatus seriatim_copy(const struct SeriatimArray *from, const struct SeriatimArray *to);
+
+// Deletes an array and its variable; a null pointer is fine. Operations that were pushed before may
+// still use the array on their streams: the memory goes on to another array with the order that it
+// owes. A function that is called later must not be given the handle.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `array` is null or a live handle, which is not used again.
+SeriatimStatus seriatim_array_delete(struct SeriatimArray *array);
+
+// Takes a stream of the program's into the order of variables, such as a `CUstream`. CUDA's legacy
+// default stream, which is null, is accepted; `CU_STREAM_PER_THREAD` is not.
+//
+// # Errors
+// `SERIATIM_STATUS_STREAM_REFUSED` if the stream is being captured, or is a thread's;
+// `SERIATIM_STATUS_DEVICE_LOST`.
+//
+// # Safety
+// `gpu` is a live handle. `stream` is a stream of that GPU, and is not destroyed before the new
+// handle is deleted. No capture of it begins while a function with the handle runs. `out` may be
+// written to.
+SeriatimStatus seriatim_gpu_adopt(const struct SeriatimGpu *gpu, void *stream, struct SeriatimAdoptedStream **out);
+
+// Has the stream wait for every write of the variable that was pushed before, so that what is put
+// there afterwards may read. Returns when the stream has been told, and does not wait for the GPU.
+// In the order of pushes it is a read of the variable.
+//
+// # Errors
+// As `seriatim_wait_for_variable()`, whose error it leaves to other waits;
+// `SERIATIM_STATUS_STREAM_REFUSED` if the stream is being captured; `SERIATIM_STATUS_DEVICE_LOST`
+// and `SERIATIM_STATUS_DEVICE_UNAVAILABLE` from the driver. The stream may then not wait.
+//
+// # Safety
+// `stream` is a live handle.
+SeriatimStatus seriatim_adopted_stream_wait_to_read(const struct SeriatimAdoptedStream *stream,
+                                                    struct SeriatimVariable variable);
+
+// Has the stream wait for every use of the variable that was pushed before, so that what is put
+// there afterwards may change it. In the order of pushes it is a write of the variable. Otherwise as
+// `seriatim_adopted_stream_wait_to_read()`.
+//
+// # Errors
+// As `seriatim_adopted_stream_wait_to_read()`.
+//
+// # Safety
+// `stream` is a live handle.
+SeriatimStatus seriatim_adopted_stream_wait_to_write(const struct SeriatimAdoptedStream *stream,
+                                                     struct SeriatimVariable variable);
+
+// Says that what is on the stream by now reads the variable: writes that are pushed later come
+// after it.
+//
+// # Errors
+// Those of a push; `SERIATIM_STATUS_STREAM_REFUSED` if the stream is being captured;
+// `SERIATIM_STATUS_DEVICE_LOST` and `SERIATIM_STATUS_DEVICE_UNAVAILABLE` from the driver. After an
+// error nothing was pushed.
+//
+// # Safety
+// `stream` is a live handle.
+SeriatimStatus seriatim_adopted_stream_has_read(const struct SeriatimAdoptedStream *stream,
+                                                struct SeriatimVariable variable);
+
+// Says that what is on the stream by now changes the variable: whatever is pushed later comes after
+// it.
+//
+// # Errors
+// As `seriatim_adopted_stream_has_read()`.
+//
+// # Safety
+// `stream` is a live handle.
+SeriatimStatus seriatim_adopted_stream_has_written(const struct SeriatimAdoptedStream *stream,
+                                                   struct SeriatimVariable variable);
+
+// Deletes the handle; a null pointer is fine. The stream is the program's, and lives on.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `stream` is null or a live handle, which is not used again.
+SeriatimStatus seriatim_adopted_stream_delete(struct SeriatimAdoptedStream *stream);
 
 // Starts recording named operations: those that are pushed from now on.
 //

@@ -4,6 +4,7 @@ use crate::call::{Argument, SeriatimDeleter};
 use crate::engine::{apply, SeriatimEngine, SeriatimSetting};
 use crate::error::{c_text, guard, Failure, SeriatimStatus};
 use crate::input::{borrow_mut, null, produce_handle, reclaim, taken};
+use seriatim::gpu::Immediate;
 use seriatim::{Builder, Engine, Error};
 use std::ffi::{c_char, c_void};
 
@@ -69,6 +70,28 @@ pub unsafe extern "C" fn seriatim_builder_set(
         let builder = unsafe { borrow_mut(builder, "builder") }?;
         // SAFETY: by the contract.
         builder.0 = unsafe { apply(builder.0.clone(), settings, count) }?;
+        Ok(())
+    })
+}
+
+/// Gives the engine `count` GPUs that are the processor: what a function of theirs does is done when
+/// it returns, and their memory is the processor's. For programs that are written or tested where
+/// there is no GPU. Their only stream is null.
+///
+/// # Errors
+/// Only those of every function.
+///
+/// # Safety
+/// `builder` is a live handle, which no other thread uses at the same time.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_builder_immediate_gpus(
+    builder: *mut SeriatimBuilder,
+    count: usize,
+) -> SeriatimStatus {
+    guard(|| {
+        // SAFETY: by the contract.
+        let builder = unsafe { borrow_mut(builder, "builder") }?;
+        builder.0 = builder.0.clone().gpus(Immediate::new(count));
         Ok(())
     })
 }

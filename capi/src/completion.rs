@@ -7,8 +7,9 @@ use crate::error::{guard, Failure, SeriatimStatus};
 use crate::handle::{number, Lent, Refused, ThreeWords};
 use crate::input::{bad, error_text, null};
 use crate::stock::{Homes, Place, Stock};
+use seriatim::gpu::RawStream;
 use seriatim::Completion;
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::mem::forget;
 use std::ptr::without_provenance_mut;
 
@@ -119,6 +120,37 @@ fn take_back(completion: *mut SeriatimCompletion) -> Result<Completion, Failure>
 pub unsafe extern "C" fn seriatim_completion_complete(completion: *mut SeriatimCompletion) -> SeriatimStatus {
     guard(|| {
         take_back(completion)?.complete();
+        Ok(())
+    })
+}
+
+/// Ends the operation when its GPU has done what is on a stream by now, such as a `CUstream` that a
+/// library has put work on. Returns at once, and no thread waits; the naive engine waits here.
+///
+/// The stream is the operation's own, or one that comes after it: let it wait for an event on
+/// `seriatim_run_context_stream()`, or push with `SERIATIM_PROPERTY_ASYNC`, whose function is called
+/// when all that is before it is done.
+///
+/// The operation fails with `SERIATIM_STATUS_DEVICE_LOST` if the GPU is lost before, with
+/// `SERIATIM_STATUS_STREAM_REFUSED` if the stream is being captured, and with
+/// `SERIATIM_STATUS_DEVICE_UNAVAILABLE` if the driver refuses a call, or if the operation is not one
+/// of a GPU.
+///
+/// # Errors
+/// As `seriatim_completion_complete()`.
+///
+/// # Safety
+/// `completion` is null, or was given to an asynchronous function. `stream` is a stream of the
+/// operation's GPU, and is not destroyed before the call returns.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_completion_complete_after(
+    completion: *mut SeriatimCompletion,
+    stream: *mut c_void,
+) -> SeriatimStatus {
+    guard(|| {
+        let completion = take_back(completion)?;
+        // SAFETY: by the contract.
+        unsafe { completion.complete_after(RawStream::new(stream)) };
         Ok(())
     })
 }

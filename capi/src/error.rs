@@ -54,10 +54,13 @@ pub enum SeriatimStatus {
     MemoryLockRefused = 20,
     /// The device takes no more work in this process: its driver said so.
     DeviceLost = 21,
-    /// There is no memory left for a buffer on a device. Only operations written in Rust have any.
+    /// There is no memory left for an array on a GPU.
     OutOfMemory = 22,
-    /// Buffers do not go together. Only operations written in Rust have any.
+    /// Arrays do not go together, or do not belong to the operation's GPU.
     BufferMismatch = 23,
+    /// A stream of the program's cannot be put in order with the engine's, such as one that is being
+    /// captured.
+    StreamRefused = 24,
     /// A failure that this version of the interface has no code for.
     Other = 99,
     /// A pointer that must not be null is null.
@@ -98,6 +101,7 @@ impl SeriatimStatus {
             ErrorKind::DeviceLost => SeriatimStatus::DeviceLost,
             ErrorKind::OutOfMemory => SeriatimStatus::OutOfMemory,
             ErrorKind::BufferMismatch => SeriatimStatus::BufferMismatch,
+            ErrorKind::StreamRefused => SeriatimStatus::StreamRefused,
             _ => SeriatimStatus::Other,
         }
     }
@@ -220,6 +224,7 @@ fn describe(status: i32) -> &'static CStr {
         21 => c"the device takes no more work",
         22 => c"there is no memory for a buffer",
         23 => c"buffers do not go together",
+        24 => c"a stream was refused",
         99 => c"another failure",
         100 => c"a pointer is null",
         101 => c"an argument is outside its range",
@@ -272,12 +277,13 @@ mod tests {
             ErrorKind::DeviceLost,
             ErrorKind::OutOfMemory,
             ErrorKind::BufferMismatch,
+            ErrorKind::StreamRefused,
         ];
         for (index, kind) in kinds.into_iter().enumerate() {
             let status = SeriatimStatus::of(kind) as i32;
             assert_eq!(status, index as i32 + 1);
             assert_ne!(describe(status), describe(-1));
         }
-        assert_eq!(describe(24), describe(-1));
+        assert_eq!(describe(25), describe(-1));
     }
 }

@@ -29,6 +29,12 @@ mod parameter;
 mod completion;
 mod run_context;
 
+mod gpu;
+
+mod array;
+
+mod adopted_stream;
+
 mod profile;
 mod wait;
 
@@ -40,9 +46,19 @@ mod stock;
 mod sync;
 mod text;
 
+pub use adopted_stream::{
+    seriatim_adopted_stream_delete, seriatim_adopted_stream_has_read, seriatim_adopted_stream_has_written,
+    seriatim_adopted_stream_wait_to_read, seriatim_adopted_stream_wait_to_write, seriatim_gpu_adopt,
+    SeriatimAdoptedStream,
+};
+pub use array::{
+    seriatim_array_delete, seriatim_array_get, seriatim_array_length, seriatim_array_new, seriatim_array_read_on,
+    seriatim_array_set, seriatim_array_variable, seriatim_array_write_on, seriatim_copy, SeriatimArray,
+};
 pub use builder::{
-    seriatim_builder_build, seriatim_builder_delete, seriatim_builder_from_environment, seriatim_builder_new,
-    seriatim_builder_on_error, seriatim_builder_set, SeriatimBuilder, SeriatimErrorHook,
+    seriatim_builder_build, seriatim_builder_delete, seriatim_builder_from_environment,
+    seriatim_builder_immediate_gpus, seriatim_builder_new, seriatim_builder_on_error, seriatim_builder_set,
+    SeriatimBuilder, SeriatimErrorHook,
 };
 pub use call::{SeriatimAsyncFunction, SeriatimDeleter, SeriatimFunction};
 pub use capture::{
@@ -51,7 +67,8 @@ pub use capture::{
     seriatim_capture_push_operator, SeriatimCapture,
 };
 pub use completion::{
-    seriatim_completion_complete, seriatim_completion_drop, seriatim_completion_fail, SeriatimCompletion,
+    seriatim_completion_complete, seriatim_completion_complete_after, seriatim_completion_drop,
+    seriatim_completion_fail, SeriatimCompletion,
 };
 pub use device::{SeriatimContext, SeriatimDevice};
 pub use engine::{
@@ -61,6 +78,10 @@ pub use engine::{
     seriatim_engine_warnings, SeriatimEngine, SeriatimSetting,
 };
 pub use error::{seriatim_last_error, seriatim_status_text, SeriatimStatus};
+pub use gpu::{
+    seriatim_gpu_delete, seriatim_gpu_memory, seriatim_gpu_open, seriatim_gpu_trim, SeriatimGpu, SeriatimMemory,
+    SeriatimMemoryUsage,
+};
 pub use graph::{
     seriatim_graph_delete, seriatim_graph_dump_dot, seriatim_graph_length, seriatim_graph_replay, SeriatimGraph,
 };

@@ -331,3 +331,44 @@ fn a_pair_of_timed_marks_is_taken_by_one() {
         assert!(has ^ takes.join().unwrap(), "the pair is taken twice, or by nobody");
     });
 }
+
+/// Two threads and a watcher share the spare marks of a device: no mark is lent to two, and each
+/// operation is taken once, when its mark has been recorded.
+#[test]
+fn a_spare_mark_is_lent_to_one_and_what_is_due_is_taken_once() {
+    explore("spare marks, two threads that owe and a watcher", 3, 100, || {
+        let marks = Arc::new(SpareMarks::new());
+        // What each mark is behind; a thread that has it writes without a lock.
+        let recorded: Arc<[Guarded<usize>; 2]> = Arc::new([Guarded::new(0), Guarded::new(0)]);
+        let made = Arc::new(loom::sync::atomic::AtomicUsize::new(0));
+        let owe = |operation: usize| {
+            let (marks, recorded, made) = (marks.clone(), recorded.clone(), made.clone());
+            move || {
+                let make = || Ok(RawMark::new(without_provenance_mut(made.fetch_add(1, Relaxed) + 1)));
+                let lent = marks.lend(make).expect("no call fails");
+                recorded[number(lent.mark.raw())].write(|behind| *behind = operation);
+                marks.owe(lent, without_provenance_mut(operation));
+            }
+        };
+        let other = spawn(owe(2));
+        owe(1)();
+        let mut taken = [0; 3];
+        let mut look = || {
+            let mark = std::cell::Cell::new(0);
+            let is_over = |found: RawMark| {
+                mark.set(number(found.raw()));
+                Ok(true)
+            };
+            let take = |block: *mut Block| {
+                let operation = block.addr();
+                taken[operation] += 1;
+            };
+            marks.take_due(is_over, take).expect("no call fails");
+        };
+        look();
+        other.join().unwrap();
+        look();
+        assert!(!marks.is_any_due());
+        assert_eq!(taken, [0, 1, 1]);
+    });
+}

@@ -80,6 +80,11 @@ impl DeviceHandle {
         &self.engine
     }
 
+    /// What the engine knows of the device.
+    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
     /// How much memory the engine has of this device. Takes a lock for a few steps.
     ///
     /// ```

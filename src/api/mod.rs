@@ -5,6 +5,7 @@
 //! has those that push, [`control`] those that wait, stop and look, [`capture`] those that capture,
 //! and [`builder`] those that make engines. The modules under `src/engine/` do the work.
 
+pub mod adopted_stream;
 pub mod builder;
 pub mod capture;
 pub mod control;

@@ -49,7 +49,8 @@ impl Class {
 ///
 /// # Safety of the methods
 /// Those that take handles are unsafe to call: a handle has been made by the same back end, for the
-/// device that the calling thread has entered, and has not been given back.
+/// device that the calling thread has entered, and has not been given back. A stream may also be one
+/// that the program has made, if [`check_stream`](Backend::check_stream) has accepted it.
 ///
 /// ```
 /// use seriatim::gpu::{Backend, Class, DriverError, Previous, RawMark, RawStream};
@@ -174,6 +175,20 @@ pub unsafe trait Backend: Send + Sync + 'static {
     /// # Safety
     /// As for [`Backend::drop_stream`].
     unsafe fn drop_mark(&self, mark: RawMark);
+
+    /// Whether the engine may put marks on a stream that the program has made, and have it wait for
+    /// marks: called before either. The default says that it may.
+    ///
+    /// # Safety
+    /// The stream is one of the library's, of the device that the thread has entered, and alive.
+    ///
+    /// # Errors
+    /// If the stream is being captured, or if the handle is another stream on each thread; or if the
+    /// device is lost.
+    unsafe fn check_stream(&self, stream: RawStream) -> Result<(), DriverError> {
+        let _ = stream;
+        Ok(())
+    }
 
     /// Its memory, if the engine is to allocate and copy there. Without it
     /// [`DeviceData`](crate::gpu::DeviceData) is refused.

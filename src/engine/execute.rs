@@ -7,6 +7,7 @@
 //! rule about the start or the end of operations must be kept in both, in `inline/fast_path.rs`,
 //! and for the operations of graphs in `replay/runner.rs`.
 
+use crate::device::raw::RawStream;
 use crate::engine::core::{Core, DEVICES_USED, FAILED, SHUTDOWN};
 use crate::engine::declared::{Copied, Enlisted};
 use crate::engine::nesting::{enter, leave, pay};
@@ -299,6 +300,11 @@ impl Finish for Core {
             self.end(local, block, outcome, inherited, false, worker);
         }
         self.flush(local);
+    }
+
+    unsafe fn finish_after(self: Arc<Self>, block: *mut Block, stream: RawStream) {
+        // SAFETY: by the contract.
+        unsafe { self.finish_after_stream(block, stream) }
     }
 }
 

@@ -2,6 +2,7 @@
 //! `src/engine/execute.rs` and `src/engine/replay/runner.rs`, which call the closure by way of
 //! `closure.rs`; used on any thread.
 
+use crate::device::raw::RawStream;
 use crate::error::{ErrorKind, Fault};
 use crate::operation::block::Block;
 use std::cell::{Cell, UnsafeCell};
@@ -17,6 +18,20 @@ pub trait Finish: Send + Sync {
     /// # Safety
     /// `block` is running and has not been ended.
     unsafe fn finish(self: Arc<Self>, block: *mut Block, outcome: Result<(), Fault>);
+
+    /// Ends an operation that ran asynchronously when its device has done what is on a stream by
+    /// now. Operations of graphs have no device, and fail.
+    ///
+    /// # Safety
+    /// As [`Finish::finish`]; the stream is of the operation's device, and alive until the call
+    /// returns.
+    unsafe fn finish_after(self: Arc<Self>, block: *mut Block, stream: RawStream) {
+        let _ = stream;
+        let message = "operations of graphs have no streams: push it, with the context of its GPU".to_owned();
+        let fault = Fault::new(ErrorKind::DeviceUnavailable, message, None);
+        // SAFETY: by the contract.
+        unsafe { self.finish(block, Err(fault)) }
+    }
 }
 
 /// Ends an asynchronous operation: from any thread, at any time, once.
@@ -120,6 +135,45 @@ impl Completion {
     /// ```
     pub fn fail(mut self, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) {
         self.end(Err(Fault::failed(error.into())));
+    }
+
+    /// Ends the operation when its device has done what is on a stream by now: for work that a
+    /// library puts on a stream of its own. Returns at once; the device's watcher asks how far the
+    /// stream has come, and no thread waits. The naive engine, which has no watcher, waits here.
+    ///
+    /// The stream is the operation's, or one of the program's that comes after it: what the
+    /// operation follows may still be queued when its closure is called, so let the stream wait for
+    /// an event on [`RunContext::stream`](crate::RunContext::stream), or push with
+    /// [`Property::Async`](crate::Property::Async), whose closure is called when all that is done.
+    ///
+    /// The operation fails with [`DeviceLost`](ErrorKind::DeviceLost) if the device is lost before;
+    /// with [`StreamRefused`](ErrorKind::StreamRefused) if the stream is being captured; with
+    /// [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) if the driver refuses a call, or if the
+    /// operation is not one of a GPU.
+    ///
+    /// # Safety
+    /// The stream is one of the operation's device, of the library that drives it, and is not
+    /// destroyed before the call returns. CUDA's legacy default stream, which is null, is one.
+    ///
+    /// ```
+    /// use seriatim::{gpu::Immediate, Context, Engine};
+    /// let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// let x = engine.new_variable();
+    /// engine.op("solve").context(Context::gpu(0)).writes([x]).push_async(|run, completion| {
+    ///     let stream = run.stream().expect("it is on a device");
+    ///     // A library puts work on the stream here, perhaps on another thread.
+    ///     // SAFETY: the stream is the operation's own.
+    ///     std::thread::spawn(move || unsafe { completion.complete_after(stream) });
+    /// })?;
+    /// engine.wait_for_var(x)?;
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub unsafe fn complete_after(mut self, stream: RawStream) {
+        if let Some(engine) = self.engine.take() {
+            // SAFETY: `engine` is taken only once, so this is the operation's only end. The stream
+            // is as the caller says.
+            unsafe { engine.finish_after(self.block, stream) }
+        }
     }
 
     fn end(&mut self, outcome: Result<(), Fault>) {

@@ -7,7 +7,7 @@ use crate::handles::Driver;
 use seriatim::gpu::{Backend, Class, DeviceClock};
 
 /// Those without which nothing works.
-const NEEDED: [&str; 15] = [
+const NEEDED: [&str; 16] = [
     "cuDriverGetVersion",
     "cuInit",
     "cuDeviceGetCount",
@@ -23,6 +23,7 @@ const NEEDED: [&str; 15] = [
     "cuEventCreate",
     "cuEventRecord",
     "cuEventQuery",
+    "cuStreamIsCapturing",
 ];
 
 /// Those that have an older form.

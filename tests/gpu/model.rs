@@ -84,6 +84,8 @@ pub struct World {
     /// The call, counted from now, that is refused; and how.
     pub refuses: Option<(usize, DriverError)>,
     pub most_queued: usize,
+    /// Whether streams of the program's are being captured.
+    pub captured: bool,
     streams_given_back: usize,
     marks_given_back: usize,
 }
@@ -121,6 +123,7 @@ impl Model {
                 lost: vec![false; devices],
                 refuses: None,
                 most_queued: 0,
+                captured: false,
                 streams_given_back: 0,
                 marks_given_back: 0,
             }),
@@ -385,6 +388,13 @@ unsafe impl Backend for Model {
 
     unsafe fn drop_mark(&self, _: RawMark) {
         self.world().marks_given_back += 1;
+    }
+
+    unsafe fn check_stream(&self, _: RawStream) -> Result<(), DriverError> {
+        match self.call()?.captured {
+            false => Ok(()),
+            true => Err(DriverError::refused("the stream is being captured")),
+        }
     }
 
     fn memory(&self) -> Option<&dyn DeviceMemory> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
-const CELLS: usize = 6;
+pub const CELLS: usize = 6;
 
 /// What an operation of number `id` makes of what it reads.
 fn mixed(id: u64, values: impl Iterator<Item = u64>) -> u64 {
@@ -18,9 +18,9 @@ fn mixed(id: u64, values: impl Iterator<Item = u64>) -> u64 {
     })
 }
 
-type Cells = Arc<[AtomicU64]>;
+pub type Cells = Arc<[AtomicU64]>;
 
-fn apply(id: u64, cells: &[AtomicU64], reads: &[usize], writes: &[usize]) {
+pub fn apply(id: u64, cells: &[AtomicU64], reads: &[usize], writes: &[usize]) {
     let value = mixed(id, reads.iter().chain(writes).map(|cell| cells[*cell].load(Relaxed)));
     writes.iter().for_each(|cell| cells[*cell].store(value, Relaxed));
 }
@@ -54,18 +54,18 @@ impl Plan {
 }
 
 /// An operation: which cells, where.
-struct Operation {
-    id: u64,
-    reads: Vec<usize>,
-    writes: Vec<usize>,
-    context: Context,
+pub struct Operation {
+    pub id: u64,
+    pub reads: Vec<usize>,
+    pub writes: Vec<usize>,
+    pub context: Context,
     property: Property,
     priority: i32,
     is_async: bool,
 }
 
 impl Operation {
-    fn drawn(id: u64, random: &mut Random, devices: usize) -> Operation {
+    pub fn drawn(id: u64, random: &mut Random, devices: usize) -> Operation {
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         for cell in 0..CELLS {
             match random.below(7) {
@@ -95,7 +95,7 @@ impl Operation {
         }
     }
 
-    fn push(self, engine: &Engine, model: &Arc<Model>, variables: &[Variable], cells: &Cells) {
+    pub fn push(self, engine: &Engine, model: &Arc<Model>, variables: &[Variable], cells: &Cells) {
         let Operation { id, reads, writes, context, property, priority, is_async } = self;
         let (model, cells) = (Arc::clone(model), Arc::clone(cells));
         let of = |list: &[usize]| list.iter().map(|cell| variables[*cell]).collect::<Vec<_>>();

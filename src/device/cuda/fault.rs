@@ -115,6 +115,16 @@ fn advice(code: c_int) -> &'static str {
 
 const NO_DEVICE: &str = "see whether nvidia-smi lists one, and whether CUDA_VISIBLE_DEVICES hides it";
 
+pub fn captured() -> DriverError {
+    DriverError::refused("the stream is being captured; end its capture before the engine uses it")
+}
+
+pub fn per_thread() -> DriverError {
+    DriverError::refused(
+        "CU_STREAM_PER_THREAD is another stream on each thread; make a stream, or use the legacy default stream",
+    )
+}
+
 pub fn no_driver() -> DriverError {
     DriverError::refused(
         "there is no CUDA driver: neither libcuda.so nor libcuda.so.1 can be loaded; install NVIDIA's driver, or add the \

@@ -27,6 +27,9 @@ use std::sync::Arc;
 /// allocation came.
 const OLDEST: c_int = 11_020;
 
+/// `CU_STREAM_PER_THREAD`: the calling thread's own default stream.
+const PER_THREAD: usize = 2;
+
 /// CUDA, as a back end of engines. Needs the feature `cuda`, and Rust 1.88.
 ///
 /// The driver is found when a program runs, not when it is built: a program with the feature starts
@@ -250,6 +253,21 @@ unsafe impl Backend for Cuda {
         // SAFETY: as in `drop_stream`. The driver keeps what streams still wait for.
         let code = unsafe { (self.symbols.event_destroy)(mark.raw().cast()) };
         let _ = self.check("cuEventDestroy", code);
+    }
+
+    unsafe fn check_stream(&self, stream: RawStream) -> Result<(), DriverError> {
+        // The legacy default stream, null or 1, is one stream of the device like any other.
+        if stream.raw().addr() == PER_THREAD {
+            return Err(fault::per_thread());
+        }
+        let mut status = 0;
+        // SAFETY: the stream is the driver's, by the contract, and `status` is ours.
+        let code = unsafe { (self.symbols.is_capturing)(stream.raw().cast(), &mut status) };
+        self.check("cuStreamIsCapturing", code)?;
+        match status {
+            0 => Ok(()),
+            _ => Err(fault::captured()),
+        }
     }
 
     fn memory(&self) -> Option<&dyn DeviceMemory> {

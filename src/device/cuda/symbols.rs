@@ -56,6 +56,7 @@ table! {
     stream_create: "cuStreamCreateWithPriority" (*mut CUstream, c_uint, c_int);
     stream_wait: "cuStreamWaitEvent" (CUstream, CUevent, c_uint);
     stream_finish: "cuStreamSynchronize" (CUstream);
+    is_capturing: "cuStreamIsCapturing" (CUstream, *mut c_int);
     stream_destroy: "cuStreamDestroy_v2" or "cuStreamDestroy" (CUstream);
     event_create: "cuEventCreate" (*mut CUevent, c_uint);
     event_record: "cuEventRecord" (CUevent, CUstream);

@@ -10,6 +10,7 @@ use crate::device::Context;
 use crate::engine::core::{Core, DEVICES_USED};
 use crate::engine::gpu::buffers::Buffers;
 use crate::engine::gpu::devices::{Fleet, Gpu, Line};
+use crate::engine::gpu::spare_marks::SpareMarks;
 use crate::engine::gpu::watch;
 use crate::engine::settings::{Kind, Settings};
 use crate::error::{Error, ErrorKind};
@@ -162,6 +163,7 @@ fn make_entered(settings: &Settings, backend: &Arc<dyn Backend>, number: usize) 
             limit => limit,
         }),
         timing: OnceLock::new(),
+        spare_marks: SpareMarks::new(),
         lost: OnceLock::new(),
     })
 }

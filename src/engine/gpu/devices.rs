@@ -9,6 +9,7 @@ use crate::device::timeline::{DeviceTicket, Timeline};
 use crate::device::Context;
 use crate::engine::gpu::buffers::Buffers;
 use crate::engine::gpu::rows::Rows;
+use crate::engine::gpu::spare_marks::SpareMarks;
 use crate::engine::gpu::timing::Timing;
 use crate::error::Failure;
 use crate::operation::property::Property;
@@ -88,6 +89,8 @@ pub struct Gpu {
     pub buffers: Buffers,
     /// Made when an operation is first profiled there.
     pub timing: OnceLock<Timing>,
+    /// Marks for streams that are not the engine's.
+    pub spare_marks: SpareMarks,
     /// Set once, when the device takes no more work.
     pub lost: OnceLock<Arc<Failure>>,
 }
@@ -324,6 +327,7 @@ impl Drop for Gpu {
             unsafe {
                 self.lines.iter().for_each(|line| line.timeline.release(&*self.backend));
                 self.timing.get().into_iter().for_each(|timing| timing.marks.release(&*self.backend));
+                self.spare_marks.all().for_each(|mark| self.backend.drop_mark(mark));
                 if let Some(stream) = self.stream {
                     // A wait for it may have been refused.
                     let _ = self.backend.finish(stream);

@@ -19,7 +19,8 @@
 //! owns it.
 //! [`admit`] makes a device ready for its first operation, [`submit`](mod@submit) chooses a worker,
 //! [`call`](mod@call) calls a closure, [`timing`] notes when the device did its work, if it is
-//! profiled, and [`loss`] says what becomes of a device that fails.
+//! profiled, and [`loss`] says what becomes of a device that fails. [`foreign`] puts streams in order
+//! that are the program's own, by marks of [`spare_marks`].
 //!
 //! An engine that has used no device knows nothing of this: the flag `DEVICES_USED` leads here,
 //! from `execute.rs`, from `inline/fast_path.rs` and from `wait/for_var.rs`.
@@ -29,10 +30,12 @@ pub mod allocate;
 pub mod buffers;
 pub mod call;
 pub mod devices;
+pub mod foreign;
 pub mod lease;
 pub mod loss;
 pub mod queue;
 pub mod rows;
+pub mod spare_marks;
 pub mod submit;
 pub mod timing;
 pub mod turn;

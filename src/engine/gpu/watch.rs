@@ -1,8 +1,8 @@
 //! The watcher of a device: the one thread that asks how far the device has come.
 //!
 //! It hands out what was parked when the device has come there, gives room on the streams to the
-//! operations that wait for some, and counts what is done as completed. It calls no closures of the
-//! program. Only it takes what is parked, so nothing of that needs a second look: an operation is
+//! operations that wait for some, ends the asynchronous ones whose streams have come to their marks,
+//! and counts what is done as completed. It calls no closures of the program. Only it takes what is parked, so nothing of that needs a second look: an operation is
 //! parked by a push into the watcher's inbox, and a watcher falls asleep by the same word.
 
 use crate::device::backend::Class;
@@ -224,13 +224,14 @@ impl<'a> Watcher<'a> {
             }
             completed += over - std::mem::replace(counted, over);
         }
-        self.bear(refused);
+        let (ended, looked) = self.core.end_due(self.gpu);
+        self.bear(refused.or(looked.err()));
         (0..completed).for_each(|_| self.local.count_completed());
         if completed > 0 && self.core.settings.bound > 0 {
             self.core.in_flight.fetch_sub(completed as usize, AcqRel);
             self.core.below_bound.notify(|| true);
         }
-        completed > 0
+        completed > 0 || ended
     }
 
     /// What becomes of a device that has refused to say how far it has come, if it has. One that is
@@ -278,7 +279,9 @@ impl<'a> Watcher<'a> {
     /// Whether nothing is queued, and nothing waits.
     fn is_idle(&self) -> bool {
         let is_counted = |(line, counted): (&Line, &u64)| line.timeline.queued() == *counted;
-        self.gpu.lines.iter().zip(&self.counted).all(is_counted) && self.waiting.iter().all(BinaryHeap::is_empty)
+        self.gpu.lines.iter().zip(&self.counted).all(is_counted)
+            && self.waiting.iter().all(BinaryHeap::is_empty)
+            && !self.gpu.spare_marks.is_any_due()
     }
 
     /// Sleeps until something is parked or queued.

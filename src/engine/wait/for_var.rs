@@ -280,7 +280,7 @@ fn watch(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
 /// Waits for the event; `false` at the deadline. Without a deadline the thread first runs ready
 /// operations if the settings allow it. With one it neither helps nor yields, because an operation
 /// or a yield may take longer than is left.
-fn listen(core: &Arc<Core>, event: &Arc<OneShot>, deadline: Option<Instant>) -> bool {
+pub(super) fn listen(core: &Arc<Core>, event: &Arc<OneShot>, deadline: Option<Instant>) -> bool {
     if deadline.is_none() && core.settings.waiters_help && may_help() {
         core.dispatch.serve(core, &mut || !event.is_set(), &mut || event.is_set());
         core.flush(core.local());

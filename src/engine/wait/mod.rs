@@ -5,4 +5,5 @@ mod event;
 pub mod for_all;
 pub mod for_var;
 mod pull;
+pub mod reply;
 pub mod wait_list;

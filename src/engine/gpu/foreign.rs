@@ -1,0 +1,239 @@
+//! Streams that are the program's own, or a library's: operations that end when such a stream has
+//! come somewhere, and marks between such a stream and those of the engine.
+//!
+//! [`Core::finish_after_stream`] is called by completions, on any thread; the rest by
+//! `src/api/adopted_stream.rs`. The engine keeps nothing of such a stream: each call puts a mark
+//! there, or has it wait for one, and is over.
+
+use crate::device::current;
+use crate::device::raw::{DriverError, RawStream};
+use crate::device::Device;
+use crate::engine::core::Core;
+use crate::engine::gpu::admit::admit;
+use crate::engine::gpu::devices::Gpu;
+use crate::engine::gpu::loss::insist;
+use crate::engine::gpu::spare_marks::Lent;
+use crate::engine::settings::Kind;
+use crate::error::{Error, ErrorKind, Fault};
+use crate::operation::block::Block;
+use crate::operation::completion::Finish;
+use std::sync::Arc;
+
+/// How often a wait for a mark is asked for again, if the driver refuses it.
+const AGAIN: usize = 16;
+
+/// A mark behind what was on a stream of the program's. Its drop keeps the mark for the next one.
+pub struct Behind {
+    gpu: Arc<Gpu>,
+    lent: Lent,
+}
+
+impl Drop for Behind {
+    fn drop(&mut self) {
+        self.gpu.spare_marks.give_back(self.lent);
+    }
+}
+
+/// A call with a stream of the program's that was refused.
+pub struct Refusal {
+    /// The stream itself cannot be used.
+    is_of_stream: bool,
+    error: DriverError,
+}
+
+impl From<DriverError> for Refusal {
+    fn from(error: DriverError) -> Refusal {
+        Refusal { is_of_stream: false, error }
+    }
+}
+
+impl Gpu {
+    fn lend_mark(&self) -> Result<Lent, DriverError> {
+        self.spare_marks.lend(|| self.backend.mark(self.number))
+    }
+
+    /// Puts a mark on a stream of the program's.
+    ///
+    /// # Safety
+    /// The stream is of this device, which the calling thread has entered, and alive.
+    unsafe fn mark_foreign(&self, stream: RawStream) -> Result<Lent, Refusal> {
+        // SAFETY: by the contract.
+        unsafe { self.check_stream(stream) }?;
+        let lent = self.lend_mark()?;
+        // SAFETY: by the contract. The mark is this device's, and lent to this call.
+        let recorded = unsafe { self.backend.record(lent.mark, stream) };
+        recorded.inspect_err(|_| self.spare_marks.give_back(lent))?;
+        Ok(lent)
+    }
+
+    /// # Safety
+    /// As [`Gpu::mark_foreign`].
+    unsafe fn check_stream(&self, stream: RawStream) -> Result<(), Refusal> {
+        // SAFETY: by the contract.
+        let checked = unsafe { self.backend.check_stream(stream) };
+        checked.map_err(|error| Refusal { is_of_stream: true, error })
+    }
+}
+
+impl Core {
+    /// Ends an asynchronous operation when its device has done what is on a stream by now.
+    ///
+    /// # Safety
+    /// The operation runs, was not ended, and is the caller's, who gives it up. The stream is of its
+    /// device, and alive until the call returns.
+    pub unsafe fn finish_after_stream(self: Arc<Core>, block: *mut Block, stream: RawStream) {
+        // SAFETY: the operation is ours.
+        let context = unsafe { Block::context(block) };
+        if context.device() != Device::Gpu {
+            let message = format!("{context} has no streams: push the operation with the context of its GPU");
+            let fault = Fault::new(ErrorKind::DeviceUnavailable, message, None);
+            // SAFETY: by the contract.
+            return unsafe { self.finish(block, Err(fault)) };
+        }
+        let gpu = Arc::clone(self.gpu(context));
+        // A device that has only been used with `Async` has no threads yet. No stop ends them: the
+        // operation is in flight.
+        let promised = match admit(&self, context) {
+            Err(error) => Err(Fault::failed(error.into())),
+            // SAFETY: by the contract.
+            Ok(()) => unsafe { self.promise(&gpu, block, stream) },
+        };
+        match promised {
+            Ok(Promise::Due) => gpu.wake_watcher(),
+            // SAFETY: by the contract: nobody else was given it.
+            Ok(Promise::Kept) => unsafe { self.finish(block, Ok(())) },
+            // SAFETY: as above.
+            Err(fault) => unsafe { self.finish(block, Err(fault)) },
+        }
+    }
+
+    /// # Safety
+    /// As [`Core::finish_after_stream`].
+    unsafe fn promise(&self, gpu: &Gpu, block: *mut Block, stream: RawStream) -> Result<Promise, Fault> {
+        let kept = within_device(gpu, || {
+            // There is no watcher. It waits here, as for all that it runs.
+            if self.settings.kind == Kind::Naive {
+                // SAFETY: the stream is of this device, by the contract.
+                unsafe { gpu.check_stream(stream)? };
+                // SAFETY: as above.
+                unsafe { gpu.finish(stream)? };
+                return Ok(Promise::Kept);
+            }
+            // SAFETY: as above.
+            let lent = unsafe { gpu.mark_foreign(stream) }?;
+            gpu.spare_marks.owe(lent, block);
+            Ok(Promise::Due)
+        });
+        kept.map_err(|refusal| self.refused_stream(gpu, &refusal))
+    }
+
+    /// Whether a stream of the program's can be put in order.
+    ///
+    /// # Safety
+    /// The stream is of this device, and alive until the call returns.
+    pub unsafe fn check_foreign(&self, gpu: &Gpu, stream: RawStream) -> Result<(), Error> {
+        // SAFETY: by the contract; the device is entered.
+        let checked = within_device(gpu, || unsafe { gpu.check_stream(stream) });
+        checked.map_err(|refusal| Error::of_call(self.refused_stream(gpu, &refusal)))
+    }
+
+    /// Puts a mark behind what is on a stream of the program's by now.
+    ///
+    /// # Safety
+    /// The stream is of this device, and alive until the call returns.
+    pub unsafe fn mark_behind(&self, gpu: &Arc<Gpu>, stream: RawStream) -> Result<Behind, Error> {
+        // SAFETY: by the contract; the device is entered.
+        let marked = within_device(gpu, || unsafe { gpu.mark_foreign(stream) });
+        match marked {
+            Ok(lent) => Ok(Behind { gpu: Arc::clone(gpu), lent }),
+            Err(refusal) => Err(Error::of_call(self.refused_stream(gpu, &refusal))),
+        }
+    }
+
+    /// Has the stream of the calling operation wait for a mark. What is refused is asked for again:
+    /// what comes next must not begin before that. In the end the device counts as lost.
+    pub fn wait_behind(&self, behind: &Behind) -> Result<(), Error> {
+        let gpu = &behind.gpu;
+        let stream = own_stream();
+        // SAFETY: the stream is that of the operation that the thread runs, and both are of this
+        // device, which a thread that runs its operations has entered.
+        let outcome = insist(AGAIN, || unsafe { gpu.backend.wait(stream, behind.lent.mark) });
+        outcome.map_err(|refusal| {
+            let lost = match refusal.is_lost() {
+                true => refusal,
+                false => DriverError::lost(format!("a stream could not be told to wait: {refusal}")),
+            };
+            Error::of_call(self.refused(gpu, &lost))
+        })
+    }
+
+    /// Has a stream of the program's wait for what the stream of the calling operation has to do.
+    ///
+    /// # Safety
+    /// The stream is of this device, and alive until the call returns; the calling operation is one
+    /// of this device.
+    pub unsafe fn have_wait(&self, gpu: &Gpu, stream: RawStream) -> Result<(), Error> {
+        let own = own_stream();
+        let told = || {
+            // SAFETY: by the contract. A thread that runs operations of a device has entered it.
+            unsafe { gpu.check_stream(stream) }?;
+            let lent = gpu.lend_mark()?;
+            // SAFETY: as above, and the mark is lent to this call.
+            let told = unsafe {
+                let recorded = gpu.backend.record(lent.mark, own);
+                recorded.and_then(|()| gpu.backend.wait(stream, lent.mark))
+            };
+            gpu.spare_marks.give_back(lent);
+            told.map_err(Refusal::from)
+        };
+        told().map_err(|refusal| Error::of_call(self.refused_stream(gpu, &refusal)))
+    }
+
+    /// Ends the operations that are due at marks which the device has come to, or all if it is lost;
+    /// says whether there were any. For the watcher.
+    pub fn end_due(self: &Arc<Core>, gpu: &Gpu) -> (bool, Result<(), DriverError>) {
+        let (lost, mut any) = (gpu.lost.get(), false);
+        let is_over = |mark| match lost {
+            Some(_) => Ok(true),
+            // SAFETY: the mark is this device's, which the watcher has entered, and on a stream.
+            None => unsafe { gpu.backend.reached(mark) },
+        };
+        let end = |block| {
+            any = true;
+            let outcome = lost.map_or(Ok(()), |failure| Err(Fault::failed(failure.error.clone().into())));
+            // SAFETY: the completion has given the operation up, and nobody else takes it.
+            unsafe { Arc::clone(self).finish(block, outcome) }
+        };
+        let looked = gpu.spare_marks.take_due(is_over, end);
+        (any, looked)
+    }
+
+    /// What has become of a call with a stream of the program's.
+    #[cold]
+    fn refused_stream(&self, gpu: &Gpu, refusal: &Refusal) -> Fault {
+        let Refusal { is_of_stream, error } = refusal;
+        if !is_of_stream || error.is_lost() {
+            return self.refused(gpu, error);
+        }
+        let message = format!("a stream cannot be put in order with those of {}: {error}", gpu.context());
+        Fault::new(ErrorKind::StreamRefused, message, Some(error.clone().into()))
+    }
+}
+
+/// What has become of an operation that is to end after a stream.
+enum Promise {
+    /// The watcher ends it.
+    Due,
+    /// The stream has come there.
+    Kept,
+}
+
+/// The stream of the calling operation, which is one of a device that has a stream.
+fn own_stream() -> RawStream {
+    current::stream().expect("an operation of a device that is not `Async` has a stream")
+}
+
+/// Calls `call` with the device current.
+fn within_device<T>(gpu: &Gpu, call: impl FnOnce() -> Result<T, Refusal>) -> Result<T, Refusal> {
+    gpu.entered(|| Ok(call()))?
+}

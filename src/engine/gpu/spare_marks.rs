@@ -1,0 +1,135 @@
+//! Marks for streams that are not the engine's, and the asynchronous operations that end when the
+//! device has come to one.
+//!
+//! A mark is *lent* to whoever puts it on a stream, and *kept* again when the engine has had another
+//! stream wait for it. One that an operation is *due* at belongs to the watcher (`watch.rs`), which
+//! ends the operation. Used by `foreign.rs`, on any thread: a place is taken by one exchange.
+
+use crate::device::raw::{DriverError, RawMark};
+use crate::operation::block::Block;
+use crate::sync::{AtomicPtr, AtomicU8, AtomicUsize, Ordering::*};
+use crate::util::bucket_array::{BucketArray, Vacant};
+use std::ptr::null_mut;
+
+/// A place without a mark.
+const EMPTY: u8 = 0;
+const KEPT: u8 = 1;
+const LENT: u8 = 2;
+const DUE: u8 = 3;
+
+/// The spare marks of a device. There are as many as were ever lent at once.
+pub struct SpareMarks {
+    places: BucketArray<MarkPlace>,
+    /// How many operations are due at marks.
+    due: AtomicUsize,
+}
+
+struct MarkPlace {
+    state: AtomicU8,
+    mark: AtomicUsize,
+    block: AtomicPtr<Block>,
+}
+
+// SAFETY: zeros are a place without a mark, and marks are given back by their device.
+unsafe impl Vacant for MarkPlace {
+    const NAME: &'static str = "spare mark";
+
+    fn vacant() -> MarkPlace {
+        MarkPlace { state: AtomicU8::new(EMPTY), mark: AtomicUsize::new(0), block: AtomicPtr::new(null_mut()) }
+    }
+}
+
+impl MarkPlace {
+    fn raw(&self) -> RawMark {
+        // Relaxed: written once, by the thread that took the place first.
+        RawMark::new(std::ptr::with_exposed_provenance_mut(self.mark.load(Relaxed)))
+    }
+
+    fn take(&self, from: u8) -> bool {
+        // Acquire: pairs with the release of who gave it back, whose calls with the mark are over.
+        self.state.load(Relaxed) == from && self.state.compare_exchange(from, LENT, Acquire, Relaxed).is_ok()
+    }
+}
+
+/// A mark that is lent, by its place.
+#[derive(Clone, Copy)]
+pub struct Lent {
+    pub mark: RawMark,
+    place: u32,
+}
+
+impl SpareMarks {
+    pub fn new() -> SpareMarks {
+        SpareMarks { places: BucketArray::new(), due: AtomicUsize::new(0) }
+    }
+
+    /// Lends a mark; `make` makes one if all are in use.
+    pub fn lend(&self, make: impl FnOnce() -> Result<RawMark, DriverError>) -> Result<Lent, DriverError> {
+        for index in 0.. {
+            let Some(place) = self.places.get_or_add(index) else { break };
+            if place.take(KEPT) {
+                return Ok(Lent { mark: place.raw(), place: index });
+            }
+            if place.take(EMPTY) {
+                let made = make().inspect_err(|_| place.state.store(EMPTY, Release))?;
+                place.mark.store(made.raw().expose_provenance(), Relaxed);
+                return Ok(Lent { mark: made, place: index });
+            }
+        }
+        Err(DriverError::refused("all marks are in use"))
+    }
+
+    fn place(&self, lent: Lent) -> &MarkPlace {
+        self.places.get(lent.place).expect("it was lent")
+    }
+
+    /// Keeps a mark for the next one who needs it.
+    pub fn give_back(&self, lent: Lent) {
+        // Release: pairs with the acquire in `take`.
+        self.place(lent).state.store(KEPT, Release);
+    }
+
+    /// Has an operation end when the device has come to a mark. The watcher is woken afterwards.
+    pub fn owe(&self, lent: Lent, block: *mut Block) {
+        let place = self.place(lent);
+        place.block.store(block, Relaxed);
+        // Before the watcher can find the place, and count it out. A watcher that sees the number
+        // first looks again.
+        self.due.fetch_add(1, Relaxed);
+        // Release: pairs with the acquire in `due`: the operation is there, and the mark recorded.
+        place.state.store(DUE, Release);
+    }
+
+    /// Whether an operation is due. For the watcher, which is woken after each one.
+    pub fn is_any_due(&self) -> bool {
+        self.due.load(Relaxed) > 0
+    }
+
+    /// Takes the operations that are due at a mark which `is_over` accepts; stops at an error, which
+    /// it returns. For the watcher.
+    pub fn take_due(
+        &self,
+        mut is_over: impl FnMut(RawMark) -> Result<bool, DriverError>,
+        mut take: impl FnMut(*mut Block),
+    ) -> Result<(), DriverError> {
+        if !self.is_any_due() {
+            return Ok(());
+        }
+        for place in self.places.iter() {
+            // Acquire: pairs with the release in `owe`.
+            if place.state.load(Acquire) == DUE && is_over(place.raw())? {
+                let block = place.block.load(Relaxed);
+                self.due.fetch_sub(1, Relaxed);
+                // Release: as in `give_back`.
+                place.state.store(KEPT, Release);
+                take(block);
+            }
+        }
+        Ok(())
+    }
+
+    /// All marks, to be given back. Nobody uses them any more.
+    pub fn all(&self) -> impl Iterator<Item = RawMark> + '_ {
+        self.places.iter().filter(|place| place.state.load(Acquire) != EMPTY).map(MarkPlace::raw)
+    }
+}
