@@ -6,6 +6,7 @@
 
 use crate::engine::core::Core;
 use crate::engine::diagnose::{escaped, shown};
+use crate::engine::gpu::admit;
 use crate::engine::push::admission::stopped;
 use crate::engine::push::{push, push_enlisted};
 use crate::engine::replay::program::Program;
@@ -117,6 +118,7 @@ impl Graph {
         if core.is_closed() {
             return Err(stopped());
         }
+        inner.devices.iter().try_for_each(|device| admit::find(core, *device).map(|_| ()))?;
         let request = Request { priority, flags: inner.flags, ..Request::named(inner.name) };
         let graph = Arc::clone(inner);
         if core.always_inside(request.property) && inner.plain {
