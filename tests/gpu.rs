@@ -3,6 +3,8 @@
 mod common;
 #[path = "gpu/faults.rs"]
 mod faults;
+#[path = "gpu/graphs.rs"]
+mod graphs;
 #[path = "gpu/lifecycle.rs"]
 mod lifecycle;
 #[path = "gpu/limits.rs"]
