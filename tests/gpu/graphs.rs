@@ -1,6 +1,6 @@
 //! Captured graphs with operations of devices: order inside, before and behind; errors, ends.
 
-use crate::common::{assert_says, eventually, with_every_builder};
+use crate::common::{assert_says, eventually, with_every_builder, Gate};
 use crate::model::{Model, Release};
 use crate::over;
 use seriatim::{Completion, Context, Engine, ErrorKind, Graph, Property, RunContext, Variable};
@@ -116,6 +116,28 @@ fn a_replay_comes_after_what_was_pushed_before() {
     assert_eq!(ran.load(SeqCst), 1);
 }
 
+/// What follows on a device is queued by the device's workers: those of the processor are busy.
+#[test]
+fn a_chain_of_a_graph_needs_no_worker_of_the_processor() {
+    let held = held();
+    let x = held.engine.new_variable();
+    let record = |c: &mut seriatim::Capture| {
+        (0..50).try_for_each(|_| c.op("link").context(GPU).write(x).push(kernel(&held.model, &held.done)))
+    };
+    let (graph, ()) = held.engine.capture(record).unwrap();
+    let gate = Gate::new();
+    let own = gate.clone();
+    // On the one worker of the processor, which has begun the replay before.
+    graph.replay().unwrap();
+    held.engine.op("holds the worker").push(move |_| own.pass()).unwrap();
+    gate.wait_for_someone();
+    eventually("all are queued", || held.engine.version(x).unwrap() == 50);
+    gate.open();
+    held.model.hold(0, false);
+    held.engine.wait_for_all_timeout(LIMIT).unwrap();
+    assert_eq!(held.done.load(SeqCst), 50);
+}
+
 /// The closures of a graph are dropped when the device is done with its last replay.
 #[test]
 fn a_graph_ends_when_the_device_is_done() {
@@ -207,6 +229,31 @@ fn a_failure_on_a_device_travels() {
         engine.wait_for_all_timeout(LIMIT).unwrap();
         assert_eq!(ran.load(SeqCst), 4);
     });
+}
+
+/// One that ends by a completion, and is not called because its device is lost, fails by itself.
+#[test]
+fn what_is_not_called_since_its_device_is_lost_fails() {
+    let held = held();
+    let [x, y] = held.variables();
+    let gate = Gate::new();
+    let own = gate.clone();
+    let record = |c: &mut seriatim::Capture| {
+        c.op("queued").context(GPU).write(x).push(kernel(&held.model, &held.done))?;
+        c.op("holds").write(y).push(move |_| own.pass())?;
+        c.op("not called").context(GPU).write(y).push_async(|_, completion: Completion| completion.complete())
+    };
+    let (graph, ()) = held.engine.capture(record).unwrap();
+    graph.replay().unwrap();
+    gate.wait_for_someone();
+    held.model.world().lost[0] = true;
+    eventually("the loss is known", || {
+        held.engine.op("asks").context(GPU).push(|_| ()).is_err_and(|error| error.kind() == ErrorKind::DeviceLost)
+    });
+    gate.open();
+    let error = held.engine.wait_for_var_timeout(y, LIMIT).unwrap_err();
+    assert_says(&error, ErrorKind::DeviceLost, &["'not called'", "gpu(0) is lost"]);
+    let _ = held.engine.wait_for_all_timeout(LIMIT);
 }
 
 #[test]
