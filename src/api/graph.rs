@@ -37,8 +37,8 @@ use std::sync::Arc;
 /// versions step, when all of the operations are done; and an asynchronous operation ends when its
 /// completion was used *and* its call has returned.
 ///
-/// Operations of GPUs are queued by their closures, in each replay anew. A replay ends when they are
-/// queued; what comes after it waits for the device, as after a single push.
+/// Operations of GPUs are queued by their closures, in each replay anew. A replay ends when they
+/// are queued; what comes after it waits for the device, as after a single push.
 ///
 /// Short replays run on one thread, long ones and the first on all threads of the engine: a replay
 /// looks at the clock (see `src/engine/replay/spread_policy.rs`).
@@ -85,8 +85,8 @@ impl Graph {
     /// # Errors
     /// Those of [`Engine::push_sync`](crate::Engine::push_sync), for all variables of the graph and
     /// for the workers of all its operations, but for foreign variables, which the capture has
-    /// refused; [`DeviceLost`](crate::ErrorKind::DeviceLost) if one of its GPUs is lost. None of the
-    /// operations is then run.
+    /// refused; [`DeviceLost`](crate::ErrorKind::DeviceLost) if one of its GPUs is lost. None of
+    /// the operations is then run.
     /// [`Stopped`](crate::ErrorKind::Stopped) when the engine's last handle is gone. An operation
     /// that fails inside a replay marks the variables that it changes, as a single push does.
     ///
@@ -198,9 +198,9 @@ impl Graph {
 }
 
 impl Drop for Graph {
-    /// Pushes the deletion of the graph's own variable, which comes after the last replay, and after
-    /// what that has queued on devices. The closures are dropped by the last thread to leave that replay, which may be a moment after
-    /// its end. Panics of their destructors are swallowed.
+    /// Pushes the deletion of the graph's own variable, which comes after the last replay, and
+    /// after what that has queued on devices. The closures are dropped by the last thread to leave
+    /// that replay, which may be a moment after its end. Panics of their destructors are swallowed.
     fn drop(&mut self) {
         if self.inner.core.is_closed() {
             return;

@@ -60,8 +60,8 @@ pub struct Detached {
 }
 
 /// The stages of an asynchronous operation: the closure is being called; it has returned; the
-/// operation was completed; it was skipped, and nothing is left to do. This [`ENDED`] is not the `ENDED` of `graph/lanes.rs`, a bit of a
-/// lane's message.
+/// operation was completed; it was skipped, and nothing is left to do. This [`ENDED`] is not the
+/// `ENDED` of `graph/lanes.rs`, a bit of a lane's message.
 pub const CALLED: u8 = 0;
 pub const RETURNED: u8 = 1;
 pub const ENDED: u8 = 2;

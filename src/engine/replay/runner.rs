@@ -224,7 +224,7 @@ impl LaneHost for Runner<'_> {
 
     fn may_wait(&mut self, others: bool) -> bool {
         if self.place.device.is_some() {
-            // The thread has something better to do, and whoever has something for the lane runs it.
+            // A thread that has something for the lane runs it.
             return false;
         }
         // An idle worker takes the lanes that were handed out, so this thread may wait for them.
