@@ -5,6 +5,8 @@ mod common;
 mod faults;
 #[path = "gpu/foreign.rs"]
 mod foreign;
+#[path = "gpu/graphs.rs"]
+mod graphs;
 #[path = "gpu/lifecycle.rs"]
 mod lifecycle;
 #[path = "gpu/limits.rs"]

@@ -34,6 +34,9 @@ struct Graph {
     spread: Option<usize>,
     /// An operation that ends on a thread of its own.
     detached: Option<u32>,
+    /// A lane that calls nothing: a thread that has something for it runs it at once, beside the
+    /// lane that it is in.
+    at_once: Option<u32>,
 }
 
 struct Thread(Arc<Graph>, usize);
@@ -64,7 +67,15 @@ impl Graph {
             queue: Mutex::new(Vec::new()),
             spread,
             detached,
+            at_once: None,
         })
+    }
+
+    /// With a lane that is run at once, whose operation `detached` ends elsewhere.
+    fn with_lane_at_once(ops: &'static [Op], lanes: usize, lane: u32, detached: u32) -> Arc<Graph> {
+        let mut graph = Graph::new(ops, lanes, None, Some(detached));
+        Arc::get_mut(&mut graph).expect("nobody else knows it").at_once = Some(lane);
+        graph
     }
 
     fn work(self: &Arc<Self>, lane: u32) {
@@ -131,7 +142,9 @@ impl LaneHost for Thread {
     fn conclude(&mut self, _: u32) {}
 
     fn hand_out(&mut self, lane: u32) {
-        if self.0.one_thread.load(Relaxed) {
+        if self.0.at_once == Some(lane) {
+            self.0.work(lane);
+        } else if self.0.one_thread.load(Relaxed) {
             self.0.queue.lock().unwrap().push(lane);
         } else {
             self.0.start(move |graph| graph.work(lane));
@@ -248,6 +261,21 @@ fn a_replay_that_is_spread_in_the_middle() {
         let graph = Graph::new(OPS, 2, Some(2), None);
         graph.replay(1);
         graph.one_thread.store(true, Relaxed);
+        graph.replay(2);
+    });
+}
+
+/// As the lanes of devices are (`Program::hand_out`): from inside another lane, and from the thread
+/// on which an operation ends.
+#[test]
+fn a_lane_that_is_run_at_once() {
+    const OPS: &[Op] = &[(0, &[], &[0]), (1, &[0], &[1]), (0, &[1], &[2]), (1, &[2], &[3])];
+    explore("lanes, one is run at once", 2, 20, || Graph::with_lane_at_once(OPS, 2, 1, 1).replay(1));
+    // All of it is on that lane, and a replay follows at once.
+    const ALL: &[Op] = &[(1, &[], &[0]), (1, &[0], &[1])];
+    explore("lanes, all is run at once", 2, 20, || {
+        let graph = Graph::with_lane_at_once(ALL, 2, 1, 0);
+        graph.replays.store(2, Relaxed);
         graph.replay(2);
     });
 }

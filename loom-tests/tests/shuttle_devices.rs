@@ -5,7 +5,7 @@
 
 use loom_tests::schedules;
 use seriatim::gpu::{Backend, Class, DriverError, Previous, RawMark, RawStream};
-use seriatim::{Context, Engine, Kind, Property, RunContext, Variable};
+use seriatim::{Context, Engine, Graph, Kind, Property, RunContext, Variable};
 use shuttle::rand::{thread_rng, Rng};
 use shuttle::thread;
 use std::collections::VecDeque;
@@ -163,6 +163,79 @@ fn push_some(
     };
     builder.push(body).unwrap();
     changed
+}
+
+/// A graph of operations of both devices and the processor, and for each cell the numbers of those
+/// that change it.
+fn graph_of(
+    engine: &Engine,
+    lazy: &Arc<Lazy>,
+    variables: &[Variable],
+    orders: &Orders,
+    pusher: usize,
+) -> (Graph, [Vec<usize>; CELLS]) {
+    let contexts = [Context::gpu(0), Context::cpu(0), Context::gpu(1), Context::gpu(0)];
+    let mut changed: [Vec<usize>; CELLS] = Default::default();
+    let record = |c: &mut seriatim::Capture| {
+        for (context, number) in contexts.into_iter().zip(pusher * 1000 + 500..) {
+            let writes: Vec<usize> = (0..CELLS).filter(|_| thread_rng().gen_bool(0.5)).collect();
+            writes.iter().for_each(|cell| changed[*cell].push(number));
+            let builder = c.op("").context(context).writes(writes.iter().map(|cell| variables[*cell]));
+            let (lazy, orders) = (Arc::clone(lazy), Arc::clone(orders));
+            builder.push(move |run: &RunContext<'_>| {
+                let (orders, writes) = (Arc::clone(&orders), writes.clone());
+                let work = move || writes.iter().for_each(|cell| orders[*cell].lock().unwrap().push(number));
+                match run.stream() {
+                    Some(stream) => lazy.queue(stream, Item::Work(Box::new(work))),
+                    None => work(),
+                }
+            })?;
+        }
+        Ok(())
+    };
+    let (graph, ()) = engine.capture(record).unwrap();
+    (graph, changed)
+}
+
+/// Two threads push, and replay graphs of their own on the same variables. Nothing of the other
+/// comes between two operations of one replay.
+#[test]
+fn replays_on_devices_are_done_in_push_order() {
+    schedules("devices, replays of two pushers", 8, 300, || {
+        let lazy = Arc::new(Lazy::default());
+        let builder = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).gpus(Arc::clone(&lazy) as _);
+        let engine = builder.gpu_workers(2).gpu_ahead(2).build().unwrap();
+        let variables: Vec<Variable> = (0..CELLS).map(|_| engine.new_variable()).collect();
+        let orders: Orders = Arc::default();
+        let pushes = |pusher: usize| {
+            let (engine, lazy, variables, orders) = (engine.clone(), lazy.clone(), variables.clone(), orders.clone());
+            thread::spawn(move || {
+                let (graph, changed) = graph_of(&engine, &lazy, &variables, &orders, pusher);
+                let mut wanted: [Vec<usize>; CELLS] = Default::default();
+                for number in (0..2).map(|number| pusher * 1000 + number) {
+                    let pushed = push_some(&engine, &lazy, &variables, &orders, number);
+                    pushed.into_iter().for_each(|cell| wanted[cell].push(number));
+                    graph.replay().unwrap();
+                    wanted.iter_mut().zip(&changed).for_each(|(wanted, changed)| wanted.extend(changed));
+                }
+                (wanted, changed)
+            })
+        };
+        let threads: Vec<_> = (0..2).map(pushes).collect();
+        let wanted: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        engine.wait_for_all().unwrap();
+        let orders: Vec<Vec<usize>> = orders.iter().map(|order| order.lock().unwrap().clone()).collect();
+        for (cell, order) in orders.iter().enumerate() {
+            for (pusher, (wanted, changed)) in wanted.iter().enumerate() {
+                let own: Vec<usize> = order.iter().copied().filter(|number| number / 1000 == pusher).collect();
+                assert_eq!(own, wanted[cell], "the changes of cell {cell} by one pusher");
+                let whole = order.windows(changed[cell].len().max(1)).filter(|row| **row == changed[cell]).count();
+                assert!(changed[cell].is_empty() || whole == 2, "something came into a replay: {order:?}");
+            }
+        }
+        drop(engine);
+        orders.concat()
+    });
 }
 
 fn check(orders: &Orders) -> Vec<usize> {

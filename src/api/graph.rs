@@ -7,6 +7,7 @@
 
 use crate::engine::core::Core;
 use crate::engine::diagnose::{escaped, shown};
+use crate::engine::gpu::admit;
 use crate::engine::push::admission::stopped;
 use crate::engine::push::{push, push_enlisted};
 use crate::engine::replay::program::Program;
@@ -36,6 +37,9 @@ use std::sync::Arc;
 /// A replay differs from pushing the operations one by one: the variables are free again, and their
 /// versions step, when all of the operations are done; and an asynchronous operation ends when its
 /// completion was used *and* its call has returned.
+///
+/// Operations of GPUs are queued by their closures, in each replay anew. A replay ends when they
+/// are queued; what comes after it waits for the device, as after a single push.
 ///
 /// Short replays run on one thread, long ones and the first on all threads of the engine: a replay
 /// looks at the clock (see `src/engine/replay/spread_policy.rs`).
@@ -81,8 +85,9 @@ impl Graph {
     ///
     /// # Errors
     /// Those of [`Engine::push_sync`](crate::Engine::push_sync), for all variables of the graph and
-    /// for the workers of all its operations, but for devices and foreign variables, which the
-    /// capture has refused. None of the operations is then run.
+    /// for the workers of all its operations, but for foreign variables, which the capture has
+    /// refused; [`DeviceLost`](crate::ErrorKind::DeviceLost) if one of its GPUs is lost. None of
+    /// the operations is then run.
     /// [`Stopped`](crate::ErrorKind::Stopped) when the engine's last handle is gone. An operation
     /// that fails inside a replay marks the variables that it changes, as a single push does.
     ///
@@ -118,6 +123,7 @@ impl Graph {
         if core.is_closed() {
             return Err(stopped());
         }
+        inner.devices.iter().try_for_each(|device| admit::find(core, *device).map(|_| ()))?;
         let request = Request { priority, flags: inner.flags, ..Request::named(inner.name) };
         let graph = Arc::clone(inner);
         if core.always_inside(request.property) && inner.plain {
@@ -193,9 +199,9 @@ impl Graph {
 }
 
 impl Drop for Graph {
-    /// Pushes the deletion of the graph's own variable, which comes after the last replay. The
-    /// closures are dropped by the last thread to leave that replay, which may be a moment after
-    /// its end. Panics of their destructors are swallowed.
+    /// Pushes the deletion of the graph's own variable, which comes after the last replay, and
+    /// after what that has queued on devices. The closures are dropped by the last thread to leave
+    /// that replay, which may be a moment after its end. Panics of their destructors are swallowed.
     fn drop(&mut self) {
         if self.inner.core.is_closed() {
             return;

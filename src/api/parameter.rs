@@ -5,16 +5,18 @@
 //! graph; `set` is called anywhere, and pushes an operation that changes the graph's own variable,
 //! as each replay does (`src/api/graph.rs`). So no replay reads the value while it is replaced.
 
-use crate::engine::core::Core;
+use crate::engine::core::{Core, DEVICES_USED};
 use crate::engine::push::admission::stopped;
 use crate::engine::push::push;
 use crate::engine::request::{Claim, Request};
 use crate::error::{Error, ErrorKind};
 use crate::operation::access::Mode;
+use crate::operation::block::FLAG_UNLOOKED;
 use crate::operation::closure::sync_vtable;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
+use crate::sync::Ordering::Relaxed;
 use crate::variable::handle::Variable;
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -132,7 +134,10 @@ impl<T: Send + Sync + 'static> Parameter<T> {
             let old = std::mem::replace(unsafe { &mut *inner.value.get() }, value);
             drop(old);
         };
-        let request = Request { property: Property::NoSkip, ..Request::named(Name::from("set parameter")) };
+        // Closures read the value, and devices do not: this does not wait for what replays have
+        // queued there.
+        let flags = if self.0.core.state.load(Relaxed) & DEVICES_USED != 0 { FLAG_UNLOOKED } else { 0 };
+        let request = Request { property: Property::NoSkip, flags, ..Request::named(Name::from("set parameter")) };
         let claim = Claim { variable: self.0.variable, mode: Mode::Write };
         push(&self.0.core, &request, &[claim][..], sync_vtable(&replace), replace)
     }

@@ -60,11 +60,13 @@ const GLANCES: u32 = 64;
 /// What the lanes need of the engine: it runs segments, and it finds threads for lanes. Implemented
 /// by `engine/replay/runner.rs`.
 pub trait LaneHost {
-    /// Runs the operations of a segment. `false` if the segment ends later, by [`Lanes::ended`].
+    /// Runs the operations of a segment. `false` if the segment ends by [`Lanes::ended`], which may
+    /// be called before this returns.
     fn run(&mut self, segment: u32) -> bool;
     /// Does what is left to do for a segment that has ended later than its call.
     fn conclude(&mut self, segment: u32);
-    /// Finds a thread that calls [`Lanes::work`] for the lane, which has got something to do.
+    /// Finds a thread that calls [`Lanes::work`] for the lane, which has got something to do. It
+    /// may be the calling one, inside this call.
     fn hand_out(&mut self, lane: u32);
     /// Called when a replay begins. Returns whether it begins alone.
     fn begins_alone(&mut self) -> bool;
@@ -191,7 +193,7 @@ impl Lanes {
     ///
     /// # Safety
     /// The segment has been run and has not ended, and [`LaneHost::run`] has returned `false` for
-    /// it.
+    /// it, or will and does nothing more with it.
     pub unsafe fn ended(&self, segment: u32) -> bool {
         self.send(self.plan.segments[segment as usize].lane, segment | ENDED)
     }

@@ -44,6 +44,9 @@ pub const FLAG_PRIORITISED: u16 = 1 << 6;
 pub const FLAG_BEYOND: u16 = 1 << 7;
 /// The operation is queued on a device, by one of the device's workers.
 pub const FLAG_GPU: u16 = 1 << 8;
+/// The operation runs whatever devices have still to do with its variables: it runs a graph whose
+/// own operations look at that, or changes what devices never see.
+pub const FLAG_UNLOOKED: u16 = 1 << 9;
 
 /// Value of [`Block::kind`]: a block of the pool.
 const POOLED: u8 = 0;

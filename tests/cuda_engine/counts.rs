@@ -123,6 +123,31 @@ fn a_chain_needs_no_waits() {
     calls.assert_only(&QUEUED);
 }
 
+/// A replay of a chain costs what its operations cost when they are pushed.
+#[test]
+fn a_replay_of_a_chain_needs_no_waits() {
+    const REPLAYS: usize = 10;
+    let counting = Counting::new(Kind::PerDevice, 1);
+    let (x, place) = (counting.variable(), counting.place());
+    let record = |c: &mut seriatim::Capture| {
+        for _ in 0..OPERATIONS / REPLAYS {
+            let body = move |run: &RunContext<'_>| {
+                kernel(run.stream().expect("it is on a device"), 1, Vec::new(), vec![place], || ())
+            };
+            c.op("part").context(GPU).write(x).push(body)?;
+        }
+        Ok(())
+    };
+    let (graph, ()) = counting.engine.capture(record).unwrap();
+    let push = || (0..REPLAYS).for_each(|_| graph.replay().unwrap());
+    let calls = counting.calls(push, x, OPERATIONS as u64);
+    tell("a replay of a chain", OPERATIONS, &calls);
+    assert_eq!(calls.of("cuStreamWaitEvent"), 0);
+    let records = calls.of("cuEventRecord");
+    assert!(records <= of_watcher(OPERATIONS, 1), "{records} marks");
+    calls.assert_only(&QUEUED);
+}
+
 #[test]
 fn two_streams_in_turn_need_a_mark_and_a_wait_an_operation() {
     let counting = Counting::new(Kind::PerDevice, 2);

@@ -9,8 +9,10 @@ use seriatim::{Completion, Context, Engine, Error, Property, RunContext, Variabl
 pub const HOST: usize = 5;
 /// All cells; the others are in memory of devices.
 pub const CELLS: usize = 10;
-/// The cells that captured graphs use.
+/// The cells that captured graphs use: so many of the host, and from the other number on those of
+/// devices.
 pub const OF_GRAPHS: usize = 3;
+pub const FIRST_OF_DEVICE: usize = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
@@ -27,7 +29,7 @@ pub struct Operation {
     pub reads: Vec<usize>,
     pub writes: Vec<usize>,
     pub context: Context,
-    property: Property,
+    pub property: Property,
     priority: i32,
     is_async: bool,
     pub work: Work,
@@ -81,11 +83,26 @@ impl Operation {
         }
     }
 
-    /// An operation of a captured graph, of the processor.
-    pub fn of_graph(id: u64, random: &mut Random) -> Operation {
-        let (reads, writes) = used(random, OF_GRAPHS);
-        let (context, property) = (Context::cpu(0), Property::Normal);
-        Operation { id, reads, writes, context, property, priority: 0, is_async: false, work: Work::Computes }
+    /// An operation of a captured graph.
+    pub fn of_graph(id: u64, random: &mut Random, plan: &Plan) -> Operation {
+        let gpu = Context::gpu(random.below(plan.devices) as u32);
+        let (device, host) = (random.between(FIRST_OF_DEVICE, CELLS - 1), random.below(OF_GRAPHS));
+        let copies = [(Property::CopyToGpu, host, device), (Property::CopyFromGpu, device, host)];
+        let (work, context, property, (reads, writes)) = match random.below(6) {
+            0 => {
+                let (property, from, to) = random.pick(&copies);
+                (Work::Copies, gpu, property, (vec![from], vec![to]))
+            }
+            1..=3 => {
+                let property = random.pick(&[Property::Normal, Property::Normal, Property::GpuPrioritized]);
+                let (mut reads, mut writes) = used(random, OF_GRAPHS);
+                random.pick(&[true, false]).then(|| reads.push(FIRST_OF_DEVICE));
+                random.pick(&[true, false]).then(|| writes.push(CELLS - 1));
+                (Work::Computes, gpu, property, (reads, writes))
+            }
+            _ => (Work::Computes, Context::cpu(0), Property::Normal, used(random, OF_GRAPHS)),
+        };
+        Operation { id, reads, writes, context, property, priority: 0, is_async: false, work }
     }
 
     /// Whether a failure before does not stop it.

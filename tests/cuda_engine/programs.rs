@@ -7,7 +7,7 @@
 use crate::client::{Count, Standin};
 use crate::common::{by_length, Random, Watchdog};
 use crate::memory::{Entered, Place, FRESH};
-use crate::operation::{failure, Operation, CELLS, HOST, OF_GRAPHS};
+use crate::operation::{failure, Operation, CELLS, FIRST_OF_DEVICE, HOST, OF_GRAPHS};
 use crate::oracle::Oracle;
 use crate::plan::Plan;
 use seriatim::{Context, Engine, Error, Graph, Kind, RunContext, Variable};
@@ -74,7 +74,7 @@ impl Program<'_> {
         let drawn: Vec<Operation> = (0..count)
             .map(|_| {
                 let id = self.next_id();
-                Operation::of_graph(id, &mut self.random)
+                Operation::of_graph(id, &mut self.random, self.plan)
             })
             .collect();
         let (variables, places) = (&self.variables, &self.places);
@@ -82,6 +82,7 @@ impl Program<'_> {
             for operation in &drawn {
                 let of = |list: &[usize]| list.iter().map(|cell| variables[*cell]).collect::<Vec<_>>();
                 let builder = capture.op("part").reads(of(&operation.reads)).writes(of(&operation.writes));
+                let builder = builder.context(operation.context).property(operation.property);
                 builder.push(operation.body(places))?;
             }
             Ok(())
@@ -105,7 +106,7 @@ impl Program<'_> {
             }
             2 => self.wait_for_all(),
             3 => self.delete().map_err(refused),
-            4..=7 if !self.plan.on_devices || self.random.chance(10) => {
+            4..=7 => {
                 let at = self.random.below(self.graphs.len());
                 let (graph, operations) = &self.graphs[at];
                 operations.iter().for_each(|operation| self.oracle.run(operation));
@@ -123,7 +124,7 @@ impl Program<'_> {
     /// Deletes the variable of a cell that no graph uses, on the processor or on a device, and has
     /// another one in its place. Memory of a device is freed in the order of a stream.
     fn delete(&mut self) -> Result<(), Error> {
-        let cell = self.random.between(OF_GRAPHS, CELLS - 1);
+        let cell = self.random.between(OF_GRAPHS, FIRST_OF_DEVICE - 1);
         let (place, variable) = (self.places[cell], self.variables[cell]);
         let next = self.engine.new_variable();
         let context = match self.random.chance(60) && cell >= HOST {

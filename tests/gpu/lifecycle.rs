@@ -11,10 +11,11 @@ use std::time::Duration;
 
 const GPU: Context = Context::gpu(0);
 
-fn kernel(model: &Arc<Model>, count: &Arc<AtomicUsize>) -> impl FnOnce(&RunContext<'_>) + Send + 'static {
+fn kernel(model: &Arc<Model>, count: &Arc<AtomicUsize>) -> impl FnMut(&RunContext<'_>) + Send + 'static {
     let (model, count) = (Arc::clone(model), Arc::clone(count));
     move |run| {
         let stream = run.stream().expect("it is on a device");
+        let count = Arc::clone(&count);
         model.work(stream, Vec::new(), Vec::new(), move || _ = count.fetch_add(1, SeqCst));
     }
 }
@@ -83,6 +84,8 @@ pub fn fork_after_use() {
         let (x, done) = (engine.new_variable(), Arc::new(AtomicUsize::new(0)));
         let push = || engine.op("kernel").context(GPU).writes([x]).push(kernel(&model, &done));
         push().unwrap();
+        let counted = kernel(&model, &done);
+        let (graph, ()) = engine.capture(|c| c.op("part").context(GPU).write(x).push(counted)).unwrap();
         let (streams, marks) = model.left();
         let child = engine.clone();
         fork_and(|| {
@@ -90,13 +93,15 @@ pub fn fork_after_use() {
             let refused = push().unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::DeviceUnavailable, "{refused}");
             assert!(refused.to_string().contains("fork"), "{refused}");
+            assert!(graph.replay().unwrap_err().to_string().contains("fork"));
             child.op("on the processor").writes([x]).push(|_| ()).unwrap();
             child.wait_for_all_timeout(Duration::from_secs(30)).unwrap();
             drop(child);
         });
         assert_eq!(model.left(), (streams, marks));
         push().unwrap();
+        graph.replay().unwrap();
         engine.wait_for_all_timeout(Duration::from_secs(30)).unwrap();
-        assert_eq!(done.load(SeqCst), 2);
+        assert_eq!(done.load(SeqCst), 3);
     }
 }

@@ -90,14 +90,6 @@ fn a_device_that_cannot_be_made_ready_is_an_error_and_may_be_tried_again() {
     }
 }
 
-#[test]
-fn a_captured_graph_takes_no_operation_of_a_device() {
-    let model = Model::new(1, 1, 1);
-    let engine = over(&model).build().unwrap();
-    let refused = engine.capture(|c| c.op("kernel").context(Context::gpu(0)).push(|_| ()).map(|_| ()));
-    assert_says(&refused.unwrap_err(), ErrorKind::DeviceUnavailable, &["captured graph", "beside the graph"]);
-}
-
 /// The bound counts an operation until its device has done it.
 #[test]
 fn the_bound_counts_what_a_device_has_not_done() {

@@ -1,9 +1,9 @@
 //! Random programs against a sequential run: on each engine, with one to three devices, operations
-//! of the processor between those of devices, failures, deletions and waits.
+//! of the processor between those of devices, replays of graphs of both, deletions and waits.
 
 use crate::common::{by_length, Random};
 use crate::model::Model;
-use seriatim::{Completion, Context, Engine, Kind, Property, RunContext, Variable};
+use seriatim::{Capture, Completion, Context, Engine, Graph, Kind, Property, RunContext, Variable};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,29 +95,77 @@ impl Operation {
         }
     }
 
-    pub fn push(self, engine: &Engine, model: &Arc<Model>, variables: &[Variable], cells: &Cells) {
-        let Operation { id, reads, writes, context, property, priority, is_async } = self;
+    /// What the operation does.
+    fn body(&self, model: &Arc<Model>, cells: &Cells) -> impl Fn(&RunContext<'_>) + Send + 'static {
+        let (id, reads, writes) = (self.id, self.reads.clone(), self.writes.clone());
         let (model, cells) = (Arc::clone(model), Arc::clone(cells));
-        let of = |list: &[usize]| list.iter().map(|cell| variables[*cell]).collect::<Vec<_>>();
-        let builder = engine.op("drawn").reads(of(&reads)).writes(of(&writes)).context(context);
-        let builder = builder.property(property).priority(priority);
-        if is_async && context == Context::cpu(0) {
-            let start = move |_: &RunContext<'_>, completion: Completion| {
+        move |run: &RunContext<'_>| match run.stream() {
+            Some(stream) => {
+                let (cells, read, written) = (Arc::clone(&cells), reads.clone(), writes.clone());
+                model.work(stream, reads.clone(), writes.clone(), move || apply(id, &cells, &read, &written));
+            }
+            None => {
+                let mut world = model.world();
+                reads.iter().for_each(|cell| world.host_uses(*cell, false));
+                writes.iter().for_each(|cell| world.host_uses(*cell, true));
                 apply(id, &cells, &reads, &writes);
+            }
+        }
+    }
+
+    pub fn push(self, engine: &Engine, model: &Arc<Model>, variables: &[Variable], cells: &Cells) {
+        let of = |list: &[usize]| list.iter().map(|cell| variables[*cell]).collect::<Vec<_>>();
+        let builder = engine.op("drawn").reads(of(&self.reads)).writes(of(&self.writes)).context(self.context);
+        let builder = builder.property(self.property).priority(self.priority);
+        let body = self.body(model, cells);
+        if self.ends_by_completion() {
+            let start = move |run: &RunContext<'_>, completion: Completion| {
+                body(run);
                 completion.complete();
             };
             builder.push_async(start).unwrap();
         } else {
-            let body = move |run: &RunContext<'_>| match run.stream() {
-                Some(stream) => {
-                    let (read, written) = (reads.clone(), writes.clone());
-                    model.work(stream, reads, writes, move || apply(id, &cells, &read, &written));
-                }
-                None => apply(id, &cells, &reads, &writes),
-            };
             builder.push(body).unwrap();
         }
     }
+
+    fn ends_by_completion(&self) -> bool {
+        self.is_async && self.context == Context::cpu(0)
+    }
+}
+
+/// A graph of a few operations, of which most have devices and two have a cell of the graph's own.
+fn capture(
+    engine: &Engine,
+    random: &mut Random,
+    plan: &Plan,
+    world: (&Arc<Model>, &[Variable], &Cells),
+) -> (Graph, Vec<Operation>) {
+    let (model, variables, cells) = world;
+    let drawn: Vec<Operation> =
+        (0..1 + random.below(12)).map(|part| Operation::drawn(1000 + part as u64, random, plan.devices)).collect();
+    let private = (0..2).map(|_| random.below(drawn.len())).collect::<Vec<_>>();
+    let record = |c: &mut Capture| {
+        let own = c.private_variable();
+        for (number, part) in drawn.iter().enumerate() {
+            let of = |list: &[usize]| list.iter().map(|cell| variables[*cell]).collect::<Vec<_>>();
+            let builder = c.op("part").reads(of(&part.reads)).writes(of(&part.writes)).context(part.context);
+            let builder = builder.property(part.property).priority(part.priority);
+            let builder = if private.contains(&number) { builder.write(own) } else { builder };
+            let body = part.body(model, cells);
+            if part.ends_by_completion() {
+                builder.push_async(move |run: &RunContext<'_>, completion: Completion| {
+                    body(run);
+                    completion.complete();
+                })?;
+            } else {
+                builder.push(body)?;
+            }
+        }
+        Ok(())
+    };
+    let (graph, ()) = engine.capture(record).unwrap();
+    (graph, drawn)
 }
 
 pub fn cells() -> Cells {
@@ -131,8 +179,16 @@ fn run(seed: u64) {
     let engine = plan.engine(&model);
     let (cells, expected) = (cells(), cells());
     let mut variables: Vec<Variable> = (0..CELLS).map(|_| engine.new_variable()).collect();
+    let mut graphs = Vec::new();
     for id in 0..120 {
         match random.below(40) {
+            3 => graphs.push(capture(&engine, &mut random, &plan, (&model, &variables, &cells))),
+            4..=7 if !graphs.is_empty() => {
+                let (graph, parts) = &graphs[random.below(graphs.len())];
+                parts.iter().for_each(|part| apply(part.id, &expected, &part.reads, &part.writes));
+                graph.replay_with_priority(random.below(3) as i32).unwrap();
+            }
+            8 => graphs.truncate(random.below(graphs.len() + 1)),
             0 => {
                 let cell = random.below(CELLS);
                 let waited = engine.wait_for_var_timeout(variables[cell], LIMIT);
@@ -141,6 +197,8 @@ fn run(seed: u64) {
                 assert_eq!(found, expected[cell].load(Relaxed), "seed {seed}: cell {cell} after a wait");
             }
             1 => {
+                // Graphs go with the variables that they use.
+                graphs.clear();
                 let cell = random.below(CELLS);
                 let (own, value) = (Arc::clone(&cells), expected[cell].load(Relaxed));
                 let check = move |_: &RunContext<'_>| assert_eq!(own[cell].load(Relaxed), value, "at a deletion");
@@ -169,6 +227,7 @@ fn run(seed: u64) {
     assert!(world.races.is_empty(), "seed {seed}: {:?}", world.races);
     assert!(plan.kind == Kind::Naive || world.most_queued <= plan.ahead, "seed {seed}: {} queued", world.most_queued);
     drop(world);
+    drop(graphs);
     drop(engine);
     assert_eq!(model.left(), (0, 0), "seed {seed}: streams and marks are left");
 }

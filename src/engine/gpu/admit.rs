@@ -63,6 +63,13 @@ pub fn admit(core: &Arc<Core>, context: Context) -> Result<(), Error> {
     core.start_group(&gpu.copies)
 }
 
+/// Makes sure that the threads of all devices run that were used and are not lost: for a graph,
+/// whose operations run on some of them.
+pub fn admit_used(core: &Arc<Core>) -> Result<(), Error> {
+    let mut alive = core.gpus.used().filter(|gpu| gpu.lost.get().is_none());
+    alive.try_for_each(|gpu| admit(core, gpu.context()))
+}
+
 /// The error of a context that cannot be used.
 fn unavailable(context: Context, why: &str) -> Error {
     Error::new(ErrorKind::DeviceUnavailable, format!("{context} cannot be used: {why}; or use cpu(i) or cpu_pinned(i)"))

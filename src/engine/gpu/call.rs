@@ -1,10 +1,11 @@
 //! Calls the closure of a device's operation, and ends the operation for the engine.
 //!
 //! The counterpart of `Core::execute` (`execute.rs`), whose rules on the start and the end of
-//! operations hold here too.
+//! operations hold here too. An operation of a captured graph is called by [`Core::visit`] and
+//! [`Core::call_within`] as well (`replay/part.rs`), and ends there.
 
 use crate::device::current;
-use crate::device::raw::{DriverError as Refusal, RawStream};
+use crate::device::raw::{DriverError as Refusal, Previous, RawStream};
 use crate::engine::core::{Core, FAILED};
 use crate::engine::declared::{Copied, Enlisted};
 use crate::engine::execute::{is_skipped, stamp};
@@ -32,6 +33,22 @@ pub enum Way {
     Unstreamed,
 }
 
+/// The stay of a thread on a device, for one call.
+pub struct Visit<'a> {
+    gpu: &'a Gpu,
+    way: Way,
+    /// What was current before. A worker has entered its device for good.
+    previous: Option<Previous>,
+}
+
+impl Visit<'_> {
+    /// Gives the thread back what was current before.
+    pub fn end(self) {
+        // SAFETY: `enter` has returned it, on this thread: a visit does not leave its function.
+        self.previous.into_iter().for_each(|previous| unsafe { self.gpu.backend.leave(previous) });
+    }
+}
+
 impl Core {
     /// Calls the closure of an operation, unless it is to be skipped, and ends the operation for
     /// the engine. `ready` says whether its stream waits for all that it should.
@@ -51,38 +68,27 @@ impl Core {
         // SAFETY: the operation is ours until it ends.
         unsafe {
             Block::enter(block, RUNNING);
-            let refusal = ready.err().map(|refusal| self.refused(gpu, &refusal));
             let (state, body, property) = (self.state.load(Relaxed), &*(*block).body, Block::property(block));
             let inherited = if state & FAILED != 0 { self.inherited(block) } else { None };
             if (*block).flags & FLAG_PROFILED != 0 {
                 self.start_profile(block);
             }
-            let is_lost = gpu.lost.get().is_some();
             // A deletion is never skipped.
             let always = (*block).flags & FLAG_DELETE != 0;
-            if !always && (refusal.is_some() || is_lost || is_skipped(property, inherited.is_some(), state)) {
-                return self.skip_on_device(local, block, gpu, refusal, inherited, worker);
-            }
-            let stream = match way {
-                Way::Queued(line) => Some(gpu.lines[line].timeline.stream()),
-                Way::Finished => gpu.stream,
-                Way::Unstreamed => None,
+            let is_skipped = !always && is_skipped(property, inherited.is_some(), state);
+            let visit = match ready {
+                Err(refusal) if !always => Err(Some(refusal)),
+                _ if is_skipped => Err(None),
+                _ => self.visit(gpu, way),
             };
-            // A worker has entered its device for good. Any other thread gets back what it had.
-            let visit = match way {
-                Way::Queued(_) => None,
-                _ if is_lost => None,
-                _ => match gpu.backend.enter(gpu.number) {
-                    Ok(previous) => Some(previous),
-                    Err(_) if always => None,
-                    Err(refusal) => {
-                        let fault = Some(self.refused(gpu, &refusal));
-                        return self.skip_on_device(local, block, gpu, fault, inherited, worker);
-                    }
-                },
+            let visit = match visit {
+                Ok(visit) => visit,
+                Err(_) if always => Visit { gpu, way, previous: None },
+                Err(refusal) => {
+                    let fault = self.fault_of_skip(gpu, refusal.as_ref(), inherited.is_some());
+                    return self.skip_on_device(local, block, fault, inherited, worker);
+                }
             };
-            // `enter` has returned it on this thread.
-            let leave_device = || visit.into_iter().for_each(|previous| gpu.backend.leave(previous));
             let run = RunContext {
                 context: Block::context(block),
                 name: Block::name(block),
@@ -93,32 +99,13 @@ impl Core {
                 pushed: None,
             };
             let storage = Block::closure(block, Block::layout(block));
-            let mut pair = None;
-            if let (Way::Queued(line), Run::Sync(_)) = (way, body.run) {
-                self.leave_tickets(local, block, gpu, line);
-                if (*block).flags & FLAG_PROFILED != 0 {
-                    pair = gpu.begin_timing(line);
-                }
-            }
-            enter(local);
             match body.run {
                 Run::Sync(call) => {
                     let enlisted = Enlisted::new(&self.memory, block);
-                    let mut outcome = current::within(stream, || within(&enlisted, || call(storage, &run)));
-                    leave(local);
-                    match way {
-                        Way::Queued(line) => {
-                            if (*block).flags & FLAG_PROFILED != 0 {
-                                self.end_timing(block, gpu, line, pair, worker);
-                            }
-                            gpu.lines[line].timeline.tell();
-                            // If the mark is refused, the next one who needs it sees the error.
-                            let _ = gpu.lines[line].timeline.mark_step(&*gpu.backend);
-                        }
-                        Way::Finished => outcome = outcome.and(self.finish_stream(gpu, stream)),
-                        Way::Unstreamed => {}
-                    }
-                    leave_device();
+                    let outcome = self.call_within(local, block, &visit, (true, worker), || {
+                        within(&enlisted, || call(storage, &run))
+                    });
+                    visit.end();
                     self.end(local, block, outcome, inherited, false, worker);
                     if matches!(way, Way::Queued(_)) {
                         gpu.wake_watcher();
@@ -131,9 +118,9 @@ impl Core {
                     local.count_called();
                     let completion = Completion::new(engine, block);
                     let copied = Copied::of(&self.memory, block);
-                    let outcome = current::within(stream, || within(&copied, || call(storage, &run, completion)));
-                    leave(local);
-                    leave_device();
+                    let call = || within(&copied, || call(storage, &run, completion));
+                    let outcome = self.call_within(local, block, &visit, (false, worker), call);
+                    visit.end();
                     local.count_returned();
                     self.quiescence.notify(|| self.is_quiescent());
                     if let Err(fault) = outcome {
@@ -143,6 +130,71 @@ impl Core {
                 Run::Part(_) => unreachable!("parts of graphs have no device"),
             }
             pay();
+        }
+    }
+
+    /// Makes the device current on the calling thread, for a call. On an error it is not: the
+    /// device is lost, or the driver has refused it.
+    pub(in crate::engine) fn visit<'a>(&self, gpu: &'a Gpu, way: Way) -> Result<Visit<'a>, Option<Refusal>> {
+        if gpu.lost.get().is_some() {
+            return Err(None);
+        }
+        let previous = match way {
+            Way::Queued(_) => None,
+            _ => Some(gpu.backend.enter(gpu.number)?),
+        };
+        Ok(Visit { gpu, way, previous })
+    }
+
+    /// Calls a closure, which does not unwind, with the stream of its way; and leaves the tickets
+    /// of its operation, unless that ends by a completion.
+    ///
+    /// # Safety
+    /// The operation is at its turn, and the caller's. After the call of a closure that is not
+    /// synchronous the block is not touched. The calling thread owns the timeline of the way.
+    pub(in crate::engine) unsafe fn call_within(
+        &self,
+        local: &ThreadContext,
+        block: *mut Block,
+        visit: &Visit<'_>,
+        (is_sync, worker): (bool, Option<usize>),
+        call: impl FnOnce() -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let Visit { gpu, way, .. } = *visit;
+        let stream = match way {
+            Way::Queued(line) => Some(gpu.lines[line].timeline.stream()),
+            Way::Finished => gpu.stream,
+            Way::Unstreamed => None,
+        };
+        let mut is_profiled = false;
+        let mut pair = None;
+        if let (Way::Queued(line), true) = (way, is_sync) {
+            // SAFETY: by the contract.
+            unsafe {
+                self.leave_tickets(local, block, gpu, line);
+                is_profiled = (*block).flags & FLAG_PROFILED != 0;
+            }
+            if is_profiled {
+                pair = gpu.begin_timing(line);
+            }
+        }
+        enter(local);
+        let outcome = current::within(stream, call);
+        leave(local);
+        match way {
+            _ if !is_sync => outcome,
+            Way::Queued(line) => {
+                if is_profiled {
+                    // SAFETY: by the contract.
+                    unsafe { self.end_timing(block, gpu, line, pair, worker) };
+                }
+                gpu.lines[line].timeline.tell();
+                // If the mark is refused, the next one who needs it sees the error.
+                let _ = gpu.lines[line].timeline.mark_step(&*gpu.backend);
+                outcome
+            }
+            Way::Finished => outcome.and(self.finish_stream(gpu, stream)),
+            Way::Unstreamed => outcome,
         }
     }
 
@@ -182,8 +234,24 @@ impl Core {
         unsafe { gpu.finish(stream) }.map_err(|refusal| self.refused(gpu, &refusal))
     }
 
-    /// Ends an operation whose closure is not called. Its failure is `fault`, or what it inherits,
-    /// or that its device is lost.
+    /// The failure of its own, if any, of an operation that is not called: by what the driver has
+    /// refused for it, or since its device is lost.
+    pub(in crate::engine) fn fault_of_skip(
+        &self,
+        gpu: &Gpu,
+        refusal: Option<&Refusal>,
+        inherits: bool,
+    ) -> Option<Fault> {
+        if let Some(refusal) = refusal {
+            return Some(self.refused(gpu, refusal));
+        }
+        // The device's own failure may have been told already.
+        let failure = gpu.lost.get().filter(|_| !inherits)?;
+        let source = Some(failure.error.clone().into());
+        Some(Fault::new(failure.error.kind(), failure.error.to_string(), source))
+    }
+
+    /// Ends an operation whose closure is not called.
     ///
     /// # Safety
     /// As [`Core::call_on_device`].
@@ -191,18 +259,12 @@ impl Core {
         self: &Arc<Self>,
         local: &ThreadContext,
         block: *mut Block,
-        gpu: &Gpu,
-        mut fault: Option<Fault>,
+        fault: Option<Fault>,
         inherited: Option<Arc<Failure>>,
         worker: Option<usize>,
     ) {
         // SAFETY: by the contract.
         unsafe {
-            if let (None, None, Some(failure)) = (&fault, &inherited, gpu.lost.get()) {
-                // A failure of its own: the device's may have been told already.
-                let source = Some(failure.error.clone().into());
-                fault = Some(Fault::new(failure.error.kind(), failure.error.to_string(), source));
-            }
             enter(local);
             ((*(*block).body).discard)(Block::closure(block, Block::layout(block)));
             leave(local);

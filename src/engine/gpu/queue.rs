@@ -36,7 +36,7 @@ fn enter_once(gpu: &Gpu) -> Result<(), DriverError> {
 
 impl Core {
     /// The device of a context that an operation in flight has.
-    pub(super) fn gpu(&self, context: Context) -> &Arc<Gpu> {
+    pub(in crate::engine) fn gpu(&self, context: Context) -> &Arc<Gpu> {
         let gpu = self.gpus.fleet.get().and_then(|fleet| fleet.gpus.get(context.id() as usize)?.get());
         gpu.expect("a push has made it ready")
     }
@@ -55,13 +55,33 @@ impl Core {
         let gpu = self.gpu(context);
         // SAFETY: by the contract.
         unsafe {
+            if let Some((way, ready)) = self.way_to_device(gpu, block, worker) {
+                self.call_on_device(local, block, gpu, way, ready, worker);
+            }
+        }
+    }
+
+    /// How an operation comes to its device now, and whether its stream waits for all that it
+    /// should. Or else parks it.
+    ///
+    /// # Safety
+    /// The operation is ready, and the caller's. If it is parked, it is not any more.
+    pub(in crate::engine) unsafe fn way_to_device(
+        &self,
+        gpu: &Arc<Gpu>,
+        block: *mut Block,
+        worker: Option<usize>,
+    ) -> Option<(Way, Result<(), DriverError>)> {
+        // SAFETY: by the contract.
+        unsafe {
             let has_stream = (*block).flags & FLAG_GPU != 0;
             let worker_of_it = worker.filter(|_| has_stream && self.settings.kind != Kind::Naive);
             if worker_of_it.is_some() {
                 self.take_given(block);
             }
             if let Some(ticket) = self.obstacle(block, worker_of_it.map(|_| &**gpu)) {
-                return self.park_behind(ticket, block);
+                self.park_behind(ticket, block);
+                return None;
             }
             if worker_of_it.is_none() {
                 self.forget_tickets(block);
@@ -75,7 +95,10 @@ impl Core {
                     match self.choose(gpu, block, class, worker) {
                         Some(line) => Way::Queued(line),
                         // Too far ahead everywhere: it waits for room.
-                        None => return park(gpu, block),
+                        None => {
+                            park(gpu, block);
+                            return None;
+                        }
                     }
                 }
             };
@@ -83,7 +106,7 @@ impl Core {
                 Way::Queued(line) => enter_once(gpu).and_then(|()| self.order(gpu, block, line)),
                 _ => Ok(()),
             };
-            self.call_on_device(local, block, gpu, way, ready, worker);
+            Some((way, ready))
         }
     }
 

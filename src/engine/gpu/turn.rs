@@ -13,7 +13,7 @@ use crate::engine::gpu::devices::{Fleet, Gpu};
 use crate::engine::gpu::rows::Row;
 use crate::error::Failure;
 use crate::operation::access::Mode;
-use crate::operation::block::{Block, FLAG_WAIT};
+use crate::operation::block::{Block, FLAG_UNLOOKED, FLAG_WAIT};
 use crate::thread::context::ThreadContext;
 use crate::variable::slot::Slot;
 use crate::worker::inbox::Met;
@@ -35,6 +35,9 @@ impl Core {
     ) -> bool {
         // SAFETY: the operation is ours, by the contract.
         unsafe {
+            if (*block).flags & FLAG_UNLOOKED != 0 {
+                return true;
+            }
             let context = Block::context(block);
             if context.device() == Device::Gpu {
                 self.queue_on_device(local, block, context, worker);
@@ -54,7 +57,7 @@ impl Core {
     ///
     /// # Safety
     /// The operation is ready, and the caller's.
-    pub(super) unsafe fn obstacle(&self, block: *mut Block, own: Option<&Gpu>) -> Option<DeviceTicket> {
+    pub(in crate::engine) unsafe fn obstacle(&self, block: *mut Block, own: Option<&Gpu>) -> Option<DeviceTicket> {
         let fleet = self.gpus.fleet.get()?;
         let mut found = None;
         // SAFETY: by the contract.
@@ -113,7 +116,7 @@ impl Core {
     ///
     /// # Safety
     /// The operation is at its turn, and the caller's.
-    pub(super) unsafe fn forget_tickets(&self, block: *mut Block) {
+    pub(in crate::engine) unsafe fn forget_tickets(&self, block: *mut Block) {
         // A wait for all uses of a variable only looks like a change.
         // SAFETY: by the contract. Who changes a variable is alone there.
         unsafe {
@@ -131,7 +134,7 @@ impl Core {
     ///
     /// # Safety
     /// The operation is ready, and the caller's, who gives it up.
-    pub(super) unsafe fn park_behind(&self, ticket: DeviceTicket, block: *mut Block) {
+    pub(in crate::engine) unsafe fn park_behind(&self, ticket: DeviceTicket, block: *mut Block) {
         let fleet = self.gpus.fleet.get().expect("there are tickets");
         // SAFETY: by the contract.
         unsafe { park(fleet.of(ticket).0, block) }

@@ -12,7 +12,7 @@ use crate::engine::gpu;
 use crate::engine::nesting::may_help;
 use crate::engine::request::Request;
 use crate::error::{Error, ErrorKind};
-use crate::operation::block::{FLAG_COPIES, FLAG_GPU, FLAG_PRIORITISED, FLAG_WAIT};
+use crate::operation::block::{FLAG_COPIES, FLAG_GPU, FLAG_GRAPH, FLAG_PRIORITISED, FLAG_UNLOOKED, FLAG_WAIT};
 use crate::operation::property::Property;
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
@@ -24,7 +24,7 @@ pub fn admit(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
         return if request.flags & FLAG_GPU != 0 { gpu::admit::admit(core, request.context) } else { Ok(()) };
     }
     core.dispatch.admit(core, request.property, request.context)?;
-    if request.flags & (FLAG_COPIES | FLAG_PRIORITISED) != 0 {
+    if request.flags & (FLAG_COPIES | FLAG_PRIORITISED | FLAG_UNLOOKED) != 0 {
         admit_parts(core, request)?;
     }
     Ok(())
@@ -36,7 +36,13 @@ pub fn admit(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
 fn admit_parts(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
     let parts = [(FLAG_COPIES, Property::CopyFromGpu), (FLAG_PRIORITISED, Property::CpuPrioritized)];
     let mut needed = parts.iter().filter(|(note, _)| request.flags & note != 0);
-    needed.try_for_each(|(_, property)| core.dispatch.admit(core, *property, request.context))
+    needed.try_for_each(|(_, property)| core.dispatch.admit(core, *property, request.context))?;
+    let uses_devices = request.flags & FLAG_GRAPH != 0 && request.flags & FLAG_UNLOOKED != 0;
+    if uses_devices {
+        gpu::admit::admit_used(core)
+    } else {
+        Ok(())
+    }
 }
 
 /// Returns the engine's flags if it takes this push, else the error.

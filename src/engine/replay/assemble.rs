@@ -7,8 +7,11 @@
 use crate::device::{self, Context, Device};
 use crate::engine::claims;
 use crate::engine::core::Core;
+use crate::engine::gpu::admit;
+use crate::engine::replay::node_block::{NodeBlock, NodeKind};
+use crate::engine::replay::part::{LENT, PART};
 use crate::engine::replay::private::PrivateVariables;
-use crate::engine::replay::program::{Body, Detached, LanePlace, Node, Program, Replay, UsedSlot, CALLED};
+use crate::engine::replay::program::{Body, Detached, LanePlace, Node, Part, Program, Replay, UsedSlot, CALLED};
 use crate::engine::replay::spread_policy::SpreadPolicy;
 use crate::engine::replay::LANE;
 use crate::engine::request::Claim;
@@ -19,10 +22,11 @@ use crate::graph::lanes::{Lanes, MOST_SEGMENTS};
 use crate::graph::partition::partition;
 use crate::graph::plan::{plan, Member};
 use crate::operation::access::Mode;
-use crate::operation::block::{Block, FLAG_COPIES, FLAG_GRAPH, FLAG_PRIORITISED};
+use crate::operation::block::{Block, FLAG_COPIES, FLAG_GRAPH, FLAG_PRIORITISED, FLAG_UNLOOKED};
 use crate::operation::closure::DropGuarded;
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
+use crate::operation::layout::MOST_ACCESSES;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::sync::{AtomicU8, MODELLED};
@@ -63,6 +67,8 @@ pub struct Recording {
     /// the variable.
     variables: Vec<Claim>,
     numbers: HashMap<u32, u32>,
+    /// The devices that operations run on.
+    devices: Vec<Context>,
     pub private: PrivateVariables,
 }
 
@@ -74,13 +80,10 @@ impl Recording {
     pub fn record(&mut self, core: &Core, captured: Captured, claims: &[Claim]) -> Result<(), Error> {
         device::resolve(captured.context)?;
         if captured.context.device() == Device::Gpu {
-            return Err(Error::new(
-                ErrorKind::DeviceUnavailable,
-                format!(
-                    "{} cannot be used in a captured graph: push the operation beside the graph's replays",
-                    captured.context
-                ),
-            ));
+            admit::find(core, captured.context)?;
+            if !self.devices.contains(&captured.context) {
+                self.devices.push(captured.context);
+            }
         }
         for claim in claims {
             self.private.resolve(core, claim.variable)?;
@@ -110,9 +113,16 @@ impl Recording {
                 format!("a graph cannot have {} operations: {MOST_SEGMENTS} at most", self.recorded.len()),
             ));
         }
+        let uses_devices = !self.devices.is_empty();
         let start_of = |index: usize| if index == 0 { 0 } else { self.ends[index - 1] as usize };
         let uses: Vec<&[NodeUse]> =
             (0..self.recorded.len()).map(|index| &self.uses[start_of(index)..self.ends[index] as usize]).collect();
+        if uses_devices && uses.iter().any(|uses| uses.len() >= MOST_ACCESSES) {
+            return Err(Error::new(
+                ErrorKind::EngineFull,
+                format!("an operation of a graph with devices cannot use {MOST_ACCESSES} variables"),
+            ));
+        }
         let before = predecessors(&uses, self.variables.len());
         let priorities: Vec<i32> = self.recorded.iter().map(|recorded| recorded.priority).collect();
         let order = schedule(&before, &priorities);
@@ -124,7 +134,7 @@ impl Recording {
             .zip(&lanes)
             .map(|(recorded, lane)| {
                 let recorded = &self.recorded[*recorded as usize];
-                let detached = matches!(recorded.body, Body::Async(_));
+                let detached = uses_devices || matches!(recorded.body, Body::Async(_));
                 Member { lane: *lane, priority: recorded.priority, detached }
             })
             .collect();
@@ -163,7 +173,13 @@ impl Recording {
             .iter()
             .zip(ranges)
             .filter_map(|(operation, uses)| {
-                let Captured { body, name, context, property, .. } = recorded[*operation as usize].take()?;
+                let captured = recorded[*operation as usize].take()?;
+                let captured = if uses_devices {
+                    part(captured, &used[uses.start as usize..uses.end as usize], &whole)
+                } else {
+                    captured
+                };
+                let Captured { body, name, context, property, .. } = captured;
                 Some(Node { body, name, context, property, uses })
             })
             .collect();
@@ -183,8 +199,13 @@ impl Recording {
             _private: self.private,
             lanes: Lanes::new(plan),
             blocks: places.iter().map(lane_block).collect(),
-            flags: places.iter().fold(FLAG_GRAPH, |flags, place| flags | place.note()),
+            flags: places
+                .iter()
+                .fold(if uses_devices { FLAG_GRAPH | FLAG_UNLOOKED } else { FLAG_GRAPH }, |flags, place| {
+                    flags | place.note()
+                }),
             places: places.into(),
+            devices: self.devices.into(),
             common,
             plain,
             replay: UnsafeCell::new(Replay::none(pace)),
@@ -198,7 +219,7 @@ impl Recording {
     fn places(&self, core: &Core, order: &[u32]) -> (Vec<LanePlace>, usize, Vec<Option<u32>>) {
         let common = threads(core);
         let mut places: Vec<LanePlace> =
-            (0..common).map(|worker| LanePlace { property: Property::Normal, worker }).collect();
+            (0..common).map(|worker| LanePlace { property: Property::Normal, worker, device: None }).collect();
         let fixed = order.iter().map(|recorded| {
             let Captured { context, property, .. } = &self.recorded[*recorded as usize];
             let place = elsewhere(core, *context, *property)?;
@@ -232,14 +253,18 @@ fn threads(core: &Core) -> usize {
 /// `engine/dispatch/pooled.rs` and `engine/dispatch/per_device.rs` have the same rule for
 /// operations outside graphs.
 fn elsewhere(core: &Core, context: Context, property: Property) -> Option<LanePlace> {
+    let place = |property, worker| Some(LanePlace { property, worker, device: None });
     match (core.settings.kind, property) {
         (Kind::Naive, _) => None,
-        (_, property) if property.is_io() => Some(LanePlace { property: Property::CopyFromGpu, worker: 0 }),
+        _ if context.device() == Device::Gpu => {
+            Some(LanePlace { property: Property::Normal, worker: 0, device: Some(context) })
+        }
+        (_, property) if property.is_io() => place(Property::CopyFromGpu, 0),
         (Kind::Pooled, _) => None,
-        (_, Property::CpuPrioritized) => Some(LanePlace { property, worker: 0 }),
+        (_, Property::CpuPrioritized) => place(property, 0),
         _ if context.id() > 0 => {
             let worker = (context.id() as usize - 1) % core.settings.cpu_workers;
-            Some(LanePlace { property: Property::Normal, worker })
+            place(Property::Normal, worker)
         }
         _ => None,
     }
@@ -268,6 +293,21 @@ fn lane_block(place: &LanePlace) -> UnsafeCell<Block> {
     };
     block.body = &raw const LANE;
     UnsafeCell::new(block)
+}
+
+/// Makes an operation one of a graph that uses devices: gives it a block. One of a device also
+/// reads the graph's own variable there, so that the graph is deleted when the device is done.
+fn part(captured: Captured, uses: &[UsedSlot], whole: &Whole) -> Captured {
+    let Captured { body, name, context, property, priority } = captured;
+    let on_device = context.device() == Device::Gpu;
+    // SAFETY: slots live as long as the engine's memory.
+    let used =
+        uses.iter().map(|used| (unsafe { &*used.slot }.index(), if used.writes { Mode::Write } else { Mode::Read }));
+    let uses: Vec<(u32, Mode)> = used.chain(on_device.then_some((whole.variable.index, Mode::Read))).collect();
+    let kind = NodeKind { name, context, property, has_stream: on_device && !property.runs_on_pusher() };
+    let block = NodeBlock::new(kind, &uses, &PART, LENT);
+    let body = Body::Part(Box::new(Part { body, block, priority }));
+    Captured { body, name, context, property, priority }
 }
 
 /// The body of a synchronous operation, which ends with its call.

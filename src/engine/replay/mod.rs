@@ -3,7 +3,8 @@
 //! [`Program::begin`] and [`Program::run_all`] are called by `api/graph.rs`, as the closures of the
 //! operation that a replay is. `begin` starts the lanes, and [`Runner`] runs their segments by the
 //! protocol of [`lanes`](crate::graph::lanes). A lane without a thread is handed out as a [`Block`]
-//! with the vtable [`LANE`], which goes through the dispatch like an operation.
+//! with the vtable [`LANE`], which goes through the dispatch like an operation. [`part`] has the
+//! operations of graphs that use devices.
 //!
 //! A replay is one operation that uses all variables of the graph but the private ones, which
 //! nothing else can use. So no other operation touches them while it runs. Among its own operations
@@ -14,6 +15,9 @@
 //! `graph/lanes.rs` is a bit of a lane's message.
 
 pub mod assemble;
+pub mod node_block;
+pub mod node_call;
+pub mod part;
 pub mod private;
 pub mod program;
 pub mod runner;
@@ -31,7 +35,6 @@ use crate::operation::completion::{Completion, Finish};
 use crate::operation::context::RunContext;
 use crate::operation::current::within;
 use crate::operation::layout::Layout;
-use crate::operation::property::Property;
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use std::mem::ManuallyDrop;
@@ -63,21 +66,13 @@ unsafe fn run_lane(storage: *mut u8, worker: Option<usize>) {
     // this thread is the lane's runner.
     let rest = unsafe { work(&graph, lane, worker) };
     if rest == Rest::Idle {
-        let_go(local, ManuallyDrop::into_inner(graph));
+        Program::let_go(local, ManuallyDrop::into_inner(graph));
     } else {
         // SAFETY: this thread is still the lane's runner, so the lane's block is ours.
         unsafe { core.dispatch.submit(&core, local, graph.blocks[lane as usize].get(), ReadyCause::Later) };
     }
     local.count_returned();
     core.quiescence.notify(|| core.is_quiescent());
-}
-
-/// Drops a reference to a graph. If it was the last, the closures are dropped with the graph, which
-/// is user code.
-fn let_go(local: &ThreadContext, graph: Arc<Program>) {
-    enter(local);
-    drop_quietly(graph);
-    leave(local);
 }
 
 /// Runs a lane until it has nothing to run, or until its thread has something else to do.
@@ -87,7 +82,7 @@ fn let_go(local: &ThreadContext, graph: Arc<Program>) {
 unsafe fn work(graph: &Arc<Program>, lane: u32, worker: Option<usize>) -> Rest {
     let local = graph.core.local();
     let running = CurrentNode::new(graph);
-    let mut runner = Runner::new(graph, local, &running, graph.places[lane as usize].property, worker);
+    let mut runner = Runner::new(graph, local, &running, graph.places[lane as usize], worker);
     enter(local);
     // SAFETY: by the contract.
     let rest = within(&running, || unsafe { graph.lanes.work(lane, &mut runner) });
@@ -134,7 +129,7 @@ impl Program {
             let replay = &mut *self.replay.get();
             (replay.stamp, replay.pushed) = (stamp, pushed);
             let running = CurrentNode::new(self);
-            let mut runner = Runner::new(self, self.core.local(), &running, Property::Normal, run.worker);
+            let mut runner = Runner::new(self, self.core.local(), &running, self.places[0], run.worker);
             within(&running, || {
                 for segment in &self.lanes.plan().order {
                     runner.run(*segment);
@@ -171,35 +166,61 @@ impl Program {
     pub unsafe fn hand_out(self: &Arc<Self>, lane: u32) {
         // SAFETY: the contract is passed on.
         unsafe {
+            if self.places[lane as usize].device.is_some() {
+                // It calls no closures, so this thread runs it.
+                while work(self, lane, None) == Rest::Paused {}
+                return;
+            }
             let block = self.lend_block(lane);
             self.core.dispatch.publish(&self.core, self.core.local(), block, self.places[lane as usize].worker);
         }
+    }
+
+    /// Tells the lane of an operation that has ended, later than the runner has come to it.
+    ///
+    /// # Safety
+    /// The runner has come to it and found that it ends later, and this is its end.
+    pub unsafe fn tell_lane(self: &Arc<Self>, operation: u32) {
+        let segments = &self.lanes.plan().segments;
+        let segment = segments.partition_point(|segment| segment.operations.end <= operation) as u32;
+        // SAFETY: by the contract; the operation is a segment by itself. The replay is under way.
+        unsafe {
+            if self.lanes.ended(segment) {
+                self.hand_out(segments[segment as usize].lane);
+            }
+        }
+    }
+
+    /// Drops a reference to a graph. If it was the last, the closures are dropped with the graph,
+    /// which is user code.
+    pub fn let_go(local: &ThreadContext, graph: Arc<Program>) {
+        enter(local);
+        drop_quietly(graph);
+        leave(local);
     }
 }
 
 impl Finish for Program {
     unsafe fn finish(self: Arc<Self>, block: *mut Block, outcome: Result<(), Fault>) {
-        // `Runner::run_with_care` made the completion with the address of its node.
+        // `Program::call_node` made the completion with the address of its node.
         let node = block.cast_const().cast::<Node>();
         // SAFETY: the address points into the nodes.
         let operation = unsafe { node.offset_from(self.nodes.as_ptr()) } as u32;
-        let segments = &self.lanes.plan().segments;
-        let segment = segments.partition_point(|segment| segment.operations.end <= operation) as u32;
         // SAFETY: the operation has not ended before this call, so its outcome is this call's.
         // After the swap it is the runner's of the lane, which is told. The replay is under way.
         unsafe {
-            let Body::Async(detached) = &(*node).body else { return };
+            let Body::Async(detached) = (*node).closure() else { return };
             *detached.outcome.get() = outcome;
-            // AcqRel: pairs with the swap in `Runner::run_with_care`, so the side that comes second
+            // AcqRel: pairs with the swap in `Program::call_node`, so the side that comes second
             // sees the outcome. The next use of the operation comes after both swaps.
             let returned = detached.stage.swap(ENDED, AcqRel) == RETURNED;
-            if returned && self.lanes.ended(segment) {
-                self.hand_out(segments[segment as usize].lane);
+            if returned {
+                self.tell_lane(operation);
             }
         }
         let core = Arc::clone(&self.core);
         let local = core.local();
-        let_go(local, self);
+        Program::let_go(local, self);
         core.flush(local);
     }
 }

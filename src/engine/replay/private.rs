@@ -13,6 +13,7 @@
 //! then, the end of the deletion and the graph, and the later one gives it back ([`Given`]).
 
 use crate::engine::core::Core;
+use crate::engine::gpu::rows::Row;
 use crate::engine::push::push;
 use crate::engine::request::{Claim, Request};
 use crate::engine::resolve::{kill, resolve};
@@ -159,6 +160,9 @@ impl Drop for PrivateVariables {
             // what the other has done.
             let is_kept = given.as_ref().is_none_or(|given| given.0.swap(RELEASED, AcqRel) == KEPT);
             if let Some(slot) = table.get(variable.index).filter(|_| is_kept) {
+                // Devices are done with the graph, and the place is another variable's from now on.
+                let row = core.gpus.fleet.get().and_then(|fleet| fleet.rows.get(variable.index));
+                row.into_iter().for_each(Row::clear);
                 table.retire(slot);
             }
         }

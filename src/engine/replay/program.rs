@@ -6,6 +6,7 @@
 
 use crate::device::Context;
 use crate::engine::core::{Core, FAILED};
+use crate::engine::replay::node_block::NodeBlock;
 use crate::engine::replay::private::PrivateVariables;
 use crate::engine::replay::spread_policy::SpreadPolicy;
 use crate::engine::request::Claim;
@@ -31,6 +32,16 @@ pub type AsyncCall = dyn FnMut(&RunContext<'_>, Completion) + Send;
 pub enum Body {
     Sync(UnsafeCell<DropGuarded<Box<SyncCall>>>),
     Async(Box<Detached>),
+    /// An operation of a graph that uses devices.
+    Part(Box<Part>),
+}
+
+/// An operation of a graph that uses devices: one of these, or one that may come after some.
+pub struct Part {
+    /// The closure, which is no part.
+    pub body: Body,
+    pub block: NodeBlock,
+    pub priority: i32,
 }
 
 /// An asynchronous operation of a graph, which ends by its completion and not with its call.
@@ -38,7 +49,7 @@ pub struct Detached {
     /// Called by the runner of the operation's lane, one call after the other.
     pub call: UnsafeCell<DropGuarded<Box<AsyncCall>>>,
     /// [`CALLED`], and then [`RETURNED`] or [`ENDED`], whichever comes first. The segment ends when
-    /// the other one comes.
+    /// the other one comes. Or [`CONCLUDED`].
     pub stage: AtomicU8,
     /// The outcome. Written by the thread that completes the operation; read by the lane's runner
     /// once the call has returned and the operation has ended.
@@ -49,11 +60,12 @@ pub struct Detached {
 }
 
 /// The stages of an asynchronous operation: the closure is being called; it has returned; the
-/// operation was completed. This [`ENDED`] is not the `ENDED` of `graph/lanes.rs`, a bit of a
-/// lane's message.
+/// operation was completed; it was skipped, and nothing is left to do. This [`ENDED`] is not the
+/// `ENDED` of `graph/lanes.rs`, a bit of a lane's message.
 pub const CALLED: u8 = 0;
 pub const RETURNED: u8 = 1;
 pub const ENDED: u8 = 2;
+pub const CONCLUDED: u8 = 3;
 
 /// An operation of a graph.
 pub struct Node {
@@ -63,6 +75,16 @@ pub struct Node {
     pub property: Property,
     /// The variables that it uses, a part of [`Program::uses`].
     pub uses: Range<u32>,
+}
+
+impl Node {
+    /// The closure, with what belongs to it.
+    pub fn closure(&self) -> &Body {
+        match &self.body {
+            Body::Part(part) => &part.body,
+            body => body,
+        }
+    }
 }
 
 /// A variable that an operation of a graph uses.
@@ -77,6 +99,9 @@ pub struct UsedSlot {
 pub struct LanePlace {
     pub property: Property,
     pub worker: usize,
+    /// The lane has the operations of a device. Its runner only hands them to workers of the
+    /// device, so any thread that has something for the lane runs it at once.
+    pub device: Option<Context>,
 }
 
 /// A graph, ready to be replayed.
@@ -100,6 +125,8 @@ pub struct Program {
     /// For each lane, the block by which it is handed to a thread.
     pub blocks: Box<[UnsafeCell<Block>]>,
     pub places: Box<[LanePlace]>,
+    /// The devices that its operations run on.
+    pub devices: Box<[Context]>,
     /// Flags of the operation that a replay is: that it is a graph, and which special workers it
     /// needs.
     pub flags: u16,

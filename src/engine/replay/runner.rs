@@ -5,20 +5,16 @@
 //! One thread at a time runs a lane. While a replay runs on one thread, its runner runs segments of
 //! all lanes: the lane of an operation is that of its segment in the plan, not that of the runner.
 //!
-//! A failure goes to `Program::mark` (`replay/program.rs`), which has `Core::record`
-//! (`engine/execute.rs`) note it.
+//! The quick way is here; `replay/node_call.rs` has the other. A failure goes to `Program::mark`
+//! (`replay/program.rs`), which has `Core::record` (`engine/execute.rs`) note it.
 
 use crate::device::Context;
 use crate::engine::core::{Core, FAILED, SHUTDOWN};
-use crate::engine::execute::is_skipped;
-use crate::engine::replay::program::{Body, Node, Program, Replay, CALLED, ENDED, RETURNED};
+use crate::engine::replay::program::{Body, LanePlace, Node, Program, Replay};
 use crate::graph::lanes::{LaneHost, SerialStep};
 use crate::operation::closure::catch;
-use crate::operation::completion::{call, Completion, Finish};
 use crate::operation::context::RunContext;
 use crate::operation::current::{Current, May};
-use crate::operation::property::Property;
-use crate::profile::recorder::{Event, Use};
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use crate::worker::group::Group;
@@ -40,6 +36,11 @@ impl<'a> CurrentNode<'a> {
     /// Begins with no operation.
     pub fn new(graph: &'a Program) -> CurrentNode<'a> {
         CurrentNode { graph, node: Cell::new(None) }
+    }
+
+    /// This operation.
+    pub fn of(graph: &'a Program, node: &'a Node) -> CurrentNode<'a> {
+        CurrentNode { graph, node: Cell::new(Some(node)) }
     }
 }
 
@@ -68,8 +69,8 @@ pub struct Runner<'a> {
     core: &'a Arc<Core>,
     local: &'a ThreadContext,
     running: &'a CurrentNode<'a>,
-    /// The property of the lane, which names its workers.
-    property: Property,
+    /// The place of the lane, which names its workers.
+    place: LanePlace,
     context: RunContext<'static>,
     /// Operations run since the last look whether something is urgent, and since the turn began.
     glanced: u32,
@@ -83,7 +84,7 @@ impl<'a> Runner<'a> {
         graph: &'a Arc<Program>,
         local: &'a ThreadContext,
         running: &'a CurrentNode<'a>,
-        property: Property,
+        place: LanePlace,
         worker: Option<usize>,
     ) -> Runner<'a> {
         let context = RunContext {
@@ -95,7 +96,7 @@ impl<'a> Runner<'a> {
             graph: graph.id,
             pushed: None,
         };
-        Runner { graph, core: &graph.core, local, running, property, context, glanced: 0, turn: 0, paced: 0 }
+        Runner { graph, core: &graph.core, local, running, place, context, glanced: 0, turn: 0, paced: 0 }
     }
 
     /// The replay under way.
@@ -130,60 +131,32 @@ impl<'a> Runner<'a> {
                     }
                     true
                 }
-                _ => self.run_with_care(node, state),
+                _ => self.run_with_care(node),
             }
         }
     }
 
-    /// Runs an operation that is asynchronous or profiled, or any operation after a failure; says
-    /// whether it has ended.
+    /// Runs an operation that is asynchronous, profiled, or of a graph that uses devices; or any
+    /// operation after a failure. Says whether it has ended.
     ///
     /// # Safety
     /// Like for [`Runner::run_node`].
     #[cold]
-    unsafe fn run_with_care(&mut self, node: &Node, state: u32) -> bool {
-        let (graph, core) = (self.graph, self.core);
-        // SAFETY: the caller runs a segment of the replay.
-        let replay = unsafe { self.replay() };
-        let (stamp, pushed) = (replay.stamp, replay.pushed);
-        let inherited = if state & FAILED != 0 { graph.inherited(node, stamp) } else { None };
-        let skip = is_skipped(node.property, inherited.is_some(), state);
-        let (started, thread) = if pushed != 0 { core.profiler.starting() } else { (0, 0) };
-        let context =
-            RunContext { inherited: inherited.as_ref().map(|failure| (failure, stamp)), pushed: None, ..self.context };
-        let outcome = match &node.body {
-            _ if skip => Ok(()),
-            // SAFETY: the caller has the node to itself.
-            Body::Sync(call) => catch(|| unsafe { (*call.get())(&context) }),
-            Body::Async(detached) => {
-                detached.started.set((started, thread, context.worker));
-                detached.stage.store(CALLED, Relaxed);
-                let engine: Arc<dyn Finish> = Arc::<Program>::clone(graph);
-                self.local.count_called();
-                // SAFETY: the node runs, and this is its only completion. No thread calls the
-                // closure again before it has returned. The operation may end before that on
-                // another thread, but that thread touches no field of the node that this call uses.
-                let outcome = unsafe {
-                    let completion = Completion::new(engine, std::ptr::from_ref(node).cast_mut().cast());
-                    call(completion, |completion| (*detached.call.get())(&context, completion))
-                };
-                self.local.count_returned();
-                core.quiescence.notify(|| core.is_quiescent());
-                if let Err(fault) = outcome {
-                    core.record(fault, node.name.as_str(), stamp.sequence());
+    unsafe fn run_with_care(&mut self, node: &Node) -> bool {
+        let graph = self.graph;
+        // SAFETY: the contract is passed on. What has ended is concluded before its segment ends.
+        unsafe {
+            if let Body::Part(part) = &node.body {
+                if !graph.begin_part(self.local, node, part) {
+                    return false;
                 }
-                // AcqRel: pairs with the swap in `finish` in `replay/mod.rs`: the side that comes
-                // second sees the outcome.
-                let ended = detached.stage.swap(RETURNED, AcqRel) == ENDED;
-                if ended {
-                    self.conclude_node(node);
-                }
-                return ended;
             }
-        };
-        self.profile(node, (started, thread, context.worker));
-        graph.mark(node, outcome, inherited, stamp);
-        true
+            let ended = graph.call_node(self.local, node, &self.context, |_| Ok(()), |call| call());
+            if ended {
+                graph.conclude_node(node);
+            }
+            ended
+        }
     }
 }
 
@@ -205,7 +178,8 @@ impl LaneHost for Runner<'_> {
     fn conclude(&mut self, segment: u32) {
         let graph = self.graph;
         let operation = graph.lanes.plan().segments[segment as usize].operations.start;
-        self.conclude_node(&graph.nodes[operation as usize]);
+        // SAFETY: called by the runner of the lane, for a segment whose end it was told of.
+        unsafe { graph.conclude_node(&graph.nodes[operation as usize]) };
     }
 
     fn hand_out(&mut self, lane: u32) {
@@ -249,6 +223,10 @@ impl LaneHost for Runner<'_> {
     }
 
     fn may_wait(&mut self, others: bool) -> bool {
+        if self.place.device.is_some() {
+            // A thread that has something for the lane runs it.
+            return false;
+        }
         // An idle worker takes the lanes that were handed out, so this thread may wait for them.
         self.group().map_or(others, |group| group.has_idle() || others && !group.has_work())
     }
@@ -269,44 +247,9 @@ impl LaneHost for Runner<'_> {
 }
 
 impl Runner<'_> {
-    /// Marks the variables that an asynchronous operation changes. It has returned and ended.
-    fn conclude_node(&mut self, node: &Node) {
-        let graph = self.graph;
-        // SAFETY: the operation has ended, and its segment is ours.
-        unsafe {
-            let replay = self.replay();
-            let Body::Async(detached) = &node.body else { return };
-            let outcome = std::mem::replace(&mut *detached.outcome.get(), Ok(()));
-            let started = detached.started.get();
-            let failed = self.core.state.load(Relaxed) & FAILED != 0;
-            let inherited = if failed { graph.inherited(node, replay.stamp) } else { None };
-            graph.mark(node, outcome, inherited, replay.stamp);
-            self.profile(node, started);
-        }
-    }
-
-    /// Records an operation that ends now, if the replay is profiled.
-    fn profile(&self, node: &Node, started: (u64, u32, Option<usize>)) {
-        // SAFETY: the operation's segment is ours.
-        let replay = unsafe { self.replay() };
-        let name = node.name.as_str();
-        if replay.pushed == 0 || name.is_empty() {
-            return;
-        }
-        let asynchronous = matches!(node.body, Body::Async(_));
-        let (what, replay) = ((name, node.property, node.context), (replay.stamp, replay.pushed));
-        let uses = self.graph.uses[node.uses.start as usize..node.uses.end as usize].iter().map(|used| {
-            // SAFETY: slots live as long as the engine's memory. Relaxed: the variable was born
-            // before the capture.
-            let slot = unsafe { &*used.slot };
-            Use::new(slot.index(), slot.generation.load(Relaxed), used.writes)
-        });
-        self.core.profiler.record(Event::of_replay(replay, what, asynchronous, started), uses);
-    }
-
     /// The workers that run this lane; `None` on an engine without workers.
     fn group(&self) -> Option<&Arc<Group>> {
-        self.core.dispatch.group(self.property)
+        self.core.dispatch.group(self.place.property)
     }
 
     /// Whether the thread is to do something else now, after `run` more operations: its turn is

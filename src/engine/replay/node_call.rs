@@ -1,0 +1,132 @@
+//! Calls an operation of a graph with care: one that is asynchronous, profiled or on a device, or
+//! any operation after a failure.
+//!
+//! [`Program::call_node`] is called by `replay/runner.rs`, and by `replay/part.rs` for operations
+//! that are not called by the runner of their lane.
+
+use crate::engine::core::FAILED;
+use crate::engine::execute::is_skipped;
+use crate::engine::replay::program::{Body, Node, Program, CALLED, CONCLUDED, ENDED, RETURNED};
+use crate::error::Fault;
+use crate::operation::closure::catch;
+use crate::operation::completion::{call, Completion, Finish};
+use crate::operation::context::RunContext;
+use crate::profile::recorder::{Event, Use};
+use crate::sync::Ordering::*;
+use crate::thread::context::ThreadContext;
+use std::sync::Arc;
+
+impl Program {
+    /// Calls the closure of an operation, unless it is to be skipped; says whether the operation
+    /// has ended. One that has is concluded, unless it is asynchronous and was called: then
+    /// [`Program::conclude_node`] is still to come.
+    ///
+    /// `may` is told whether the operation inherits a failure, and says whether it can be called,
+    /// or with which failure of its own, if any, it is skipped. `around` calls what it is given,
+    /// once.
+    ///
+    /// # Safety
+    /// The operation's turn has come, and the caller has it to itself.
+    pub unsafe fn call_node(
+        self: &Arc<Self>,
+        local: &ThreadContext,
+        node: &Node,
+        context: &RunContext<'_>,
+        may: impl FnOnce(bool) -> Result<(), Option<Fault>>,
+        around: impl FnOnce(&mut dyn FnMut() -> Result<(), Fault>) -> Result<(), Fault>,
+    ) -> bool {
+        let core = &self.core;
+        // SAFETY: the replay is under way, since this operation of it is.
+        let (stamp, pushed) = unsafe { ((*self.replay.get()).stamp, (*self.replay.get()).pushed) };
+        // Relaxed: a failure that concerns this operation was noted before this thread learned that
+        // the predecessors have ended.
+        let state = core.state.load(Relaxed);
+        let inherited = if state & FAILED != 0 { self.inherited(node, stamp) } else { None };
+        let may = may(inherited.is_some());
+        let skip = may.is_err() || is_skipped(node.property, inherited.is_some(), state);
+        let (started, thread) = if pushed != 0 { core.profiler.starting() } else { (0, 0) };
+        let context =
+            RunContext { inherited: inherited.as_ref().map(|failure| (failure, stamp)), pushed: None, ..*context };
+        let outcome = match node.closure() {
+            Body::Async(detached) if !skip => {
+                detached.started.set((started, thread, context.worker));
+                detached.stage.store(CALLED, Relaxed);
+                let engine: Arc<dyn Finish> = Arc::<Program>::clone(self);
+                local.count_called();
+                // SAFETY: the node runs, and this is its only completion. No thread calls the
+                // closure again before it has returned. The operation may end before that on
+                // another thread, but that thread touches no field of the node that this call uses.
+                let outcome = around(&mut || unsafe {
+                    let completion = Completion::new(Arc::clone(&engine), std::ptr::from_ref(node).cast_mut().cast());
+                    call(completion, |completion| (*detached.call.get())(&context, completion))
+                });
+                drop(engine);
+                local.count_returned();
+                core.quiescence.notify(|| core.is_quiescent());
+                if let Err(fault) = outcome {
+                    core.record(fault, node.name.as_str(), stamp.sequence());
+                }
+                // AcqRel: pairs with the swap in `finish` in `replay/mod.rs`: the side that comes
+                // second sees the outcome.
+                return detached.stage.swap(RETURNED, AcqRel) == ENDED;
+            }
+            // SAFETY: the caller has the node to itself.
+            Body::Sync(call) if !skip => around(&mut || catch(|| unsafe { (*call.get())(&context) })),
+            body => {
+                if let Body::Async(detached) = body {
+                    // Relaxed: who is told of the end afterwards comes after it.
+                    detached.stage.store(CONCLUDED, Relaxed);
+                }
+                may.err().flatten().map_or(Ok(()), Err)
+            }
+        };
+        // SAFETY: by the contract.
+        unsafe { self.profile(node, (started, thread, context.worker)) };
+        self.mark(node, outcome, inherited, stamp);
+        true
+    }
+
+    /// Marks the variables that an asynchronous operation changes, if that is still to be done. It
+    /// has returned and ended.
+    ///
+    /// # Safety
+    /// The caller is the runner of its lane, and its segment has not ended.
+    pub unsafe fn conclude_node(&self, node: &Node) {
+        // SAFETY: the operation has ended, and its segment is ours.
+        unsafe {
+            let stamp = (*self.replay.get()).stamp;
+            let Body::Async(detached) = node.closure() else { return };
+            if detached.stage.load(Relaxed) == CONCLUDED {
+                return;
+            }
+            let outcome = std::mem::replace(&mut *detached.outcome.get(), Ok(()));
+            let started = detached.started.get();
+            let failed = self.core.state.load(Relaxed) & FAILED != 0;
+            let inherited = if failed { self.inherited(node, stamp) } else { None };
+            self.mark(node, outcome, inherited, stamp);
+            self.profile(node, started);
+        }
+    }
+
+    /// Records an operation that ends now, if the replay is profiled.
+    ///
+    /// # Safety
+    /// The operation is the caller's, so that the replay is under way.
+    unsafe fn profile(&self, node: &Node, started: (u64, u32, Option<usize>)) {
+        // SAFETY: by the contract.
+        let (stamp, pushed) = unsafe { ((*self.replay.get()).stamp, (*self.replay.get()).pushed) };
+        let name = node.name.as_str();
+        if pushed == 0 || name.is_empty() {
+            return;
+        }
+        let asynchronous = matches!(node.closure(), Body::Async(_));
+        let what = (name, node.property, node.context);
+        let uses = self.uses[node.uses.start as usize..node.uses.end as usize].iter().map(|used| {
+            // SAFETY: slots live as long as the engine's memory. Relaxed: the variable was born
+            // before the capture.
+            let slot = unsafe { &*used.slot };
+            Use::new(slot.index(), slot.generation.load(Relaxed), used.writes)
+        });
+        self.core.profiler.record(Event::of_replay((stamp, pushed), what, asynchronous, started), uses);
+    }
+}
