@@ -7,6 +7,7 @@
 
 pub mod builder;
 pub mod capture;
+pub mod capture_builder;
 pub mod control;
 pub mod copy;
 pub mod data;

@@ -5,6 +5,7 @@
 //! HIP, a timeline semaphore, a marker in a queue of OpenCL. Memory has a seam of its own, in
 //! `memory.rs`.
 
+use crate::device::graphs::DeviceGraphs;
 use crate::device::memory::DeviceMemory;
 use crate::device::raw::{DriverError, Previous, RawMark, RawStream};
 
@@ -177,6 +178,12 @@ pub unsafe trait Backend: Send + Sync + 'static {
     /// Its memory, if the engine is to allocate and copy there. Without it
     /// [`DeviceData`](crate::gpu::DeviceData) is refused.
     fn memory(&self) -> Option<&dyn DeviceMemory> {
+        None
+    }
+
+    /// Its graphs, if the operations of captured graphs that ask for it are to be launched as a
+    /// whole. Without it they are queued one by one.
+    fn graphs(&self) -> Option<&dyn DeviceGraphs> {
         None
     }
 

@@ -3,15 +3,16 @@
 //! [`resolve`] is called by each push that names another context than `cpu(0)`
 //! (`src/engine/push/mod.rs`) and by each recorded push (`src/engine/replay/assemble.rs`).
 //!
-//! [`backend`] is the seam to a library that drives devices, [`memory`] that to its memory, [`raw`]
-//! what both give out; `cuda/` and [`immediate`] implement them. [`timeline`] keeps the order on a
-//! device by its streams and marks. [`current`] knows the stream of the operation that a thread
-//! runs. The engine's side is in `src/engine/gpu/`.
+//! [`backend`] is the seam to a library that drives devices, [`memory`] that to its memory,
+//! [`graphs`] that to its graphs, [`raw`] what they give out; `cuda/` and [`immediate`] implement
+//! them. [`timeline`] keeps the order on a device by its streams and marks. [`current`] knows the
+//! stream of the operation that a thread runs. The engine's side is in `src/engine/gpu/`.
 
 pub mod backend;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod current;
+pub mod graphs;
 pub mod immediate;
 pub mod memory;
 pub mod raw;

@@ -4,7 +4,7 @@
 use crate::client::{load_without, Standin};
 use crate::common::{child, run_child_well};
 use crate::handles::Driver;
-use seriatim::gpu::{Backend, Class};
+use seriatim::gpu::{Backend, Class, Cuda};
 
 /// Those without which nothing works.
 const NEEDED: [&str; 15] = [
@@ -44,6 +44,11 @@ pub fn carry_out(task: &str) {
         }
         Some("works-without") => {
             load_without(&symbols);
+            everything_works();
+        }
+        Some("has-no-graphs-without") => {
+            load_without(&symbols);
+            assert!(Cuda::open().unwrap().graphs().is_none());
             everything_works();
         }
         _ => panic!("nothing is known of '{task}'"),
@@ -119,6 +124,24 @@ fn a_symbol_whose_older_form_is_missing_too_is_named() {
 fn older_forms_do_as_well() {
     let newer = RENAMED.map(|symbol| format!("{symbol}_v2")).join(" ");
     run_child_well(&mut child(&format!("works-without {newer}")));
+}
+
+/// Captured graphs are then replayed operation by operation.
+#[test]
+fn a_driver_without_graphs_does_as_well() {
+    let functions = [
+        "cuStreamBeginCapture_v2",
+        "cuStreamEndCapture",
+        "cuGraphInstantiateWithFlags",
+        "cuGraphLaunch",
+        "cuGraphExecDestroy",
+        "cuGraphDestroy",
+    ];
+    for symbol in functions {
+        run_child_well(&mut child(&format!("has-no-graphs-without {symbol}")));
+    }
+    let _standin = Standin::begin(1, 128);
+    assert!(Cuda::open().unwrap().graphs().is_some());
 }
 
 #[test]
