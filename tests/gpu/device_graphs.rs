@@ -166,7 +166,7 @@ fn a_closure_that_fails_while_it_is_captured() {
     }
 }
 
-/// What the driver refuses at a capture or a launch is an error of that operation. It loses nothing.
+/// What the driver refuses at a capture or a launch is an error of that operation, and no loss.
 #[test]
 fn a_driver_that_refuses_a_graph() {
     for refused in 0..6 {

@@ -42,7 +42,7 @@ pub fn of(call: &str, code: c_int, said: &str) -> DriverError {
     if CAPTURE.contains(&code) && call == "cuStreamEndCapture" {
         return DriverError::refused(format!(
             "{call} was refused ({said}): while a part of a graph was captured, a closure has called what cannot be, such as \
-             a wait or an allocation; push that operation without device_graph()"
+             a wait for the stream; push that operation without device_graph()"
         ));
     }
     if CAPTURE.contains(&code) {
