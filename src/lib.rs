@@ -77,7 +77,8 @@ mod variable;
 mod worker;
 
 pub use api::builder::Builder;
-pub use api::capture::{Capture, CaptureBuilder};
+pub use api::capture::Capture;
+pub use api::capture_builder::CaptureBuilder;
 pub use api::data::{Data, Ref, RefMut};
 pub use api::engine::Engine;
 pub use api::graph::Graph;
@@ -108,9 +109,10 @@ pub mod gpu {
     pub use crate::device::clock::DeviceClock;
     #[cfg(feature = "cuda")]
     pub use crate::device::cuda::Cuda;
+    pub use crate::device::graphs::DeviceGraphs;
     pub use crate::device::immediate::Immediate;
     pub use crate::device::memory::{DeviceMemory, MemoryKind, Plain};
-    pub use crate::device::raw::{DriverError, Previous, RawMark, RawMemory, RawStream};
+    pub use crate::device::raw::{DriverError, Previous, RawGraph, RawMark, RawMemory, RawStream};
     pub use crate::engine::gpu::buffers::MemoryUsage;
 }
 

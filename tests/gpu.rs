@@ -1,6 +1,8 @@
 //! GPUs, over a device that is a model (`gpu/model.rs`): order, errors, limits, stops and forks.
 
 mod common;
+#[path = "gpu/device_graphs.rs"]
+mod device_graphs;
 #[path = "gpu/faults.rs"]
 mod faults;
 #[path = "gpu/foreign.rs"]
@@ -17,6 +19,8 @@ mod memory;
 mod memory_programs;
 #[path = "gpu/model.rs"]
 mod model;
+#[path = "gpu/model_graphs.rs"]
+mod model_graphs;
 #[path = "gpu/model_memory.rs"]
 mod model_memory;
 #[path = "gpu/order.rs"]

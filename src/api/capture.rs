@@ -1,26 +1,17 @@
-//! Capturing: `Capture` and `CaptureBuilder` record pushes, of which
+//! Capturing: `Capture` and `CaptureBuilder` (`src/api/capture_builder.rs`) record pushes, of which
 //! `src/engine/replay/assemble.rs` makes a [`Graph`]. There `Recording::record` checks each
 //! operation when it is pushed, and `Recording::assemble`, called by `finish`, the whole graph.
-//!
-//! `CaptureBuilder` has the methods of `OperationBuilder` (`src/api/operation.rs`), but for
-//! `cost_key`, `operator` and `async_operator`: a method is changed in both files.
 
+use crate::api::capture_builder::CaptureBuilder;
 use crate::api::engine::Engine;
 use crate::api::graph::{delete_own_variable, Graph};
 use crate::api::operator::Operator;
 use crate::api::parameter::Parameter;
 use crate::device::Context;
 use crate::engine::draft::Draft;
-use crate::engine::replay::assemble::{detached, sync, Captured, Recording, Whole};
-use crate::engine::replay::program::Body;
-use crate::engine::request::Request;
+use crate::engine::replay::assemble::{Captured, Recording, Whole};
 use crate::error::Error;
-use crate::operation::access::Mode;
-use crate::operation::closure::IntoOutcome;
-use crate::operation::completion::Completion;
-use crate::operation::context::RunContext;
 use crate::operation::name::Name;
-use crate::operation::property::Property;
 use crate::variable::handle::Variable;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -153,7 +144,7 @@ impl Capture {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn op(&mut self, name: impl Into<Name>) -> CaptureBuilder<'_> {
-        CaptureBuilder { draft: Draft::new(name.into()), capture: self }
+        CaptureBuilder::new(self.engine.core(), &mut self.recording, Draft::new(name.into()))
     }
 
     /// Records an operation of an operator, which [`Engine::push`] would push.
@@ -170,7 +161,11 @@ impl Capture {
     /// ```
     pub fn push(&mut self, operator: &Operator, context: Context, priority: i32) -> Result<(), Error> {
         let (name, property, claims, body) = operator.captured(self.engine.core())?;
-        self.recording.record(self.engine.core(), Captured { body, name, context, property, priority }, claims)
+        self.recording.record(
+            self.engine.core(),
+            Captured { body, name, context, property, priority, joins: false },
+            claims,
+        )
     }
 
     /// Makes a value that operations of the graph read, and that can be replaced between replays.
@@ -182,7 +177,7 @@ impl Capture {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn parameter<T: Send + Sync + 'static>(&mut self, value: T) -> Parameter<T> {
-        Parameter::new(self.engine.core(), self.id, self.variable, value)
+        Parameter::new(self.engine.core(), (self.id, self.variable, &self.recording.changes), value)
     }
 
     /// Names the graph, for profiles and for the errors of waits that run out of time. Without a
@@ -214,181 +209,8 @@ impl Drop for Capture {
     }
 }
 
-/// An operation of a graph that is being put together, from [`Capture::op`].
-///
-/// ```
-/// # let engine = seriatim::Engine::new()?;
-/// # let [x, y] = [engine.new_variable(), engine.new_variable()];
-/// let (graph, ()) = engine.capture(|c| c.op("axpy").reads([x]).writes([y]).priority(2).push(|_| ()))?;
-/// # Ok::<(), seriatim::Error>(())
-/// ```
-#[must_use = "an operation is not recorded until push() is called"]
-pub struct CaptureBuilder<'c> {
-    capture: &'c mut Capture,
-    draft: Draft,
-}
-
-impl CaptureBuilder<'_> {
-    /// Adds variables that the operation reads; a variable that is also written counts as written.
-    ///
-    /// ```
-    /// # let engine = seriatim::Engine::new()?;
-    /// # let x = engine.new_variable();
-    /// let (graph, ()) = engine.capture(|c| c.op("look").reads([x]).push(|_| ()))?;
-    /// # Ok::<(), seriatim::Error>(())
-    /// ```
-    pub fn reads(mut self, variables: impl IntoIterator<Item = impl Into<Variable>>) -> Self {
-        variables.into_iter().for_each(|variable| self.draft.add(variable.into(), Mode::Read));
-        self
-    }
-
-    /// Adds variables that the operation changes.
-    ///
-    /// ```
-    /// # let engine = seriatim::Engine::new()?;
-    /// # let x = engine.new_variable();
-    /// let (graph, ()) = engine.capture(|c| c.op("change").writes([x]).push(|_| ()))?;
-    /// # Ok::<(), seriatim::Error>(())
-    /// ```
-    pub fn writes(mut self, variables: impl IntoIterator<Item = impl Into<Variable>>) -> Self {
-        variables.into_iter().for_each(|variable| self.draft.add(variable.into(), Mode::Write));
-        self
-    }
-
-    /// Adds one variable that the operation reads.
-    ///
-    /// ```
-    /// # let engine = seriatim::Engine::new()?;
-    /// # let x = engine.new_variable();
-    /// let (graph, ()) = engine.capture(|c| c.op("look").read(x).push(|_| ()))?;
-    /// # Ok::<(), seriatim::Error>(())
-    /// ```
-    pub fn read(self, variable: impl Into<Variable>) -> Self {
-        self.reads([variable])
-    }
-
-    /// Adds one variable that the operation changes.
-    ///
-    /// ```
-    /// # let engine = seriatim::Engine::new()?;
-    /// # let x = engine.new_variable();
-    /// let (graph, ()) = engine.capture(|c| c.op("change").write(x).push(|_| ()))?;
-    /// # Ok::<(), seriatim::Error>(())
-    /// ```
-    pub fn write(self, variable: impl Into<Variable>) -> Self {
-        self.writes([variable])
-    }
-
-    /// Sets the priority, 0 by default. Among ready operations of the graph that one thread could
-    /// run, greater priorities run first.
-    ///
-    /// ```
-    /// # let engine = seriatim::Engine::new()?;
-    /// let (graph, ()) = engine.capture(|c| c.op("soon").priority(3).push(|_| ()))?;
-    /// # Ok::<(), seriatim::Error>(())
-    /// ```
-    pub fn priority(mut self, priority: i32) -> Self {
-        self.draft.request_mut().priority = priority;
-        self
-    }
-
-    /// Sets the kind of work: copies and prioritised operations run on their own workers.
-    ///
-    /// ```
-    /// # let engine = seriatim::Engine::new()?;
-    /// let (graph, ()) = engine.capture(|c| c.op("report").property(seriatim::Property::NoSkip).push(|_| ()))?;
-    /// # Ok::<(), seriatim::Error>(())
-    /// ```
-    pub fn property(mut self, property: Property) -> Self {
-        self.draft.request_mut().property = property;
-        self
-    }
-
-    /// Sets where the operation runs. The default is `cpu(0)`, any worker of the processor.
-    ///
-    /// ```
-    /// # let engine = seriatim::Engine::new()?;
-    /// let (graph, ()) = engine.capture(|c| c.op("first worker").context(seriatim::Context::cpu(1)).push(|_| ()))?;
-    /// # Ok::<(), seriatim::Error>(())
-    /// ```
-    pub fn context(mut self, context: Context) -> Self {
-        self.draft.request_mut().context = context;
-        self
-    }
-
-    /// Records the operation. In each replay it ends when the closure returns. Replays do not
-    /// overlap, so the closure may change what it owns.
-    ///
-    /// # Errors
-    /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
-    /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable),
-    /// [`PrivateVariable`](crate::ErrorKind::PrivateVariable) for one of another graph,
-    /// [`UnknownDevice`](crate::ErrorKind::UnknownDevice),
-    /// [`DeviceUnavailable`](crate::ErrorKind::DeviceUnavailable). Nothing is recorded then.
-    ///
-    /// ```
-    /// # let engine = seriatim::Engine::new()?;
-    /// let mut count = 0;
-    /// let (graph, ()) = engine.capture(|c| {
-    ///     c.op("count").push(move |_| {
-    ///         count += 1;
-    ///         println!("replay {count}");
-    ///     })
-    /// })?;
-    /// graph.replay()?;
-    /// # Ok::<(), seriatim::Error>(())
-    /// ```
-    pub fn push<F, R>(self, mut closure: F) -> Result<(), Error>
-    where
-        F: FnMut(&RunContext<'_>) -> R + Send + 'static,
-        R: IntoOutcome,
-    {
-        self.record(sync(move |run| closure(run).into_outcome()))
-    }
-
-    /// Records an asynchronous operation. In each replay it ends when its completion was used *and*
-    /// the closure has returned.
-    ///
-    /// # Errors
-    /// Those of [`push`](CaptureBuilder::push).
-    ///
-    /// ```
-    /// # let engine = seriatim::Engine::new()?;
-    /// # let x = engine.new_variable();
-    /// let (graph, ()) = engine.capture(|c| {
-    ///     c.op("fetch").writes([x]).push_async(|_, completion| {
-    ///         std::thread::spawn(move || completion.complete());
-    ///     })
-    /// })?;
-    /// graph.replay()?;
-    /// engine.wait_for_var(x)?;
-    /// # Ok::<(), seriatim::Error>(())
-    /// ```
-    pub fn push_async<G>(self, closure: G) -> Result<(), Error>
-    where
-        G: FnMut(&RunContext<'_>, Completion) + Send + 'static,
-    {
-        self.record(detached(closure))
-    }
-}
-
-impl CaptureBuilder<'_> {
-    fn record(mut self, body: Body) -> Result<(), Error> {
-        let Request { name, context, property, priority, .. } = *self.draft.request();
-        let Capture { engine, recording, .. } = self.capture;
-        let captured = Captured { body, name, context, property, priority };
-        recording.record(engine.core(), captured, self.draft.ordered())
-    }
-}
-
 impl fmt::Debug for Capture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Capture('{}')", self.name.as_str())
-    }
-}
-
-impl fmt::Debug for CaptureBuilder<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CaptureBuilder('{}')", self.draft.request().name.as_str())
     }
 }

@@ -149,7 +149,7 @@ impl Graph {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn len(&self) -> usize {
-        self.inner.nodes.len()
+        self.inner.captured
     }
 
     /// Whether nothing was captured.
@@ -161,7 +161,7 @@ impl Graph {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn is_empty(&self) -> bool {
-        self.inner.nodes.is_empty()
+        self.inner.captured == 0
     }
 
     /// Draws the graph for Graphviz: a box for each operation, an edge to each operation that waits

@@ -8,6 +8,7 @@
 pub mod adopted_stream;
 pub mod builder;
 pub mod capture;
+pub mod capture_builder;
 pub mod control;
 pub mod copy;
 pub mod data;

@@ -16,10 +16,10 @@ use crate::operation::closure::sync_vtable;
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
-use crate::sync::Ordering::Relaxed;
 use crate::variable::handle::Variable;
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 /// A value of a [`Graph`](crate::Graph), from [`Capture::parameter`](crate::Capture::parameter),
@@ -55,6 +55,8 @@ struct ParameterCell<T> {
     /// The number of the graph, which `RunContext::graph` has inside its operations.
     graph: u64,
     variable: Variable,
+    /// How often parameters of the graph were replaced.
+    changes: Arc<AtomicU64>,
     value: UnsafeCell<T>,
 }
 
@@ -66,8 +68,14 @@ unsafe impl<T: Send + Sync> Sync for ParameterCell<T> {}
 unsafe impl<T: Send> Send for ParameterCell<T> {}
 
 impl<T: Send + Sync + 'static> Parameter<T> {
-    pub(crate) fn new(core: &Arc<Core>, graph: u64, variable: Variable, value: T) -> Parameter<T> {
-        Parameter(Arc::new(ParameterCell { core: Arc::clone(core), graph, variable, value: UnsafeCell::new(value) }))
+    /// Of the graph of this number, which has this variable and counts its changes there.
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        (graph, variable, changes): (u64, Variable, &Arc<AtomicU64>),
+        value: T,
+    ) -> Parameter<T> {
+        let (core, changes, value) = (Arc::clone(core), Arc::clone(changes), UnsafeCell::new(value));
+        Parameter(Arc::new(ParameterCell { core, graph, variable, changes, value }))
     }
 
     /// Borrows the value, inside an operation of the graph.
@@ -132,6 +140,8 @@ impl<T: Send + Sync + 'static> Parameter<T> {
             // SAFETY: this operation changes the graph's variable, so no replay and no other `set`
             // is under way.
             let old = std::mem::replace(unsafe { &mut *inner.value.get() }, value);
+            // Relaxed: replays come before or after this by the graph's variable.
+            inner.changes.fetch_add(1, Relaxed);
             drop(old);
         };
         // Closures read the value, and devices do not: this does not wait for what replays have

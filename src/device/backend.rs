@@ -6,6 +6,7 @@
 //! own, in `memory.rs` and `clock.rs`.
 
 use crate::device::clock::DeviceClock;
+use crate::device::graphs::DeviceGraphs;
 use crate::device::memory::DeviceMemory;
 use crate::device::raw::{DriverError, Previous, RawMark, RawStream};
 
@@ -199,6 +200,12 @@ pub unsafe trait Backend: Send + Sync + 'static {
     /// Its clock, if its devices note when they come to a mark. Without it a profile has the
     /// processor's times.
     fn clock(&self) -> Option<&dyn DeviceClock> {
+        None
+    }
+
+    /// Its graphs, if the operations of captured graphs that ask for it are to be launched as a
+    /// whole. Without it they are queued one by one.
+    fn graphs(&self) -> Option<&dyn DeviceGraphs> {
         None
     }
 

@@ -51,6 +51,10 @@ handle!(
     RawMemory
 );
 handle!(
+    /// A graph of a back end: CUDA's `CUgraphExec`.
+    RawGraph
+);
+handle!(
     /// What was current on a thread before [`Backend::enter`](crate::gpu::Backend::enter): CUDA's
     /// `CUcontext`.
     Previous

@@ -1,11 +1,12 @@
 //! Graphs: operations whose dependencies are resolved once, to be run many times.
 //!
-//! [`edges`] turns the variables that operations use into lists of predecessors. [`partition`]
-//! deals the operations to lanes, one lane for each thread (`threads` in
-//! `engine/replay/assemble.rs` says how many). [`plan`] joins neighbours in a lane
-//! into segments, with counters and successor lists. [`lanes`] is the protocol by which threads run
-//! the segments; `spread` is the part of it in which one thread runs a replay alone. Nothing here
-//! knows the engine: it sees [`lanes::LaneHost`]. `engine/replay/` calls all of this.
+//! [`edges`] turns the variables that operations use into lists of predecessors. [`merge`] puts
+//! those together that a device does as one. [`partition`] deals the operations to lanes, one lane
+//! for each thread (`threads` in `engine/replay/assemble.rs` says how many). [`plan`] joins
+//! neighbours in a lane into segments, with counters and successor lists. [`lanes`] is the protocol
+//! by which threads run the segments; `spread` is the part of it in which one thread runs a replay
+//! alone. Nothing here knows the engine: it sees [`lanes::LaneHost`]. `engine/replay/` calls all of
+//! this.
 //!
 //! Within a lane, segments follow each other on one thread, at the cost of a counter that is not
 //! shared. Only an edge between lanes costs a read-modify-write and a transfer of a cache line;
@@ -15,6 +16,7 @@
 
 pub mod edges;
 pub mod lanes;
+pub mod merge;
 mod own;
 pub mod partition;
 pub mod plan;

@@ -24,6 +24,7 @@ pub enum Count {
     Recordings = 2,
     Allocations = 3,
     Commands = 4,
+    Graphs = 5,
 }
 
 /// What the stand-in can be told to do wrong, as a driver.
@@ -288,6 +289,19 @@ pub fn queue(stream: *mut c_void, body: impl FnOnce() -> i32 + Send + 'static) -
     }
     type Run = unsafe extern "C" fn(*mut c_void) -> i32;
     let body: Box<dyn FnOnce() -> i32 + Send> = Box::new(body);
+    let word = Box::into_raw(Box::new(body)).cast::<c_void>();
+    call!(standin_queue(stream => *mut c_void, run => Run, word => *mut c_void) -> i32)
+}
+
+/// Queues a function that may be captured, and run again and again. It is never dropped.
+pub fn queue_again(stream: *mut c_void, body: impl Fn() -> i32 + Send + Sync + 'static) -> i32 {
+    unsafe extern "C" fn run(word: *mut c_void) -> i32 {
+        // SAFETY: `queue_again` has made it of this, and it is leaked.
+        let body = unsafe { &*word.cast::<Box<dyn Fn() -> i32 + Send + Sync>>() };
+        body()
+    }
+    type Run = unsafe extern "C" fn(*mut c_void) -> i32;
+    let body: Box<dyn Fn() -> i32 + Send + Sync> = Box::new(body);
     let word = Box::into_raw(Box::new(body)).cast::<c_void>();
     call!(standin_queue(stream => *mut c_void, run => Run, word => *mut c_void) -> i32)
 }

@@ -4,7 +4,7 @@
 use crate::client::{load_without, Standin};
 use crate::common::{child, run_child_well};
 use crate::handles::Driver;
-use seriatim::gpu::{Backend, Class, DeviceClock};
+use seriatim::gpu::{Backend, Class, Cuda, DeviceClock};
 
 /// Those without which nothing works.
 const NEEDED: [&str; 16] = [
@@ -52,6 +52,11 @@ pub fn carry_out(task: &str) {
             let _standin = Standin::begin(1, 128);
             let cuda = Driver::open().expect("it can do without a clock");
             assert!(cuda.clock().is_none());
+        }
+        Some("has-no-graphs-without") => {
+            load_without(&symbols);
+            assert!(Cuda::open().unwrap().graphs().is_none());
+            everything_works();
         }
         _ => panic!("nothing is known of '{task}'"),
     }
@@ -141,6 +146,24 @@ fn older_forms_do_as_well() {
 #[test]
 fn without_the_function_for_times_there_is_no_clock() {
     run_child_well(&mut child("no-clock-without cuEventElapsedTime_v2 cuEventElapsedTime"));
+}
+
+/// Captured graphs are then replayed operation by operation.
+#[test]
+fn a_driver_without_graphs_does_as_well() {
+    let functions = [
+        "cuStreamBeginCapture_v2",
+        "cuStreamEndCapture",
+        "cuGraphInstantiateWithFlags",
+        "cuGraphLaunch",
+        "cuGraphExecDestroy",
+        "cuGraphDestroy",
+    ];
+    for symbol in functions {
+        run_child_well(&mut child(&format!("has-no-graphs-without {symbol}")));
+    }
+    let _standin = Standin::begin(1, 128);
+    assert!(Cuda::open().unwrap().graphs().is_some());
 }
 
 #[test]

@@ -4,8 +4,8 @@
 
 use crate::client::Standin;
 use crate::common::{eventually, Random, Watchdog};
-use crate::memory::{kernel, Entered, Place};
-use seriatim::{Context, Engine, Kind, Property, RunContext, Variable};
+use crate::memory::{kernel, kernel_of_graph, Entered, Place};
+use seriatim::{Context, Engine, ErrorKind, Kind, Property, RunContext, Variable};
 use std::collections::BTreeMap;
 
 const GPU: Context = Context::gpu(0);
@@ -146,6 +146,63 @@ fn a_replay_of_a_chain_needs_no_waits() {
     let records = calls.of("cuEventRecord");
     assert!(records <= of_watcher(OPERATIONS, 1), "{records} marks");
     calls.assert_only(&QUEUED);
+}
+
+/// Once it is captured, a replay of a chain that is launched as a whole is one launch.
+#[test]
+fn a_replay_that_is_launched_as_a_whole_is_one_call() {
+    const REPLAYS: usize = 160;
+    let counting = Counting::new(Kind::PerDevice, 1);
+    let (x, place) = (counting.variable(), counting.place());
+    let record = |c: &mut seriatim::Capture| {
+        for _ in 0..50 {
+            let body = move |run: &RunContext<'_>| kernel_of_graph(run.stream().unwrap(), 1, Vec::new(), vec![place]);
+            c.op("part").context(GPU).write(x).device_graph().push(body)?;
+        }
+        Ok(())
+    };
+    let (graph, ()) = counting.engine.capture(record).unwrap();
+    graph.replay().unwrap();
+    eventually("it was captured", || counting.engine.version(x).unwrap() == 50);
+    let push = || (0..REPLAYS).for_each(|_| graph.replay().unwrap());
+    let calls = counting.calls(push, x, 50 * (1 + REPLAYS as u64));
+    assert_eq!((calls.of("cuGraphLaunch"), calls.of("cuStreamWaitEvent")), (REPLAYS, 0));
+    let records = calls.of("cuEventRecord");
+    assert!(records <= of_watcher(REPLAYS, 1), "{records} marks");
+    calls.assert_only(&[&QUEUED[..], &["cuGraphLaunch"]].concat());
+}
+
+/// What the driver refuses of a graph, also what says that something cannot be captured, fails the
+/// operation and loses no device. The next replay captures anew.
+#[test]
+fn a_graph_that_the_driver_refuses_is_an_error_of_its_operation() {
+    let refused: [(&str, std::ops::Range<i32>); 4] = [
+        ("cuStreamBeginCapture_v2", 900..901),
+        ("cuStreamEndCapture", 900..909),
+        ("cuGraphInstantiateWithFlags", 2..3),
+        ("cuGraphLaunch", 2..3),
+    ];
+    for (function, code) in refused.into_iter().flat_map(|(function, codes)| codes.map(move |code| (function, code))) {
+        let counting = Counting::new(Kind::PerDevice, 1);
+        let (x, place) = (counting.variable(), counting.place());
+        counting.standin.pace(128);
+        let body = move |run: &RunContext<'_>| kernel_of_graph(run.stream().unwrap(), 1, Vec::new(), vec![place]);
+        let record = |c: &mut seriatim::Capture| c.op("part").context(GPU).write(x).device_graph().push(body);
+        let (graph, ()) = counting.engine.capture(record).unwrap();
+        counting.standin.fail(function, 1, code);
+        graph.replay().unwrap();
+        let error = counting.engine.wait_for_var(x).unwrap_err();
+        let name = function.trim_end_matches("_v2");
+        crate::common::assert_says(&error, ErrorKind::DeviceUnavailable, &["'part'", name, &code.to_string()]);
+        if function == "cuStreamEndCapture" {
+            assert!(error.to_string().contains("without device_graph()"), "{error}");
+            // The stand-in has kept the capture that it refused to end.
+            continue;
+        }
+        graph.replay().unwrap();
+        counting.engine.wait_for_all().unwrap();
+        assert_eq!(counting.standin.reports(), [""; 0]);
+    }
 }
 
 #[test]

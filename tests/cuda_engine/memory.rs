@@ -1,7 +1,7 @@
 //! Memory of the stand-in, in places of eight bytes: of the host, where kernels and processors come
 //! by, and of a device. The stand-in judges every access.
 
-use crate::client::{call, host_memory, memory, queue, Standin};
+use crate::client::{call, host_memory, memory, queue, queue_again, Standin};
 use crate::common::mix;
 use seriatim::gpu::{Backend, Cuda, Previous, RawStream};
 use std::ffi::c_void;
@@ -134,6 +134,12 @@ pub fn kernel(
         }
     };
     accepted(queue(stream.raw(), body))
+}
+
+/// Queues the work of an operation on a stream that may be captured.
+pub fn kernel_of_graph(stream: RawStream, id: u64, reads: Vec<Place>, writes: Vec<Place>) -> Result<(), String> {
+    let body = move || if apply(On::Device, id, &reads, &writes) { 0 } else { 700 };
+    accepted(queue_again(stream.raw(), body))
 }
 
 /// Queues a copy of one place to another, by the driver's call for these.

@@ -1,7 +1,7 @@
 //! An operation of a random program: which cells it uses, where, and what it does to them.
 
 use crate::common::Random;
-use crate::memory::{compute, copy, kernel, Place};
+use crate::memory::{compute, copy, kernel, kernel_of_graph, Place};
 use crate::plan::Plan;
 use seriatim::{Completion, Context, Engine, Error, Property, RunContext, Variable};
 
@@ -32,6 +32,8 @@ pub struct Operation {
     pub property: Property,
     priority: i32,
     is_async: bool,
+    /// Whether it asks to be launched with others, as a part of a captured graph.
+    pub joins: bool,
     pub work: Work,
 }
 
@@ -79,6 +81,7 @@ impl Operation {
             property,
             priority: if random.chance(12) { random.between(1, 3) as i32 } else { 0 },
             is_async: context.device() == seriatim::Device::Cpu && random.chance(12),
+            joins: false,
             work,
         }
     }
@@ -102,7 +105,8 @@ impl Operation {
             }
             _ => (Work::Computes, Context::cpu(0), Property::Normal, used(random, OF_GRAPHS)),
         };
-        Operation { id, reads, writes, context, property, priority: 0, is_async: false, work }
+        let joins = random.chance(60);
+        Operation { id, reads, writes, context, property, priority: 0, is_async: false, joins, work }
     }
 
     /// Whether a failure before does not stop it.
@@ -129,7 +133,9 @@ impl Operation {
     pub fn body(&self, cells: &[Place]) -> impl Fn(&RunContext<'_>) -> Result<(), String> + Send + 'static {
         let of = |list: &[usize]| list.iter().map(|cell| cells[*cell]).collect::<Vec<_>>();
         let (id, work, reads, writes) = (self.id, self.work, of(&self.reads), of(&self.writes));
+        let joins = self.joins;
         move |run| match (work, run.stream()) {
+            (Work::Computes, Some(stream)) if joins => kernel_of_graph(stream, id, reads.clone(), writes.clone()),
             (Work::Computes, Some(stream)) => kernel(stream, id, reads.clone(), writes.clone(), || ()),
             (Work::Computes, None) => compute(id, &reads, &writes),
             (Work::Copies, Some(stream)) => copy(stream, reads[0], writes[0]),

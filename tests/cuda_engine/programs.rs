@@ -83,6 +83,7 @@ impl Program<'_> {
                 let of = |list: &[usize]| list.iter().map(|cell| variables[*cell]).collect::<Vec<_>>();
                 let builder = capture.op("part").reads(of(&operation.reads)).writes(of(&operation.writes));
                 let builder = builder.context(operation.context).property(operation.property);
+                let builder = if operation.joins { builder.device_graph() } else { builder };
                 builder.push(operation.body(places))?;
             }
             Ok(())
@@ -186,9 +187,10 @@ pub fn what_is_left(standin: &Standin) -> Result<(), String> {
     if let Some(first) = reports.first() {
         return Err(format!("{} reports, of which the first: {first}", reports.len()));
     }
-    let counts = [Count::Streams, Count::Events, Count::Recordings, Count::Commands].map(|what| standin.count(what));
-    if counts != [0; 4] {
-        return Err(format!("streams, events, recordings and commands are left: {counts:?}"));
+    let counts = [Count::Streams, Count::Events, Count::Recordings, Count::Commands, Count::Graphs];
+    let counts = counts.map(|what| standin.count(what));
+    if counts != [0; 5] {
+        return Err(format!("streams, events, recordings, commands and graphs are left: {counts:?}"));
     }
     Ok(())
 }

@@ -8,12 +8,15 @@
 
 use crate::common::Random;
 use crate::model_memory::Allocations;
-use seriatim::gpu::{Backend, Class, DeviceClock, DeviceMemory, DriverError, Previous, RawMark, RawStream};
+use seriatim::gpu::{
+    Backend, Class, DeviceClock, DeviceGraphs, DeviceMemory, DriverError, Previous, RawMark, RawStream,
+};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ptr::without_provenance_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-type Clock = Vec<u64>;
+pub type Clock = Vec<u64>;
 
 fn join(into: &mut Clock, other: &[u64]) {
     into.resize(into.len().max(other.len()), 0);
@@ -24,12 +27,16 @@ fn at(clock: &[u64], stream: usize) -> u64 {
     clock.get(stream).copied().unwrap_or(0)
 }
 
-enum Item {
-    Work {
-        reads: Vec<usize>,
-        writes: Vec<usize>,
-        effect: Box<dyn FnOnce() + Send>,
-    },
+/// What a device does: it uses cells, and has an effect.
+pub struct Work {
+    reads: Vec<usize>,
+    writes: Vec<usize>,
+    effect: Box<dyn Fn() + Send + Sync>,
+}
+
+pub enum Item {
+    /// One after the other, as one piece.
+    Work(Arc<[Work]>),
     /// Remembers the clock, under this number.
     Record(u64),
     /// Notes the time as well.
@@ -38,11 +45,13 @@ enum Item {
     Wait(u64),
 }
 
-struct Stream {
-    device: usize,
+pub struct Stream {
+    pub device: usize,
     class: Class,
-    items: VecDeque<(Clock, Item)>,
+    pub items: VecDeque<(Clock, Item)>,
     clock: Clock,
+    /// What was put there since a capture has begun.
+    pub captured: Option<Vec<Work>>,
 }
 
 /// Who has used a cell: the stream and its own time.
@@ -54,7 +63,7 @@ struct Cell {
 
 pub struct World {
     random: Random,
-    streams: Vec<Stream>,
+    pub streams: Vec<Stream>,
     /// For each mark its latest recording; 0 for none.
     marks: Vec<u64>,
     /// The clocks of the recordings that the devices have come to.
@@ -67,12 +76,15 @@ pub struct World {
     timed: HashSet<usize>,
     /// Whether there is a clock.
     pub has_clock: bool,
-    host: Clock,
+    pub host: Clock,
     cells: HashMap<usize, Cell>,
     pub races: Vec<String>,
     pub records: usize,
     pub timed_records: usize,
     pub waits: usize,
+    /// The graphs that were captured; those that were given back are none.
+    pub graphs: Vec<Option<Arc<[Work]>>>,
+    pub launches: usize,
     /// Work that was done, in order, by its stream.
     pub log: Vec<usize>,
     /// A device does nothing while it is held.
@@ -95,6 +107,8 @@ pub struct Model {
     devices: usize,
     steps: usize,
     pub allocations: Arc<Allocations>,
+    /// Whether the back end has graphs.
+    pub has_graphs: AtomicBool,
 }
 
 impl Model {
@@ -117,6 +131,8 @@ impl Model {
                 records: 0,
                 timed_records: 0,
                 waits: 0,
+                graphs: Vec::new(),
+                launches: 0,
                 log: Vec::new(),
                 held: vec![false; devices],
                 mute: false,
@@ -130,6 +146,7 @@ impl Model {
             devices,
             steps,
             allocations: Arc::default(),
+            has_graphs: AtomicBool::new(true),
         })
     }
 
@@ -143,15 +160,15 @@ impl Model {
         stream: RawStream,
         reads: Vec<usize>,
         writes: Vec<usize>,
-        effect: impl FnOnce() + Send + 'static,
+        effect: impl Fn() + Send + Sync + 'static,
     ) {
         let mut world = self.world();
         let number = number(stream.raw());
-        let host = world.host.clone();
-        world.streams[number].items.push_back((host, Item::Work { reads, writes, effect: Box::new(effect) }));
-        let is_work = |(_, item): &&(Clock, Item)| matches!(item, Item::Work { .. });
-        let queued = world.streams[number].items.iter().filter(is_work).count();
-        world.most_queued = world.most_queued.max(queued);
+        let work = Work { reads, writes, effect: Box::new(effect) };
+        match &mut world.streams[number].captured {
+            Some(captured) => captured.push(work),
+            None => world.queue(number, [work].into()),
+        }
     }
 
     /// Holds a device, or lets it go.
@@ -163,9 +180,10 @@ impl Model {
         self.world().streams[number(stream.raw())].class
     }
 
-    /// Streams and marks that were made and not given back.
+    /// Streams and marks that were made and not given back. Graphs are given back before.
     pub fn left(&self) -> (usize, usize) {
         let world = self.world();
+        assert!(world.graphs.iter().all(Option::is_none), "graphs are left");
         (world.streams.len() - world.streams_given_back, world.marks.len() - world.marks_given_back)
     }
 
@@ -175,7 +193,7 @@ impl Model {
         let mut world = self.world();
         world.held.iter_mut().for_each(|held| *held = false);
         let is_work =
-            |world: &World, number: usize| matches!(world.streams[number].items.front(), Some((_, Item::Work { .. })));
+            |world: &World, number: usize| matches!(world.streams[number].items.front(), Some((_, Item::Work(_))));
         for steps in 0.. {
             let count = world.streams.len();
             while let Some(number) = (0..count).find(|number| world.can_go_on(*number) && !is_work(&world, *number)) {
@@ -216,11 +234,20 @@ impl Drop for Release {
     }
 }
 
-fn number(raw: *mut std::ffi::c_void) -> usize {
+pub fn number(raw: *mut std::ffi::c_void) -> usize {
     raw.addr() - 1
 }
 
 impl World {
+    /// Queues work on a stream, as one piece.
+    pub fn queue(&mut self, number: usize, work: Arc<[Work]>) {
+        let host = self.host.clone();
+        self.streams[number].items.push_back((host, Item::Work(work)));
+        let is_work = |(_, item): &&(Clock, Item)| matches!(item, Item::Work(_));
+        let queued = self.streams[number].items.iter().filter(is_work).count();
+        self.most_queued = self.most_queued.max(queued);
+    }
+
     fn can_go_on(&self, number: usize) -> bool {
         let stream = &self.streams[number];
         match stream.items.front() {
@@ -262,30 +289,37 @@ impl World {
                 self.reached.insert(recording, clock.clone());
                 self.noted.insert(recording, self.ticks);
             }
-            Item::Work { reads, writes, effect } => {
-                clock.resize(clock.len().max(number + 1), 0);
-                clock[number] += 1;
-                let now = clock[number];
-                for cell in reads.iter().filter(|cell| !writes.contains(cell)) {
-                    let of = self.cells.entry(*cell).or_default();
-                    if of.write.is_some_and(|(stream, time)| at(&clock, stream) < time) {
-                        self.races.push(format!("stream {number} reads cell {cell} beside a write"));
-                    }
-                    of.reads.insert(number, now);
+            Item::Work(work) => {
+                for Work { reads, writes, effect } in &*work {
+                    self.does(number, &mut clock, (reads, writes));
+                    effect();
                 }
-                for cell in &writes {
-                    let of = self.cells.entry(*cell).or_default();
-                    let before = of.reads.iter().map(|(stream, time)| (*stream, *time)).chain(of.write);
-                    if before.into_iter().any(|(stream, time)| at(&clock, stream) < time) {
-                        self.races.push(format!("stream {number} writes cell {cell} beside another use"));
-                    }
-                    *of = Cell { write: Some((number, now)), reads: HashMap::new() };
-                }
-                effect();
                 self.log.push(number);
             }
         }
         self.streams[number].clock = clock;
+    }
+
+    /// Notes what a stream uses, and races of that.
+    fn does(&mut self, number: usize, clock: &mut Clock, (reads, writes): (&[usize], &[usize])) {
+        clock.resize(clock.len().max(number + 1), 0);
+        clock[number] += 1;
+        let now = clock[number];
+        for cell in reads.iter().filter(|cell| !writes.contains(cell)) {
+            let of = self.cells.entry(*cell).or_default();
+            if of.write.is_some_and(|(stream, time)| at(clock, stream) < time) {
+                self.races.push(format!("stream {number} reads cell {cell} beside a write"));
+            }
+            of.reads.insert(number, now);
+        }
+        for cell in writes {
+            let of = self.cells.entry(*cell).or_default();
+            let before = of.reads.iter().map(|(stream, time)| (*stream, *time)).chain(of.write);
+            if before.into_iter().any(|(stream, time)| at(clock, stream) < time) {
+                self.races.push(format!("stream {number} writes cell {cell} beside another use"));
+            }
+            *of = Cell { write: Some((number, now)), reads: HashMap::new() };
+        }
     }
 }
 
@@ -310,7 +344,7 @@ unsafe impl Backend for Model {
 
     fn stream(&self, device: usize, class: Class) -> Result<RawStream, DriverError> {
         let mut world = self.call()?;
-        world.streams.push(Stream { device, class, items: VecDeque::new(), clock: Clock::new() });
+        world.streams.push(Stream { device, class, items: VecDeque::new(), clock: Clock::new(), captured: None });
         Ok(RawStream::new(without_provenance_mut(world.streams.len())))
     }
 
@@ -326,6 +360,7 @@ unsafe impl Backend for Model {
         if world.lost[world.streams[stream].device] {
             return Err(DriverError::lost("the model has lost it"));
         }
+        assert!(world.streams[stream].captured.is_none(), "a mark came into a capture");
         world.recordings += 1;
         let (recording, host) = (world.recordings, world.host.clone());
         world.marks[mark] = recording;
@@ -399,6 +434,10 @@ unsafe impl Backend for Model {
 
     fn memory(&self) -> Option<&dyn DeviceMemory> {
         Some(self)
+    }
+
+    fn graphs(&self) -> Option<&dyn DeviceGraphs> {
+        self.has_graphs.load(Ordering::Relaxed).then_some(self)
     }
 
     fn clock(&self) -> Option<&dyn DeviceClock> {

@@ -89,7 +89,7 @@ impl Model {
         stream: RawStream,
         reads: &[RawMemory],
         writes: &[RawMemory],
-        effect: impl FnOnce() + Send + 'static,
+        effect: impl Fn() + Send + Sync + 'static,
     ) -> Result<(), DriverError> {
         drop(self.call()?);
         let addresses = |list: &[RawMemory]| list.iter().map(|memory| memory.raw().addr()).collect::<Vec<_>>();

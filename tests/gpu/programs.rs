@@ -32,6 +32,8 @@ pub struct Plan {
     pub ahead: usize,
     pub workers: usize,
     pub steps: usize,
+    /// Whether the back end has graphs.
+    pub graphs: bool,
 }
 
 impl Plan {
@@ -43,10 +45,12 @@ impl Plan {
             ahead: [1, 3, 64][random.below(3)],
             workers: 1 + random.below(3),
             steps: [1, 4, 30][random.below(3)],
+            graphs: random.below(4) > 0,
         }
     }
 
     pub fn engine(&self, model: &Arc<Model>) -> Engine {
+        model.has_graphs.store(self.graphs, Relaxed);
         let builder = Engine::builder().kind(self.kind).cpu_workers(2).pin(false).gpus(Arc::clone(model) as _);
         let builder = builder.gpu_workers(self.workers).gpu_ahead(self.ahead).on_error(|_| ());
         seriatim::testing::gpu_numbers_follow(builder, self.start).build().expect("the settings are valid")
@@ -159,6 +163,7 @@ fn capture(
                     completion.complete();
                 })?;
             } else {
+                let builder = if random.below(3) > 0 { builder.device_graph() } else { builder };
                 builder.push(body)?;
             }
         }

@@ -39,6 +39,12 @@ const CAPTURE: std::ops::RangeInclusive<c_int> =
 
 /// The fault of a call that has returned `code`; `said` is what the driver says of it.
 pub fn of(call: &str, code: c_int, said: &str) -> DriverError {
+    if CAPTURE.contains(&code) && call == "cuStreamEndCapture" {
+        return DriverError::refused(format!(
+            "{call} was refused ({said}): while a part of a graph was captured, a closure has called what cannot be, such as \
+             a wait for the stream; push that operation without device_graph()"
+        ));
+    }
     if CAPTURE.contains(&code) {
         return DriverError::refused(format!(
             "{call} was refused ({said}): the stream is being captured; end its capture before the engine uses it"

@@ -8,12 +8,14 @@
 mod capture;
 mod cores;
 mod fault;
+mod graphs;
 mod memory;
 mod symbols;
 
 use crate::device::backend::{Backend, Class};
 use crate::device::clock::DeviceClock;
-use crate::device::cuda::symbols::Symbols;
+use crate::device::cuda::symbols::{GraphSymbols, Symbols};
+use crate::device::graphs::DeviceGraphs;
 use crate::device::memory::DeviceMemory;
 use crate::device::raw::{DriverError, Previous, RawMark, RawStream};
 use crate::sync::{AtomicBool, AtomicPtr, Ordering};
@@ -46,6 +48,8 @@ const PER_THREAD: usize = 2;
 /// ```
 pub struct Cuda {
     symbols: Symbols,
+    /// `None` if the driver has no graphs.
+    graphs: Option<GraphSymbols>,
     devices: Box<[Primary]>,
     /// Whether a call has said that a device is lost: then nothing is given back any more.
     lost: AtomicBool,
@@ -82,6 +86,7 @@ impl Cuda {
         }
         let mut cuda = Cuda {
             symbols: Symbols::load(version)?,
+            graphs: GraphSymbols::load(),
             devices: Box::default(),
             lost: AtomicBool::new(false),
             process: std::process::id(),
@@ -115,6 +120,11 @@ impl Cuda {
             self.lost.store(true, Ordering::Relaxed);
         }
         Err(fault)
+    }
+
+    /// The functions for graphs.
+    fn graph_symbols(&self) -> Result<&GraphSymbols, DriverError> {
+        self.graphs.as_ref().ok_or_else(|| DriverError::refused("the CUDA driver has no graphs: install a newer one"))
     }
 
     /// Whether a call has said that a device is lost.
@@ -276,6 +286,10 @@ unsafe impl Backend for Cuda {
 
     fn clock(&self) -> Option<&dyn DeviceClock> {
         self.symbols.elapsed.map(|_| self as &dyn DeviceClock)
+    }
+
+    fn graphs(&self) -> Option<&dyn DeviceGraphs> {
+        self.graphs.is_some().then_some(self)
     }
 
     fn cores(&self, device: usize) -> Vec<usize> {

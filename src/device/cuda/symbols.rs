@@ -5,7 +5,7 @@
 
 use crate::device::cuda::fault;
 use crate::device::raw::DriverError;
-use cudarc::driver::sys::{self, CUcontext, CUdevice, CUdeviceptr, CUevent, CUstream};
+use cudarc::driver::sys::{self, CUcontext, CUdevice, CUdeviceptr, CUevent, CUgraph, CUgraphExec, CUstream};
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 
 /// Declares the table: for each field its symbol, then the older one that does as well, if there
@@ -75,6 +75,33 @@ table! {
 
 /// A function that says how many milliseconds lie between two events.
 type Elapsed = unsafe extern "system" fn(*mut f32, CUevent, CUevent) -> c_int;
+/// The functions for graphs, which drivers have since CUDA 11.4.
+pub struct GraphSymbols {
+    pub begin: unsafe extern "system" fn(CUstream, c_int) -> c_int,
+    pub end: unsafe extern "system" fn(CUstream, *mut CUgraph) -> c_int,
+    pub instantiate: unsafe extern "system" fn(*mut CUgraphExec, CUgraph, u64) -> c_int,
+    pub launch: unsafe extern "system" fn(CUgraphExec, CUstream) -> c_int,
+    pub destroy_instance: unsafe extern "system" fn(CUgraphExec) -> c_int,
+    pub destroy: unsafe extern "system" fn(CUgraph) -> c_int,
+}
+
+impl GraphSymbols {
+    /// Looks them up, in a library that [`driver_version`] has found. `None` if one is missing.
+    pub fn load() -> Option<GraphSymbols> {
+        // SAFETY: the driver's documentation has these arguments for these symbols.
+        unsafe {
+            Some(GraphSymbols {
+                begin: find("cuStreamBeginCapture_v2")?,
+                end: find("cuStreamEndCapture")?,
+                instantiate: find("cuGraphInstantiateWithFlags")?,
+                launch: find("cuGraphLaunch")?,
+                destroy_instance: find("cuGraphExecDestroy")?,
+                destroy: find("cuGraphDestroy")?,
+            })
+        }
+    }
+}
+
 /// A function that says what a code means.
 type Text = unsafe extern "system" fn(c_int, *mut *const c_char) -> c_int;
 

@@ -81,7 +81,7 @@ impl Core {
 
     /// Says that a device is lost.
     #[cold]
-    pub(super) fn lose(&self, gpu: &Gpu, refusal: &Refusal) {
+    pub(in crate::engine) fn lose(&self, gpu: &Gpu, refusal: &Refusal) {
         if gpu.lost.get().is_none() {
             let message = format!(
                 "{} is lost: {refusal}; queued there and not known to be done: {}. Start the process anew to use it",

@@ -35,6 +35,7 @@ use crate::variable::handle::Variable;
 use crate::variable::slot::Slot;
 use std::cell::{Cell, UnsafeCell};
 use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 
 /// An operation that was captured.
@@ -44,6 +45,8 @@ pub struct Captured {
     pub context: Context,
     pub property: Property,
     pub priority: i32,
+    /// Whether it may be one of those that a device does as one (`replay/merged.rs`).
+    pub joins: bool,
 }
 
 /// The properties of a graph as a whole.
@@ -59,17 +62,19 @@ pub struct Whole {
 /// The operations of a capture so far.
 #[derive(Default)]
 pub struct Recording {
-    recorded: Vec<Captured>,
+    pub(super) recorded: Vec<Captured>,
     /// The uses of all operations, one operation after the other, and where those of each end.
-    uses: Vec<NodeUse>,
-    ends: Vec<u32>,
+    pub(super) uses: Vec<NodeUse>,
+    pub(super) ends: Vec<u32>,
     /// The variables, in the order of their numbers in the graph, and these numbers by the index of
     /// the variable.
-    variables: Vec<Claim>,
+    pub(super) variables: Vec<Claim>,
     numbers: HashMap<u32, u32>,
     /// The devices that operations run on.
     devices: Vec<Context>,
     pub private: PrivateVariables,
+    /// How often parameters of the graph were replaced.
+    pub changes: Arc<AtomicU64>,
 }
 
 /// The edges of a graph, as pairs: an operation, and one that waits for it.
@@ -105,8 +110,30 @@ impl Recording {
         Ok(())
     }
 
+    /// The uses of each operation.
+    pub(super) fn uses(&self) -> Vec<&[NodeUse]> {
+        let start_of = |index: usize| if index == 0 { 0 } else { self.ends[index - 1] as usize };
+        (0..self.recorded.len()).map(|index| &self.uses[start_of(index)..self.ends[index] as usize]).collect()
+    }
+
     /// Makes the program of the recorded operations, and their edges.
     pub fn assemble(self, core: &Arc<Core>, whole: Whole) -> Result<(Program, Edges), Error> {
+        let captured = self.recorded.len();
+        let mut writes = vec![0u64; self.variables.len()];
+        self.uses.iter().filter(|used| used.writes).for_each(|used| writes[used.variable as usize] += 1);
+        let this = if self.devices.is_empty() { self } else { self.merged(core) };
+        this.assemble_merged(core, whole, captured, writes)
+    }
+
+    /// Makes the program of operations that are merged. As recorded there were `captured`, and they
+    /// changed each variable as often as `writes` says.
+    fn assemble_merged(
+        self,
+        core: &Arc<Core>,
+        whole: Whole,
+        captured: usize,
+        writes: Vec<u64>,
+    ) -> Result<(Program, Edges), Error> {
         if self.recorded.len() >= MOST_SEGMENTS || self.uses.len() >= u32::MAX as usize {
             return Err(Error::new(
                 ErrorKind::EngineFull,
@@ -114,9 +141,7 @@ impl Recording {
             ));
         }
         let uses_devices = !self.devices.is_empty();
-        let start_of = |index: usize| if index == 0 { 0 } else { self.ends[index - 1] as usize };
-        let uses: Vec<&[NodeUse]> =
-            (0..self.recorded.len()).map(|index| &self.uses[start_of(index)..self.ends[index] as usize]).collect();
+        let uses = self.uses();
         if uses_devices && uses.iter().any(|uses| uses.len() >= MOST_ACCESSES) {
             return Err(Error::new(
                 ErrorKind::EngineFull,
@@ -149,8 +174,6 @@ impl Recording {
             .iter()
             .map(|claim| self.private.resolve(core, claim.variable).map(std::ptr::from_ref))
             .collect::<Result<_, _>>()?;
-        let mut writes = vec![0u64; slots.len()];
-        self.uses.iter().filter(|used| used.writes).for_each(|used| writes[used.variable as usize] += 1);
         // Private variables have no version that anybody could ask for.
         let is_private = |claim: &Claim| self.private.contains(claim.variable);
         let counted = self.variables.iter().zip(slots.iter().copied().zip(writes));
@@ -193,6 +216,7 @@ impl Recording {
             name: whole.name,
             claims: claims::order(&mut claims).into(),
             variable: whole.variable,
+            captured,
             nodes,
             uses: used.into(),
             writes,
@@ -298,7 +322,7 @@ fn lane_block(place: &LanePlace) -> UnsafeCell<Block> {
 /// Makes an operation one of a graph that uses devices: gives it a block. One of a device also
 /// reads the graph's own variable there, so that the graph is deleted when the device is done.
 fn part(captured: Captured, uses: &[UsedSlot], whole: &Whole) -> Captured {
-    let Captured { body, name, context, property, priority } = captured;
+    let Captured { body, name, context, property, priority, .. } = captured;
     let on_device = context.device() == Device::Gpu;
     // SAFETY: slots live as long as the engine's memory.
     let used =
@@ -307,7 +331,7 @@ fn part(captured: Captured, uses: &[UsedSlot], whole: &Whole) -> Captured {
     let kind = NodeKind { name, context, property, has_stream: on_device && !property.runs_on_pusher() };
     let block = NodeBlock::new(kind, &uses, &PART, LENT);
     let body = Body::Part(Box::new(Part { body, block, priority }));
-    Captured { body, name, context, property, priority }
+    Captured { body, name, context, property, priority, joins: false }
 }
 
 /// The body of a synchronous operation, which ends with its call.

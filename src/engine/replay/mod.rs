@@ -15,6 +15,8 @@
 //! `graph/lanes.rs` is a bit of a lane's message.
 
 pub mod assemble;
+pub mod device_graph;
+pub mod merged;
 pub mod node_block;
 pub mod node_call;
 pub mod part;

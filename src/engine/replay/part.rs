@@ -39,7 +39,7 @@ pub static PART: Vtable = Vtable { run: Run::Part(run_part), discard: ignore, co
 unsafe fn ignore(_: *mut u8) {}
 
 /// What has become of an operation that a thread has come to.
-enum Step {
+enum NodeStep {
     /// Another thread will come to it.
     Parked,
     /// Its completion ends it.
@@ -104,7 +104,7 @@ impl Program {
         node: &Node,
         part: &Part,
         worker: Option<usize>,
-    ) -> Step {
+    ) -> NodeStep {
         let (core, block) = (&self.core, part.block.raw());
         let is_sync = matches!(part.body, Body::Sync(_));
         let running = CurrentNode::of(self, node);
@@ -121,7 +121,7 @@ impl Program {
         let ended = unsafe {
             if node.context.device() == Device::Gpu {
                 let gpu = core.gpu(node.context);
-                let Some((way, ready)) = core.way_to_device(gpu, block, worker) else { return Step::Parked };
+                let Some((way, ready)) = core.way_to_device(gpu, block, worker) else { return NodeStep::Parked };
                 let visit = ready.map_err(Some).and_then(|()| core.visit(gpu, way));
                 let refusal = visit.as_ref().err().cloned();
                 let may = |inherits| match refusal {
@@ -138,7 +138,7 @@ impl Program {
             } else {
                 if let Some(ticket) = core.obstacle(block, None) {
                     core.park_behind(ticket, block);
-                    return Step::Parked;
+                    return NodeStep::Parked;
                 }
                 core.forget_tickets(block);
                 self.call_node(
@@ -156,9 +156,9 @@ impl Program {
             }
         };
         if ended {
-            Step::Ended
+            NodeStep::Ended
         } else {
-            Step::Called
+            NodeStep::Called
         }
     }
 }
@@ -183,9 +183,9 @@ unsafe fn run_part(storage: *mut u8, worker: Option<usize>) {
     let Body::Part(part) = &node.body else { unreachable!("only such an operation has a block") };
     // SAFETY: by the contract.
     match unsafe { graph.step_part(local, node, part, worker) } {
-        Step::Parked => {}
-        Step::Called => Program::let_go(local, ManuallyDrop::into_inner(graph)),
-        Step::Ended => {
+        NodeStep::Parked => {}
+        NodeStep::Called => Program::let_go(local, ManuallyDrop::into_inner(graph)),
+        NodeStep::Ended => {
             // SAFETY: the operation has ended just now, and its segment was run.
             unsafe { graph.tell_lane(index) };
             Program::let_go(local, ManuallyDrop::into_inner(graph));

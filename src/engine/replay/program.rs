@@ -114,6 +114,9 @@ pub struct Program {
     pub claims: Box<[Claim]>,
     /// The graph's own variable, which every replay changes.
     pub variable: Variable,
+    /// How many operations were captured. A [`DeviceGraph`](super::device_graph::DeviceGraph) is
+    /// one of `nodes`.
+    pub captured: usize,
     /// The operations, in the order of the plan.
     pub nodes: Box<[Node]>,
     pub uses: Box<[UsedSlot]>,

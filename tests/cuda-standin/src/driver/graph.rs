@@ -1,8 +1,19 @@
 //! Captures and graphs. A graph is launched in the order in which it was captured.
 
-use crate::driver::driver;
+use crate::driver::{current, driver};
+use crate::held::Held;
 use crate::world::code;
 use std::ffi::{c_int, c_uint, c_ulonglong};
+
+/// What is queued of a graph stays queued.
+fn give_back(world: &mut Held, graph: usize) -> Result<(), i32> {
+    current(world)?;
+    if world.graphs.remove(&graph).is_none() {
+        world.report("a graph was given back that is gone, or never was".to_owned());
+        return Err(code::INVALID_VALUE);
+    }
+    Ok(())
+}
 
 driver! {
     fn [cuStreamBeginCapture_v2 cuStreamBeginCapture](stream: usize, _mode: c_int) |world| {
@@ -31,6 +42,10 @@ driver! {
         *instance = handle;
     }
     fn [cuGraphLaunch](instance: usize, stream: usize) |world| {
+        current(&world)?;
+        if world.stream(stream)?.capture.is_some() {
+            return Err(code::CAPTURE_UNSUPPORTED);
+        }
         let commands = world.graphs.get(&instance).cloned().ok_or(code::INVALID_VALUE)?;
         for command in commands {
             world.push(stream, command)?;
@@ -38,10 +53,10 @@ driver! {
     }
     fn [cuGraphUpload](_instance: usize, _stream: usize) |world| {}
     fn [cuGraphExecDestroy](instance: usize) |world| {
-        world.graphs.remove(&instance);
+        give_back(&mut world, instance)?;
     }
     fn [cuGraphDestroy](graph: usize) |world| {
-        world.graphs.remove(&graph);
+        give_back(&mut world, graph)?;
     }
     fn [cuThreadExchangeStreamCaptureMode](_mode: *mut c_uint) |world| {}
 }

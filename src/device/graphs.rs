@@ -1,0 +1,54 @@
+//! The seam for graphs of a back end: [`DeviceGraphs`], which a back end has if what is put on a
+//! stream can be captured, and launched as a whole again and again.
+//!
+//! Called by `src/engine/replay/device_graph.rs`; `cuda/graphs.rs` implements it.
+
+use crate::device::raw::{DriverError, RawGraph, RawStream};
+
+/// The graphs of a back end: CUDA's stream capture, and what becomes of it.
+///
+/// All methods are called from several threads at once. The calling thread has entered the device.
+///
+/// # Safety
+/// - What is captured is done by each launch, in an order that the stream would have kept, as one
+///   piece of work of the stream that it is launched on.
+/// - Two launches of one graph are done one after the other, if they are launched so.
+/// - No method unwinds.
+pub unsafe trait DeviceGraphs: Send + Sync {
+    /// From now on what the calling thread puts on a stream is captured, and not done.
+    ///
+    /// # Safety
+    /// The stream is this back end's, of the device that the thread has entered; nothing is queued
+    /// on it, and no other thread knows it.
+    ///
+    /// # Errors
+    /// If the library refuses it, or the device is lost.
+    unsafe fn begin(&self, stream: RawStream) -> Result<(), DriverError>;
+
+    /// Ends the capture, and makes a graph of it. The stream captures no more, whatever this
+    /// returns.
+    ///
+    /// # Safety
+    /// `begin` was called for the stream, on this thread, and this was not.
+    ///
+    /// # Errors
+    /// If something that cannot be captured was called meanwhile, the library refuses it, or the
+    /// device is lost.
+    unsafe fn end(&self, stream: RawStream) -> Result<RawGraph, DriverError>;
+
+    /// Queues all of a graph on a stream. Does not block.
+    ///
+    /// # Safety
+    /// `end` of this back end has returned the graph, for the device that the thread has entered,
+    /// and it was not given back. What it uses is there until it is done.
+    ///
+    /// # Errors
+    /// If the library refuses it, or the device is lost.
+    unsafe fn launch(&self, graph: RawGraph, stream: RawStream) -> Result<(), DriverError>;
+
+    /// Gives a graph back, which the device may still have to do. Not called for a lost device.
+    ///
+    /// # Safety
+    /// As for [`DeviceGraphs::launch`], and nobody launches it afterwards.
+    unsafe fn drop_graph(&self, graph: RawGraph);
+}

@@ -1,0 +1,167 @@
+//! Operations of a graph that a device does as one: their closures are called once, while a stream
+//! is captured, and each replay launches what was captured.
+//!
+//! [`DeviceGraph::run`] is the closure of the one operation that stands for them, so the rest of
+//! the engine knows nothing of this: it has one ticket, and the stream that it is launched on is
+//! chosen like any other. Made by `replay/assemble.rs`.
+
+use crate::device::backend::Class;
+use crate::device::current;
+use crate::device::graphs::DeviceGraphs;
+use crate::device::raw::{DriverError, RawGraph};
+use crate::engine::core::Core;
+use crate::engine::gpu::devices::Gpu;
+use crate::engine::replay::program::SyncCall;
+use crate::error::{Error, ErrorKind, Source};
+use crate::operation::closure::{catch, DropGuarded};
+use crate::operation::context::RunContext;
+use crate::operation::current::{within, Current, May};
+use crate::operation::name::Name;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+
+/// An operation that is a part of a [`DeviceGraph`].
+pub struct Captive {
+    pub call: DropGuarded<Box<SyncCall>>,
+    pub name: Name,
+    /// The variables that it uses, by index, and whether it changes them.
+    pub uses: Box<[(u32, bool)]>,
+}
+
+/// The one whose closure is being called, for checks of what it may use.
+struct CurrentCaptive<'a> {
+    core: &'a Core,
+    name: Name,
+    uses: &'a [(u32, bool)],
+}
+
+/// Operations of a device, and what was captured of them.
+pub struct DeviceGraph {
+    core: Arc<Core>,
+    gpu: Arc<Gpu>,
+    /// What the operations are to the device.
+    class: Class,
+    captives: Vec<Captive>,
+    /// How often parameters of the graph were replaced.
+    changes: Arc<AtomicU64>,
+    /// What was captured, and what `changes` was then.
+    captured: Option<(RawGraph, u64)>,
+}
+
+impl Current for CurrentCaptive<'_> {
+    fn name(&self) -> &'static str {
+        self.name.as_str()
+    }
+
+    fn may(&self, engine: u32, index: u32) -> Option<May> {
+        let declared = self.uses.iter().find(|(of, _)| *of == index).map(|(_, writes)| *writes);
+        (self.core.memory.id == engine).then(|| May::of(declared))
+    }
+
+    fn generation(&self, index: u32) -> u32 {
+        // SAFETY: the operation has declared a variable of this index.
+        unsafe { self.core.memory.table.generation(index) }
+    }
+}
+
+impl DeviceGraph {
+    /// Of operations of a device whose back end has graphs.
+    pub fn new(
+        core: &Arc<Core>,
+        gpu: &Arc<Gpu>,
+        class: Class,
+        captives: Vec<Captive>,
+        changes: Arc<AtomicU64>,
+    ) -> DeviceGraph {
+        DeviceGraph { core: Arc::clone(core), gpu: Arc::clone(gpu), class, captives, changes, captured: None }
+    }
+
+    /// Launches the graph on the operation's stream. Captures it first, if that is the first time,
+    /// or a parameter was replaced since.
+    pub fn run(&mut self, run: &RunContext<'_>) -> Result<(), Source> {
+        let gpu = Arc::clone(&self.gpu);
+        let (Some(graphs), Some(stream)) = (gpu.backend.graphs(), run.stream()) else {
+            unreachable!("the graph was assembled for a back end with graphs, and its operation has a stream");
+        };
+        // Relaxed: `Parameter::set` and replays follow each other by the graph's own variable.
+        let changes = self.changes.load(Relaxed);
+        let graph = match self.captured {
+            Some((graph, of)) if of == changes => graph,
+            _ => {
+                self.forget();
+                let graph = self.capture(graphs, run)?;
+                self.captured = Some((graph, changes));
+                graph
+            }
+        };
+        // SAFETY: both are this device's, which is current on this thread. The tickets of the
+        // operation order what it uses.
+        unsafe { graphs.launch(graph, stream) }.map_err(|refusal| self.refused(&refusal))
+    }
+
+    /// Captures what the closures put on a stream of their own: marks of other threads never come
+    /// to it.
+    fn capture(&mut self, graphs: &dyn DeviceGraphs, run: &RunContext<'_>) -> Result<RawGraph, Source> {
+        let gpu = Arc::clone(&self.gpu);
+        let stream = gpu.backend.stream(gpu.number, self.class).map_err(|refusal| self.refused(&refusal))?;
+        // SAFETY: the stream was made just now, for the device that is current on this thread. It
+        // is given back when its capture has ended, or has not begun.
+        unsafe {
+            let captured = match graphs.begin(stream) {
+                Err(refusal) => Err(self.refused(&refusal)),
+                Ok(()) => {
+                    let called = current::within(Some(stream), || self.call(run));
+                    match (called, graphs.end(stream)) {
+                        (Ok(()), ended) => ended.map_err(|refusal| self.refused(&refusal)),
+                        (Err(fault), ended) => {
+                            ended.into_iter().for_each(|graph| graphs.drop_graph(graph));
+                            Err(fault)
+                        }
+                    }
+                }
+            };
+            if gpu.lost.get().is_none() {
+                gpu.backend.drop_stream(stream);
+            }
+            captured
+        }
+    }
+
+    /// Calls the closures in their order, up to one that fails.
+    fn call(&mut self, run: &RunContext<'_>) -> Result<(), Source> {
+        for captive in &mut self.captives {
+            let running = CurrentCaptive { core: &self.core, name: captive.name, uses: &captive.uses };
+            let context = RunContext { name: captive.name.as_str(), ..*run };
+            let outcome = within(&running, || catch(|| (captive.call)(&context)));
+            outcome.map_err(|fault| Error::of_operation(captive.name.as_str(), fault))?;
+        }
+        Ok(())
+    }
+
+    /// The error of a call that the driver has refused.
+    fn refused(&self, refusal: &DriverError) -> Source {
+        let kind = if refusal.is_lost() { ErrorKind::DeviceLost } else { ErrorKind::DeviceUnavailable };
+        if refusal.is_lost() {
+            self.core.lose(&self.gpu, refusal);
+        }
+        let name = self.gpu.backend.name();
+        Error::with_source(kind, format!("{name} refused a graph: {refusal}"), refusal.clone()).into()
+    }
+
+    /// Gives back what was captured, which the device may still have to do.
+    fn forget(&mut self) {
+        let Some((graph, _)) = self.captured.take().filter(|_| self.gpu.lost.get().is_none()) else { return };
+        // If the device cannot be entered, nothing of it can be given back.
+        let _ = self.gpu.entered(|| {
+            // SAFETY: it was captured for this device, and is launched no more.
+            self.gpu.backend.graphs().into_iter().for_each(|graphs| unsafe { graphs.drop_graph(graph) });
+            Ok(())
+        });
+    }
+}
+
+impl Drop for DeviceGraph {
+    fn drop(&mut self) {
+        self.forget();
+    }
+}
