@@ -223,7 +223,7 @@ pub mod testing {
 #[doc(hidden)]
 pub mod internals {
     pub use crate::device::{timed_marks, timeline};
-    pub use crate::engine::gpu::rows;
+    pub use crate::engine::gpu::{rows, sleep};
     pub use crate::graph::{edges, lanes, partition, plan};
     pub use crate::operation::{access, block, layout};
     #[cfg(loom)]
@@ -235,5 +235,5 @@ pub mod internals {
         pub use crate::tickets::{common, journals, linking, links, log, owner, pull, ring, run, word};
     }
     pub use crate::variable::{slot, table};
-    pub use crate::worker::{group, handoff, inbox, local_queue, stealable, Host};
+    pub use crate::worker::{group, handoff, inbox, local_queue, remote, stealable, Host};
 }

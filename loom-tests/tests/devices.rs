@@ -241,6 +241,26 @@ fn a_mark_claims_nothing_that_was_queued_beside_its_recording() {
     });
 }
 
+/// Two workers queue on one timeline, each as its owner for an operation.
+#[test]
+fn who_owns_a_timeline_next_goes_on_where_the_last_owner_ended() {
+    explore("timelines, two owners in turn", 6, 10, || {
+        let model = Model::new();
+        let queue = |model: &Model| {
+            let line = &model.lines[0];
+            // No lock beside it: what the last owner told is seen by the order of the owners alone.
+            let told = line.own().then(|| line.tell());
+            told.inspect(|_| line.disown())
+        };
+        let second = model.clone();
+        let queues = spawn(move || queue(&second));
+        let (one, other) = (queue(&model), queues.join().unwrap());
+        assert!(one.is_none() || one != other, "two operations have the number {one:?}");
+        let count = one.into_iter().chain(other).count() as u64;
+        assert_eq!(model.lines[0].queued(), count);
+    });
+}
+
 /// The owner records marks until the ring has come round, while another thread has just asked for
 /// one of them. What that thread takes from the mark is what was told before it asked.
 fn goes_round(model: &Model) {

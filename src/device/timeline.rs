@@ -9,8 +9,9 @@
 //! The methods that are given a back end are given the one that has made the timeline's handles, on
 //! a thread that has entered its device.
 //!
-//! A timeline has one *owner*, the worker that queues on it (`src/engine/gpu/queue.rs`), and one
-//! *watcher*, the thread that finds out how far the device has come (`src/engine/gpu/watch.rs`).
+//! A timeline has one *owner* at a time, the worker that queues on it (`src/engine/gpu/queue.rs`),
+//! and one *watcher*, the thread that finds out how far the device has come
+//! (`src/engine/gpu/watch.rs`).
 //! Any worker of the device may put a mark on it, to have another stream wait for that.
 //!
 //! The marks are a ring, and a mark may be put on the stream again at any time. It then covers more
@@ -20,7 +21,7 @@
 
 use crate::device::backend::Backend;
 use crate::device::raw::{DriverError, RawMark, RawStream};
-use crate::sync::{AtomicU64, AtomicUsize, Ordering::*, MODELLED};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*, MODELLED};
 use crossbeam_utils::CachePadded;
 
 /// The bits of a ticket's number. Numbers are never used again: at one in 10 ns they last a month.
@@ -67,6 +68,8 @@ pub struct Timeline {
     /// Its index among the timelines of its device.
     local: usize,
     stream: RawStream,
+    /// Whether it has an owner.
+    is_owned: AtomicBool,
     queued: CachePadded<AtomicU64>,
     done: CachePadded<AtomicU64>,
     marks: [Mark; MARKS],
@@ -133,6 +136,7 @@ impl Timeline {
         Ok(Timeline {
             local,
             stream,
+            is_owned: AtomicBool::new(false),
             queued: CachePadded::new(AtomicU64::new(start)),
             done: CachePadded::new(AtomicU64::new(start)),
             marks,
@@ -143,6 +147,18 @@ impl Timeline {
 
     pub fn stream(&self) -> RawStream {
         self.stream
+    }
+
+    /// Makes the calling thread the owner, if there is none. An owner queues one operation, and
+    /// calls [`disown`](Timeline::disown).
+    pub fn own(&self) -> bool {
+        // Acquire: pairs with the release of `disown`: an owner goes on where the last one ended.
+        !self.is_owned.load(Relaxed) && !self.is_owned.swap(true, Acquire)
+    }
+
+    /// Ends what `own` has begun. For the owner.
+    pub fn disown(&self) {
+        self.is_owned.store(false, Release);
     }
 
     /// The number of the last operation that was queued.

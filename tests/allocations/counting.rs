@@ -6,7 +6,7 @@ mod syscalls;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::*};
 
 /// The threads of the engine, and whatever else the test did not start.
 const ENGINE: usize = 0;
@@ -18,6 +18,8 @@ thread_local! {
 }
 
 static ALLOCATIONS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+/// The bytes that are allocated now.
+static LIVE: AtomicIsize = AtomicIsize::new(0);
 static FUTEX_CALLS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
 /// Counts what the calling thread does from now on as a pusher's.
@@ -36,23 +38,27 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(&ALLOCATIONS);
+        LIVE.fetch_add(layout.size() as isize, Relaxed);
         // SAFETY: passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(&ALLOCATIONS);
+        LIVE.fetch_add(layout.size() as isize, Relaxed);
         // SAFETY: passed on.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(&ALLOCATIONS);
+        LIVE.fetch_add(size as isize - layout.size() as isize, Relaxed);
         // SAFETY: passed on.
         unsafe { System.realloc(block, layout, size) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size() as isize, Relaxed);
         // SAFETY: passed on.
         unsafe { System.dealloc(block, layout) }
     }
@@ -92,6 +98,11 @@ impl Costs {
     pub fn nothing(self) -> bool {
         self.no_allocation_no_lock() && self.futex == 0
     }
+}
+
+/// The bytes that are allocated now.
+pub fn live() -> isize {
+    LIVE.load(SeqCst)
 }
 
 pub fn costs() -> Costs {

@@ -1,12 +1,11 @@
 //! Which streams operations go to, and how many calls of the driver that costs: random programs of
-//! 300 operations that change one variable and read two, while the device does nothing.
+//! 300 operations that change one variable and read two, while the device does nothing. Then it does
+//! a piece of work on each stream in each step.
 //!
-//! CUDASTF's choice of streams takes 187 and 130 steps for the same programs, 1.2 to 1.4 waits and
-//! one mark an operation. The goals are 187 and 110 steps, 0.85 waits and 0.65 marks. The waits are
-//! below that; steps and marks are not yet, since two workers choose at once. The limits here only
-//! keep what there is.
+//! CUDASTF's choice of streams takes 187 and 130 steps for the same programs of 10 and of 40
+//! variables, 1.2 to 1.4 waits and one mark an operation.
 
-use crate::common::{by_length, eventually};
+use crate::common::eventually;
 use crate::model::Model;
 use crate::over;
 use seriatim::{Context, RunContext};
@@ -31,7 +30,16 @@ struct Cost {
     marks: f64,
 }
 
-fn run(seed: u64, count: usize) -> Cost {
+/// How operations come to the workers of the device.
+#[derive(Clone, Copy, PartialEq)]
+enum Pushes {
+    /// Each is queued before the next one is pushed, so that a program does the same in each run.
+    OneByOne,
+    /// As fast as they can.
+    AtOnce,
+}
+
+fn run(seed: u64, count: usize, pushes: Pushes) -> Cost {
     let model = Model::new(1, seed, 4);
     model.hold(0, true);
     let engine = over(&model).gpu_ahead(1024).build().unwrap();
@@ -50,11 +58,13 @@ fn run(seed: u64, count: usize) -> Cost {
         };
         let builder = engine.op("one").context(Context::gpu(0)).reads(reads.iter().map(|read| variables[*read]));
         builder.writes([variables[written]]).push(kernel).unwrap();
+        while pushes == Pushes::OneByOne && engine.version(variables[written]).unwrap() < versions[written] {
+            std::thread::yield_now();
+        }
     }
     let all = || (0..count).all(|number| engine.version(variables[number]).unwrap() == versions[number]);
     eventually("all are queued", all);
-    let waits = model.world().waits;
-    let marks = model.world().records;
+    let (waits, marks) = (model.world().waits, model.world().records);
     let steps = model.run_in_step();
     engine.wait_for_all().unwrap();
     assert!(model.world().races.is_empty());
@@ -62,23 +72,28 @@ fn run(seed: u64, count: usize) -> Cost {
     Cost { steps: steps as f64, waits: each(waits), marks: each(marks) }
 }
 
-fn check(variables: usize, most_steps: f64) {
-    let seeds = by_length(10, 40);
-    let all: Vec<Cost> = (1..=seeds).map(|seed| run(seed, variables)).collect();
+/// Checks the means over 40 programs.
+fn check(variables: usize, pushes: Pushes, most: Cost) {
+    let all: Vec<Cost> = (1..=40).map(|seed| run(seed, variables, pushes)).collect();
     let mean = |of: fn(&Cost) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
     let (steps, waits, marks) = (mean(|cost| cost.steps), mean(|cost| cost.waits), mean(|cost| cost.marks));
     println!("{variables} variables: {steps:.0} steps, {waits:.2} waits and {marks:.2} marks an operation");
-    assert!(steps <= most_steps, "{steps:.0} steps");
-    assert!(waits <= 0.85, "{waits:.2} waits an operation");
-    assert!(marks <= 1.2, "{marks:.2} marks an operation");
+    assert!(steps <= most.steps, "{steps:.1} steps with {variables} variables");
+    assert!(waits <= most.waits, "{waits:.3} waits an operation with {variables} variables");
+    assert!(marks <= most.marks, "{marks:.3} marks an operation with {variables} variables");
 }
 
+/// The goals.
 #[test]
-fn ten_variables() {
-    check(10, 250.0);
+fn an_operation_follows_the_last_of_a_stream_or_takes_the_next() {
+    check(10, Pushes::OneByOne, Cost { steps: 187.0, waits: 0.85, marks: 0.65 });
+    check(40, Pushes::OneByOne, Cost { steps: 110.0, waits: 0.85, marks: 0.65 });
 }
 
+/// Operations are queued as they become ready, on two workers at once: here in some 176 and 90
+/// steps, with 0.84 waits and 0.78 marks. Not the goals, since it depends on the threads.
 #[test]
-fn forty_variables() {
-    check(40, 190.0);
+fn two_workers_that_choose_at_once_choose_well() {
+    check(10, Pushes::AtOnce, Cost { steps: 205.0, waits: 1.0, marks: 1.0 });
+    check(40, Pushes::AtOnce, Cost { steps: 130.0, waits: 1.0, marks: 1.0 });
 }

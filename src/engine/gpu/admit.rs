@@ -15,7 +15,7 @@ use crate::engine::gpu::watch;
 use crate::engine::settings::{Kind, Settings};
 use crate::error::{Error, ErrorKind};
 use crate::sync::lock::Lock;
-use crate::sync::{AtomicBool, AtomicUsize, Ordering::*};
+use crate::sync::{AtomicBool, Ordering::*};
 use crate::worker::group::{Group, GroupPlan};
 use crate::worker::remote::Remote;
 use std::sync::{Arc, OnceLock};
@@ -136,7 +136,7 @@ fn make_entered(settings: &Settings, backend: &Arc<dyn Backend>, number: usize) 
         let made = Timeline::new(&**backend, number, (local, count), stream, settings.gpu_start);
         // SAFETY: the stream was made just now, and nobody else knows it.
         let timeline = made.inspect_err(|_| unsafe { backend.drop_stream(stream) })?;
-        Ok(Line::new(timeline, settings.gpu_ahead as u64))
+        Ok(Line::new(timeline, class, settings.gpu_ahead as u64))
     };
     let classes = Gpu::classes(settings.gpu_workers).take(if naive { 0 } else { count });
     for (local, class) in classes.enumerate() {
@@ -159,7 +159,7 @@ fn make_entered(settings: &Settings, backend: &Arc<dyn Backend>, number: usize) 
         compute: group("seriatim-gpu", settings.gpu_workers),
         copies: group("seriatim-copy", 1),
         ahead: settings.gpu_ahead as u64,
-        turn: AtomicUsize::new(0),
+        turns: Default::default(),
         watcher: Remote::new(),
         thread: Lock::default(),
         stops: AtomicBool::new(false),

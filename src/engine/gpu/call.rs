@@ -9,7 +9,7 @@ use crate::device::raw::{DriverError as Refusal, Previous, RawStream};
 use crate::engine::core::{Core, FAILED};
 use crate::engine::declared::{Copied, Enlisted};
 use crate::engine::execute::{is_skipped, stamp};
-use crate::engine::gpu::devices::Gpu;
+use crate::engine::gpu::devices::{Gpu, OwnLine};
 use crate::engine::nesting::{enter, leave, pay};
 use crate::error::{Failure, Fault};
 use crate::operation::access::Mode;
@@ -23,10 +23,9 @@ use crate::thread::context::ThreadContext;
 use std::sync::Arc;
 
 /// How an operation comes to its device.
-#[derive(Clone, Copy)]
-pub enum Way {
-    /// On a timeline of the calling worker: it is done when the device has come there.
-    Queued(usize),
+pub enum Way<'a> {
+    /// On a timeline, which the calling worker owns: it is done when the device has come there.
+    Queued(OwnLine<'a>),
     /// On the stream of the naive engine: it is done when the call returns.
     Finished,
     /// Without a stream, with the device current.
@@ -36,17 +35,30 @@ pub enum Way {
 /// The stay of a thread on a device, for one call.
 pub struct Visit<'a> {
     gpu: &'a Gpu,
-    way: Way,
+    way: Way<'a>,
     /// What was current before. A worker has entered its device for good.
     previous: Option<Previous>,
 }
 
 impl Visit<'_> {
-    /// Gives the thread back what was current before.
+    /// Gives the thread back what was current before, and up the timeline that it owns: it has no
+    /// owner when successors of the operation come to their turn.
     pub fn end(self) {
         // SAFETY: `enter` has returned it, on this thread: a visit does not leave its function.
         self.previous.into_iter().for_each(|previous| unsafe { self.gpu.backend.leave(previous) });
     }
+}
+
+/// Makes the device current on the calling thread, for a call; returns what was current before. A
+/// worker has entered its device for good.
+fn enter_device(gpu: &Gpu, way: &Way<'_>) -> Result<Option<Previous>, Option<Refusal>> {
+    if gpu.lost.get().is_some() {
+        return Err(None);
+    }
+    Ok(match way {
+        Way::Queued(_) => None,
+        _ => Some(gpu.backend.enter(gpu.number)?),
+    })
 }
 
 impl Core {
@@ -54,14 +66,13 @@ impl Core {
     /// the engine. `ready` says whether its stream waits for all that it should.
     ///
     /// # Safety
-    /// The operation is at its turn, and the caller's, who gives it up. The calling thread owns the
-    /// timeline of the way.
+    /// The operation is at its turn, and the caller's, who gives it up.
     pub(super) unsafe fn call_on_device(
         self: &Arc<Self>,
         local: &ThreadContext,
         block: *mut Block,
         gpu: &Gpu,
-        way: Way,
+        way: Way<'_>,
         ready: Result<(), Refusal>,
         worker: Option<usize>,
     ) {
@@ -76,19 +87,22 @@ impl Core {
             // A deletion is never skipped.
             let always = (*block).flags & FLAG_DELETE != 0;
             let is_skipped = !always && is_skipped(property, inherited.is_some(), state);
-            let visit = match ready {
+            let entered = match ready {
                 Err(refusal) if !always => Err(Some(refusal)),
                 _ if is_skipped => Err(None),
-                _ => self.visit(gpu, way),
+                _ => enter_device(gpu, &way),
             };
-            let visit = match visit {
-                Ok(visit) => visit,
-                Err(_) if always => Visit { gpu, way, previous: None },
+            let previous = match entered {
+                Ok(previous) => previous,
+                Err(_) if always => None,
                 Err(refusal) => {
+                    drop(way);
                     let fault = self.fault_of_skip(gpu, refusal.as_ref(), inherited.is_some());
                     return self.skip_on_device(local, block, fault, inherited, worker);
                 }
             };
+            let is_queued = matches!(way, Way::Queued(_));
+            let visit = Visit { gpu, way, previous };
             let run = RunContext {
                 context: Block::context(block),
                 name: Block::name(block),
@@ -107,7 +121,7 @@ impl Core {
                     });
                     visit.end();
                     self.end(local, block, outcome, inherited, false, worker);
-                    if matches!(way, Way::Queued(_)) {
+                    if is_queued {
                         gpu.wake_watcher();
                     }
                 }
@@ -135,14 +149,8 @@ impl Core {
 
     /// Makes the device current on the calling thread, for a call. On an error it is not: the
     /// device is lost, or the driver has refused it.
-    pub(in crate::engine) fn visit<'a>(&self, gpu: &'a Gpu, way: Way) -> Result<Visit<'a>, Option<Refusal>> {
-        if gpu.lost.get().is_some() {
-            return Err(None);
-        }
-        let previous = match way {
-            Way::Queued(_) => None,
-            _ => Some(gpu.backend.enter(gpu.number)?),
-        };
+    pub(in crate::engine) fn visit<'a>(&self, gpu: &'a Gpu, way: Way<'a>) -> Result<Visit<'a>, Option<Refusal>> {
+        let previous = enter_device(gpu, &way)?;
         Ok(Visit { gpu, way, previous })
     }
 
@@ -151,7 +159,7 @@ impl Core {
     ///
     /// # Safety
     /// The operation is at its turn, and the caller's. After the call of a closure that is not
-    /// synchronous the block is not touched. The calling thread owns the timeline of the way.
+    /// synchronous the block is not touched.
     pub(in crate::engine) unsafe fn call_within(
         &self,
         local: &ThreadContext,
@@ -160,9 +168,9 @@ impl Core {
         (is_sync, worker): (bool, Option<usize>),
         call: impl FnOnce() -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        let Visit { gpu, way, .. } = *visit;
+        let Visit { gpu, way, .. } = visit;
         let stream = match way {
-            Way::Queued(line) => Some(gpu.lines[line].timeline.stream()),
+            Way::Queued(line) => Some(line.timeline.stream()),
             Way::Finished => gpu.stream,
             Way::Unstreamed => None,
         };
@@ -175,7 +183,7 @@ impl Core {
                 is_profiled = (*block).flags & FLAG_PROFILED != 0;
             }
             if is_profiled {
-                pair = gpu.begin_timing(line);
+                pair = gpu.begin_timing(line.local);
             }
         }
         enter(local);
@@ -186,11 +194,11 @@ impl Core {
             Way::Queued(line) => {
                 if is_profiled {
                     // SAFETY: by the contract.
-                    unsafe { self.end_timing(block, gpu, line, pair, worker) };
+                    unsafe { self.end_timing(block, gpu, line.local, pair, worker) };
                 }
-                gpu.lines[line].timeline.tell();
+                line.timeline.tell();
                 // If the mark is refused, the next one who needs it sees the error.
-                let _ = gpu.lines[line].timeline.mark_step(&*gpu.backend);
+                let _ = line.timeline.mark_step(&*gpu.backend);
                 outcome
             }
             Way::Finished => outcome.and(self.finish_stream(gpu, stream)),
@@ -207,16 +215,16 @@ impl Core {
     ///
     /// # Safety
     /// As [`Core::call_on_device`].
-    unsafe fn leave_tickets(&self, local: &ThreadContext, block: *mut Block, gpu: &Gpu, line: usize) {
+    unsafe fn leave_tickets(&self, local: &ThreadContext, block: *mut Block, gpu: &Gpu, line: &OwnLine<'_>) {
         let fleet = self.gpus.fleet.get().expect("there is a device");
         // SAFETY: by the contract.
         unsafe {
-            gpu.lines[line].note(Block::name(block));
+            line.note(Block::name(block));
             local.count_pushed();
             if self.settings.bound > 0 {
                 self.in_flight.fetch_add(1, AcqRel);
             }
-            let ticket = fleet.ticket(gpu, line, gpu.lines[line].timeline.queued() + 1);
+            let ticket = fleet.ticket(gpu, line.local, line.timeline.queued() + 1);
             for index in 0..(*block).count {
                 let access = Block::access(block, index);
                 let row = fleet.rows.get_or_add((*access).variable);

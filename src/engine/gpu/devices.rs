@@ -9,6 +9,7 @@ use crate::device::timeline::{DeviceTicket, Timeline};
 use crate::device::Context;
 use crate::engine::gpu::buffers::Buffers;
 use crate::engine::gpu::rows::Rows;
+use crate::engine::gpu::sleep::wake;
 use crate::engine::gpu::spare_marks::SpareMarks;
 use crate::engine::gpu::timing::Timing;
 use crate::error::Failure;
@@ -19,6 +20,7 @@ use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use crate::worker::group::Group;
 use crate::worker::remote::Remote;
 use std::fmt;
+use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 
@@ -74,8 +76,8 @@ pub struct Gpu {
     pub compute: Arc<Group>,
     pub copies: Arc<Group>,
     pub ahead: u64,
-    /// The worker that gets the next operation which follows no other.
-    pub turn: AtomicUsize,
+    /// How many operations took the next stream in turn, by class.
+    pub turns: [AtomicUsize; Class::ALL.len()],
     /// What is parked, and the thread that looks after it.
     pub watcher: Remote,
     pub thread: Lock<Option<JoinHandle<()>>>,
@@ -98,10 +100,30 @@ pub struct Gpu {
 /// A timeline, and the names of what is queued there.
 pub struct Line {
     pub timeline: Timeline,
+    pub class: Class,
     /// By number, round and round: a name's address and, in the upper 16 bits, its length.
     names: Box<[AtomicU64]>,
-    /// Which of the owner's streams comes next, on the first of them.
-    pub next: AtomicUsize,
+}
+
+/// A timeline that the calling thread owns, until this is dropped.
+pub struct OwnLine<'a> {
+    line: &'a Line,
+    /// Its index among those of its device.
+    pub local: usize,
+}
+
+impl Deref for OwnLine<'_> {
+    type Target = Line;
+
+    fn deref(&self) -> &Line {
+        self.line
+    }
+}
+
+impl Drop for OwnLine<'_> {
+    fn drop(&mut self) {
+        self.line.timeline.disown();
+    }
 }
 
 impl Gpus {
@@ -196,25 +218,15 @@ impl Gpu {
         }
     }
 
-    /// The timelines on which worker `worker` queues operations of a class, as a range.
-    pub fn lines_of(&self, class: Class, worker: usize) -> std::ops::Range<usize> {
-        let (own, copies) = (worker * OF_WORKER, self.lines.len() - COPIES);
-        match class {
-            Class::Compute => own..own + COMPUTE,
-            Class::Urgent => own + COMPUTE..own + OF_WORKER,
-            Class::ToDevice => copies..copies + 1,
-            Class::FromDevice => copies + 1..copies + COPIES,
-        }
+    /// The timelines of a class, by index.
+    fn lines_of(&self, class: Class) -> impl Iterator<Item = usize> + Clone + '_ {
+        (0..self.lines.len()).filter(move |local| self.lines[*local].class == class)
     }
 
-    /// The worker that owns a timeline for kernels.
-    pub fn worker_of(&self, local: usize) -> usize {
-        local / OF_WORKER
-    }
-
-    /// Whether a timeline is one for kernels that are not urgent.
-    pub fn computes(&self, local: usize) -> bool {
-        local < self.lines.len() - COPIES && local % OF_WORKER < COMPUTE
+    /// Makes the calling thread the owner of a timeline, if it has no owner and has room.
+    pub fn own(&self, local: usize) -> Option<OwnLine<'_>> {
+        let line = &self.lines[local];
+        (line.room(self.ahead) > 0 && line.timeline.own()).then(|| OwnLine { line, local })
     }
 
     /// The number of the device's workers for kernels.
@@ -222,12 +234,14 @@ impl Gpu {
         self.lines.len() / OF_WORKER
     }
 
-    /// The workers that queue operations of a class, by number.
-    fn workers_for(&self, class: Class) -> std::ops::Range<usize> {
-        match class {
-            Class::Compute | Class::Urgent => 0..self.workers(),
-            Class::ToDevice | Class::FromDevice => 0..1,
-        }
+    /// Makes the calling thread the owner of the next timeline of a class that has no owner and has
+    /// room.
+    pub fn own_next(&self, class: Class) -> Option<OwnLine<'_>> {
+        let lines = self.lines_of(class);
+        let count = lines.clone().count();
+        // Relaxed: it only spreads the operations.
+        let turn = self.turns[class as usize].fetch_add(1, Relaxed) % count;
+        lines.cycle().skip(turn).take(count).find_map(|local| self.own(local))
     }
 
     /// How many operations the workers for a class were given and have not come to. Urgent ones and
@@ -239,44 +253,23 @@ impl Gpu {
         }
     }
 
-    /// How many more operations of a class can be queued on a worker's streams without being too
-    /// far ahead.
-    pub fn room_of(&self, class: Class, worker: usize) -> usize {
-        self.lines[self.lines_of(class, worker)].iter().map(|line| line.room(self.ahead)).sum()
-    }
-
     /// How many more operations of a class can be given to workers, so that they find room on their
     /// streams.
     pub fn room(&self, class: Class) -> usize {
-        let room: usize = self.workers_for(class).map(|worker| self.room_of(class, worker)).sum();
+        let room: usize = self.lines_of(class).map(|local| self.lines[local].room(self.ahead)).sum();
         room.saturating_sub(self.given(class).load(Relaxed))
-    }
-
-    /// The worker for an operation that follows no other: the next one that has room, or else the
-    /// next one.
-    pub fn next_worker(&self, class: Class) -> usize {
-        let workers = self.workers_for(class);
-        // Relaxed: it only spreads the operations.
-        let turn = if workers.len() > 1 { self.turn.fetch_add(1, Relaxed) } else { 0 };
-        let in_turn = || (0..workers.len()).map(|step| (turn % workers.len() + step) % workers.len());
-        in_turn().find(|worker| self.room_of(class, *worker) > 0).unwrap_or(turn % workers.len())
     }
 
     /// Wakes the watcher if it sleeps. Called after something that it has to see.
     pub fn wake_watcher(&self) {
-        // Store buffering; the other fence is in `rest` (`watch.rs`). Either this thread sees the
-        // watcher asleep, or the watcher sees what the caller has done.
-        crate::sync::fence(SeqCst);
-        if self.watcher.inbox.is_asleep() && self.watcher.inbox.wake() {
-            self.watcher.unpark();
-        }
+        wake(&self.watcher);
     }
 }
 
 impl Line {
-    pub fn new(timeline: Timeline, ahead: u64) -> Line {
+    pub fn new(timeline: Timeline, class: Class, ahead: u64) -> Line {
         let names = (0..ahead).map(|_| AtomicU64::new(0)).collect();
-        Line { timeline, names, next: AtomicUsize::new(0) }
+        Line { timeline, class, names }
     }
 
     /// How many more operations can be queued without being too far ahead.

@@ -1,20 +1,21 @@
 //! Queues an operation on its device: chooses a stream, and has it wait for what the operation
 //! comes after.
 //!
-//! Runs on a worker of the device, which owns its timelines. On the naive engine, and for
-//! [`Property::Async`](crate::Property::Async), it runs on any thread, and there is no timeline.
+//! Runs on a worker of the device, which owns the timeline meanwhile: each worker may take each. On
+//! the naive engine, and for [`Property::Async`](crate::Property::Async), it runs on any thread, and
+//! there is no timeline.
 
 use crate::device::backend::Class;
 use crate::device::raw::DriverError;
-use crate::device::timeline::MOST_LINES;
+use crate::device::timeline::{DeviceTicket, MOST_LINES};
 use crate::device::Context;
 use crate::engine::core::Core;
 use crate::engine::gpu::call::Way;
-use crate::engine::gpu::devices::Gpu;
+use crate::engine::gpu::devices::{Gpu, OwnLine};
 use crate::engine::gpu::turn::{destination, park};
 use crate::engine::settings::Kind;
+use crate::operation::access::Mode;
 use crate::operation::block::{Block, FLAG_GPU};
-use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -66,12 +67,12 @@ impl Core {
     ///
     /// # Safety
     /// The operation is ready, and the caller's. If it is parked, it is not any more.
-    pub(in crate::engine) unsafe fn way_to_device(
+    pub(in crate::engine) unsafe fn way_to_device<'a>(
         &self,
-        gpu: &Arc<Gpu>,
+        gpu: &'a Arc<Gpu>,
         block: *mut Block,
         worker: Option<usize>,
-    ) -> Option<(Way, Result<(), DriverError>)> {
+    ) -> Option<(Way<'a>, Result<(), DriverError>)> {
         // SAFETY: by the contract.
         unsafe {
             let has_stream = (*block).flags & FLAG_GPU != 0;
@@ -90,19 +91,16 @@ impl Core {
                 None if has_stream => Way::Finished,
                 None => Way::Unstreamed,
                 Some(_) if gpu.lost.get().is_some() => Way::Unstreamed,
-                Some(worker) => {
-                    let (_, class) = destination(block);
-                    match self.choose(gpu, block, class, worker) {
-                        Some(line) => Way::Queued(line),
-                        // Too far ahead everywhere: it waits for room.
-                        None => {
-                            park(gpu, block);
-                            return None;
-                        }
+                Some(_) => match self.choose(gpu, block, destination(block).1) {
+                    Some(line) => Way::Queued(line),
+                    // Too far ahead everywhere: it waits for room.
+                    None => {
+                        park(gpu, block);
+                        return None;
                     }
-                }
+                },
             };
-            let ready = match way {
+            let ready = match &way {
                 Way::Queued(line) => enter_once(gpu).and_then(|()| self.order(gpu, block, line)),
                 _ => Ok(()),
             };
@@ -110,36 +108,65 @@ impl Core {
         }
     }
 
-    /// The timeline for an operation on this worker: one that it would follow, else the next that
-    /// is not too far ahead.
+    /// The timeline for an operation: one that it follows, else the next that has no owner and is
+    /// not too far ahead. The calling thread is its owner then.
     ///
     /// # Safety
     /// As [`Core::queue_on_device`].
-    unsafe fn choose(&self, gpu: &Gpu, block: *mut Block, class: Class, worker: usize) -> Option<usize> {
-        let own = gpu.lines_of(class, worker);
-        let has_room = |local: usize| gpu.lines[local].room(gpu.ahead) > 0;
-        if class == Class::Compute {
-            // SAFETY: by the contract.
-            let followed = unsafe { self.followed(gpu, block, |local| own.contains(&local) && has_room(local)) };
-            if followed.is_some() {
-                return followed;
-            }
+    unsafe fn choose<'a>(&self, gpu: &'a Gpu, block: *mut Block, class: Class) -> Option<OwnLine<'a>> {
+        if class != Class::Compute {
+            return gpu.own_next(class);
         }
-        // Relaxed: the worker's own counter.
-        let turn = gpu.lines[own.start].next.fetch_add(1, Relaxed);
-        let chosen = (0..own.len()).map(|step| own.start + (turn + step) % own.len()).find(|local| has_room(*local));
-        if let Some(local) = chosen.filter(|_| class == Class::Compute) {
-            // If the mark is refused, the next one who needs it sees the error.
-            let _ = gpu.lines[local].timeline.mark_last(&*gpu.backend);
+        // SAFETY: by the contract.
+        let followed = unsafe { self.followed(gpu, block) };
+        followed.or_else(|| {
+            let next = gpu.own_next(class)?;
+            // So that who waits for the last operation there does not wait for this one. If the
+            // mark is refused, the next one who needs it sees the error.
+            let _ = next.timeline.mark_last(&*gpu.backend);
+            Some(next)
+        })
+    }
+
+    /// A compute timeline of the device whose last operation is one that this operation comes
+    /// after: to be queued behind it costs nothing, and holds up nothing. The write before its own
+    /// goes first, then what it reads, then other readers of what it writes.
+    ///
+    /// # Safety
+    /// As [`Core::queue_on_device`].
+    unsafe fn followed<'a>(&self, gpu: &'a Gpu, block: *mut Block) -> Option<OwnLine<'a>> {
+        let fleet = self.gpus.fleet.get()?;
+        let is_last = |ticket: DeviceTicket| {
+            let (of, local) = fleet.of(ticket);
+            let line = of.lines.get(local).filter(|line| of.number == gpu.number && line.class == Class::Compute);
+            line.is_some_and(|line| line.timeline.queued() == ticket.number() && line.timeline.done() < ticket.number())
+        };
+        let mut best: Option<(u8, DeviceTicket)> = None;
+        // SAFETY: by the contract.
+        unsafe {
+            self.each_row(block, |row, _, mode| {
+                for (ticket, wrote) in row.before(mode) {
+                    let rank = match (mode, wrote) {
+                        (Mode::Read, _) => 1,
+                        (_, true) => 0,
+                        (_, false) => 2,
+                    };
+                    if best.is_none_or(|(least, _)| rank < least) && is_last(ticket) {
+                        best = Some((rank, ticket));
+                    }
+                }
+            });
         }
-        chosen
+        let (_, ticket) = best?;
+        // Once more: another worker may have queued something there meanwhile.
+        gpu.own(fleet.of(ticket).1).filter(|_| is_last(ticket))
     }
 
     /// Has the stream of a timeline wait for all that the operation comes after on its device.
     ///
     /// # Safety
-    /// As [`Core::queue_on_device`]; the calling thread owns the timeline.
-    unsafe fn order(&self, gpu: &Gpu, block: *mut Block, line: usize) -> Result<(), DriverError> {
+    /// As [`Core::queue_on_device`].
+    unsafe fn order(&self, gpu: &Gpu, block: *mut Block, line: &OwnLine<'_>) -> Result<(), DriverError> {
         let Some(fleet) = self.gpus.fleet.get() else { return Ok(()) };
         // The last ticket on each timeline: a wait for it is one for all before it.
         let mut last = [0; MOST_LINES];
@@ -154,7 +181,7 @@ impl Core {
                 }
             });
         }
-        let (backend, own) = (&*gpu.backend, &gpu.lines[line].timeline);
+        let (backend, own) = (&*gpu.backend, &line.timeline);
         let before = gpu.lines.iter().zip(last).filter(|(_, number)| *number > 0);
         before.into_iter().try_for_each(|(line, number)| own.follow(backend, &line.timeline, number))
     }

@@ -2,23 +2,37 @@
 //!
 //! A row is made when a device first uses a variable. An operation leaves its ticket before it
 //! ends, and the next one looks when its own tickets have come: so the order of the variable orders
-//! these stores and loads, and they are relaxed.
+//! these stores and loads, and most are relaxed. Reads of one variable run at the same time, on
+//! several threads: each raises the number of its timeline in a place that it has claimed.
 
 use crate::device::timeline::DeviceTicket;
 use crate::operation::access::Mode;
-use crate::sync::{AtomicPtr, AtomicU64, Ordering::*};
+use crate::sync::{AtomicPtr, AtomicU64, Ordering::*, MODELLED};
 use crate::util::bucket_array::{BucketArray, Vacant};
 use std::ptr::null_mut;
 
-/// The tickets of one variable.
+/// So many timelines can have read a variable before its row has more than one line.
+const PLACES: usize = if MODELLED { 1 } else { 4 };
+
+/// The tickets of one variable, in a line.
+#[repr(align(64))]
 pub struct Row {
     write: AtomicU64,
-    /// The number of the last read on each timeline of the engine, since the last write; 0 for
-    /// none.
-    reads: Box<[AtomicU64]>,
     /// The ticket of a write that was lost with its device, once the variable was marked for it.
     told: AtomicU64,
+    /// The last read on each timeline since the last write, filled from the first place on; 0 for
+    /// none.
+    reads: [AtomicU64; PLACES],
+    /// The reads for which there was no place.
+    more: AtomicPtr<More>,
+    /// How many timelines the engine has.
+    timelines: u32,
 }
+
+const _: () = assert!(MODELLED || size_of::<Row>() == 64);
+
+/// The number of the last read on each timeline since the last write; 0 for none.
+struct More(Box<[AtomicU64]>);
 
 /// The rows, by the indices of their variables.
 pub struct Rows {
@@ -58,36 +72,58 @@ impl Rows {
             // SAFETY: as in `get`.
             return unsafe { &*found };
         }
-        let numbers = (0..self.timelines).map(|_| AtomicU64::new(0)).collect();
-        let new = Box::into_raw(Box::new(Row { write: AtomicU64::new(0), reads: numbers, told: AtomicU64::new(0) }));
-        // AcqRel: the row is written before it can be found; so is that of another reader.
-        match place.0.compare_exchange(null_mut(), new, AcqRel, Acquire) {
-            // SAFETY: as in `get`.
-            Ok(_) => unsafe { &*new },
-            Err(other) => {
-                // SAFETY: no other thread has seen the new row. The other one is as in `get`.
-                unsafe {
-                    drop(Box::from_raw(new));
-                    &*other
-                }
-            }
+        // SAFETY: as in `get`: who puts something else there is `drop`.
+        unsafe { &*put(&place.0, Box::new(Row::new(self.timelines as u32))) }
+    }
+}
+
+/// Puts something where nothing is, for good, unless another thread is faster. Returns what is
+/// there then.
+fn put<T>(place: &AtomicPtr<T>, new: Box<T>) -> *mut T {
+    let new = Box::into_raw(new);
+    // AcqRel: it is written before it can be found; so is that of another thread.
+    match place.compare_exchange(null_mut(), new, AcqRel, Acquire) {
+        Ok(_) => new,
+        Err(other) => {
+            // SAFETY: no other thread has seen the new one.
+            drop(unsafe { Box::from_raw(new) });
+            other
         }
+    }
+}
+
+/// Drops what [`put`] has put there.
+fn drop_put<T>(place: &AtomicPtr<T>) {
+    let owned = place.load(Relaxed);
+    if !owned.is_null() {
+        // SAFETY: it came out of a box. The caller is dropped, so no other thread uses it.
+        drop(unsafe { Box::from_raw(owned) });
     }
 }
 
 impl Drop for Rows {
     fn drop(&mut self) {
-        for place in self.places.iter() {
-            let row = place.0.load(Relaxed);
-            if !row.is_null() {
-                // SAFETY: each row is owned by its place, and no thread uses the rows any more.
-                drop(unsafe { Box::from_raw(row) });
-            }
-        }
+        self.places.iter().for_each(|place| drop_put(&place.0));
+    }
+}
+
+impl Drop for Row {
+    fn drop(&mut self) {
+        drop_put(&self.more);
     }
 }
 
 impl Row {
+    fn new(timelines: u32) -> Row {
+        Row {
+            write: AtomicU64::new(0),
+            told: AtomicU64::new(0),
+            reads: std::array::from_fn(|_| AtomicU64::new(0)),
+            more: AtomicPtr::new(null_mut()),
+            timelines,
+        }
+    }
+
     /// The ticket of the last write.
     pub fn write(&self) -> Option<DeviceTicket> {
         DeviceTicket::of(self.write.load(Relaxed))
@@ -95,20 +131,51 @@ impl Row {
 
     /// The tickets of the reads since.
     fn reads(&self) -> impl Iterator<Item = DeviceTicket> + '_ {
-        let numbers = self.reads.iter().map(|number| number.load(Relaxed)).enumerate();
-        numbers.filter(|(_, number)| *number > 0).map(|(timeline, number)| DeviceTicket::new(timeline, number))
+        // Acquire: pairs with the release in `forget_reads`, for `owe`.
+        let of_places = self.reads.iter().map_while(|place| DeviceTicket::of(place.load(Acquire)));
+        of_places.chain(self.more().into_iter().flat_map(More::reads))
+    }
+
+    /// The reads for which there is no place, if there may be some: all places are taken.
+    fn more(&self) -> Option<&More> {
+        if self.reads[PLACES - 1].load(Acquire) == 0 {
+            return None;
+        }
+        // SAFETY: it lives as long as the row. Acquire: pairs with the release in `put`.
+        unsafe { self.more.load(Acquire).as_ref() }
     }
 
     /// The tickets that an access comes after, and whether each is that of a write.
     pub fn before(&self, mode: Mode) -> impl Iterator<Item = (DeviceTicket, bool)> + '_ {
-        let reads = self.reads().filter(move |_| mode != Mode::Read).map(|read| (read, false));
-        self.write().map(|write| (write, true)).into_iter().chain(reads)
+        let reads = (mode != Mode::Read).then(|| self.reads().map(|read| (read, false)));
+        self.write().map(|write| (write, true)).into_iter().chain(reads.into_iter().flatten())
     }
 
-    /// Leaves the ticket of a read. For the read that runs; another read of the same timeline ends
-    /// before or after, on the same thread.
+    /// Leaves the ticket of a read. For a read that runs; others may run at the same time.
     pub fn leave_read(&self, ticket: DeviceTicket) {
-        self.reads[ticket.timeline()].store(ticket.number(), Relaxed);
+        for place in &self.reads {
+            let mut found = place.load(Relaxed);
+            loop {
+                match DeviceTicket::of(found) {
+                    Some(other) if other.timeline() != ticket.timeline() => break,
+                    // It stands for this one too.
+                    Some(later) if later.number() >= ticket.number() => return,
+                    _ => {}
+                }
+                // Release: as in `forget_reads`: this read comes after the write that has
+                // forgotten others.
+                match place.compare_exchange(found, ticket.word(), Release, Relaxed) {
+                    Ok(_) => return,
+                    Err(now) => found = now,
+                }
+            }
+        }
+        let mut more = self.more.load(Acquire);
+        if more.is_null() {
+            more = put(&self.more, Box::new(More((0..self.timelines).map(|_| AtomicU64::new(0)).collect())));
+        }
+        // SAFETY: it lives as long as the row. Release: as above.
+        unsafe { &*more }.0[ticket.timeline()].fetch_max(ticket.number(), Release);
     }
 
     /// Leaves the ticket of a write, which comes after all others. For the write that runs.
@@ -133,16 +200,19 @@ impl Row {
     /// at any time after the last use has left its ticket: what other operations leave meanwhile
     /// comes after that use.
     pub fn owe(&self, owed: &mut Owed) {
-        // The reads first. Acquire: pairs with the release in `forget_reads`. Who finds a read
-        // forgotten finds the write that came after it.
-        owed.reads.iter_mut().zip(&self.reads).for_each(|(owed, number)| *owed = number.load(Acquire));
+        owed.reads.fill(0);
+        // The reads first. Who finds a read forgotten finds the write that came after it.
+        for read in self.reads() {
+            let number = &mut owed.reads[read.timeline()];
+            *number = read.number().max(*number);
+        }
         owed.write = self.write.load(Relaxed);
     }
 
     /// Begins a row with what a buffer owes. For a variable that no other thread knows.
     pub fn begin(&self, owed: &Owed) {
         self.write.store(owed.write, Relaxed);
-        self.reads.iter().zip(&owed.reads).for_each(|(number, owed)| number.store(*owed, Relaxed));
+        owed.reads().for_each(|read| self.leave_read(read));
     }
 
     /// Forgets all tickets, which are reached or lost. For the write that runs.
@@ -151,9 +221,21 @@ impl Row {
         self.forget_reads();
     }
 
+    /// For the write that runs, after its own ticket.
     fn forget_reads(&self) {
-        // Release: pairs with the acquire in `owe`.
-        self.reads.iter().filter(|number| number.load(Relaxed) > 0).for_each(|number| number.store(0, Release));
+        // Release: pairs with the acquire in `reads`, for `owe`.
+        if let Some(More(numbers)) = self.more() {
+            numbers.iter().filter(|number| number.load(Relaxed) > 0).for_each(|number| number.store(0, Release));
+        }
+        self.reads.iter().filter(|place| place.load(Relaxed) > 0).for_each(|place| place.store(0, Release));
+    }
+}
+
+impl More {
+    fn reads(&self) -> impl Iterator<Item = DeviceTicket> + '_ {
+        // Acquire: as in `Row::reads`.
+        let numbers = self.0.iter().map(|number| number.load(Acquire)).enumerate();
+        numbers.filter(|(_, number)| *number > 0).map(|(timeline, number)| DeviceTicket::new(timeline, number))
     }
 }
 
@@ -171,8 +253,11 @@ impl Owed {
 
     /// The tickets.
     pub fn tickets(&self) -> impl Iterator<Item = DeviceTicket> + '_ {
-        let reads = self.reads.iter().enumerate().filter(|(_, number)| **number > 0);
-        let reads = reads.map(|(timeline, number)| DeviceTicket::new(timeline, *number));
-        reads.chain(DeviceTicket::of(self.write))
+        self.reads().chain(DeviceTicket::of(self.write))
+    }
+
+    fn reads(&self) -> impl Iterator<Item = DeviceTicket> + '_ {
+        let numbers = self.reads.iter().enumerate().filter(|(_, number)| **number > 0);
+        numbers.map(|(timeline, number)| DeviceTicket::new(timeline, *number))
     }
 }

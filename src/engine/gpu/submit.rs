@@ -1,10 +1,9 @@
-//! Chooses the worker of a device that queues an operation.
+//! Hands an operation to the workers of its device.
 //!
 //! Called where ready operations are handed out (`complete.rs`, `push/mod.rs`), and by the watcher
 //! for operations that have waited for room.
 
 use crate::device::backend::Class;
-use crate::device::timeline::DeviceTicket;
 use crate::engine::core::{Core, ReadyCause};
 use crate::engine::gpu::devices::Gpu;
 use crate::engine::gpu::turn::{destination, park};
@@ -38,8 +37,7 @@ impl Core {
         }
     }
 
-    /// Hands an operation to a worker of its device: to the one whose stream it would follow, else
-    /// to the next.
+    /// Hands an operation to a worker of its device.
     ///
     /// # Safety
     /// As [`Core::submit_to_device`]; the operation is of this class and device. A
@@ -47,16 +45,10 @@ impl Core {
     pub(super) unsafe fn submit_to_worker(&self, local: &ThreadContext, gpu: &Gpu, class: Class, block: *mut Block) {
         // SAFETY: by the contract.
         unsafe {
-            // A cancelled operation may not look at its variables (`execute.rs`).
-            let followed = match class {
-                Class::Compute if !Block::is_voided(block) => {
-                    self.followed(gpu, block, |local| gpu.lines[local].room(gpu.ahead) > 0)
-                }
-                _ => None,
-            };
-            let worker = followed.map_or_else(|| gpu.next_worker(class), |local| gpu.worker_of(local));
             gpu.given(class).fetch_add(1, Relaxed);
-            gpu.group(class).submit(block, Placement::Worker(worker), local.depth.get());
+            // All to one, so that they are queued in the order in which they became ready. Others of
+            // the group take what it leaves.
+            gpu.group(class).submit(block, Placement::Worker(0), local.depth.get());
         }
     }
 
@@ -68,28 +60,5 @@ impl Core {
         // SAFETY: by the contract.
         let (context, class) = unsafe { destination(block) };
         self.gpu(context).given(class).fetch_sub(1, Relaxed);
-    }
-
-    /// A compute timeline of the device, of those that `may` allows, whose last operation is one
-    /// that this operation comes after: to be queued behind it costs nothing, and holds up nothing.
-    ///
-    /// # Safety
-    /// The operation is ready, and the caller's.
-    pub(super) unsafe fn followed(&self, gpu: &Gpu, block: *mut Block, may: impl Fn(usize) -> bool) -> Option<usize> {
-        let fleet = self.gpus.fleet.get()?;
-        let mut found = None;
-        let is_last = |ticket: DeviceTicket| {
-            let (of, local) = fleet.of(ticket);
-            let line = of.lines.get(local).filter(|_| of.number == gpu.number && gpu.computes(local) && may(local))?;
-            let timeline = &line.timeline;
-            (timeline.queued() == ticket.number() && timeline.done() < ticket.number()).then_some(local)
-        };
-        // SAFETY: by the contract.
-        unsafe {
-            self.each_row(block, |row, _, mode| {
-                found = row.before(mode).find_map(|(ticket, _)| is_last(ticket)).or(found);
-            });
-        }
-        found
     }
 }

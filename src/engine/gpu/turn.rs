@@ -11,12 +11,12 @@ use crate::device::{Context, Device};
 use crate::engine::core::Core;
 use crate::engine::gpu::devices::{Fleet, Gpu};
 use crate::engine::gpu::rows::Row;
+use crate::engine::gpu::sleep;
 use crate::error::Failure;
 use crate::operation::access::Mode;
 use crate::operation::block::{Block, FLAG_UNLOOKED, FLAG_WAIT};
 use crate::thread::context::ThreadContext;
 use crate::variable::slot::Slot;
-use crate::worker::inbox::Met;
 use std::sync::Arc;
 
 impl Core {
@@ -155,10 +155,7 @@ impl Core {
 /// The operation is ready, and the caller's, who gives it up.
 pub unsafe fn park(gpu: &Gpu, block: *mut Block) {
     // SAFETY: by the contract.
-    let met = unsafe { gpu.watcher.inbox.push(block, block) };
-    if met == Met::Asleep {
-        gpu.watcher.unpark();
-    }
+    unsafe { sleep::park(&gpu.watcher, block) }
 }
 
 /// The context and the class of an operation of a device.

@@ -10,12 +10,13 @@ use crate::device::raw::DriverError;
 use crate::engine::core::Core;
 use crate::engine::gpu::devices::{Gpu, Line};
 use crate::engine::gpu::loss::insist;
+use crate::engine::gpu::sleep::rest;
 use crate::engine::gpu::timing::Reader;
 use crate::engine::gpu::turn::{destination, park};
 use crate::engine::settings::IdlePolicy;
 use crate::error::{Error, ErrorKind};
 use crate::operation::block::{Block, FLAG_GPU};
-use crate::sync::{fence, thread, Ordering::*};
+use crate::sync::{thread, Ordering::*};
 use crate::thread::context::ThreadContext;
 use crate::util::spin::Spin;
 use std::cmp::Reverse;
@@ -125,7 +126,7 @@ impl<'a> Watcher<'a> {
                 if self.gpu.stops.load(SeqCst) {
                     return self.reader.release(self.gpu);
                 }
-                self.rest();
+                rest(&self.gpu.watcher, || self.is_idle() && !self.gpu.stops.load(Relaxed));
                 spin = new_spin();
             } else if !spin.pause() {
                 thread::park_timeout(NAP);
@@ -282,22 +283,5 @@ impl<'a> Watcher<'a> {
         self.gpu.lines.iter().zip(&self.counted).all(is_counted)
             && self.waiting.iter().all(BinaryHeap::is_empty)
             && !self.gpu.spare_marks.is_any_due()
-    }
-
-    /// Sleeps until something is parked or queued.
-    fn rest(&self) {
-        let inbox = &self.gpu.watcher.inbox;
-        let _ = inbox.start_looking();
-        if !inbox.fall_asleep() {
-            return;
-        }
-        // Store buffering; the other fence is in `Gpu::wake_watcher`.
-        fence(SeqCst);
-        if !self.is_idle() || self.gpu.stops.load(Relaxed) {
-            let _ = inbox.wake();
-        }
-        while inbox.is_asleep() {
-            thread::park();
-        }
     }
 }

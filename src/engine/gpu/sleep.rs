@@ -1,0 +1,49 @@
+//! How the watcher of a device sleeps, and what wakes it: an operation that is parked, or a number
+//! that a timeline tells.
+//!
+//! [`rest`] is called by the watcher (`watch.rs`), [`park`] and [`wake`] by any thread.
+
+use crate::operation::block::Block;
+use crate::sync::{fence, thread, Ordering::*};
+use crate::worker::inbox::Met;
+use crate::worker::remote::Remote;
+
+/// Sleeps until something is parked, or something is told to a sleeper for which `is_idle` then
+/// says no. May return earlier.
+pub fn rest(watcher: &Remote, is_idle: impl Fn() -> bool) {
+    let inbox = &watcher.inbox;
+    let _ = inbox.start_looking();
+    if !inbox.fall_asleep() {
+        return;
+    }
+    // Store buffering; the other fence is in `wake`.
+    fence(SeqCst);
+    if !is_idle() {
+        let _ = inbox.wake();
+    }
+    while inbox.is_asleep() {
+        thread::park();
+    }
+}
+
+/// Wakes the watcher if it sleeps. Called after a store that it has to see.
+pub fn wake(watcher: &Remote) {
+    // Store buffering; the other fence is in `rest`. Either this thread sees the watcher asleep, or
+    // the watcher sees what the caller has done.
+    fence(SeqCst);
+    if watcher.inbox.is_asleep() && watcher.inbox.wake() {
+        watcher.unpark();
+    }
+}
+
+/// Gives an operation to the watcher.
+///
+/// # Safety
+/// The operation is ready, and the caller's, who gives it up.
+pub unsafe fn park(watcher: &Remote, block: *mut Block) {
+    // SAFETY: by the contract.
+    let met = unsafe { watcher.inbox.push(block, block) };
+    if met == Met::Asleep {
+        watcher.unpark();
+    }
+}
