@@ -3,6 +3,8 @@
 mod common;
 #[path = "gpu/faults.rs"]
 mod faults;
+#[path = "gpu/hooked.rs"]
+mod hooked;
 #[path = "gpu/lifecycle.rs"]
 mod lifecycle;
 #[path = "gpu/limits.rs"]
@@ -19,6 +21,8 @@ mod model_memory;
 mod order;
 #[path = "gpu/programs.rs"]
 mod programs;
+#[path = "gpu/rules.rs"]
+mod rules;
 #[path = "gpu/streams.rs"]
 mod streams;
 
