@@ -1,6 +1,6 @@
 //! Random programs over arrays of devices that are the processor (`gpu::Immediate`), against a
-//! sequential run. All their memory is the allocator's, so Miri and the sanitizers watch every byte:
-//! copies, borrows of pinned arrays as slices, memory that goes from array to array.
+//! sequential run. All their memory is the allocator's, so Miri and the sanitizers watch every
+//! byte: copies, borrows of pinned arrays as slices, memory that goes from array to array.
 
 mod common;
 

@@ -7,7 +7,7 @@
 //! | `CUDA_ENGINE_FIRST_SEED=7` | begins there |
 //! | `CUDA_ENGINE_OPERATIONS=1000000` | so many operations |
 //! | `CUDA_ENGINE_SECONDS=60` | for so long instead, saying every ten seconds how far it is |
-//! | `CUDA_ENGINE_TEETH=waits` | the driver leaves out one wait in 50; `marks` and `answers` are others |
+//! | `CUDA_ENGINE_TEETH=waits` | the driver leaves out one wait in 50; also `marks`, `answers` |
 //! | `CUDA_ENGINE_PATIENCE=100` | how many seconds one program may take |
 
 use crate::array_programs;

@@ -46,7 +46,7 @@ fn the_watcher_puts_a_mark_where_there_is_none() {
     }
 }
 
-/// `watch.rs`, `sort`: what is behind two devices goes from the watcher of one to that of the other.
+/// `watch.rs`, `sort`: what is behind two devices goes from one's watcher to the other's.
 #[test]
 fn what_is_behind_two_devices_is_parked_with_one_after_the_other() {
     let model = Model::new(2, 1, 4);
@@ -195,8 +195,8 @@ fn nothing_goes_past_what_waits_for_room() {
     ["first", "second"].into_iter().for_each(|name| push(name, 0));
     eventually("the streams are full", || order.lock().unwrap().len() == 2);
     push("waits", 0);
-    // Asked about the second stream, when it has heard that the first has room and before it acts on
-    // that, the watcher is held up by a push that is less urgent than what waits.
+    // Asked about the second stream, when it has heard that the first has room and before it acts
+    // on that, the watcher is held up by a push that is less urgent than what waits.
     const MARKS: usize = 64;
     let (later, pushed) = (push.clone(), Arc::new(AtomicUsize::new(0)));
     let (mut has_room, count) = (false, Arc::clone(&pushed));
