@@ -3,7 +3,8 @@
 # rules of aliasing forbid (Tree Borrows), data races, and uses after the end. It runs another
 # interleaving, and lets loads see other old values, for each seed.
 #
-#   scripts/miri.sh                    the unit tests, and the oracle with 92 seeds: hours
+#   scripts/miri.sh                    the oracle, and programs over arrays of devices, with 92
+#                                      seeds: hours
 #   scripts/miri.sh 2                  with so many seeds
 #   SERIATIM_MIRI_FIRST_SEED=40 scripts/miri.sh 2
 #   scripts/miri.sh --teeth            only the mistakes of tests/sanitizer_stress/plant.rs:
@@ -53,12 +54,13 @@ miri() {
     local seed=$1 flags="-Zmiri-tree-borrows -Zmiri-isolation-error=hide -Zmiri-ignore-leaks" variable
     shift
     for variable in PLANT ORACLE_OPS ORACLE_FIRST_SEED ORACLE_PATIENCE; do flags+=" -Zmiri-env-forward=SERIATIM_$variable"; done
+    flags+=" -Zmiri-env-forward=ARRAYS_SEED"
     MIRIFLAGS="$flags -Zmiri-seed=$seed" cargo +nightly miri test "$@" >"$log" 2>&1
 }
 
 # Built without the variables: Miri prefers what they were when it built to what they are when it runs.
 env -u SERIATIM_PLANT -u SERIATIM_ORACLE_OPS -u SERIATIM_ORACLE_FIRST_SEED -u SERIATIM_ORACLE_PATIENCE \
-    cargo +nightly miri test --quiet --manifest-path "$package" --test sanitizer_stress --test oracle --no-run
+    -u ARRAYS_SEED cargo +nightly miri test --quiet --manifest-path "$package" --test sanitizer_stress --test oracle --test arrays --no-run
 
 # ---- The planted mistakes ----
 
@@ -91,6 +93,10 @@ try() {
 }
 for ((seed = first; seed < first + seeds; seed++)); do
     export SERIATIM_ORACLE_OPS=1 SERIATIM_ORACLE_FIRST_SEED=$seed SERIATIM_ORACLE_PATIENCE=100000
+    # The kind of engine, the type and the length are the seed's.
+    for of in "$seed" $((seed + 1)) $((seed + 2)); do
+        ARRAYS_SEED=$of try "arrays of devices, seed $of" "$seed" --manifest-path "$package" --test arrays
+    done
     try "oracle, seed $seed" "$seed" --manifest-path "$package" --test oracle a_million_random_operations_run_in_one_serial_order
 done
 [ "$failures" = 0 ] || { echo "NOT CLEAN: $failures failures, see above"; exit 1; }

@@ -18,6 +18,7 @@ PATIENCE_WITHOUT = 900
 MODELS = "--package loom-tests"
 PLACED = "--package seriatim --test life --test interface"
 COUNTED = "--package seriatim --test tail --test slices --test standing --test idle --test graphs --test gpu"
+DRIVEN = "--package seriatim --features cuda --test cuda_engine"
 CONFIGURATIONS = {
     "epoch": ("loom-epoch-mutants", "--cfg loom --cfg crossbeam_loom", MODELS),
     "shuttle": ("shuttle-mutants", "--cfg shuttle", MODELS),
@@ -31,6 +32,7 @@ CONFIGURATIONS = {
     "slices": ("counted-mutants", "", COUNTED),
     "graphs": ("counted-mutants", "", COUNTED),
     "gpu": ("counted-mutants", "", COUNTED),
+    "cuda_engine": ("counted-mutants", "", DRIVEN),
     "standing": ("counted-mutants", "", COUNTED),
     "life": ("counted-mutants", "", PLACED),
     "interface": ("counted-mutants", "", PLACED),

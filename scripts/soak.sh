@@ -5,6 +5,8 @@
 #     scripts/soak.sh 10
 #     scripts/soak.sh --teeth      # plants bugs, and succeeds only if each is found and its seed
 #                                  # shows it again
+#     scripts/soak.sh --devices 10       # programs of devices, over the stand-in for CUDA's driver:
+#     scripts/soak.sh --devices --teeth  # those of tests/cuda_engine.rs, and drivers without order
 #
 # It starts at a seed taken from the clock, so every soak tries programs that none has tried before;
 # SERIATIM_SOAK_FIRST_SEED chooses it. Every ten seconds it says how far it is. A failure or a hang
@@ -20,8 +22,17 @@ set -euo pipefail
 source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 
-usage="usage: scripts/soak.sh MINUTES | --teeth"
+usage="usage: scripts/soak.sh [--devices] MINUTES | --teeth"
+# What is run, how its variables begin, and that for a number of operations.
 test_name=a_million_random_operations_run_in_one_serial_order
+arguments=(--release --test oracle)
+target=oracle prefix=SERIATIM_ORACLE operations=OPS
+if [ "${1:-}" = --devices ]; then
+    shift
+    test_name=seeds::random_programs_of_every_sort
+    arguments=(--release --package seriatim --features cuda --test cuda_engine)
+    target=cuda_engine prefix=CUDA_ENGINE operations=OPERATIONS
+fi
 cores=$(nproc)
 processes=${SERIATIM_SOAK_PROCESSES:-$cores}
 logs=$(mktemp -d "${TMPDIR:-/tmp}/seriatim-soak.XXXXXX")
@@ -47,19 +58,19 @@ trap clean_up EXIT
 
 # The command that runs the test, to be put behind what it is to do.
 again() {
-    echo "cargo test --release --test oracle $test_name -- --exact --nocapture"
+    echo "cargo test ${arguments[*]} $test_name -- --exact --nocapture"
 }
 
 # Builds the test, and prints where it is.
 build() {
-    cargo test --release --no-run --test oracle >&2
-    cargo test --release --no-run --test oracle --message-format=json 2>/dev/null |
-        sed -n 's/.*"name":"oracle".*"executable":"\([^"]*\)".*/\1/p' | tail -n 1
+    cargo test "${arguments[@]}" --no-run >&2
+    cargo test "${arguments[@]}" --no-run --message-format=json 2>/dev/null |
+        sed -n 's/.*"name":"'"$target"'".*"executable":"\([^"]*\)".*/\1/p' | tail -n 1
 }
 
 # The last value of a word in the lines that a process printed: `word LOG NAME`.
 word() {
-    { grep -a '^oracle: ' "$1" || true; } | tail -n 1 | { grep -o " $2 [0-9]*" || echo ' x 0'; } | awk '{ print $2 }'
+    { grep -aE '^(oracle|devices): ' "$1" || true; } | tail -n 1 | { grep -o " $2 [0-9]*" || echo ' x 0'; } | awk '{ print $2 }'
 }
 
 # The sum of a word over all processes.
@@ -88,7 +99,7 @@ change_machine() {
 # Says why a process failed, and how to run its program again.
 report_failure() {
     local log=$1 status=$2 seed
-    seed=$(sed -n 's/.*SERIATIM_ORACLE_SEED=\([0-9]*\).*/\1/p; s/.*the program of seed \([0-9]*\) hangs.*/\1/p' "$log" | head -n 1)
+    seed=$(sed -n 's/.*'"$prefix"'_SEED=\([0-9]*\).*/\1/p; s/.*the program of seed \([0-9]*\) hangs.*/\1/p' "$log" | head -n 1)
     local from="it failed"
     if [ -z "$seed" ] && [ "$status" != 101 ]; then
         # A crash says nothing: then it was the last seed that is known, or one of those in the ten seconds after.
@@ -96,15 +107,15 @@ report_failure() {
         from="it ended with status $status without a word; the last seed that is known"
     fi
     echo "---- the end of what the process said ----" >&2
-    grep -av '^oracle: ' "$log" | tail -n 20 >&2
+    grep -avE '^(oracle|devices): ' "$log" | tail -n 20 >&2
     if [ -z "$seed" ]; then
         # The run as a whole, such as memory that grows.
         echo "FAILED, and no single program did. Run all of this process again with" >&2
-        echo "    SERIATIM_ORACLE_FIRST_SEED=$(word "$log" first) SERIATIM_ORACLE_SECONDS=$seconds $(again)" >&2
+        echo "    ${prefix}_FIRST_SEED=$(word "$log" first) ${prefix}_SECONDS=$seconds $(again)" >&2
         return
     fi
     echo "FAILED: seed $seed ($from). Run it alone with" >&2
-    echo "    ${SERIATIM_ORACLE_TEETH:+SERIATIM_ORACLE_TEETH=$SERIATIM_ORACLE_TEETH }SERIATIM_ORACLE_SEED=$seed $(again)" >&2
+    echo "    ${planted:+${prefix}_TEETH=$planted }${prefix}_SEED=$seed $(again)" >&2
     failed_seed=$seed
 }
 
@@ -115,7 +126,7 @@ soak() {
     pids=()
     for ((process = 0; process < processes; process++)); do
         # Far enough apart that no two soaks meet, whenever they start.
-        SERIATIM_ORACLE_FIRST_SEED=$((first + process * 10 ** 17)) SERIATIM_ORACLE_SECONDS=$seconds \
+        env "${prefix}_FIRST_SEED=$((first + process * 10 ** 17))" "${prefix}_SECONDS=$seconds" \
             "$binary" --exact "$test_name" --nocapture >"$logs/$process" 2>&1 &
         pids+=($!)
     done
@@ -168,13 +179,15 @@ soak() {
 # Plants a bug: a soak must find it, its seed must show it again, and without the bug the seed must be well. `teeth BUG BEFORE AFTER`, with
 # what the process says when it has found it, before and after the seed.
 teeth() {
-    local bug=$1 before=$2 after=$3 run=("$binary" --exact "$test_name" --nocapture)
-    export SERIATIM_ORACLE_TEETH=$bug SERIATIM_ORACLE_PATIENCE=15
+    local bug=$1 before=$2 after=$3 run=("$binary" --exact "$test_name" --nocapture) again
+    planted=$bug
+    export "${prefix}_TEETH=$bug" "${prefix}_PATIENCE=15"
     if soak 120 "$first" "$binary"; then
         echo "the planted bug '$bug' was NOT found" >&2
         return 1
     fi
-    if SERIATIM_ORACLE_SEED=$failed_seed SERIATIM_ORACLE_OPS=100000 "${run[@]}" >"$logs/again" 2>&1; then
+    again=("${prefix}_SEED=$failed_seed" "${prefix}_$operations=100000")
+    if env "${again[@]}" "${run[@]}" >"$logs/again" 2>&1; then
         echo "seed $failed_seed did NOT show the planted bug '$bug' again" >&2
         return 1
     fi
@@ -183,8 +196,9 @@ teeth() {
         tail -n 20 "$logs/again" >&2
         return 1
     fi
-    unset SERIATIM_ORACLE_TEETH SERIATIM_ORACLE_PATIENCE
-    if ! SERIATIM_ORACLE_SEED=$failed_seed SERIATIM_ORACLE_OPS=100000 "${run[@]}" >"$logs/well" 2>&1; then
+    planted=""
+    unset "${prefix}_TEETH" "${prefix}_PATIENCE"
+    if ! env "${again[@]}" "${run[@]}" >"$logs/well" 2>&1; then
         echo "seed $failed_seed fails without the planted bug as well:" >&2
         tail -n 20 "$logs/well" >&2
         return 1
@@ -200,8 +214,11 @@ case "${1:-}" in
     ;;
 esac
 binary=$(build)
+planted=""
 first=${SERIATIM_SOAK_FIRST_SEED:-$(date +%s%6N)}
-if [ "$1" = --teeth ]; then
+if [ "$1" = --teeth ] && [ "$target" = cuda_engine ]; then
+    for bug in waits marks answers; do teeth "$bug" 'CUDA_ENGINE_SEED=' ' '; done
+elif [ "$1" = --teeth ]; then
     teeth claims 'SERIATIM_ORACLE_SEED=' ':'
     teeth graphs 'SERIATIM_ORACLE_SEED=' ':'
     teeth hang 'the program of seed ' ' hangs'

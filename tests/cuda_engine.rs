@@ -3,6 +3,10 @@
 
 #![cfg(all(feature = "cuda", target_os = "linux", target_pointer_width = "64"))]
 
+#[path = "cuda_engine/array.rs"]
+mod array;
+#[path = "cuda_engine/array_programs.rs"]
+mod array_programs;
 #[path = "cuda_engine/arrays.rs"]
 mod arrays;
 #[path = "cuda-standin/client.rs"]
@@ -28,5 +32,7 @@ mod profile;
 mod programs;
 #[path = "cuda_engine/pushers.rs"]
 mod pushers;
+#[path = "cuda_engine/seeds.rs"]
+mod seeds;
 #[path = "cuda_engine/teeth.rs"]
 mod teeth;

@@ -9,6 +9,8 @@ mod faults;
 mod foreign;
 #[path = "gpu/graphs.rs"]
 mod graphs;
+#[path = "gpu/hooked.rs"]
+mod hooked;
 #[path = "gpu/lifecycle.rs"]
 mod lifecycle;
 #[path = "gpu/limits.rs"]
@@ -29,6 +31,8 @@ mod order;
 mod profile;
 #[path = "gpu/programs.rs"]
 mod programs;
+#[path = "gpu/rules.rs"]
+mod rules;
 #[path = "gpu/streams.rs"]
 mod streams;
 

@@ -19,19 +19,25 @@ impl Oracle {
 
     pub fn run(&mut self, operation: &Operation) {
         let Operation { id, reads, writes, work, .. } = operation;
+        self.apply(*id, reads, writes, *work, operation.runs_anyway());
+    }
+
+    /// Runs an operation that uses these cells; one that runs `anyway` is not stopped by a failure
+    /// before.
+    pub fn apply(&mut self, id: u64, reads: &[usize], writes: &[usize], work: Work, anyway: bool) {
         let inherits = reads.iter().chain(writes).any(|cell| self.marks[*cell]);
-        if !inherits || operation.runs_anyway() {
+        if !inherits || anyway {
             match work {
-                Work::Fails => self.failed = Some(*id),
+                Work::Fails => self.failed = Some(id),
                 Work::Computes => {
-                    let value = mixed(*id, reads.iter().chain(writes).map(|cell| self.values[*cell]));
+                    let value = mixed(id, reads.iter().chain(writes).map(|cell| self.values[*cell]));
                     writes.iter().for_each(|cell| self.values[*cell] = value);
                 }
                 Work::Copies => self.values[writes[0]] = self.values[reads[0]],
             }
         }
         for cell in writes {
-            self.marks[*cell] = inherits || matches!(work, Work::Fails);
+            self.marks[*cell] = inherits || work == Work::Fails;
             self.versions[*cell] += 1;
         }
     }

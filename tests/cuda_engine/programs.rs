@@ -2,25 +2,20 @@
 //! operations of devices and of the processor on the same memory, copies, failures, deletions,
 //! replays of captured graphs, waits.
 //!
-//! `CUDA_ENGINE_SEED=7` begins with that seed, and `CUDA_ENGINE_OPERATIONS=1000000` does so many.
+//! `seeds.rs` says how to choose seeds and how many.
 
 use crate::client::{Count, Standin};
-use crate::common::{by_length, Random, Watchdog};
+use crate::common::Random;
 use crate::memory::{Entered, Place, FRESH};
 use crate::operation::{failure, Operation, CELLS, FIRST_OF_DEVICE, HOST, OF_GRAPHS};
 use crate::oracle::Oracle;
 use crate::plan::Plan;
+use crate::seeds::run_seeds;
 use seriatim::{Context, Engine, Error, Graph, Kind, RunContext, Variable};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// No wait takes so long.
 pub const LIMIT: Duration = Duration::from_secs(60);
-
-/// A number of the environment, which is not called SERIATIM_…: engines refuse names of theirs
-/// that they do not know.
-pub fn of_environment(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
-}
 
 struct Program<'a> {
     // Dropped in this order.
@@ -37,7 +32,7 @@ struct Program<'a> {
 }
 
 /// What a wait should return, and what it has returned.
-fn compare(expected: Option<u64>, found: Result<(), Error>) -> Result<(), String> {
+pub fn compare(expected: Option<u64>, found: Result<(), Error>) -> Result<(), String> {
     match (expected, found) {
         (None, Ok(())) => Ok(()),
         (Some(id), Err(error)) if error.to_string().contains(&failure(id)) => Ok(()),
@@ -45,7 +40,7 @@ fn compare(expected: Option<u64>, found: Result<(), Error>) -> Result<(), String
     }
 }
 
-fn refused(error: Error) -> String {
+pub fn refused(error: Error) -> String {
     format!("a push was refused: {error}")
 }
 
@@ -216,27 +211,15 @@ pub fn drawn(seed: u64) -> (Plan, Random) {
 
 #[test]
 fn random_programs_do_what_a_sequential_run_does() {
-    let standin = Standin::begin(1, 128);
-    let _watchdog = Watchdog::new(900, "a random program over the stand-in");
-    let wanted = of_environment("CUDA_ENGINE_OPERATIONS").unwrap_or(by_length(25_000, 400_000));
-    let first = of_environment("CUDA_ENGINE_SEED").unwrap_or(1);
-    let (mut seed, mut operations, began) = (first, 0, Instant::now());
     let (mut queued, mut calls) = (0, [0; 3]);
-    while operations < wanted {
-        let (plan, random) = drawn(seed);
-        plan.set_up(&standin, seed);
-        if let Err(said) = run(&standin, &plan, seed, random) {
-            panic!("CUDA_ENGINE_SEED={seed} CUDA_ENGINE_OPERATIONS=1: {said}; {plan:?}");
-        }
+    let ended = |standin: &Standin, plan: &Plan| {
         if plan.kind != Kind::Naive {
             queued += plan.operations as u64;
             let functions = ["cuStreamWaitEvent", "cuEventRecord", "cuEventQuery"];
             calls.iter_mut().zip(functions).for_each(|(count, function)| *count += standin.calls(function));
         }
-        (operations, seed) = (operations + plan.operations as u64, seed + 1);
-    }
-    let took = began.elapsed().as_secs_f64();
-    println!("{operations} operations of seeds {first} to {}: {took:.1} s", seed - 1);
+    };
+    run_seeds((25_000, 400_000), |_| run, |plan, _| plan, ended);
     let each = calls.map(|count| format!("{:.2}", count as f64 / queued.max(1) as f64));
     println!("waits, marks, queries a step, without the naive engine: {}", each.join(", "));
 }

@@ -3,14 +3,14 @@
 //! are changed in one order, that of each thread is its own, and nobody comes too early.
 
 use crate::client::Standin;
-use crate::common::{by_length, Random, Watchdog};
+use crate::common::Random;
 use crate::memory::{compute, kernel, mixed, Entered, Place, FRESH};
 use crate::plan::Plan;
-use crate::programs::{drawn, of_environment, what_is_left, LIMIT};
+use crate::programs::{what_is_left, LIMIT};
+use crate::seeds::{run_seeds, Run};
 use seriatim::{Context, Engine, Kind, Property, RunContext, Variable};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 const OWN: usize = 3;
 const COMMON: usize = 3;
@@ -226,23 +226,14 @@ pub fn run(standin: &Standin, plan: &Plan, mut random: Random) -> Result<(), Str
 
 #[test]
 fn random_programs_of_several_pushers_keep_one_order() {
-    let standin = Standin::begin(1, 128);
-    let _watchdog = Watchdog::new(900, "a random program of several pushers over the stand-in");
-    let wanted = of_environment("CUDA_ENGINE_OPERATIONS").unwrap_or(by_length(15_000, 400_000));
-    let first = of_environment("CUDA_ENGINE_SEED").unwrap_or(1);
-    let (mut seed, mut operations, began) = (first, 0, Instant::now());
-    while operations < wanted {
-        let (plan, random) = drawn(seed);
+    let run: Run = |standin, plan, _, random| run(standin, plan, random);
+    let plan = |plan: Plan, seed| {
         // In each third program the first use of a device is most of it.
         let plan = if seed % 3 == 0 { Plan { operations: 12, ..plan } } else { plan };
-        let plan =
-            if plan.kind == Kind::Naive && seed % 2 == 0 { Plan { kind: Kind::PerDevice, ..plan } } else { plan };
-        plan.set_up(&standin, seed);
-        if let Err(said) = run(&standin, &plan, random) {
-            panic!("CUDA_ENGINE_SEED={seed} CUDA_ENGINE_OPERATIONS=1: {said}; {plan:?}");
+        match plan.kind {
+            Kind::Naive if seed % 2 == 0 => Plan { kind: Kind::PerDevice, ..plan },
+            _ => plan,
         }
-        (operations, seed) = (operations + plan.operations as u64, seed + 1);
-    }
-    let took = began.elapsed().as_secs_f64();
-    println!("{operations} operations of seeds {first} to {}: {took:.1} s", seed - 1);
+    };
+    run_seeds((15_000, 400_000), |_| run, plan, |_, _| ());
 }

@@ -79,7 +79,7 @@ fn the_child_of_a_fork_has_no_devices() {
 #[cfg(unix)]
 pub fn fork_after_use() {
     for kind in [Kind::PerDevice, Kind::Naive] {
-        let model = Model::new(1, 1, 4);
+        let model = Model::new(2, 1, 4);
         let engine = over(&model).kind(kind).fork_patience(Duration::from_secs(30)).build().unwrap();
         let (x, done) = (engine.new_variable(), Arc::new(AtomicUsize::new(0)));
         let push = || engine.op("kernel").context(GPU).writes([x]).push(kernel(&model, &done));
@@ -94,6 +94,9 @@ pub fn fork_after_use() {
             assert_eq!(refused.kind(), ErrorKind::DeviceUnavailable, "{refused}");
             assert!(refused.to_string().contains("fork"), "{refused}");
             assert!(graph.replay().unwrap_err().to_string().contains("fork"));
+            // Nor one that the parent has not used.
+            let refused = child.op("kernel").context(Context::gpu(1)).push(|_| ()).unwrap_err();
+            assert!(refused.to_string().contains("fork"), "{refused}");
             child.op("on the processor").writes([x]).push(|_| ()).unwrap();
             child.wait_for_all_timeout(Duration::from_secs(30)).unwrap();
             drop(child);
