@@ -111,9 +111,13 @@ impl Ready {
         self.wait();
     }
 
-    #[inline]
+    // Its own function in every build, so that two builds differ by what is in it alone.
+    #[inline(never)]
     fn push(&self) {
         self.runner.push().expect("a program without failures");
+        if cfg!(feature = "seeded-instructions") {
+            seed(self.program.sequence().len());
+        }
         if cfg!(feature = "seeded-work") {
             for _ in 0..self.program.sequence().len() / SEEDED {
                 self.engine().op("seeded").writes([self.end]).push(|_| ()).expect("an engine that runs");
@@ -136,6 +140,16 @@ impl Ready {
 
     fn wait(&self) {
         self.engine().wait_for_all().expect("a program without failures");
+    }
+}
+
+/// What `perf/callgrind.sh --feature` must notice: a loop whose steps have three instructions, of
+/// which two are the loop's own.
+#[inline(never)]
+fn seed(operations: usize) {
+    for _ in 0..operations {
+        // SAFETY: it does nothing.
+        unsafe { std::arch::asm!("nop", options(nomem, nostack, preserves_flags)) };
     }
 }
 

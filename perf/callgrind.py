@@ -2,10 +2,11 @@
 
 callgrind.py compare|update COUNTED LENGTHS BASELINE [WHAT=VALUE ...]
 callgrind.py teeth COUNTED LENGTHS BASELINE
+callgrind.py feature COUNTED LENGTHS WITH-FEATURE
 callgrind.py profile ANNOTATED OPERATIONS
 
 COUNTED is the folder where gungraun leaves its summaries, LENGTHS a file with a line 'workload
-operations' for each workload. The pairs say what else the counts depend on: the compiler and so on.
+operations' for each workload. WITH-FEATURE is such a folder of a build with the feature 'cuda'. The pairs say what else the counts depend on: the compiler and so on.
 Exit status: 0, 1 if a count has grown too much or a difference is above its ceiling, 3 if the baseline is of another architecture.
 """
 
@@ -17,6 +18,9 @@ import sys
 
 # By how many per cent a count may grow: with what it was made with, and with something else.
 LIMIT, LIMIT_ELSEWHERE = 3.0, 10.0
+
+# How many instructions an operation the feature 'cuda' may add to a program that uses no device.
+WITH_FEATURE = 2.0
 
 # Ceilings on differences between counts: what is compared, the two benchmarks (the first less the
 # second), the workloads, how much the difference may be, and the goal where that is another. A
@@ -106,6 +110,26 @@ def above(now, ceilings=CEILINGS):
     return wrong
 
 
+def feature(without, built):
+    """Prints what the feature costs; returns the counts that are above what it may cost, or that are
+    missing on one side."""
+    print(f"{'benchmark':<26} {'workload':<10} {'without':>8} {'with':>8} {'more':>6}")
+    wrong = []
+    for name in sorted(set(without) | set(built)):
+        for workload in sorted(set(without.get(name, {})) | set(built.get(name, {}))):
+            counts = without.get(name, {}).get(workload), built.get(name, {}).get(workload)
+            if None in counts:
+                shown, note = "", f"a count is missing: {counts}"
+            else:
+                more = round(counts[1] - counts[0], 1)
+                shown = f"{counts[0]:>8.1f} {counts[1]:>8.1f} {more:>+6.1f}"
+                note = "ABOVE what the feature may cost" if more > WITH_FEATURE else ""
+            if note:
+                wrong.append((name, workload))
+            print(f"{name:<26} {workload:<10} {shown}  {note}".rstrip())
+    return wrong
+
+
 def top(annotated, operations):
     """Prints the functions with the most instructions of their own, from the output of
     callgrind_annotate."""
@@ -133,6 +157,11 @@ def main():
         top(arguments[0], int(arguments[1]))
         return 0
     now = counted(*arguments[:2])
+    if what == "feature":
+        wrong = feature(now, counted(arguments[2], arguments[1]))
+        print(f"\n{len(wrong)} counts are wrong" if wrong else
+              f"\nwith the feature at most {WITH_FEATURE:.0f} instructions an operation more")
+        return 1 if wrong else 0
     path = pathlib.Path(arguments[2])
     made_with = dict(pair.split("=", 1) for pair in arguments[3:])
     if what == "update":

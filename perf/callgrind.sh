@@ -8,14 +8,16 @@
 #   perf/callgrind.sh --update          counts, and writes the file anew
 #   perf/callgrind.sh --teeth           with one operation in ten too many, the check must fail for
 #                                       every workload it is shown
+#   perf/callgrind.sh --feature         with the feature 'cuda' and no device used: at most two
+#                                       instructions an operation more than without it
+#   perf/callgrind.sh --feature-teeth   with three planted there, that check must fail
 #   perf/callgrind.sh --profile NAME    which functions have the instructions: NAME is
 #                                       BENCHMARK::WORKLOAD, as in the table, such as
 #                                       naive_dynamic::chain
 #
-# Another compiler or C library, or a processor for which that has other functions, makes other
-# counts: that is said, and then only a growth of more than 10 % fails. Needs valgrind, which is
-# installed by apt-get if it is missing and the caller is root, and gungraun-runner, which is
-# installed into the target folder.
+# Another compiler, C library or processor makes other counts: that is said, and then only a growth
+# of more than 10 % fails. Needs valgrind, which is installed by apt-get if it is missing and the
+# caller is root, and gungraun-runner, which is installed into the target folder.
 #
 # Exit status: 0 all is well; 1 something has grown, or went wrong; 2 wrong arguments; 3 skipped,
 # because valgrind is not to be had or the committed counts are of another architecture.
@@ -28,9 +30,11 @@ case "${1:-}" in
     "") ;;
     --update) what=update ;;
     --teeth) what=teeth ;;
+    --feature) what=feature ;;
+    --feature-teeth) what=feature-teeth ;;
     --profile) what=profile name=${2:?--profile needs a benchmark and a workload, such as naive_dynamic::chain} ;;
     *)
-        echo "usage: perf/callgrind.sh [--update | --teeth | --profile BENCHMARK::WORKLOAD]" >&2
+        echo "usage: perf/callgrind.sh [--update | --teeth | --feature | --feature-teeth | --profile BENCHMARK::WORKLOAD]" >&2
         exit 2
         ;;
 esac
@@ -57,20 +61,36 @@ export GUNGRAUN_RUNNER=$target/tools/bin/gungraun-runner
 
 folder=$target/gungraun/seriatim-benches/instructions
 lengths=$target/gungraun/lengths
+rm -f "$lengths"
+# An operation that runs in its push, one that is shipped, one that a waiter runs, and a replay.
+few='*::*_dynamic*::chain *::naive_replay::names_8'
 
-# count FILTER CARGO-ARGUMENTS: counts what matches.
+# count FILTERS CARGO-ARGUMENTS: counts what matches one of the filters.
 count() {
-    local filter=$1 log=$target/gungraun/log
+    local filters filter log=$target/gungraun/log
+    read -ra filters <<<"$1"
     shift
     mkdir -p "$target/gungraun"
     rm -rf "$folder"
-    cargo run --quiet --release --package seriatim-perf --example steady -- --counted >"$lengths" || exit 1
-    if ! cargo bench --package seriatim-benches --bench instructions "$@" -- --save-summary=json --parallel "$filter" >"$log" 2>&1; then
-        tail -n 60 "$log"
-        echo "counting failed"
-        exit 1
-    fi
-    tail -n 1 "$log"
+    [ -e "$lengths" ] || cargo run --quiet --release --package seriatim-perf --example steady -- --counted >"$lengths" || exit 1
+    for filter in "${filters[@]}"; do
+        if ! cargo bench --package seriatim-benches --bench instructions "$@" -- --save-summary=json --parallel "$filter" >"$log" 2>&1; then
+            tail -n 60 "$log"
+            echo "counting failed"
+            exit 1
+        fi
+        tail -n 1 "$log"
+    done
+}
+
+# with_cuda FEATURES: counts in a target folder of its own, with these features of the benches.
+with_cuda() {
+    local own=$target/with-cuda
+    (
+        export CARGO_TARGET_DIR=$own
+        folder=${folder/#$target/$own}
+        count "$few" --features "$1"
+    )
 }
 
 # What the counts depend on, besides the source. Of the processor, what the C library chooses its
@@ -99,6 +119,17 @@ case "$what" in
         python3 perf/callgrind.py update "$folder" "$lengths" "$target/gungraun/unseeded.json"
         count '*::chain' --features seeded-work
         python3 perf/callgrind.py teeth "$folder" "$lengths" "$target/gungraun/unseeded.json"
+        ;;
+    feature | feature-teeth)
+        planted=""
+        [ "$what" = feature ] || planted=,seeded-instructions
+        count "$few"
+        with_cuda "cuda$planted"
+        status=0
+        python3 perf/callgrind.py feature "$folder" "$lengths" "${folder/#$target/$target/with-cuda}" || status=$?
+        [ "$what" != feature ] || exit "$status"
+        [ "$status" = 1 ] || { echo "the planted instructions were NOT noticed" && exit 1; }
+        echo "teeth: the planted instructions were noticed"
         ;;
     profile)
         # Lines, to tell what is inlined: only here, since valgrind reads them for every run.

@@ -50,6 +50,21 @@ class Ceilings(unittest.TestCase):
         self.assertRegex(said, r"18\.2 +20 +-2$")
 
 
+class Feature(unittest.TestCase):
+    WITHOUT = {"push": {"chain": 400.0}, "replay": {"names-8": 1448.3}}
+
+    def wrong(self, built):
+        return quietly(callgrind.feature, self.WITHOUT, built)[0]
+
+    def test_two_instructions_an_operation_hold_and_three_do_not(self):
+        self.assertEqual(self.wrong({**self.WITHOUT, "push": {"chain": 402.0}}), [])
+        self.assertEqual(self.wrong({**self.WITHOUT, "push": {"chain": 403.0}}), [("push", "chain")])
+
+    def test_a_count_that_is_missing_is_wrong(self):
+        self.assertEqual(self.wrong({"push": {"chain": 400.0}}), [("replay", "names-8")])
+        self.assertEqual(self.wrong({**self.WITHOUT, "new": {"fan": 1.0}}), [("new", "fan")])
+
+
 class Committed(unittest.TestCase):
     """The ceilings on the committed counts."""
 
