@@ -9,7 +9,7 @@ use crate::device::timeline::{DeviceTicket, Timeline};
 use crate::device::Context;
 use crate::engine::gpu::buffers::Buffers;
 use crate::engine::gpu::rows::Rows;
-use crate::engine::gpu::timing::Timing;
+use crate::engine::gpu::under_way::Timing;
 use crate::error::Failure;
 use crate::operation::property::Property;
 use crate::sync::lock::Lock;

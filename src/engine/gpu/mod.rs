@@ -18,8 +18,8 @@
 //! [`buffers`] the memory of a device, which [`allocate`] asks the driver for, and [`lease`] who
 //! owns it.
 //! [`admit`] makes a device ready for its first operation, [`submit`](mod@submit) chooses a worker,
-//! [`call`](mod@call) calls a closure, [`timing`] notes when the device did its work, if it is
-//! profiled, and [`loss`] says what becomes of a device that fails.
+//! [`call`](mod@call) calls a closure, [`timing`] and [`under_way`] note when the device did its
+//! work, if it is profiled, and [`loss`] says what becomes of a device that fails.
 //!
 //! An engine that has used no device knows nothing of this: the flag `DEVICES_USED` leads here,
 //! from `execute.rs`, from `inline/fast_path.rs` and from `wait/for_var.rs`.
@@ -36,4 +36,5 @@ pub mod rows;
 pub mod submit;
 pub mod timing;
 pub mod turn;
+pub mod under_way;
 pub mod watch;
