@@ -1,8 +1,8 @@
 //! The timed marks of a device: a pair for each operation that is profiled and under way.
 //!
 //! The worker that queues an operation takes a pair, and puts one mark before the closure's work
-//! and one behind it. The watcher reads both when the device has done that, and gives the pair back.
-//! A pair is made when it is first taken. If all are taken, the operation has none.
+//! and one behind it. The watcher reads both when the device has done that, and gives the pair
+//! back. A pair is made when it is first taken. If all are taken, the operation has none.
 
 use crate::device::backend::Backend;
 use crate::device::raw::{DriverError, RawMark, RawStream};
@@ -62,9 +62,9 @@ impl TimedMarks {
         unsafe { backend.record(self.marks(pair)[1], stream) }.inspect_err(|_| self.free(pair))
     }
 
-    /// Reads a pair, and gives it back: when the device came to the first mark, after it had come to
-    /// the timed mark `since`, and how long it took to the second; both in nanoseconds. The device
-    /// has come to all three.
+    /// Reads a pair, and gives it back: when the device came to the first mark, after it had come
+    /// to the timed mark `since`, and how long it took to the second; both in nanoseconds. The
+    /// device has come to all three.
     ///
     /// # Safety
     /// The back end has made `since` for the device of the pairs.

@@ -10,14 +10,14 @@ use std::ptr::null_mut;
 const CHUNK: usize = 4096;
 const CHUNKS: usize = if MODELLED { 1 } else { 256 };
 
-struct Place<T> {
+struct EntryPlace<T> {
     written: AtomicBool,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
 /// A place that a thread has drawn, and is to fill.
 pub struct Drawn<'a, T> {
-    place: &'a Place<T>,
+    place: &'a EntryPlace<T>,
     index: usize,
 }
 
@@ -36,7 +36,7 @@ impl<T> Drawn<'_, T> {
 
 /// Entries in the order in which their places were drawn.
 pub struct AppendList<T> {
-    chunks: Box<[AtomicPtr<Place<T>>]>,
+    chunks: Box<[AtomicPtr<EntryPlace<T>>]>,
     /// The number of places that were handed out, including those past the last chunk.
     next: AtomicUsize,
 }
@@ -91,9 +91,9 @@ impl<T> AppendList<T> {
 }
 
 #[cold]
-fn add_chunk<T>(chunk: &AtomicPtr<Place<T>>) -> *mut Place<T> {
-    let places: Box<[Place<T>]> = (0..CHUNK)
-        .map(|_| Place { written: AtomicBool::new(false), value: UnsafeCell::new(MaybeUninit::uninit()) })
+fn add_chunk<T>(chunk: &AtomicPtr<EntryPlace<T>>) -> *mut EntryPlace<T> {
+    let places: Box<[EntryPlace<T>]> = (0..CHUNK)
+        .map(|_| EntryPlace { written: AtomicBool::new(false), value: UnsafeCell::new(MaybeUninit::uninit()) })
         .collect();
     let places = Box::into_raw(places);
     match chunk.compare_exchange(null_mut(), places.cast(), AcqRel, Acquire) {

@@ -90,8 +90,8 @@ impl Profile {
         self.lost
     }
 
-    /// How much of the time in which a device copied it also computed: see [`Overlap`]. `None` if no
-    /// operation of the device has a [span](Event::device).
+    /// How much of the time in which a device copied it also computed: see [`Overlap`]. `None` if
+    /// no operation of the device has a [span](Event::device).
     ///
     /// ```
     /// use seriatim::{gpu::Immediate, Context, Engine};
@@ -141,8 +141,8 @@ impl Profile {
         Profile::new(events, self.threads.clone(), self.lost)
     }
 
-    /// The statistics as a table for people, in microseconds. If there are operations of devices, it
-    /// also has the time that they took there and, below, the overlap of each device.
+    /// The statistics as a table for people, in microseconds. If there are operations of devices,
+    /// it also has the time that they took there and, below, the overlap of each device.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;

@@ -11,7 +11,7 @@ use crate::engine::gpu::buffers::Buffers;
 use crate::engine::gpu::rows::Rows;
 use crate::engine::gpu::sleep::wake;
 use crate::engine::gpu::spare_marks::SpareMarks;
-use crate::engine::gpu::timing::Timing;
+use crate::engine::gpu::under_way::Timing;
 use crate::error::Failure;
 use crate::operation::property::Property;
 use crate::sync::lock::Lock;

@@ -18,9 +18,10 @@
 //! [`buffers`] the memory of a device, which [`allocate`] asks the driver for, and [`lease`] who
 //! owns it.
 //! [`admit`] makes a device ready for its first operation, [`submit`](mod@submit) hands one to its
-//! workers, [`call`](mod@call) calls a closure, and [`timing`] notes when the device did its work, if
-//! it is profiled. [`sleep`] is how a watcher sleeps, and [`loss`] says what becomes of a device that
-//! fails. [`foreign`] puts streams in order that are the program's own, by marks of [`spare_marks`].
+//! workers, [`call`](mod@call) calls a closure, and [`timing`] and [`under_way`] note when the device
+//! did its work, if it is profiled. [`sleep`] is how a watcher sleeps, and [`loss`] says what becomes
+//! of a device that fails. [`foreign`] puts streams in order that are the program's own, by marks of
+//! [`spare_marks`].
 //!
 //! An engine that has used no device knows nothing of this: the flag `DEVICES_USED` leads here,
 //! from `execute.rs`, from `inline/fast_path.rs` and from `wait/for_var.rs`.
@@ -40,4 +41,5 @@ pub mod spare_marks;
 pub mod submit;
 pub mod timing;
 pub mod turn;
+pub mod under_way;
 pub mod watch;

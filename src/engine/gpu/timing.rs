@@ -11,13 +11,13 @@
 
 use crate::device::backend::Class;
 use crate::device::raw::{DriverError, RawMark, RawStream};
-use crate::device::timed_marks::TimedMarks;
 use crate::engine::core::Core;
 use crate::engine::gpu::devices::Gpu;
+use crate::engine::gpu::under_way::Timing;
 use crate::operation::block::Block;
 use crate::operation::layout::RECORDED;
 use crate::profile::device_span::{DeviceSpan, StreamName};
-use crate::sync::{AtomicU64, AtomicUsize, Ordering::*};
+use crate::sync::Ordering::*;
 use std::ops::RangeInclusive;
 
 /// After so many nanoseconds a new mark of reference is made.
@@ -27,46 +27,11 @@ const DRIFT: u64 = 10_000;
 /// How often the watcher tries to get a reference that is as good as this, in nanoseconds.
 const TRIES: usize = 4;
 const GOOD: u64 = 20_000;
-/// How often the watcher asks at least whether a reference was reached, and for how long it goes on.
+/// How often the watcher asks at least whether a reference was reached, and for how long.
 const LOOKS: usize = 64;
 const PATIENCE: u64 = 1_000_000;
 /// So much later, at the earliest, the watcher tries again.
 const AGAIN: u64 = 10_000_000;
-
-/// What a device keeps for operations that are profiled.
-pub struct Timing {
-    pub marks: TimedMarks,
-    lines: Box<[Box<[Note]>]>,
-}
-
-/// An operation that is under way. Written by the owner of the timeline before it tells the number,
-/// and read by the watcher, who has read that.
-#[derive(Default)]
-struct Note {
-    /// Its number.
-    number: AtomicU64,
-    /// The place of its event in the profiler.
-    event: AtomicUsize,
-    /// When its closure was called.
-    called: AtomicU64,
-    /// The number of its pair of marks, from 1 on; 0 for none.
-    pair: AtomicUsize,
-}
-
-impl Timing {
-    /// For a device with so many timelines.
-    pub fn new(lines: usize, ahead: u64) -> Timing {
-        // At most `ahead` operations are not done, and at most as many are done and not yet read:
-        // the watcher reads all that is done before it looks for more.
-        let notes = || (0..2 * ahead).map(|_| Note::default()).collect();
-        Timing { marks: TimedMarks::new(), lines: (0..lines).map(|_| notes()).collect() }
-    }
-
-    fn note(&self, line: usize, number: u64) -> &Note {
-        let notes = &self.lines[line];
-        &notes[(number % notes.len() as u64) as usize]
-    }
-}
 
 impl Gpu {
     /// Puts a timed mark before the work of an operation; returns the pair. For the owner of the
