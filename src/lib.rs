@@ -220,7 +220,7 @@ pub mod testing {
 #[doc(hidden)]
 pub mod internals {
     pub use crate::device::timeline;
-    pub use crate::engine::gpu::rows;
+    pub use crate::engine::gpu::{rows, spare_marks};
     pub use crate::graph::{edges, lanes, partition, plan};
     pub use crate::operation::{access, block, layout};
     #[cfg(loom)]
