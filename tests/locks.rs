@@ -85,8 +85,9 @@ const NAMES: &[(&str, &[&str])] = &[
     ("parking_lot", &[]),
     ("Once", &["engine/fork.rs"]),
     // The engine of the process.
-    // Set once: what a back end has found, a device, and that it is lost.
-    ("OnceLock", &["api/builder.rs", "engine/gpu/admit.rs", "engine/gpu/devices.rs"]),
+    // Set once: what a back end has found, a device, and that it is lost; and an answer, which is
+    // set by one thread and looked at by another after that.
+    ("OnceLock", &["api/builder.rs", "engine/gpu/admit.rs", "engine/gpu/devices.rs", "engine/wait/reply.rs"]),
     ("object_pool", &["pool/depot.rs"]),
 ];
 

@@ -1,7 +1,7 @@
 //! Timelines of a device: what a mark is said to cover it covers, whatever other threads record on
 //! the same stream and the same mark; what a stream is said to have waited for it has waited for;
-//! and what is said to be done is done. And the tickets of variables, which are there at any time; and
-//! spare marks, which are lent to one thread at a time.
+//! and what is said to be done is done. And the tickets of variables, which are there at any time;
+//! and spare marks, which are lent to one thread at a time.
 
 #![cfg(loom)]
 
