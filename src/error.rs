@@ -52,8 +52,8 @@ pub enum ErrorKind {
     /// The device takes no more work in this process: its driver said so. The message names the
     /// operations that may have caused it.
     DeviceLost,
-    /// A stream of the program's cannot be put in order with the engine's, such as one that is being
-    /// captured.
+    /// A stream of the program's cannot be put in order with the engine's, such as one that is
+    /// being captured.
     StreamRefused,
     /// There is no memory left for a buffer: on a device, or within the limit that
     /// [`Builder::gpu_memory`](crate::Builder::gpu_memory) has set.

@@ -94,8 +94,8 @@ enum SeriatimStatus
     SERIATIM_STATUS_OUT_OF_MEMORY = 22,
     // Arrays do not go together, or do not belong to the operation's GPU.
     SERIATIM_STATUS_BUFFER_MISMATCH = 23,
-    // A stream of the program's cannot be put in order with the engine's, such as one that is being
-    // captured.
+    // A stream of the program's cannot be put in order with the engine's, such as one that is
+    // being captured.
     SERIATIM_STATUS_STREAM_REFUSED = 24,
     // A failure that this version of the interface has no code for.
     SERIATIM_STATUS_OTHER = 99,
@@ -195,10 +195,10 @@ typedef uint32_t SeriatimMemory;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// A stream that the engine does not launch on, and that it brings into the order of variables. Work
-// on it stands between two calls: one has the stream wait, the other says what the work has used.
-// Each is a push, at its place in the order of pushes. Between them nothing else that uses the
-// variable may be pushed, on any thread.
+// A stream that the engine does not launch on, and that it brings into the order of variables.
+// Work on it stands between two calls: one has the stream wait, the other says what the work has
+// used. Each is a push, at its place in the order of pushes. Between them nothing else that uses
+// the variable may be pushed, on any thread.
 typedef struct SeriatimAdoptedStream SeriatimAdoptedStream;
 
 // An array of bytes on a GPU, or in pinned memory, and the variable that stands for it.
@@ -427,9 +427,9 @@ SeriatimStatus seriatim_builder_set(struct SeriatimBuilder *builder,
                                     const struct SeriatimSetting *settings,
                                     size_t count);
 
-// Gives the engine `count` GPUs that are the processor: what a function of theirs does is done when
-// it returns, and their memory is the processor's. For programs that are written or tested where
-// there is no GPU. Their only stream is null.
+// Gives the engine `count` GPUs that are the processor: what a function of theirs does is done
+// when it returns, and their memory is the processor's. For programs that are written or tested
+// where there is no GPU. Their only stream is null.
 //
 // # Errors
 // Only those of every function.
@@ -1011,13 +1011,13 @@ SeriatimStatus seriatim_completion_complete(struct SeriatimCompletion *completio
 // library has put work on. Returns at once, and no thread waits; the naive engine waits here.
 //
 // The stream is the operation's own, or one that comes after it: let it wait for an event on
-// `seriatim_run_context_stream()`, or push with `SERIATIM_PROPERTY_ASYNC`, whose function is called
-// when all that is before it is done.
+// `seriatim_run_context_stream()`, or push with `SERIATIM_PROPERTY_ASYNC`, whose function is
+// called when all that is before it is done.
 //
 // The operation fails with `SERIATIM_STATUS_DEVICE_LOST` if the GPU is lost before, with
 // `SERIATIM_STATUS_STREAM_REFUSED` if the stream is being captured, and with
-// `SERIATIM_STATUS_DEVICE_UNAVAILABLE` if the driver refuses a call, or if the operation is not one
-// of a GPU.
+// `SERIATIM_STATUS_DEVICE_UNAVAILABLE` if the driver refuses a call, or if the operation is not
+// one of a GPU.
 //
 // # Errors
 // As `seriatim_completion_complete()`.
@@ -1114,9 +1114,9 @@ SeriatimStatus seriatim_gpu_open(const struct SeriatimEngine *engine, uint32_t i
 // `gpu` is a live handle. `out` may be written to.
 SeriatimStatus seriatim_gpu_memory(const struct SeriatimGpu *gpu, uint32_t memory, struct SeriatimMemoryUsage *out);
 
-// Frees the buffers that are kept for the next arrays, as far as the GPU is done with them; says how
-// many. The driver may wait for the GPU meanwhile. Called by the engine itself only when there is no
-// room for a new array.
+// Frees the buffers that are kept for the next arrays, as far as the GPU is done with them; says
+// how many. The driver may wait for the GPU meanwhile. Called by the engine itself only when there
+// is no room for a new array.
 //
 // # Errors
 // Only those of every function.
@@ -1150,8 +1150,8 @@ SeriatimStatus seriatim_array_new(const struct SeriatimGpu *gpu,
                                   const void *from,
                                   struct SeriatimArray **out);
 
-// The variable that stands for the array: declare it in operations that use the array. All zeros if
-// `array` is null.
+// The variable that stands for the array: declare it in operations that use the array. All zeros
+// if `array` is null.
 //
 // # Safety
 // `array` is null or a live handle.
@@ -1217,16 +1217,16 @@ SeriatimStatus seriatim_array_set(const struct SeriatimArray *array, size_t offs
 // that reads `from` and changes `to`. To a GPU, from one, or from one to another.
 //
 // # Errors
-// `SERIATIM_STATUS_BUFFER_MISMATCH` if the lengths are not equal, if both arrays are one, or if both
-// are pinned; otherwise as `seriatim_push()`.
+// `SERIATIM_STATUS_BUFFER_MISMATCH` if the lengths are not equal, if both arrays are one, or if
+// both are pinned; otherwise as `seriatim_push()`.
 //
 // # Safety
 // Both are live handles.
 SeriatimStatus seriatim_copy(const struct SeriatimArray *from, const struct SeriatimArray *to);
 
-// Deletes an array and its variable; a null pointer is fine. Operations that were pushed before may
-// still use the array on their streams: the memory goes on to another array with the order that it
-// owes. A function that is called later must not be given the handle.
+// Deletes an array and its variable; a null pointer is fine. Operations that were pushed before
+// may still use the array on their streams: the memory goes on to another array with the order
+// that it owes. A function that is called later must not be given the handle.
 //
 // # Errors
 // Only those of every function.
@@ -1263,8 +1263,8 @@ SeriatimStatus seriatim_adopted_stream_wait_to_read(const struct SeriatimAdopted
                                                     struct SeriatimVariable variable);
 
 // Has the stream wait for every use of the variable that was pushed before, so that what is put
-// there afterwards may change it. In the order of pushes it is a write of the variable. Otherwise as
-// `seriatim_adopted_stream_wait_to_read()`.
+// there afterwards may change it. In the order of pushes it is a write of the variable. Otherwise
+// as `seriatim_adopted_stream_wait_to_read()`.
 //
 // # Errors
 // As `seriatim_adopted_stream_wait_to_read()`.
@@ -1287,8 +1287,8 @@ SeriatimStatus seriatim_adopted_stream_wait_to_write(const struct SeriatimAdopte
 SeriatimStatus seriatim_adopted_stream_has_read(const struct SeriatimAdoptedStream *stream,
                                                 struct SeriatimVariable variable);
 
-// Says that what is on the stream by now changes the variable: whatever is pushed later comes after
-// it.
+// Says that what is on the stream by now changes the variable: whatever is pushed later comes
+// after it.
 //
 // # Errors
 // As `seriatim_adopted_stream_has_read()`.

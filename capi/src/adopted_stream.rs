@@ -8,10 +8,10 @@ use seriatim::gpu::{AdoptedStream, RawStream};
 use seriatim::{Error, Variable};
 use std::ffi::c_void;
 
-/// A stream that the engine does not launch on, and that it brings into the order of variables. Work
-/// on it stands between two calls: one has the stream wait, the other says what the work has used.
-/// Each is a push, at its place in the order of pushes. Between them nothing else that uses the
-/// variable may be pushed, on any thread.
+/// A stream that the engine does not launch on, and that it brings into the order of variables.
+/// Work on it stands between two calls: one has the stream wait, the other says what the work has
+/// used. Each is a push, at its place in the order of pushes. Between them nothing else that uses
+/// the variable may be pushed, on any thread.
 pub struct SeriatimAdoptedStream(AdoptedStream);
 
 /// Calls a method of an adopted stream.
@@ -68,8 +68,8 @@ pub unsafe extern "C" fn seriatim_adopted_stream_wait_to_read(
 }
 
 /// Has the stream wait for every use of the variable that was pushed before, so that what is put
-/// there afterwards may change it. In the order of pushes it is a write of the variable. Otherwise as
-/// `seriatim_adopted_stream_wait_to_read()`.
+/// there afterwards may change it. In the order of pushes it is a write of the variable. Otherwise
+/// as `seriatim_adopted_stream_wait_to_read()`.
 ///
 /// # Errors
 /// As `seriatim_adopted_stream_wait_to_read()`.
@@ -104,8 +104,8 @@ pub unsafe extern "C" fn seriatim_adopted_stream_has_read(
     unsafe { with(stream, variable, AdoptedStream::has_read) }
 }
 
-/// Says that what is on the stream by now changes the variable: whatever is pushed later comes after
-/// it.
+/// Says that what is on the stream by now changes the variable: whatever is pushed later comes
+/// after it.
 ///
 /// # Errors
 /// As `seriatim_adopted_stream_has_read()`.

@@ -91,8 +91,8 @@ pub unsafe extern "C" fn seriatim_array_new(
     guard(|| unsafe { produce_handle(out, make) })
 }
 
-/// The variable that stands for the array: declare it in operations that use the array. All zeros if
-/// `array` is null.
+/// The variable that stands for the array: declare it in operations that use the array. All zeros
+/// if `array` is null.
 ///
 /// # Safety
 /// `array` is null or a live handle.
@@ -226,8 +226,8 @@ pub unsafe extern "C" fn seriatim_array_set(
 /// that reads `from` and changes `to`. To a GPU, from one, or from one to another.
 ///
 /// # Errors
-/// `SERIATIM_STATUS_BUFFER_MISMATCH` if the lengths are not equal, if both arrays are one, or if both
-/// are pinned; otherwise as `seriatim_push()`.
+/// `SERIATIM_STATUS_BUFFER_MISMATCH` if the lengths are not equal, if both arrays are one, or if
+/// both are pinned; otherwise as `seriatim_push()`.
 ///
 /// # Safety
 /// Both are live handles.
@@ -247,9 +247,9 @@ pub unsafe extern "C" fn seriatim_copy(from: *const SeriatimArray, to: *const Se
     })
 }
 
-/// Deletes an array and its variable; a null pointer is fine. Operations that were pushed before may
-/// still use the array on their streams: the memory goes on to another array with the order that it
-/// owes. A function that is called later must not be given the handle.
+/// Deletes an array and its variable; a null pointer is fine. Operations that were pushed before
+/// may still use the array on their streams: the memory goes on to another array with the order
+/// that it owes. A function that is called later must not be given the handle.
 ///
 /// # Errors
 /// Only those of every function.

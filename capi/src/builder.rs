@@ -74,9 +74,9 @@ pub unsafe extern "C" fn seriatim_builder_set(
     })
 }
 
-/// Gives the engine `count` GPUs that are the processor: what a function of theirs does is done when
-/// it returns, and their memory is the processor's. For programs that are written or tested where
-/// there is no GPU. Their only stream is null.
+/// Gives the engine `count` GPUs that are the processor: what a function of theirs does is done
+/// when it returns, and their memory is the processor's. For programs that are written or tested
+/// where there is no GPU. Their only stream is null.
 ///
 /// # Errors
 /// Only those of every function.

@@ -128,13 +128,13 @@ pub unsafe extern "C" fn seriatim_completion_complete(completion: *mut SeriatimC
 /// library has put work on. Returns at once, and no thread waits; the naive engine waits here.
 ///
 /// The stream is the operation's own, or one that comes after it: let it wait for an event on
-/// `seriatim_run_context_stream()`, or push with `SERIATIM_PROPERTY_ASYNC`, whose function is called
-/// when all that is before it is done.
+/// `seriatim_run_context_stream()`, or push with `SERIATIM_PROPERTY_ASYNC`, whose function is
+/// called when all that is before it is done.
 ///
 /// The operation fails with `SERIATIM_STATUS_DEVICE_LOST` if the GPU is lost before, with
 /// `SERIATIM_STATUS_STREAM_REFUSED` if the stream is being captured, and with
-/// `SERIATIM_STATUS_DEVICE_UNAVAILABLE` if the driver refuses a call, or if the operation is not one
-/// of a GPU.
+/// `SERIATIM_STATUS_DEVICE_UNAVAILABLE` if the driver refuses a call, or if the operation is not
+/// one of a GPU.
 ///
 /// # Errors
 /// As `seriatim_completion_complete()`.

@@ -58,8 +58,8 @@ pub enum SeriatimStatus {
     OutOfMemory = 22,
     /// Arrays do not go together, or do not belong to the operation's GPU.
     BufferMismatch = 23,
-    /// A stream of the program's cannot be put in order with the engine's, such as one that is being
-    /// captured.
+    /// A stream of the program's cannot be put in order with the engine's, such as one that is
+    /// being captured.
     StreamRefused = 24,
     /// A failure that this version of the interface has no code for.
     Other = 99,

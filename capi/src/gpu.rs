@@ -86,9 +86,9 @@ pub unsafe extern "C" fn seriatim_gpu_memory(
     })
 }
 
-/// Frees the buffers that are kept for the next arrays, as far as the GPU is done with them; says how
-/// many. The driver may wait for the GPU meanwhile. Called by the engine itself only when there is no
-/// room for a new array.
+/// Frees the buffers that are kept for the next arrays, as far as the GPU is done with them; says
+/// how many. The driver may wait for the GPU meanwhile. Called by the engine itself only when there
+/// is no room for a new array.
 ///
 /// # Errors
 /// Only those of every function.

@@ -1,5 +1,5 @@
-//! GPUs, over a back end that is the processor: arrays, copies, adopted streams, and operations that
-//! end after a stream.
+//! GPUs, over a back end that is the processor: arrays, copies, adopted streams, and operations
+//! that end after a stream.
 
 mod common;
 

@@ -1,16 +1,20 @@
 //! Timelines of a device: what a mark is said to cover it covers, whatever other threads record on
 //! the same stream and the same mark; what a stream is said to have waited for it has waited for;
 //! and what is said to be done is done. And the tickets of variables, which are there at any time;
-//! and timed marks, which have one user at a time.
+//! and timed and spare marks, which have one user at a time.
 
 #![cfg(loom)]
 
+use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use loom::sync::Mutex;
-use loom_tests::{explore, spawn};
+use loom_tests::{explore, spawn, Guarded};
 use seriatim::gpu::{Backend, Class, DeviceClock, DriverError, Previous, RawMark, RawStream};
+use seriatim::internals::block::Block;
 use seriatim::internals::rows::Rows;
+use seriatim::internals::spare_marks::SpareMarks;
 use seriatim::internals::timed_marks::TimedMarks;
 use seriatim::internals::timeline::{DeviceTicket, Timeline};
+use std::cell::Cell;
 use std::ptr::without_provenance_mut;
 use std::sync::Arc;
 
@@ -352,41 +356,40 @@ fn a_pair_of_timed_marks_is_taken_by_one() {
     });
 }
 
-/// Two threads and a watcher share the spare marks of a device: no mark is lent to two, and each
-/// operation is taken once, when its mark has been recorded.
+/// Two threads and a watcher share the spare marks of a device: no mark is lent to two at once, and
+/// each operation is taken once, when its mark has been recorded.
 #[test]
 fn a_spare_mark_is_lent_to_one_and_what_is_due_is_taken_once() {
-    explore("spare marks, two threads that owe and a watcher", 3, 100, || {
+    explore("spare marks, two threads that owe and a watcher", 2, 100, || {
         let marks = Arc::new(SpareMarks::new());
-        // What each mark is behind; a thread that has it writes without a lock.
-        let recorded: Arc<[Guarded<usize>; 2]> = Arc::new([Guarded::new(0), Guarded::new(0)]);
-        let made = Arc::new(loom::sync::atomic::AtomicUsize::new(0));
+        // The operation that each mark is behind: who has the mark writes it.
+        let recorded = [Guarded::new(), Guarded::new()];
+        let made = Arc::new(AtomicUsize::new(0));
         let owe = |operation: usize| {
             let (marks, recorded, made) = (marks.clone(), recorded.clone(), made.clone());
-            move || {
+            spawn(move || {
                 let make = || Ok(RawMark::new(without_provenance_mut(made.fetch_add(1, Relaxed) + 1)));
                 let lent = marks.lend(make).expect("no call fails");
-                recorded[number(lent.mark.raw())].write(|behind| *behind = operation);
+                recorded[number(lent.mark.raw())].set(operation);
                 marks.owe(lent, without_provenance_mut(operation));
-            }
+            })
         };
-        let other = spawn(owe(2));
-        owe(1)();
+        let threads = [owe(1), owe(2)];
         let mut taken = [0; 3];
         let mut look = || {
-            let mark = std::cell::Cell::new(0);
-            let is_over = |found: RawMark| {
-                mark.set(number(found.raw()));
+            let behind = Cell::new(0);
+            let is_over = |mark: RawMark| {
+                behind.set(recorded[number(mark.raw())].get());
                 Ok(true)
             };
             let take = |block: *mut Block| {
-                let operation = block.addr();
-                taken[operation] += 1;
+                assert_eq!(block.addr(), behind.get(), "it is due at another mark");
+                taken[block.addr()] += 1;
             };
             marks.take_due(is_over, take).expect("no call fails");
         };
         look();
-        other.join().unwrap();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
         look();
         assert!(!marks.is_any_due());
         assert_eq!(taken, [0, 1, 1]);

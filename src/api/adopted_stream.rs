@@ -13,15 +13,19 @@ use crate::variable::handle::Variable;
 use std::fmt;
 use std::sync::Arc;
 
-/// A stream that the engine does not launch on, and that it brings into the order of variables: that
-/// of a framework or a library, or one of the program's own.
+/// A stream that the engine does not launch on, and that it brings into the order of variables:
+/// that of a framework or a library, or one of the program's own.
 ///
 /// Work on such a stream stands between two calls. One has the stream wait, the other says what the
 /// work has used; each is a push, at its place in the order of pushes.
 ///
 /// ```text
-///   pushed before       stream.wait_to_write(&x)   work on the stream   stream.has_written(&x)   pushed behind
-///   reads x, writes x   has come after them        reads and writes x   ends the work's use      come after it
+///   pushed before              stream                        pushed behind
+///   writes x, reads x
+///                              wait_to_write(&x)
+///                              the work: reads, writes x
+///                              has_written(&x)
+///                                                            reads x, writes x
 /// ```
 ///
 /// The engine does not know what the stream does between the calls: nothing else that uses the
@@ -29,14 +33,14 @@ use std::sync::Arc;
 ///
 /// [`wait_to_read`](AdoptedStream::wait_to_read) and
 /// [`wait_to_write`](AdoptedStream::wait_to_write) return when the stream has been told to wait. So
-/// they wait until everything that the variable has to come after has been queued on this device, or
-/// has been done on the processor and on other devices. [`has_read`](AdoptedStream::has_read) and
-/// [`has_written`](AdoptedStream::has_written) do not wait: they cover what is on the stream when
-/// they are called.
+/// they wait until everything that the variable has to come after has been queued on this device,
+/// or has been done on the processor and on other devices. [`has_read`](AdoptedStream::has_read)
+/// and [`has_written`](AdoptedStream::has_written) do not wait: they cover what is on the stream
+/// when they are called.
 ///
 /// A stream of the engine that comes after such work is held up by it, and so is what else the
-/// engine has queued there. Clones are the same stream. There may be any number of them, and dropping
-/// one does nothing: the engine keeps nothing of a stream from call to call.
+/// engine has queued there. Clones are the same stream. There may be any number of them, and
+/// dropping one does nothing: the engine keeps nothing of a stream from call to call.
 ///
 /// ```
 /// use seriatim::gpu::{Immediate, RawStream};
@@ -109,17 +113,18 @@ impl AdoptedStream {
     /// # Errors
     /// Those of [`Engine::wait_for_var`], but it leaves the error of a marked variable to other
     /// waits; [`StreamRefused`](ErrorKind::StreamRefused) if the stream is being captured;
-    /// [`DeviceLost`](ErrorKind::DeviceLost) and [`DeviceUnavailable`](ErrorKind::DeviceUnavailable)
-    /// from the driver. After an error the stream may not wait.
+    /// [`DeviceLost`](ErrorKind::DeviceLost) and
+    /// [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) from the driver. After an error the
+    /// stream may not wait.
     ///
     /// [`AdoptedStream`] has an example.
     pub fn wait_to_read(&self, variable: impl Into<Variable>) -> Result<(), Error> {
         self.wait("wait to read", variable.into(), Mode::Read)
     }
 
-    /// Has the stream wait for every use of the variable that was pushed before, so that what is put
-    /// there afterwards may change it. In the order of pushes it is a write of the variable, and its
-    /// version counts it.
+    /// Has the stream wait for every use of the variable that was pushed before, so that what is
+    /// put there afterwards may change it. In the order of pushes it is a write of the variable,
+    /// and its version counts it.
     ///
     /// # Errors
     /// As [`AdoptedStream::wait_to_read`].
@@ -133,9 +138,10 @@ impl AdoptedStream {
     /// after it.
     ///
     /// # Errors
-    /// Those of a push; [`StreamRefused`](ErrorKind::StreamRefused) if the stream is being captured;
-    /// [`DeviceLost`](ErrorKind::DeviceLost) and [`DeviceUnavailable`](ErrorKind::DeviceUnavailable)
-    /// from the driver. After an error nothing was pushed.
+    /// Those of a push; [`StreamRefused`](ErrorKind::StreamRefused) if the stream is being
+    /// captured; [`DeviceLost`](ErrorKind::DeviceLost) and
+    /// [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) from the driver. After an error nothing
+    /// was pushed.
     ///
     /// [`AdoptedStream`] has an example.
     pub fn has_read(&self, variable: impl Into<Variable>) -> Result<(), Error> {
@@ -157,8 +163,8 @@ impl AdoptedStream {
         self.device.engine()
     }
 
-    /// An operation of the device that runs also when its variable is marked: the work on the stream
-    /// is there all the same.
+    /// An operation of the device that runs also when its variable is marked: the work on the
+    /// stream is there all the same.
     fn operation(&self, name: &'static str, variable: Variable, mode: Mode) -> OperationBuilder<'_> {
         let operation = self.engine().op(name).context(self.device.context()).property(Property::NoSkip);
         match mode {

@@ -50,8 +50,8 @@ impl Class {
 ///
 /// # Safety of the methods
 /// Those that take handles are unsafe to call: a handle has been made by the same back end, for the
-/// device that the calling thread has entered, and has not been given back. A stream may also be one
-/// that the program has made, if [`check_stream`](Backend::check_stream) has accepted it.
+/// device that the calling thread has entered, and has not been given back. A stream may also be
+/// one that the program has made, if [`check_stream`](Backend::check_stream) has accepted it.
 ///
 /// ```
 /// use seriatim::gpu::{Backend, Class, DriverError, Previous, RawMark, RawStream};
@@ -184,8 +184,8 @@ pub unsafe trait Backend: Send + Sync + 'static {
     /// The stream is one of the library's, of the device that the thread has entered, and alive.
     ///
     /// # Errors
-    /// If the stream is being captured, or if the handle is another stream on each thread; or if the
-    /// device is lost.
+    /// If the stream is being captured, or if the handle is another stream on each thread; or if
+    /// the device is lost.
     unsafe fn check_stream(&self, stream: RawStream) -> Result<(), DriverError> {
         let _ = stream;
         Ok(())

@@ -1,5 +1,5 @@
-//! Streams that are not the engine's: operations that end when such a stream has come somewhere, and
-//! streams that are adopted into the order of variables.
+//! Streams that are not the engine's: operations that end when such a stream has come somewhere,
+//! and streams that are adopted into the order of variables.
 
 use crate::common::{assert_says, by_length, eventually, Random};
 use crate::model::{Model, Release};
@@ -146,8 +146,8 @@ fn an_operation_that_ends_after_a_stream_fails_with_its_device() {
     }
 }
 
-/// Each call of the driver is refused once, while operations end after a stream of the program's and
-/// adopted streams come and go: nothing hangs, and the device goes on or is lost.
+/// Each call of the driver is refused once, while operations end after a stream of the program's
+/// and adopted streams come and go: nothing hangs, and the device goes on or is lost.
 #[test]
 fn a_fault_at_each_call_with_another_stream_ends_everything() {
     for lost in [false, true] {

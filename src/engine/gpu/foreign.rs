@@ -79,8 +79,8 @@ impl Core {
     /// Ends an asynchronous operation when its device has done what is on a stream by now.
     ///
     /// # Safety
-    /// The operation runs, was not ended, and is the caller's, who gives it up. The stream is of its
-    /// device, and alive until the call returns.
+    /// The operation runs, was not ended, and is the caller's, who gives it up. The stream is of
+    /// its device, and alive until the call returns.
     pub unsafe fn finish_after_stream(self: Arc<Core>, block: *mut Block, stream: RawStream) {
         // SAFETY: the operation is ours.
         let context = unsafe { Block::context(block) };
@@ -189,8 +189,8 @@ impl Core {
         told().map_err(|refusal| Error::of_call(self.refused_stream(gpu, &refusal)))
     }
 
-    /// Ends the operations that are due at marks which the device has come to, or all if it is lost;
-    /// says whether there were any. For the watcher.
+    /// Ends the operations that are due at marks which the device has come to, or all if it is
+    /// lost; says whether there were any. For the watcher.
     pub fn end_due(self: &Arc<Core>, gpu: &Gpu) -> (bool, Result<(), DriverError>) {
         let (lost, mut any) = (gpu.lost.get(), false);
         let is_over = |mark| match lost {

@@ -1,9 +1,10 @@
 //! Marks for streams that are not the engine's, and the asynchronous operations that end when the
 //! device has come to one.
 //!
-//! A mark is *lent* to whoever puts it on a stream, and *kept* again when the engine has had another
-//! stream wait for it. One that an operation is *due* at belongs to the watcher (`watch.rs`), which
-//! ends the operation. Used by `foreign.rs`, on any thread: a place is taken by one exchange.
+//! A mark is *lent* to whoever puts it on a stream, and *kept* again when the engine has had
+//! another stream wait for it. One that an operation is *due* at belongs to the watcher
+//! (`watch.rs`), which ends the operation. Used by `foreign.rs`, on any thread: a place is taken by
+//! one exchange.
 
 use crate::device::raw::{DriverError, RawMark};
 use crate::operation::block::Block;
@@ -105,8 +106,8 @@ impl SpareMarks {
         self.due.load(Relaxed) > 0
     }
 
-    /// Takes the operations that are due at a mark which `is_over` accepts; stops at an error, which
-    /// it returns. For the watcher.
+    /// Takes the operations that are due at a mark which `is_over` accepts; stops at an error,
+    /// which it returns. For the watcher.
     pub fn take_due(
         &self,
         mut is_over: impl FnMut(RawMark) -> Result<bool, DriverError>,

@@ -1,9 +1,10 @@
 //! The watcher of a device: the one thread that asks how far the device has come.
 //!
 //! It hands out what was parked when the device has come there, gives room on the streams to the
-//! operations that wait for some, ends the asynchronous ones whose streams have come to their marks,
-//! and counts what is done as completed. It calls no closures of the program. Only it takes what is parked, so nothing of that needs a second look: an operation is
-//! parked by a push into the watcher's inbox, and a watcher falls asleep by the same word.
+//! operations that wait for some, ends the asynchronous ones whose streams have come to their
+//! marks, and counts what is done as completed. It calls no closures of the program. Only it takes
+//! what is parked, so nothing of that needs a second look: an operation is parked by a push into
+//! the watcher's inbox, and a watcher falls asleep by the same word.
 
 use crate::device::backend::Class;
 use crate::device::raw::DriverError;

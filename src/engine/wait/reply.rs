@@ -11,12 +11,12 @@ use crate::error::Error;
 use std::sync::{Arc, OnceLock};
 
 /// The thread's end.
-pub struct Question<T>(Arc<Shared<T>>);
+pub struct Question<T>(Arc<Between<T>>);
 
 /// The operation's end. Dropped without an answer, it says that there is none.
-pub struct Answer<T>(Arc<Shared<T>>);
+pub struct Answer<T>(Arc<Between<T>>);
 
-struct Shared<T> {
+struct Between<T> {
     answer: OnceLock<T>,
     event: Arc<OneShot>,
 }
@@ -25,7 +25,7 @@ struct Shared<T> {
 pub fn ask<T>(core: &Arc<Core>) -> Result<(Question<T>, Answer<T>), Error> {
     refuse_wait_inside(core)?;
     core.dispatch.before_waiting(core);
-    let shared = Arc::new(Shared { answer: OnceLock::new(), event: OneShot::take() });
+    let shared = Arc::new(Between { answer: OnceLock::new(), event: OneShot::take() });
     Ok((Question(Arc::clone(&shared)), Answer(shared)))
 }
 
