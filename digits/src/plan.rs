@@ -94,7 +94,7 @@ pub struct Task {
     pub reads: Vec<usize>,
     /// The one tile it changes.
     pub write: usize,
-    /// How long the work that waits for it takes at the least; see [`rank`].
+    /// How long the work that waits for it takes at the least; see `rank`.
     pub priority: i32,
 }
 

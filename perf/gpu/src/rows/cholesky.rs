@@ -245,8 +245,8 @@ impl ByHand {
         let began = Instant::now();
         for step in 0..size.tiles() {
             let (own, corner) = ((step, step), matrix(step, step));
-            // SAFETY: the streams and events keep the order, as said above. The factorisations follow
-            // each other by way of the tiles between them.
+            // SAFETY: the streams and events keep the order, as said above. The factorisations
+            // follow each other by way of the tiles between them.
             self.change(lab, size, own, &[], |on| unsafe { ops.potrf(on, corner, self.scratch) })?;
             for row in step + 1..size.tiles() {
                 let a = matrix(row, step);
