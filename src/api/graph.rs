@@ -14,7 +14,7 @@ use crate::engine::replay::program::Program;
 use crate::engine::request::{Claim, Request};
 use crate::error::Error;
 use crate::operation::access::Mode;
-use crate::operation::block::{FLAG_BEYOND, FLAG_DELETE};
+use crate::operation::block::{FLAG_BEYOND, FLAG_DELETE, FLAG_UNLOOKED};
 use crate::operation::closure::{async_vtable, sync_vtable};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
@@ -123,7 +123,9 @@ impl Graph {
         if core.is_closed() {
             return Err(stopped());
         }
-        inner.devices.iter().try_for_each(|device| admit::find(core, *device).map(|_| ()))?;
+        if inner.flags & FLAG_UNLOOKED != 0 {
+            find_devices(inner)?;
+        }
         let request = Request { priority, flags: inner.flags, ..Request::named(inner.name) };
         let graph = Arc::clone(inner);
         if core.always_inside(request.property) && inner.plain {
@@ -209,6 +211,12 @@ impl Drop for Graph {
         let held = Arc::clone(&self.inner);
         delete_own_variable(&self.inner.core, self.inner.variable, move |_| drop(held));
     }
+}
+
+/// Refuses a graph of which a device cannot be used any more.
+#[cold]
+fn find_devices(program: &Program) -> Result<(), Error> {
+    program.devices.iter().try_for_each(|device| admit::find(&program.core, *device).map(|_| ()))
 }
 
 /// Deletes the variable of a graph, of a capture that came to nothing, or of `prepare`; calls `end`

@@ -28,10 +28,11 @@ fn counts(count: &Arc<AtomicUsize>) -> impl Fn(&RunContext<'_>) + Send + 'static
 }
 
 struct Held {
+    // First: the engine of a test that fails waits for the device.
+    _release: Release,
     model: Arc<Model>,
     engine: Engine,
     done: Arc<AtomicUsize>,
-    _release: Release,
 }
 
 /// A device that does nothing until it is let go, and an engine over it.

@@ -70,7 +70,7 @@ pub struct Runner<'a> {
     local: &'a ThreadContext,
     running: &'a CurrentNode<'a>,
     /// The place of the lane, which names its workers.
-    place: LanePlace,
+    place: &'a LanePlace,
     context: RunContext<'static>,
     /// Operations run since the last look whether something is urgent, and since the turn began.
     glanced: u32,
@@ -84,7 +84,7 @@ impl<'a> Runner<'a> {
         graph: &'a Arc<Program>,
         local: &'a ThreadContext,
         running: &'a CurrentNode<'a>,
-        place: LanePlace,
+        place: &'a LanePlace,
         worker: Option<usize>,
     ) -> Runner<'a> {
         let context = RunContext {
