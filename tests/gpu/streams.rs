@@ -1,6 +1,6 @@
 //! Which streams operations go to, and how many calls of the driver that costs: random programs of
-//! 300 operations that change one variable and read two, while the device does nothing. Then it does
-//! a piece of work on each stream in each step.
+//! 300 operations that change one variable and read two, while the device does nothing. Then it
+//! does a piece of work on each stream in each step.
 //!
 //! CUDASTF's choice of streams takes 187 and 130 steps for the same programs of 10 and of 40
 //! variables, 1.2 to 1.4 waits and one mark an operation.

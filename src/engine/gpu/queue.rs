@@ -2,8 +2,8 @@
 //! comes after.
 //!
 //! Runs on a worker of the device, which owns the timeline meanwhile: each worker may take each. On
-//! the naive engine, and for [`Property::Async`](crate::Property::Async), it runs on any thread, and
-//! there is no timeline.
+//! the naive engine, and for [`Property::Async`](crate::Property::Async), it runs on any thread,
+//! and there is no timeline.
 
 use crate::device::backend::Class;
 use crate::device::raw::DriverError;

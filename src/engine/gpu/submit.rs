@@ -46,8 +46,8 @@ impl Core {
         // SAFETY: by the contract.
         unsafe {
             gpu.given(class).fetch_add(1, Relaxed);
-            // All to one, so that they are queued in the order in which they became ready. Others of
-            // the group take what it leaves.
+            // All to one, so that they are queued in the order in which they became ready. Others
+            // of the group take what it leaves.
             gpu.group(class).submit(block, Placement::Worker(0), local.depth.get());
         }
     }
