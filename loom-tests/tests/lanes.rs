@@ -249,6 +249,13 @@ fn counters_are_set_back_for_the_next_replay() {
     });
 }
 
+/// The first segment of all is another lane's only one that waits for nothing.
+#[test]
+fn a_lane_that_begins_with_the_first_segment_is_started_by_another() {
+    const OPS: &[Op] = &[(1, &[], &[0]), (0, &[0], &[1]), (1, &[1], &[2])];
+    explore("lanes, the first segment is another lane's", 2, 2, || Graph::new(OPS, 2, None, None).replay(1));
+}
+
 #[test]
 fn a_replay_that_is_spread_in_the_middle() {
     const OPS: &[Op] = &[(0, &[], &[0]), (1, &[0], &[1]), (0, &[0], &[2]), (1, &[2, 1], &[3]), (0, &[1], &[0])];

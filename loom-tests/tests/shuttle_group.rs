@@ -4,7 +4,7 @@
 #![cfg(shuttle)]
 
 use loom_tests::{schedules, Blocks, Places};
-use seriatim::internals::block::Block;
+use seriatim::internals::block::{Block, FLAG_SHORT};
 use seriatim::internals::group::{Group, GroupPlan, IdlePolicy, Placement};
 use seriatim::internals::tickets::journals::Journal;
 use seriatim::internals::tickets::word::PUSHED;
@@ -30,7 +30,8 @@ struct Gate {
 impl Host for Gate {
     unsafe fn run(self: &Arc<Self>, block: *mut Block, worker: Option<usize>) {
         let number = self.blocks.iter().position(|known| *known == block.addr()).expect("one of ours");
-        self.order.lock().unwrap().push(10 * number + worker.expect("a worker runs it"));
+        // A pusher that catches up counts as worker 9.
+        self.order.lock().unwrap().push(10 * number + worker.unwrap_or(9));
         if number == 2 {
             *self.open.lock().unwrap() = true;
             self.opened.notify_all();
@@ -182,6 +183,26 @@ fn what_a_worker_was_woken_for_does_not_wait_behind_what_is_pushed_to_it() {
             (0..20).for_each(|_| shuttle::thread::yield_now());
             log(host, 2..3);
             submit(1);
+        })
+    });
+}
+
+/// All come to one worker, which publishes the second and the third, and is in the first until the
+/// third has run. The pusher takes the two and puts the third back, which is not short; the other
+/// worker may look meanwhile, find nothing, and fall asleep.
+#[test]
+fn what_a_pusher_puts_back_does_not_stand_still_beside_a_worker_that_sleeps() {
+    schedules("a pusher that puts back what a worker has missed", 3, 100_000, || {
+        workers(2, false, 0..1, |host| {
+            let group = host.group.get().expect("set");
+            // SAFETY: not submitted yet; each operation is submitted once.
+            unsafe {
+                (*host.blocks.pointer(1)).flags = FLAG_SHORT;
+                (0..3).for_each(|number| group.submit(host.blocks.pointer(number), Placement::Worker(0), 0));
+            }
+            while !group.catch_up(host) && *host.ended.lock().unwrap() == 0 {
+                shuttle::thread::yield_now();
+            }
         })
     });
 }

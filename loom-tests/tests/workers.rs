@@ -72,6 +72,18 @@ fn no_more_is_in_flight_than_the_bound_allows() {
     });
 }
 
+/// Another thread may still be in the end of what was waited for.
+#[test]
+fn after_a_wait_for_everything_there_is_room() {
+    explore("a push after a wait for everything, at the bound", 2, 50, || {
+        let builder = Engine::builder().kind(Kind::Naive).bound(1).when_full(WhenFull::WouldBlock);
+        let engine = builder.waiters_help(false).build().expect("the settings are valid");
+        engine.op("").push_async(|_, completion| drop(spawn(move || completion.complete()))).expect("there is room");
+        engine.wait_for_all().unwrap();
+        engine.op("").push(|_| ()).expect("there is room again");
+    });
+}
+
 #[test]
 fn at_the_bound_a_push_waits_for_a_worker_or_is_refused() {
     for when_full in [WhenFull::Block, WhenFull::Help, WhenFull::WouldBlock] {

@@ -384,3 +384,19 @@ impl ThreadCache {
         }
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_over_from_another_cache_is_used() {
+        let (shared, handle) = (Shared::new(), Epoch::new().register());
+        let [first, second] = std::array::from_fn(|_| shared.caches.add(ThreadCache::new));
+        first.safe[0].push(shared.slabs.add(0));
+        let known: Vec<*mut Block> = shared.slabs.blocks().collect();
+        // SAFETY: the cache is this thread's.
+        let reused = known.iter().all(|_| known.contains(&unsafe { second.allocate(0, &shared, &handle) }));
+        assert!(reused, "a magazine is lost");
+    }
+}

@@ -332,3 +332,31 @@ impl Drop for ThreadContext {
         }
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn what_another_thread_frees_in_turns_comes_back_to_its_class() {
+        let memory = Arc::new(Memory::new().unwrap());
+        let local = ThreadContext::of(&memory);
+        // SAFETY: no block is used by any thread.
+        let some = |class| (0..100).map(move |_| unsafe { local.allocate(class) }.expose_provenance());
+        let [small, large]: [HashSet<usize>; 2] = [1, 2].map(|class| some(class).collect());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let local = ThreadContext::of(&memory);
+                for block in small.iter().zip(&large).flat_map(|(small, large)| [*small, *large]) {
+                    // SAFETY: the block has no accesses, so it is as good as spent.
+                    unsafe { local.retire(std::ptr::with_exposed_provenance_mut(block)) };
+                }
+                local.flush();
+            });
+        });
+        assert!(some(1).any(|block| small.contains(&block)), "none has come back");
+        assert!(some(1).all(|block| !large.contains(&block)), "a large block has become a small one");
+        assert!(some(2).all(|block| !small.contains(&block)), "a small block has become a large one");
+    }
+}
