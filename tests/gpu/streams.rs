@@ -64,7 +64,8 @@ fn run(seed: u64, count: usize, pushes: Pushes) -> Cost {
     }
     let all = || (0..count).all(|number| engine.version(variables[number]).unwrap() == versions[number]);
     eventually("all are queued", all);
-    let (waits, marks) = (model.world().waits, model.world().records);
+    let waits = model.world().waits;
+    let marks = model.world().records;
     let steps = model.run_in_step();
     engine.wait_for_all().unwrap();
     assert!(model.world().races.is_empty());
