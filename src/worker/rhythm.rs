@@ -80,11 +80,13 @@ impl Rhythm {
         }
     }
 
-    /// Notes that the worker sleeps. If it got up by itself, it has looked in vain.
-    pub fn sleeps(&mut self) {
+    /// Notes that the worker sleeps. Says whether it has looked in vain, after it got up by itself.
+    pub fn sleeps(&mut self) -> bool {
         if self.is_up {
             (self.is_up, self.alike) = (false, 0);
+            return true;
         }
+        false
     }
 
     /// When the next work is due, if its moment is known.
@@ -221,7 +223,7 @@ mod tests {
         let (mut rhythm, _) = after((1..10).map(|number| number * PERIOD));
         assert!(rhythm.timer().is_some());
         let _ = rhythm.get_up();
-        rhythm.sleeps();
+        assert!(rhythm.sleeps());
         assert_eq!(rhythm.timer(), None);
         let again = (20..).position(|number| {
             rhythm.was_late(number * PERIOD);

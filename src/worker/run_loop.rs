@@ -288,12 +288,13 @@ impl Group {
             };
             if rests {
                 current.queue.borrow_mut().trim();
-                rhythm.sleeps();
+                // If it got up by itself in this pause, it does not know how long the pause is.
+                let began = if rhythm.sleeps() { None } else { spin.elapsed() };
                 spin = if self.sleep(own, rhythm) {
                     rhythm.get_up()
                 } else {
                     rhythm.woken();
-                    patience.learn(spin.elapsed());
+                    patience.learn(began.and(spin.elapsed()));
                     patience.spin()
                 };
             } else if self.plan.idle == IdlePolicy::Spin && spin.has_stalled() && stalls.are_many() {
