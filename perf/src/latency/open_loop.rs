@@ -1,7 +1,7 @@
 //! Operations offered at a fixed rate: how long after its scheduled moment is each complete?
 //!
-//! The moments are regular; at the lower rates also at random (exponential pauses of the same mean),
-//! which no runtime can foresee.
+//! The moments are regular; at the lower rates there are also some at random, with exponential
+//! pauses of the same mean, which no runtime can foresee.
 //!
 //! The schedule does not wait for the engine, so an operation that is pushed late because the one
 //! before it took long counts from the moment at which it should have been pushed: what is called

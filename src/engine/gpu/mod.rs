@@ -16,12 +16,12 @@
 //!
 //! [`rows`] has the tickets of the variables, [`devices`] what an engine knows of its devices,
 //! [`buffers`] the memory of a device, which [`allocate`] asks the driver for, and [`lease`] who
-//! owns it.
-//! [`admit`] makes a device ready for its first operation, [`submit`](mod@submit) hands one to its
-//! workers, [`call`](mod@call) calls a closure, and [`timing`] and [`under_way`] note when the device
-//! did its work, if it is profiled. [`sleep`] is how a watcher sleeps, and [`loss`] says what becomes
-//! of a device that fails. [`foreign`] puts streams in order that are the program's own, by marks of
-//! [`spare_marks`].
+//! owns it. [`admit`] makes a device ready for its first operation. [`submit`](mod@submit) hands an
+//! operation to the device's workers, [`queue`] chooses a stream, and [`call`](mod@call) calls the
+//! closure. [`timing`] and [`under_way`] note when the device did its work, if it is profiled.
+//! [`turn`] parks what has to wait, [`watch`] is the watcher, and [`sleep`] how it sleeps. [`loss`]
+//! says what becomes of a device that fails. [`foreign`] puts streams in order that are the
+//! program's own, by marks of [`spare_marks`].
 //!
 //! An engine that has used no device knows nothing of this: the flag `DEVICES_USED` leads here,
 //! from `execute.rs`, from `inline/fast_path.rs` and from `wait/for_var.rs`.
