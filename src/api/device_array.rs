@@ -1,5 +1,6 @@
 //! What `DeviceData` and `PinnedData` have in common: a lease of memory, what a copy has to know of
-//! them, and where their address may be used.
+//! them, and where their address may be used. Copies are pushed by `api/copy.rs`; sizes are rounded,
+//! and memory is kept for the next array, by `engine/gpu/buffers.rs`.
 
 #![forbid(unsafe_code)]
 
@@ -32,7 +33,7 @@ use crate::operation::context::RunContext;
 /// ```
 pub trait Array<T>: OfDevice {}
 
-/// Keeps [`Array`] to the two types.
+/// Seals [`Array`]: only the two types have it.
 pub trait OfDevice {
     /// What a copy has to know.
     #[doc(hidden)]

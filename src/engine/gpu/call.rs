@@ -24,11 +24,14 @@ use std::sync::Arc;
 
 /// How an operation comes to its device.
 pub enum Way<'a> {
-    /// On a timeline, which the calling worker owns: it is done when the device has come there.
+    /// On a timeline, by a worker of the device, which owns the timeline meanwhile. The operation is
+    /// done when the device has come there.
     Queued(OwnLine<'a>),
-    /// On the stream of the naive engine: it is done when the call returns.
+    /// On the one stream of the naive engine, by any thread. The operation is done when the call
+    /// returns.
     Finished,
-    /// Without a stream, with the device current.
+    /// Without a stream, by any thread, with the device current meanwhile: `Property::Async` and
+    /// deletions.
     Unstreamed,
 }
 
