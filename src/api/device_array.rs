@@ -1,6 +1,6 @@
 //! What `DeviceData` and `PinnedData` have in common: a lease of memory, what a copy has to know of
-//! them, and where their address may be used. Copies are pushed by `api/copy.rs`; sizes are rounded,
-//! and memory is kept for the next array, by `engine/gpu/buffers.rs`.
+//! them, and where their address may be used. Copies are pushed by `api/copy.rs`. Sizes are
+//! rounded, and memory is kept for the next array, by `engine/gpu/buffers.rs`.
 
 #![forbid(unsafe_code)]
 

@@ -24,8 +24,8 @@ use std::sync::Arc;
 
 /// How an operation comes to its device.
 pub enum Way<'a> {
-    /// On a timeline, by a worker of the device, which owns the timeline meanwhile. The operation is
-    /// done when the device has come there.
+    /// On a timeline, by a worker of the device, which owns the timeline meanwhile. The operation
+    /// is done when the device has come there.
     Queued(OwnLine<'a>),
     /// On the one stream of the naive engine, by any thread. The operation is done when the call
     /// returns.
