@@ -137,8 +137,10 @@ fn run(standin: &Standin, kind: Kind, seed: u64, fault: Option<(&str, u64, bool)
         return Err(format!("an error of another kind: {other}"));
     }
     let gives_back = fault.is_some_and(|(function, ..)| function.contains("Destroy"));
+    // A device that cannot be entered at the end gives nothing back.
+    let enters = fault.is_some_and(|(function, ..)| function.starts_with("cuCtx"));
     let sticky = fault.is_some_and(|(.., sticky)| sticky);
-    if !sticky && !gives_back && !is_lost {
+    if !sticky && !gives_back && !enters && !is_lost {
         let left = [Count::Streams, Count::Events, Count::Commands].map(|what| standin.count(what));
         if left != [0; 3] {
             return Err(format!("streams, events and commands are left: {left:?}"));
@@ -170,10 +172,16 @@ fn every_function_fails(kind: Kind, stickies: &[bool]) {
                 let what = format!("{kind}: {function}, call {nth}, {}", if *sticky { "lost" } else { "refused" });
                 let _watchdog = Watchdog::new(240, what.clone());
                 runs += 1;
-                match run(&standin, kind, nth, Some((function, nth, *sticky))) {
+                // Some functions are called only if threads meet in time.
+                let is_met = |outcome: &Result<Outcome, String>| match outcome {
+                    Ok(Outcome { calls, .. }) => nth > 1 || calls.get(function).is_some_and(|count| *count >= nth),
+                    Err(_) => true,
+                };
+                let mut tries =
+                    (0..30).map(|again| run(&standin, kind, nth + 100 * again, Some((function, nth, *sticky))));
+                match tries.find(is_met).unwrap_or_else(|| panic!("{what}: it was not called")) {
                     Err(said) => failed.push(format!("{what}: {said}")),
-                    Ok(Outcome { errors, calls }) => {
-                        assert!(nth > 1 || calls[function] >= nth, "{what}: it was not called");
+                    Ok(Outcome { errors, .. }) => {
                         told += usize::from(!errors.is_empty());
                         let lost = errors.iter().filter(|error| error.kind() == ErrorKind::DeviceLost);
                         let names =
