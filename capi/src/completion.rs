@@ -131,9 +131,9 @@ pub unsafe extern "C" fn seriatim_completion_complete(completion: *mut SeriatimC
 /// `seriatim_run_context_stream()`, or push with `SERIATIM_PROPERTY_ASYNC`, whose function is
 /// called when all that is before it is done.
 ///
-/// The operation fails with `SERIATIM_STATUS_DEVICE_LOST` if the GPU is lost before, with
-/// `SERIATIM_STATUS_STREAM_REFUSED` if the stream is being captured, and with
-/// `SERIATIM_STATUS_DEVICE_UNAVAILABLE` if the driver refuses a call, or if the operation is not
+/// The operation fails with `SERIATIM_STATUS_DEVICE_LOST` if the GPU is lost before; so it is if
+/// the driver goes on to refuse the call. It fails with `SERIATIM_STATUS_STREAM_REFUSED` if the
+/// stream is being captured, and with `SERIATIM_STATUS_DEVICE_UNAVAILABLE` if the operation is not
 /// one of a GPU.
 ///
 /// # Errors
@@ -141,7 +141,8 @@ pub unsafe extern "C" fn seriatim_completion_complete(completion: *mut SeriatimC
 ///
 /// # Safety
 /// `completion` is null, or was given to an asynchronous function. `stream` is a stream of the
-/// operation's GPU, and is not destroyed before the call returns.
+/// operation's GPU, and is not destroyed before the call returns. No capture of it begins before
+/// the operation has ended.
 #[no_mangle]
 pub unsafe extern "C" fn seriatim_completion_complete_after(
     completion: *mut SeriatimCompletion,

@@ -9,7 +9,6 @@ use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use loom::sync::Mutex;
 use loom_tests::{explore, spawn, Guarded};
 use seriatim::gpu::{Backend, Class, DeviceClock, DriverError, Previous, RawMark, RawStream};
-use seriatim::internals::block::Block;
 use seriatim::internals::rows::Rows;
 use seriatim::internals::spare_marks::SpareMarks;
 use seriatim::internals::timed_marks::TimedMarks;
@@ -371,7 +370,7 @@ fn a_spare_mark_is_lent_to_one_and_what_is_due_is_taken_once() {
                 let make = || Ok(RawMark::new(without_provenance_mut(made.fetch_add(1, Relaxed) + 1)));
                 let lent = marks.lend(make).expect("no call fails");
                 recorded[number(lent.mark.raw())].set(operation);
-                marks.owe(lent, without_provenance_mut(operation));
+                marks.owe(lent, operation);
             })
         };
         let threads = [owe(1), owe(2)];
@@ -382,9 +381,9 @@ fn a_spare_mark_is_lent_to_one_and_what_is_due_is_taken_once() {
                 behind.set(recorded[number(mark.raw())].get());
                 Ok(true)
             };
-            let take = |block: *mut Block| {
-                assert_eq!(block.addr(), behind.get(), "it is due at another mark");
-                taken[block.addr()] += 1;
+            let take = |operation: usize| {
+                assert_eq!(operation, behind.get(), "it is due at another mark");
+                taken[operation] += 1;
             };
             marks.take_due(is_over, take).expect("no call fails");
         };

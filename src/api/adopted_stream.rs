@@ -4,6 +4,7 @@ use crate::api::device_handle::DeviceHandle;
 use crate::api::engine::Engine;
 use crate::api::operation::OperationBuilder;
 use crate::device::raw::RawStream;
+use crate::engine::gpu::foreign::Order;
 use crate::engine::wait::reply::ask;
 use crate::error::{Error, ErrorKind};
 use crate::operation::access::Mode;
@@ -188,10 +189,13 @@ impl AdoptedStream {
     }
 
     fn tell(&self, name: &'static str, variable: Variable, mode: Mode) -> Result<(), Error> {
-        let core = Arc::clone(self.engine().core());
+        let core = self.engine().core();
         // SAFETY: the stream is of the device, and lives as long as the handle.
         let behind = unsafe { core.mark_behind(self.device.gpu(), self.stream) }?;
-        self.operation(name, variable, mode).push(move |_: &RunContext<'_>| core.wait_behind(&behind))
+        let (order, ordered) = Order::new(core, behind);
+        self.operation(name, variable, mode).push(move |_: &RunContext<'_>| order.keep())?;
+        ordered.pushed();
+        Ok(())
     }
 }
 

@@ -204,7 +204,7 @@ impl Drop for Capture {
         if !self.made {
             // Only parameters know the variable, and `Parameter::set` is refused from now on. A
             // stopped engine keeps the variable until the engine ends.
-            delete_own_variable(self.engine.core(), self.variable, |_| ());
+            let _ = delete_own_variable(self.engine.core(), self.variable, |_| ());
         }
     }
 }

@@ -205,11 +205,14 @@ impl Drop for Graph {
     /// after what that has queued on devices. The closures are dropped by the last thread to leave
     /// that replay, which may be a moment after its end. Panics of their destructors are swallowed.
     fn drop(&mut self) {
-        if self.inner.core.is_closed() {
-            return;
-        }
+        let core = &self.inner.core;
         let held = Arc::clone(&self.inner);
-        delete_own_variable(&self.inner.core, self.inner.variable, move |_| drop(held));
+        let is_pushed =
+            !core.is_closed() && delete_own_variable(core, self.inner.variable, move |_| drop(held)).is_ok();
+        if !is_pushed && !self.inner.devices.is_empty() {
+            // An engine that stops may wait for what the last replay has queued.
+            core.gpus.hold(Box::new(Arc::clone(&self.inner)));
+        }
     }
 }
 
@@ -221,16 +224,16 @@ fn find_devices(program: &Program) -> Result<(), Error> {
 
 /// Deletes the variable of a graph, of a capture that came to nothing, or of `prepare`; calls `end`
 /// after its last use. The bound does not hold the deletion up. A stopped engine refuses it: then
-/// the variable stays until the engine ends.
+/// the variable stays until the engine ends, and `end` is dropped.
 pub(crate) fn delete_own_variable(
     core: &Arc<Core>,
     variable: Variable,
     end: impl FnOnce(&RunContext<'_>) + Send + 'static,
-) {
+) -> Result<(), Error> {
     let flags = FLAG_DELETE | FLAG_BEYOND;
     let request = Request { property: Property::DeleteVar, flags, ..Request::named(Name::from("delete graph")) };
     let claim = Claim { variable, mode: Mode::Delete };
-    let _ = push(core, &request, &[claim][..], sync_vtable(&end), end);
+    push(core, &request, &[claim][..], sync_vtable(&end), end)
 }
 
 // Like `Engine`, a graph is never left half changed: its closures are called inside replays only,

@@ -134,7 +134,7 @@ pub fn prepare(engine: &Engine) -> Result<(), Error> {
         push(core, &request, &claim[..], unlearned_vtable(&large), large)?;
     }
     for_var::for_variable(core, variable, Mode::Read, None)?;
-    delete_own_variable(core, variable, |_| ());
+    let _ = delete_own_variable(core, variable, |_| ());
     core.memory.blocks.slabs.memory.check()
 }
 

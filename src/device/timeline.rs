@@ -156,6 +156,11 @@ impl Timeline {
         !self.is_owned.load(Relaxed) && !self.is_owned.swap(true, Acquire)
     }
 
+    /// Whether it has an owner at this moment. For a guess.
+    pub fn is_owned(&self) -> bool {
+        self.is_owned.load(Relaxed)
+    }
+
     /// Ends what `own` has begun. For the owner.
     pub fn disown(&self) {
         self.is_owned.store(false, Release);

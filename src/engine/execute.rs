@@ -16,7 +16,7 @@ use crate::engine::settings::Kind;
 use crate::error::{Error, Failure, Fault, Stamp};
 use crate::operation::block::*;
 use crate::operation::closure::Run;
-use crate::operation::completion::{Completion, Finish};
+use crate::operation::completion::{Completion, Due, Finish};
 use crate::operation::context::RunContext;
 use crate::operation::current::within;
 use crate::operation::layout::Layout;
@@ -303,8 +303,12 @@ impl Finish for Core {
     }
 
     unsafe fn finish_after(self: Arc<Self>, block: *mut Block, stream: RawStream) {
+        let core = Arc::clone(&self);
         // SAFETY: by the contract.
-        unsafe { self.finish_after_stream(block, stream) }
+        unsafe {
+            let context = Block::context(block);
+            core.finish_after_stream(Due::new(self, block), context, stream);
+        }
     }
 }
 

@@ -60,6 +60,7 @@ fn stop_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>) {
 pub fn end_threads(core: &Core) {
     core.dispatch.stop();
     admit::stop(core);
+    core.gpus.let_go();
     core.say(|| "stopped".to_owned());
 }
 
@@ -84,6 +85,7 @@ pub fn start(core: &Arc<Core>) -> Result<(), Error> {
 pub fn start_holding(core: &Arc<Core>, _life: &MutexGuard<'_, ()>) -> Result<(), Error> {
     if core.state.load(Acquire) & STOPPED != 0 {
         core.dispatch.start(core)?;
+        core.gpus.start();
         core.state.fetch_and(!STOPPED, SeqCst);
         core.say(|| "started".to_owned());
     }

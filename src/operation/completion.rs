@@ -20,17 +20,34 @@ pub trait Finish: Send + Sync {
     unsafe fn finish(self: Arc<Self>, block: *mut Block, outcome: Result<(), Fault>);
 
     /// Ends an operation that ran asynchronously when its device has done what is on a stream by
-    /// now. Operations of graphs have no device, and fail.
+    /// now.
     ///
     /// # Safety
     /// As [`Finish::finish`]; the stream is of the operation's device, and alive until the call
     /// returns.
-    unsafe fn finish_after(self: Arc<Self>, block: *mut Block, stream: RawStream) {
-        let _ = stream;
-        let message = "operations of graphs have no streams: push it, with the context of its GPU".to_owned();
-        let fault = Fault::new(ErrorKind::DeviceUnavailable, message, None);
-        // SAFETY: by the contract.
-        unsafe { self.finish(block, Err(fault)) }
+    unsafe fn finish_after(self: Arc<Self>, block: *mut Block, stream: RawStream);
+}
+
+/// An asynchronous operation that has still to be ended.
+pub struct Due {
+    engine: Arc<dyn Finish>,
+    block: *mut Block,
+}
+
+// SAFETY: it is an operation in flight, of which this is the only owner, as of a `Completion`.
+unsafe impl Send for Due {}
+
+impl Due {
+    /// # Safety
+    /// As [`Finish::finish`], once for this value.
+    pub unsafe fn new(engine: Arc<dyn Finish>, block: *mut Block) -> Due {
+        Due { engine, block }
+    }
+
+    /// Ends the operation.
+    pub fn finish(self, outcome: Result<(), Fault>) {
+        // SAFETY: by the contract of `new`.
+        unsafe { self.engine.finish(self.block, outcome) }
     }
 }
 
@@ -147,13 +164,16 @@ impl Completion {
     /// [`Property::Async`](crate::Property::Async), whose closure is called when all that is done.
     ///
     /// The operation fails with [`DeviceLost`](ErrorKind::DeviceLost) if the device is lost before;
-    /// with [`StreamRefused`](ErrorKind::StreamRefused) if the stream is being captured; with
-    /// [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) if the driver refuses a call, or if the
+    /// so it is if the driver goes on to refuse the call, since nothing would order what comes next
+    /// behind the stream. It fails with [`StreamRefused`](ErrorKind::StreamRefused) if the stream
+    /// is being captured, and with [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) if the
     /// operation is not one of a GPU.
     ///
     /// # Safety
     /// The stream is one of the operation's device, of the library that drives it, and is not
-    /// destroyed before the call returns. CUDA's legacy default stream, which is null, is one.
+    /// destroyed before the call returns. CUDA's legacy default stream, which is null, is one. No
+    /// capture of the stream begins before the operation has ended; if it is refused since one has
+    /// begun before, what the operation has put on the stream is done.
     ///
     /// ```
     /// use seriatim::{gpu::Immediate, Context, Engine};

@@ -37,7 +37,10 @@ pub struct Overlap {
     pub computing: u64,
     /// For how long it did both.
     pub both: u64,
-    /// How many operations it did.
+    /// How many operations it did. Those that have no span on the device ([`Event::device`]) are
+    /// not among them: asynchronous ones, and those of captured graphs.
+    ///
+    /// [`Event::device`]: crate::Event::device
     pub operations: u64,
     /// Of how many of these the times are the processor's (see
     /// [`DeviceSpan`](crate::DeviceSpan)).

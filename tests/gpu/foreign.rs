@@ -230,7 +230,7 @@ fn streams_are_of_devices_only() {
     let (graph, ()) = recorded.unwrap();
     graph.replay().unwrap();
     let error = engine.wait_for_var_timeout(x, LIMIT).unwrap_err();
-    assert_says(&error, ErrorKind::DeviceUnavailable, &["graphs have no streams"]);
+    assert_says(&error, ErrorKind::DeviceUnavailable, &["cpu(0) has no streams"]);
 }
 
 /// The calls look at marks and operations as pushes do.
@@ -352,4 +352,22 @@ fn random_programs_with_other_streams_do_what_a_sequential_run_does() {
         drop(owns);
         assert_eq!(model.left(), (0, 0), "seed {seed}: streams and marks are left");
     }
+}
+
+/// A device that the workers cannot enter: what they are to order is skipped, and not forgotten.
+#[test]
+fn a_read_that_is_not_ordered_loses_the_device() {
+    let model = Model::new(1, 1, 8);
+    let own = Own::new(&model, 0);
+    let engine = over(&model).gpu_workers(1).build().unwrap();
+    let _release = Release(Arc::clone(&model));
+    let adopted = own.adopted(&engine, 0).unwrap();
+    let x = engine.new_variable();
+    model.world().is_closed = true;
+    adopted.has_read(x).unwrap();
+    eventually("the device is lost", || engine.device(GPU).is_err());
+    model.world().is_closed = false;
+    let write = engine.op("write").context(GPU).writes([x]).push(|_| panic!("it is called beside the read"));
+    assert_eq!(write.unwrap_err().kind(), ErrorKind::DeviceLost);
+    let _ = engine.wait_for_all_timeout(LIMIT);
 }

@@ -407,3 +407,59 @@ fn the_bound_counts_the_operations_of_replays() {
     engine.wait_for_all_timeout(LIMIT).unwrap();
     assert_eq!(done.load(SeqCst), 4);
 }
+
+/// Set when it is dropped.
+struct Guard(Arc<AtomicBool>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// The engine waits for the device, and takes no deletion any more.
+#[test]
+fn a_graph_that_is_dropped_while_the_engine_stops_keeps_its_closures_until_the_device_is_done() {
+    let held = held();
+    let (of, dropped) = (kernel(&held.model, &held.done), Arc::new(AtomicBool::new(false)));
+    let guard = Guard(Arc::clone(&dropped));
+    let body = move |run: &RunContext<'_>| {
+        let _ = &guard;
+        of(run);
+    };
+    let [x] = held.variables();
+    let (graph, ()) = held.engine.capture(|c| c.op("one").context(GPU).write(x).push(body)).unwrap();
+    graph.replay().unwrap();
+    eventually("it is queued", || held.engine.version(x).unwrap() == 1);
+    let engine = held.engine.clone();
+    let stops = std::thread::spawn(move || engine.stop().unwrap());
+    eventually("pushes are refused", || held.engine.op("late").push(|_| ()).is_err());
+    drop(graph);
+    std::thread::sleep(MOMENT);
+    assert!(!dropped.load(SeqCst), "the device may still use what the closure has");
+    held.model.hold(0, false);
+    stops.join().unwrap();
+    assert!(dropped.load(SeqCst) && held.done.load(SeqCst) == 1);
+}
+
+#[test]
+fn an_operation_of_a_graph_ends_after_a_stream() {
+    let held = held();
+    let [x] = held.variables();
+    let of = kernel(&held.model, &held.done);
+    let start = move |run: &RunContext<'_>, completion: Completion| {
+        of(run);
+        // SAFETY: it is the operation's own stream.
+        unsafe { completion.complete_after(run.stream().unwrap()) }
+    };
+    let (graph, ()) = held.engine.capture(|c| c.op("library").context(GPU).write(x).push_async(start)).unwrap();
+    for replay in 1..=3 {
+        held.model.hold(0, true);
+        graph.replay().unwrap();
+        std::thread::sleep(MOMENT);
+        assert_eq!(held.engine.version(x).unwrap(), replay - 1, "it is over before its device is");
+        held.model.hold(0, false);
+        held.engine.wait_for_var_timeout(x, LIMIT).unwrap();
+        assert_eq!(held.done.load(SeqCst) as u64, replay);
+    }
+}

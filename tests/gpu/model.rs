@@ -11,12 +11,18 @@ use crate::model_memory::Allocations;
 use seriatim::gpu::{
     Backend, Class, DeviceClock, DeviceGraphs, DeviceMemory, DriverError, Previous, RawMark, RawStream,
 };
+use std::cell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ptr::without_provenance_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub type Clock = Vec<u64>;
+
+std::thread_local! {
+    /// The device that the thread has entered, and one; 0 for none.
+    static ENTERED: cell::Cell<usize> = const { cell::Cell::new(0) };
+}
 
 fn join(into: &mut Clock, other: &[u64]) {
     into.resize(into.len().max(other.len()), 0);
@@ -85,6 +91,8 @@ pub struct World {
     /// The graphs that were captured; those that were given back are none.
     pub graphs: Vec<Option<Arc<[Work]>>>,
     pub launches: usize,
+    /// Workers cannot enter a device.
+    pub is_closed: bool,
     /// Work that was done, in order, by its stream.
     pub log: Vec<usize>,
     /// A device does nothing while it is held.
@@ -133,6 +141,7 @@ impl Model {
                 waits: 0,
                 graphs: Vec::new(),
                 launches: 0,
+                is_closed: false,
                 log: Vec::new(),
                 held: vec![false; devices],
                 mute: false,
@@ -239,6 +248,13 @@ pub fn number(raw: *mut std::ffi::c_void) -> usize {
 }
 
 impl World {
+    /// A call with a stream is made by a thread that has entered its device.
+    fn is_entered(&mut self, stream: usize) {
+        if ENTERED.get() != self.streams[stream].device + 1 {
+            self.races.push(format!("a call with stream {stream} on a thread that has not entered its device"));
+        }
+    }
+
     /// Queues work on a stream, as one piece.
     pub fn queue(&mut self, number: usize, work: Arc<[Work]>) {
         let host = self.host.clone();
@@ -337,10 +353,18 @@ unsafe impl Backend for Model {
         if self.world().lost[device] {
             return Err(DriverError::lost("the model has lost it"));
         }
-        Ok(Previous::new(std::ptr::null_mut()))
+        // The threads of the engine are refused, and not those of the test.
+        let is_of_engine = std::thread::current().name().is_some_and(|name| name.starts_with("seriatim-gpu"));
+        if is_of_engine && self.world().is_closed {
+            return Err(DriverError::refused("the model is closed"));
+        }
+        let previous = ENTERED.replace(device + 1);
+        Ok(Previous::new(without_provenance_mut(previous)))
     }
 
-    unsafe fn leave(&self, _: Previous) {}
+    unsafe fn leave(&self, previous: Previous) {
+        ENTERED.set(previous.raw().addr());
+    }
 
     fn stream(&self, device: usize, class: Class) -> Result<RawStream, DriverError> {
         let mut world = self.call()?;
@@ -357,6 +381,7 @@ unsafe impl Backend for Model {
     unsafe fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
         let mut world = self.call()?;
         let (mark, stream) = (number(mark.raw()), number(stream.raw()));
+        world.is_entered(stream);
         if world.lost[world.streams[stream].device] {
             return Err(DriverError::lost("the model has lost it"));
         }
@@ -374,6 +399,7 @@ unsafe impl Backend for Model {
     unsafe fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError> {
         let mut world = self.call()?;
         let (mark, stream) = (number(mark.raw()), number(stream.raw()));
+        world.is_entered(stream);
         world.waits += 1;
         let (recording, host) = (world.marks[mark], world.host.clone());
         assert!(recording > 0, "a stream waits for a mark that is nowhere");

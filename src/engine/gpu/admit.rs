@@ -67,7 +67,8 @@ pub fn admit(core: &Arc<Core>, context: Context) -> Result<(), Error> {
 /// whose operations run on some of them.
 pub fn admit_used(core: &Arc<Core>) -> Result<(), Error> {
     let mut alive = core.gpus.used().filter(|gpu| gpu.lost.get().is_none());
-    alive.try_for_each(|gpu| admit(core, gpu.context()))
+    // One that is lost by now is none that the graph uses, or its replay was refused before.
+    alive.try_for_each(|gpu| admit(core, gpu.context()).or_else(|error| gpu.lost.get().map(|_| ()).ok_or(error)))
 }
 
 /// The error of a context that cannot be used.

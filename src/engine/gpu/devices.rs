@@ -13,6 +13,7 @@ use crate::engine::gpu::sleep::wake;
 use crate::engine::gpu::spare_marks::SpareMarks;
 use crate::engine::gpu::under_way::Timing;
 use crate::error::Failure;
+use crate::operation::completion::Due;
 use crate::operation::property::Property;
 use crate::sync::lock::Lock;
 use crate::sync::thread::JoinHandle;
@@ -53,6 +54,8 @@ pub struct Gpus {
     pub making: Lock<()>,
     /// The process is the child of a fork, which no device survives.
     pub forked: AtomicBool,
+    /// What devices may use until the engine has stopped; none once it has.
+    held: Lock<Option<Vec<Box<dyn Send>>>>,
 }
 
 /// The devices that a back end has found.
@@ -92,7 +95,7 @@ pub struct Gpu {
     /// Made when an operation is first profiled there.
     pub timing: OnceLock<Timing>,
     /// Marks for streams that are not the engine's.
-    pub spare_marks: SpareMarks,
+    pub spare_marks: SpareMarks<Due>,
     /// Set once, when the device takes no more work.
     pub lost: OnceLock<Arc<Failure>>,
 }
@@ -128,7 +131,33 @@ impl Drop for OwnLine<'_> {
 
 impl Gpus {
     pub fn new(given: GivenBackend) -> Gpus {
-        Gpus { given, fleet: OnceLock::new(), making: Lock::default(), forked: AtomicBool::new(false) }
+        let (making, forked) = (Lock::default(), AtomicBool::new(false));
+        Gpus { given, fleet: OnceLock::new(), making, forked, held: Lock::new(Some(Vec::new())) }
+    }
+
+    /// Keeps something until the engine has stopped, which may wait for its devices now. If it has
+    /// stopped already, the thing is dropped.
+    pub fn hold(&self, thing: Box<dyn Send>) {
+        let left = match &mut *self.held.lock() {
+            Some(held) => {
+                held.push(thing);
+                None
+            }
+            None => Some(thing),
+        };
+        // Without the lock: it may call destructors of the program.
+        drop(left);
+    }
+
+    /// Drops what was kept: no device has anything to do.
+    pub fn let_go(&self) {
+        let held = self.held.lock().take();
+        drop(held);
+    }
+
+    /// Goes on after a stop.
+    pub fn start(&self) {
+        self.held.lock().get_or_insert_default();
     }
 
     /// The devices that have been used.
@@ -226,7 +255,9 @@ impl Gpu {
     /// Makes the calling thread the owner of a timeline, if it has no owner and has room.
     pub fn own(&self, local: usize) -> Option<OwnLine<'_>> {
         let line = &self.lines[local];
-        (line.room(self.ahead) > 0 && line.timeline.own()).then(|| OwnLine { line, local })
+        let own = (line.room(self.ahead) > 0 && line.timeline.own()).then(|| OwnLine { line, local });
+        // Once more: the owner before may have queued something after the first look.
+        own.filter(|own| own.room(self.ahead) > 0)
     }
 
     /// The number of the device's workers for kernels.
@@ -257,6 +288,13 @@ impl Gpu {
     /// streams.
     pub fn room(&self, class: Class) -> usize {
         let room: usize = self.lines_of(class).map(|local| self.lines[local].room(self.ahead)).sum();
+        room.saturating_sub(self.given(class).load(Relaxed))
+    }
+
+    /// How many more operations of a class find room on streams that no worker owns at this moment.
+    pub fn free_room(&self, class: Class) -> usize {
+        let free = self.lines_of(class).filter(|local| !self.lines[*local].timeline.is_owned());
+        let room: usize = free.map(|local| self.lines[local].room(self.ahead)).sum();
         room.saturating_sub(self.given(class).load(Relaxed))
     }
 

@@ -7,16 +7,16 @@
 
 use crate::device::current;
 use crate::device::raw::{DriverError, RawStream};
-use crate::device::Device;
-use crate::engine::core::Core;
+use crate::device::{Context, Device};
+use crate::engine::core::{Core, SHUTDOWN};
 use crate::engine::gpu::admit::admit;
 use crate::engine::gpu::devices::Gpu;
 use crate::engine::gpu::loss::insist;
 use crate::engine::gpu::spare_marks::Lent;
 use crate::engine::settings::Kind;
 use crate::error::{Error, ErrorKind, Fault};
-use crate::operation::block::Block;
-use crate::operation::completion::Finish;
+use crate::operation::completion::Due;
+use crate::sync::{AtomicU8, Ordering::*};
 use std::sync::Arc;
 
 /// How often a wait for a mark is asked for again, if the driver refuses it.
@@ -31,6 +31,69 @@ pub struct Behind {
 impl Drop for Behind {
     fn drop(&mut self) {
         self.gpu.spare_marks.give_back(self.lent);
+    }
+}
+
+/// That the operations behind one wait for a mark, on behalf of a stream of the program's: that one
+/// has its own stream wait. If it is never called, nothing orders the two, and the device counts as
+/// lost.
+pub struct Order {
+    core: Arc<Core>,
+    behind: Behind,
+    stage: Arc<AtomicU8>,
+    is_kept: bool,
+}
+
+/// The pusher's side of an [`Order`].
+pub struct Ordered {
+    core: Arc<Core>,
+    gpu: Arc<Gpu>,
+    stage: Arc<AtomicU8>,
+}
+
+/// The stages of an [`Order`]: its operation is being pushed; it was pushed; it was dropped.
+const PUSHING: u8 = 0;
+const PUSHED: u8 = 1;
+const DROPPED: u8 = 2;
+
+impl Order {
+    pub fn new(core: &Arc<Core>, behind: Behind) -> (Order, Ordered) {
+        let stage = Arc::new(AtomicU8::new(PUSHING));
+        let ordered = Ordered { core: Arc::clone(core), gpu: Arc::clone(&behind.gpu), stage: Arc::clone(&stage) };
+        (Order { core: Arc::clone(core), behind, stage, is_kept: false }, ordered)
+    }
+
+    /// Has the stream of the calling operation wait.
+    pub fn keep(mut self) -> Result<(), Error> {
+        self.is_kept = true;
+        self.core.wait_behind(&self.behind)
+    }
+}
+
+impl Drop for Order {
+    fn drop(&mut self) {
+        // A push that is refused drops the order as well, and breaks nothing. AcqRel: of this swap
+        // and that in `pushed` one comes second, and sees the other.
+        if !self.is_kept && self.stage.swap(DROPPED, AcqRel) == PUSHED {
+            broken(&self.core, &self.behind.gpu);
+        }
+    }
+}
+
+impl Ordered {
+    /// Says that the operation was pushed.
+    pub fn pushed(self) {
+        if self.stage.swap(PUSHED, AcqRel) == DROPPED {
+            broken(&self.core, &self.gpu);
+        }
+    }
+}
+
+/// The operation was skipped. When the process ends, so are those behind it.
+#[cold]
+fn broken(core: &Core, gpu: &Gpu) {
+    if core.state.load(Relaxed) & SHUTDOWN == 0 {
+        core.lose(gpu, &DriverError::lost("a stream could not be told to wait for another"));
     }
 }
 
@@ -76,55 +139,68 @@ impl Gpu {
 }
 
 impl Core {
-    /// Ends an asynchronous operation when its device has done what is on a stream by now.
+    /// Ends an asynchronous operation of this context when its device has done what is on a stream
+    /// by now.
     ///
     /// # Safety
-    /// The operation runs, was not ended, and is the caller's, who gives it up. The stream is of
-    /// its device, and alive until the call returns.
-    pub unsafe fn finish_after_stream(self: Arc<Core>, block: *mut Block, stream: RawStream) {
-        // SAFETY: the operation is ours.
-        let context = unsafe { Block::context(block) };
+    /// The stream is of the operation's device, and alive until the call returns.
+    pub unsafe fn finish_after_stream(self: &Arc<Core>, due: Due, context: Context, stream: RawStream) {
         if context.device() != Device::Gpu {
             let message = format!("{context} has no streams: push the operation with the context of its GPU");
-            let fault = Fault::new(ErrorKind::DeviceUnavailable, message, None);
-            // SAFETY: by the contract.
-            return unsafe { self.finish(block, Err(fault)) };
+            return due.finish(Err(Fault::new(ErrorKind::DeviceUnavailable, message, None)));
         }
         let gpu = Arc::clone(self.gpu(context));
         // A device that has only been used with `Async` has no threads yet. No stop ends them: the
         // operation is in flight.
-        let promised = match admit(&self, context) {
-            Err(error) => Err(Fault::failed(error.into())),
-            // SAFETY: by the contract.
-            Ok(()) => unsafe { self.promise(&gpu, block, stream) },
-        };
-        match promised {
-            Ok(Promise::Due) => gpu.wake_watcher(),
-            // SAFETY: by the contract: nobody else was given it.
-            Ok(Promise::Kept) => unsafe { self.finish(block, Ok(())) },
-            // SAFETY: as above.
-            Err(fault) => unsafe { self.finish(block, Err(fault)) },
+        if let Err(error) = admit(self, context) {
+            return due.finish(Err(Fault::failed(error.into())));
+        }
+        // SAFETY: by the contract.
+        match unsafe { self.promise(&gpu, stream) } {
+            Ok(Some(lent)) => {
+                gpu.spare_marks.owe(lent, due);
+                gpu.wake_watcher();
+            }
+            Ok(None) => due.finish(Ok(())),
+            Err(fault) => due.finish(Err(fault)),
         }
     }
 
+    /// Puts a mark on a stream, for an operation that has no ticket. What is refused is asked for
+    /// again: what comes next must not begin before the stream is there. In the end the device
+    /// counts as lost. `None`: the stream has come there.
+    ///
     /// # Safety
     /// As [`Core::finish_after_stream`].
-    unsafe fn promise(&self, gpu: &Gpu, block: *mut Block, stream: RawStream) -> Result<Promise, Fault> {
-        let kept = within_device(gpu, || {
-            // There is no watcher. It waits here, as for all that it runs.
-            if self.settings.kind == Kind::Naive {
-                // SAFETY: the stream is of this device, by the contract.
-                unsafe { gpu.check_stream(stream)? };
+    unsafe fn promise(&self, gpu: &Gpu, stream: RawStream) -> Result<Option<Lent>, Fault> {
+        let call = || {
+            within_device(gpu, || {
+                // There is no watcher. It waits here, as for all that it runs.
+                if self.settings.kind == Kind::Naive {
+                    // SAFETY: the stream is of this device, by the contract.
+                    unsafe { gpu.check_stream(stream)? };
+                    // SAFETY: as above.
+                    unsafe { gpu.finish(stream)? };
+                    return Ok(None);
+                }
                 // SAFETY: as above.
-                unsafe { gpu.finish(stream)? };
-                return Ok(Promise::Kept);
+                unsafe { gpu.mark_foreign(stream) }.map(Some)
+            })
+        };
+        let mut promised = call();
+        for _ in 0..AGAIN {
+            if promised.as_ref().err().is_none_or(|refusal| refusal.is_of_stream || refusal.error.is_lost()) {
+                break;
             }
-            // SAFETY: as above.
-            let lent = unsafe { gpu.mark_foreign(stream) }?;
-            gpu.spare_marks.owe(lent, block);
-            Ok(Promise::Due)
-        });
-        kept.map_err(|refusal| self.refused_stream(gpu, &refusal))
+            promised = call();
+        }
+        promised.map_err(|Refusal { is_of_stream, error }| {
+            let error = match is_of_stream || error.is_lost() {
+                true => error,
+                false => DriverError::lost(format!("a stream could not be marked: {error}")),
+            };
+            self.refused_stream(gpu, &Refusal { is_of_stream, error })
+        })
     }
 
     /// Whether a stream of the program's can be put in order.
@@ -152,7 +228,7 @@ impl Core {
 
     /// Has the stream of the calling operation wait for a mark. What is refused is asked for again:
     /// what comes next must not begin before that. In the end the device counts as lost.
-    pub fn wait_behind(&self, behind: &Behind) -> Result<(), Error> {
+    fn wait_behind(&self, behind: &Behind) -> Result<(), Error> {
         let gpu = &behind.gpu;
         let stream = own_stream();
         // SAFETY: the stream is that of the operation that the thread runs, and both are of this
@@ -191,18 +267,16 @@ impl Core {
 
     /// Ends the operations that are due at marks which the device has come to, or all if it is
     /// lost; says whether there were any. For the watcher.
-    pub fn end_due(self: &Arc<Core>, gpu: &Gpu) -> (bool, Result<(), DriverError>) {
+    pub fn end_due(&self, gpu: &Gpu) -> (bool, Result<(), DriverError>) {
         let (lost, mut any) = (gpu.lost.get(), false);
         let is_over = |mark| match lost {
             Some(_) => Ok(true),
             // SAFETY: the mark is this device's, which the watcher has entered, and on a stream.
             None => unsafe { gpu.backend.reached(mark) },
         };
-        let end = |block| {
+        let end = |due: Due| {
             any = true;
-            let outcome = lost.map_or(Ok(()), |failure| Err(Fault::failed(failure.error.clone().into())));
-            // SAFETY: the completion has given the operation up, and nobody else takes it.
-            unsafe { Arc::clone(self).finish(block, outcome) }
+            due.finish(lost.map_or(Ok(()), |failure| Err(Fault::failed(failure.error.clone().into()))));
         };
         let looked = gpu.spare_marks.take_due(is_over, end);
         (any, looked)
@@ -218,14 +292,6 @@ impl Core {
         let message = format!("a stream cannot be put in order with those of {}: {error}", gpu.context());
         Fault::new(ErrorKind::StreamRefused, message, Some(error.clone().into()))
     }
-}
-
-/// What has become of an operation that is to end after a stream.
-enum Promise {
-    /// The watcher ends it.
-    Due,
-    /// The stream has come there.
-    Kept,
 }
 
 /// The stream of the calling operation, which is one of a device that has a stream.

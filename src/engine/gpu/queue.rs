@@ -91,17 +91,19 @@ impl Core {
                 None if has_stream => Way::Finished,
                 None => Way::Unstreamed,
                 Some(_) if gpu.lost.get().is_some() => Way::Unstreamed,
-                Some(_) => match self.choose(gpu, block, destination(block).1) {
-                    Some(line) => Way::Queued(line),
+                // Before a stream is chosen: that may put a mark on one.
+                Some(_) => match enter_once(gpu).map(|()| self.choose(gpu, block, destination(block).1)) {
+                    Err(refusal) => return Some((Way::Unstreamed, Err(refusal))),
+                    Ok(Some(line)) => Way::Queued(line),
                     // Too far ahead everywhere: it waits for room.
-                    None => {
+                    Ok(None) => {
                         park(gpu, block);
                         return None;
                     }
                 },
             };
             let ready = match &way {
-                Way::Queued(line) => enter_once(gpu).and_then(|()| self.order(gpu, block, line)),
+                Way::Queued(line) => self.order(gpu, block, line),
                 _ => Ok(()),
             };
             Some((way, ready))

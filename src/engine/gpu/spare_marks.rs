@@ -7,10 +7,10 @@
 //! one exchange.
 
 use crate::device::raw::{DriverError, RawMark};
-use crate::operation::block::Block;
-use crate::sync::{AtomicPtr, AtomicU8, AtomicUsize, Ordering::*};
+use crate::sync::{AtomicU8, AtomicUsize, Ordering::*};
 use crate::util::bucket_array::{BucketArray, Vacant};
-use std::ptr::null_mut;
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
 
 /// A place without a mark.
 const EMPTY: u8 = 0;
@@ -18,29 +18,36 @@ const KEPT: u8 = 1;
 const LENT: u8 = 2;
 const DUE: u8 = 3;
 
-/// The spare marks of a device. There are as many as were ever lent at once.
-pub struct SpareMarks {
-    places: BucketArray<MarkPlace>,
+/// The spare marks of a device. There are as many as were ever lent at once. `D` is an operation
+/// that ends.
+pub struct SpareMarks<D: Send + 'static> {
+    places: BucketArray<MarkPlace<D>>,
     /// How many operations are due at marks.
     due: AtomicUsize,
 }
 
-struct MarkPlace {
+struct MarkPlace<D> {
     state: AtomicU8,
     mark: AtomicUsize,
-    block: AtomicPtr<Block>,
+    /// Written by the thread that has the mark lent; there while the state is [`DUE`].
+    operation: UnsafeCell<MaybeUninit<D>>,
 }
 
-// SAFETY: zeros are a place without a mark, and marks are given back by their device.
-unsafe impl Vacant for MarkPlace {
+// SAFETY: the operation is passed on by the state, from the thread that writes it to the watcher.
+unsafe impl<D: Send> Sync for MarkPlace<D> {}
+
+// SAFETY: zeros are a place without a mark and without an operation, and marks are given back by
+// their device.
+unsafe impl<D: Send + 'static> Vacant for MarkPlace<D> {
     const NAME: &'static str = "spare mark";
 
-    fn vacant() -> MarkPlace {
-        MarkPlace { state: AtomicU8::new(EMPTY), mark: AtomicUsize::new(0), block: AtomicPtr::new(null_mut()) }
+    fn vacant() -> MarkPlace<D> {
+        let operation = UnsafeCell::new(MaybeUninit::uninit());
+        MarkPlace { state: AtomicU8::new(EMPTY), mark: AtomicUsize::new(0), operation }
     }
 }
 
-impl MarkPlace {
+impl<D> MarkPlace<D> {
     fn raw(&self) -> RawMark {
         // Relaxed: written once, by the thread that took the place first.
         RawMark::new(std::ptr::with_exposed_provenance_mut(self.mark.load(Relaxed)))
@@ -59,8 +66,8 @@ pub struct Lent {
     place: u32,
 }
 
-impl SpareMarks {
-    pub fn new() -> SpareMarks {
+impl<D: Send + 'static> SpareMarks<D> {
+    pub fn new() -> SpareMarks<D> {
         SpareMarks { places: BucketArray::new(), due: AtomicUsize::new(0) }
     }
 
@@ -80,7 +87,7 @@ impl SpareMarks {
         Err(DriverError::refused("all marks are in use"))
     }
 
-    fn place(&self, lent: Lent) -> &MarkPlace {
+    fn place(&self, lent: Lent) -> &MarkPlace<D> {
         self.places.get(lent.place).expect("it was lent")
     }
 
@@ -91,13 +98,15 @@ impl SpareMarks {
     }
 
     /// Has an operation end when the device has come to a mark. The watcher is woken afterwards.
-    pub fn owe(&self, lent: Lent, block: *mut Block) {
+    pub fn owe(&self, lent: Lent, operation: D) {
         let place = self.place(lent);
-        place.block.store(block, Relaxed);
+        // SAFETY: the mark is lent to the caller, and so is its place.
+        unsafe { (*place.operation.get()).write(operation) };
         // Before the watcher can find the place, and count it out. A watcher that sees the number
         // first looks again.
         self.due.fetch_add(1, Relaxed);
-        // Release: pairs with the acquire in `due`: the operation is there, and the mark recorded.
+        // Release: pairs with the acquire in `take_due`: the operation is there, and the mark
+        // recorded.
         place.state.store(DUE, Release);
     }
 
@@ -111,7 +120,7 @@ impl SpareMarks {
     pub fn take_due(
         &self,
         mut is_over: impl FnMut(RawMark) -> Result<bool, DriverError>,
-        mut take: impl FnMut(*mut Block),
+        mut take: impl FnMut(D),
     ) -> Result<(), DriverError> {
         if !self.is_any_due() {
             return Ok(());
@@ -119,11 +128,12 @@ impl SpareMarks {
         for place in self.places.iter() {
             // Acquire: pairs with the release in `owe`.
             if place.state.load(Acquire) == DUE && is_over(place.raw())? {
-                let block = place.block.load(Relaxed);
+                // SAFETY: it is due, and only the watcher takes it.
+                let operation = unsafe { (*place.operation.get()).assume_init_read() };
                 self.due.fetch_sub(1, Relaxed);
                 // Release: as in `give_back`.
                 place.state.store(KEPT, Release);
-                take(block);
+                take(operation);
             }
         }
         Ok(())

@@ -127,8 +127,9 @@ impl Reader {
             if note.number.load(Relaxed) != number {
                 continue;
             }
+            let (event, pair) = (note.event.load(Relaxed), note.pair.load(Relaxed));
             let (called, seen) = (note.called.load(Relaxed), core.profiler.now());
-            let measured = note.pair.load(Relaxed).checked_sub(1).and_then(|pair| {
+            let measured = pair.checked_sub(1).and_then(|pair| {
                 let Some((reference, mark)) = self.reference(core, gpu, seen) else {
                     timing.marks.free(pair);
                     return None;
@@ -145,7 +146,7 @@ impl Reader {
                 None => (called, seen, None),
             };
             let span = DeviceSpan::new(gpu.stream_name(line), (start, end), accuracy);
-            core.profiler.add_device_span(note.event.load(Relaxed), span);
+            core.profiler.add_device_span(event, span);
         }
     }
 

@@ -268,7 +268,8 @@ impl<'a> Watcher<'a> {
         }
         for class in Class::ALL {
             let waiting = self.waiting[class as usize].len();
-            let room = if waiting == 0 || is_lost { waiting } else { self.gpu.room(class) };
+            // A worker that found the stream with room owned would give the operation back at once.
+            let room = if waiting == 0 || is_lost { waiting } else { self.gpu.free_room(class) };
             for _ in 0..room.min(waiting) {
                 let Some((.., block)) = self.waiting[class as usize].pop() else { break };
                 self.gpu.waiting[class as usize].fetch_sub(1, Relaxed);

@@ -25,6 +25,7 @@ pub mod program;
 pub mod runner;
 pub mod spread_policy;
 
+use crate::device::raw::RawStream;
 use crate::engine::core::ReadyCause;
 use crate::engine::nesting::{enter, leave};
 use crate::engine::replay::program::{Body, Node, Program, ENDED, RETURNED};
@@ -33,7 +34,7 @@ use crate::error::{Fault, Stamp};
 use crate::graph::lanes::{LaneHost, Rest};
 use crate::operation::block::Block;
 use crate::operation::closure::{drop_quietly, Cost, Run, Vtable};
-use crate::operation::completion::{Completion, Finish};
+use crate::operation::completion::{Completion, Due, Finish};
 use crate::operation::context::RunContext;
 use crate::operation::current::within;
 use crate::operation::layout::Layout;
@@ -224,5 +225,14 @@ impl Finish for Program {
         let local = core.local();
         Program::let_go(local, self);
         core.flush(local);
+    }
+
+    unsafe fn finish_after(self: Arc<Self>, block: *mut Block, stream: RawStream) {
+        let core = Arc::clone(&self.core);
+        // SAFETY: as in `finish`.
+        unsafe {
+            let context = (*block.cast_const().cast::<Node>()).context;
+            core.finish_after_stream(Due::new(self, block), context, stream);
+        }
     }
 }
