@@ -104,7 +104,7 @@ impl Program<'_> {
             3 => self.delete().map_err(refused),
             4..=7 => {
                 let at = self.random.below(self.graphs.len());
-                // What is launched as a whole is skipped as a whole, which the oracle does not know.
+                // What is launched as a whole is skipped as a whole: the oracle does not know it.
                 if self.oracle.failed.is_some() && self.graphs[at].1.iter().any(|operation| operation.joins) {
                     self.wait_for_all()?;
                 }

@@ -334,3 +334,28 @@ fn what_a_stream_has_waited_for_need_not_be_waited_for_behind_it() {
     eventually("all are queued", || engine.version(z).unwrap() == 2);
     assert_eq!(model.world().waits, 2);
 }
+
+/// `queue.rs`: a stream is chosen, and perhaps marked, by a thread that has entered the device.
+#[test]
+fn a_worker_enters_its_device_before_it_marks_a_stream() {
+    let model = Model::new(1, 1, 4);
+    let engine = over(&model).gpu_workers(2).build().unwrap();
+    let _release = Release(Arc::clone(&model));
+    model.hold(0, true);
+    let push = |body: Box<dyn FnOnce(&RunContext<'_>) + Send>| {
+        let x = engine.new_variable();
+        engine.op("kernel").context(GPU).writes([x]).push(move |run: &RunContext<'_>| body(run)).unwrap();
+        x
+    };
+    let queued = |x| eventually("it is queued", || engine.version(x).unwrap() == 1);
+    // Two on each stream, by the first worker: the watcher marks the first of each.
+    (0..8).for_each(|_| queued(push(Box::new(kernel(&model)))));
+    let (open, gate) = mpsc::channel::<()>();
+    push(Box::new(move |_| _ = gate.recv()));
+    // The other worker comes to a stream that it has not used.
+    (0..4).for_each(|_| queued(push(Box::new(kernel(&model)))));
+    open.send(()).unwrap();
+    model.hold(0, false);
+    engine.wait_for_all_timeout(LIMIT).unwrap();
+    assert_eq!(model.world().races, [""; 0]);
+}
