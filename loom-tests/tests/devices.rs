@@ -324,7 +324,7 @@ fn stream(local: usize) -> RawStream {
 /// One worker has taken the only pair; the watcher reads it while another worker wants one.
 #[test]
 fn a_pair_of_timed_marks_is_read_before_another_takes_it() {
-    explore("timed marks, a worker beside the watcher", 6, 20, || {
+    explore("timed marks, a worker beside the watcher", 6, 8, || {
         let (counts, timed) = (Arc::new(Counts(Mutex::new(State::default()))), Arc::new(TimedMarks::new()));
         let reference = counts.mark(0).expect("marks are there");
         // SAFETY: `counts` has made it.
