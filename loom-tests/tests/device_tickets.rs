@@ -1,6 +1,6 @@
 //! The tickets of a variable that devices use: reads of several threads each leave theirs, numbers
-//! only rise, and who notes them for the next owner of a buffer misses none. In the models a row
-//! has one place, and what finds none goes into the array behind it.
+//! only rise, and a thread that notes them for the next owner of a buffer misses none. In the
+//! models a row has one place, and what finds none goes into the array behind it.
 
 #![cfg(loom)]
 

@@ -361,7 +361,7 @@ fn a_pair_of_timed_marks_is_taken_by_one() {
 fn a_spare_mark_is_lent_to_one_and_what_is_due_is_taken_once() {
     explore("spare marks, two threads that owe and a watcher", 2, 100, || {
         let marks = Arc::new(SpareMarks::new());
-        // The operation that each mark is behind: who has the mark writes it.
+        // The operation that each mark is behind. The owner of the mark writes it.
         let recorded = [Guarded::new(), Guarded::new()];
         let made = Arc::new(AtomicUsize::new(0));
         let owe = |operation: usize| {

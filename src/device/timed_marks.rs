@@ -74,7 +74,7 @@ impl TimedMarks {
         let elapsed = backend.clock().map(|clock| unsafe {
             Ok::<_, DriverError>((clock.elapsed(since, first)?, clock.elapsed(first, second)?))
         });
-        // Last: who takes it puts its marks elsewhere.
+        // Last: the next owner of the pair puts its marks elsewhere.
         self.free(pair);
         let (start, length) = elapsed?.ok()?;
         Some((start, length.max(0) as u64))

@@ -90,7 +90,7 @@ struct Mark {
 
 /// Raises a number that any thread may raise.
 fn raise(number: &AtomicU64, to: u64) {
-    // Release: who reads the number comes after what it tells.
+    // Release: a thread that reads the number comes after what it tells.
     number.fetch_max(to, Release);
 }
 
@@ -214,8 +214,8 @@ impl Timeline {
     }
 
     /// Puts a mark behind the last operation, unless there is one, or the operation is done. Called
-    /// before an operation is queued that need not follow it, so that who waits for the one does
-    /// not wait for the other.
+    /// before an operation is queued that need not follow it, so that a wait for the one is no
+    /// wait for the other.
     pub fn mark_last(&self, backend: &dyn Backend) -> Result<(), DriverError> {
         self.mark(backend, self.queued())
     }

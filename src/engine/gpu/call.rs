@@ -200,7 +200,7 @@ impl Core {
                     unsafe { self.end_timing(block, gpu, line.local, pair, worker) };
                 }
                 line.timeline.tell();
-                // If the mark is refused, the next one who needs it sees the error.
+                // If the mark is refused, the next call that needs it sees the error.
                 let _ = line.timeline.mark_step(&*gpu.backend);
                 outcome
             }

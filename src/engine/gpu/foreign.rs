@@ -11,16 +11,13 @@ use crate::device::{Context, Device};
 use crate::engine::core::{Core, SHUTDOWN};
 use crate::engine::gpu::admit::admit;
 use crate::engine::gpu::devices::Gpu;
-use crate::engine::gpu::loss::insist;
+use crate::engine::gpu::loss::{insist, insist_until, lost_by, AGAIN};
 use crate::engine::gpu::spare_marks::Lent;
 use crate::engine::settings::Kind;
 use crate::error::{Error, ErrorKind, Fault};
 use crate::operation::completion::Due;
 use crate::sync::{AtomicU8, Ordering::*};
 use std::sync::Arc;
-
-/// How often a wait for a mark is asked for again, if the driver refuses it.
-const AGAIN: usize = 16;
 
 /// A mark behind what was on a stream of the program's. Its drop keeps the mark for the next one.
 pub struct Behind {
@@ -187,17 +184,12 @@ impl Core {
                 unsafe { gpu.mark_foreign(stream) }.map(Some)
             })
         };
-        let mut promised = call();
-        for _ in 0..AGAIN {
-            if promised.as_ref().err().is_none_or(|refusal| refusal.is_of_stream || refusal.error.is_lost()) {
-                break;
-            }
-            promised = call();
-        }
+        let is_final = |refusal: &Refusal| refusal.is_of_stream || refusal.error.is_lost();
+        let promised = insist_until(AGAIN, is_final, call);
         promised.map_err(|Refusal { is_of_stream, error }| {
-            let error = match is_of_stream || error.is_lost() {
+            let error = match is_of_stream {
                 true => error,
-                false => DriverError::lost(format!("a stream could not be marked: {error}")),
+                false => lost_by(error, "a stream could not be marked"),
             };
             self.refused_stream(gpu, &Refusal { is_of_stream, error })
         })
@@ -235,11 +227,7 @@ impl Core {
         // device, which a thread that runs its operations has entered.
         let outcome = insist(AGAIN, || unsafe { gpu.backend.wait(stream, behind.lent.mark) });
         outcome.map_err(|refusal| {
-            let lost = match refusal.is_lost() {
-                true => refusal,
-                false => DriverError::lost(format!("a stream could not be told to wait: {refusal}")),
-            };
-            Error::of_call(self.refused(gpu, &lost))
+            Error::of_call(self.refused(gpu, &lost_by(refusal, "a stream could not be told to wait")))
         })
     }
 

@@ -17,8 +17,8 @@ use std::sync::Arc;
 /// The most operations that the message names.
 const NAMED: usize = 8;
 
-/// How often a wait for a stream is asked for again, if the driver refuses it.
-const AGAIN: usize = 16;
+/// How often a call that an order rests on is asked for again, if the driver refuses it.
+pub const AGAIN: usize = 16;
 
 impl Gpu {
     /// Waits for a stream of the naive engine. A call that is refused is asked again: what comes
@@ -29,18 +29,32 @@ impl Gpu {
     pub unsafe fn finish(&self, stream: RawStream) -> Result<(), Refusal> {
         // SAFETY: by the contract.
         let outcome = insist(AGAIN, || unsafe { self.backend.finish(stream) });
-        outcome.map_err(|refusal| match refusal.is_lost() {
-            true => refusal,
-            false => Refusal::lost(format!("it could not be waited for: {refusal}")),
-        })
+        outcome.map_err(|refusal| lost_by(refusal, "it could not be waited for"))
+    }
+}
+
+/// The loss of a device that goes on refusing a call: `what` says which.
+pub fn lost_by(refusal: Refusal, what: &str) -> Refusal {
+    match refusal.is_lost() {
+        true => refusal,
+        false => Refusal::lost(format!("{what}: {refusal}")),
     }
 }
 
 /// Makes a call of the driver again while it is refused and nothing is lost, `times` times at most.
-pub fn insist<T>(times: usize, mut call: impl FnMut() -> Result<T, Refusal>) -> Result<T, Refusal> {
+pub fn insist<T>(times: usize, call: impl FnMut() -> Result<T, Refusal>) -> Result<T, Refusal> {
+    insist_until(times, Refusal::is_lost, call)
+}
+
+/// Makes a call again while it is refused and the refusal is not final, `times` times at most.
+pub fn insist_until<T, E>(
+    times: usize,
+    is_final: impl Fn(&E) -> bool,
+    mut call: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
     let mut outcome = call();
     for _ in 0..times {
-        if outcome.as_ref().err().is_none_or(Refusal::is_lost) {
+        if outcome.as_ref().err().is_none_or(&is_final) {
             break;
         }
         outcome = call();

@@ -123,8 +123,8 @@ impl Core {
         let followed = unsafe { self.followed(gpu, block) };
         followed.or_else(|| {
             let next = gpu.own_next(class)?;
-            // So that who waits for the last operation there does not wait for this one. If the
-            // mark is refused, the next one who needs it sees the error.
+            // So that a wait for the last operation there is no wait for this one. If the mark is
+            // refused, the next call that needs it sees the error.
             let _ = next.timeline.mark_last(&*gpu.backend);
             Some(next)
         })

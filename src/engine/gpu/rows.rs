@@ -72,7 +72,7 @@ impl Rows {
             // SAFETY: as in `get`.
             return unsafe { &*found };
         }
-        // SAFETY: as in `get`: who puts something else there is `drop`.
+        // SAFETY: as in `get`: only `drop` puts something else there.
         unsafe { &*put(&place.0, Box::new(Row::new(self.timelines as u32))) }
     }
 }
@@ -187,7 +187,7 @@ impl Row {
 
     /// Whether the variable was marked for this lost write; [`Row::tell`] says so.
     pub fn is_told(&self, lost: DeviceTicket) -> bool {
-        // Acquire: pairs with the release in `tell`: who finds it told finds the mark.
+        // Acquire: pairs with the release in `tell`: a thread that finds it told finds the mark.
         self.told.load(Acquire) == lost.word()
     }
 
@@ -201,7 +201,7 @@ impl Row {
     /// comes after that use.
     pub fn owe(&self, owed: &mut Owed) {
         owed.reads.fill(0);
-        // The reads first. Who finds a read forgotten finds the write that came after it.
+        // The reads first. If a read is forgotten, the write that came after it is found.
         for read in self.reads() {
             let number = &mut owed.reads[read.timeline()];
             *number = read.number().max(*number);

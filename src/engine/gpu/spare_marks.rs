@@ -1,7 +1,7 @@
 //! Marks for streams that are not the engine's, and the asynchronous operations that end when the
 //! device has come to one.
 //!
-//! A mark is *lent* to whoever puts it on a stream, and *kept* again when the engine has had
+//! A mark is *lent* to the call that puts it on a stream, and *kept* again when the engine has had
 //! another stream wait for it. One that an operation is *due* at belongs to the watcher
 //! (`watch.rs`), which ends the operation. Used by `foreign.rs`, on any thread: a place is taken by
 //! one exchange.
@@ -54,7 +54,7 @@ impl<D> MarkPlace<D> {
     }
 
     fn take(&self, from: u8) -> bool {
-        // Acquire: pairs with the release of who gave it back, whose calls with the mark are over.
+        // Acquire: pairs with the release that gave it back, after the last call with the mark.
         self.state.load(Relaxed) == from && self.state.compare_exchange(from, LENT, Acquire, Relaxed).is_ok()
     }
 }
@@ -91,7 +91,7 @@ impl<D: Send + 'static> SpareMarks<D> {
         self.places.get(lent.place).expect("it was lent")
     }
 
-    /// Keeps a mark for the next one who needs it.
+    /// Keeps a mark for the next call that needs one.
     pub fn give_back(&self, lent: Lent) {
         // Release: pairs with the acquire in `take`.
         self.place(lent).state.store(KEPT, Release);

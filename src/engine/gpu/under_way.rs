@@ -10,8 +10,8 @@ pub struct Timing {
     lines: Box<[Box<[Note]>]>,
 }
 
-/// An operation that is under way. Written by the owner of the timeline before it tells the number,
-/// and read by the watcher, who has read that.
+/// An operation that is under way. The owner of the timeline writes it before it tells the number.
+/// The watcher reads it after it has read the number.
 #[derive(Default)]
 pub struct Note {
     /// Its number.

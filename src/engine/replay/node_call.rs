@@ -74,7 +74,7 @@ impl Program {
             Body::Sync(call) if !skip => around(&mut || catch(|| unsafe { (*call.get())(&context) })),
             body => {
                 if let Body::Async(detached) = body {
-                    // Relaxed: who is told of the end afterwards comes after it.
+                    // Relaxed: the lane is told of the end afterwards.
                     detached.stage.store(CONCLUDED, Relaxed);
                 }
                 may.err().flatten().map_or(Ok(()), Err)

@@ -8,8 +8,8 @@
 //!
 //! An operation of a device is handed to a worker of the device by the runner of its lane
 //! ([`Program::begin_part`]). One of the processor is called by the runner, if it need not be
-//! parked. Whoever comes to a block calls [`run_part`], and tells the lane when the operation has
-//! ended.
+//! parked. The thread that has a block calls [`run_part`], and tells the lane when the operation
+//! has ended.
 
 use crate::device::Device;
 use crate::engine::core::ReadyCause;
