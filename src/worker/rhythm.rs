@@ -58,12 +58,15 @@ impl Rhythm {
         self.timer().map(|timer| timer.saturating_sub(self.start.elapsed()))
     }
 
-    /// Notes that the worker gets up by itself; returns how long it looks for work now.
+    /// Notes that the worker gets up by itself; returns how long it looks for work now. It yields
+    /// its core between looks: the thread that is to push may have been put on the same core, and
+    /// would come late because of the look.
     pub fn get_up(&mut self) -> Spin {
         self.is_up = true;
         self.is_on &= !MODELLED;
         let now = self.start.elapsed();
-        Spin::awake(self.due().map_or(LATE, |due| (due + LATE).saturating_sub(now)))
+        let all = self.due().map_or(LATE, |due| (due + LATE).saturating_sub(now));
+        Spin::new(Duration::ZERO, all)
     }
 
     /// Notes that the worker was woken for work.
