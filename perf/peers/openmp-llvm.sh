@@ -12,5 +12,6 @@ else
     debian clang-19 libomp-19-dev
     version=$(dpkg-query --show --showformat='${source:Upstream-Version}' libomp5-19)
 fi
-"${OPENMP_CLANG:-clang-19}" -std=gnu11 "${fast[@]}" -Wall -Werror -fPIC -shared -fopenmp -I perf/peers \
+# clang 19 warns of what its own -march=native says of some processors (AVX10).
+"${OPENMP_CLANG:-clang-19}" -std=gnu11 "${fast[@]}" -Wall -Werror -Wno-unknown-warning-option -Wno-invalid-feature-combination -fPIC -shared -fopenmp -I perf/peers \
     -DLIBRARY='"libomp"' -DLIBRARY_VERSION="\"$version, without LTO\"" perf/peers/openmp.c -o "$PEERS_DIRECTORY/$name.so"
