@@ -27,7 +27,7 @@
 //! *spreads* what is left: it counts down what the segments that are done would have counted down,
 //! then starts the other lanes.
 
-use crate::graph::own::Exclusive;
+use crate::graph::exclusive::Exclusive;
 use crate::graph::plan::{Plan, Segment};
 use crate::sync::{AtomicU32, Ordering::*, MODELLED};
 use crate::util::spin::Spin;
