@@ -1,5 +1,5 @@
-//! The stream of the operation that the calling thread runs. Set by `src/engine/gpu/call.rs`, read
-//! by [`RunContext::stream`](crate::RunContext::stream).
+//! The stream of the operation that the calling thread runs. Set by `src/engine/gpu/call.rs` and
+//! `src/engine/replay/device_graph.rs`, read by [`RunContext::stream`](crate::RunContext::stream).
 
 #![forbid(unsafe_code)]
 

@@ -3,9 +3,11 @@
 //! `Core::hand_out`.
 //!
 //! [`Core::execute`] runs any operation and ends it by `Core::end` (`complete.rs`).
-//! [`Core::run_plain`] does the same for plain ones with fewer steps, mostly without `Core::end`. A
-//! rule about the start or the end of operations must be kept in both, in `inline/fast_path.rs`,
-//! and for the operations of graphs in `replay/runner.rs`.
+//! [`Core::run_plain`] does the same for plain ones with fewer steps, mostly without `Core::end`.
+//! An asynchronous operation ends by [`Finish`], on the thread that uses its completion. A rule
+//! about the start or the end of operations must be kept in both functions, in
+//! `inline/fast_path.rs` and in `gpu/call.rs`. For the operations of graphs it must be kept in
+//! `replay/runner.rs` and `replay/node_call.rs`.
 
 use crate::device::raw::RawStream;
 use crate::engine::core::{Core, DEVICES_USED, FAILED, SHUTDOWN};

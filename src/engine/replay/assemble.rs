@@ -1,8 +1,13 @@
 //! Assembling a graph: from the operations of a capture to a [`Program`] that can be replayed.
 //!
-//! Called by `api/capture.rs` ([`Recording`], [`Whole`]) and by `api/operator.rs` ([`sync`],
-//! [`detached`]). The order and the lanes come from `graph/`; here they are brought together with
-//! closures, slots and blocks.
+//! `api/capture.rs` and `api/capture_builder.rs` fill a [`Recording`], and `api/capture.rs` has it
+//! assembled. `api/capture_builder.rs`, `api/operator.rs` and `merged.rs` make bodies by [`sync`]
+//! and [`detached`]. `merged.rs` joins operations that a device does as one, before all else. Which
+//! lanes there are, and which operations are bound to one, is decided here. The order and the other
+//! lanes come from `graph/`; here they are brought together with closures, slots and blocks.
+//!
+//! A recording belongs to the thread that captures. Only [`Recording::changes`] is shared: any
+//! thread that sets a parameter counts there.
 
 use crate::device::{self, Context, Device};
 use crate::engine::claims;
@@ -45,7 +50,7 @@ pub struct Captured {
     pub context: Context,
     pub property: Property,
     pub priority: i32,
-    /// Whether it may be one of those that a device does as one (`replay/merged.rs`).
+    /// Whether it asks for `device_graph()`: then `replay/merged.rs` may join it with others.
     pub joins: bool,
 }
 
