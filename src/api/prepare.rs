@@ -139,7 +139,7 @@ pub fn prepare(engine: &Engine) -> Result<(), Error> {
 }
 
 /// Brings up a group's workers, unless the engine is stopped. As in a push the engine is asked
-/// before the pin and under it, and a fork is waited for (`push/enlist.rs`, `push/mod.rs`).
+/// before the pin and under it, and a fork is waited for (`engine/push/`).
 #[cold]
 fn start_workers(core: &Arc<Core>, group: &Arc<Group>) -> Result<(), Error> {
     let (local, request) = (core.local(), Request::named(Name::default()));

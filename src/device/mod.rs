@@ -1,7 +1,7 @@
 //! Where operations run: `Context`, a device and its number; and what the engine needs of a device.
 //!
-//! [`resolve`] is called by each push that names another context than `cpu(0)`
-//! (`src/engine/push/mod.rs`) and by each recorded push (`src/engine/replay/assemble.rs`).
+//! [`resolve`] checks the context of each push that names another one than `cpu(0)`
+//! (`src/engine/push/mod.rs`), and of each recorded push (`src/engine/replay/assemble.rs`).
 //!
 //! [`backend`] is the seam to a library that drives devices, [`memory`] that to its memory, [`clock`]
 //! that to its times, [`graphs`] that to its graphs, [`raw`] what they give out. `cuda/` implements

@@ -1,10 +1,10 @@
 //! The failures of an engine that no wait has taken yet: a lock-free stack, emptied as a whole.
 //!
-//! Filled by `Core::record` (`execute.rs`), on the thread whose operation has failed, and for lost
-//! devices by `gpu/loss.rs` and `gpu/turn.rs`, on any thread. Emptied by `wait/for_all.rs`, and at
-//! the engine's end by `Core::report_failures` (`lifecycle.rs`). A failure that was taken through
-//! its variable stays in the list until it is pruned. Which operations inherit a failure is no
-//! matter of this file: `complete.rs` marks variables, and `execute.rs` skips operations.
+//! Used by `execute.rs` (`Core::record`), `gpu/loss.rs` and `gpu/turn.rs`, which add failures, on
+//! any thread. Used by `wait/for_all.rs` and, at the engine's end, by `lifecycle.rs`, which take
+//! them. `core.rs` has the list. A failure that was taken through its variable stays in the list
+//! until it is pruned. Which operations inherit a failure is no matter of this file: `complete.rs`
+//! marks variables, and `execute.rs` skips operations.
 
 use crate::error::{Beyond, Error, ErrorKind, Failure, Stamp};
 use crate::sync::lock::Lock;

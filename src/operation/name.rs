@@ -1,5 +1,6 @@
-//! Names of operations: static text, or text that is interned once. `api/` takes them.
-//! [`Name::parts`] cuts a name to what a block can hold, and `header.rs` stores that.
+//! Names of operations: static text, or text that is interned once. Programs give them to the
+//! builders of `src/api/`, on any thread. [`Name::parts`] cuts a name to what a block can hold, and
+//! `header.rs` stores that.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
 //! Calling and waking: how a thread that puts an operation elsewhere than into the inbox of a
-//! worker that looks or sleeps sees to it that somebody comes for it. Called by `group.rs`,
+//! worker that looks or sleeps sees to it that somebody comes for it. Used by `group.rs`,
 //! `steal.rs` and `catch_up.rs` on any thread, and by `run_loop.rs` and `help.rs`.
 //!
 //! A thread that looks for work already is called, which costs an exchange and no system call. Only

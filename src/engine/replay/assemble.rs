@@ -1,10 +1,12 @@
 //! Assembling a graph: from the operations of a capture to a [`Program`] that can be replayed.
 //!
-//! `api/capture.rs` and `api/capture_builder.rs` fill a [`Recording`], and `api/capture.rs` has it
-//! assembled. `api/capture_builder.rs`, `api/operator.rs` and `merged.rs` make bodies by [`sync`]
-//! and [`detached`]. `merged.rs` joins operations that a device does as one, before all else. Which
-//! lanes there are, and which operations are bound to one, is decided here. The order and the other
-//! lanes come from `graph/`; here they are brought together with closures, slots and blocks.
+//! Used by `api/capture.rs`, which fills a [`Recording`] and has it assembled, and by
+//! `api/capture_builder.rs`. Bodies are made by [`sync`] and [`detached`], which `api/operator.rs`
+//! and `merged.rs` use too.
+//!
+//! What a device does as one operation is joined first, in `merged.rs`. How many lanes there are,
+//! and which operations are bound to one, is decided here. The order and the other lanes come from
+//! `graph/`; here they are brought together with closures, slots and blocks.
 //!
 //! A recording belongs to the thread that captures. Only [`Recording::changes`] is shared: any
 //! thread that sets a parameter counts there.
