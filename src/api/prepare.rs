@@ -1,6 +1,6 @@
 //! What a program does before its first push: `Engine::prepare`, by way of `src/api/control.rs`,
-//! does what that push would have to do otherwise. `Engine::expect_cost` says what the engine would
-//! have to learn.
+//! does what that push would have to do otherwise, on the thread that is to push.
+//! `Engine::expect_cost` says what the engine would have to learn.
 
 #![forbid(unsafe_code)]
 

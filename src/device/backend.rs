@@ -3,8 +3,9 @@
 //! `cuda/` and `immediate.rs` implement it, and programs may. The engine calls it from
 //! `src/engine/gpu/` and `src/engine/replay/`; most marks are put by `timeline.rs`. A [`RawStream`]
 //! is an in-order queue of a device. A [`RawMark`] says 'up to here' on such a queue: an event of
-//! CUDA or HIP, a timeline semaphore, a marker in a queue of OpenCL. Memory, times and graphs have
-//! seams of their own, in `memory.rs`, `clock.rs` and `graphs.rs`.
+//! CUDA or HIP, a timeline semaphore, a marker in a queue of OpenCL. Any thread may call it; what
+//! it has to do first is said at [`Backend`]. Memory, times and graphs have seams of their own, in
+//! `memory.rs`, `clock.rs` and `graphs.rs`.
 
 use crate::device::clock::DeviceClock;
 use crate::device::graphs::DeviceGraphs;

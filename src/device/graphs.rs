@@ -1,9 +1,9 @@
 //! The seam for graphs of a back end: [`DeviceGraphs`], which a back end has if what is put on a
 //! stream can be captured, and launched as a whole again and again.
 //!
-//! `src/engine/replay/device_graph.rs` calls it, and `cuda/graphs.rs` implements it. Which
-//! operations are captured together is decided in `src/engine/replay/merged.rs` and
-//! `src/graph/merge.rs`.
+//! `src/engine/replay/device_graph.rs` calls it, on threads that have entered the device, and
+//! `cuda/graphs.rs` implements it. Which operations are captured together is decided in
+//! `src/engine/replay/merged.rs` and `src/graph/merge.rs`.
 
 use crate::device::raw::{DriverError, RawGraph, RawStream};
 

@@ -154,8 +154,9 @@ impl Block {
     /// `this` points to a block that the caller owns.
     #[inline]
     pub unsafe fn enter(this: *mut Block, lifecycle: u8) {
-        // SAFETY: the caller owns the block. Release: pairs with the acquire in `src/engine/diagnose.rs`; a
-        // thread that reads PENDING also reads the header that was written before.
+        // SAFETY: the caller owns the block. Release: pairs with the acquire in
+        // `src/engine/diagnose.rs`; a thread that reads PENDING also reads the header that was
+        // written before.
         unsafe { (*this).lifecycle.store(lifecycle, Ordering::Release) }
     }
 

@@ -4,7 +4,8 @@
 //! Used by `replay/assemble.rs`, which makes one for each operation of such a graph, and by
 //! `replay/program.rs`, which keeps them. It names the variables of the operation, to which the
 //! tickets of devices belong (`engine/gpu/rows.rs`), and none of the tickets of pushes: the plan of
-//! the graph says when the operation's turn has come.
+//! the graph says when the operation's turn has come. The block belongs to the thread that the lane
+//! has given the operation to.
 
 use crate::device::Context;
 use crate::operation::access::{Access, Mode, Ticket};
