@@ -6,8 +6,8 @@
 //! `src/engine/execute.rs` turns them into errors.
 //!
 //! A [`Failure`] goes from variable to variable by their marks (`src/variable/slot.rs`), and is
-//! kept for `wait_for_all` in `src/engine/failures.rs`. Those that `failures.rs` has no more room
-//! for are counted in [`Beyond`]. Running operations ask a failure whether it concerns them, and
+//! kept for `wait_for_all` in `src/engine/failures.rs`. Those for which that list has no more room
+//! are counted in [`Beyond`]. Running operations ask a failure whether it concerns them, and
 //! waiting threads take it: both on any thread, at any time, so its state is atomic.
 
 #![forbid(unsafe_code)]

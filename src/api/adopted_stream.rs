@@ -1,4 +1,7 @@
 //! `AdoptedStream`: a stream of the program's own, or of a library, in order with the engine's.
+//!
+//! Programs call it, on any thread. Pushes between such a stream and the engine are those of
+//! `src/api/operation.rs`; the marks are put in `src/engine/gpu/foreign.rs`.
 
 use crate::api::device_handle::DeviceHandle;
 use crate::api::engine::Engine;

@@ -1,7 +1,8 @@
 //! `Builder` and the methods of `Engine` that make engines.
 //!
-//! Programs call it. The settings themselves, their environment variables, their defaults and their
-//! checks are in `src/engine/settings.rs`: a new setting is a field there and a method here.
+//! Programs call it, and a builder belongs to one thread. `src/api/gpu.rs` and `src/api/system.rs`
+//! have further methods. The settings themselves, their environment variables, their defaults and
+//! their checks are in `src/engine/settings.rs`: a new setting is a field there and a method here.
 
 #![forbid(unsafe_code)]
 

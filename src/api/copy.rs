@@ -1,4 +1,8 @@
 //! `Engine::copy`: copies between arrays of devices and pinned arrays, as operations.
+//!
+//! Programs call it, on any thread. A copy is an operation like any other (`src/api/push.rs`). The
+//! arrays are in `src/api/device_data.rs` and `src/api/pinned_data.rs`; what is queued on the
+//! stream is in `src/engine/gpu/lease.rs`.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,9 @@
 //! What `DeviceData` and `PinnedData` have in common: a lease of memory, what a copy has to know of
-//! them, and where their address may be used. Copies are pushed by `api/copy.rs`. Sizes are
-//! rounded, and memory is kept for the next array, by `engine/gpu/buffers.rs`.
+//! it, and the rule for its address. Only an operation that runs on the array's own device and has
+//! declared its variable gets the address.
+//!
+//! Used by `device_data.rs`, `pinned_data.rs` and `copy.rs`, on any thread. `copy.rs` pushes the
+//! copies. Sizes are rounded, and memory is kept for the next array, in `engine/gpu/buffers.rs`.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,8 @@
 //! `DeviceHandle`: a device of an engine, for what is not an operation: its memory.
+//!
+//! Programs call it, on any thread. It leads to the device's record (`src/engine/gpu/devices.rs`)
+//! and its buffers (`src/engine/gpu/buffers.rs`). What is pushed to a device is an operation
+//! (`src/api/operation.rs`).
 
 #![forbid(unsafe_code)]
 

@@ -3,7 +3,7 @@
 //! The other methods of `Engine` are in the files beside this one: those that push in
 //! `src/api/push.rs`, those that wait, stop and look in `src/api/control.rs`, those that make
 //! engines in `src/api/builder.rs`, captures in `src/api/capture.rs`. What all handles share is
-//! `Core` in `src/engine/core.rs`.
+//! `Core` in `src/engine/core.rs`. Programs call them, on any thread.
 
 use crate::engine::core::Core;
 use crate::engine::gpu::devices::Gpus;

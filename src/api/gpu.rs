@@ -1,4 +1,5 @@
-//! What the builder of an engine has for GPUs.
+//! What the builder of an engine has for GPUs. Programs call it. The values are checked in
+//! `src/engine/settings.rs`, and used when a device is made ready (`src/engine/gpu/admit.rs`).
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,10 @@
 //! `OperationBuilder`: the builder form of a push. `Engine::op` in `src/api/push.rs` makes it, and
-//! all its pushes end in `src/engine/push/mod.rs`.
+//! all its pushes end in `src/engine/push/mod.rs`. It belongs to the thread that makes it.
 //!
-//! `CaptureBuilder` in `src/api/capture.rs` has the same methods for the operations of a graph, but
-//! no `cost_key` and no operators. A change to a method here is a change to the same method there.
-//! `tests/forms.rs` compares this form with the long forms of `src/api/push.rs` and with operators.
+//! `CaptureBuilder` in `src/api/capture_builder.rs` has the same methods for the operations of a
+//! graph, but no `cost_key` and no operators. A change to a method here is a change to the same
+//! method there. `tests/forms.rs` compares this form with the long forms of `src/api/push.rs` and
+//! with operators.
 //!
 //! An *operation* runs once: `push` and `push_async` end the builder by pushing one. An *operator*
 //! is not an operation but the pattern of many: a closure and its variables, kept so that they can

@@ -3,7 +3,7 @@
 //! An operator is not an operation: each push of it is one operation. One that does not run inside
 //! its push holds the closure by an `Arc`. `src/api/operation.rs` and `src/api/push.rs` make
 //! operators. They are pushed by `Engine::push` in `src/api/push.rs`, and recorded by
-//! `Capture::push` in `src/api/capture.rs`.
+//! `Capture::push` in `src/api/capture.rs`. Any thread may push one.
 //!
 //! [`Operator::push`] chooses between running here and pushing, as `push` and `push_wide` in
 //! `src/engine/push/mod.rs` do for closures that are used once: a change to one is a change to the

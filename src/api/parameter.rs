@@ -2,8 +2,9 @@
 //! replays.
 //!
 //! `Capture::parameter` in `src/api/capture.rs` makes it. `get` is called inside operations of the
-//! graph; `set` is called anywhere, and pushes an operation that changes the graph's own variable,
-//! as each replay does (`src/api/graph.rs`). So no replay reads the value while it is replaced.
+//! graph, on the thread that runs them. `set` is called on any thread, and pushes an operation that
+//! changes the graph's own variable, as each replay does (`src/api/graph.rs`). So no replay reads
+//! the value while it is replaced.
 
 use crate::engine::core::{Core, DEVICES_USED};
 use crate::engine::push::admission::stopped;

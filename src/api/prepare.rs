@@ -1,6 +1,6 @@
 //! What a program does before its first push: `Engine::prepare`, by way of `src/api/control.rs`,
-//! does what that push would have to do otherwise. `Engine::expect_cost` says what the engine would
-//! have to learn.
+//! does what that push would have to do otherwise, on the thread that is to push.
+//! `Engine::expect_cost` says what the engine would have to learn.
 
 #![forbid(unsafe_code)]
 
@@ -139,7 +139,7 @@ pub fn prepare(engine: &Engine) -> Result<(), Error> {
 }
 
 /// Brings up a group's workers, unless the engine is stopped. As in a push the engine is asked
-/// before the pin and under it, and a fork is waited for (`push/enlist.rs`, `push/mod.rs`).
+/// before the pin and under it, and a fork is waited for (`engine/push/`).
 #[cold]
 fn start_workers(core: &Arc<Core>, group: &Arc<Group>) -> Result<(), Error> {
     let (local, request) = (core.local(), Request::named(Name::default()));

@@ -1,5 +1,5 @@
-//! Private variables of a graph: the methods of `Capture` that make them. What they are is in
-//! `src/engine/replay/private.rs`.
+//! Private variables of a graph: the methods of `Capture` that make them, for the thread that
+//! captures. What they are is in `src/engine/replay/private.rs`.
 
 #![forbid(unsafe_code)]
 

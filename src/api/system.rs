@@ -1,5 +1,6 @@
 //! The methods of `Builder` for what an engine asks of the system: memory that stays, and real-time
-//! priorities. `src/engine/settings.rs` checks them.
+//! priorities. Programs call them. `src/engine/settings.rs` checks the values, `src/pool/locked.rs`
+//! locks memory, and `src/worker/scheduling.rs` sets priorities.
 
 #![forbid(unsafe_code)]
 

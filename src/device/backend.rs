@@ -1,9 +1,11 @@
 //! The seam between the engine and a library that drives devices: [`Backend`].
 //!
-//! The engine calls it from `src/engine/gpu/`; `cuda/` implements it. A [`RawStream`] is an
-//! in-order queue of a device. A [`RawMark`] says 'up to here' on such a queue: an event of CUDA or
-//! HIP, a timeline semaphore, a marker in a queue of OpenCL. Memory and times have seams of their
-//! own, in `memory.rs` and `clock.rs`.
+//! `cuda/` and `immediate.rs` implement it, and programs may. The engine calls it from
+//! `src/engine/gpu/` and `src/engine/replay/`; most marks are put by `timeline.rs`. A [`RawStream`]
+//! is an in-order queue of a device. A [`RawMark`] says 'up to here' on such a queue: an event of
+//! CUDA or HIP, a timeline semaphore, a marker in a queue of OpenCL. Any thread may call it; what
+//! it has to do first is said at [`Backend`]. Memory, times and graphs have seams of their own, in
+//! `memory.rs`, `clock.rs` and `graphs.rs`.
 
 use crate::device::clock::DeviceClock;
 use crate::device::graphs::DeviceGraphs;
@@ -40,7 +42,9 @@ impl Class {
 /// [`wait`](Backend::wait), [`reached`](Backend::reached) and, on the naive engine,
 /// [`finish`](Backend::finish). It never asks the library to call it back. All methods are called
 /// from several threads at once. The calling thread has [entered](Backend::enter) the device, but
-/// for [`devices`](Backend::devices), [`cores`](Backend::cores) and `enter` itself.
+/// for `enter` itself and for what only tells something: [`name`](Backend::name),
+/// [`devices`](Backend::devices), [`cores`](Backend::cores), [`memory`](Backend::memory),
+/// [`clock`](Backend::clock) and [`graphs`](Backend::graphs).
 ///
 /// # Safety
 /// What the program queues may be unsound if it does not run in order, and the order rests on these

@@ -1,5 +1,6 @@
-//! The stream of the operation that the calling thread runs. Set by `src/engine/gpu/call.rs`, read
-//! by [`RunContext::stream`](crate::RunContext::stream).
+//! The stream of the operation that the calling thread runs. `src/engine/gpu/call.rs` and
+//! `src/engine/replay/device_graph.rs` set it, and
+//! [`RunContext::stream`](crate::RunContext::stream) reads it. Each thread has its own.
 
 #![forbid(unsafe_code)]
 

@@ -1,18 +1,21 @@
 //! The seam for graphs of a back end: [`DeviceGraphs`], which a back end has if what is put on a
 //! stream can be captured, and launched as a whole again and again.
 //!
-//! Called by `src/engine/replay/device_graph.rs`; `cuda/graphs.rs` implements it.
+//! `src/engine/replay/device_graph.rs` calls it, on threads that have entered the device, and
+//! `cuda/graphs.rs` implements it. Which operations are captured together is decided in
+//! `src/engine/replay/merged.rs` and `src/graph/merge.rs`.
 
 use crate::device::raw::{DriverError, RawGraph, RawStream};
 
-/// The graphs of a back end: CUDA's stream capture, and what becomes of it.
+/// The graphs of a back end: what is put on a stream is captured once, and then launched as a whole
+/// any number of times. CUDA's stream capture is such a thing.
 ///
 /// All methods are called from several threads at once. The calling thread has entered the device.
 ///
 /// # Safety
 /// - What is captured is done by each launch, in an order that the stream would have kept, as one
 ///   piece of work of the stream that it is launched on.
-/// - Two launches of one graph are done one after the other, if they are launched so.
+/// - Two launches of one graph are done in the order of their calls, also on two streams.
 /// - No method unwinds.
 pub unsafe trait DeviceGraphs: Send + Sync {
     /// From now on what the calling thread puts on a stream is captured, and not done.
@@ -29,7 +32,7 @@ pub unsafe trait DeviceGraphs: Send + Sync {
     /// returns.
     ///
     /// # Safety
-    /// `begin` was called for the stream, on this thread, and this was not.
+    /// `begin` was called for the stream on this thread, and `end` has not been called since.
     ///
     /// # Errors
     /// If something that cannot be captured was called meanwhile, the library refuses it, or the

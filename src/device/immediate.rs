@@ -1,4 +1,6 @@
-//! [`Immediate`]: devices that are the processor itself, for programs without a GPU.
+//! [`Immediate`]: devices that are the processor itself, for programs without a GPU. It implements
+//! the seams of `backend.rs`, `memory.rs` and `clock.rs`. Its calls do all work at once, on the
+//! calling thread.
 
 use crate::device::backend::{Backend, Class};
 use crate::device::clock::DeviceClock;

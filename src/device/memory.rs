@@ -1,7 +1,9 @@
 //! The seam for memory: [`DeviceMemory`], which a back end has if the engine is to allocate on its
 //! devices and to copy there; and [`Plain`], the types of what lies in such memory.
 //!
-//! Called by `src/engine/gpu/buffers.rs` and `src/engine/gpu/lease.rs`; `cuda/` implements it.
+//! `src/engine/gpu/allocate.rs` and `src/engine/gpu/lease.rs` call it, on any thread; `cuda/` and
+//! `immediate.rs` implement it. Which buffer is used again is decided in
+//! `src/engine/gpu/buffers.rs`.
 
 use crate::device::raw::{DriverError, RawMemory, RawStream};
 

@@ -1,13 +1,13 @@
 //! Where operations run: `Context`, a device and its number; and what the engine needs of a device.
 //!
-//! [`resolve`] is called by each push that names another context than `cpu(0)`
-//! (`src/engine/push/mod.rs`) and by each recorded push (`src/engine/replay/assemble.rs`).
+//! [`resolve`] checks the context of each push that names another one than `cpu(0)`
+//! (`src/engine/push/mod.rs`), and of each recorded push (`src/engine/replay/assemble.rs`).
 //!
 //! [`backend`] is the seam to a library that drives devices, [`memory`] that to its memory, [`clock`]
-//! that to its times, [`graphs`] that to its graphs, [`raw`] what they give out; `cuda/` and
-//! [`immediate`] implement them. [`timeline`] keeps the order on a device by its streams and marks.
-//! [`timed_marks`] are those of operations that are profiled. [`current`] knows the stream of the
-//! operation that a thread runs. The engine's side is in `src/engine/gpu/`.
+//! that to its times, [`graphs`] that to its graphs, [`raw`] what they give out. `cuda/` implements
+//! the four seams, and [`immediate`] all but the graphs. [`timeline`] keeps the order on a device
+//! by its streams and marks. [`timed_marks`] are those of operations that are profiled. [`current`]
+//! knows the stream of the operation that a thread runs. The engine's side is in `src/engine/gpu/`.
 
 pub mod backend;
 pub mod clock;

@@ -1,4 +1,5 @@
 //! The timed marks of a device: a pair for each operation that is profiled and under way.
+//! `src/engine/gpu/timing.rs` calls it, and `src/engine/gpu/under_way.rs` has one for each device.
 //!
 //! The worker that queues an operation takes a pair, and puts one mark before the closure's work
 //! and one behind it. The watcher reads both when the device has done that, and gives the pair

@@ -1,6 +1,6 @@
 //! The bound on operations in flight: an operation is counted in before it is pushed, and waits for
-//! room if there is none. Called by `push_stored` in `push/mod.rs` if the engine has a bound;
-//! `Core::end` (`complete.rs`) counts the operation out.
+//! room if there is none. Used by `push/mod.rs` (`push_stored`), on the pusher, if the engine has a
+//! bound. `Core::end` (`complete.rs`) counts the operation out, on the thread that ends it.
 
 use crate::engine::core::Core;
 use crate::engine::nesting::may_help;

@@ -1,7 +1,7 @@
 //! The state that all threads of an engine share ([`Core`]), and [`Dispatch`], the trait that the
 //! three kinds of engine implement in `src/engine/dispatch/`.
 //!
-//! Made by `Engine::with_settings` in `src/api/engine.rs`. The other files of `src/engine/` take
+//! `Engine::with_settings` in `src/api/engine.rs` makes it. The other files of `src/engine/` take
 //! [`Core`] as an argument or add methods to it.
 
 use crate::device::Context;

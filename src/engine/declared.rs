@@ -1,9 +1,9 @@
 //! What an operation has declared, for the check of its borrows (trait [`Current`]); here for
 //! operations that have a block.
 //!
-//! Made by `execute.rs` around the call of a closure: [`Enlisted`] if it is synchronous, [`Copied`]
-//! if it is asynchronous. Operations without a block have the same: `Inside` in
-//! `inline/fast_path.rs`, and `CurrentNode` in `replay/runner.rs`.
+//! Used by `execute.rs` and `gpu/call.rs`, around the call of a closure, on the thread that calls
+//! it: [`Enlisted`] if it is synchronous, [`Copied`] if it is asynchronous. Operations without a
+//! block have the same: `Inside` in `inline/fast_path.rs`, and `CurrentNode` in `replay/runner.rs`.
 
 use crate::operation::access::Mode;
 use crate::operation::block::Block;

@@ -1,6 +1,8 @@
-//! A look at the operations in flight of a running engine: as a text for errors of waits that ran
-//! out of time ([`pending_report`], called by `src/engine/wait/`), and as a graph ([`dot`], called
-//! by `src/api/control.rs`).
+//! A look at the operations in flight of a running engine: as a text for errors
+//! ([`pending_report`]), and as a graph ([`dot`]).
+//!
+//! Used by `wait/` when a wait runs out of time, by `gpu/loss.rs`, by `api/control.rs` and by
+//! `api/graph.rs`, on any thread.
 //!
 //! Operations come and go meanwhile. The looking thread is pinned and is a registered reader, so no
 //! block that it finds in use is given to another operation while it reads. Blocks of rings are

@@ -1,5 +1,5 @@
-//! An operation while a builder puts it together: what it is, and its variables. Used by
-//! `operation.rs`, `capture.rs`, `prepare.rs` and `push.rs` of `src/api/`.
+//! An operation while a builder puts it together: what it is, and its variables. Used by the
+//! builders and pushes of `src/api/`, each on its own thread.
 //!
 //! All of it lies in a [`DraftPlace`], which the thread keeps from one operation to the next. A
 //! builder has only a pointer to it: each call moves the builder, and moving what was just written

@@ -1,11 +1,16 @@
-//! Runs ready operations. Called by workers and helpers through [`Host`] (`src/worker/`), by
-//! `dispatch/naive.rs`, by a push whose operation is ready (`push/mod.rs`), and for waits by
-//! `Core::hand_out`.
+//! Runs ready operations, and records the failures that are their own.
+//!
+//! Workers and helpers of `src/worker/` come here through the trait [`Host`]. Also used by
+//! `dispatch/naive.rs`, by `push/mod.rs` for an operation that is ready, by `complete.rs`, and in
+//! parts by `gpu/` and `replay/node_call.rs`. A block belongs to the thread that executes it until
+//! the operation ends. Once an asynchronous closure was called, the block is not touched any more.
 //!
 //! [`Core::execute`] runs any operation and ends it by `Core::end` (`complete.rs`).
-//! [`Core::run_plain`] does the same for plain ones with fewer steps, mostly without `Core::end`. A
-//! rule about the start or the end of operations must be kept in both, in `inline/fast_path.rs`,
-//! and for the operations of graphs in `replay/runner.rs`.
+//! [`Core::run_plain`] does the same for plain ones with fewer steps, mostly without `Core::end`.
+//! An asynchronous operation ends by [`Finish`], on the thread that uses its completion. A rule
+//! about the start or the end of operations must be kept in both functions, in
+//! `inline/fast_path.rs` and in `gpu/call.rs`. For the operations of graphs it must be kept in
+//! `replay/runner.rs` and `replay/node_call.rs`.
 
 use crate::device::raw::RawStream;
 use crate::engine::core::{Core, DEVICES_USED, FAILED, SHUTDOWN};
@@ -237,8 +242,8 @@ impl Core {
     }
 
     /// Keeps a failure of an operation itself for the thread that waits for everything. Inherited
-    /// failures are not recorded again. Also called by `inline/fast_path.rs`, `replay/program.rs`
-    /// and `replay/runner.rs`.
+    /// failures are not recorded again. Also called by `complete.rs`, `gpu/call.rs`,
+    /// `inline/fast_path.rs`, `replay/program.rs` and `replay/node_call.rs`.
     #[cold]
     pub fn record(&self, fault: Fault, name: &'static str, sequence: u64) -> Arc<Failure> {
         let error = Error::of_operation(name, fault);
@@ -313,7 +318,8 @@ impl Finish for Core {
 }
 
 /// Whether an operation is ended without being run: because of a failure that it has inherited, or
-/// because the process is about to end. Also called by `replay/runner.rs`.
+/// because the process is about to end. Also called by `gpu/call.rs` and
+/// `replay/node_call.rs`.
 #[inline]
 pub fn is_skipped(property: Property, inherits: bool, state: u32) -> bool {
     inherits && property != Property::NoSkip || state & SHUTDOWN != 0 && property != Property::DeleteVar

@@ -1,8 +1,10 @@
 //! The failures of an engine that no wait has taken yet: a lock-free stack, emptied as a whole.
 //!
-//! Filled by `Core::record` (`execute.rs`), on the thread whose operation has failed. Emptied by
-//! `wait/for_all.rs`, and at the engine's end by `Core::report_failures` (`lifecycle.rs`). A
-//! failure that was taken through its variable stays in the list until it is pruned.
+//! Used by `execute.rs` (`Core::record`), `gpu/loss.rs` and `gpu/turn.rs`, which add failures, on
+//! any thread. Used by `wait/for_all.rs` and, at the engine's end, by `lifecycle.rs`, which take
+//! them. `core.rs` has the list. A failure that was taken through its variable stays in the list
+//! until it is pruned. Which operations inherit a failure is no matter of this file: `complete.rs`
+//! marks variables, and `execute.rs` skips operations.
 
 use crate::error::{Beyond, Error, ErrorKind, Failure, Stamp};
 use crate::sync::lock::Lock;
@@ -21,8 +23,8 @@ const SLICE: usize = 8;
 
 struct FailureRecord {
     failure: Arc<Failure>,
-    /// How many failures were noted before this one. The failures of one graph share the sequence
-    /// number of its replay; the first of them is the one that was noted first.
+    /// How many failures were noted before this one. It tells which of the failures of one replay
+    /// came first: they all have the sequence number of the replay.
     number: usize,
     next: *mut FailureRecord,
 }
@@ -34,10 +36,11 @@ pub struct Failures {
     count: AtomicUsize,
     /// How many failures were ever noted.
     noted: AtomicUsize,
-    /// Records that are yet to be looked at. Locked by a thread that waits for everything, by a
-    /// thread that forks, and by [`Failures::record`] when [`MOST_KEPT`] failures are kept.
+    /// Records that are yet to be looked at. Locked by a thread that waits for everything, by the
+    /// thread that closes the engine, by a thread that forks, and by [`Failures::record`] when
+    /// [`MOST_KEPT`] failures are kept.
     pub(super) aside: Lock<Aside>,
-    /// What the failures that are only counted have in common.
+    /// Shared by the failures beyond [`MOST_KEPT`], which are counted and not kept.
     beyond: Arc<Beyond>,
 }
 

@@ -1,6 +1,7 @@
 //! The hook for failures that no wait has taken when their engine ends (`Builder::on_error`).
-//! Called by `Core::report_failures` in `lifecycle.rs`. The error carries the name of its operation
-//! (`Error::operation`); the last call, which only tells how many more there are, has none.
+//! `Core::report_failures` in `lifecycle.rs` calls it, on the thread that closes the engine.
+//! `api/builder.rs` takes it. The error carries the name of its operation (`Error::operation`); the
+//! last call, which only tells how many more there are, has none.
 
 #![forbid(unsafe_code)]
 

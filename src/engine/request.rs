@@ -1,12 +1,12 @@
 //! What a push asks for: what the operation is ([`Request`]), and which variables it uses
 //! ([`Claim`]).
 //!
-//! A builder fills both in a `Draft` (`draft.rs`); `Draft::new` resets each field of [`Request`] by
-//! hand, so a new field is added there too, and where `api/capture.rs` copies single fields. The
-//! quick ways of a push take only ordinary requests (`runs_here` in `push/mod.rs`, and
-//! `push/logged.rs`); all others are enlisted, and `fill` in `push/enlist.rs` writes the request
-//! into the block. A profiled operation is always enlisted: while the engine profiles, the quick
-//! ways refuse every push.
+//! Both belong to the thread that pushes. A builder fills both in a `Draft` (`draft.rs`);
+//! `Draft::new` resets each field of [`Request`] by hand, so a new field is added there too, and
+//! where `api/capture_builder.rs` copies single fields. The quick ways of a push take only ordinary
+//! requests (`runs_here` in `push/mod.rs`, and `push/logged.rs`); all others are enlisted, and
+//! `fill` in `push/enlist.rs` writes the request into the block. A profiled operation is always
+//! enlisted: while the engine profiles, the quick ways refuse every push.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! Resolves the handle of a variable to its slot, and makes the errors of handles that lead to
 //! none.
 //!
-//! Called by pushes (`push/enlist.rs`, `push/acquire.rs`), waits (`wait/for_var.rs`,
-//! `wait/pull.rs`), graphs (`replay/assemble.rs`) and `src/api/`. The same rule is in `adopt` of
+//! Used by pushes (`push/`), waits (`wait/for_var.rs`, `wait/pull.rs`), graphs
+//! (`replay/private.rs`) and `src/api/`, on any thread. The same rule is in `adopt` of
 //! `push/acquire.rs`. The quick ways of a push compare the generation with that of a variable that
 //! the pusher owns (`tickets/owner/place.rs`).
 

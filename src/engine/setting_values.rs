@@ -1,4 +1,5 @@
-//! Reads the values of settings that come as text. Each function's error says what is valid.
+//! Reads the values of settings that come as text. Each function's error says what is valid. Used
+//! by `settings.rs` only.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,6 @@
 //! The settings of an engine: chosen by the builder (`src/api/builder.rs`) or by `SERIATIM_*`
-//! environment variables, and checked here.
+//! environment variables, and checked here. They do not change once the engine is made, so any
+//! thread reads them.
 //!
 //! A new setting is added in six places of this file: the field of [`Settings`], `Settings::new`,
 //! `Settings::check` (if it is a number with limits), `Settings::set`, `KEYS`, and the list of

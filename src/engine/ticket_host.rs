@@ -2,8 +2,9 @@
 //! pushers, and where operations go that have all their tickets. Implements the traits that
 //! `src/tickets/` asks for: [`Variables`], [`Peers`] and [`Commons`].
 //!
-//! [`TicketHost`] is made by `push/enlist.rs` and `push/acquire.rs`. [`Destinations`] is also made
-//! by `complete.rs`, for the end of an operation with links.
+//! Used by `push/enlist.rs` and `push/acquire.rs`, on the pusher. `complete.rs` makes
+//! [`Destinations`] too, for the end of an operation with links. `tickets/owner/` calls back
+//! through the traits.
 
 use crate::engine::core::Core;
 use crate::engine::push::journal::{is_for_any_worker, log};

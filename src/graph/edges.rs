@@ -1,8 +1,9 @@
 //! Dependency edges of a graph: from the variables that each operation uses, in the order of
 //! recording, to a list of predecessors for each operation.
 //!
-//! Called by `engine/replay/assemble.rs` when a graph is assembled, and by the models in
-//! `loom-tests/`. `profile/flows.rs` has a rule of its own for the arrows of a trace.
+//! Used by `engine/replay/` when a graph is assembled, on that thread, by the other files of
+//! `graph/`, and by the models in `loom-tests/`. `profile/flows.rs` has a rule of its own for the
+//! arrows of a trace.
 
 #![forbid(unsafe_code)]
 

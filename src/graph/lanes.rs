@@ -1,8 +1,7 @@
 //! Replay of a plan: the protocol by which threads run the lanes of a graph.
 //!
-//! Called by `engine/replay/mod.rs`. The operations themselves are run by
-//! `engine/replay/runner.rs`, through [`LaneHost`]. The sequential beginning of a replay is in
-//! `graph/spread.rs`.
+//! Used by `engine/replay/`. The operations themselves are run by `engine/replay/runner.rs`,
+//! through [`LaneHost`]. The sequential beginning of a replay is in `graph/spread.rs`.
 //!
 //! A lane is run by one thread at a time, its *runner*. The lane's inbox says whether it has one:
 //! it is `IDLE` if not; otherwise it holds the messages that have come and that the runner has not
@@ -27,7 +26,7 @@
 //! *spreads* what is left: it counts down what the segments that are done would have counted down,
 //! then starts the other lanes.
 
-use crate::graph::own::Exclusive;
+use crate::graph::exclusive::Exclusive;
 use crate::graph::plan::{Plan, Segment};
 use crate::sync::{AtomicU32, Ordering::*, MODELLED};
 use crate::util::spin::Spin;

@@ -1,8 +1,9 @@
 //! Merging operations of a graph: those that a device can do as one.
 //!
-//! Called by `engine/replay/assemble.rs`. An operation joins the last row of its kind if that adds
-//! no wait to the row: all that it waits for is in the row, or the row waits for that already. So a
-//! row begins as early as its first operation can, and rows make no circles.
+//! Used by `engine/replay/merged.rs`, on the thread that captures. An operation joins the last row
+//! of its kind if that adds no wait to the row: all that it waits for is in the row, or the row
+//! waits for that already. So a row begins as early as its first operation can, and rows make no
+//! circles.
 
 #![forbid(unsafe_code)]
 

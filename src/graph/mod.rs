@@ -15,9 +15,9 @@
 //! even.
 
 pub mod edges;
+mod exclusive;
 pub mod lanes;
 pub mod merge;
-mod own;
 pub mod partition;
 pub mod plan;
 mod spread;

@@ -1,5 +1,5 @@
-//! Partitioning of a graph: chooses the lane that runs each operation. Called by
-//! `engine/replay/assemble.rs`.
+//! Partitioning of a graph: chooses the lane that runs each operation. Used by
+//! `engine/replay/assemble.rs`, on the thread that captures.
 //!
 //! Operations are dealt level by level of the longest path, so that operations that can run at once
 //! are spread evenly. Within a level, an operation goes to the lane that has most of its

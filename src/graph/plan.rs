@@ -3,7 +3,7 @@
 //!
 //! `engine/replay/assemble.rs` has it made, once a capture; it never changes after that. While it
 //! is run, `graph/lanes.rs` keeps count of what each segment still waits for, and brings messages
-//! from one lane to another. A lane is run by one thread at a time (`engine/replay/runner.rs`).
+//! from one lane to another. One thread at a time runs a lane (`engine/replay/runner.rs`).
 //!
 //! Operations that follow each other in a lane are joined into a segment while this delays no other
 //! lane. There are two reasons to begin a new segment. The operation waits for another lane. Or the

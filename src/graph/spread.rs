@@ -1,7 +1,7 @@
 //! The sequential part of a replay: one thread runs the segments of all lanes by itself. It goes on
 //! to the end of the replay, or starts all lanes on what is left.
 //!
-//! Called by `graph/lanes.rs` only. Until the lanes are started, the calling runner is the only
+//! Used by `graph/lanes.rs` only. Until the lanes are started, the calling runner is the only
 //! thread that touches the progress of the segments.
 
 use crate::graph::lanes::{LaneHost, LaneState, Lanes, SerialStep, EMPTY};

@@ -1,4 +1,6 @@
-//! Accesses: how an operation uses a variable, and its ticket there.
+//! Accesses: how an operation uses a variable, and its ticket there. Pushes write them into blocks
+//! (`src/engine/push/`); `src/tickets/run.rs` tests and counts the tickets. Which thread may change
+//! what is said at [`Access`].
 
 use crate::sync::{AtomicU64, MODELLED};
 

@@ -1,7 +1,9 @@
 //! Closure storage: small closures lie inside the operation block, larger ones in a box. A
 //! [`Vtable`] has the functions that run or drop a stored closure.
 //!
-//! Stored by pushes (`src/engine/push/`); run by `src/engine/execute.rs`.
+//! Pushes (`src/engine/push/`) store closures. `src/engine/execute.rs` runs them, on the thread
+//! that has the operation. A closure is run or dropped once. Closures of operators and graphs lie
+//! elsewhere (`src/api/operator.rs`, `src/engine/replay/program.rs`).
 
 use crate::error::{Fault, Source};
 use crate::operation::completion::{call, Completion};

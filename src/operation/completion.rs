@@ -1,6 +1,7 @@
-//! Completion: the owned handle that ends an asynchronous operation. Made by
-//! `src/engine/execute.rs` and `src/engine/replay/runner.rs`, which call the closure by way of
-//! `closure.rs`; used on any thread.
+//! Completion: the owned handle that ends an asynchronous operation. `src/engine/execute.rs`,
+//! `src/engine/gpu/call.rs` and `src/engine/replay/node_call.rs` make it before they call the
+//! closure; it is used on any thread, once. The end itself is in `src/engine/execute.rs`
+//! (`Finish`), and for streams of the program in `src/engine/gpu/foreign.rs`.
 
 use crate::device::raw::RawStream;
 use crate::error::{ErrorKind, Fault};

@@ -1,4 +1,6 @@
-//! Run context: what a closure is told when it runs.
+//! Run context: what a closure is told when it runs. The code that calls closures makes it, on the
+//! thread that calls them: `src/engine/execute.rs`, `src/engine/inline/fast_path.rs`,
+//! `src/engine/gpu/call.rs` and `src/engine/replay/`.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! Current operations: those that the calling thread is inside of, and what each has declared.
-//! Pushed by the code that calls closures (`src/engine/execute.rs`,
-//! `src/engine/inline/fast_path.rs`, `src/engine/replay/`); read by `src/api/data.rs`, which checks
-//! every borrow of a [`Data`](crate::Data).
+//! Current operations: those that the calling thread is inside of, and what each has declared. The
+//! code that calls closures notes them (`src/engine/execute.rs`, `src/engine/inline/fast_path.rs`,
+//! `src/engine/gpu/call.rs`, `src/engine/replay/`). `src/api/data.rs` reads them, to check every
+//! borrow of a [`Data`](crate::Data).
 
 use crate::sync::thread_local;
 use std::cell::Cell;

@@ -1,8 +1,8 @@
 //! Packed fields of a block's header: size class and cache, property and context, name, stage of
 //! life.
 //!
-//! Written by pushes (`src/engine/push/`) and by the pool (`src/thread/context.rs`, `src/pool/`);
-//! read by the thread that runs the operation and by `src/engine/diagnose.rs`.
+//! Pushes (`src/engine/push/`) and the pool (`src/thread/context.rs`, `src/pool/`) write it. The
+//! thread that runs the operation and `src/engine/diagnose.rs` read it.
 
 use crate::device::{Context, Device, DEVICES};
 use crate::operation::block::{Block, ASSEMBLED, PENDING};
@@ -154,8 +154,9 @@ impl Block {
     /// `this` points to a block that the caller owns.
     #[inline]
     pub unsafe fn enter(this: *mut Block, lifecycle: u8) {
-        // SAFETY: the caller owns the block. Release: pairs with the acquire in `diagnose.rs`; a
-        // thread that reads PENDING also reads the header that was written before.
+        // SAFETY: the caller owns the block. Release: pairs with the acquire in
+        // `src/engine/diagnose.rs`; a thread that reads PENDING also reads the header that was
+        // written before.
         unsafe { (*this).lifecycle.store(lifecycle, Ordering::Release) }
     }
 

@@ -1,10 +1,10 @@
 //! The operation that a thread runs inside a push and without a block, published for the thread
 //! that asks what is pending.
 //!
-//! Written by `src/engine/inline/fast_path.rs`, read by `src/engine/diagnose.rs`; each thread cache
-//! has one. One thread writes, any thread may look. It is a sequence lock (Lameter 2005; Boehm,
-//! MSPC 2012, for the orderings) whose number is the operation's own, and so never comes back.
-//! Nobody waits: a look that meets a change sees nothing.
+//! `src/engine/inline/fast_path.rs` writes it, and `src/engine/diagnose.rs` reads it; each thread
+//! cache has one. One thread writes, any thread may look. It is a sequence lock (Lameter 2005;
+//! Boehm, MSPC 2012, for the orderings) whose number is the operation's own, and so never comes
+//! back. Nobody waits: a look that meets a change sees nothing.
 
 use crate::sync::{fence, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use std::ptr::null_mut;

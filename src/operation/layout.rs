@@ -1,5 +1,6 @@
-//! Layout of a block: where the parts of an operation lie, and how large its block must be. Used by
-//! `block.rs` for addresses, and by pushes ([`class_for`]).
+//! Layout of a block: where the parts of an operation lie, and how large its block must be.
+//! `block.rs` asks it for addresses, and pushes for the size of a block ([`class_for`]). Which
+//! block is taken is decided in `src/thread/context.rs`.
 //!
 //! Blocks come in size classes: 128 bytes, and twice as much for each further class. The header is
 //! the first cache line. Behind it come the accesses; for each access the write before it; the

@@ -1,5 +1,7 @@
 //! Operations: their blocks (`block.rs`, `header.rs`, `layout.rs`, `access.rs`), their closures
-//! (`closure.rs`, `context.rs`), and what the running code may do (`completion.rs`, `current.rs`).
+//! (`closure.rs`, `context.rs`), what the running code may do (`completion.rs`, `current.rs`), and
+//! what an operation is (`name.rs`, `property.rs`). Pushes make them (`src/engine/push/`), and
+//! `src/engine/execute.rs` runs them.
 
 pub mod access;
 pub mod block;

@@ -1,5 +1,6 @@
-//! Names of operations: static text, or text that is interned once. `header.rs` packs a name into a
-//! block.
+//! Names of operations: static text, or text that is interned once. Programs give them to the
+//! builders of `src/api/`, on any thread. [`Name::parts`] cuts a name to what a block can hold, and
+//! `header.rs` stores that.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +9,8 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Mutex;
 
-/// The texts that are interned, for all engines of the process.
+/// The texts that are interned, for all engines of the process. Only this file uses them;
+/// `engine/fork.rs` holds the lock around a fork.
 pub type Names = Option<HashSet<&'static str>>;
 pub static NAMES: Mutex<Names> = Mutex::new(None);
 

@@ -1,4 +1,5 @@
-//! What kind of work an operation is.
+//! What kind of work an operation is. Programs say it (`src/api/operation.rs`). Who runs which
+//! property is decided in `src/engine/dispatch/`, and for devices in `src/engine/gpu/devices.rs`.
 
 #![forbid(unsafe_code)]
 

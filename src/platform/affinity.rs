@@ -1,7 +1,8 @@
-//! Pinning threads to cores, as far as the system goes. Called by `engine/settings.rs` (which cores
-//! there are), `worker/group.rs` (`Group::start` says which worker gets which core),
-//! `worker/pinning.rs` (pins it there, and moves it), and `platform/asymmetric_fence.rs` (which
-//! goes to every core in turn).
+//! Pinning threads to cores, as far as the system goes.
+//!
+//! Used by `engine/settings.rs` (which cores there are), `worker/group.rs` (`Group::start` says
+//! which worker gets which core), `worker/pinning.rs` (pins it there, and moves it), and
+//! `platform/asymmetric_fence.rs` (goes to every core in turn).
 
 use core_affinity::CoreId;
 pub use place::{current, is_pinned, move_off, own_id, pin_other};

@@ -1,7 +1,8 @@
 //! Allocation of memory at low addresses, which fit the words of the protocol
 //! ([`Word`](crate::tickets::word::Word)); and of low memory that the system keeps in memory
-//! (`mlock`). Called by `util/bucket_array.rs` for variables, and by `pool/locked.rs` for blocks,
-//! which also has blocks locked again in the child of a fork (`engine/fork.rs` calls it there).
+//! (`mlock`). Used by `util/bucket_array.rs` for variables, by `pool/slabs.rs` and `pool/locked.rs`
+//! for blocks, by `tickets/word.rs`, and by `engine/settings.rs`, which asks what the system can.
+//! `engine/fork.rs` has the blocks locked again in a child. Any thread may call it.
 //!
 //! On x86-64 low addresses are those below 2⁴⁸. Allocators stay below them by themselves, since
 //! Linux gives nothing above 2⁴⁷ to a program that does not ask for it. If a program does ask, on a

@@ -1,4 +1,5 @@
-//! Code that depends on the processor or on the operating system.
+//! Code that depends on the processor or on the operating system. The rest of the crate calls it,
+//! on any thread.
 
 pub mod affinity;
 pub mod asymmetric_fence;

@@ -1,5 +1,5 @@
 //! What the system's scheduler is told of threads: real-time priorities, and how punctual timers
-//! are to be. Called by `worker/scheduling.rs` and `worker/run_loop.rs` for workers, and by
+//! are to be. Used by `worker/scheduling.rs` and `worker/run_loop.rs`, for workers, and by
 //! `engine/settings.rs`, which asks whether there are priorities.
 
 use crate::sync::thread::JoinHandle;

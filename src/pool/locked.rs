@@ -1,7 +1,7 @@
 //! Blocks that the system keeps in memory, for `Builder::lock_memory`: what was asked for, and what
-//! the system refused. Used by `pool/slabs.rs` where blocks are made; asked by `engine/core.rs`
-//! when an engine is made, by `api/prepare.rs` and by `Engine::warnings`. In the child of a fork
-//! `engine/fork.rs` has all of them locked again.
+//! the system refused. Used by `pool/slabs.rs`, where blocks are made, and by
+//! `pool/thread_cache.rs`, on any thread. `engine/core.rs`, `api/prepare.rs` and `Engine::warnings`
+//! ask what was refused. In the child of a fork `engine/fork.rs` has all of them locked again.
 
 use crate::error::{Error, ErrorKind};
 use crate::platform::low_memory::Low;

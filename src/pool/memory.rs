@@ -1,6 +1,6 @@
 //! All the memory of one engine: slabs, thread caches, the depot between them, the pushers'
-//! records, and the table of variables. Made by `engine/core.rs`; threads use it through their
-//! contexts (`thread/context.rs`).
+//! records, and the table of variables. `engine/core.rs` makes it. Threads use it through their
+//! contexts (`thread/context.rs`); what sums over all of them is called on any thread.
 //!
 //! The engine owns it: it is freed when the engine is dropped, whatever threads have used it.
 //! Graphs and parameters that outlive the engine's last handle keep the engine.

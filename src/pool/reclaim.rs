@@ -1,6 +1,6 @@
 //! Memory reclamation: when may memory be reused that another thread may still be looking at?
-//! Epoch-based, by `crossbeam-epoch`. Called by `thread/context.rs`, `pool/thread_cache.rs` and
-//! `pool/memory.rs`.
+//! Epoch-based, by `crossbeam-epoch`. Used by `thread/context.rs`, `pool/thread_cache.rs` and
+//! `pool/memory.rs`, and by `engine/diagnose.rs`, which pins itself.
 //!
 //! Only registered readers (threads that push or wait) can hold the address of another thread's
 //! operation, and they are pinned while they do. The thread that reuses blocks defers the reuse

@@ -1,6 +1,7 @@
 //! An append-only registry: the thread caches of an engine, or the records of its pushers, by
-//! numbers. Any thread may add and read. It never moves its members, and frees them when it is
-//! dropped, with the [memory](crate::pool::memory).
+//! numbers. Any thread may add and read. Used by `pool/memory.rs` and `pool/thread_cache.rs`. It
+//! never moves its members, and frees them when it is dropped, with the
+//! [memory](crate::pool::memory).
 
 use crate::operation::header::MOST_CACHES;
 use crate::sync::{AtomicPtr, AtomicU32, Ordering::*};

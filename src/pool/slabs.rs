@@ -1,5 +1,6 @@
-//! Slabs: the allocations that blocks are cut from. They are freed with the engine's memory. Added
-//! to by `pool/thread_cache.rs`; walked by `engine/diagnose.rs`, which shows what is pending.
+//! Slabs: the allocations that blocks are cut from. They are freed with the engine's memory. Used
+//! by `pool/thread_cache.rs`, which adds to them. `engine/diagnose.rs` walks them to show what is
+//! pending; both on any thread.
 
 use crate::operation::block::Block;
 use crate::operation::layout::size;

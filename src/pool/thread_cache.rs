@@ -188,7 +188,7 @@ impl ThreadCache {
     }
 
     /// Makes sure that so many magazines of `class` are free, and their pages touched. Called by
-    /// way of `api/prepare.rs`.
+    /// `thread/context.rs`, for `Engine::prepare`.
     ///
     /// # Safety
     /// The caller is the owner.

@@ -1,5 +1,6 @@
 //! When an operation ran on its device, and on which stream. `engine/gpu/timing.rs` makes the
-//! spans; `profile/recorder.rs` keeps them and joins them to the events.
+//! spans, on the watcher; `profile/recorder.rs` keeps them and joins them to the events;
+//! `profile/overlap.rs` and `profile/trace.rs` read the copy.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
 //! Dependencies between recorded operations, worked out from the variables that they used and from
-//! when they ran. Called by `profile/trace.rs`, for the arrows of a trace.
+//! when they ran. Used by `profile/trace.rs`, for the arrows of a trace.
 //!
 //! `graph/edges.rs` has the rule for graphs; there a write waits for all reads, and no times are
 //! known.

@@ -1,4 +1,5 @@
-//! How much of a device's copies lies under its computation. Called by `profile/mod.rs`.
+//! How much of a device's copies lies under its computation. Used by `profile/mod.rs` and
+//! `profile/table.rs`, on a copy of the events.
 
 #![forbid(unsafe_code)]
 

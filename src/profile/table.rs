@@ -1,5 +1,5 @@
-//! The statistics of each operation name, from histograms, and their table for people. Called by
-//! `profile/mod.rs`.
+//! The statistics of each operation name, from histograms, and their table for people. Used by
+//! `profile/mod.rs`, on a copy of the events.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,6 @@
-//! The threads that a profile names, by number: an append-only list for each recorder. Called by
-//! `profile/recorder.rs`; `engine/fork.rs` calls [`forked`].
+//! The threads that a profile names, by number: an append-only list for each recorder. Used by
+//! `profile/recorder.rs`, on any thread, and by `profile/mod.rs`, through which `engine/fork.rs`
+//! calls [`forked`].
 
 use crate::operation::name::Name;
 use crate::sync::{AtomicPtr, Ordering::*};

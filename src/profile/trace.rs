@@ -1,5 +1,5 @@
-//! Writer of Chrome's trace format. Called by `profile/mod.rs`; the arrows come from
-//! `profile/flows.rs`.
+//! Writer of Chrome's trace format, from the copy of the events that a [`Profile`](crate::Profile)
+//! is. The arrows come from `profile/flows.rs`.
 //!
 //! What the format asks: complete slices ("X") of a thread nest. An asynchronous slice ("b", "e")
 //! has an id. A flow ("s", "t", "f") has an id, and each of its ends is inside a slice of its

@@ -1,7 +1,7 @@
 //! What one thread keeps for one engine: its thread cache, its membership of the reclaimer, blocks
-//! on their way to other caches, and its queue of ready operations. Found by `thread/lookup.rs`;
-//! used by all of `engine/`, always on its own thread. Dropped at the end of the thread, or when
-//! the thread next needs a new context and the engine is gone.
+//! on their way to other caches, and its queue of ready operations. `thread/lookup.rs` finds it.
+//! All of `engine/` uses it, always on its own thread. It is dropped at the end of the thread, or
+//! when the thread next needs a new context and the engine is gone.
 
 use crate::operation::block::Block;
 use crate::pool::magazine::{self, Magazine};

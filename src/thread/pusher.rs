@@ -1,7 +1,9 @@
 //! A thread's side of pushing: its record, its rings of blocks, its journal. They belong to its
-//! cache, so the next thread that adopts the cache goes on with them. Called by the push code
-//! (`engine/push/`, `engine/inline/fast_path.rs`) and by waits (`engine/wait/`), on the context's
-//! own thread.
+//! cache, so the next thread that adopts the cache goes on with them.
+//!
+//! Used by the push code (`engine/push/`, `engine/inline/fast_path.rs`), and for `Pusher` by the
+//! waits for one variable, on the context's own thread. The protocol of a record is in
+//! `tickets/owner/`.
 
 use crate::operation::block::Block;
 use crate::sync::Ordering::*;

@@ -1,5 +1,5 @@
 //! Contexts for threads that use an engine so late that their list of contexts is gone: in
-//! destructors of thread-locals that are older than ours. Called by `thread/lookup.rs` only, on the
+//! destructors of thread-locals that are older than ours. Used by `thread/lookup.rs` only, on the
 //! ending thread.
 //!
 //! Where there are POSIX threads, the list of these contexts hangs on a key whose destructor runs

@@ -1,5 +1,6 @@
 //! A weak reference from a thread's context to the memory of its engine, which is dereferenced
-//! without a count. Held by [`ThreadContext`](crate::thread::context::ThreadContext).
+//! without a count. Used by `thread/context.rs`, whose
+//! [`ThreadContext`](crate::thread::context::ThreadContext) holds one, and by `thread/lookup.rs`.
 
 use crate::pool::memory::Memory;
 use std::ops::Deref;

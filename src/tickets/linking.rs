@@ -1,7 +1,7 @@
 //! Linking: how an operation on common variables is ordered on each of them. Any thread may link
 //! any operation, so nobody waits for a pusher that has stopped.
 //!
-//! Called by `src/engine/push/enlist.rs` (announce, enlist), by `src/engine/ticket_host.rs` (help)
+//! Used by `src/engine/push/enlist.rs` (announce, enlist), by `src/engine/ticket_host.rs` (help)
 //! and by `src/engine/complete.rs` (ended). The state of a variable is in `common.rs`, that of an
 //! operation in `links.rs`.
 //!

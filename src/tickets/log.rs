@@ -1,8 +1,9 @@
 //! A log: an unbounded queue of references to operations, from one pusher to one worker, in push
 //! order. Thieves and helpers may look at it too, and take operations out of the middle.
 //!
-//! Called by `src/worker/run_loop.rs` (take), by `src/worker/group.rs` (push) and by `journals.rs`
-//! (find). The pusher appends; the worker moves its own cursor; any thread may look.
+//! Used by `src/worker/run_loop.rs` (take), by `journals.rs` (find) and by `placing.rs`.
+//! `src/worker/group.rs` appends, through `journals.rs`. The pusher appends; the worker moves its
+//! own cursor; any thread may look.
 //!
 //! A log is a chain of segments (`segment.rs`). The pusher uses a segment at the front of the chain
 //! again as soon as all operations in it have been taken: the worker publishes how far it has come,

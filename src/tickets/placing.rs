@@ -1,5 +1,5 @@
-//! Placing: a pusher's choice of the worker into whose log an operation goes. Called by
-//! `journals.rs`, for the pushes of `src/engine/push/`.
+//! Placing: a pusher's choice of the worker into whose log an operation goes. Used by
+//! `journals.rs`, on the pusher.
 //!
 //! An operation that has to wait goes to the worker that has the last use that it waits for. When
 //! that worker comes to the operation, the use has ended, so the operation need not park. An

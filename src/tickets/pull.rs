@@ -1,5 +1,5 @@
 //! Pulling: a thread that waits for an operation searches what the operation waits for, and finds
-//! an operation that can run now. Called by `src/worker/help.rs` for a wait, and by
+//! an operation that can run now. Used by `src/worker/help.rs` for a wait, and by
 //! `src/engine/ticket_host.rs` for an urgent push.
 //!
 //! The thread takes the operation out of its log, wherever it lies there, notes the writes that it

@@ -1,6 +1,7 @@
 //! The rings of a pusher: blocks that its quick pushes use again and again, small ones in one ring
 //! and large ones in another. A block is free when its word says so, so no thread brings it back.
-//! Called by `src/thread/pusher.rs`, for the pusher's own thread.
+//! Used by `src/thread/pusher.rs`, on the pusher's own thread; `src/pool/thread_cache.rs` has the
+//! rings.
 //!
 //! A push looks at one block, which it has prefetched some pushes before, and touches none that a
 //! worker uses. If the ring is full, blocks come from the pool for a while. The addresses of the

@@ -1,8 +1,10 @@
 //! Running side of the tickets: take an operation out of a log, test its tickets, park it if one
 //! has not come, and end it.
 //!
-//! Called by `log.rs`, `pull.rs` and `src/worker/steal.rs` (take), by `src/engine/execute.rs`,
-//! `src/engine/ticket_host.rs` and `pull.rs` (settle), and by `src/engine/complete.rs` (end).
+//! Used by `log.rs`, `pull.rs` and `src/worker/steal.rs` (take), by `src/engine/execute.rs`,
+//! `src/engine/ticket_host.rs` and `pull.rs` (settle), and by `src/engine/complete.rs` (end), among
+//! others. Any thread may take an operation; only the one that has taken it tests, parks and ends
+//! it.
 //!
 //! Nothing here waits. A thread that tests too early parks the operation on what it lacks, and so
 //! gives it up. The thread that ends the operation it lacks gets it back.

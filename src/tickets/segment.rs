@@ -1,4 +1,4 @@
-//! Segments of a log, and cursors that stand in them. Used by `log.rs` only, which argues the
+//! Segments of a log, and cursors that stand in them. Only `log.rs` uses them, and argues the
 //! protocol.
 //!
 //! Each cache line of entries ends with a *mark*, a word that is never read. The worker writes it

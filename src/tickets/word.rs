@@ -1,6 +1,6 @@
 //! The word of an operation's block: stage, first parked block, and a tag that tells one use of the
-//! block from the next. Changed by `run.rs` (take, park, free) and by the pushes in
-//! `src/engine/push/`; compared by all code that holds a reference to an operation.
+//! block from the next. `run.rs` (take, park, free) and the pushes in `src/engine/push/` change it.
+//! All code that holds a reference to an operation compares it.
 //!
 //! Two bits are the stage, 41 an address (blocks lie on multiples of 128 below 2⁴⁸), and 21 the
 //! tag. The address field has two uses:

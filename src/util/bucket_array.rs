@@ -1,8 +1,8 @@
 //! A table that only grows and never moves what it holds: buckets, each twice as long as the one
 //! before. Two shifts and a load find the place of an index.
 //!
-//! Used for variables (`variable/table.rs`), for thread records (`pool/registry.rs`), and for what
-//! owners keep of each variable (`tickets/owner/`, `tickets/placing.rs`). Any thread may call it.
+//! What is kept by the number of a variable lies in such tables, and so do thread records. Any
+//! thread may call it.
 
 use crate::platform::low_memory::Low;
 use crate::sync::{lay_out, AtomicPtr, Ordering::*, MODELLED};

@@ -1,4 +1,4 @@
-//! Utilities that know nothing of the engine.
+//! Utilities that know nothing of the engine. Each file says which threads may use what it has.
 
 pub mod array_vec;
 pub mod bucket_array;

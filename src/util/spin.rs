@@ -1,6 +1,6 @@
 //! Spinning before a park: how long a thread looks for something, measured by the clock and not by
-//! rounds. Used by workers and helpers (`worker/`), waiters (`engine/wait/`) and runners of lanes
-//! (`graph/lanes.rs`).
+//! rounds. Used by workers and helpers (`worker/`), waiters (`engine/wait/`), watchers of devices
+//! (`engine/gpu/watch.rs`) and runners of lanes (`graph/lanes.rs`). Each has one of its own.
 //!
 //! A thread that looks again and again answers sooner than a thread that has to be woken. At first
 //! it keeps its core. Then it yields its core after every few looks, for the thread that it waits

@@ -1,5 +1,6 @@
-//! The public handle of a variable, [`Variable`]. `engine/resolve.rs` and `engine/push/acquire.rs`
-//! find the slot of a handle and check its generation.
+//! The public handle of a variable, [`Variable`]: a number and a generation, which any thread may
+//! copy. `engine/resolve.rs` and `engine/push/acquire.rs` find the slot of a handle and check its
+//! generation.
 
 #![forbid(unsafe_code)]
 

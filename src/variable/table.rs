@@ -2,7 +2,8 @@
 //! with a new generation.
 //!
 //! `api/engine.rs` takes slots for new variables and releases retired ones; `engine/complete.rs`
-//! retires the slot of a deleted variable. `pool/memory.rs` owns the table.
+//! retires the slot of a deleted variable. `pool/memory.rs` owns the table. Any thread takes,
+//! retires and reads slots, without a lock. What is in a slot is in `variable/slot.rs`.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering::*};
 use crate::tickets::common::Common;

@@ -1,6 +1,6 @@
 //! State for pinning the workers of a group: the system's thread numbers, and stalls of spinning
-//! workers. Used by `worker/pinning.rs`, which moves workers, and by `worker/run_loop.rs`, which
-//! counts stalls.
+//! workers. Used by `worker/pinning.rs`, which moves workers, by `worker/run_loop.rs`, which counts
+//! stalls, and by `worker/group.rs`, which has it.
 
 use crate::sync::lock::Lock;
 use crate::sync::Instant;

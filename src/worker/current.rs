@@ -1,6 +1,6 @@
 //! The calling thread's entry in a group: the private queue of a worker or helper that is running
-//! operations. Made by `worker/run_loop.rs` for a worker and by `worker/help.rs` for a helper;
-//! [`CurrentWorker::keep`] is called by `Group::submit`.
+//! operations. Used by `worker/run_loop.rs`, which makes it for a worker, by `worker/help.rs`,
+//! which makes it for a helper, and by `worker/group.rs` (`Group::submit`).
 //!
 //! An operation that becomes ready on such a thread goes straight into this queue: no atomic, no
 //! other core. The exception is one that becomes ready in the middle of another operation. The

@@ -1,11 +1,10 @@
 //! A group of workers: starting and stopping them, and submitting operations to them.
 //!
-//! Made and called by the dispatchers `engine/dispatch/pooled.rs` and `per_device.rs`, and by the
-//! push code (`engine/push/journal.rs` and `logged.rs`), which logs. Any thread may call the
-//! methods here; only [`Group::log`] is for the journal's pusher. The other methods of [`Group`]
-//! are in `run_loop.rs` (workers), `help.rs` (helpers), `wake.rs`, `steal.rs`, `sharing.rs` and
-//! `pinning.rs`.
-//! The states of sleeping and waking, and why no wake-up is lost, are in `worker/README.md`.
+//! `engine/dispatch/` makes groups and submits to them, `engine/push/` logs, and `engine/gpu/` has
+//! groups for devices. Any thread may call the methods here; only [`Group::log`] is for the
+//! journal's pusher. The other methods of [`Group`] are in `run_loop.rs` (workers), `help.rs`
+//! (helpers), `wake.rs`, `steal.rs`, `catch_up.rs` and `pinning.rs`. The states of sleeping and
+//! waking, and why no wake-up is lost, are in `worker/README.md`.
 
 use crate::error::Error;
 use crate::operation::block::Block;
@@ -87,7 +86,7 @@ pub enum Placement {
 }
 
 /// A bit in [`Group::idle`]: a pusher asks the workers to publish operations that it could run. Set
-/// by `sharing.rs`, cleared by the worker that publishes (`run_loop.rs`).
+/// by `catch_up.rs`, cleared by the worker that publishes (`run_loop.rs`).
 pub(super) const WANTED: usize = 1 << 31;
 
 /// A group of workers.

@@ -1,6 +1,6 @@
 //! A handoff slot between pushers of an engine without workers: a thread that has run its share of
-//! ready operations leaves the rest to a thread that is about to look. Called by
-//! `engine/dispatch/naive.rs` only.
+//! ready operations leaves the rest to a thread that is about to look. Used by
+//! `engine/dispatch/naive.rs` only, on any thread that pushes.
 //!
 //! No worker would come for operations that are left lying, and no thread waits for them. So a
 //! thread inside a call says that it will look, by a plain store (`ThreadContext::say_will_look`).

@@ -1,6 +1,8 @@
 //! Helpers: threads that wait for something, and run operations of the group until they have it.
-//! Called by `engine/wait/for_all.rs`, `wait/for_var.rs`, `wait/pull.rs` and
-//! `engine/backpressure.rs`, mostly by way of the dispatchers; always on the waiting thread.
+//!
+//! `engine/wait/` and `engine/backpressure.rs` come here, mostly through `Dispatch::help`
+//! (`engine/dispatch/`), always on the waiting thread. Besides, `engine/fork.rs` locks the places
+//! of helpers, and a child of a fork forgets them.
 //!
 //! A helper with nothing to run looks for work like a worker, and sleeps like one: in a place of
 //! its own ([`Helper`]), where a thread that publishes work finds and wakes it. Nothing is

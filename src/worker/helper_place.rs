@@ -1,6 +1,6 @@
 //! The shared part of a helper: what other threads see of a thread that waits and runs operations
-//! of the group meanwhile. `worker/help.rs` is what the helper does; `worker/remote.rs` is the same
-//! for a worker.
+//! of the group meanwhile. Used by `worker/group.rs`, `worker/help.rs` and `worker/wake.rs`.
+//! `worker/help.rs` is what the helper does; `worker/remote.rs` is the same for a worker.
 
 use crate::sync::lock::Lock;
 use crate::sync::thread::Thread;

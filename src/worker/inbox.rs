@@ -7,10 +7,10 @@
 //! own exchange whether it must wake the owner. There is no second word, no fence and no lost
 //! wake-up.
 //!
-//! Pushed to by `Group::deliver` (`group.rs`). Taken from by the owner (`run_loop.rs`) and by
-//! thieves (`steal.rs`). The owner changes the state in `run_loop.rs` (workers) and `help.rs`
-//! (helpers); wakers do in `wake.rs` and `helper_place.rs`. The table of the states is in
-//! `worker/README.md`.
+//! `Group::deliver` (`group.rs`) pushes, on any thread. The owner (`run_loop.rs`) and thieves
+//! (`steal.rs`) take. The owner changes the state in `run_loop.rs` (workers) and `help.rs`
+//! (helpers); wakers do in `wake.rs` and `helper_place.rs`. The watcher of a device sleeps by such
+//! a word, too (`engine/gpu/sleep.rs`). The table of the states is in `worker/README.md`.
 
 use crate::operation::block::Block;
 use crate::platform::cache_line::fetch_now;

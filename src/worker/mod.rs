@@ -11,6 +11,7 @@
 //! and not into inboxes: one log for each pair of pusher and worker. A worker goes through its logs
 //! in turn. Other threads take out of them what it does not come to.
 
+mod catch_up;
 pub mod cores;
 pub mod current;
 pub mod group;
@@ -24,7 +25,6 @@ pub mod remote;
 mod rhythm;
 mod run_loop;
 mod scheduling;
-mod sharing;
 mod steal;
 pub mod stealable;
 mod wake;

@@ -1,6 +1,6 @@
 //! Pinning the workers of a group to cores, and moving a worker away from a waiting thread's core.
-//! A worker pins itself in `run_loop.rs`. [`Group::make_way`] is called by threads that wait or
-//! have waited (`help.rs`, `engine/core.rs`, `engine/backpressure.rs`, `engine/wait/`).
+//! A worker pins itself in `run_loop.rs`. Threads that wait or have waited call [`Group::make_way`]
+//! (`help.rs`, `engine/core.rs`, `engine/backpressure.rs`, `engine/wait/`).
 //!
 //! A pinned worker cannot leave its core, and the system does not soon move a thread that runs. So
 //! if another thread has got a worker's core, the worker waits for that thread, for tens of

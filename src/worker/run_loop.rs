@@ -1,5 +1,5 @@
 //! The loop of a worker thread: it runs the operations that it has, looks for more, and sleeps.
-//! Started by `Group::start` (`group.rs`); everything here runs on the worker's own thread.
+//! `Group::start` (`group.rs`) starts the threads; everything here runs on the worker's own.
 //!
 //! The order in which a worker looks, and the steps of falling asleep, are in `worker/README.md`.
 //! `help.rs` is the same for helpers: its `rest` has the protocol of [`Group::sleep`], and a change

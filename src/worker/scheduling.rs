@@ -1,5 +1,5 @@
 //! What the system is asked for when a worker starts, besides its core (`pinning.rs`): a thread,
-//! and a real-time priority. Called by `Group::start` (`group.rs`), on the thread that starts the
+//! and a real-time priority. Used by `group.rs` (`Group::start`), on the thread that starts the
 //! workers, so that a refusal is that thread's error.
 
 use crate::error::{Error, ErrorKind};

@@ -1,6 +1,7 @@
 //! Stealing: how a thread with nothing to run takes operations from other workers and helpers, out
-//! of published lists, inboxes and logs. Called by idle workers (`run_loop.rs`) and by helpers
-//! (`help.rs`). The engine also calls [`Group::has_work`], to decide whether to wait.
+//! of published lists, inboxes and logs. Used by idle workers (`run_loop.rs`), by helpers
+//! (`help.rs`) and by `wake.rs`. [`Group::has_work`] is also used by `engine/wait/` and
+//! `engine/replay/runner.rs`, to decide whether to wait. Any thread may steal.
 
 use crate::operation::block::Block;
 use crate::sync::MODELLED;

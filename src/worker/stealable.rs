@@ -7,7 +7,7 @@
 //! may own by then. If the word is as the owner left it, it heads the list that the owner
 //! published: other threads only ever put back an end of that list.
 //!
-//! Owner's side: `local_queue.rs`. Thieves: `steal.rs` (workers and helpers) and `sharing.rs`
+//! Owner's side: `local_queue.rs`. Thieves: `steal.rs` (workers and helpers) and `catch_up.rs`
 //! (pushers).
 
 use crate::operation::block::Block;

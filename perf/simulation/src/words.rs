@@ -64,7 +64,7 @@ const WORDS: [(&str, &str, &str); 53] = [
     ("run_loop.rs", "work", "the worker looks whether anybody is idle, or publishes something"),
     ("run_loop.rs", "look_for_work", "a worker counts itself among the idle"),
     ("steal.rs", "first_waiting", "who has nothing to do looks at what is published"),
-    ("sharing.rs", "catch_up", "the pusher asks for work"),
+    ("catch_up.rs", "catch_up", "the pusher asks for work"),
     ("reclaim.rs", "pin", "the epoch: its number, and who is pinned"),
     ("context.rs", "step", "an operation is counted"),
     ("memory.rs", "tally", "a waiter sums the counts of all threads"),

@@ -1,4 +1,5 @@
-//! Keeps captures of the program's own whole.
+//! Keeps captures of the program's own whole. Used by `mod.rs`, when a thread enters and leaves a
+//! device. The state is the thread's own. The engine's captures are in `graphs.rs`.
 //!
 //! While any thread captures a stream in the driver's global mode, calls such as `cuEventQuery` are
 //! refused on every thread, and spoil the capture. Nothing that is called here is a part of one, so

@@ -1,4 +1,6 @@
-//! Which cores are near a device: those that the system lists for its address on the PCI bus.
+//! Which cores are near a device: those that the system lists for its address on the PCI bus. Used
+//! by `mod.rs` (`Backend::cores`), without a state. `src/engine/gpu/admit.rs` has the device's
+//! workers pinned there.
 
 #![forbid(unsafe_code)]
 

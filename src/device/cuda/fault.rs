@@ -1,4 +1,8 @@
-//! What the driver's codes mean to an engine, and what a reader can do about them.
+//! The errors of this back end, with what a user can do about each: from the driver's codes
+//! ([`of`]), and for what has no code, such as a driver that is missing or too old.
+//!
+//! Used by `mod.rs` (`Cuda::check`, through which the other files go) and by `symbols.rs`, on any
+//! thread. What an engine does when a device is lost is in `src/engine/gpu/loss.rs`.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,6 @@
-//! Graphs of CUDA: streams are captured in the mode in which other threads are not held up.
+//! Graphs of CUDA, for `DeviceGraphs` (`src/device/graphs.rs`): streams are captured in the mode in
+//! which other threads are not held up. `src/engine/replay/device_graph.rs` calls it, on threads
+//! that have entered the device.
 
 use crate::device::cuda::Cuda;
 use crate::device::graphs::DeviceGraphs;

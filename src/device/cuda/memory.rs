@@ -1,4 +1,6 @@
-//! Memory of CUDA's devices, and copies on their streams.
+//! Memory of CUDA's devices, and copies on their streams, for `DeviceMemory`
+//! (`src/device/memory.rs`). `src/engine/gpu/` calls it, on threads that have entered the device,
+//! and decides which buffers are used again.
 
 use crate::device::cuda::Cuda;
 use crate::device::memory::{DeviceMemory, MemoryKind};

@@ -1,9 +1,12 @@
 //! The back end for CUDA: [`Cuda`], over the driver that the machine has.
 //!
+//! A program opens it, or `src/engine/gpu/admit.rs` if the program gives no back end. Any thread
+//! calls it, through the seams of `src/device/`. What several threads change is atomic.
+//!
 //! cudarc loads the driver's library; [`symbols`] looks up what is called, once. cudarc's own calls
-//! panic where the library or a symbol is missing, so none of them is made. [`fault`] turns the
-//! driver's codes into faults, [`capture`] keeps captures of the program's own whole, [`memory`]
-//! allocates and copies, and [`cores`] finds the cores near a device.
+//! panic where the library or a symbol is missing, so none of them is made. [`fault`] makes the
+//! errors, [`memory`] allocates and copies, and [`cores`] finds the cores near a device. [`graphs`]
+//! captures streams for the engine; [`capture`] protects captures that the program makes itself.
 
 mod capture;
 mod cores;
@@ -25,8 +28,8 @@ use std::fmt;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// The first driver that has every call that is made here and will be: CUDA 11.2, where ordered
-/// allocation came.
+/// The oldest driver that will do: CUDA 11.2, which brought ordered allocation. It has every call
+/// that this back end cannot do without.
 const OLDEST: c_int = 11_020;
 
 /// `CU_STREAM_PER_THREAD`: the calling thread's own default stream.

@@ -1,4 +1,5 @@
-//! The functions of the driver's library, each looked up once.
+//! The functions of the driver's library, each looked up once. Used by `mod.rs` when the driver is
+//! opened, and by `capture.rs`; it does not change after that.
 //!
 //! cudarc loads the library. Its own functions panic where the library or a symbol is missing, so
 //! they are not called: [`Symbols::load`] looks every symbol up and says which is missing.

@@ -1,5 +1,9 @@
 //! The three ways to run ready operations, one for each [`Kind`] of engine: implementations of
 //! [`Dispatch`], which `core.rs` defines.
+//!
+//! Used by `src/api/engine.rs`, which makes one for each engine; all else goes through the trait,
+//! on any thread. Which worker runs what is decided here; how workers share it, in `src/worker/`.
+//! Devices have workers of their own (`src/engine/gpu/submit.rs`).
 
 pub mod naive;
 pub mod per_device;

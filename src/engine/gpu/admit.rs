@@ -1,7 +1,10 @@
 //! Makes devices ready: asks the back end, makes streams and marks, starts the threads.
 //!
-//! [`find`] is called by a push before it is pinned (`push/mod.rs`), [`admit`] under its pin
-//! (`push/admission.rs`).
+//! Used by `push/mod.rs` before a push is pinned ([`find`]), and by `push/admission.rs` under its
+//! pin ([`admit`]). What else names a device asks here too: `lease.rs`, `foreign.rs`,
+//! `api/device_handle.rs`, `api/graph.rs` and `replay/assemble.rs`. Any thread may; one at a time
+//! makes something, under the lock `Gpus::making`. `engine/lifecycle.rs` and `engine/fork.rs` end
+//! the threads of devices here.
 
 use crate::device::backend::{Backend, Class};
 use crate::device::raw::DriverError;

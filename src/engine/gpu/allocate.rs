@@ -1,7 +1,8 @@
 //! Allocates on a device and frees there: takes kept buffers, and asks the driver for new ones.
 //!
-//! Called by `lease.rs` and `src/api/device_handle.rs`, on any thread. The driver may block; it is
-//! asked outside of the lock of the lists, and not at all once there are enough buffers.
+//! Used by `lease.rs`, by `devices.rs`, and in parts by `foreign.rs` and `replay/device_graph.rs`,
+//! on any thread. The driver may block; it is asked outside of the lock of the lists, and not at
+//! all once there are enough buffers.
 
 use crate::device::memory::{DeviceMemory, MemoryKind};
 use crate::device::raw::DriverError;

@@ -5,7 +5,8 @@
 //! order; nobody waits. What the processor is to touch, a pinned buffer, is used again only when
 //! the device has come there.
 //!
-//! Used by `allocate.rs`, and by `lease.rs` when a buffer is given back, on any thread. The lists
+//! Used by `allocate.rs`, and by `lease.rs` when a buffer is given back, on any thread. `admit.rs`
+//! and `devices.rs` make the lists, and `src/api/device_handle.rs` tells what is in them. The lists
 //! are behind a lock, which is held for a few steps.
 
 use crate::device::memory::MemoryKind;

@@ -1,8 +1,9 @@
 //! Calls the closure of a device's operation, and ends the operation for the engine.
 //!
 //! The counterpart of `Core::execute` (`execute.rs`), whose rules on the start and the end of
-//! operations hold here too. An operation of a captured graph is called by [`Core::visit`] and
-//! [`Core::call_within`] as well (`replay/part.rs`), and ends there.
+//! operations hold here too. Used by `queue.rs`, on the thread that has the operation: mostly a
+//! worker of the device. Also used by `replay/part.rs` for operations of a captured graph, which
+//! end there.
 
 use crate::device::current;
 use crate::device::raw::{DriverError as Refusal, Previous, RawStream};

@@ -1,7 +1,8 @@
 //! What an engine knows of its devices: [`Gpus`], and of each device [`Gpu`].
 //!
 //! The back end is asked for devices when a push first names one, and a device is made ready when a
-//! push first names it (`admit.rs`).
+//! push first names it (`admit.rs`). Then any thread reads it; what changes is atomic or behind a
+//! lock.
 
 use crate::device::backend::{Backend, Class};
 use crate::device::raw::RawStream;

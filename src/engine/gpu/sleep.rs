@@ -1,7 +1,8 @@
 //! How the watcher of a device sleeps, and what wakes it: an operation that is parked, or a number
 //! that a timeline tells.
 //!
-//! [`rest`] is called by the watcher (`watch.rs`), [`park`] and [`wake`] by any thread.
+//! Used by `watch.rs`, on the watcher ([`rest`]), and on any thread by `turn.rs` ([`park`]) and
+//! `devices.rs` ([`wake`]).
 
 use crate::operation::block::Block;
 use crate::sync::{fence, thread, Ordering::*};

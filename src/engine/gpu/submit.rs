@@ -1,7 +1,8 @@
 //! Hands an operation to the workers of its device.
 //!
-//! Called where ready operations are handed out (`complete.rs`, `push/mod.rs`), and by the watcher
-//! for operations that have waited for room.
+//! Used by `complete.rs`, `push/mod.rs` and `replay/part.rs`, where ready operations are handed
+//! out, and by `watch.rs` for operations that have waited for room. `queue.rs` and `execute.rs`
+//! take what was handed over.
 
 use crate::device::backend::Class;
 use crate::engine::core::{Core, ReadyCause};

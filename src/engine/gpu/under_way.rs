@@ -1,5 +1,5 @@
-//! What a device keeps of the operations that are profiled and under way. `timing.rs` fills and
-//! reads it.
+//! What a device keeps of the operations that are profiled and under way. `timing.rs` fills it, on
+//! the worker that queues, and reads it, on the watcher. `devices.rs` has it.
 
 use crate::device::timed_marks::TimedMarks;
 use crate::sync::{AtomicU64, AtomicUsize};

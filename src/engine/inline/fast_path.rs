@@ -1,9 +1,9 @@
 //! Running an operation inside its push, on the pusher's stack: without a block and without a log.
 //!
-//! Called by `engine/push/mod.rs` and by `api/operator.rs`. Each has its own test against [`FEW`]
-//! and [`MANY`], to choose between [`run`] and [`run_wide`]. `push/logged.rs` takes the same steps
-//! for operations that go to a worker: claim the variables, adopt new ones, else acquire all and
-//! claim again.
+//! Used by `engine/push/mod.rs` and `api/operator.rs`, on the pusher. Each has its own test against
+//! [`FEW`] and [`MANY`], to choose between [`run`] and [`run_wide`]. `push/logged.rs` takes the
+//! same steps for operations that go to a worker: claim the variables, adopt new ones, else acquire
+//! all and claim again.
 //!
 //! An operation runs here if its pusher is to run it anyway and all its tickets have come. Its push
 //! is committed *before* its body is called, because the body may push to the same variables. If no

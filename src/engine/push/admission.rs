@@ -1,9 +1,10 @@
 //! Admission of a push: whether the engine runs, and whether threads are there for the operation.
 //!
-//! Called by `push/enlist.rs`. `push/logged.rs` and `inline/fast_path.rs` do not come here: they
-//! test the engine's flags themselves, and refuse the operation if any but `FAILED` is set, so that
-//! it is enlisted. The errors are also used by `api/`, `engine/lifecycle.rs` and `engine/wait/`.
-//! `api/prepare.rs` asks here before it starts workers.
+//! Used by `push/enlist.rs`, on the pusher, and by `push/mod.rs`. `push/logged.rs` and
+//! `inline/fast_path.rs` do not come here: they test the engine's flags themselves, and refuse the
+//! operation if any but `FAILED` is set, so that it is enlisted. The errors are also used by
+//! `api/`, `engine/lifecycle.rs` and `engine/wait/`. `api/prepare.rs` asks here before it starts
+//! workers.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! Enlisting: the general way to push, which takes any operation. The pusher owns its variables,
 //! takes them from another thread, or they are common.
 //!
-//! Called by `push/mod.rs` ([`enlist`]) and `wait/for_var.rs` ([`park_wait`]), on the pusher. An
+//! Used by `push/mod.rs` ([`enlist`]) and `wait/for_var.rs` ([`park_wait`]), on the pusher. An
 //! operation gets its tickets of owned variables by one commit (`tickets/owner/`), and is linked on
 //! the common ones (`tickets/linking.rs`). Where it goes then is decided in
 //! `engine/ticket_host.rs`.

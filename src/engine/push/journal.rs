@@ -1,6 +1,7 @@
 //! The journal of the pusher: its logs, one for each worker, and which operations go into them.
 //!
-//! Called by `push/logged.rs`, and for enlisted operations by `engine/ticket_host.rs` (`logged`).
+//! Used by `push/logged.rs`, and for enlisted operations by `engine/ticket_host.rs` (`logged`). The
+//! pusher alone writes its journal; the logs themselves are in `tickets/journals.rs`.
 
 use crate::device::Context;
 use crate::operation::block::{Block, FLAG_PROFILED};

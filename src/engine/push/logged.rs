@@ -1,9 +1,9 @@
 //! Pushing an operation that any worker may run: it goes into a worker's log, without a look at
 //! other operations.
 //!
-//! Called by `push/mod.rs`. It takes only operations without flags, with priority 0, for context
-//! CPU 0 and the ordinary workers, on variables that the pusher owns. The same rule for enlisted
-//! operations is `is_for_any_worker` in `push/journal.rs`.
+//! Used by `push/mod.rs` and `api/operator.rs`, on the pusher. It takes only operations without
+//! flags, with priority 0, for context CPU 0 and the ordinary workers, on variables that the pusher
+//! owns. The same rule for enlisted operations is `is_for_any_worker` in `push/journal.rs`.
 //!
 //! Other priorities are excluded because a log keeps the order of pushes, whatever their
 //! priorities. An enlisted operation with another priority stays out of the logs, and one with a

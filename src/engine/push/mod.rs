@@ -1,16 +1,18 @@
 //! Pushing: turns a list of claims and a closure into an operation that has its tickets.
 //!
-//! Called by `api/` ([`push`] by most of it; the other public functions here by `api/graph.rs` and
-//! `api/operator.rs`) and by `engine/wait/for_var.rs`. All of it runs on the pusher. There are
-//! three ways:
+//! [`push`] is called by `api/`, `wait/for_var.rs`, `gpu/lease.rs` and `replay/private.rs`. The
+//! other public functions are for `api/graph.rs` and `api/operator.rs`. All of it runs on the
+//! pusher. Parts of this folder are used by `ticket_host.rs`, `lifecycle.rs`, `inline/fast_path.rs`
+//! and `wait/`. There are three ways:
 //!
 //! 1. [`fast_path`] runs the operation inside the push, without a block;
 //! 2. [`logged`] puts it into a worker's log, without looking at other operations;
 //! 3. [`enlist`] takes every operation ("the enlisted way").
 //!
 //! A short operation that may run here ([`runs_here`]) tries the first way, any other the second;
-//! what that way refuses is enlisted. `api/operator.rs` makes this choice for its operations by
-//! itself, so a change here has to be made there too.
+//! what that way refuses is enlisted. What may go into a log is decided in [`logged`], and what is
+//! short in `inline/policy.rs`; this file has only the order of the ways. `api/operator.rs` makes
+//! this choice for its operations by itself, so a change here has to be made there too.
 
 pub mod acquire;
 pub mod admission;

@@ -1,8 +1,15 @@
 //! Assembling a graph: from the operations of a capture to a [`Program`] that can be replayed.
 //!
-//! Called by `api/capture.rs` ([`Recording`], [`Whole`]) and by `api/operator.rs` ([`sync`],
-//! [`detached`]). The order and the lanes come from `graph/`; here they are brought together with
-//! closures, slots and blocks.
+//! Used by `api/capture.rs`, which fills a [`Recording`] and has it assembled, and by
+//! `api/capture_builder.rs`. Bodies are made by [`sync`] and [`detached`], which `api/operator.rs`
+//! and `merged.rs` use too.
+//!
+//! What a device does as one operation is joined first, in `merged.rs`. How many lanes there are,
+//! and which operations are bound to one, is decided here. The order and the other lanes come from
+//! `graph/`; here they are brought together with closures, slots and blocks.
+//!
+//! A recording belongs to the thread that captures. Only [`Recording::changes`] is shared: any
+//! thread that sets a parameter counts there.
 
 use crate::device::{self, Context, Device};
 use crate::engine::claims;
@@ -45,7 +52,7 @@ pub struct Captured {
     pub context: Context,
     pub property: Property,
     pub priority: i32,
-    /// Whether it may be one of those that a device does as one (`replay/merged.rs`).
+    /// Whether it asks for `device_graph()`: then `replay/merged.rs` may join it with others.
     pub joins: bool,
 }
 

@@ -3,7 +3,8 @@
 //!
 //! [`DeviceGraph::run`] is the closure of the one operation that stands for them, so the rest of
 //! the engine knows nothing of this: it has one ticket, and the stream that it is launched on is
-//! chosen like any other. Made by `replay/assemble.rs`.
+//! chosen like any other. Used by `replay/merged.rs`. One replay at a time calls it, on a thread
+//! that has entered the device.
 
 use crate::device::backend::Class;
 use crate::device::current;

@@ -1,8 +1,9 @@
 //! Merging the operations of a capture that a device does as one: each row of them becomes one
 //! operation, whose closure is a [`DeviceGraph`].
 //!
-//! Called by `replay/assemble.rs`, before anything else is made of the operations. Which go
-//! together `graph/merge.rs` says.
+//! Used by `replay/assemble.rs`, on the thread that captures, before anything else is made of the
+//! operations. This file says which operations may be joined at all, and `graph/merge.rs` which of
+//! those go together.
 
 use crate::device::Device;
 use crate::engine::core::Core;

@@ -4,7 +4,8 @@
 //! operation that a replay is. `begin` starts the lanes, and [`Runner`] runs their segments by the
 //! protocol of [`lanes`](crate::graph::lanes). A lane without a thread is handed out as a [`Block`]
 //! with the vtable [`LANE`], which goes through the dispatch like an operation. [`part`] has the
-//! operations of graphs that use devices.
+//! operations of graphs that use devices. `api/capture.rs`, `api/capture_builder.rs` and
+//! `api/operator.rs` use [`assemble`], which makes programs.
 //!
 //! A replay is one operation that uses all variables of the graph but the private ones, which
 //! nothing else can use. So no other operation touches them while it runs. Among its own operations

@@ -1,9 +1,11 @@
 //! The block of an operation of a graph that uses devices: by it the operation is queued on a
 //! device, or parked behind one, like an operation that was pushed.
 //!
-//! Made by `replay/assemble.rs`, once for each operation of such a graph. It names the variables of
-//! the operation, to which the tickets of devices belong (`engine/gpu/rows.rs`), and none of the
-//! tickets of pushes: the plan of the graph says when the operation's turn has come.
+//! Used by `replay/assemble.rs`, which makes one for each operation of such a graph, and by
+//! `replay/program.rs`, which keeps them. It names the variables of the operation, to which the
+//! tickets of devices belong (`engine/gpu/rows.rs`), and none of the tickets of pushes: the plan of
+//! the graph says when the operation's turn has come. The block belongs to the thread that the lane
+//! has given the operation to.
 
 use crate::device::Context;
 use crate::operation::access::{Access, Mode, Ticket};

@@ -1,8 +1,8 @@
 //! Calls an operation of a graph with care: one that is asynchronous, profiled or on a device, or
 //! any operation after a failure.
 //!
-//! [`Program::call_node`] is called by `replay/runner.rs`, and by `replay/part.rs` for operations
-//! that are not called by the runner of their lane.
+//! Used by `replay/runner.rs`, and by `replay/part.rs` for operations that another thread than the
+//! lane's runner calls. Either way the thread has the lane, or was given the operation by it.
 
 use crate::engine::core::FAILED;
 use crate::engine::execute::is_skipped;

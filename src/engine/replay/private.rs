@@ -1,9 +1,8 @@
 //! The private variables of a graph: only its own operations use them.
 //!
-//! Called by `api/private.rs` and `api/capture.rs`, on the thread that captures. The capture keeps
-//! them (`replay/assemble.rs`), and then the graph (`replay/program.rs`). The plan orders the
-//! operations that use them, and replays of one graph follow each other, so a replay claims none of
-//! them.
+//! Programs make them through `api/private.rs`, on the thread that captures. The capture keeps them
+//! (`replay/assemble.rs`), and then the graph (`replay/program.rs`). The plan orders the operations
+//! that use them, and replays of one graph follow each other, so a replay claims none of them.
 //!
 //! The generation of their slots is that of a deleted variable: the check that refuses deleted
 //! variables refuses these everywhere else, and costs nothing more.

@@ -1,8 +1,9 @@
 //! The program of a graph: its operations as the threads that run it find them, and the replay
 //! under way.
 //!
-//! Made by `replay/assemble.rs`, held by `api/graph.rs`, run by `replay/mod.rs` and
-//! `replay/runner.rs`.
+//! `replay/assemble.rs` makes it, `api/graph.rs` holds it, and the other files of `replay/` run it,
+//! on any thread. It does not change, but for the cells and atomics of an operation: the lane's
+//! runner uses them, one thread at a time.
 
 use crate::device::Context;
 use crate::engine::core::{Core, FAILED};

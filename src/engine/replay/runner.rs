@@ -1,9 +1,10 @@
 //! The runner of a lane: runs the operations of its segments one after the other, with their
 //! failures and their profiler events.
 //!
-//! [`Runner`] is made by `replay/mod.rs`, and called back by `graph/lanes.rs` as its [`LaneHost`].
-//! One thread at a time runs a lane. While a replay runs on one thread, its runner runs segments of
-//! all lanes: the lane of an operation is that of its segment in the plan, not that of the runner.
+//! Used by `replay/mod.rs` and `replay/part.rs`, and called back by `graph/lanes.rs` as its
+//! [`LaneHost`]. One thread at a time runs a lane. While a replay runs on one thread, its runner
+//! runs segments of all lanes: the lane of an operation is that of its segment in the plan, not
+//! that of the runner.
 //!
 //! The quick way is here; `replay/node_call.rs` has the other. A failure goes to `Program::mark`
 //! (`replay/program.rs`), which has `Core::record` (`engine/execute.rs`) note it.

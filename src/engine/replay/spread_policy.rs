@@ -1,7 +1,7 @@
 //! The spread policy: whether a replay is worth more than one thread.
 //!
-//! Called by `replay/runner.rs`, on the one thread that begins or ends a replay, or runs it alone;
-//! made by `replay/assemble.rs`. There is one policy for each graph.
+//! Used by `replay/runner.rs`, on the one thread that begins or ends a replay, or runs it alone.
+//! `replay/assemble.rs` makes one for each graph, and `replay/program.rs` has it.
 //!
 //! Handing a segment to another core costs a cache line or two, and starting the lanes costs a few
 //! more. The first replay is spread from the start: what its operations take is not known, and the

@@ -1,6 +1,8 @@
 //! Waiting until nothing is in flight.
 //!
-//! [`for_all`] is called by `api/control.rs`, [`drain`] by `engine/lifecycle.rs`.
+//! Used by `api/control.rs` ([`for_all`]) and by `engine/lifecycle.rs` ([`drain`]), on the thread
+//! that waits. It sleeps in the list `Core::quiescence` (`wait_list.rs`). The failures that it
+//! returns are those of `engine/failures.rs`.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! Waiting for one variable: until every write that was pushed before is complete.
 //!
-//! Called by `api/control.rs` and `api/prepare.rs`. A wait tries four ways, each slower than the
-//! one before:
+//! Used by `api/control.rs`, `api/prepare.rs` and `wait/reply.rs`, on the thread that waits. A wait
+//! tries four ways, each slower than the one before:
 //!
 //! 1. a look at the variable;
 //! 2. without a deadline: to watch the variable for a moment, and help ([`watch`]);

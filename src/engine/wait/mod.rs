@@ -1,5 +1,8 @@
 //! Waiting: for one variable ([`for_var`]), for everything ([`for_all`]), with and without a
-//! deadline. Called by `api/`, and by `engine/lifecycle.rs` to drain.
+//! deadline.
+//!
+//! Used by `api/`, and by `engine/lifecycle.rs` to drain. `engine/core.rs` has the wait lists,
+//! which `engine/fork.rs` locks.
 
 mod event;
 pub mod for_all;

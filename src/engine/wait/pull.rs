@@ -2,8 +2,8 @@
 //! for, and the predecessors of that operation. The operation is the last write of a variable, or
 //! what the thread has pushed last.
 //!
-//! [`pull`] is called by `wait/for_var.rs`, [`pull_last`] by `wait/for_all.rs`. How the
-//! predecessors are found is in `tickets/pull.rs`.
+//! Used by `wait/for_var.rs` ([`pull`]) and `wait/for_all.rs` ([`pull_last`]), on the thread that
+//! waits. How the predecessors are found is in `tickets/pull.rs`.
 
 use crate::engine::core::Core;
 use crate::engine::resolve::resolve;

@@ -1,7 +1,7 @@
 //! The push of an operation that runs inside it, if all its tickets have come: nothing is written
 //! into a block.
 //!
-//! Called by `engine/inline/fast_path.rs`, on the pusher's thread. When the operation has run, the
+//! Used by `engine/inline/fast_path.rs`, on the pusher's thread. When the operation has run, the
 //! push is withdrawn, unless it stands: see `Record::withdraw` in `pusher.rs`, where [`Push`] is
 //! the push of an operation that runs later.
 //!

@@ -1,10 +1,10 @@
 //! The newcomer's side of the ownership protocol: how a variable changes hands. Any pusher that
 //! wants a variable looks at it, one exchange of its [`Owner`] decides, and nobody waits.
 //!
-//! Called by `engine/push/acquire.rs` ([`Pusher::acquire`], [`Pusher::adopt`]), and by
-//! `engine/wait/for_var.rs` and `pull.rs`, which ask for the writes of a variable that the calling
-//! thread does not own. `Record::end_of` has the heavy fence for the light ones in `pusher.rs`.
-//! Shared variables are in `sharing.rs`.
+//! Used by `engine/push/acquire.rs` ([`Pusher::acquire`], [`Pusher::adopt`]), by `sharing.rs`, and
+//! by `engine/wait/`, which asks for the writes of a variable that the calling thread does not own.
+//! `Record::end_of` has the heavy fence for the light ones in `pusher.rs`. Shared variables are in
+//! `sharing.rs`.
 
 use crate::operation::access::{Mode, Ticket};
 use crate::platform::asymmetric_fence::heavy;

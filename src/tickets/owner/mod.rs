@@ -3,10 +3,10 @@
 //! stores. Another pusher that wants the variable takes it, and waits for nobody, wherever the
 //! owner may have stopped.
 //!
-//! Called by `engine/push/` (`logged.rs`, `enlist.rs`, `acquire.rs`), by
-//! `engine/inline/fast_path.rs` ([`AtOnce`]) and, for threads that wait for a variable, by
-//! `engine/wait/for_var.rs` and `pull.rs`. `engine/ticket_host.rs` implements [`Peers`]. The
-//! owner's side is in `pusher.rs` and `at_once.rs`, the newcomer's in `handover.rs` and
+//! Used by `engine/push/`, by `engine/inline/fast_path.rs` ([`AtOnce`]) and, for threads that wait
+//! for a variable, by `engine/wait/`. `engine/ticket_host.rs` implements [`Peers`]. `pool/` has the
+//! records, `thread/pusher.rs` finds the thread's own, and `variable/slot.rs` has the word of the
+//! owner. The owner's side is in `pusher.rs` and `at_once.rs`, the newcomer's in `handover.rs` and
 //! `sharing.rs`.
 //!
 //! # The owner

@@ -1,11 +1,11 @@
 //! A pusher and its record: claims, commits and withdrawals of pushes to variables that the pusher
 //! owns, by plain loads and stores.
 //!
-//! Called by `engine/push/logged.rs` and `enlist.rs` ([`Push`]), by `at_once.rs`, and by
-//! `engine/wait/for_var.rs` and `pull.rs`. Only the pusher's own thread runs this file, but other
-//! threads read the [`Record`], and `handover.rs` closes its eras. The light fences of
-//! `Record::commit` and `Record::withdraw` pair with the heavy ones in `Record::end_of`
-//! (`handover.rs`) and `end_share` (`sharing.rs`).
+//! Used by `engine/push/` ([`Push`]), `engine/inline/fast_path.rs`, `engine/wait/`, `at_once.rs`,
+//! `handover.rs` and `sharing.rs`. Only the pusher's own thread runs this file, but other threads
+//! read the [`Record`], and `handover.rs` closes its eras. The light fences of `Record::commit` and
+//! `Record::withdraw` pair with the heavy ones in `Record::end_of` (`handover.rs`) and `end_share`
+//! (`sharing.rs`).
 
 use crate::operation::access::{Access, Mode};
 use crate::operation::block::Block;

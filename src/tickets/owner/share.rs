@@ -1,5 +1,6 @@
-//! A pusher's part in a share: the share's number, and with what the share began. The protocol and
-//! all callers are in [`sharing`](crate::tickets::owner::sharing).
+//! A pusher's part in a share: the share's number, and with what the share began. Only the member
+//! writes it, and any pusher reads it: the protocol is in
+//! [`sharing`](crate::tickets::owner::sharing).
 
 use crate::operation::access::Ticket;
 use crate::sync::{AtomicU32, AtomicU64, Ordering::*};

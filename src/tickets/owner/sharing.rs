@@ -1,7 +1,7 @@
 //! Shared variables: several pushers read a variable, and nobody writes. Each of them counts its
 //! reads in its own place, by plain loads and stores, as if the variable were its own.
 //!
-//! Called by `handover.rs` only, when a pusher acquires a variable. The argument for a single owner
+//! Used by `handover.rs` only, when a pusher acquires a variable. The argument for a single owner
 //! is in [`owner`](crate::tickets::owner); this file adds the argument for several members.
 //!
 //! # A share

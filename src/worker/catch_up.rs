@@ -1,6 +1,6 @@
-//! Catching up: a pusher runs some of the short operations that a worker has published. Called by
-//! `engine/push/mod.rs` after a push of a short operation, by way of the dispatchers; on the
-//! pusher.
+//! Catching up: a pusher runs some of the short operations that a worker has published.
+//! `engine/push/mod.rs` comes here after a push of a short operation, through `Dispatch::catch_up`
+//! (`engine/dispatch/`), on the pusher.
 
 use crate::operation::block::{Block, FLAG_SHORT};
 use crate::sync::{Instant, Ordering::Relaxed, MODELLED};
