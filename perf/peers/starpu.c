@@ -55,7 +55,12 @@ static void *start(const char *mode, uint32_t threads, char *error, size_t room)
     starpu_conf_init(&conf);
     conf.precedence_over_environment_variables = 1;
     conf.ncpus = (int)workers;
-    conf.ncuda = conf.nopencl = conf.nmic = conf.nmpi_ms = 0;
+    conf.ncuda = conf.nopencl = conf.nmpi_ms = 0;
+#if STARPU_MAJOR_VERSION == 1 && STARPU_MINOR_VERSION < 4
+    conf.nmic = 0;
+#else
+    conf.nhip = conf.nmax_fpga = conf.ntcpip_ms = 0;
+#endif
     conf.sched_policy_name = "eager"; /* Of these and ws, lws, prio, random and dmda the fastest here, or as fast as the fastest. */
     conf.catch_signals = 0;
     int outcome = starpu_init(&conf);

@@ -2,7 +2,8 @@
 . perf/peers/common.sh
 wanted=${STARPU_PACKAGE:-starpu-1.3}
 if [ "$wanted" = starpu-1.3 ]; then debian gcc pkg-config libstarpu-dev; fi
-read -ra flags <<<"$(pkg-config --cflags --libs "$wanted")"
+# Its definitions are quoted for a shell.
+eval "flags=($(pkg-config --cflags --libs "$wanted"))"
 files=$(realpath "$PEERS_DIRECTORY")/starpu
 mkdir -p "$files"
 gcc "${fast[@]}" -flto=auto -std=c17 -D_GNU_SOURCE -Wall -Wextra -fPIC -shared -fvisibility=hidden -I perf/peers -DSTARPU_FILES="\"$files\"" \
