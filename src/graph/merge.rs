@@ -42,6 +42,7 @@ pub fn merge<K: Eq + Hash + Copy>(predecessors: &Adjacency, kinds: &[Option<K>])
 mod tests {
     use super::*;
     use crate::graph::edges::{predecessors, NodeUse};
+    use crate::util::random::random;
 
     fn merged(uses: &[Vec<NodeUse>], variables: usize, kinds: &[Option<u8>]) -> (Adjacency, Vec<Vec<u32>>) {
         let uses: Vec<&[NodeUse]> = uses.iter().map(Vec::as_slice).collect();
@@ -52,13 +53,7 @@ mod tests {
 
     #[test]
     fn rows_wait_for_what_their_first_operations_wait_for() {
-        let mut state = 1u32;
-        let mut random = move |below: usize| {
-            state ^= state << 13;
-            state ^= state >> 17;
-            state ^= state << 5;
-            state as usize % below
-        };
+        let mut random = random(1);
         let mut longest = 0;
         for _ in 0..300 {
             let variables = 1 + random(10);

@@ -193,6 +193,7 @@ mod tests {
     use super::*;
     use crate::graph::edges::{predecessors, NodeUse};
     use crate::graph::partition::partition;
+    use crate::util::random::random;
 
     fn planned(uses: &[Vec<NodeUse>], variables: usize, lanes: usize) -> (Adjacency, Plan) {
         let uses: Vec<&[NodeUse]> = uses.iter().map(Vec::as_slice).collect();
@@ -250,13 +251,7 @@ mod tests {
 
     #[test]
     fn every_order_of_every_plan_keeps_the_edges() {
-        let mut state = 1u32;
-        let mut random = move |below: usize| {
-            state ^= state << 13;
-            state ^= state >> 17;
-            state ^= state << 5;
-            state as usize % below
-        };
+        let mut random = random(1);
         for case in 0..300 {
             let variables = 1 + random(20);
             let uses: Vec<Vec<NodeUse>> = (0..1 + random(200))

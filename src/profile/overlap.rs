@@ -149,6 +149,7 @@ mod tests {
     use crate::device::backend::Class;
     use crate::device::Context;
     use crate::profile::device_span::StreamName;
+    use crate::util::random::random;
 
     fn overlap(spans: &[(Class, u32, u64, u64)]) -> (u64, u64, u64) {
         let spans: Vec<DeviceSpan> = spans
@@ -187,11 +188,8 @@ mod tests {
     /// Against a count nanosecond by nanosecond.
     #[test]
     fn random_spans() {
-        let mut state = 7u64;
-        let mut below = |bound: u64| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) % bound
-        };
+        let mut random = random(7);
+        let mut below = |bound: u64| random(bound as usize) as u64;
         for _ in 0..200 {
             let spans: Vec<_> = (0..below(12))
                 .map(|_| {

@@ -2,5 +2,7 @@
 
 pub mod array_vec;
 pub mod bucket_array;
+#[cfg(test)]
+pub mod random;
 pub mod spin;
 pub mod work_counter;
