@@ -2,8 +2,8 @@
 //! (`src/api/capture.rs`) makes it.
 //!
 //! It has the methods of `OperationBuilder` (`src/api/operation.rs`), but for `cost_key`,
-//! `operator` and `async_operator`: a method is changed in both files. It belongs to the thread
-//! that captures.
+//! `operator` and `async_operator`: a method is changed in both files. One thread at a time has it,
+//! and may hand it on: it is `Send`.
 
 use crate::device::Context;
 use crate::engine::core::Core;

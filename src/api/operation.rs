@@ -1,5 +1,6 @@
 //! `OperationBuilder`: the builder form of a push. `Engine::op` in `src/api/push.rs` makes it, and
-//! all its pushes end in `src/engine/push/mod.rs`. It belongs to the thread that makes it.
+//! all its pushes end in `src/engine/push/mod.rs`. One thread at a time has it, and may hand it on:
+//! it is `Send`. So it keeps nothing of a thread, and the thread that pushes is the pusher.
 //!
 //! `CaptureBuilder` in `src/api/capture_builder.rs` has the same methods for the operations of a
 //! graph, but no `cost_key` and no operators. A change to a method here is a change to the same

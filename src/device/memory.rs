@@ -1,5 +1,5 @@
-//! The seam for memory: [`DeviceMemory`], which a back end has if the engine is to allocate on its
-//! devices and to copy there; and [`Plain`], the types of what lies in such memory.
+//! The seam for memory: [`DeviceMemory`], for back ends whose devices the engine allocates on and
+//! copies to; and [`Plain`], the types of the values in such memory.
 //!
 //! `src/engine/gpu/allocate.rs` and `src/engine/gpu/lease.rs` call it, on any thread; `cuda/` and
 //! `immediate.rs` implement it. Which buffer is used again is decided in

@@ -1,13 +1,15 @@
 //! Ends operations: marks, versions and tickets; then hands out the operations that have become
 //! ready.
 //!
-//! Used by `execute.rs` and `gpu/call.rs`, on the thread that has called the closure or used the
-//! completion ([`Core::end`]), and by `gpu/timing.rs`, for the profiler. Not every operation comes
-//! to [`Core::end`]: `Core::run_plain` (`execute.rs`) calls [`Core::count_out`] itself, and an
-//! operation that runs inside its push ends in `inline/fast_path.rs`. The operations of a graph end
-//! in `replay/runner.rs` and `replay/node_call.rs`, and `Program::count_writes`
-//! (`replay/program.rs`) steps their versions, once for a whole replay. Which operations are
-//! skipped is decided in `execute.rs`.
+//! Used by `execute.rs` and `gpu/call.rs` ([`Core::end`]), on the thread that has called the
+//! closure or used the completion, or on the watcher of a device (`Completion::complete_after`).
+//! `gpu/timing.rs` uses it for the profiler.
+//!
+//! Not every operation comes to [`Core::end`]: `Core::run_plain` (`execute.rs`) calls
+//! [`Core::count_out`] itself, and an operation that runs inside its push ends in
+//! `inline/fast_path.rs`. The operations of a graph end in `replay/runner.rs` and
+//! `replay/node_call.rs`, and `Program::count_writes` (`replay/program.rs`) steps their versions,
+//! once for a whole replay. Which operations are skipped is decided in `execute.rs`.
 
 use crate::engine::core::{Core, ReadyCause, FAILED};
 use crate::engine::ready_list::ReadyList;

@@ -7,8 +7,9 @@
 //!
 //! [`Core::execute`] runs any operation and ends it by `Core::end` (`complete.rs`).
 //! [`Core::run_plain`] does the same for plain ones with fewer steps, mostly without `Core::end`.
-//! An asynchronous operation ends by [`Finish`], on the thread that uses its completion. A rule
-//! about the start or the end of operations must be kept in both functions, in
+//! An asynchronous operation ends by [`Finish`], on the thread that uses its completion. After
+//! `Completion::complete_after` that is the watcher of the device (`gpu/watch.rs`), which calls no
+//! closures. A rule about the start or the end of operations must be kept in both functions, in
 //! `inline/fast_path.rs` and in `gpu/call.rs`. For the operations of graphs it must be kept in
 //! `replay/runner.rs` and `replay/node_call.rs`.
 

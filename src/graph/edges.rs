@@ -1,5 +1,6 @@
 //! Dependency edges of a graph: from the variables that each operation uses, in the order of
-//! recording, to a list of predecessors for each operation.
+//! recording, to a list of predecessors for each operation. Also an order in which one thread can
+//! run them, by priority ([`schedule`]).
 //!
 //! Used by `engine/replay/` when a graph is assembled, on that thread, by the other files of
 //! `graph/`, and by the models in `loom-tests/`. `profile/flows.rs` has a rule of its own for the

@@ -1,8 +1,11 @@
 //! Packed fields of a block's header: size class and cache, property and context, name, stage of
 //! life.
 //!
-//! Pushes (`src/engine/push/`) and the pool (`src/thread/context.rs`, `src/pool/`) write it. The
-//! thread that runs the operation and `src/engine/diagnose.rs` read it.
+//! The owner of a block writes them: the pool (`src/thread/context.rs`, `src/pool/`), then the push
+//! (`src/engine/push/`; for graphs `src/engine/replay/`), then the thread that runs the operation.
+//! Only the stage is atomic: a pusher may still set it when another thread owns the block
+//! (`leave_assembly`). `src/engine/diagnose.rs` reads blocks of other threads during a `Look`, when
+//! the stage says that they are in use.
 
 use crate::device::{Context, Device, DEVICES};
 use crate::operation::block::{Block, ASSEMBLED, PENDING};

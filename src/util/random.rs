@@ -1,5 +1,5 @@
-//! Numbers drawn at random for unit tests, the same ones in each run: Marsaglia's xorshift generator
-//! of 32 bits.
+//! Numbers drawn at random for unit tests, the same ones in each run, by Marsaglia's xorshift
+//! generator of 32 bits.
 
 #![forbid(unsafe_code)]
 

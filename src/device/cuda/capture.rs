@@ -1,10 +1,11 @@
-//! Keeps captures of the program's own whole. Used by `mod.rs`, when a thread enters and leaves a
-//! device. The state is the thread's own. The engine's captures are in `graphs.rs`.
+//! Keeps the engine's calls from spoiling a capture that the program makes. Used by `mod.rs`, when
+//! a thread enters and leaves a device. The state is the thread's own. The engine's captures are in
+//! `graphs.rs`.
 //!
 //! While any thread captures a stream in the driver's global mode, calls such as `cuEventQuery` are
-//! refused on every thread, and spoil the capture. Nothing that is called here is a part of one, so
-//! a thread that enters a device changes to the relaxed mode, and back when it leaves. Workers and
-//! watchers never leave.
+//! refused on every thread, and spoil the capture. No call of the engine belongs to such a capture.
+//! So a thread that enters a device changes to the relaxed mode, and back when it leaves. Workers
+//! and watchers never leave.
 
 use crate::device::cuda::symbols::Symbols;
 use cudarc::driver::sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_RELAXED;

@@ -1,8 +1,10 @@
-//! Wait lists: threads that wait for a condition of the whole engine, namely that nothing is in
-//! flight (`Core::quiescence`) or that there is room under the bound (`Core::below_bound`).
+//! Wait lists: threads that wait for a condition of the whole engine. An engine has two: threads of
+//! the list `Core::quiescence` wait until nothing is in flight, and those of `Core::below_bound`
+//! until there is room under the bound.
 //!
 //! Waiting threads come from `wait/for_all.rs`, `engine/lifecycle.rs` and `engine/backpressure.rs`.
-//! [`WaitList::notify`] is called by every thread that ends operations.
+//! [`WaitList::notify`] is called by every thread that ends operations. `engine/fork.rs` holds the
+//! lock around a fork, and empties the list in the child.
 //!
 //! A waiter announces itself before it looks at the condition for the last time. The thread that
 //! may have made it true looks for waiters after that. A fence on each side
@@ -33,9 +35,9 @@ impl WaitList {
         WaitList { count: CachePadded::new(AtomicUsize::new(0)), threads: Lock::default() }
     }
 
-    /// Waits until `done`, or until the deadline; `true`: `done`. `done` is called again and again.
-    /// `rested` is called once if the first looks did not suffice, when the thread may have been
-    /// parked.
+    /// Waits until `done` says so, which is asked again and again, or until the deadline. Returns
+    /// the last answer. `rested` is called once, unless the first looks were enough: the thread may
+    /// have been parked in between.
     pub fn wait(&self, deadline: Option<Instant>, mut done: impl FnMut() -> bool, rested: impl FnOnce()) -> bool {
         let mut spin = Spin::awake(remaining(deadline).map_or(LISTED_SPINS, |left| left.min(LISTED_SPINS)));
         while spin.pause() {
