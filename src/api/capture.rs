@@ -1,7 +1,7 @@
 //! Capturing: `Capture` and `CaptureBuilder` (`src/api/capture_builder.rs`) record pushes, of which
 //! `src/engine/replay/assemble.rs` makes a [`Graph`]. There `Recording::record` checks each
 //! operation when it is pushed, and `Recording::assemble`, called by `finish`, the whole graph. A
-//! capture belongs to the thread that has it; nothing of it is shared until it is a graph.
+//! capture belongs to the thread that has it; that file says which two parts are shared.
 
 use crate::api::capture_builder::CaptureBuilder;
 use crate::api::engine::Engine;

@@ -1,9 +1,9 @@
 //! `CaptureBuilder`: an operation of a graph that is being captured. `Capture::op`
 //! (`src/api/capture.rs`) makes it.
 //!
-//! It has the methods of `OperationBuilder` (`src/api/operation.rs`), but for `cost_key`,
-//! `operator` and `async_operator`: a method is changed in both files. One thread at a time has it,
-//! and may hand it on: it is `Send`.
+//! It has the methods of `OperationBuilder` (`src/api/operation.rs`), but for `cost_key`, `short`,
+//! `profiled`, `operator` and `async_operator`; it alone has `device_graph`. A method is changed in
+//! both files. It is `Send`: a thread may hand it to another.
 
 use crate::device::Context;
 use crate::engine::core::Core;

@@ -1,9 +1,11 @@
 //! The methods of `Engine` that wait, stop and start it, and show what it does.
 //!
-//! They are called by programs, on any thread. Each hands on to its module: waits to
+//! They are called by programs, on any thread. Most hand on to their module: waits to
 //! `src/engine/wait/`, stops and starts to `src/engine/lifecycle.rs`, `prepare` to
 //! `src/api/prepare.rs`, reports to `src/profile/` and `src/engine/diagnose.rs`. Waits, stops,
-//! starts and `prepare` are refused inside operations (`src/engine/nesting.rs`).
+//! starts and `prepare` are refused inside operations of the same engine: those modules decide so,
+//! by a check of `src/engine/nesting.rs`. The other methods set atomics of `Core` themselves: the
+//! shutdown, the profiler, and how many threads an operation may use.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
 //! `OperationBuilder`: the builder form of a push. `Engine::op` in `src/api/push.rs` makes it, and
-//! all its pushes end in `src/engine/push/mod.rs`. One thread at a time has it, and may hand it on:
-//! it is `Send`. So it keeps nothing of a thread, and the thread that pushes is the pusher.
+//! all its pushes end in `src/engine/push/mod.rs`. It is `Send`: a thread may hand it to another.
+//! The pusher is the thread that ends it by a push.
 //!
 //! `CaptureBuilder` in `src/api/capture_builder.rs` has the same methods for the operations of a
-//! graph, but no `cost_key` and no operators. A change to a method here is a change to the same
-//! method there. `tests/forms.rs` compares this form with the long forms of `src/api/push.rs` and
-//! with operators.
+//! graph, but no `cost_key`, `short`, `profiled` and operators; it alone has `device_graph`. A
+//! change to a method here is a change to the same method there. `tests/forms.rs` compares this
+//! form with the long forms of `src/api/push.rs` and with operators.
 //!
 //! An *operation* runs once: `push` and `push_async` end the builder by pushing one. An *operator*
 //! is not an operation but the pattern of many: a closure and its variables, kept so that they can

@@ -1,11 +1,11 @@
 //! The seam between the engine and a library that drives devices: [`Backend`].
 //!
 //! `cuda/` and `immediate.rs` implement it, and programs may. The engine calls it from
-//! `src/engine/gpu/` and `src/engine/replay/`; most marks are put by `timeline.rs`. A [`RawStream`]
-//! is an in-order queue of a device. A [`RawMark`] says 'up to here' on such a queue: an event of
-//! CUDA or HIP, a timeline semaphore, a marker in a queue of OpenCL. Any thread may call it; what
-//! it has to do first is said at [`Backend`]. Memory, times and graphs have seams of their own, in
-//! `memory.rs`, `clock.rs` and `graphs.rs`.
+//! `src/engine/gpu/` and `src/engine/replay/`; marks are put by `timeline.rs` and `timed_marks.rs`.
+//! A [`RawStream`] is an in-order queue of a device. A [`RawMark`] says 'up to here' on such a
+//! queue: an event of CUDA or HIP, a timeline semaphore, a marker in a queue of OpenCL. Any thread
+//! may call a back end; [`Backend`] says which calls need a device that the thread has entered.
+//! Memory, times and graphs have seams of their own, in `memory.rs`, `clock.rs` and `graphs.rs`.
 
 use crate::device::clock::DeviceClock;
 use crate::device::graphs::DeviceGraphs;
@@ -41,10 +41,10 @@ impl Class {
 /// The engine keeps the order of operations by [`record`](Backend::record),
 /// [`wait`](Backend::wait), [`reached`](Backend::reached) and, on the naive engine,
 /// [`finish`](Backend::finish). It never asks the library to call it back. All methods are called
-/// from several threads at once. The calling thread has [entered](Backend::enter) the device, but
-/// for `enter` itself and for what only tells something: [`name`](Backend::name),
-/// [`devices`](Backend::devices), [`cores`](Backend::cores), [`memory`](Backend::memory),
-/// [`clock`](Backend::clock) and [`graphs`](Backend::graphs).
+/// from several threads at once. The calling thread has [entered](Backend::enter) the device. Only
+/// `enter` itself and the methods that just tell something are called without that:
+/// [`name`](Backend::name), [`devices`](Backend::devices), [`cores`](Backend::cores),
+/// [`memory`](Backend::memory), [`clock`](Backend::clock) and [`graphs`](Backend::graphs).
 ///
 /// # Safety
 /// What the program queues may be unsound if it does not run in order, and the order rests on these

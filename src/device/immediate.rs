@@ -1,6 +1,8 @@
 //! [`Immediate`]: devices that are the processor itself, for programs without a GPU. It implements
 //! the seams of `backend.rs`, `memory.rs` and `clock.rs`. Its calls do all work at once, on the
-//! calling thread.
+//! calling thread. Streams and marks are null, but for timed marks. A timed mark points to an
+//! atomic time, which any thread may record and read until the mark is given back. Nothing else
+//! changes.
 
 use crate::device::backend::{Backend, Class};
 use crate::device::clock::DeviceClock;

@@ -3,8 +3,8 @@
 //! Used by `execute.rs` (`Core::record`), `gpu/loss.rs` and `gpu/turn.rs`, which add failures, on
 //! any thread. Used by `wait/for_all.rs` and, at the engine's end, by `lifecycle.rs`, which take
 //! them. `core.rs` has the list. A failure that was taken through its variable stays in the list
-//! until it is pruned. Which operations inherit a failure is no matter of this file: `complete.rs`
-//! marks variables, and `execute.rs` skips operations.
+//! until it is pruned. Which operations inherit a failure is decided elsewhere: `complete.rs` marks
+//! variables, and `execute.rs` skips operations.
 
 use crate::error::{Beyond, Error, ErrorKind, Failure, Stamp};
 use crate::sync::lock::Lock;
@@ -32,7 +32,8 @@ struct FailureRecord {
 /// A list of failures.
 pub struct Failures {
     head: AtomicPtr<FailureRecord>,
-    /// How many records there are, on the stack and in `aside` together: at most [`MOST_KEPT`].
+    /// How many records there are, on the stack and in `aside` together: at most [`MOST_KEPT`], and
+    /// one more for each thread that is in [`Failures::record_first`].
     count: AtomicUsize,
     /// How many failures were ever noted.
     noted: AtomicUsize,

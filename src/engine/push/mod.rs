@@ -9,10 +9,14 @@
 //! 2. [`logged`] puts it into a worker's log, without looking at other operations;
 //! 3. [`enlist`] takes every operation ("the enlisted way").
 //!
-//! A short operation that may run here ([`runs_here`]) tries the first way, any other the second;
-//! what that way refuses is enlisted. What may go into a log is decided in [`logged`], and what is
-//! short in `inline/policy.rs`; this file has only the order of the ways. `api/operator.rs` makes
-//! this choice for its operations by itself, so a change here has to be made there too.
+//! A short operation that may run here ([`runs_here`]) tries the first way, any other the second.
+//! What the tried way refuses is enlisted. An asynchronous closure, or one too large for a block,
+//! is enlisted at once. An operation with more than [`fast_path::FEW`] variables is not logged. The
+//! other rules for logs are in [`logged`]; what is short is decided in `inline/policy.rs`.
+//! `api/operator.rs` makes this choice for its operations by itself: look there at each change.
+//!
+//! [`enlist`] gives an operation its tickets. What comes before and after that is here: the look
+//! for its device, room under a bound, a new try after a fork, the start of what is ready at once.
 
 pub mod acquire;
 pub mod admission;

@@ -4,12 +4,13 @@
 //! `api/capture_builder.rs`. Bodies are made by [`sync`] and [`detached`], which `api/operator.rs`
 //! and `merged.rs` use too.
 //!
-//! What a device does as one operation is joined first, in `merged.rs`. How many lanes there are,
+//! First `merged.rs` joins the operations that a device does as one. How many lanes there are,
 //! and which operations are bound to one, is decided here. The order and the other lanes come from
 //! `graph/`; here they are brought together with closures, slots and blocks.
 //!
-//! A recording belongs to the thread that captures. Only [`Recording::changes`] is shared: any
-//! thread that sets a parameter counts there.
+//! A recording belongs to the thread that captures, but for two things. The operation that replaces
+//! a parameter counts in [`Recording::changes`], on any thread, and never during a replay. The
+//! slots of private variables may be in use until their deletions have run (`private.rs`).
 
 use crate::device::{self, Context, Device};
 use crate::engine::claims;

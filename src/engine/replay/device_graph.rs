@@ -1,9 +1,10 @@
-//! Operations of a graph that a device does as one: their closures are called once, while a stream
-//! is captured, and each replay launches what was captured.
+//! Operations of a graph that a device does as one. The first replay captures them: it calls their
+//! closures on a stream that records. Each replay launches what was captured. After a parameter was
+//! replaced, the next replay captures anew.
 //!
-//! [`DeviceGraph::run`] is the closure of the one operation that stands for them, so the rest of
-//! the engine knows nothing of this: it has one ticket, and the stream that it is launched on is
-//! chosen like any other. Used by `replay/merged.rs`. One replay at a time calls it, on a thread
+//! [`DeviceGraph::run`] is the closure of the one operation that stands for them. So the rest of
+//! the engine knows nothing of this: to it there is one operation, with one ticket and a stream
+//! like any other. Used by `replay/merged.rs`. One replay at a time calls it, on a thread
 //! that has entered the device.
 
 use crate::device::backend::Class;
