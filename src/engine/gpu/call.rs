@@ -10,6 +10,7 @@ use crate::engine::core::{Core, FAILED};
 use crate::engine::declared::{Copied, Enlisted};
 use crate::engine::execute::{is_skipped, stamp};
 use crate::engine::gpu::devices::{Gpu, OwnLine};
+use crate::engine::gpu::entered::mistrust;
 use crate::engine::nesting::{enter, leave, pay};
 use crate::error::{Failure, Fault};
 use crate::operation::access::Mode;
@@ -192,6 +193,11 @@ impl Core {
         enter(local);
         let outcome = current::within(stream, call);
         leave(local);
+        let outcome = match way {
+            // What was current before is put back in any case.
+            Way::Unstreamed => outcome,
+            _ => outcome.and(self.make_current(gpu)),
+        };
         match way {
             _ if !is_sync => outcome,
             Way::Queued(line) => {
@@ -279,6 +285,7 @@ impl Core {
             enter(local);
             ((*(*block).body).discard)(Block::closure(block, Block::layout(block)));
             leave(local);
+            mistrust();
             self.end(local, block, fault.map_or(Ok(()), Err), inherited, false, worker);
             pay();
         }

@@ -133,6 +133,7 @@ impl DeviceGraph {
             let running = CurrentCaptive { core: &self.core, name: captive.name, uses: &captive.uses };
             let context = RunContext { name: captive.name.as_str(), ..*run };
             let outcome = within(&running, || catch(|| (captive.call)(&context)));
+            let outcome = outcome.and(self.core.make_current(&self.gpu));
             outcome.map_err(|fault| Error::of_operation(captive.name.as_str(), fault))?;
         }
         Ok(())
