@@ -368,6 +368,10 @@ typedef void (*SeriatimAsyncFunction)(void *argument,
                                       const struct SeriatimRunContext *run,
                                       struct SeriatimCompletion *completion);
 
+// Makes a handle of a library: puts it into `out` and returns 0, or returns something else. The
+// GPU is current on the calling thread. Must not unwind.
+typedef int (*SeriatimHandleFunction)(void *argument, void **out);
+
 // How much memory an engine has of a GPU, in bytes of whole buffers.
 typedef struct SeriatimMemoryUsage {
     // In arrays.
@@ -1094,6 +1098,40 @@ size_t seriatim_run_context_nested_threads(const struct SeriatimRunContext *run)
 // `run` was given to the function that is running on this thread. `text` is null or ends with a
 // zero byte.
 SeriatimStatus seriatim_run_context_set_error(const struct SeriatimRunContext *run, const char *text);
+
+// A handle of a library, such as a `cublasHandle_t`, that belongs to the worker: made by `make`
+// when an operation of this worker first asks for one with this key, and given to those that come
+// later. `key` is an address of the program's own, such as that of `make`, and is not looked at;
+// `argument` is for `make` alone. The handle may be used until the function returns, and is not
+// sent to another thread.
+//
+// The GPU is current where `make` runs, and where the handle is given to `destroy`: on its own
+// thread, when the worker ends, since the engine stops or ends, or the process forks; the last
+// that was made goes first. `destroy` may be null, and must not wait for the engine. Handles of a
+// GPU that is lost are not destroyed. On the naive engine, which has no workers, a handle is made
+// for the operation that asks, and destroyed at its end.
+//
+// The operations of a worker come to all streams of its GPU: tell the library
+// `seriatim_run_context_stream()` first. If the library ties memory for its work to a handle,
+// there has to be one for each stream: the stream is a good key then.
+//
+// # Errors
+// `SERIATIM_STATUS_DEVICE_UNAVAILABLE` if the operation has no stream: on the processor, and for
+// `SERIATIM_PROPERTY_ASYNC`; or, as `SERIATIM_STATUS_DEVICE_LOST`, if the function has made another
+// GPU current and its own cannot be made current again. `SERIATIM_STATUS_OPERATION_FAILED` if
+// `make` does not return 0: the next operation that asks makes the handle.
+// `SERIATIM_STATUS_BORROW_CONFLICT` if `make` asks for the same handle.
+//
+// # Safety
+// `run` was given to the function that is running on this thread. `make` may be called with
+// `argument`, and `destroy` with what it has made. Each use of a key has the same `make` and
+// `destroy`. `out` may be written to.
+SeriatimStatus seriatim_run_context_handle(const struct SeriatimRunContext *run,
+                                           const void *key,
+                                           SeriatimHandleFunction make,
+                                           void *argument,
+                                           SeriatimDeleter destroy,
+                                           void **out);
 
 // A GPU of an engine, made ready if it has not been used.
 //

@@ -29,6 +29,8 @@ mod parameter;
 mod completion;
 mod run_context;
 
+mod library_handle;
+
 mod gpu;
 
 mod array;
@@ -85,6 +87,7 @@ pub use gpu::{
 pub use graph::{
     seriatim_graph_delete, seriatim_graph_dump_dot, seriatim_graph_length, seriatim_graph_replay, SeriatimGraph,
 };
+pub use library_handle::{seriatim_run_context_handle, SeriatimHandleFunction};
 pub use operation::{seriatim_push, seriatim_push_async, SeriatimOperation, SeriatimProperty};
 pub use operator::{
     seriatim_operator_delete, seriatim_operator_new, seriatim_operator_new_async, seriatim_operator_push,

@@ -6,13 +6,21 @@
 //! [`Core::make_current`] sees to it after each closure (`call.rs`, `replay/device_graph.rs`).
 //! Destructors of closures that were not called, and those of a graph, are rare: they set a flag by
 //! [`mistrust`], and the worker looks before its next operation.
+//!
+//! At its end a worker drops the handles of libraries that it has kept for operations
+//! ([`Core::drop_worker_handles`]).
 
+use crate::device::handles::{self, Handles};
 use crate::device::raw::DriverError;
 use crate::engine::core::Core;
 use crate::engine::gpu::devices::Gpu;
 use crate::engine::gpu::loss::{insist, lost_by, AGAIN};
+use crate::engine::nesting::{enter, leave};
 use crate::error::Fault;
+use crate::operation::closure::drop_quietly;
+use crate::thread::context::ThreadContext;
 use std::cell::Cell;
+use std::sync::Arc;
 
 std::thread_local! {
     /// The address of the device that this worker has entered, once it has; else 0. And whether
@@ -43,10 +51,42 @@ pub fn mistrust() {
 }
 
 impl Core {
+    /// Drops the handles of libraries that the calling worker has kept, which is at its end.
+    pub fn drop_worker_handles(&self) {
+        let own = handles::replace(Handles::default());
+        let address = ENTERED.with(|(entered, _)| entered.get());
+        let is_own = |gpu: &&Arc<Gpu>| Arc::as_ptr(gpu).addr() == address;
+        if let Some(gpu) = self.gpus.used().find(is_own).filter(|_| !own.is_empty()) {
+            self.drop_handles(self.local(), gpu, own);
+        }
+    }
+
+    /// Drops handles with the device current. Those of a lost device are forgotten: its driver
+    /// takes no more calls.
+    pub(super) fn drop_handles(&self, local: &ThreadContext, gpu: &Gpu, mut handles: Handles) {
+        if gpu.lost.get().is_some() {
+            return;
+        }
+        // If the device cannot be entered, nothing of it can be given back.
+        let _ = gpu.entered(|| {
+            while let Some(handle) = handles.pop() {
+                enter(local);
+                drop_quietly(handle);
+                leave(local);
+                gpu.backend.reenter(gpu.number)?;
+            }
+            Ok(())
+        });
+    }
+
     /// Makes the device current again on the calling thread, which has entered it, if a closure has
     /// made another one current. A call that is refused is made again. In the end the device counts
     /// as lost: the thread could not use it any more.
     pub(in crate::engine) fn make_current(&self, gpu: &Gpu) -> Result<(), Fault> {
+        if gpu.lost.get().is_some() {
+            // The driver takes no more calls.
+            return Ok(());
+        }
         insist(AGAIN, || gpu.backend.reenter(gpu.number)).map_err(|refusal| {
             let what = "a closure may have made another device current, and it could not be made current again";
             self.refused(gpu, &lost_by(refusal, what))

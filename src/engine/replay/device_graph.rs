@@ -6,7 +6,7 @@
 //! chosen like any other. Made by `replay/assemble.rs`.
 
 use crate::device::backend::Class;
-use crate::device::current;
+use crate::device::current::{self, Here};
 use crate::device::graphs::DeviceGraphs;
 use crate::device::raw::{DriverError, RawGraph};
 use crate::engine::core::Core;
@@ -110,7 +110,8 @@ impl DeviceGraph {
             let captured = match graphs.begin(stream) {
                 Err(refusal) => Err(self.refused(&refusal)),
                 Ok(()) => {
-                    let called = current::within(Some(stream), || self.call(run));
+                    let here = Here { backend: &*gpu.backend, device: gpu.number, stream: Some(stream) };
+                    let called = current::within(&here, || self.call(run));
                     match (called, graphs.end(stream)) {
                         (Ok(()), ended) => ended.map_err(|refusal| self.refused(&refusal)),
                         (Err(fault), ended) => {
