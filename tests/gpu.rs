@@ -7,6 +7,8 @@ mod device_graphs;
 mod faults;
 #[path = "gpu/foreign.rs"]
 mod foreign;
+#[path = "gpu/graph_copies.rs"]
+mod graph_copies;
 #[path = "gpu/graphs.rs"]
 mod graphs;
 #[path = "gpu/handles.rs"]

@@ -358,6 +358,14 @@ typedef struct SeriatimOperation {
     // profiler is on or not, if the operation has a name. That takes some 300 ns more. In a
     // captured graph it has no effect.
     uint32_t profiled;
+    // Not 0: an operation of a graph, recorded by `seriatim_capture_push()`, that may be launched
+    // with others as one graph of the driver. What asks for it and lies on one GPU between two
+    // operations of the processor is then launched as a whole. Such a function is called in the
+    // first replay, and in the next after a `seriatim_parameter_set()`, while its stream is
+    // captured: it puts its work on `seriatim_run_context_stream()`, and does nothing else. What
+    // it puts there is done in each replay, or nothing of the whole if one of the functions fails.
+    // No effect elsewhere, and without graphs of the driver, as before CUDA 11.4.
+    uint32_t device_graph;
 } SeriatimOperation;
 
 // What an asynchronous operation does: it starts something, which calls
@@ -1117,9 +1125,9 @@ SeriatimStatus seriatim_run_context_set_error(const struct SeriatimRunContext *r
 //
 // # Errors
 // `SERIATIM_STATUS_DEVICE_UNAVAILABLE` if the operation has no stream: on the processor, and for
-// `SERIATIM_PROPERTY_ASYNC`; or, as `SERIATIM_STATUS_DEVICE_LOST`, if the function has made another
-// GPU current and its own cannot be made current again. `SERIATIM_STATUS_OPERATION_FAILED` if
-// `make` does not return 0: the next operation that asks makes the handle.
+// `SERIATIM_PROPERTY_ASYNC`; or, as `SERIATIM_STATUS_DEVICE_LOST`, if the function has made
+// another GPU current and its own cannot be made current again. `SERIATIM_STATUS_OPERATION_FAILED`
+// if `make` does not return 0: the next operation that asks makes the handle.
 // `SERIATIM_STATUS_BORROW_CONFLICT` if `make` asks for the same handle.
 //
 // # Safety
@@ -1262,6 +1270,20 @@ SeriatimStatus seriatim_array_set(const struct SeriatimArray *array, size_t offs
 // # Safety
 // Both are live handles.
 SeriatimStatus seriatim_copy(const struct SeriatimArray *from, const struct SeriatimArray *to);
+
+// Records a copy, which `seriatim_copy()` would push. Each replay copies what is there then. The
+// handles of the arrays may be deleted: the graph keeps what they stand for.
+//
+// # Errors
+// `SERIATIM_STATUS_BUFFER_MISMATCH` as for `seriatim_copy()`; otherwise as
+// `seriatim_capture_push()`. The capture then goes on without the copy.
+//
+// # Safety
+// `capture` is a live handle, which no other thread uses at the same time. Both arrays are live
+// handles.
+SeriatimStatus seriatim_capture_copy(struct SeriatimCapture *capture,
+                                     const struct SeriatimArray *from,
+                                     const struct SeriatimArray *to);
 
 // Deletes an array and its variable; a null pointer is fine. Operations that were pushed before
 // may still use the array on their streams: the memory goes on to another array with the order

@@ -55,7 +55,8 @@ pub use adopted_stream::{
 };
 pub use array::{
     seriatim_array_delete, seriatim_array_get, seriatim_array_length, seriatim_array_new, seriatim_array_read_on,
-    seriatim_array_set, seriatim_array_variable, seriatim_array_write_on, seriatim_copy, SeriatimArray,
+    seriatim_array_set, seriatim_array_variable, seriatim_array_write_on, seriatim_capture_copy, seriatim_copy,
+    SeriatimArray,
 };
 pub use builder::{
     seriatim_builder_build, seriatim_builder_delete, seriatim_builder_from_environment,
