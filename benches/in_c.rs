@@ -158,6 +158,7 @@ impl InC {
             property: 0,
             priority: 0,
             profiled: 0,
+            device_graph: 0,
         }
     }
 

@@ -14,6 +14,8 @@ mod client;
 mod common;
 #[path = "cuda_engine/counts.rs"]
 mod counts;
+#[path = "cuda_engine/current.rs"]
+mod current;
 #[path = "cuda_engine/faults.rs"]
 mod faults;
 #[path = "cuda_engine/foreign.rs"]

@@ -7,8 +7,12 @@ mod device_graphs;
 mod faults;
 #[path = "gpu/foreign.rs"]
 mod foreign;
+#[path = "gpu/graph_copies.rs"]
+mod graph_copies;
 #[path = "gpu/graphs.rs"]
 mod graphs;
+#[path = "gpu/handles.rs"]
+mod handles;
 #[path = "gpu/hooked.rs"]
 mod hooked;
 #[path = "gpu/lifecycle.rs"]
@@ -52,6 +56,7 @@ fn a_child_process_does_its_task() {
     #[cfg(unix)]
     match task().as_deref() {
         Some("fork") => lifecycle::fork_after_use(),
+        Some("fork with handles") => handles::fork_with_handles(),
         Some("wait for room") => limits::wait_for_room(),
         _ => {}
     }

@@ -358,6 +358,14 @@ typedef struct SeriatimOperation {
     // profiler is on or not, if the operation has a name. That takes some 300 ns more. In a
     // captured graph it has no effect.
     uint32_t profiled;
+    // Not 0: an operation of a graph, recorded by `seriatim_capture_push()`, that may be launched
+    // with others as one graph of the driver. What asks for it and lies on one GPU between two
+    // operations of the processor is then launched as a whole. Such a function is called in the
+    // first replay, and in the next after a `seriatim_parameter_set()`, while its stream is
+    // captured: it puts its work on `seriatim_run_context_stream()`, and does nothing else. What
+    // it puts there is done in each replay, or nothing of the whole if one of the functions fails.
+    // No effect elsewhere, and without graphs of the driver, as before CUDA 11.4.
+    uint32_t device_graph;
 } SeriatimOperation;
 
 // What an asynchronous operation does: it starts something, which calls
@@ -367,6 +375,10 @@ typedef struct SeriatimOperation {
 typedef void (*SeriatimAsyncFunction)(void *argument,
                                       const struct SeriatimRunContext *run,
                                       struct SeriatimCompletion *completion);
+
+// Makes a handle of a library: puts it into `out` and returns 0, or returns something else. The
+// GPU is current on the calling thread. Must not unwind.
+typedef int (*SeriatimHandleFunction)(void *argument, void **out);
 
 // How much memory an engine has of a GPU, in bytes of whole buffers.
 typedef struct SeriatimMemoryUsage {
@@ -1095,6 +1107,40 @@ size_t seriatim_run_context_nested_threads(const struct SeriatimRunContext *run)
 // zero byte.
 SeriatimStatus seriatim_run_context_set_error(const struct SeriatimRunContext *run, const char *text);
 
+// A handle of a library, such as a `cublasHandle_t`, that belongs to the worker: made by `make`
+// when an operation of this worker first asks for one with this key, and given to those that come
+// later. `key` is an address of the program's own, such as that of `make`, and is not looked at;
+// `argument` is for `make` alone. The handle may be used until the function returns, and is not
+// sent to another thread.
+//
+// The GPU is current where `make` runs, and where the handle is given to `destroy`: on its own
+// thread, when the worker ends, since the engine stops or ends, or the process forks; the last
+// that was made goes first. `destroy` may be null, and must not wait for the engine. Handles of a
+// GPU that is lost are not destroyed. On the naive engine, which has no workers, a handle is made
+// for the operation that asks, and destroyed at its end.
+//
+// The operations of a worker come to all streams of its GPU: tell the library
+// `seriatim_run_context_stream()` first. If the library ties memory for its work to a handle,
+// there has to be one for each stream: the stream is a good key then.
+//
+// # Errors
+// `SERIATIM_STATUS_DEVICE_UNAVAILABLE` if the operation has no stream: on the processor, and for
+// `SERIATIM_PROPERTY_ASYNC`; or, as `SERIATIM_STATUS_DEVICE_LOST`, if the function has made
+// another GPU current and its own cannot be made current again. `SERIATIM_STATUS_OPERATION_FAILED`
+// if `make` does not return 0: the next operation that asks makes the handle.
+// `SERIATIM_STATUS_BORROW_CONFLICT` if `make` asks for the same handle.
+//
+// # Safety
+// `run` was given to the function that is running on this thread. `make` may be called with
+// `argument`, and `destroy` with what it has made. Each use of a key has the same `make` and
+// `destroy`. `out` may be written to.
+SeriatimStatus seriatim_run_context_handle(const struct SeriatimRunContext *run,
+                                           const void *key,
+                                           SeriatimHandleFunction make,
+                                           void *argument,
+                                           SeriatimDeleter destroy,
+                                           void **out);
+
 // A GPU of an engine, made ready if it has not been used.
 //
 // # Errors
@@ -1224,6 +1270,20 @@ SeriatimStatus seriatim_array_set(const struct SeriatimArray *array, size_t offs
 // # Safety
 // Both are live handles.
 SeriatimStatus seriatim_copy(const struct SeriatimArray *from, const struct SeriatimArray *to);
+
+// Records a copy, which `seriatim_copy()` would push. Each replay copies what is there then. The
+// handles of the arrays may be deleted: the graph keeps what they stand for.
+//
+// # Errors
+// `SERIATIM_STATUS_BUFFER_MISMATCH` as for `seriatim_copy()`; otherwise as
+// `seriatim_capture_push()`. The capture then goes on without the copy.
+//
+// # Safety
+// `capture` is a live handle, which no other thread uses at the same time. Both arrays are live
+// handles.
+SeriatimStatus seriatim_capture_copy(struct SeriatimCapture *capture,
+                                     const struct SeriatimArray *from,
+                                     const struct SeriatimArray *to);
 
 // Deletes an array and its variable; a null pointer is fine. Operations that were pushed before
 // may still use the array on their streams: the memory goes on to another array with the order

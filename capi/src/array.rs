@@ -1,8 +1,9 @@
 //! Arrays of bytes on a GPU and in pinned memory, each with a variable, and copies between them.
 
+use crate::capture::SeriatimCapture;
 use crate::error::{guard, guard_value, Failure, SeriatimStatus};
 use crate::gpu::{memory_kind, SeriatimGpu};
-use crate::input::{bad, borrow, list, null, produce, produce_handle, reclaim};
+use crate::input::{bad, borrow, borrow_mut, list, null, produce, produce_handle, reclaim};
 use crate::run_context::SeriatimRunContext;
 use crate::variable::SeriatimVariable;
 use seriatim::gpu::{DeviceData, DeviceHandle, MemoryKind, PinnedData, RawMemory};
@@ -244,6 +245,37 @@ pub unsafe extern "C" fn seriatim_copy(from: *const SeriatimArray, to: *const Se
             (Bytes::Pinned(from), Bytes::Pinned(to)) => engine.copy(from, to),
         };
         pushed.map_err(Failure::from)
+    })
+}
+
+/// Records a copy, which `seriatim_copy()` would push. Each replay copies what is there then. The
+/// handles of the arrays may be deleted: the graph keeps what they stand for.
+///
+/// # Errors
+/// `SERIATIM_STATUS_BUFFER_MISMATCH` as for `seriatim_copy()`; otherwise as
+/// `seriatim_capture_push()`. The capture then goes on without the copy.
+///
+/// # Safety
+/// `capture` is a live handle, which no other thread uses at the same time. Both arrays are live
+/// handles.
+#[no_mangle]
+pub unsafe extern "C" fn seriatim_capture_copy(
+    capture: *mut SeriatimCapture,
+    from: *const SeriatimArray,
+    to: *const SeriatimArray,
+) -> SeriatimStatus {
+    guard(|| {
+        // SAFETY: by the contract.
+        let (capture, from, to) =
+            unsafe { (borrow_mut(capture, "capture")?, borrow(from, "from")?, borrow(to, "to")?) };
+        let capture = &mut capture.0;
+        let recorded = match (&from.bytes, &to.bytes) {
+            (Bytes::Device(from), Bytes::Device(to)) => capture.copy(from, to),
+            (Bytes::Device(from), Bytes::Pinned(to)) => capture.copy(from, to),
+            (Bytes::Pinned(from), Bytes::Device(to)) => capture.copy(from, to),
+            (Bytes::Pinned(from), Bytes::Pinned(to)) => capture.copy(from, to),
+        };
+        recorded.map_err(Failure::from)
     })
 }
 

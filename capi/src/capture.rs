@@ -15,7 +15,7 @@ use std::ffi::{c_char, c_void};
 
 /// A graph that is being captured. What is pushed into it is recorded, and not run. Used by one
 /// thread at a time. It keeps its engine alive.
-pub struct SeriatimCapture(Capture);
+pub struct SeriatimCapture(pub(crate) Capture);
 
 /// Begins the capture of a graph, which `seriatim_capture_end()` makes of what was pushed in
 /// between. `name` is for profiles and for the texts of waits that run out of time; it may be null,
@@ -239,4 +239,113 @@ pub unsafe extern "C" fn seriatim_capture_delete(capture: *mut SeriatimCapture) 
         unsafe { reclaim(capture) };
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{seriatim_graph_delete, seriatim_graph_replay};
+    use crate::run_context::SeriatimRunContext;
+    use seriatim::gpu::{Backend, Class, DeviceGraphs, DriverError, Previous, RawGraph, RawMark, RawStream};
+    use std::ffi::c_int;
+    use std::ptr::{null, null_mut};
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+    use std::sync::Arc;
+
+    /// A device on which everything ends at once, and which counts the launches of its graphs.
+    #[derive(Default)]
+    struct Launching(AtomicU32);
+
+    const NONE: *mut c_void = null_mut();
+
+    // SAFETY: everything is done at once, so it is in order.
+    unsafe impl Backend for Launching {
+        fn name(&self) -> &str {
+            "launching"
+        }
+        fn devices(&self) -> Result<usize, DriverError> {
+            Ok(1)
+        }
+        fn enter(&self, _: usize) -> Result<Previous, DriverError> {
+            Ok(Previous::new(NONE))
+        }
+        unsafe fn leave(&self, _: Previous) {}
+        fn stream(&self, _: usize, _: Class) -> Result<RawStream, DriverError> {
+            Ok(RawStream::new(NONE))
+        }
+        fn mark(&self, _: usize) -> Result<RawMark, DriverError> {
+            Ok(RawMark::new(NONE))
+        }
+        unsafe fn record(&self, _: RawMark, _: RawStream) -> Result<(), DriverError> {
+            Ok(())
+        }
+        unsafe fn wait(&self, _: RawStream, _: RawMark) -> Result<(), DriverError> {
+            Ok(())
+        }
+        unsafe fn reached(&self, _: RawMark) -> Result<bool, DriverError> {
+            Ok(true)
+        }
+        unsafe fn finish(&self, _: RawStream) -> Result<(), DriverError> {
+            Ok(())
+        }
+        unsafe fn drop_stream(&self, _: RawStream) {}
+        unsafe fn drop_mark(&self, _: RawMark) {}
+        fn graphs(&self) -> Option<&dyn DeviceGraphs> {
+            Some(self)
+        }
+    }
+
+    // SAFETY: nothing is ever captured.
+    unsafe impl DeviceGraphs for Launching {
+        unsafe fn begin(&self, _: RawStream) -> Result<(), DriverError> {
+            Ok(())
+        }
+        unsafe fn end(&self, _: RawStream) -> Result<RawGraph, DriverError> {
+            Ok(RawGraph::new(NONE))
+        }
+        unsafe fn launch(&self, _: RawGraph, _: RawStream) -> Result<(), DriverError> {
+            self.0.fetch_add(1, SeqCst);
+            Ok(())
+        }
+        unsafe fn drop_graph(&self, _: RawGraph) {}
+    }
+
+    unsafe extern "C-unwind" fn counted(argument: *mut c_void, _: *const SeriatimRunContext) -> c_int {
+        // SAFETY: the argument is a counter, which outlives the engine.
+        unsafe { &*argument.cast::<AtomicU32>() }.fetch_add(1, SeqCst);
+        0
+    }
+
+    /// Two that ask for it are captured once, and launched as one; others are called each time.
+    #[test]
+    fn operations_that_ask_for_it_are_launched_as_one_graph() {
+        for (device_graph, calls, launches) in [(0, 6, 0), (1, 2, 3)] {
+            let (backend, count) = (Arc::new(Launching::default()), AtomicU32::new(0));
+            let engine = seriatim::Engine::builder().cpu_workers(1).gpus(Arc::clone(&backend) as _).build().unwrap();
+            let (variable, engine) = (SeriatimVariable::from(engine.new_variable()), SeriatimEngine(engine));
+            let gpu = SeriatimContext { device: crate::device::SeriatimDevice::Gpu as u32, id: 0 };
+            let operation = SeriatimOperation {
+                context: gpu,
+                writes: &variable,
+                write_count: 1,
+                device_graph,
+                ..SeriatimOperation::default()
+            };
+            let (mut capture, mut graph) = (null_mut(), null_mut());
+            // SAFETY: the handles live until they are deleted, and the counter outlives the engine.
+            unsafe {
+                assert_eq!(seriatim_capture_begin(&engine, null(), &mut capture), SeriatimStatus::Ok);
+                for _ in 0..2 {
+                    let argument = std::ptr::from_ref(&count).cast_mut().cast();
+                    let pushed = seriatim_capture_push(capture, &operation, Some(counted), argument, None);
+                    assert_eq!(pushed, SeriatimStatus::Ok);
+                }
+                assert_eq!(seriatim_capture_end(capture, &mut graph), SeriatimStatus::Ok);
+                (0..3).for_each(|_| assert_eq!(seriatim_graph_replay(graph, 0), SeriatimStatus::Ok));
+                engine.0.wait_for_all().unwrap();
+                assert_eq!(seriatim_graph_delete(graph), SeriatimStatus::Ok);
+            }
+            assert_eq!((count.load(SeqCst), backend.0.load(SeqCst)), (calls, launches));
+        }
+    }
 }

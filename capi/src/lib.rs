@@ -29,6 +29,8 @@ mod parameter;
 mod completion;
 mod run_context;
 
+mod library_handle;
+
 mod gpu;
 
 mod array;
@@ -53,7 +55,8 @@ pub use adopted_stream::{
 };
 pub use array::{
     seriatim_array_delete, seriatim_array_get, seriatim_array_length, seriatim_array_new, seriatim_array_read_on,
-    seriatim_array_set, seriatim_array_variable, seriatim_array_write_on, seriatim_copy, SeriatimArray,
+    seriatim_array_set, seriatim_array_variable, seriatim_array_write_on, seriatim_capture_copy, seriatim_copy,
+    SeriatimArray,
 };
 pub use builder::{
     seriatim_builder_build, seriatim_builder_delete, seriatim_builder_from_environment,
@@ -85,6 +88,7 @@ pub use gpu::{
 pub use graph::{
     seriatim_graph_delete, seriatim_graph_dump_dot, seriatim_graph_length, seriatim_graph_replay, SeriatimGraph,
 };
+pub use library_handle::{seriatim_run_context_handle, SeriatimHandleFunction};
 pub use operation::{seriatim_push, seriatim_push_async, SeriatimOperation, SeriatimProperty};
 pub use operator::{
     seriatim_operator_delete, seriatim_operator_new, seriatim_operator_new_async, seriatim_operator_push,

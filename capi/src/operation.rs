@@ -69,6 +69,14 @@ pub struct SeriatimOperation {
     /// profiler is on or not, if the operation has a name. That takes some 300 ns more. In a
     /// captured graph it has no effect.
     pub profiled: u32,
+    /// Not 0: an operation of a graph, recorded by `seriatim_capture_push()`, that may be launched
+    /// with others as one graph of the driver. What asks for it and lies on one GPU between two
+    /// operations of the processor is then launched as a whole. Such a function is called in the
+    /// first replay, and in the next after a `seriatim_parameter_set()`, while its stream is
+    /// captured: it puts its work on `seriatim_run_context_stream()`, and does nothing else. What
+    /// it puts there is done in each replay, or nothing of the whole if one of the functions fails.
+    /// No effect elsewhere, and without graphs of the driver, as before CUDA 11.4.
+    pub device_graph: u32,
 }
 
 /// All zeros.
@@ -84,6 +92,7 @@ impl Default for SeriatimOperation {
             property: 0,
             priority: 0,
             profiled: 0,
+            device_graph: 0,
         }
     }
 }
@@ -108,6 +117,7 @@ pub struct Content<'a> {
     context: SeriatimContext,
     priority: i32,
     is_profiled: bool,
+    joins: bool,
 }
 
 /// Checks an operation.
@@ -127,15 +137,15 @@ pub unsafe fn content<'a>(operation: *const SeriatimOperation) -> Result<Content
         )
     };
     let (property, context, priority) = (property(operation.property)?, operation.context, operation.priority);
-    let is_profiled = operation.profiled != 0;
-    Ok(Content { name: name.unwrap_or_default(), reads, writes, property, context, priority, is_profiled })
+    let (is_profiled, joins) = (operation.profiled != 0, operation.device_graph != 0);
+    Ok(Content { name: name.unwrap_or_default(), reads, writes, property, context, priority, is_profiled, joins })
 }
 
 impl<'a> Content<'a> {
     /// An operation of an engine: the engine reads the variables where C has them.
     #[inline(always)]
     fn listed(&self) -> Result<Listed<'a, SeriatimVariable>, Failure> {
-        let Content { name, reads, writes, property, context, priority, is_profiled } = *self;
+        let Content { name, reads, writes, property, context, priority, is_profiled, .. } = *self;
         Ok(Listed { name, context: context.resolve()?, property, priority, is_profiled, reads, writes })
     }
 
@@ -154,7 +164,8 @@ impl<'a> Content<'a> {
     pub fn captured(self, capture: &mut Capture) -> Result<CaptureBuilder<'_>, Failure> {
         let context = self.context.resolve()?;
         let builder = capture.op(self.name).reads(self.reads.iter().copied()).writes(self.writes.iter().copied());
-        Ok(builder.property(self.property).context(context).priority(self.priority))
+        let builder = builder.property(self.property).context(context).priority(self.priority);
+        Ok(if self.joins { builder.device_graph() } else { builder })
     }
 }
 

@@ -7,6 +7,7 @@ use common::*;
 use seriatim_c::*;
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 const DEVICE: u32 = SeriatimMemory::Device as u32;
 const PINNED: u32 = SeriatimMemory::Pinned as u32;
@@ -209,5 +210,55 @@ fn what_does_not_go_is_refused() {
         assert_eq!(seriatim_array_variable(null()), SeriatimVariable::default());
         [x, y, pinned, null_mut()].into_iter().for_each(|array| ok(seriatim_array_delete(array)));
         ok(seriatim_gpu_delete(gpu));
+    }
+}
+
+/// Counts its calls, in the value that comes first in the argument, and increments the array that
+/// comes second.
+unsafe extern "C-unwind" fn counted(argument: *mut c_void, run: *const SeriatimRunContext) -> c_int {
+    // SAFETY: the argument is such a pair, which outlives the graph.
+    unsafe {
+        let (count, array) = &*argument.cast::<(AtomicU32, *mut SeriatimArray)>();
+        count.fetch_add(1, SeqCst);
+        increment(array.cast(), run)
+    }
+}
+
+/// Without graphs of the driver, as here, `device_graph` has no effect: the function is called in
+/// each replay.
+#[test]
+fn copies_and_operations_that_ask_for_a_device_graph_are_recorded() {
+    for kind in KINDS {
+        let engine = engine(1, kind);
+        let gpu = gpu(&engine);
+        let (from, x, back) = (array(gpu, PINNED, 8, None), array(gpu, DEVICE, 8, None), array(gpu, PINNED, 8, None));
+        let pair = (AtomicU32::new(0), x);
+        let (mut capture, mut graph) = (null_mut(), null_mut());
+        // SAFETY: the handles live until they are deleted, and the pair outlives the graph.
+        unsafe {
+            let variable = seriatim_array_variable(x);
+            ok(seriatim_capture_begin(engine.0, null(), &mut capture));
+            ok(seriatim_capture_copy(capture, from, x));
+            let operation = SeriatimOperation { context: GPU, device_graph: 1, ..writing(&variable) };
+            let argument = std::ptr::from_ref(&pair).cast_mut().cast();
+            ok(seriatim_capture_push(capture, &operation, Some(counted), argument, None));
+            ok(seriatim_capture_copy(capture, x, back));
+            refused(seriatim_capture_copy(capture, x, x), Status::BufferMismatch, "to itself");
+            refused(seriatim_capture_copy(capture, from, back), Status::BufferMismatch, "both the processor's");
+            refused(seriatim_capture_copy(null_mut(), from, x), Status::NullPointer, "capture is null");
+            refused(seriatim_capture_copy(capture, null(), x), Status::NullPointer, "from is null");
+            refused(seriatim_capture_copy(capture, x, null()), Status::NullPointer, "to is null");
+            ok(seriatim_capture_end(capture, &mut graph));
+            for round in 0..3u8 {
+                ok(seriatim_array_set(from, 0, [round; 8].as_ptr().cast(), 8));
+                ok(seriatim_graph_replay(graph, 0));
+                ok(engine.wait());
+                assert_eq!(found(back, 8), [round + 1; 8], "{kind}");
+            }
+            assert_eq!(pair.0.load(SeqCst), 3, "{kind}");
+            ok(seriatim_graph_delete(graph));
+            [from, x, back].into_iter().for_each(|array| ok(seriatim_array_delete(array)));
+            ok(seriatim_gpu_delete(gpu));
+        }
     }
 }

@@ -1,15 +1,22 @@
-//! `Engine::copy`: copies between arrays of devices and pinned arrays, as operations.
+//! `Engine::copy` and `Capture::copy`: copies between arrays of devices and pinned arrays, as
+//! operations.
 //!
-//! Programs call it, on any thread. A copy is an operation like any other (`src/api/push.rs`). The
-//! arrays are in `src/api/device_data.rs` and `src/api/pinned_data.rs`; what is queued on the
-//! stream is in `src/engine/gpu/lease.rs`.
+//! Programs call them, on any thread. A copy is an operation like any other (`src/api/push.rs`),
+//! and in a graph like any other there (`src/api/capture.rs`). The arrays are in
+//! `src/api/device_data.rs` and `src/api/pinned_data.rs`; what is queued on the stream is in
+//! `src/engine/gpu/lease.rs`.
 
 #![forbid(unsafe_code)]
 
-use crate::api::device_array::Array;
+use crate::api::capture::Capture;
+use crate::api::data::Data;
+use crate::api::device_array::{Array, End};
 use crate::api::engine::Engine;
 use crate::device::memory::Plain;
+use crate::device::Context;
+use crate::engine::gpu::lease::Lease;
 use crate::error::{Error, ErrorKind};
+use crate::operation::context::RunContext;
 use crate::operation::property::Property;
 
 impl Engine {
@@ -41,9 +48,61 @@ impl Engine {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn copy<T: Plain>(&self, from: &impl Array<T>, to: &impl Array<T>) -> Result<(), Error> {
-        let (from, to) = (from.end(), to.end());
-        let (source, target) = (from.data.clone(), to.data.clone());
-        let (from_variable, to_variable) = (source.variable(), target.variable());
+        let copy = Copy::new(&from.end(), &to.end())?;
+        let operation = self.op(NAME).context(copy.context).property(copy.property);
+        operation.read(copy.from.variable()).write(copy.to.variable()).push(move |run| copy.queue(run))
+    }
+}
+
+impl Capture {
+    /// Records a copy of an array to another one of the same length, which [`Engine::copy`] would
+    /// push. Each replay copies what is there then. The graph keeps both arrays.
+    ///
+    /// The copy is no part of a graph of the driver: an operation that asks for
+    /// [`device_graph`](crate::CaptureBuilder::device_graph) puts copies on its stream itself.
+    ///
+    /// # Errors
+    /// [`BufferMismatch`](ErrorKind::BufferMismatch) as for [`Engine::copy`]; otherwise those of
+    /// [`CaptureBuilder::push`](crate::CaptureBuilder::push). Nothing is recorded then. If the driver
+    /// refuses the copy, the operation fails in its replay.
+    ///
+    /// ```
+    /// use seriatim::gpu::{DeviceData, Immediate, PinnedData};
+    /// use seriatim::{Context, Engine};
+    /// let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// let gpu = engine.device(Context::gpu(0))?;
+    /// let (x, host) = (DeviceData::from_slice(&gpu, &[1u32, 2])?, PinnedData::zeros(&gpu, 2)?);
+    /// let (graph, ()) = engine.capture(|c| {
+    ///     let kernel = x.clone();
+    ///     c.op("kernel").context(gpu.context()).write(&x).push(move |run| kernel.write_on(run).map(|_| ()))?;
+    ///     c.copy(&x, &host)
+    /// })?;
+    /// graph.replay()?;
+    /// engine.wait_for_var(host.variable())?;
+    /// assert_eq!(*host.read()?, [1, 2]);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn copy<T: Plain>(&mut self, from: &impl Array<T>, to: &impl Array<T>) -> Result<(), Error> {
+        let copy = Copy::new(&from.end(), &to.end())?;
+        let operation = self.op(NAME).context(copy.context).property(copy.property);
+        operation.read(copy.from.variable()).write(copy.to.variable()).push(move |run| copy.queue(run))
+    }
+}
+
+/// What operations that copy are called.
+const NAME: &str = "copy";
+
+/// A copy that can be made: where it runs, and what it copies.
+struct Copy {
+    from: Data<Lease>,
+    to: Data<Lease>,
+    context: Context,
+    property: Property,
+}
+
+impl Copy {
+    fn new(from: &End<'_>, to: &End<'_>) -> Result<Copy, Error> {
+        let (from_variable, to_variable) = (from.data.variable(), to.data.variable());
         let refused = |why: String| Err(Error::new(ErrorKind::BufferMismatch, why));
         if from_variable == to_variable {
             return refused(format!("{to_variable:?} cannot be copied to itself"));
@@ -63,9 +122,12 @@ impl Engine {
                 ))
             }
         };
-        self.op("copy").context(context).property(property).read(from_variable).write(to_variable).push(move |run| {
-            let (from, to) = (source.read()?, target.write()?);
-            run.stream().map_or(Ok(()), |stream| to.copy_from(&from, stream))
-        })
+        Ok(Copy { from: from.data.clone(), to: to.data.clone(), context, property })
+    }
+
+    /// Puts the copy on the stream of its operation.
+    fn queue(&self, run: &RunContext<'_>) -> Result<(), Error> {
+        let (from, to) = (self.from.read()?, self.to.write()?);
+        run.stream().map_or(Ok(()), |stream| to.copy_from(&from, stream))
     }
 }

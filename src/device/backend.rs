@@ -108,6 +108,19 @@ pub unsafe trait Backend: Send + Sync + 'static {
     /// If the device cannot be used.
     fn enter(&self, device: usize) -> Result<Previous, DriverError>;
 
+    /// Makes the device current again on the calling thread, which has entered it, if a closure of
+    /// the program has made another one current there. Called after each closure that runs on a
+    /// device, so it should take some nanoseconds if there is nothing to do. The default suits
+    /// back ends without such a thing as a current device: it does nothing.
+    ///
+    /// # Errors
+    /// If the device cannot be made current. The engine asks again; in the end the device counts as
+    /// lost.
+    fn reenter(&self, device: usize) -> Result<(), DriverError> {
+        let _ = device;
+        Ok(())
+    }
+
     /// Makes what was current before `enter` current again.
     ///
     /// # Safety

@@ -1,27 +1,47 @@
-//! The stream of the operation that the calling thread runs. `src/engine/gpu/call.rs` and
-//! `src/engine/replay/device_graph.rs` set it, and
-//! [`RunContext::stream`](crate::RunContext::stream) reads it. Each thread has its own.
+//! The device and the stream of the operation that the calling thread runs. Each thread has its
+//! own. `src/engine/gpu/call.rs` and `src/engine/replay/device_graph.rs` set it, and
+//! [`RunContext`](crate::RunContext) reads it.
 
-#![forbid(unsafe_code)]
-
-use crate::device::raw::RawStream;
+use crate::device::backend::Backend;
+use crate::device::raw::{DriverError, RawStream};
 use std::cell::Cell;
+use std::ptr::null;
+
+/// Where an operation runs.
+pub struct Here<'a> {
+    pub backend: &'a dyn Backend,
+    pub device: usize,
+    pub stream: Option<RawStream>,
+}
 
 std::thread_local! {
-    static STREAM: Cell<Option<RawStream>> = const { Cell::new(None) };
+    /// That of the innermost operation. It lies on the stack of the caller of [`within`].
+    static HERE: Cell<*const Here<'static>> = const { Cell::new(null()) };
+}
+
+/// Gives `look` the place of the innermost operation that [`within`] runs.
+fn here<R>(look: impl FnOnce(&Here<'_>) -> R) -> Option<R> {
+    let here = HERE.try_with(Cell::get).ok()?;
+    // SAFETY: `within` borrows it, and has put the outer one back before it returns.
+    unsafe { here.as_ref() }.map(look)
 }
 
 /// The stream of the innermost operation that [`within`] runs.
 pub fn stream() -> Option<RawStream> {
-    STREAM.try_with(Cell::get).ok().flatten()
+    here(|here| here.stream).flatten()
 }
 
-/// Calls `run`, which does not unwind, with this stream.
-pub fn within<R>(stream: Option<RawStream>, run: impl FnOnce() -> R) -> R {
-    let before = STREAM.try_with(|current| current.replace(stream));
+/// Makes the device of the innermost operation current again, if it is not.
+pub fn reenter() -> Result<(), DriverError> {
+    here(|here| here.backend.reenter(here.device)).unwrap_or(Ok(()))
+}
+
+/// Calls `run`, which does not unwind, as an operation there.
+pub fn within<R>(here: &Here<'_>, run: impl FnOnce() -> R) -> R {
+    let before = HERE.try_with(|current| current.replace(std::ptr::from_ref(here).cast()));
     let result = run();
     if let Ok(before) = before {
-        let _ = STREAM.try_with(|current| current.set(before));
+        let _ = HERE.try_with(|current| current.set(before));
     }
     result
 }

@@ -291,6 +291,10 @@ impl Host for Core {
         self.local().depth.get()
     }
 
+    fn end_worker(&self) {
+        self.drop_worker_handles();
+    }
+
     fn idle(&self) {
         self.flush(self.local());
     }

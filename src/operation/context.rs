@@ -5,8 +5,8 @@
 #![forbid(unsafe_code)]
 
 use crate::device::raw::RawStream;
-use crate::device::{current, Context, Device};
-use crate::error::{Failure, Stamp};
+use crate::device::{current, handles, Context, Device};
+use crate::error::{Error, ErrorKind, Failure, Stamp};
 use std::sync::Arc;
 
 /// What an operation is told when it runs: where, under which name, and how many threads it may use
@@ -92,6 +92,123 @@ impl RunContext<'_> {
     pub fn stream(&self) -> Option<RawStream> {
         // The thread knows the stream of its innermost operation on a device.
         current::stream().filter(|_| self.context.device() == Device::Gpu)
+    }
+
+    /// Calls `call` with a handle of a library, such as cuBLAS, that belongs to the worker: made by
+    /// `make` when an operation of this worker first asks for one of type `H`, and used again by
+    /// those that come later. So `H` needs neither be sent nor be shared.
+    ///
+    /// The device is current where `make` runs, and where the handle is dropped: on its own thread,
+    /// when the worker ends, since the engine stops or ends, or the process forks; the last that
+    /// was made goes first. The destructor must not wait for the engine. Handles of a device that
+    /// is lost are forgotten. On the naive engine, which has no workers, a handle is made for the
+    /// operation that asks, and dropped at its end.
+    ///
+    /// The operations of a worker come to all streams of its device: `call` tells the library
+    /// [`stream()`](RunContext::stream) first. If the library ties memory for its work to a handle,
+    /// there has to be one for each stream, by [`with_handle_of`](RunContext::with_handle_of).
+    ///
+    /// Takes time proportional to the handles that the worker has; operations that do not ask take
+    /// none.
+    ///
+    /// # Errors
+    /// - [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) if the operation has no stream: on the
+    ///   processor, and for [`Property::Async`](crate::Property::Async).
+    /// - [`BorrowConflict`](ErrorKind::BorrowConflict) if `make` or `call` asks for the same
+    ///   handle.
+    /// - If `make` fails, an error whose [`source`](std::error::Error::source) is what it returned,
+    ///   of kind [`OperationFailed`](ErrorKind::OperationFailed), or of that kind if it is an
+    ///   [`Error`]. The next operation that asks makes the handle.
+    /// - If the closure has made another device current, and the driver refuses to make the
+    ///   operation's own current again: [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) or
+    ///   [`DeviceLost`](ErrorKind::DeviceLost).
+    ///
+    /// # Panics
+    /// If `make` or `call` does: the operation then fails as by any panic. A handle that was made
+    /// is kept.
+    ///
+    /// ```
+    /// use seriatim::gpu::{Immediate, RawStream};
+    /// use seriatim::{Context, Engine, Error};
+    ///
+    /// /// In place of a library: a program for CUDA has a `cublasHandle_t` here.
+    /// struct Blas(Option<RawStream>);
+    ///
+    /// impl Blas {
+    ///     fn create() -> Result<Blas, std::io::Error> { Ok(Blas(None)) }
+    ///     fn set_stream(&mut self, stream: RawStream) { self.0 = Some(stream) }
+    /// }
+    ///
+    /// impl Drop for Blas {
+    ///     fn drop(&mut self) { println!("destroyed, with the device current") }
+    /// }
+    ///
+    /// let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// for _ in 0..10 {
+    ///     engine.op("product").context(Context::gpu(0)).push(|run| {
+    ///         let stream = run.stream().expect("there is one on a GPU");
+    ///         run.with_handle(Blas::create, |blas| blas.set_stream(stream))
+    ///     })?;
+    /// }
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn with_handle<H, E, R>(
+        &self,
+        make: impl FnOnce() -> Result<H, E>,
+        call: impl FnOnce(&mut H) -> R,
+    ) -> Result<R, Error>
+    where
+        H: 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.with_handle_of(0, make, call)
+    }
+
+    /// Like [`with_handle`](RunContext::with_handle), for several handles of one type: `key` says
+    /// which. That is 0 for `with_handle`.
+    ///
+    /// # Errors
+    /// Those of [`with_handle`](RunContext::with_handle).
+    ///
+    /// # Panics
+    /// As [`with_handle`](RunContext::with_handle).
+    ///
+    /// ```
+    /// use seriatim::{gpu::Immediate, Context, Engine, Error};
+    /// let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// engine.op("one for each stream").context(Context::gpu(0)).push(|run| {
+    ///     let stream = run.stream().expect("there is one on a GPU").raw().addr();
+    ///     run.with_handle_of(stream, || Ok::<_, Error>(0u32), |uses| *uses += 1)
+    /// })?;
+    /// engine.wait_for_all()?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn with_handle_of<H, E, R>(
+        &self,
+        key: usize,
+        make: impl FnOnce() -> Result<H, E>,
+        call: impl FnOnce(&mut H) -> R,
+    ) -> Result<R, Error>
+    where
+        H: 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        if self.stream().is_none() {
+            return Err(self.has_no_worker());
+        }
+        handles::with(key, || make().map_err(E::into), call)
+    }
+
+    /// The error of an operation that asks for a handle, and has no stream.
+    #[cold]
+    fn has_no_worker(&self) -> Error {
+        let message = format!(
+            "operation '{}' on {} has no stream, and handles of libraries belong to the workers that have: push it with the \
+             context of a GPU, and without Property::Async",
+            self.name, self.context
+        );
+        Error::new(ErrorKind::DeviceUnavailable, message)
     }
 
     /// How many threads the operation may use itself, from

@@ -50,6 +50,9 @@ pub trait Host: Send + Sync + 'static {
     /// How many operations the calling thread is inside of.
     fn depth(&self) -> u32;
 
+    /// Called by a worker at its end, when it runs nothing any more.
+    fn end_worker(&self) {}
+
     /// Sends spent blocks back to their caches, and tells waiters if nothing is in flight. Called
     /// by a worker or helper that has nothing to run, before it looks for work and sleeps.
     fn idle(&self);

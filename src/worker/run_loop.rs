@@ -114,6 +114,7 @@ impl Group {
                 unsafe { host.run(block, Some(index)) };
             }
         });
+        host.end_worker();
     }
 
     /// Takes operations out of the common inbox. Of several urgent ones it keeps the best, and puts

@@ -160,8 +160,7 @@ impl Standin {
 
     /// The `nth` call from now of a function (of any, if it is `*`) fails.
     pub fn fail(&self, function: &str, nth: u64, error: i32) {
-        let function = text(function);
-        call!(standin_fail(function.as_ptr() => *const c_char, nth => u64, error => i32, false => bool));
+        fail(&text(function), nth, error);
     }
 
     /// As [`Standin::fail`]; and the device of the calling thread's context is lost by that error.
@@ -309,6 +308,11 @@ pub fn queue_again(stream: *mut c_void, body: impl Fn() -> i32 + Send + Sync + '
 /// The host accesses memory, now. Null if it may not.
 pub fn host_memory(at: u64, bytes: usize, write: bool, label: u64) -> *mut u8 {
     call!(standin_host_memory(at => u64, bytes => usize, write => bool, label => u64) -> *mut u8)
+}
+
+/// As [`Standin::fail`], for code that has no [`Standin`].
+pub fn fail(function: &CStr, nth: u64, error: i32) {
+    call!(standin_fail(function.as_ptr() => *const c_char, nth => u64, error => i32, false => bool));
 }
 
 /// Inside a queued function: it accesses a cell.

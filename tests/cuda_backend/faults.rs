@@ -118,8 +118,9 @@ fn every_call_that_fails_is_named() {
     let cuda = &gpu.cuda;
     let (stream, mark) = (gpu.stream(), gpu.mark());
     type Call<'a> = (&'a str, Box<dyn Fn() -> Result<(), DriverError> + 'a>);
-    let calls: [Call<'_>; 10] = [
+    let calls: [Call<'_>; 11] = [
         ("cuCtxGetCurrent", Box::new(|| cuda.enter(0).map(|_| ()))),
+        ("cuCtxGetCurrent", Box::new(|| cuda.reenter(0))),
         ("cuCtxSetCurrent", Box::new(|| cuda.enter(0).map(|_| ()))),
         ("cuCtxGetStreamPriorityRange", Box::new(|| cuda.stream(0, Class::Urgent).map(|_| ()))),
         ("cuStreamCreateWithPriority", Box::new(|| cuda.stream(0, Class::Compute).map(|_| ()))),

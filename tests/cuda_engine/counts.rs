@@ -19,13 +19,18 @@ impl Calls {
         self.0.get(function).copied().unwrap_or_default() as usize
     }
 
-    /// Checks that nothing else was called. A worker enters the device before its first operation.
-    fn assert_only(&self, named: &[&str]) {
-        let of_workers = ["cuCtxGetCurrent", "cuCtxSetCurrent", "cuThreadExchangeStreamCaptureMode"];
+    /// Checks that nothing else was called but what asks which device is current, once behind each
+    /// of so many closures. A worker enters the device before its first operation.
+    fn assert_only(&self, named: &[&str], closures: usize) {
         for (name, count) in self.0.iter().filter(|(name, _)| !named.contains(&name.as_str())) {
-            let most = if of_workers.contains(&name.as_str()) { 2 } else { 0 };
+            let most = match name.as_str() {
+                "cuCtxGetCurrent" => closures as u64 + 2,
+                "cuCtxSetCurrent" | "cuThreadExchangeStreamCaptureMode" => 2,
+                _ => 0,
+            };
             assert!(*count <= most, "{name} was called {count} times: {:?}", self.0);
         }
+        assert!(self.of("cuCtxGetCurrent") >= closures, "{:?}", self.0);
     }
 }
 
@@ -120,7 +125,7 @@ fn a_chain_needs_no_waits() {
     assert_eq!(calls.of("cuStreamWaitEvent"), 0);
     let records = calls.of("cuEventRecord");
     assert!(records <= of_watcher(OPERATIONS, 1), "{records} marks");
-    calls.assert_only(&QUEUED);
+    calls.assert_only(&QUEUED, OPERATIONS);
 }
 
 /// A replay of a chain costs what its operations cost when they are pushed.
@@ -145,7 +150,7 @@ fn a_replay_of_a_chain_needs_no_waits() {
     assert_eq!(calls.of("cuStreamWaitEvent"), 0);
     let records = calls.of("cuEventRecord");
     assert!(records <= of_watcher(OPERATIONS, 1), "{records} marks");
-    calls.assert_only(&QUEUED);
+    calls.assert_only(&QUEUED, OPERATIONS);
 }
 
 /// Once it is captured, a replay of a chain that is launched as a whole is one launch.
@@ -169,7 +174,7 @@ fn a_replay_that_is_launched_as_a_whole_is_one_call() {
     assert_eq!((calls.of("cuGraphLaunch"), calls.of("cuStreamWaitEvent")), (REPLAYS, 0));
     let records = calls.of("cuEventRecord");
     assert!(records <= of_watcher(REPLAYS, 1), "{records} marks");
-    calls.assert_only(&[&QUEUED[..], &["cuGraphLaunch"]].concat());
+    calls.assert_only(&[&QUEUED[..], &["cuGraphLaunch"]].concat(), REPLAYS);
 }
 
 /// What the driver refuses of a graph, also what says that something cannot be captured, fails the
@@ -220,7 +225,7 @@ fn two_streams_in_turn_need_a_mark_and_a_wait_an_operation() {
     assert_eq!(calls.of("cuStreamWaitEvent"), OPERATIONS - 1);
     let records = calls.of("cuEventRecord");
     assert!(records <= OPERATIONS - 1 + of_watcher(OPERATIONS, 2), "{records} marks");
-    calls.assert_only(&QUEUED);
+    calls.assert_only(&QUEUED, OPERATIONS);
 }
 
 /// One operation, 64 behind it, and one behind those: each of the four streams waits once for the
@@ -243,7 +248,7 @@ fn a_fan_waits_once_for_each_stream() {
     let (waits, records) = (calls.of("cuStreamWaitEvent"), calls.of("cuEventRecord"));
     assert!(waits <= 6, "{waits} waits");
     assert!(records <= WIDTH + 6 + of_watcher(WIDTH, 4), "{records} marks");
-    calls.assert_only(&QUEUED);
+    calls.assert_only(&QUEUED, WIDTH + 2);
 }
 
 /// Each operation reads two of ten variables and writes one. Which stream it comes to depends on
@@ -267,7 +272,7 @@ fn operations_at_random_need_fewer_marks_and_waits_than_one_for_each_ticket() {
     let (waits, records) = (calls.of("cuStreamWaitEvent"), calls.of("cuEventRecord"));
     assert!(waits <= OPERATIONS * 11 / 10, "{waits} waits");
     assert!(records <= OPERATIONS * 9 / 10 + of_watcher(OPERATIONS, 4), "{records} marks");
-    calls.assert_only(&QUEUED);
+    calls.assert_only(&QUEUED, OPERATIONS + 1);
 }
 
 /// The pairs of timed marks of a device (`src/device/timed_marks.rs`).
@@ -290,7 +295,7 @@ fn a_profiled_operation_needs_two_marks_more_and_others_none() {
         assert_eq!((calls.of("cuStreamWaitEvent"), calls.of("cuEventCreate")), (0, made));
         let more = calls.of("cuEventRecord").checked_sub(2 * PAIRS).expect("two for each pair");
         assert!(more <= of_watcher(OPERATIONS, 1), "{more} marks more");
-        calls.assert_only(&named);
+        calls.assert_only(&named, OPERATIONS);
         let overlap = counting.engine.profile().overlap(GPU).unwrap();
         assert_eq!(overlap.host_timed as usize, number * (OPERATIONS - PAIRS));
     }
@@ -300,7 +305,7 @@ fn a_profiled_operation_needs_two_marks_more_and_others_none() {
     let calls = round(3);
     let records = calls.of("cuEventRecord");
     assert!(records <= of_watcher(OPERATIONS, 1), "{records} marks");
-    calls.assert_only(&QUEUED);
+    calls.assert_only(&QUEUED, OPERATIONS);
     assert_eq!(elapsed() as usize, 2 * 2 * PAIRS);
 }
 
@@ -311,9 +316,9 @@ fn the_naive_engine_enters_the_device_waits_and_leaves() {
     let push = || (0..OPERATIONS).for_each(|_| counting.push(Property::Normal, place, &[], &[x]));
     let calls = counting.calls(push, x, OPERATIONS as u64);
     // The thread has entered the device already, so its mode of captures stays as it is.
-    let own = [("cuCtxGetCurrent", 1), ("cuCtxSetCurrent", 2), ("cuStreamSynchronize", 1)];
+    let own = [("cuCtxGetCurrent", 2), ("cuCtxSetCurrent", 2), ("cuStreamSynchronize", 1)];
     for (function, each) in own {
         assert_eq!(calls.of(function), each * OPERATIONS, "{function}");
     }
-    calls.assert_only(&own.map(|(function, _)| function));
+    calls.assert_only(&own.map(|(function, _)| function), OPERATIONS);
 }

@@ -52,6 +52,10 @@ unsafe impl Backend for Hooked {
         self.model.enter(device)
     }
 
+    fn reenter(&self, device: usize) -> Result<(), DriverError> {
+        self.model.reenter(device)
+    }
+
     unsafe fn leave(&self, previous: Previous) {
         // SAFETY: the caller's contract is the model's, here and below.
         unsafe { self.model.leave(previous) }

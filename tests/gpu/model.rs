@@ -24,6 +24,16 @@ std::thread_local! {
     static ENTERED: cell::Cell<usize> = const { cell::Cell::new(0) };
 }
 
+/// The device that is current on this thread.
+pub fn entered() -> Option<usize> {
+    ENTERED.get().checked_sub(1)
+}
+
+/// Makes a device current on this thread, or none.
+pub fn stray(device: Option<usize>) {
+    ENTERED.set(device.map_or(0, |device| device + 1));
+}
+
 fn join(into: &mut Clock, other: &[u64]) {
     into.resize(into.len().max(other.len()), 0);
     into.iter_mut().zip(other).for_each(|(own, other)| *own = (*own).max(*other));
@@ -360,6 +370,11 @@ unsafe impl Backend for Model {
         }
         let previous = ENTERED.replace(device + 1);
         Ok(Previous::new(without_provenance_mut(previous)))
+    }
+
+    fn reenter(&self, device: usize) -> Result<(), DriverError> {
+        ENTERED.set(device + 1);
+        Ok(())
     }
 
     unsafe fn leave(&self, previous: Previous) {

@@ -43,9 +43,9 @@ impl DeviceTile {
 ///
 /// # Errors
 /// If it runs nowhere near a device.
-pub fn on(run: &RunContext<'_>) -> Result<On, String> {
+pub fn on<'a>(run: &'a RunContext<'a>) -> Result<On<'a>, String> {
     let stream = run.stream().ok_or("this operation has no stream")?;
-    Ok(On { stream, worker: run.worker().unwrap_or(0) })
+    Ok(On { stream, run: Some(run) })
 }
 
 /// What the operations on the tiles of one engine share.
@@ -164,7 +164,7 @@ impl Algebra {
         name: impl Into<Name>,
         reads: &[&DeviceTile],
         write: &DeviceTile,
-        body: impl FnOnce(&dyn TileOps, On, &[Matrix], Matrix) -> Result<(), String> + Send + 'static,
+        body: impl FnOnce(&dyn TileOps, On<'_>, &[Matrix], Matrix) -> Result<(), String> + Send + 'static,
     ) -> Result<(), Error> {
         let (ops, to) = (Arc::clone(&self.ops), write.clone());
         let from: Vec<DeviceTile> = reads.iter().map(|tile| (*tile).clone()).collect();

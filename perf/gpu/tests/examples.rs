@@ -42,29 +42,29 @@ impl TileOps for Off {
         Processor.scratch(n)
     }
 
-    unsafe fn potrf(&self, on: On, a: Matrix, scratch: Scratch) -> Result<(), String> {
+    unsafe fn potrf(&self, on: On<'_>, a: Matrix, scratch: Scratch) -> Result<(), String> {
         // SAFETY: as above.
         unsafe { Processor.potrf(on, a, scratch) }
     }
 
-    unsafe fn trsm(&self, on: On, l: Matrix, a: Matrix) -> Result<(), String> {
+    unsafe fn trsm(&self, on: On<'_>, l: Matrix, a: Matrix) -> Result<(), String> {
         // SAFETY: as above.
         unsafe { Processor.trsm(on, l, a) }
     }
 
-    unsafe fn syrk(&self, on: On, l: Matrix, a: Matrix) -> Result<(), String> {
+    unsafe fn syrk(&self, on: On<'_>, l: Matrix, a: Matrix) -> Result<(), String> {
         // SAFETY: as above.
         unsafe { Processor.syrk(on, l, a) }
     }
 
-    unsafe fn gemm(&self, on: On, alpha: f64, a: Operand, b: Operand, beta: f64, c: Matrix) -> Result<(), String> {
+    unsafe fn gemm(&self, on: On<'_>, alpha: f64, a: Operand, b: Operand, beta: f64, c: Matrix) -> Result<(), String> {
         let is_off = self.0.fetch_add(1, Relaxed) % 100 == 50;
         let alpha = if is_off { alpha * (1.0 + self.1) } else { alpha };
         // SAFETY: as above.
         unsafe { Processor.gemm(on, alpha, a, b, beta, c) }
     }
 
-    unsafe fn solve(&self, on: On, l: Matrix, transposed: bool, y: Matrix) -> Result<(), String> {
+    unsafe fn solve(&self, on: On<'_>, l: Matrix, transposed: bool, y: Matrix) -> Result<(), String> {
         // SAFETY: as above.
         unsafe { Processor.solve(on, l, transposed, y) }
     }

@@ -144,6 +144,20 @@ impl Cuda {
         Ok(RawMark::new(event.cast()))
     }
 
+    /// The context that is current on the calling thread.
+    fn current(&self) -> Result<*mut CUctx_st, DriverError> {
+        let mut current = null_mut();
+        // SAFETY: `current` is ours.
+        self.check("cuCtxGetCurrent", unsafe { (self.symbols.current)(&mut current) })?;
+        Ok(current)
+    }
+
+    /// Makes a context of [`Cuda::context`] current on the calling thread.
+    fn set_current(&self, context: *mut CUctx_st) -> Result<(), DriverError> {
+        // SAFETY: the context is retained until this back end is dropped.
+        self.check("cuCtxSetCurrent", unsafe { (self.symbols.set_current)(context) })
+    }
+
     fn primary(&self, device: usize) -> Result<&Primary, DriverError> {
         self.devices.get(device).ok_or_else(|| fault::no_such_device(device, self.devices.len()))
     }
@@ -187,13 +201,19 @@ unsafe impl Backend for Cuda {
             return Err(fault::forked());
         }
         let context = self.context(self.primary(device)?)?;
-        let mut previous = null_mut();
-        // SAFETY: `previous` is ours.
-        self.check("cuCtxGetCurrent", unsafe { (self.symbols.current)(&mut previous) })?;
-        // SAFETY: the context is retained until this back end is dropped.
-        self.check("cuCtxSetCurrent", unsafe { (self.symbols.set_current)(context) })?;
+        let previous = self.current()?;
+        self.set_current(context)?;
         capture::enter(&self.symbols);
         Ok(Previous::new(previous.cast()))
+    }
+
+    /// The driver answers from what it keeps of the thread, without the device.
+    fn reenter(&self, device: usize) -> Result<(), DriverError> {
+        let context = self.context(self.primary(device)?)?;
+        if self.current()? == context {
+            return Ok(());
+        }
+        self.set_current(context)
     }
 
     unsafe fn leave(&self, previous: Previous) {

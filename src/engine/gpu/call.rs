@@ -5,12 +5,14 @@
 //! worker of the device. Also used by `replay/part.rs` for operations of a captured graph, which
 //! end there.
 
-use crate::device::current;
+use crate::device::current::{self, Here};
+use crate::device::handles::{self, Handles};
 use crate::device::raw::{DriverError as Refusal, Previous, RawStream};
 use crate::engine::core::{Core, FAILED};
 use crate::engine::declared::{Copied, Enlisted};
 use crate::engine::execute::{is_skipped, stamp};
 use crate::engine::gpu::devices::{Gpu, OwnLine};
+use crate::engine::gpu::entered::mistrust;
 use crate::engine::nesting::{enter, leave, pay};
 use crate::error::{Failure, Fault};
 use crate::operation::access::Mode;
@@ -190,9 +192,21 @@ impl Core {
                 pair = gpu.begin_timing(line.local);
             }
         }
+        let here = Here { backend: &*gpu.backend, device: gpu.number, stream };
+        // A thread of the naive engine has handles of libraries for one operation.
+        let outer = matches!(way, Way::Finished).then(|| handles::replace(Handles::default()));
         enter(local);
-        let outcome = current::within(stream, call);
+        let outcome = current::within(&here, call);
         leave(local);
+        let outcome = match way {
+            // What was current before is put back in any case.
+            Way::Unstreamed => outcome,
+            _ => outcome.and(self.make_current(gpu)),
+        };
+        let outcome = match outer {
+            Some(outer) => outcome.and(self.end_handles(local, gpu, outer)),
+            None => outcome,
+        };
         match way {
             _ if !is_sync => outcome,
             Way::Queued(line) => {
@@ -240,6 +254,18 @@ impl Core {
         }
     }
 
+    /// Drops the handles of libraries that an operation of the naive engine has made, once the
+    /// device has done what they have put on its stream. The thread has `outer` again.
+    fn end_handles(&self, local: &ThreadContext, gpu: &Gpu, outer: Handles) -> Result<(), Fault> {
+        let own = handles::replace(outer);
+        if own.is_empty() || gpu.lost.get().is_some() {
+            return Ok(());
+        }
+        self.finish_stream(gpu, gpu.stream)?;
+        self.drop_handles(local, gpu, own);
+        self.make_current(gpu)
+    }
+
     fn finish_stream(&self, gpu: &Gpu, stream: Option<RawStream>) -> Result<(), Fault> {
         let Some(stream) = stream else { return Ok(()) };
         // SAFETY: the stream is the device's, which the caller has entered.
@@ -280,6 +306,7 @@ impl Core {
             enter(local);
             ((*(*block).body).discard)(Block::closure(block, Block::layout(block)));
             leave(local);
+            mistrust();
             self.end(local, block, fault.map_or(Ok(()), Err), inherited, false, worker);
             pay();
         }

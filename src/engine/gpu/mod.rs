@@ -18,10 +18,10 @@
 //! [`buffers`] the memory of a device, which [`allocate`] asks the driver for, and [`lease`] who
 //! owns it. [`admit`] makes a device ready for its first operation. [`submit`](mod@submit) hands an
 //! operation to the device's workers, [`queue`] chooses a stream, and [`call`](mod@call) calls the
-//! closure. [`timing`] and [`under_way`] note when the device did its work, if it is profiled.
-//! [`turn`] parks what has to wait, [`watch`] is the watcher, and [`sleep`] how it sleeps. [`loss`]
-//! says what becomes of a device that fails. [`foreign`] puts streams in order that are the
-//! program's own, by marks of [`spare_marks`].
+//! closure, behind which [`entered`] makes the device current again. [`timing`] and [`under_way`]
+//! note when the device did its work, if it is profiled. [`turn`] parks what has to wait, [`watch`]
+//! is the watcher, and [`sleep`] how it sleeps. [`loss`] says what becomes of a device that fails.
+//! [`foreign`] puts streams in order that are the program's own, by marks of [`spare_marks`].
 //!
 //! An engine that has used no device knows nothing of this: the flag `DEVICES_USED` leads here,
 //! from `execute.rs`, from `inline/fast_path.rs` and from `wait/for_var.rs`.
@@ -31,6 +31,7 @@ pub mod allocate;
 pub mod buffers;
 pub mod call;
 pub mod devices;
+pub mod entered;
 pub mod foreign;
 pub mod lease;
 pub mod loss;

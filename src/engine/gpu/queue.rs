@@ -12,28 +12,13 @@ use crate::device::Context;
 use crate::engine::core::Core;
 use crate::engine::gpu::call::Way;
 use crate::engine::gpu::devices::{Gpu, OwnLine};
+use crate::engine::gpu::entered::enter_once;
 use crate::engine::gpu::turn::{destination, park};
 use crate::engine::settings::Kind;
 use crate::operation::access::Mode;
 use crate::operation::block::{Block, FLAG_GPU};
 use crate::thread::context::ThreadContext;
-use std::cell::Cell;
 use std::sync::Arc;
-
-std::thread_local! {
-    /// The address of the device that is current on this worker, once it is; else 0.
-    static ENTERED: Cell<usize> = const { Cell::new(0) };
-}
-
-/// Makes the device current on the calling worker, which belongs to it for as long as it runs.
-fn enter_once(gpu: &Gpu) -> Result<(), DriverError> {
-    let address = std::ptr::from_ref(gpu).addr();
-    if ENTERED.get() != address {
-        gpu.backend.enter(gpu.number)?;
-        ENTERED.set(address);
-    }
-    Ok(())
-}
 
 impl Core {
     /// The device of a context that an operation in flight has.

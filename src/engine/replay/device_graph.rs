@@ -8,7 +8,7 @@
 //! that has entered the device.
 
 use crate::device::backend::Class;
-use crate::device::current;
+use crate::device::current::{self, Here};
 use crate::device::graphs::DeviceGraphs;
 use crate::device::raw::{DriverError, RawGraph};
 use crate::engine::core::Core;
@@ -112,7 +112,8 @@ impl DeviceGraph {
             let captured = match graphs.begin(stream) {
                 Err(refusal) => Err(self.refused(&refusal)),
                 Ok(()) => {
-                    let called = current::within(Some(stream), || self.call(run));
+                    let here = Here { backend: &*gpu.backend, device: gpu.number, stream: Some(stream) };
+                    let called = current::within(&here, || self.call(run));
                     match (called, graphs.end(stream)) {
                         (Ok(()), ended) => ended.map_err(|refusal| self.refused(&refusal)),
                         (Err(fault), ended) => {
@@ -135,6 +136,7 @@ impl DeviceGraph {
             let running = CurrentCaptive { core: &self.core, name: captive.name, uses: &captive.uses };
             let context = RunContext { name: captive.name.as_str(), ..*run };
             let outcome = within(&running, || catch(|| (captive.call)(&context)));
+            let outcome = outcome.and(self.core.make_current(&self.gpu));
             outcome.map_err(|fault| Error::of_operation(captive.name.as_str(), fault))?;
         }
         Ok(())

@@ -8,6 +8,7 @@
 //! has given the operation to.
 
 use crate::device::Context;
+use crate::engine::gpu::entered::mistrust;
 use crate::operation::access::{Access, Mode, Ticket};
 use crate::operation::block::{Block, FLAG_GPU};
 use crate::operation::closure::Vtable;
@@ -68,6 +69,8 @@ impl NodeBlock {
 
 impl Drop for NodeBlock {
     fn drop(&mut self) {
+        // The closure of the operation is dropped with it.
+        mistrust();
         // SAFETY: `new` has allocated it with this layout. The graph is gone, so nobody has the
         // operation; a block has no destructor.
         unsafe { dealloc(self.block.as_ptr().cast(), self.layout) };

@@ -83,8 +83,8 @@ impl Whole {
         Ok(Whole { a, scratch, worst: memory.doubles(2)?, stream: lab.driver.stream()? })
     }
 
-    fn on(&self) -> On {
-        On { stream: self.stream.raw(), worker: 0 }
+    fn on(&self) -> On<'static> {
+        On::by_hand(self.stream.raw())
     }
 
     /// Fills the matrix and factorises it; returns the seconds of the second.
@@ -223,14 +223,14 @@ impl ByHand {
         size: Size,
         to: (usize, usize),
         reads: &[(usize, usize)],
-        queue: impl FnOnce(On) -> Result<(), String>,
+        queue: impl FnOnce(On<'_>) -> Result<(), String>,
     ) -> Result<(), String> {
         let owner = |(row, column): (usize, usize)| (row + column) % STREAMS;
         let stream = self.streams[owner(to)];
         for read in reads.iter().filter(|read| owner(**read) != owner(to)) {
             lab.driver.wait(stream, self.events[size.at(read.0, read.1)])?;
         }
-        queue(On { stream: stream.raw(), worker: 0 })?;
+        queue(On::by_hand(stream.raw()))?;
         lab.driver.record(self.events[size.at(to.0, to.1)], stream)
     }
 
@@ -260,7 +260,7 @@ impl ByHand {
                 for row in column + 1..size.tiles() {
                     let (reads, m, c) = ([(row, step), from], matrix(row, step), matrix(row, column));
                     // SAFETY: as above.
-                    let gemm = |on| unsafe { ops.gemm(on, -1.0, (m, false), (l, true), 1.0, c) };
+                    let gemm = |on: On<'_>| unsafe { ops.gemm(on, -1.0, (m, false), (l, true), 1.0, c) };
                     self.change(lab, size, (row, column), &reads, gemm)?;
                 }
             }

@@ -13,6 +13,7 @@ pub use queued::Queued;
 pub use vendor::Vendor;
 
 use seriatim::gpu::{RawMemory, RawStream};
+use seriatim::RunContext;
 
 /// A rectangle of numbers in memory of a device, column after column, `right` numbers apart.
 #[derive(Clone, Copy, Debug)]
@@ -30,12 +31,19 @@ impl Matrix {
     }
 }
 
-/// Where an operation is queued: a stream, and the number of the worker, whose library handles are
-/// taken.
+/// Where an operation is queued: a stream, and the engine's operation, if it is one, whose worker
+/// keeps the library's handles.
 #[derive(Clone, Copy, Debug)]
-pub struct On {
+pub struct On<'a> {
     pub stream: RawStream,
-    pub worker: usize,
+    pub run: Option<&'a RunContext<'a>>,
+}
+
+impl On<'_> {
+    /// A stream that is not the engine's.
+    pub fn by_hand(stream: RawStream) -> On<'static> {
+        On { stream, run: None }
+    }
 }
 
 /// A product's operand: the matrix, and whether it is transposed.
@@ -75,7 +83,7 @@ pub trait TileOps: Send + Sync + 'static {
     ///
     /// # Errors
     /// What the library says.
-    unsafe fn potrf(&self, on: On, a: Matrix, scratch: Scratch) -> Result<(), String>;
+    unsafe fn potrf(&self, on: On<'_>, a: Matrix, scratch: Scratch) -> Result<(), String>;
 
     /// A becomes A L⁻ᵀ, of the lower half of `l`.
     ///
@@ -84,7 +92,7 @@ pub trait TileOps: Send + Sync + 'static {
     ///
     /// # Errors
     /// What the library says.
-    unsafe fn trsm(&self, on: On, l: Matrix, a: Matrix) -> Result<(), String>;
+    unsafe fn trsm(&self, on: On<'_>, l: Matrix, a: Matrix) -> Result<(), String>;
 
     /// A −= L Lᵀ, of which only the lower half counts.
     ///
@@ -93,7 +101,7 @@ pub trait TileOps: Send + Sync + 'static {
     ///
     /// # Errors
     /// What the library says.
-    unsafe fn syrk(&self, on: On, l: Matrix, a: Matrix) -> Result<(), String>;
+    unsafe fn syrk(&self, on: On<'_>, l: Matrix, a: Matrix) -> Result<(), String>;
 
     /// C becomes `alpha` A B + `beta` C. If `beta` is 0, C is not read.
     ///
@@ -102,7 +110,7 @@ pub trait TileOps: Send + Sync + 'static {
     ///
     /// # Errors
     /// What the library says.
-    unsafe fn gemm(&self, on: On, alpha: f64, a: Operand, b: Operand, beta: f64, c: Matrix) -> Result<(), String>;
+    unsafe fn gemm(&self, on: On<'_>, alpha: f64, a: Operand, b: Operand, beta: f64, c: Matrix) -> Result<(), String>;
 
     /// Y becomes L⁻¹ Y, or L⁻ᵀ Y, of the lower half of `l`.
     ///
@@ -111,5 +119,5 @@ pub trait TileOps: Send + Sync + 'static {
     ///
     /// # Errors
     /// What the library says.
-    unsafe fn solve(&self, on: On, l: Matrix, transposed: bool, y: Matrix) -> Result<(), String>;
+    unsafe fn solve(&self, on: On<'_>, l: Matrix, transposed: bool, y: Matrix) -> Result<(), String>;
 }

@@ -32,7 +32,7 @@ impl TileOps for Processor {
         Ok(0)
     }
 
-    unsafe fn potrf(&self, _: On, a: Matrix, scratch: Scratch) -> Result<(), String> {
+    unsafe fn potrf(&self, _: On<'_>, a: Matrix, scratch: Scratch) -> Result<(), String> {
         // SAFETY: as above.
         let outcome = triangle::cholesky(unsafe { part_mut(a) });
         // SAFETY: as above.
@@ -40,19 +40,19 @@ impl TileOps for Processor {
         Ok(())
     }
 
-    unsafe fn trsm(&self, _: On, l: Matrix, a: Matrix) -> Result<(), String> {
+    unsafe fn trsm(&self, _: On<'_>, l: Matrix, a: Matrix) -> Result<(), String> {
         // SAFETY: as above.
         unsafe { triangle::divide(part(l), part_mut(a)) };
         Ok(())
     }
 
-    unsafe fn syrk(&self, _: On, l: Matrix, a: Matrix) -> Result<(), String> {
+    unsafe fn syrk(&self, _: On<'_>, l: Matrix, a: Matrix) -> Result<(), String> {
         // SAFETY: as above.
         unsafe { triangle::subtract_square(part(l), part_mut(a)) };
         Ok(())
     }
 
-    unsafe fn gemm(&self, _: On, alpha: f64, a: Operand, b: Operand, beta: f64, c: Matrix) -> Result<(), String> {
+    unsafe fn gemm(&self, _: On<'_>, alpha: f64, a: Operand, b: Operand, beta: f64, c: Matrix) -> Result<(), String> {
         let operand = |(matrix, transposed)| {
             // SAFETY: as above.
             let part = unsafe { part(matrix) };
@@ -67,7 +67,7 @@ impl TileOps for Processor {
         Ok(())
     }
 
-    unsafe fn solve(&self, _: On, l: Matrix, transposed: bool, y: Matrix) -> Result<(), String> {
+    unsafe fn solve(&self, _: On<'_>, l: Matrix, transposed: bool, y: Matrix) -> Result<(), String> {
         // SAFETY: as above.
         let (l, y) = unsafe { (part(l), part_mut(y)) };
         match transposed {

@@ -18,8 +18,10 @@ fn used(a: Matrix, write: bool) -> Option<Matrix> {
     (!at.is_null()).then(|| Matrix { at: RawMemory::new(at.cast()), ..a })
 }
 
-fn queue(on: On, body: impl FnOnce() -> Option<()> + Send + 'static) -> Result<(), String> {
-    match client::queue(on.stream.raw(), move || body().map_or(ILLEGAL, |()| 0)) {
+fn queue(on: On<'_>, body: impl FnOnce(On<'_>) -> Option<()> + Send + 'static) -> Result<(), String> {
+    // The function runs when the operation has returned.
+    let stream = on.stream;
+    match client::queue(stream.raw(), move || body(On::by_hand(stream)).map_or(ILLEGAL, |()| 0)) {
         0 => Ok(()),
         code => Err(format!("the stand-in refused a function: error {code}")),
     }
@@ -36,8 +38,8 @@ impl TileOps for Queued {
         Ok(0)
     }
 
-    unsafe fn potrf(&self, on: On, a: Matrix, scratch: Scratch) -> Result<(), String> {
-        queue(on, move || {
+    unsafe fn potrf(&self, on: On<'_>, a: Matrix, scratch: Scratch) -> Result<(), String> {
+        queue(on, move |on| {
             let a = used(a, true)?;
             let info = client::memory(scratch.info.raw().addr() as u64, 4, true, 0);
             let scratch = Scratch { info: RawMemory::new(info.cast()), ..scratch };
@@ -46,18 +48,18 @@ impl TileOps for Queued {
         })
     }
 
-    unsafe fn trsm(&self, on: On, l: Matrix, a: Matrix) -> Result<(), String> {
+    unsafe fn trsm(&self, on: On<'_>, l: Matrix, a: Matrix) -> Result<(), String> {
         // SAFETY: as above.
-        queue(on, move || unsafe { Processor.trsm(on, used(l, false)?, used(a, true)?) }.ok())
+        queue(on, move |on| unsafe { Processor.trsm(on, used(l, false)?, used(a, true)?) }.ok())
     }
 
-    unsafe fn syrk(&self, on: On, l: Matrix, a: Matrix) -> Result<(), String> {
+    unsafe fn syrk(&self, on: On<'_>, l: Matrix, a: Matrix) -> Result<(), String> {
         // SAFETY: as above.
-        queue(on, move || unsafe { Processor.syrk(on, used(l, false)?, used(a, true)?) }.ok())
+        queue(on, move |on| unsafe { Processor.syrk(on, used(l, false)?, used(a, true)?) }.ok())
     }
 
-    unsafe fn gemm(&self, on: On, alpha: f64, a: Operand, b: Operand, beta: f64, c: Matrix) -> Result<(), String> {
-        queue(on, move || {
+    unsafe fn gemm(&self, on: On<'_>, alpha: f64, a: Operand, b: Operand, beta: f64, c: Matrix) -> Result<(), String> {
+        queue(on, move |on| {
             let operand = |(matrix, transposed): Operand| Some((used(matrix, false)?, transposed));
             let (a, b, c) = (operand(a)?, operand(b)?, used(c, true)?);
             // SAFETY: as above.
@@ -65,8 +67,8 @@ impl TileOps for Queued {
         })
     }
 
-    unsafe fn solve(&self, on: On, l: Matrix, transposed: bool, y: Matrix) -> Result<(), String> {
+    unsafe fn solve(&self, on: On<'_>, l: Matrix, transposed: bool, y: Matrix) -> Result<(), String> {
         // SAFETY: as above.
-        queue(on, move || unsafe { Processor.solve(on, used(l, false)?, transposed, used(y, true)?) }.ok())
+        queue(on, move |on| unsafe { Processor.solve(on, used(l, false)?, transposed, used(y, true)?) }.ok())
     }
 }

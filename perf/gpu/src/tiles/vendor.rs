@@ -6,10 +6,12 @@
 
 use super::{Matrix, On, Operand, Scratch, TileOps};
 use libloading::Library;
+use std::collections::hash_map::Entry;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
+use std::mem::ManuallyDrop;
 use std::ptr::null_mut;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 type Handle = *mut c_void;
 type Stream = *mut c_void;
@@ -42,6 +44,7 @@ table! {
     /// cuBLAS.
     Blas {
         create: "cublasCreate_v2" (*mut Handle);
+        destroy: "cublasDestroy_v2" (Handle);
         set_stream: "cublasSetStream_v2" (Handle, Stream);
         gemm: "cublasDgemm_v2" (
             Handle, c_int, c_int, c_int, c_int, c_int, *const f64, *const f64, c_int, *const f64, c_int, *const f64,
@@ -60,6 +63,7 @@ table! {
     /// cuSOLVER.
     Solver {
         create: "cusolverDnCreate" (*mut Handle);
+        destroy: "cusolverDnDestroy" (Handle);
         set_stream: "cusolverDnSetStream" (Handle, Stream);
         room: "cusolverDnDpotrf_bufferSize" (Handle, c_int, c_int, *mut f64, c_int, *mut c_int);
         potrf: "cusolverDnDpotrf" (Handle, c_int, c_int, *mut f64, c_int, *mut f64, c_int, *mut c_int);
@@ -86,42 +90,65 @@ const RIGHT: c_int = 1;
 const LOWER: c_int = 0;
 const NON_UNIT: c_int = 0;
 
+/// The two libraries.
+struct Libraries {
+    blas: Blas,
+    solver: Solver,
+}
+
 /// The handles of one stream. A library's workspace belongs to a handle, so no two streams share
 /// one.
-#[derive(Clone, Copy)]
 struct Handles {
     blas: Handle,
     solver: Handle,
+    of: Arc<Libraries>,
 }
 
 impl Handles {
-    fn make(blas: &Blas, solver: &Solver) -> Result<Handles, String> {
-        let mut handles = Handles { blas: null_mut(), solver: null_mut() };
+    fn make(of: &Arc<Libraries>, stream: Option<Stream>) -> Result<Handles, String> {
+        let mut handles = Handles { blas: null_mut(), solver: null_mut(), of: Arc::clone(of) };
         // SAFETY: the place is ours.
-        checked("cublasCreate", unsafe { (blas.create)(&mut handles.blas) })?;
+        checked("cublasCreate", unsafe { (of.blas.create)(&mut handles.blas) })?;
         // SAFETY: the place is ours.
-        checked("cusolverDnCreate", unsafe { (solver.create)(&mut handles.solver) })?;
+        checked("cusolverDnCreate", unsafe { (of.solver.create)(&mut handles.solver) })?;
+        if let Some(stream) = stream {
+            // SAFETY: the handle was just made, and the stream is the caller's.
+            checked("cublasSetStream", unsafe { (of.blas.set_stream)(handles.blas, stream) })?;
+            // SAFETY: as above.
+            checked("cusolverDnSetStream", unsafe { (of.solver.set_stream)(handles.solver, stream) })?;
+        }
         Ok(handles)
     }
 }
 
-/// The libraries, and handles for each stream of each worker. A worker uses its own alone, so no
-/// lock is ever waited for. Handles live as long as the process.
-pub struct Vendor {
-    blas: Blas,
-    solver: Solver,
-    /// What questions of sizes go by.
-    asked: Handles,
-    workers: Box<[Mutex<HashMap<usize, Handles>>]>,
+/// On the thread that has made them, with the device current. What becomes of it is of no use.
+impl Drop for Handles {
+    fn drop(&mut self) {
+        if !self.solver.is_null() {
+            // SAFETY: the library has made it, and nobody else has it.
+            unsafe { (self.of.solver.destroy)(self.solver) };
+        }
+        if !self.blas.is_null() {
+            // SAFETY: as above.
+            unsafe { (self.of.blas.destroy)(self.blas) };
+        }
+    }
 }
 
-// SAFETY: handles may be used on any thread, by one at a time; those of a worker lie in a lock.
-unsafe impl Send for Vendor {}
-// SAFETY: as above.
-unsafe impl Sync for Vendor {}
+/// Handles for streams that are not the engine's, which live as long as the process: the device
+/// need not be current where this is dropped.
+struct ByHand(HashMap<usize, ManuallyDrop<Handles>>);
 
-/// As many workers as a device can have.
-const WORKERS: usize = 16;
+// SAFETY: handles may be used on any thread, by one at a time.
+unsafe impl Send for ByHand {}
+
+/// The libraries, and handles for each stream: those of the engine's workers are kept by these
+/// ([`RunContext::with_handle_of`](seriatim::RunContext::with_handle_of)), so no lock is waited
+/// for.
+pub struct Vendor {
+    libraries: Arc<Libraries>,
+    by_hand: Mutex<ByHand>,
+}
 
 fn checked(call: &str, code: c_int) -> Result<(), String> {
     match code {
@@ -151,26 +178,30 @@ impl Vendor {
     pub fn load() -> Result<Vendor, String> {
         let blas = Blas::load(&["libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"])?;
         let solver = Solver::load(&["libcusolver.so.12", "libcusolver.so.11", "libcusolver.so.10", "libcusolver.so"])?;
+        let libraries = Arc::new(Libraries { blas, solver });
+        let vendor = Vendor { libraries, by_hand: Mutex::new(ByHand(HashMap::new())) };
         // Made here, so that a library that does not go with the driver is found here.
-        let asked = Handles::make(&blas, &solver)?;
-        Ok(Vendor { blas, solver, asked, workers: (0..WORKERS).map(|_| Mutex::default()).collect() })
+        vendor.with_own(null_mut(), |_| Ok(()))?;
+        Ok(vendor)
     }
 
     /// Calls `call` with the handles of a stream.
-    fn with<R>(&self, on: On, call: impl FnOnce(Handles) -> Result<R, String>) -> Result<R, String> {
-        let worker = self.workers.get(on.worker).ok_or("there are too many workers")?;
-        let mut known = worker.lock().unwrap_or_else(PoisonError::into_inner);
+    fn with<R>(&self, on: On<'_>, call: impl FnOnce(&Handles) -> Result<R, String>) -> Result<R, String> {
         let stream = on.stream.raw();
-        let handles = match known.get(&stream.addr()) {
-            Some(handles) => *handles,
-            None => {
-                let handles = Handles::make(&self.blas, &self.solver)?;
-                // SAFETY: the handle was just made, and the stream is the caller's.
-                checked("cublasSetStream", unsafe { (self.blas.set_stream)(handles.blas, stream) })?;
-                // SAFETY: as above.
-                checked("cusolverDnSetStream", unsafe { (self.solver.set_stream)(handles.solver, stream) })?;
-                known.insert(stream.addr(), handles);
-                handles
+        let Some(run) = on.run else { return self.with_own(stream, call) };
+        let make = || Handles::make(&self.libraries, Some(stream));
+        let called = run.with_handle_of(stream.addr(), make, |handles: &mut Handles| call(handles));
+        called.map_err(|error| error.to_string())?
+    }
+
+    /// The same without an operation of the engine.
+    fn with_own<R>(&self, stream: Stream, call: impl FnOnce(&Handles) -> Result<R, String>) -> Result<R, String> {
+        let mut known = self.by_hand.lock().unwrap_or_else(PoisonError::into_inner);
+        let handles = match known.0.entry(stream.addr()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(free) => {
+                let made = Handles::make(&self.libraries, (!stream.is_null()).then_some(stream))?;
+                free.insert(ManuallyDrop::new(made))
             }
         };
         call(handles)
@@ -180,14 +211,16 @@ impl Vendor {
     ///
     /// # Safety
     /// That of [`TileOps`].
-    unsafe fn divided(&self, on: On, side: c_int, transposed: c_int, l: Matrix, b: Matrix) -> Result<(), String> {
+    unsafe fn divided(&self, on: On<'_>, side: c_int, transposed: c_int, l: Matrix, b: Matrix) -> Result<(), String> {
         let (rows, columns, of_l, of_b) = (int(b.rows)?, int(b.columns)?, int(l.right)?, int(b.right)?);
         self.with(on, |handles| {
             let (one, blas) = (1.0, handles.blas);
             // SAFETY: by the contract.
             let code = unsafe {
                 let (l, b) = (read(l), changed(b));
-                (self.blas.trsm)(blas, side, LOWER, transposed, NON_UNIT, rows, columns, &one, l, of_l, b, of_b)
+                (self.libraries.blas.trsm)(
+                    blas, side, LOWER, transposed, NON_UNIT, rows, columns, &one, l, of_l, b, of_b,
+                )
             };
             checked("cublasDtrsm", code)
         })
@@ -201,40 +234,43 @@ impl TileOps for Vendor {
 
     fn scratch(&self, n: usize) -> Result<usize, String> {
         let (n, mut length) = (int(n)?, 0);
-        // SAFETY: the matrix is not looked at, and the place is ours.
-        let code = unsafe { (self.solver.room)(self.asked.solver, LOWER, n, null_mut(), n, &mut length) };
-        checked("cusolverDnDpotrf_bufferSize", code)?;
+        self.with_own(null_mut(), |handles| {
+            // SAFETY: the matrix is not looked at, and the place is ours.
+            let code = unsafe { (self.libraries.solver.room)(handles.solver, LOWER, n, null_mut(), n, &mut length) };
+            checked("cusolverDnDpotrf_bufferSize", code)
+        })?;
         Ok(length as usize)
     }
 
-    unsafe fn potrf(&self, on: On, a: Matrix, scratch: Scratch) -> Result<(), String> {
+    unsafe fn potrf(&self, on: On<'_>, a: Matrix, scratch: Scratch) -> Result<(), String> {
         let (n, right, length) = (int(a.rows)?, int(a.right)?, int(scratch.length)?);
         let (work, info) = (scratch.work.raw().cast(), scratch.info.raw().cast());
         self.with(on, |handles| {
             let (solver, a) = (handles.solver, changed(a));
             // SAFETY: by the contract.
-            let code = unsafe { (self.solver.potrf)(solver, LOWER, n, a, right, work, length, info) };
+            let code = unsafe { (self.libraries.solver.potrf)(solver, LOWER, n, a, right, work, length, info) };
             checked("cusolverDnDpotrf", code)
         })
     }
 
-    unsafe fn trsm(&self, on: On, l: Matrix, a: Matrix) -> Result<(), String> {
+    unsafe fn trsm(&self, on: On<'_>, l: Matrix, a: Matrix) -> Result<(), String> {
         // SAFETY: by the contract.
         unsafe { self.divided(on, RIGHT, TRANSPOSED, l, a) }
     }
 
-    unsafe fn syrk(&self, on: On, l: Matrix, a: Matrix) -> Result<(), String> {
+    unsafe fn syrk(&self, on: On<'_>, l: Matrix, a: Matrix) -> Result<(), String> {
         let (n, k, of_l, of_a) = (int(a.rows)?, int(l.columns)?, int(l.right)?, int(a.right)?);
         self.with(on, |handles| {
             let (minus, one, blas) = (-1.0, 1.0, handles.blas);
             // SAFETY: by the contract.
-            let code =
-                unsafe { (self.blas.syrk)(blas, LOWER, NO, n, k, &minus, read(l), of_l, &one, changed(a), of_a) };
+            let code = unsafe {
+                (self.libraries.blas.syrk)(blas, LOWER, NO, n, k, &minus, read(l), of_l, &one, changed(a), of_a)
+            };
             checked("cublasDsyrk", code)
         })
     }
 
-    unsafe fn gemm(&self, on: On, alpha: f64, a: Operand, b: Operand, beta: f64, c: Matrix) -> Result<(), String> {
+    unsafe fn gemm(&self, on: On<'_>, alpha: f64, a: Operand, b: Operand, beta: f64, c: Matrix) -> Result<(), String> {
         let (rows, columns) = (int(c.rows)?, int(c.columns)?);
         let inner = int(if a.1 { a.0.rows } else { a.0.columns })?;
         let (of_a, of_b, of_c) = (int(a.0.right)?, int(b.0.right)?, int(c.right)?);
@@ -243,7 +279,7 @@ impl TileOps for Vendor {
             let (op_a, op_b, a, b, c) = (op(a), op(b), read(a.0), read(b.0), changed(c));
             // SAFETY: by the contract.
             let code = unsafe {
-                (self.blas.gemm)(
+                (self.libraries.blas.gemm)(
                     handles.blas,
                     op_a,
                     op_b,
@@ -264,7 +300,7 @@ impl TileOps for Vendor {
         })
     }
 
-    unsafe fn solve(&self, on: On, l: Matrix, transposed: bool, y: Matrix) -> Result<(), String> {
+    unsafe fn solve(&self, on: On<'_>, l: Matrix, transposed: bool, y: Matrix) -> Result<(), String> {
         // SAFETY: by the contract.
         unsafe { self.divided(on, LEFT, if transposed { TRANSPOSED } else { NO }, l, y) }
     }
