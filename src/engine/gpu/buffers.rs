@@ -21,8 +21,8 @@ const SMALLEST: u32 = 9;
 /// From this power of two on there are four classes to a power.
 const FINE: u32 = 20;
 const STEPS: usize = 4;
-/// The largest class, as a power of two.
-const LARGEST: u32 = 46;
+/// The largest class, as a power of two: more than any device has, if addresses are that long.
+const LARGEST: u32 = if usize::BITS < 64 { usize::BITS - 1 } else { 46 };
 const CLASSES: usize = (FINE - SMALLEST) as usize + 1 + (LARGEST - FINE) as usize * STEPS;
 
 /// The kinds of memory, as places of an array.
