@@ -223,7 +223,7 @@ pub mod testing {
 #[doc(hidden)]
 pub mod internals {
     pub use crate::device::{timed_marks, timeline};
-    pub use crate::engine::gpu::{rows, sleep, spare_marks};
+    pub use crate::engine::gpu::{rows, sleep, spare_marks, stage, under_way};
     pub use crate::graph::{edges, lanes, partition, plan};
     pub use crate::operation::{access, block, layout};
     #[cfg(loom)]

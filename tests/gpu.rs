@@ -1,5 +1,7 @@
 //! GPUs, over a device that is a model (`gpu/model.rs`): order, errors, limits, stops and forks.
 
+#[path = "gpu/adopted.rs"]
+mod adopted;
 mod common;
 #[path = "gpu/device_graphs.rs"]
 mod device_graphs;

@@ -1,7 +1,8 @@
 //! Timelines of a device: what a mark is said to cover it covers, whatever other threads record on
 //! the same stream and the same mark; what a stream is said to have waited for it has waited for;
 //! and what is said to be done is done. And the tickets of variables, which are there at any time;
-//! and timed and spare marks, which have one user at a time.
+//! and timed and spare marks, which have one user at a time; and the notes of what is under way; and
+//! the two ends of an operation that has to be called.
 
 #![cfg(loom)]
 
@@ -11,8 +12,10 @@ use loom_tests::{explore, spawn, Guarded};
 use seriatim::gpu::{Backend, Class, DeviceClock, DriverError, Previous, RawMark, RawStream};
 use seriatim::internals::rows::Rows;
 use seriatim::internals::spare_marks::SpareMarks;
+use seriatim::internals::stage::Stage;
 use seriatim::internals::timed_marks::TimedMarks;
 use seriatim::internals::timeline::{DeviceTicket, Timeline};
+use seriatim::internals::under_way::{Note, Timing};
 use std::cell::Cell;
 use std::ptr::without_provenance_mut;
 use std::sync::Arc;
@@ -25,7 +28,14 @@ const MARKS: usize = 2;
 type Reach = [u64; STREAMS];
 
 /// Devices that only keep count: what each stream will have come after, and where each mark is.
-struct Counts(Mutex<State>);
+struct Counts(Mutex<State>, Time);
+
+/// Whether devices take time. Those that take none have no lock either, which would order threads.
+#[derive(PartialEq, Eq)]
+enum Time {
+    Some,
+    None,
+}
 
 #[derive(Default)]
 struct State {
@@ -85,6 +95,9 @@ unsafe impl Backend for Counts {
         Ok(RawMark::new(without_provenance_mut(state.marks.len())))
     }
     unsafe fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
+        if self.1 == Time::None {
+            return Ok(());
+        }
         let mut state = self.0.lock().unwrap();
         state.marks[number(mark.raw())] = state.streams[number(stream.raw())];
         state.recorded += 1;
@@ -103,6 +116,9 @@ unsafe impl Backend for Counts {
         Ok(())
     }
     unsafe fn reached(&self, mark: RawMark) -> Result<bool, DriverError> {
+        if self.1 == Time::None {
+            return Ok(true);
+        }
         let state = self.0.lock().unwrap();
         let reach = state.marks[number(mark.raw())];
         Ok(reach.iter().zip(state.done).all(|(reach, done)| *reach <= done))
@@ -134,7 +150,11 @@ struct Model {
 
 impl Model {
     fn new() -> Arc<Model> {
-        let counts = Counts(Mutex::new(State::default()));
+        Model::with(Time::Some)
+    }
+
+    fn with(time: Time) -> Arc<Model> {
+        let counts = Counts(Mutex::new(State::default()), time);
         let stream = |local: usize| RawStream::new(without_provenance_mut(local + 1));
         let line = |local| Timeline::new(&counts, 0, (local, STREAMS), stream(local), 0).expect("marks are there");
         let lines = (0..STREAMS).map(line).collect();
@@ -325,7 +345,7 @@ fn stream(local: usize) -> RawStream {
 #[test]
 fn a_pair_of_timed_marks_is_read_before_another_takes_it() {
     explore("timed marks, a worker beside the watcher", 6, 8, || {
-        let (counts, timed) = (Arc::new(Counts(Mutex::new(State::default()))), Arc::new(TimedMarks::new()));
+        let (counts, timed) = (Arc::new(Counts(Mutex::new(State::default()), Time::Some)), Arc::new(TimedMarks::new()));
         let reference = counts.mark(0).expect("marks are there");
         // SAFETY: `counts` has made it.
         unsafe { counts.record(reference, stream(2)) }.expect("no call fails");
@@ -347,7 +367,7 @@ fn a_pair_of_timed_marks_is_read_before_another_takes_it() {
 #[test]
 fn a_pair_of_timed_marks_is_taken_by_one() {
     explore("timed marks, two workers that take one pair", 6, 4, || {
-        let (counts, timed) = (Arc::new(Counts(Mutex::new(State::default()))), Arc::new(TimedMarks::new()));
+        let (counts, timed) = (Arc::new(Counts(Mutex::new(State::default()), Time::Some)), Arc::new(TimedMarks::new()));
         let (of_worker, other) = (counts.clone(), timed.clone());
         let takes = spawn(move || other.begin(&*of_worker, 0, stream(1)).is_some());
         let has = timed.begin(&*counts, 0, stream(0)).is_some();
@@ -392,5 +412,86 @@ fn a_spare_mark_is_lent_to_one_and_what_is_due_is_taken_once() {
         look();
         assert!(!marks.is_any_due());
         assert_eq!(taken, [0, 1, 1]);
+    });
+}
+
+/// The owner of a timeline notes each operation, and is as far ahead as it may be; the watcher reads
+/// the notes of what is done, and finds all of them as they were written.
+#[test]
+fn what_is_noted_of_an_operation_is_read_before_its_place_is_used_again() {
+    const AHEAD: u64 = 1;
+    let noted = |number: u64| Note { event: number as usize, called: 10 * number, pair: Some(100 + number as usize) };
+    explore("notes of what is under way", 3, 30, move || {
+        let (model, timing) = (Model::with(Time::None), Arc::new(Timing::new(1, AHEAD)));
+        let (owner, notes) = (model.clone(), timing.clone());
+        let queues = spawn(move || {
+            let line = &owner.lines[0];
+            for _ in 0..4 {
+                // As `Gpu::own` has it.
+                if line.under_way() < AHEAD {
+                    let number = line.queued() + 1;
+                    notes.note(0, number, noted(number));
+                    // The watcher puts the marks there: this number alone leads it to the note.
+                    line.tell();
+                }
+                // Loom does not think of it: the owner's next look hides what the watcher sees.
+                loom::thread::yield_now();
+            }
+        });
+        let mut read = 0;
+        let mut look = || {
+            model.lines[0].poll(&model.counts).expect("no call fails");
+            for number in read + 1..=model.lines[0].done() {
+                assert_eq!(timing.noted(0, number), Some(noted(number)), "a note is lost");
+                read = number;
+            }
+        };
+        // One look puts a mark there, and the next one asks for it.
+        (0..4).for_each(|_| look());
+        queues.join().unwrap();
+        (0..2).for_each(|_| look());
+    });
+}
+
+/// The first number of a timeline leads the watcher to its note, by way of the watcher's own mark.
+#[test]
+fn a_number_that_is_told_leads_to_what_is_noted_of_it() {
+    const NOTE: Note = Note { event: 7, called: 8, pair: None };
+    explore("notes, a number is told", 6, 10, || {
+        let (model, timing) = (Model::with(Time::None), Arc::new(Timing::new(1, 1)));
+        let (watched, notes) = (model.clone(), timing.clone());
+        // A thread that has not seen the place empty: loom would not show it that once more.
+        let watcher = spawn(move || {
+            // One look puts a mark there, and the next one asks for it.
+            (0..2).for_each(|_| _ = watched.lines[0].poll(&watched.counts).expect("no call fails"));
+            if watched.lines[0].done() == 1 {
+                assert_eq!(notes.noted(0, 1), Some(NOTE), "a note is lost");
+            }
+        });
+        timing.note(0, 1, NOTE);
+        model.lines[0].tell();
+        watcher.join().unwrap();
+    });
+}
+
+/// The closure of an operation that has to be called is dropped, since the engine is told of a stop,
+/// while the operation is being pushed: one end finds that out, and knows of the stop.
+#[test]
+fn of_a_pusher_and_a_closure_that_is_dropped_one_finds_out_and_knows_why() {
+    explore("two ends of an operation that has to be called", 4, 10, || {
+        let (stage, stops) = (Arc::new(Stage::new()), Arc::new(AtomicUsize::new(0)));
+        let told = stops.clone();
+        let stop = spawn(move || told.store(1, Relaxed));
+        let (dropped, state) = (stage.clone(), stops.clone());
+        let worker = spawn(move || {
+            let knew = state.load(Relaxed);
+            (knew, dropped.dropped())
+        });
+        let found = stage.pushed();
+        let knows = stops.load(Relaxed);
+        let (knew, found_by_closure) = worker.join().unwrap();
+        assert!(found != found_by_closure, "a dropped closure is found out once");
+        assert!(!found || knows >= knew, "the pusher takes a stop for a stream that was not told");
+        stop.join().unwrap();
     });
 }

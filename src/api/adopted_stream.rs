@@ -197,7 +197,7 @@ impl AdoptedStream {
         let behind = unsafe { core.mark_behind(self.device.gpu(), self.stream) }?;
         let (order, ordered) = Order::new(core, behind);
         self.operation(name, variable, mode).push(move |_: &RunContext<'_>| order.keep())?;
-        ordered.pushed();
+        ordered.pushed(core, self.device.gpu());
         Ok(())
     }
 }

@@ -19,18 +19,22 @@ const LIMIT: Duration = Duration::from_secs(60);
 const MOMENT: Duration = Duration::from_millis(30);
 
 /// A stream of the program's. It is given back at the end.
-struct Own {
+pub struct Own {
     model: Arc<Model>,
-    stream: RawStream,
+    pub stream: RawStream,
 }
 
 impl Own {
-    fn new(model: &Arc<Model>, device: usize) -> Own {
+    pub fn new(model: &Arc<Model>, device: usize) -> Own {
         let stream = model.stream(device, Class::Compute).expect("no call fails yet");
         Own { model: Arc::clone(model), stream }
     }
 
-    fn adopted(&self, engine: &Engine, device: u32) -> Result<AdoptedStream, Error> {
+    pub fn model(&self) -> Arc<Model> {
+        Arc::clone(&self.model)
+    }
+
+    pub fn adopted(&self, engine: &Engine, device: u32) -> Result<AdoptedStream, Error> {
         // SAFETY: it is given back when the engine has ended.
         unsafe { engine.device(Context::gpu(device))?.adopt(self.stream) }
     }
@@ -48,7 +52,7 @@ impl Drop for Own {
 
 /// An asynchronous operation whose work is on a stream of the program's, and which ends with it, by
 /// a call on another thread.
-fn push_after(engine: &Engine, own: &Own, variable: Variable, done: &Arc<AtomicUsize>) -> Result<(), Error> {
+pub fn push_after(engine: &Engine, own: &Own, variable: Variable, done: &Arc<AtomicUsize>) -> Result<(), Error> {
     let (model, stream, done) = (Arc::clone(&own.model), own.stream, Arc::clone(done));
     let start = move |_: &RunContext<'_>, completion: Completion| {
         model.work(stream, Vec::new(), Vec::new(), move || _ = done.fetch_add(1, SeqCst));

@@ -113,6 +113,8 @@ pub struct World {
     pub lost: Vec<bool>,
     /// The call, counted from now, that is refused; and how.
     pub refuses: Option<(usize, DriverError)>,
+    /// The function whose calls are all refused.
+    pub refused: Option<&'static str>,
     pub most_queued: usize,
     /// Whether streams of the program's are being captured.
     pub captured: bool,
@@ -157,6 +159,7 @@ impl Model {
                 mute: false,
                 lost: vec![false; devices],
                 refuses: None,
+                refused: None,
                 most_queued: 0,
                 captured: false,
                 streams_given_back: 0,
@@ -225,6 +228,15 @@ impl Model {
             able.into_iter().for_each(|number| world.next_of(number));
         }
         unreachable!("the queues are finite")
+    }
+
+    /// As [`Model::call`], unless all calls of this function are refused.
+    fn call_of(&self, function: &str) -> Result<MutexGuard<'_, World>, DriverError> {
+        let is_refused = self.world().refused == Some(function);
+        if is_refused {
+            return Err(DriverError::refused(format!("no {function} today")));
+        }
+        self.call()
     }
 
     pub fn call(&self) -> Result<MutexGuard<'_, World>, DriverError> {
@@ -394,7 +406,7 @@ unsafe impl Backend for Model {
     }
 
     unsafe fn record(&self, mark: RawMark, stream: RawStream) -> Result<(), DriverError> {
-        let mut world = self.call()?;
+        let mut world = self.call_of("record")?;
         let (mark, stream) = (number(mark.raw()), number(stream.raw()));
         world.is_entered(stream);
         if world.lost[world.streams[stream].device] {
@@ -412,7 +424,7 @@ unsafe impl Backend for Model {
     }
 
     unsafe fn wait(&self, stream: RawStream, mark: RawMark) -> Result<(), DriverError> {
-        let mut world = self.call()?;
+        let mut world = self.call_of("wait")?;
         let (mark, stream) = (number(mark.raw()), number(stream.raw()));
         world.is_entered(stream);
         world.waits += 1;

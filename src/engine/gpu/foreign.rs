@@ -13,10 +13,11 @@ use crate::engine::gpu::admit::admit;
 use crate::engine::gpu::devices::Gpu;
 use crate::engine::gpu::loss::{insist, insist_until, lost_by, AGAIN};
 use crate::engine::gpu::spare_marks::Lent;
+use crate::engine::gpu::stage::Stage;
 use crate::engine::settings::Kind;
 use crate::error::{Error, ErrorKind, Fault};
 use crate::operation::completion::Due;
-use crate::sync::{AtomicU8, Ordering::*};
+use crate::sync::Ordering::*;
 use std::sync::Arc;
 
 /// A mark behind what was on a stream of the program's. Its drop keeps the mark for the next one.
@@ -37,26 +38,17 @@ impl Drop for Behind {
 pub struct Order {
     core: Arc<Core>,
     behind: Behind,
-    stage: Arc<AtomicU8>,
+    stage: Arc<Stage>,
     is_kept: bool,
 }
 
 /// The pusher's side of an [`Order`].
-pub struct Ordered {
-    core: Arc<Core>,
-    gpu: Arc<Gpu>,
-    stage: Arc<AtomicU8>,
-}
-
-/// The stages of an [`Order`]: its operation is being pushed; it was pushed; it was dropped.
-const PUSHING: u8 = 0;
-const PUSHED: u8 = 1;
-const DROPPED: u8 = 2;
+pub struct Ordered(Arc<Stage>);
 
 impl Order {
     pub fn new(core: &Arc<Core>, behind: Behind) -> (Order, Ordered) {
-        let stage = Arc::new(AtomicU8::new(PUSHING));
-        let ordered = Ordered { core: Arc::clone(core), gpu: Arc::clone(&behind.gpu), stage: Arc::clone(&stage) };
+        let stage = Arc::new(Stage::new());
+        let ordered = Ordered(Arc::clone(&stage));
         (Order { core: Arc::clone(core), behind, stage, is_kept: false }, ordered)
     }
 
@@ -69,9 +61,8 @@ impl Order {
 
 impl Drop for Order {
     fn drop(&mut self) {
-        // A push that is refused drops the order as well, and breaks nothing. AcqRel: of this swap
-        // and that in `pushed` one comes second, and sees the other.
-        if !self.is_kept && self.stage.swap(DROPPED, AcqRel) == PUSHED {
+        // Before the operation ends: what comes behind it finds the device lost.
+        if !self.is_kept && self.stage.dropped() {
             broken(&self.core, &self.behind.gpu);
         }
     }
@@ -79,9 +70,10 @@ impl Drop for Order {
 
 impl Ordered {
     /// Says that the operation was pushed.
-    pub fn pushed(self) {
-        if self.stage.swap(PUSHED, AcqRel) == DROPPED {
-            broken(&self.core, &self.gpu);
+    pub fn pushed(self, core: &Core, gpu: &Gpu) {
+        // Before the pusher's call returns: nothing that comes behind the operation is pushed yet.
+        if self.0.pushed() {
+            broken(core, gpu);
         }
     }
 }

@@ -21,7 +21,8 @@
 //! closure, behind which [`entered`] makes the device current again. [`timing`] and [`under_way`]
 //! note when the device did its work, if it is profiled. [`turn`] parks what has to wait, [`watch`]
 //! is the watcher, and [`sleep`] how it sleeps. [`loss`] says what becomes of a device that fails.
-//! [`foreign`] puts streams in order that are the program's own, by marks of [`spare_marks`].
+//! [`foreign`] puts streams in order that are the program's own, by marks of [`spare_marks`], and
+//! by operations that [`stage`] sees called.
 //!
 //! An engine that has used no device knows nothing of this: the flag `DEVICES_USED` leads here,
 //! from `execute.rs`, from `inline/fast_path.rs` and from `wait/for_var.rs`.
@@ -39,6 +40,7 @@ pub mod queue;
 pub mod rows;
 pub mod sleep;
 pub mod spare_marks;
+pub mod stage;
 pub mod submit;
 pub mod timing;
 pub mod turn;

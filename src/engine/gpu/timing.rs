@@ -13,11 +13,10 @@ use crate::device::backend::Class;
 use crate::device::raw::{DriverError, RawMark, RawStream};
 use crate::engine::core::Core;
 use crate::engine::gpu::devices::Gpu;
-use crate::engine::gpu::under_way::Timing;
+use crate::engine::gpu::under_way::{Note, Timing};
 use crate::operation::block::Block;
 use crate::operation::layout::RECORDED;
 use crate::profile::device_span::{DeviceSpan, StreamName};
-use crate::sync::Ordering::*;
 use std::ops::RangeInclusive;
 
 /// After so many nanoseconds a new mark of reference is made.
@@ -79,13 +78,7 @@ impl Core {
         let Some(event) = event else {
             return pair.into_iter().for_each(|pair| timing.marks.free(pair));
         };
-        let number = timeline.queued() + 1;
-        let note = timing.note(line, number);
-        // Relaxed: the number is told by a release, and the watcher has acquired that.
-        note.event.store(event, Relaxed);
-        note.called.store(called, Relaxed);
-        note.pair.store(pair.map_or(0, |pair| pair + 1), Relaxed);
-        note.number.store(number, Relaxed);
+        timing.note(line, timeline.queued() + 1, Note { event, called, pair });
     }
 }
 
@@ -122,14 +115,9 @@ impl Reader {
     #[cold]
     pub fn read(&mut self, core: &Core, gpu: &Gpu, timing: &Timing, line: usize, numbers: RangeInclusive<u64>) {
         for number in numbers {
-            let note = timing.note(line, number);
-            // Relaxed: as in `end_timing`.
-            if note.number.load(Relaxed) != number {
-                continue;
-            }
-            let (event, pair) = (note.event.load(Relaxed), note.pair.load(Relaxed));
-            let (called, seen) = (note.called.load(Relaxed), core.profiler.now());
-            let measured = pair.checked_sub(1).and_then(|pair| {
+            let Some(Note { event, called, pair }) = timing.noted(line, number) else { continue };
+            let seen = core.profiler.now();
+            let measured = pair.and_then(|pair| {
                 let Some((reference, mark)) = self.reference(core, gpu, seen) else {
                     timing.marks.free(pair);
                     return None;

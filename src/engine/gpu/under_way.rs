@@ -2,26 +2,40 @@
 //! the worker that queues, and reads it, on the watcher. `devices.rs` has it.
 
 use crate::device::timed_marks::TimedMarks;
-use crate::sync::{AtomicU64, AtomicUsize};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// What a device keeps for operations that are profiled.
 pub struct Timing {
     pub marks: TimedMarks,
-    lines: Box<[Box<[Note]>]>,
+    lines: Box<[Box<[Place]>]>,
 }
 
-/// An operation that is under way. The owner of the timeline writes it before it tells the number.
-/// The watcher reads it after it has read the number.
-#[derive(Default)]
+/// What is noted of an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Note {
-    /// Its number.
-    pub number: AtomicU64,
     /// The place of its event in the profiler.
-    pub event: AtomicUsize,
+    pub event: usize,
     /// When its closure was called.
-    pub called: AtomicU64,
-    /// The number of its pair of marks, from 1 on; 0 for none.
-    pub pair: AtomicUsize,
+    pub called: u64,
+    /// Its pair of marks, if it has one.
+    pub pair: Option<usize>,
+}
+
+/// Where a note lies: that of one operation after the other.
+///
+/// All accesses are relaxed, since numbers order them. The owner of the timeline notes an operation
+/// before it tells the number, and the watcher reads the note of a number that it has acquired. The
+/// place is used again `2 * ahead` numbers later. The owner has room for that number when it has
+/// acquired from `done` that all but the last `ahead` before it are done. The watcher raises `done`
+/// by `ahead` at most, and has read the notes up to its old value before: also the one that lay
+/// there.
+#[derive(Default)]
+struct Place {
+    number: AtomicU64,
+    event: AtomicUsize,
+    called: AtomicU64,
+    /// From 1 on; 0 for none.
+    pair: AtomicUsize,
 }
 
 impl Timing {
@@ -29,12 +43,32 @@ impl Timing {
     pub fn new(lines: usize, ahead: u64) -> Timing {
         // At most `ahead` operations are not done, and at most as many are done and not yet read:
         // the watcher reads all that is done before it looks for more.
-        let notes = || (0..2 * ahead).map(|_| Note::default()).collect();
-        Timing { marks: TimedMarks::new(), lines: (0..lines).map(|_| notes()).collect() }
+        let places = || (0..2 * ahead).map(|_| Place::default()).collect();
+        Timing { marks: TimedMarks::new(), lines: (0..lines).map(|_| places()).collect() }
     }
 
-    pub fn note(&self, line: usize, number: u64) -> &Note {
-        let notes = &self.lines[line];
-        &notes[(number % notes.len() as u64) as usize]
+    fn place(&self, line: usize, number: u64) -> &Place {
+        let places = &self.lines[line];
+        &places[(number % places.len() as u64) as usize]
+    }
+
+    /// Notes the operation of a number, which is told next. For the owner of the timeline.
+    pub fn note(&self, line: usize, number: u64, note: Note) {
+        let place = self.place(line, number);
+        place.event.store(note.event, Relaxed);
+        place.called.store(note.called, Relaxed);
+        place.pair.store(note.pair.map_or(0, |pair| pair + 1), Relaxed);
+        place.number.store(number, Relaxed);
+    }
+
+    /// What is noted of the operation of a number, if it is profiled. For the watcher, once the
+    /// operation is done, and before it looks for more that is.
+    pub fn noted(&self, line: usize, number: u64) -> Option<Note> {
+        let place = self.place(line, number);
+        (place.number.load(Relaxed) == number).then(|| Note {
+            event: place.event.load(Relaxed),
+            called: place.called.load(Relaxed),
+            pair: place.pair.load(Relaxed).checked_sub(1),
+        })
     }
 }
