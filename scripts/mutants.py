@@ -17,7 +17,7 @@ PATIENCE = 120
 PATIENCE_WITHOUT = 900
 MODELS = "--package loom-tests"
 PLACED = "--package seriatim --test life --test interface"
-COUNTED = "--package seriatim --test tail --test slices --test standing --test idle --test graphs --test gpu"
+COUNTED = "--package seriatim --lib --test tail --test slices --test standing --test idle --test graphs --test gpu"
 DRIVEN = "--package seriatim --features cuda --test cuda_engine"
 CONFIGURATIONS = {
     "epoch": ("loom-epoch-mutants", "--cfg loom --cfg crossbeam_loom", MODELS),
@@ -26,7 +26,9 @@ CONFIGURATIONS = {
     "shuttle_common": ("shuttle-mutants", "--cfg shuttle", MODELS),
     "shuttle_devices": ("shuttle-mutants", "--cfg shuttle", MODELS),
     "shuttle_mixed": ("shuttle-mutants", "--cfg shuttle", MODELS),
-    # Not models: they count the steps of the code that ships, or use it as programs do.
+    # Not models: they count the steps of the code that ships, or use it as programs do. `lib` are
+    # the unit tests.
+    "lib": ("counted-mutants", "", COUNTED),
     "tail": ("counted-mutants", "", COUNTED),
     "idle": ("counted-mutants", "", COUNTED),
     "slices": ("counted-mutants", "", COUNTED),
@@ -144,7 +146,7 @@ def build(files):
         built = subprocess.run(command, cwd=TREE, env=environment, stderr=subprocess.PIPE, text=True)
         if built.returncode != 0:
             sys.exit(built.stderr)
-        for name, path in re.findall(r"tests/(\w+)\.rs \((\S+)\)", built.stderr):
+        for name, path in re.findall(r"(?:tests/|unittests src/)(\w+)\.rs \((\S+)\)", built.stderr):
             if CONFIGURATIONS.get(name, OTHERS)[0] == folder:
                 programs[name] = path
     return programs

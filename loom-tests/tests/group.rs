@@ -9,7 +9,7 @@ use loom_tests::{explore, spawn, Blocks, Guarded, Places};
 use seriatim::internals::block::{Block, FLAG_SHORT};
 use seriatim::internals::group::{Group, GroupPlan, IdlePolicy, Placement};
 use seriatim::internals::thread::{self, Thread};
-use seriatim::internals::tickets::journals::Journal;
+use seriatim::internals::tickets::journals::{Journal, Journals};
 use seriatim::internals::tickets::word::PUSHED;
 use seriatim::internals::Host;
 use std::sync::{Arc, OnceLock};
@@ -258,6 +258,22 @@ fn what_comes_to_a_worker_that_runs_something_is_run_by_a_helper() {
     });
 }
 
+/// Its wait is over from the fourth time on that it asks: that is when it has said that it sleeps.
+/// Nobody unparks it, as who has ended the wait may have looked for sleepers just before.
+#[test]
+fn a_helper_whose_wait_is_over_does_not_sleep() {
+    explore("a guest whose wait is over when it falls asleep", 1, 2, || {
+        let (group, host) = workers(1, false, 0, |_, _| ());
+        let mut asked = 0;
+        group.serve(&host, &mut || true, &mut || {
+            asked += 1;
+            asked > 3
+        });
+        loom::stop_exploring();
+        group.stop();
+    });
+}
+
 #[test]
 fn what_a_worker_has_laid_out_is_as_it_was_for_a_pusher_that_nobody_wakes() {
     explore("a pusher that takes what a worker has laid out", 1, 50, || {
@@ -349,6 +365,18 @@ fn two_pushers_wake_a_worker_that_sleeps() {
             host.log(host.add_journal(), 0, 0);
             other.join().unwrap();
         });
+    });
+}
+
+#[test]
+fn journals_that_two_pushers_add_at_once_are_both_found() {
+    explore("two journals added at once", 2, 5, || {
+        let journals = Arc::new(Journals::new(1));
+        let theirs = journals.clone();
+        let other = spawn(move || _ = theirs.add());
+        journals.add();
+        other.join().unwrap();
+        assert_eq!(journals.iter().count(), 2, "a journal is lost");
     });
 }
 

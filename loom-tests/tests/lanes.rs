@@ -264,6 +264,11 @@ fn a_replay_that_is_spread_in_the_middle() {
             Graph::new(OPS, 2, Some(after), None).replay(1);
         });
     }
+    // A lane begins with two segments, of which one has been run when the replay spreads.
+    const TWO: &[Op] = &[(1, &[], &[1]), (0, &[1], &[0]), (1, &[], &[2]), (0, &[1, 2, 0], &[3])];
+    explore("lanes, spread between the first segments of a lane", 1, 2, || {
+        Graph::new(TWO, 2, Some(1), None).replay(1);
+    });
     explore("lanes, spread twice", 2, 2, || {
         let graph = Graph::new(OPS, 2, Some(2), None);
         graph.replay(1);

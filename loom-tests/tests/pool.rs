@@ -207,6 +207,35 @@ fn a_cache_has_one_owner_at_a_time() {
     });
 }
 
+/// A thread that has looked at tails ends, and another one takes its cache over, which looks too.
+/// Both send a block back to a third one.
+#[test]
+fn who_takes_a_cache_over_is_counted_while_its_last_owner_leaves() {
+    explore("a looker takes over the cache of one that leaves", 2, 20, || {
+        let memory = Arc::new(Memory::new().unwrap());
+        let [owner, leaver] = [(); 2].map(|()| ThreadContext::new(&memory));
+        // SAFETY: nothing was read from a tail, here and below.
+        let [one, other] = [(); 2].map(|()| unsafe { owner.allocate(0) }.expose_provenance());
+        drop(leaver.pin());
+        // SAFETY: the block is as good as spent, here and below.
+        unsafe { leaver.retire(std::ptr::with_exposed_provenance_mut(one)) };
+        let theirs = memory.clone();
+        let newcomer = spawn(move || {
+            let local = ThreadContext::new(&theirs);
+            let pin = local.pin();
+            // SAFETY: as above.
+            unsafe { local.retire(std::ptr::with_exposed_provenance_mut(other)) };
+            local.flush();
+            loom::thread::yield_now();
+            assert!(!theirs.blocks.readers.has_none_but(false), "a thread that is pinned is not counted");
+            drop(pin);
+        });
+        drop(leaver);
+        newcomer.join().unwrap();
+        assert!(memory.blocks.readers.has_none_but(false), "a thread that is gone is counted");
+    });
+}
+
 /// Frees a taken place, as the deletion of its variable does when no thread looks.
 fn give_back(table: &Table, slot: &Slot) {
     slot.generation.fetch_add(1, Relaxed);

@@ -206,3 +206,22 @@ fn what_a_pusher_puts_back_does_not_stand_still_beside_a_worker_that_sleeps() {
         })
     });
 }
+
+/// As above, but it is a helper that takes the second, which is as long as the first.
+#[test]
+fn what_a_helper_puts_back_does_not_stand_still_beside_a_worker_that_sleeps() {
+    schedules("a helper that puts back what a worker has missed", 3, 100_000, || {
+        workers(2, false, 0..2, |host| {
+            let group = host.group.get().expect("set");
+            // SAFETY: each operation is submitted once.
+            unsafe { (0..3).for_each(|number| group.submit(host.blocks.pointer(number), Placement::Worker(0), 0)) };
+            // Until the first runs, so what comes behind it is published.
+            while host.order.lock().unwrap().is_empty() {
+                shuttle::thread::yield_now();
+            }
+            while !group.help(host, || true) && *host.ended.lock().unwrap() == 0 {
+                shuttle::thread::yield_now();
+            }
+        })
+    });
+}

@@ -5,7 +5,7 @@
 #![cfg(loom)]
 
 use loom_tests::{explore, spawn, Guarded};
-use seriatim::{Engine, ErrorKind, Kind, Property, Variable, WhenFull};
+use seriatim::{Completion, Engine, ErrorKind, Kind, Property, Variable, WhenFull};
 
 fn engine(kind: Kind, workers: usize) -> Engine {
     Engine::builder().kind(kind).cpu_workers(workers).waiters_help(false).build().expect("the settings are valid")
@@ -125,6 +125,18 @@ fn a_waiter_that_helps_and_a_worker_run_everything_once() {
             drop(engine);
         });
     }
+}
+
+#[test]
+fn a_waiter_that_helps_sleeps_until_the_last_operation_ends_elsewhere() {
+    explore("a waiter that helps, beside an end elsewhere", 0, 2, || {
+        let engine = Engine::builder().kind(Kind::Pooled).cpu_workers(1).waiters_help(true).build().unwrap();
+        let elsewhere = |completion: Completion| _ = spawn(move || completion.complete());
+        engine.op("").push_async(move |_, completion| elsewhere(completion)).unwrap();
+        engine.wait_for_all().unwrap();
+        loom::stop_exploring();
+        drop(engine);
+    });
 }
 
 #[test]

@@ -153,8 +153,8 @@ impl ThreadCache {
         !self.occupied.load(Relaxed) && self.occupied.compare_exchange(false, true, Acquire, Relaxed).is_ok()
     }
 
-    /// Whether no thread owns the cache. Its last owner is then no member of the reclaimer any
-    /// more.
+    /// Whether no thread owns the cache. Its last owner is then no member of the reclaimer any more,
+    /// or keeps the memory for as long as it is one.
     pub fn is_left(&self) -> bool {
         // Acquire: pairs with the release in `leave`.
         !self.occupied.load(Acquire)
@@ -388,6 +388,8 @@ impl ThreadCache {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::pool::magazine;
+    use std::collections::HashSet;
 
     #[test]
     fn what_is_taken_over_from_another_cache_is_used() {
@@ -398,5 +400,27 @@ mod tests {
         // SAFETY: the cache is this thread's.
         let reused = known.iter().all(|_| known.contains(&unsafe { second.allocate(0, &shared, &handle) }));
         assert!(reused, "a magazine is lost");
+    }
+
+    #[test]
+    fn what_is_not_sorted_yet_is_kept() {
+        let (shared, handle) = (Shared::new(), Epoch::new().register());
+        let cache = shared.caches.add(ThreadCache::new);
+        // So that what comes back may not be used yet.
+        shared.readers.add();
+        let mut known = HashSet::new();
+        for _ in 0..2 * SLICE {
+            let magazine = shared.slabs.add(0);
+            magazine.for_each(|block| _ = known.insert(block));
+            cache.accept(0, magazine);
+        }
+        // SAFETY: the cache is this thread's, which has read no tail.
+        let allocate = || unsafe { cache.allocate(0, &shared, &handle) };
+        allocate();
+        shared.readers.remove();
+        // As many as are there, but for those that the reclaimer has, and the one above.
+        let deferred = DEFERRALS * magazine::size(0);
+        (deferred + 1..shared.slabs.blocks().count()).for_each(|_| _ = known.remove(&allocate()));
+        assert!(known.len() <= deferred, "{} blocks are lost", known.len() - deferred);
     }
 }

@@ -313,7 +313,8 @@ impl Outgoing {
 
 impl Drop for ThreadContext {
     fn drop(&mut self) {
-        // If the memory is there, it is kept until this function is done.
+        // If the memory is there, it is kept until this function is done. So the handle below is
+        // dropped before the memory is, though the cache has no owner any more.
         let memory = self.memory.upgrade();
         if memory.is_some() {
             self.flush();
@@ -321,15 +322,13 @@ impl Drop for ThreadContext {
             if cache.is_reader.replace(false) {
                 self.memory.blocks.readers.remove();
             }
+            // SAFETY: this thread does not use the cache again.
+            unsafe { cache.leave() };
         }
         // SAFETY: the handle is dropped once. Dropping it may run deferred calls, like any use of
         // it. `Memory::run_deferred` reckons with that, whether the memory is there or is just
         // being dropped.
         unsafe { ManuallyDrop::drop(self.handle.get_mut()) };
-        if memory.is_some() {
-            // SAFETY: this thread does not use the cache again.
-            unsafe { self.cache().leave() };
-        }
     }
 }
 

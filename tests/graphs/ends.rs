@@ -2,9 +2,10 @@
 
 use crate::common::*;
 use crate::helpers::*;
-use seriatim::{Engine, ErrorKind, Kind, Property, WhenFull};
+use seriatim::{Completion, Engine, ErrorKind, Kind, Property, RunContext, WhenFull};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
-use std::sync::Arc;
+use std::sync::{mpsc, Arc};
+use std::time::Duration;
 
 #[test]
 fn a_graph_that_is_dropped_in_flight_runs_and_drops_its_closures_after_the_last_use() {
@@ -258,6 +259,52 @@ fn dropping_a_graph_does_not_wait_for_room() {
             engine.wait_for_all().unwrap();
         }
     });
+}
+
+/// Its destructor stays at a gate until that opens.
+struct Slow(Gate);
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        self.0.pass();
+    }
+}
+
+/// A destructor may push, and what it pushes is accepted as from inside an operation. The engine is
+/// stopping when the graph is dropped, so the last thread that runs the graph drops its closures:
+/// the one that completes its operation, or a waiter, as the only worker is busy.
+#[test]
+fn a_stop_waits_for_destructors_of_a_graph_whose_replay_is_over() {
+    for kind in [Kind::Naive, Kind::Pooled] {
+        let _watchdog = Watchdog::new(200, format!("a stop beside a destructor, {kind}"));
+        let engine = Engine::builder().kind(kind).cpu_workers(1).build().unwrap();
+        let (x, busy, dropping) = (engine.new_variable(), Gate::new(), Gate::new());
+        let (slow, (send, completions)) = (Slow(dropping.clone()), mpsc::channel());
+        let start = move |_: &RunContext<'_>, completion| {
+            let _held = &slow;
+            send.send(completion).unwrap();
+        };
+        let (graph, ()) = engine.capture(|c| c.op("ends later").writes([x]).push_async(start)).unwrap();
+        graph.replay().unwrap();
+        let completion: Completion = completions.recv().unwrap();
+        let stand = busy.clone();
+        if kind == Kind::Pooled {
+            engine.op("long").push(move |_| stand.pass()).unwrap();
+            busy.wait_for_someone();
+        }
+        let [waits, stops] = [(); 2].map(|()| engine.clone());
+        let waiter = std::thread::spawn(move || waits.wait_for_var(x).unwrap());
+        let stopper = std::thread::spawn(move || stops.stop().unwrap());
+        eventually("the stop has begun", || engine.op("late").push(|_| ()).is_err());
+        drop(graph);
+        let completer = std::thread::spawn(move || completion.complete());
+        dropping.wait_for_someone();
+        busy.open();
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!stopper.is_finished(), "{kind}: the engine has stopped under a destructor");
+        dropping.open();
+        [waiter, stopper, completer].into_iter().for_each(|thread| thread.join().unwrap());
+    }
 }
 
 /// Panics when it is dropped, unless the thread panics already.

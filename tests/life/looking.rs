@@ -1,8 +1,9 @@
 //! Looking at a running engine: timeouts, the graph, warnings.
 
 use crate::common::*;
-use seriatim::{Engine, ErrorKind, Kind, RunContext, Variable};
+use seriatim::{Completion, Engine, ErrorKind, Kind, RunContext, Variable};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::mpsc::channel;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,32 @@ fn a_timeout_names_what_runs_what_waits_and_what_it_waits_for() {
         first.complete();
         engine.wait_for_all().unwrap();
     });
+}
+
+/// The owner pushes the next write before it ends the one before, so one is always pending.
+#[test]
+fn a_wait_ends_though_the_owner_of_its_variable_goes_on_pushing() {
+    let engine = Engine::builder().kind(Kind::Pooled).cpu_workers(1).build().unwrap();
+    let x = engine.new_variable();
+    let (send, completions) = channel::<Completion>();
+    let push = || {
+        let send = send.clone();
+        engine.op("held").writes([x]).push_async(move |_, completion| send.send(completion).unwrap()).unwrap();
+    };
+    push();
+    let theirs = engine.clone();
+    let waiter = std::thread::spawn(move || theirs.wait_for_var(x).unwrap());
+    let mut rounds = 0;
+    while !waiter.is_finished() {
+        rounds += 1;
+        assert!(rounds < 200, "the wait goes on with each write");
+        std::thread::sleep(Duration::from_millis(5));
+        push();
+        completions.recv().unwrap().complete();
+    }
+    waiter.join().unwrap();
+    completions.recv().unwrap().complete();
+    engine.wait_for_all().unwrap();
 }
 
 #[test]

@@ -210,10 +210,14 @@ impl Finish for Program {
         let node = block.cast_const().cast::<Node>();
         // SAFETY: the address points into the nodes.
         let operation = unsafe { node.offset_from(self.nodes.as_ptr()) } as u32;
+        let core = Arc::clone(&self.core);
+        let local = core.local();
+        // As in `run_lane`: the replay may be over before this thread has let the graph go.
+        local.count_called();
         // SAFETY: the operation has not ended before this call, so its outcome is this call's.
         // After the swap it is the runner's of the lane, which is told. The replay is under way.
         unsafe {
-            let Body::Async(detached) = (*node).closure() else { return };
+            let Body::Async(detached) = (*node).closure() else { unreachable!("only such an operation is completed") };
             *detached.outcome.get() = outcome;
             // AcqRel: pairs with the swap in `Program::call_node`, so the side that comes second
             // sees the outcome. The next use of the operation comes after both swaps.
@@ -222,9 +226,8 @@ impl Finish for Program {
                 self.tell_lane(operation);
             }
         }
-        let core = Arc::clone(&self.core);
-        let local = core.local();
         Program::let_go(local, self);
+        local.count_returned();
         core.flush(local);
     }
 

@@ -13,7 +13,6 @@ use crate::operation::completion::{call, Completion, Finish};
 use crate::operation::context::RunContext;
 use crate::profile::recorder::{Event, Use};
 use crate::sync::Ordering::*;
-use crate::thread::context::ThreadContext;
 use std::sync::Arc;
 
 impl Program {
@@ -25,11 +24,13 @@ impl Program {
     /// or with which failure of its own, if any, it is skipped. `around` calls what it is given,
     /// once.
     ///
+    /// The closure is not counted as called: the thread is inside of a replay's begin, of a lane or of
+    /// a part, and that is.
+    ///
     /// # Safety
     /// The operation's turn has come, and the caller has it to itself.
     pub unsafe fn call_node(
         self: &Arc<Self>,
-        local: &ThreadContext,
         node: &Node,
         context: &RunContext<'_>,
         may: impl FnOnce(bool) -> Result<(), Option<Fault>>,
@@ -52,7 +53,6 @@ impl Program {
                 detached.started.set((started, thread, context.worker));
                 detached.stage.store(CALLED, Relaxed);
                 let engine: Arc<dyn Finish> = Arc::<Program>::clone(self);
-                local.count_called();
                 // SAFETY: the node runs, and this is its only completion. No thread calls the
                 // closure again before it has returned. The operation may end before that on
                 // another thread, but that thread touches no field of the node that this call uses.
@@ -61,8 +61,6 @@ impl Program {
                     call(completion, |completion| (*detached.call.get())(&context, completion))
                 });
                 drop(engine);
-                local.count_returned();
-                core.quiescence.notify(|| core.is_quiescent());
                 if let Err(fault) = outcome {
                     core.record(fault, node.name.as_str(), stamp.sequence());
                 }

@@ -128,7 +128,7 @@ impl Program {
                     None => Ok(()),
                     Some(refusal) => Err(core.fault_of_skip(gpu, refusal.as_ref(), inherits)),
                 };
-                let ended = self.call_node(local, node, &context, may, |call| match &visit {
+                let ended = self.call_node(node, &context, may, |call| match &visit {
                     Ok(visit) => core.call_within(local, block, visit, (is_sync, worker), || within(&running, call)),
                     Err(_) => Ok(()),
                 });
@@ -142,7 +142,6 @@ impl Program {
                 }
                 core.forget_tickets(block);
                 self.call_node(
-                    local,
                     node,
                     &context,
                     |_| Ok(()),
