@@ -212,12 +212,15 @@ fn what_is_counted_is_so() {
 
     for line in text("mutants/list.txt").lines().filter(|line| !line.starts_with('#')) {
         if let [_, _, file, check] = line.split_whitespace().collect::<Vec<_>>()[..] {
-            // A test in a module has the module's file in its name.
-            let (file, check) = match check.split_once("::") {
-                Some((module, check)) => (&*format!("{file}/{module}"), check),
-                None => (file, check),
+            // A test in a module has the module's file in its name, and so has one of the library.
+            let (module, check) = check.rsplit_once("::").unwrap_or(("", check));
+            let places = match module.strip_suffix("::tests").filter(|_| file == "lib") {
+                Some(module) => ["", "/mod"].map(|end| format!("src/{}{end}.rs", module.replace("::", "/"))),
+                None => {
+                    let file = format!("{file}/{module}");
+                    ["loom-tests/tests", "tests"].map(|folder| format!("{folder}/{}.rs", file.trim_end_matches('/')))
+                }
             };
-            let places = [format!("loom-tests/tests/{file}.rs"), format!("tests/{file}.rs")];
             let found = places.iter().filter(|place| repository().join(place).exists()).map(|place| text(place));
             assert!(found.into_iter().any(|text| text.contains(&format!("fn {check}("))), "{file} has no {check}");
         }

@@ -1,8 +1,8 @@
 //! Timelines of a device: what a mark is said to cover it covers, whatever other threads record on
 //! the same stream and the same mark; what a stream is said to have waited for it has waited for;
 //! and what is said to be done is done. And the tickets of variables, which are there at any time;
-//! and timed and spare marks, which have one user at a time; and the notes of what is under way; and
-//! the two ends of an operation that has to be called.
+//! timed and spare marks, which have one user at a time; the notes of what is under way; and the
+//! two ends of an operation that has to be called.
 
 #![cfg(loom)]
 
@@ -415,8 +415,8 @@ fn a_spare_mark_is_lent_to_one_and_what_is_due_is_taken_once() {
     });
 }
 
-/// The owner of a timeline notes each operation, and is as far ahead as it may be; the watcher reads
-/// the notes of what is done, and finds all of them as they were written.
+/// The owner of a timeline notes each operation, and is as far ahead as it may be. The watcher
+/// reads the notes of what is done, and finds all of them as they were written.
 #[test]
 fn what_is_noted_of_an_operation_is_read_before_its_place_is_used_again() {
     const AHEAD: u64 = 1;
@@ -474,8 +474,8 @@ fn a_number_that_is_told_leads_to_what_is_noted_of_it() {
     });
 }
 
-/// The closure of an operation that has to be called is dropped, since the engine is told of a stop,
-/// while the operation is being pushed: one end finds that out, and knows of the stop.
+/// The closure of an operation that has to be called is dropped while the operation is being
+/// pushed, since the engine is told of a stop: one end finds that out, and knows of the stop.
 #[test]
 fn of_a_pusher_and_a_closure_that_is_dropped_one_finds_out_and_knows_why() {
     explore("two ends of an operation that has to be called", 4, 10, || {
