@@ -153,8 +153,8 @@ impl ThreadCache {
         !self.occupied.load(Relaxed) && self.occupied.compare_exchange(false, true, Acquire, Relaxed).is_ok()
     }
 
-    /// Whether no thread owns the cache. Its last owner is then no member of the reclaimer any more,
-    /// or keeps the memory for as long as it is one.
+    /// Whether no thread owns the cache. Its last owner is then no member of the reclaimer any
+    /// more, or keeps the memory for as long as it is one.
     pub fn is_left(&self) -> bool {
         // Acquire: pairs with the release in `leave`.
         !self.occupied.load(Acquire)

@@ -157,8 +157,8 @@ mod tests {
 
     impl Drop for UsesAtTheEnd {
         fn drop(&mut self) {
-            // First the one that was used last, with a context that is gone by now. Then in turns, so
-            // that each engine is asked for when another one was used last.
+            // First the one that was used last, with a context that is gone by now. Then in turns,
+            // so that each engine is asked for when another one was used last.
             for memory in self.0.last().into_iter().chain(&self.0).chain(&self.0) {
                 let local = ThreadContext::of(memory);
                 assert_eq!(local.memory.id, memory.id);

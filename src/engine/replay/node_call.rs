@@ -24,8 +24,8 @@ impl Program {
     /// or with which failure of its own, if any, it is skipped. `around` calls what it is given,
     /// once.
     ///
-    /// The closure is not counted as called: the thread is inside of a replay's begin, of a lane or of
-    /// a part, and that is.
+    /// The closure is not counted as called: the thread is inside of a replay's begin, of a lane or
+    /// of a part, and that is.
     ///
     /// # Safety
     /// The operation's turn has come, and the caller has it to itself.
