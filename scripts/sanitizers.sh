@@ -187,6 +187,7 @@ asan() {
 
 tsan() {
     plant tsan race 'SUMMARY: ThreadSanitizer: data race .*plant\.rs'
+    plant tsan race-with-a-stream 'SUMMARY: ThreadSanitizer: data race .*(plant|world)\.rs'
     [ "$teeth" = no ] || return 0
     local seed
     for seed in $([ "$quick" = yes ] && echo 1 || echo 1 2 3); do

@@ -14,6 +14,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod devices;
 mod faults;
 mod graphs;
 mod plant;
@@ -58,6 +59,7 @@ fn main() {
         let shape = Shape::random(worlds, &mut random);
         operations += World::run(shape, &mut random);
         faults::run(shape);
+        operations += devices::run(shape, &mut random);
         worlds += 1;
     }
     println!("{operations} operations in {worlds} worlds, seed {seed}, in {:.1} s", begin.elapsed().as_secs_f32());

@@ -1,20 +1,26 @@
 //! Mistakes that a program could make with the engine, one for each thing that a sanitizer is to
 //! see. They show that a clean run of the sanitizers means something.
 
+use crate::devices;
 use crate::world::Guarded;
+use seriatim::gpu::Immediate;
 use seriatim::{Completion, Context, Engine, Kind};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::time::{Duration, Instant};
 
 /// Runs one mistake.
 pub fn run(mistake: &str) {
     let engine = Engine::builder().kind(Kind::Pooled).cpu_workers(3).build().expect("the settings are valid");
     match mistake {
         "race" => race(&engine),
+        "race-with-a-stream" => race_with_a_stream(),
         "leak" => leak(&engine),
         "use-after-free" => use_after_free(&engine),
         "uninitialised" => uninitialised(&engine),
-        _ => panic!("SERIATIM_PLANT is '{mistake}': there are race, leak, use-after-free, uninitialised"),
+        _ => panic!(
+            "SERIATIM_PLANT is '{mistake}': there are race, race-with-a-stream, leak, use-after-free, uninitialised"
+        ),
     }
     println!("ran the mistake '{mistake}'");
 }
@@ -44,6 +50,38 @@ fn race(engine: &Engine) {
     engine.wait_for_all().expect("nothing fails");
     // SAFETY: from the box above; nothing is in flight.
     drop(unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut::<u64>(value)) });
+}
+
+/// Work on an adopted stream changes a value, and the stream has only waited to read it: operations
+/// of the device read beside it.
+fn race_with_a_stream() {
+    let engine = Engine::builder().gpus(Immediate::new(1)).build().expect("the settings are valid");
+    let gpu = engine.device(Context::gpu(0)).expect("the device is there");
+    let slot = Guarded::new(&engine);
+    let stream = devices::adopted(&gpu);
+    static READ: AtomicUsize = AtomicUsize::new(0);
+    for round in 1..=100 {
+        stream.wait_to_read(slot.variable).expect("nothing fails");
+        let read = move |_: &seriatim::RunContext<'_>| {
+            // SAFETY: the operation declares it.
+            assert_ne!(unsafe { slot.read() }, u64::MAX);
+            READ.store(round, Relaxed);
+        };
+        engine.op("reads").context(gpu.context()).reads([slot.variable]).push(read).expect("the engine runs");
+        // Behind the reader if that can be had soon. Relaxed, so that nothing is ordered by it.
+        let begin = Instant::now();
+        while READ.load(Relaxed) < round && begin.elapsed() < Duration::from_millis(100) {
+            std::thread::yield_now();
+        }
+        // SAFETY: none, this is the mistake: only `wait_to_write` would have the value to itself.
+        unsafe { slot.change() };
+        stream.has_read(slot.variable).expect("nothing fails");
+    }
+    // A reader that finds half a change fails.
+    let _ = engine.wait_for_all();
+    engine.stop().expect("we are not inside");
+    // SAFETY: the engine is stopped.
+    unsafe { slot.free() };
 }
 
 /// Operations that forget what they were given to drop.

@@ -7,7 +7,7 @@ use crate::sync::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// What a device keeps for operations that are profiled.
 pub struct Timing {
     pub marks: TimedMarks,
-    lines: Box<[Box<[Place]>]>,
+    lines: Box<[Box<[NotePlace]>]>,
 }
 
 /// What is noted of an operation.
@@ -30,7 +30,7 @@ pub struct Note {
 /// by `ahead` at most, and has read the notes up to its old value before: also the one that lay
 /// there.
 #[derive(Default)]
-struct Place {
+struct NotePlace {
     number: AtomicU64,
     event: AtomicUsize,
     called: AtomicU64,
@@ -43,11 +43,11 @@ impl Timing {
     pub fn new(lines: usize, ahead: u64) -> Timing {
         // At most `ahead` operations are not done, and at most as many are done and not yet read:
         // the watcher reads all that is done before it looks for more.
-        let places = || (0..2 * ahead).map(|_| Place::default()).collect();
+        let places = || (0..2 * ahead).map(|_| NotePlace::default()).collect();
         Timing { marks: TimedMarks::new(), lines: (0..lines).map(|_| places()).collect() }
     }
 
-    fn place(&self, line: usize, number: u64) -> &Place {
+    fn place(&self, line: usize, number: u64) -> &NotePlace {
         let places = &self.lines[line];
         &places[(number % places.len() as u64) as usize]
     }
