@@ -86,7 +86,7 @@ impl Core {
             }
             // Before the operation counts as completed, so that a thread that has waited for
             // everything finds room under the bound.
-            if self.settings.bound > 0 && flags & FLAG_WAIT == 0 {
+            if self.settings.bound > 0 && flags & (FLAG_WAIT | FLAG_PLACELESS) == 0 {
                 self.in_flight.fetch_sub(1, AcqRel);
                 self.below_bound.notify(|| true);
             }

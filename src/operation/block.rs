@@ -47,6 +47,9 @@ pub const FLAG_GPU: u16 = 1 << 8;
 /// The operation runs whatever devices have still to do with its variables: it runs a graph whose
 /// own operations look at that, or changes what devices never see.
 pub const FLAG_UNLOOKED: u16 = 1 << 9;
+/// The operation has no place under the bound: it has given that to its device, or is one of a
+/// graph, which has a place as a whole.
+pub const FLAG_PLACELESS: u16 = 1 << 10;
 
 /// Value of [`Block::kind`]: a block of the pool.
 const POOLED: u8 = 0;

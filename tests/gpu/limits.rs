@@ -5,6 +5,7 @@ use crate::model::Model;
 use crate::over;
 use seriatim::gpu::{Backend, Class, DriverError, Previous, RawMark, RawStream};
 use seriatim::{Context, Engine, ErrorKind, IdlePolicy, Kind, RunContext, WhenFull};
+use std::sync::mpsc::channel;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -105,6 +106,30 @@ fn the_bound_counts_what_a_device_has_not_done() {
     model.hold(0, false);
     eventually("there is room", || push(&engine, 0).is_ok());
     engine.wait_for_all().unwrap();
+}
+
+/// Also while its closure runs: it has one place, not one as an operation and one of the device.
+#[test]
+fn what_is_being_queued_on_a_device_has_one_place_under_the_bound() {
+    let model = Model::new(1, 1, 4);
+    let engine = over(&model).bound(2).when_full(WhenFull::WouldBlock).build().unwrap();
+    let (x, y) = (engine.new_variable(), engine.new_variable());
+    let (begun, has_begun) = channel();
+    let (go_on, may_go_on) = channel::<()>();
+    let first = move |_: &RunContext<'_>| {
+        begun.send(()).unwrap();
+        may_go_on.recv().unwrap();
+    };
+    engine.op("held").context(Context::gpu(0)).writes([x]).push(first).unwrap();
+    has_begun.recv().unwrap();
+    engine.op("second").writes([y]).reads([x]).push(|_| ()).unwrap();
+    assert_eq!(push(&engine, 0).unwrap_err().kind(), ErrorKind::EngineFull);
+    go_on.send(()).unwrap();
+    // Nothing is left of either place.
+    for _ in 0..3 {
+        engine.wait_for_all().unwrap();
+        (0..2).for_each(|_| push(&engine, 0).unwrap());
+    }
 }
 
 /// A chain that is longer than the streams are allowed to be: what waits for room waits in one

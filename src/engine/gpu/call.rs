@@ -229,7 +229,8 @@ impl Core {
     /// number is told when the closure has returned, and not before: a mark covers what was told.
     ///
     /// From here on the operation counts as in flight until the device has come there: `Core::end`
-    /// counts it as completed once, and the watcher once more.
+    /// counts it as completed once, and the watcher once more. It has one place under the bound,
+    /// which the watcher gives back.
     ///
     /// # Safety
     /// As [`Core::call_on_device`].
@@ -239,7 +240,9 @@ impl Core {
         unsafe {
             line.note(Block::name(block));
             local.count_pushed();
-            if self.settings.bound > 0 {
+            if (*block).flags & FLAG_PLACELESS == 0 {
+                (*block).flags |= FLAG_PLACELESS;
+            } else if self.settings.bound > 0 {
                 self.in_flight.fetch_add(1, AcqRel);
             }
             let ticket = fleet.ticket(gpu, line.local, line.timeline.queued() + 1);

@@ -228,11 +228,12 @@ impl<'a> Watcher<'a> {
         }
         let (ended, looked) = self.core.end_due(self.gpu);
         self.bear(refused.or(looked.err()));
-        (0..completed).for_each(|_| self.local.count_completed());
+        // Before they count as completed, as in `Core::end`.
         if completed > 0 && self.core.settings.bound > 0 {
             self.core.in_flight.fetch_sub(completed as usize, AcqRel);
             self.core.below_bound.notify(|| true);
         }
+        (0..completed).for_each(|_| self.local.count_completed());
         completed > 0 || ended
     }
 

@@ -10,7 +10,7 @@
 use crate::device::Context;
 use crate::engine::gpu::entered::mistrust;
 use crate::operation::access::{Access, Mode, Ticket};
-use crate::operation::block::{Block, FLAG_GPU};
+use crate::operation::block::{Block, FLAG_GPU, FLAG_PLACELESS};
 use crate::operation::closure::Vtable;
 use crate::operation::layout::{class_for, size, Layout as Behind};
 use crate::operation::name::Name;
@@ -50,7 +50,7 @@ impl NodeBlock {
         unsafe {
             Block::initialise(raw, class, UNUSED.0);
             (*raw).count = uses.len() as u32;
-            (*raw).flags = if kind.has_stream { FLAG_GPU } else { 0 };
+            (*raw).flags = FLAG_PLACELESS | if kind.has_stream { FLAG_GPU } else { 0 };
             (*raw).body = body;
             Block::set_name(raw, kind.name);
             Block::set_kind(raw, kind.property, kind.context);
