@@ -23,6 +23,19 @@ enum Bytes {
     Pinned(PinnedData<u8>),
 }
 
+/// Has an engine or a capture copy one array to another, whatever kinds of memory they are of. A
+/// macro, since each pair of kinds is a type of its own.
+macro_rules! copy {
+    ($by:expr, $from:expr, $to:expr) => {
+        match (&$from.bytes, &$to.bytes) {
+            (Bytes::Device(from), Bytes::Device(to)) => $by.copy(from, to),
+            (Bytes::Device(from), Bytes::Pinned(to)) => $by.copy(from, to),
+            (Bytes::Pinned(from), Bytes::Device(to)) => $by.copy(from, to),
+            (Bytes::Pinned(from), Bytes::Pinned(to)) => $by.copy(from, to),
+        }
+    };
+}
+
 impl SeriatimArray {
     fn variable(&self) -> Variable {
         match &self.bytes {
@@ -238,13 +251,7 @@ pub unsafe extern "C" fn seriatim_copy(from: *const SeriatimArray, to: *const Se
         // SAFETY: by the contract.
         let (from, to) = unsafe { (borrow(from, "from")?, borrow(to, "to")?) };
         let engine = to.gpu.engine();
-        let pushed = match (&from.bytes, &to.bytes) {
-            (Bytes::Device(from), Bytes::Device(to)) => engine.copy(from, to),
-            (Bytes::Device(from), Bytes::Pinned(to)) => engine.copy(from, to),
-            (Bytes::Pinned(from), Bytes::Device(to)) => engine.copy(from, to),
-            (Bytes::Pinned(from), Bytes::Pinned(to)) => engine.copy(from, to),
-        };
-        pushed.map_err(Failure::from)
+        copy!(engine, from, to).map_err(Failure::from)
     })
 }
 
@@ -269,13 +276,7 @@ pub unsafe extern "C" fn seriatim_capture_copy(
         let (capture, from, to) =
             unsafe { (borrow_mut(capture, "capture")?, borrow(from, "from")?, borrow(to, "to")?) };
         let capture = &mut capture.0;
-        let recorded = match (&from.bytes, &to.bytes) {
-            (Bytes::Device(from), Bytes::Device(to)) => capture.copy(from, to),
-            (Bytes::Device(from), Bytes::Pinned(to)) => capture.copy(from, to),
-            (Bytes::Pinned(from), Bytes::Device(to)) => capture.copy(from, to),
-            (Bytes::Pinned(from), Bytes::Pinned(to)) => capture.copy(from, to),
-        };
-        recorded.map_err(Failure::from)
+        copy!(capture, from, to).map_err(Failure::from)
     })
 }
 
