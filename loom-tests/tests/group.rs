@@ -259,7 +259,7 @@ fn what_comes_to_a_worker_that_runs_something_is_run_by_a_helper() {
 }
 
 /// Its wait is over from the fourth time on that it asks: that is when it has said that it sleeps.
-/// Nobody unparks it, as who has ended the wait may have looked for sleepers just before.
+/// Nobody unparks it: the thread that has ended the wait may have looked for sleepers just before.
 #[test]
 fn a_helper_whose_wait_is_over_does_not_sleep() {
     explore("a guest whose wait is over when it falls asleep", 1, 2, || {

@@ -41,8 +41,8 @@ impl Handles {
     }
 }
 
-/// They are forgotten, and not dropped: their library calls the driver, and who could enter the
-/// device has taken them before.
+/// They are forgotten, and not dropped: their library calls the driver. A thread that could enter
+/// the device has taken them before.
 impl Drop for Handles {
     fn drop(&mut self) {
         self.0.drain(..).for_each(forget);

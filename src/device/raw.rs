@@ -1,6 +1,6 @@
 //! What a back end gives out: handles, which the engine keeps and gives back, and [`DriverError`],
 //! why a call failed. Back ends make them. A handle is a number without an owner, which any thread
-//! may copy; who may use it is said in `backend.rs`.
+//! may copy; `backend.rs` says when it may be used.
 
 #![forbid(unsafe_code)]
 

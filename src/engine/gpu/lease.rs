@@ -1,7 +1,7 @@
 //! Leases: who owns a buffer of a device, and for which variable; and the copies between them.
 //!
-//! Used by the arrays and copies of `src/api/`, on any thread. Who may touch a buffer is decided by
-//! its variable. Which buffer is used again is decided in `buffers.rs`.
+//! Used by the arrays and copies of `src/api/`, on any thread. The variable of a buffer decides
+//! which thread may touch it. Which buffer is used again is decided in `buffers.rs`.
 //!
 //! A [`Lease`] is the value of a `DeviceData` or `PinnedData` (`src/api/`). Its drop gives the
 //! buffer back and deletes the variable. At that moment the device may still use the buffer: its
