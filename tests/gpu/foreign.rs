@@ -286,6 +286,9 @@ fn on_adopted(
     let Operation { id, reads, writes, .. } = drawn;
     reads.iter().try_for_each(|cell| adopted.wait_to_read(variables[*cell]))?;
     writes.iter().try_for_each(|cell| adopted.wait_to_write(variables[*cell]))?;
+    if reads.is_empty() && writes.is_empty() {
+        return Ok(()); // No variable: no wait of the engine would be for it.
+    }
     let (read, written, cells) = (reads.clone(), writes.clone(), Arc::clone(cells));
     let effect = move || apply(id, &cells, &read, &written);
     model.work(adopted.stream(), reads.clone(), writes.clone(), effect);
