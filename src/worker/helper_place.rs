@@ -29,8 +29,10 @@ impl Helper {
         let woken = self.inbox.is_asleep() && self.inbox.wake();
         if woken {
             // If another helper has the place by now, it is unparked for nothing, and only looks
-            // once more.
-            if let Some(thread) = &*self.thread.lock() {
+            // once more. The lock is free again before the helper goes on: it may sleep anew while
+            // this thread is still on its way out of the system.
+            let thread = self.thread.lock().clone();
+            if let Some(thread) = thread {
                 thread.unpark();
             }
         }
