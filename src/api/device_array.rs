@@ -9,6 +9,7 @@
 
 use crate::api::data::Data;
 use crate::api::device_handle::DeviceHandle;
+use crate::api::graph::delete_own_variable;
 use crate::device::memory::{MemoryKind, Plain};
 use crate::device::raw::RawMemory;
 use crate::device::Context;
@@ -63,8 +64,7 @@ pub(crate) fn lease<T: Plain>(device: &DeviceHandle, kind: MemoryKind, length: u
     match Lease::new(core, device.context(), kind, bytes, variable) {
         Ok(lease) => Ok(Data::of(variable, lease)),
         Err(error) => {
-            // It is refused only if the engine has ended, and the variable with it.
-            let _ = device.engine().delete_variable(|_| (), Context::cpu(0), variable);
+            let _ = delete_own_variable(core, variable, |_| ());
             Err(error)
         }
     }

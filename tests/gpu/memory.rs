@@ -1,13 +1,13 @@
 //! Memory: arrays of devices and pinned ones, their borrows, their reuse, limits and losses.
 
-use crate::common::{assert_says, eventually};
+use crate::common::{assert_says, eventually, hold};
 use crate::model::{Model, Release};
 use crate::over;
 use seriatim::gpu::{Backend, Class, DeviceData, DriverError, MemoryKind, PinnedData, Previous, RawMark, RawStream};
-use seriatim::{Context, Engine, Error, ErrorKind, Kind, RunContext};
+use seriatim::{Context, Engine, Error, ErrorKind, Kind, RunContext, WhenFull};
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::Arc;
+use std::sync::{mpsc, Arc};
 use std::time::Duration;
 
 const GPU: Context = Context::gpu(0);
@@ -185,6 +185,22 @@ fn there_is_a_limit_and_what_is_kept_gives_way() {
     for refused in [DeviceData::<u64>::zeros(&gpu, usize::MAX / 8), DeviceData::<u64>::zeros(&gpu, usize::MAX)] {
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::OutOfMemory);
     }
+}
+
+/// An array that cannot be had leaves no variable, and asks for no room under the bound for that.
+#[test]
+fn memory_is_refused_at_once_also_at_the_bound() {
+    let model = Model::new(1, 4, 4);
+    let engine = over(&model).gpu_memory(4096).bound(1).when_full(WhenFull::Block).build().unwrap();
+    let gpu = engine.device(GPU).unwrap();
+    let held = hold(&engine, &[], &[engine.new_variable()]);
+    let (told, tells) = mpsc::channel();
+    let asks =
+        std::thread::spawn(move || told.send(DeviceData::<u8>::zeros(&gpu, 5000).map(|_| ()).unwrap_err().kind()));
+    assert_eq!(tells.recv_timeout(LIMIT), Ok(ErrorKind::OutOfMemory), "the call waits for room");
+    held.complete();
+    asks.join().unwrap().unwrap();
+    engine.wait_for_all_timeout(LIMIT).unwrap();
 }
 
 #[test]
