@@ -223,6 +223,7 @@ impl Held {
         self.short.push(Box::new(core.quiescence.threads.lock()));
         self.short.push(Box::new(core.below_bound.threads.lock()));
         self.short.push(Box::new(core.gpus.making.lock()));
+        self.short.push(Box::new(core.gpus.held.lock()));
         self.short.extend(core.gpus.used().map(|gpu| Box::new(gpu.thread.lock()) as Box<dyn Any>));
         self.short.extend(core.gpus.used().map(|gpu| Box::new(gpu.buffers.lists()) as Box<dyn Any>));
         for group in core.dispatch.groups().into_iter().chain(core.gpus.groups()) {

@@ -56,7 +56,7 @@ pub struct Gpus {
     /// The process is the child of a fork, which no device survives.
     pub forked: AtomicBool,
     /// What devices may use until the engine has stopped; none once it has.
-    held: Lock<Option<Vec<Box<dyn Send>>>>,
+    pub held: Lock<Option<Vec<Box<dyn Send>>>>,
 }
 
 /// The devices that a back end has found.
