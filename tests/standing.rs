@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use seriatim::{Engine, Kind, RunContext};
+use seriatim::{Engine, IdlePolicy, Kind, RunContext};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::Arc;
 use std::thread::sleep;
@@ -117,29 +117,93 @@ fn what_is_urgent_beside_a_long_urgent_operation() {
     }
 }
 
-/// A worker parks what a thread pushes that never pauses, and something comes into its inbox.
+/// A worker parks what a thread pushes that never pauses, and an operation gets ready that counts
+/// its runs. Says whether it ran meanwhile: not if the worker comes to it only behind the row, or
+/// has no core.
+fn runs_beside_a_row(engine: &Engine, get_ready: impl FnOnce(), ran: &AtomicUsize) -> bool {
+    let x = engine.new_variable();
+    let row = hold(engine, &[], &[x]);
+    let mut get_ready = Some(get_ready);
+    for pushed in 0..1_000_000 {
+        engine.op("row").read(x).push(|_| ()).unwrap();
+        if pushed == 200_000 {
+            get_ready.take().unwrap()();
+        }
+        if ran.load(Relaxed) == 1 {
+            break;
+        }
+    }
+    let has_run = ran.load(SeqCst) == 1;
+    row.complete();
+    engine.wait_for_all().unwrap();
+    has_run
+}
+
+/// Of several tries one must do: a thread may lose its core for as long as one takes.
+fn a_try_does(mut run: impl FnMut(&Engine) -> bool) {
+    for kind in [Kind::Pooled, Kind::PerDevice] {
+        let make = || Engine::builder().kind(kind).cpu_workers(1).waiters_help(false).build().unwrap();
+        assert!((0..3).any(|_| run(&make())), "{kind}: a worker parks a row and looks at nothing else");
+    }
+}
+
+/// It comes into the inbox of the worker.
 #[test]
 fn what_becomes_ready_beside_a_row_that_waits() {
     let _watchdog = Watchdog::new(200, "beside a row that waits");
-    for kind in [Kind::Pooled, Kind::PerDevice] {
-        let engine = Engine::builder().kind(kind).cpu_workers(1).waiters_help(false).build().unwrap();
-        let [x, y] = [engine.new_variable(), engine.new_variable()];
-        let [row, write] = [x, y].map(|variable| hold(&engine, &[], &[variable]));
+    a_try_does(|engine| {
+        let y = engine.new_variable();
+        let write = hold(engine, &[], &[y]);
         let ran = Arc::new(AtomicUsize::new(0));
         engine.op("parked").read(y).push(counting(&ran)).unwrap();
         sleep(Duration::from_millis(20));
-        let mut write = Some(write);
-        for pushed in 0..1_000_000 {
-            engine.op("row").read(x).push(|_| ()).unwrap();
-            if pushed == 200_000 {
-                write.take().unwrap().complete();
+        runs_beside_a_row(engine, || write.complete(), &ran)
+    });
+}
+
+/// It comes into the common inbox.
+#[test]
+fn what_is_urgent_beside_a_row_that_waits() {
+    let _watchdog = Watchdog::new(200, "urgent beside a row that waits");
+    a_try_does(|engine| {
+        let ran = Arc::new(AtomicUsize::new(0));
+        let count = counting(&ran);
+        let push = || engine.op("urgent").priority(1).push(count).unwrap();
+        runs_beside_a_row(engine, push, &ran)
+    });
+}
+
+/// A thread that waits has run what makes two operations ready. It runs the long one, and the
+/// worker sleeps.
+#[test]
+fn what_a_waiter_has_made_ready_with_a_long_operation() {
+    let _watchdog = Watchdog::new(200, "a waiter beside a worker that sleeps");
+    for kind in [Kind::Pooled, Kind::PerDevice] {
+        let builder = Engine::builder().kind(kind).cpu_workers(1).idle(IdlePolicy::Park);
+        let engine = builder.build().unwrap();
+        let [x, y] = [engine.new_variable(), engine.new_variable()];
+        let (stand, ran) = (Gate::new(), Arc::new(AtomicUsize::new(0)));
+        let stands = stand.clone();
+        engine.op("occupies the worker").push(move |_| stands.pass()).unwrap();
+        stand.wait_for_someone();
+        let first = move |_: &RunContext<'_>| {
+            stand.open();
+            sleep(Duration::from_millis(50)); // The worker sleeps by then.
+        };
+        engine.op("first").write(x).push(first).unwrap();
+        let (short, seen) = (Arc::clone(&ran), Arc::new(AtomicUsize::new(0)));
+        let sees = Arc::clone(&seen);
+        let long = move |_: &RunContext<'_>| {
+            let began = Instant::now();
+            while short.load(SeqCst) == 0 && began.elapsed() < Duration::from_secs(10) {
+                sleep(Duration::from_millis(1));
             }
-            if ran.load(Relaxed) == 1 {
-                break;
-            }
-        }
-        assert_eq!(ran.load(SeqCst), 1, "{kind:?}: a worker parks a row and looks at nothing else");
-        row.complete();
+            sees.store(short.load(SeqCst), SeqCst);
+        };
+        engine.op("long").read(x).write(y).push(long).unwrap();
+        engine.op("short").read(x).push(counting(&ran)).unwrap();
+        engine.wait_for_var(y).unwrap();
+        assert_eq!(seen.load(SeqCst), 1, "{kind}: the worker was not called");
         engine.wait_for_all().unwrap();
     }
 }
