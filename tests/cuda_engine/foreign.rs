@@ -205,6 +205,7 @@ fn streams_that_cannot_be_put_in_order_are_refused() {
 #[test]
 fn a_lost_device_fails_what_ends_after_a_stream() {
     let standin = Standin::begin(1, 128);
+    let _watchdog = Watchdog::new(240, "a lost device and a stream");
     let entered = Entered::new(&standin);
     let program = Program::new(Kind::PerDevice, &entered);
     let (engine, x, stream) = (&program.engine, program.variables[0], program.streams[0]);

@@ -42,8 +42,8 @@ fn a_lost_device_fails_what_hangs_on_it_and_the_rest_goes_on() {
     }
     let error = engine.wait_for_var_timeout(y, LIMIT).unwrap_err();
     assert_says(&error, ErrorKind::DeviceLost, &["gpu(0) is lost", "the model has lost it", "'suspect'"]);
-    // What the device only read is as it was.
-    engine.wait_for_var_timeout(read, LIMIT).unwrap();
+    // What the device only read is as it was. The wait is for uses: no write is due.
+    engine.wait_until_unused_timeout(read, LIMIT).unwrap();
     assert_eq!(ran.load(SeqCst), 1, "one is behind lost reads, and one behind a lost write");
     // The error was told: what is pushed now runs, and the variables are as good as new.
     engine.op("again").writes([x, y]).push(count()).unwrap();
@@ -159,14 +159,18 @@ fn a_deletion_is_not_skipped() {
     let ran = Arc::new(AtomicUsize::new(0));
     for lost in [false, true] {
         let x = engine.new_variable();
+        let release = Release(Arc::clone(&model));
         if lost {
+            model.hold(0, true);
             engine.op("queued").context(GPU).writes([x]).push(kernel(&model)).unwrap();
         }
         engine.op("fails").writes([x]).push(|_| Err::<(), _>("no")).unwrap();
         let own = Arc::clone(&ran);
         let delete = move |_: &RunContext<'_>| _ = own.fetch_add(1, SeqCst);
+        // Pushed before: a device that is known to be lost takes none.
+        engine.delete_variable(delete, GPU, x).unwrap();
         model.world().lost[0] = lost;
-        let _ = engine.delete_variable(delete, GPU, x);
+        drop(release);
         let _ = engine.wait_for_all_timeout(LIMIT);
         assert_eq!(ran.load(SeqCst), 1 + usize::from(lost));
     }

@@ -122,17 +122,20 @@ fn a_replay_comes_after_what_was_pushed_before() {
 fn a_chain_of_a_graph_needs_no_worker_of_the_processor() {
     let held = held();
     let x = held.engine.new_variable();
+    let (first, gate) = (Gate::new(), Gate::new());
+    let (stands, own) = (first.clone(), gate.clone());
     let record = |c: &mut seriatim::Capture| {
+        c.op("first").context(GPU).write(x).push(move |_: &RunContext<'_>| stands.pass())?;
         (0..50).try_for_each(|_| c.op("link").context(GPU).write(x).push(kernel(&held.model, &held.done)))
     };
     let (graph, ()) = held.engine.capture(record).unwrap();
-    let gate = Gate::new();
-    let own = gate.clone();
-    // On the one worker of the processor, which has begun the replay before.
+    // On the one worker of the processor. What it begins is on the device's worker then.
     graph.replay().unwrap();
+    first.wait_for_someone();
     held.engine.op("holds the worker").push(move |_| own.pass()).unwrap();
     gate.wait_for_someone();
-    eventually("all are queued", || held.engine.version(x).unwrap() == 50);
+    first.open();
+    eventually("all are queued", || held.engine.version(x).unwrap() == 51);
     gate.open();
     held.model.hold(0, false);
     held.engine.wait_for_all_timeout(LIMIT).unwrap();

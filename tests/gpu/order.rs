@@ -193,7 +193,8 @@ fn no_stream_is_further_ahead_than_it_may_and_the_most_urgent_goes_first() {
     (0..3).for_each(|number| push(Property::Normal, 1, 20 + number));
     std::thread::sleep(MOMENT);
     push(Property::Normal, 9, 30);
-    std::thread::sleep(MOMENT);
+    // The watcher has to take it before it hands out what waits.
+    std::thread::sleep(4 * MOMENT);
     assert_eq!(model.world().most_queued, 2);
     model.hold(0, false);
     engine.wait_for_all().unwrap();

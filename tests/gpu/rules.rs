@@ -202,14 +202,16 @@ fn pushed_past_what_waits(seed: u64) -> Option<Vec<&'static str>> {
     model.hold(0, true);
     ["first", "second"].into_iter().for_each(|name| push(name, 0));
     eventually("the streams are full", || order.lock().unwrap().len() == 2);
-    push("waits", 0);
     // Asked about the second stream, when it has heard that the first has room and before it acts
     // on that, the watcher is held up by a push that is less urgent than what waits.
     const MARKS: usize = 64;
-    let (later, pushed) = (push.clone(), Arc::new(AtomicUsize::new(0)));
-    let (mut has_room, count) = (false, Arc::clone(&pushed));
+    let (later, pushed, looks) = (push.clone(), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (mut has_room, count, looked) = (false, Arc::clone(&pushed), Arc::clone(&looks));
     hooked.hook(move |call| match call {
-        Call::Answered(mark, reached) if mark < MARKS => has_room |= reached,
+        Call::Answered(mark, reached) if mark < MARKS => {
+            looked.fetch_add(1, SeqCst);
+            has_room |= reached;
+        }
         Call::Reached(mark) if mark >= MARKS && has_room && count.fetch_add(1, SeqCst) == 0 => {
             later("comes later", -5);
             // So that a worker that was given it comes before the watcher goes on.
@@ -217,8 +219,10 @@ fn pushed_past_what_waits(seed: u64) -> Option<Vec<&'static str>> {
         }
         _ => {}
     });
-    // So that the watcher has it.
-    std::thread::sleep(Duration::from_millis(20));
+    push("waits", 0);
+    // Between two looks the watcher takes what has come.
+    let before = looks.load(SeqCst);
+    eventually("the watcher has it", || looks.load(SeqCst) >= before + 2);
     model.hold(0, false);
     engine.wait_for_all_timeout(LIMIT).unwrap();
     let order = order.lock().unwrap().clone();

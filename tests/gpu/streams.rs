@@ -6,7 +6,7 @@
 //! variables, 1.2 to 1.4 waits and one mark an operation.
 
 use crate::common::eventually;
-use crate::model::Model;
+use crate::model::{Model, Release};
 use crate::over;
 use seriatim::{Context, RunContext};
 use std::sync::Arc;
@@ -41,8 +41,9 @@ enum Pushes {
 
 fn run(seed: u64, count: usize, pushes: Pushes) -> Cost {
     let model = Model::new(1, seed, 4);
-    model.hold(0, true);
     let engine = over(&model).gpu_ahead(1024).build().unwrap();
+    let _release = Release(Arc::clone(&model));
+    model.hold(0, true);
     let variables: Vec<_> = (0..count).map(|_| engine.new_variable()).collect();
     let mut drawn = Drawn(seed);
     let mut versions = vec![0; count];

@@ -56,6 +56,11 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The engine, which is dropped next, waits for the stream.
+            // SAFETY: the event is ours.
+            unsafe { (self.driver.library.call.set_status)(self.event, 0) };
+        }
         for event in [self.event, self.held] {
             // SAFETY: the events are ours.
             unsafe { (self.driver.library.call.release_event)(event) };
