@@ -91,9 +91,11 @@ fn forks_leave_nothing() {
             }
         };
         let leave_nothing = |who: &str| {
-            let grown = growth(forks);
-            // The epoch scheme comes and goes with 2 kB at a time.
-            assert!(grown < 60 * FORKS as isize, "{kind}: {FORKS} forks of {who} left {grown} bytes");
+            // The epoch scheme comes and goes with 2 kB at a time, and a worker that is not up yet
+            // has less than one that is. What a fork leaves it leaves each time.
+            let grown: Vec<_> = (0..3).map(|_| growth(forks)).collect();
+            let least = *grown.iter().min().expect("three times");
+            assert!(least < 60 * FORKS as isize, "{kind}: {FORKS} forks of {who} left {grown:?} bytes");
         };
         forks();
         leave_nothing("a parent");

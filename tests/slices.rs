@@ -269,10 +269,8 @@ fn beside_a_thread_that_never_pauses(kind: Kind, inline_below: Duration) -> Resu
     let measured = measured.worst;
     println!("{what}: gap {gap:?}, backlog {most}, at the end {left}, measured {measured:?}, restless {restless:?}");
     assert_eq!(shared.backlog(), 0, "{what}: not all have run");
-    for worst in [&measured, &restless] {
-        assert!(worst.excess <= EXCESS, "{what}: a call runs on although another thread pushes: {worst:?}");
-    }
-    let in_time = |worst: &Worst| worst.waits <= WAITS && worst.lateness <= LATE + gap;
+    // An excess is that of a call that runs on although another thread pushes.
+    let in_time = |worst: &Worst| worst.excess <= EXCESS && worst.waits <= WAITS && worst.lateness <= LATE + gap;
     let has_paid = kind != Kind::Naive || left <= LEFT;
     if in_time(&measured) && in_time(&restless) && has_paid {
         return Ok(());

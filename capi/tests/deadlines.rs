@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// What a wait may be later than a condition variable.
 const SLACK: Duration = Duration::from_micros(60);
 const WAITS: usize = 15;
-const ROUNDS: usize = 12;
+const ROUNDS: usize = 60;
 
 /// The middle one of so many times.
 fn median(wait: &dyn Fn()) -> Duration {

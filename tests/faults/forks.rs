@@ -153,7 +153,7 @@ fn a_fork_beside_long_operations_takes_its_patience_once() {
 /// Four engines that are busy for longer than a fork waits; one that is not waited for; and one
 /// that is idle.
 pub fn fork_beside_long_operations() {
-    const LIMIT: Duration = Duration::from_millis(700);
+    const LIMIT: Duration = Duration::from_secs(1);
     let with = |patience| Engine::builder().cpu_workers(1).fork_patience(patience).build().unwrap();
     let patient: Vec<Engine> = (0..4).map(|_| with(LIMIT)).collect();
     let (hasty, idle) = (with(Duration::ZERO), with(PATIENCE));
@@ -164,7 +164,7 @@ pub fn fork_beside_long_operations() {
     fork_and(|| works(&idle));
     assert!(start.elapsed() >= LIMIT, "the engines were not waited for");
     assert!(
-        start.elapsed() < 2 * LIMIT,
+        start.elapsed() < 4 * LIMIT,
         "a fork beside four busy engines took {:?}: one after the other",
         start.elapsed()
     );
@@ -197,7 +197,7 @@ fn pushes_beside_a_fork_wait_no_longer_than_its_patience() {
 pub fn pushes_beside_a_fork() {
     const LIMIT: Duration = Duration::from_millis(300);
     let engine = Engine::builder().cpu_workers(1).fork_patience(LIMIT).build().unwrap();
-    let other = Engine::builder().cpu_workers(1).fork_patience(4 * LIMIT).build().unwrap();
+    let other = Engine::builder().cpu_workers(1).fork_patience(10 * LIMIT).build().unwrap();
     let (owed, slow) = (hold(&engine, &[], &[engine.new_variable()]), hold(&other, &[], &[other.new_variable()]));
     let done = Arc::new(AtomicBool::new(false));
     let pusher = std::thread::spawn({
@@ -216,7 +216,7 @@ pub fn pushes_beside_a_fork() {
     fork_and(|| ());
     done.store(true, Relaxed);
     let longest = pusher.join().unwrap();
-    assert!(longest < 3 * LIMIT, "a push waited {longest:?}, also for an engine that it has nothing to do with");
+    assert!(longest < 8 * LIMIT, "a push waited {longest:?}, also for an engine that it has nothing to do with");
     owed.complete();
     slow.complete();
     engine.wait_for_all().unwrap();

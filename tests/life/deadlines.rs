@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 /// What a wait may be later than a condition variable.
 const SLACK: Duration = Duration::from_micros(60);
-/// Waits of each kind in a round, and rounds: other processes take cores too, and a round that they
-/// disturb says nothing.
+/// Waits of each kind in a round, and rounds at most: other processes take cores too, and a round
+/// that they disturb says nothing.
 const WAITS: usize = 15;
-const ROUNDS: usize = 12;
+const ROUNDS: usize = 60;
 
 /// How late each of two kinds of waits is in the middle, when they take turns.
 ///
@@ -115,11 +115,13 @@ fn a_wait_behind_a_long_backlog_is_not_late_either() {
     let (mutex, condvar) = (Mutex::new(()), Condvar::new());
     let plain = || drop(condvar.wait_timeout(mutex.lock().unwrap(), limit).unwrap());
     let ours = || for_variable(&engine, x, limit);
-    let seen: Vec<_> = (0..ROUNDS).map(|_| lateness(limit, [&ours, &plain])).collect();
-    assert!(
-        seen.iter().any(|[ours, plain]| *ours <= *plain + SLACK),
-        "late by [ours, a condition variable's] {seen:?}"
-    );
+    let mut seen = Vec::new();
+    let is_in_time = (0..ROUNDS).any(|_| {
+        let [ours, plain] = lateness(limit, [&ours, &plain]);
+        seen.push([ours, plain]);
+        ours <= plain + SLACK
+    });
+    assert!(is_in_time, "late by [ours, a condition variable's] {seen:?}");
     held.complete();
     engine.wait_for_all().unwrap();
 }

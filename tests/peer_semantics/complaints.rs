@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use seriatim::{Context, Engine, ErrorKind, Kind};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{mpsc, Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 #[test]
@@ -69,17 +69,21 @@ pub fn memory_under_a_bound() {
         let engine = Engine::builder().cpu_workers(1).bound(bound).when_full(when_full).build().unwrap();
         let x = engine.new_variable();
         let before = resident_memory();
+        let (has_pushed, pushed) = mpsc::channel();
         let helper = std::thread::spawn({
             let engine = engine.clone();
+            // At a bound the pushes wait for it.
+            let time = if bound > 0 { Duration::from_millis(300) } else { Duration::from_secs(60) };
             move || {
                 let completion = hold(&engine, &[], &[x]);
-                std::thread::sleep(Duration::from_millis(300));
+                let _ = pushed.recv_timeout(time);
                 completion.complete();
             }
         });
         eventually("the first operation runs", || engine.dump_dot().contains("filled"));
         (0..100_000).for_each(|_| engine.op("write").writes([x]).push(|_| ()).unwrap());
         let grown = resident_memory().saturating_sub(before);
+        let _ = has_pushed.send(());
         helper.join().unwrap();
         engine.wait_for_all().unwrap();
         assert_eq!(engine.version(x).unwrap(), 100_001);
