@@ -6,6 +6,8 @@
 #   scripts/mutants.sh                    all of them: some ten minutes
 #   scripts/mutants.sh --slice 1/3        each third one, from the second on; models that
 #                                         scripts/loom.sh has explored are not explored again
+#   scripts/mutants.sh --slice 1/3 --within 600
+#                                         the same, and no more is begun after 600 seconds
 #   scripts/mutants.sh recycled-at-once   some of them
 #   scripts/mutants.sh --tree             puts the source with the mutants in it into
 #                                         target/mutants/tree, to look at or to change
