@@ -1,5 +1,6 @@
 """journeys.py PROGRAM [WAY ...]: the work of journeys.sh."""
 
+import json
 import pathlib
 import re
 import subprocess
@@ -52,6 +53,12 @@ def main():
     if unknown:
         print(f"no such way: {', '.join(sorted(unknown))}; there are {', '.join(MOST)}", file=sys.stderr)
         sys.exit(2)
+    # Another compiler inlines other functions: then the files are only shown.
+    counts = json.loads((pathlib.Path(__file__).parent / "instructions.json").read_text())
+    compiler = subprocess.run(["rustc", "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    is_known = counts["made with"]["compiler"] == compiler
+    if not is_known:
+        print(f"the bounds are of {counts['made with']['compiler']}: here they are only shown")
     wrong = False
     for way in ways or MOST:
         found = files(program, way)
@@ -64,7 +71,7 @@ def main():
         print(f"{way}: {total} instructions in {len(found)} files (at most {MOST[way]}), {MAIN:.0%} of them in {main_ones}")
         for name, count in ordered:
             print(f"  {count:>5} in {name}")
-    sys.exit(wrong)
+    sys.exit(wrong and is_known)
 
 
 main()

@@ -69,9 +69,16 @@ for name in "${names[@]}"; do
     export "${variable}_LINKER=$name-linux-gnu-gcc" "${variable}_RUSTFLAGS=-Ctarget-feature=+crt-static"
     # A tenth of what is usual, under qemu.
     export SERIATIM_ORACLE_OPS=$([ "$quick" = yes ] && echo 20000 || echo 100000)
-    status=0
-    CARGO_TARGET_DIR=$target/architectures scripts/with-rust.sh "$version" "$triple" -- \
-        cargo test --locked --release --package seriatim --target "$triple" "${tests[@]}" || status=$?
+    log=$(mktemp "${TMPDIR:-/tmp}/seriatim-$name.XXXXXX")
+    for attempt in 1 2; do
+        status=0
+        CARGO_TARGET_DIR=$target/architectures scripts/with-rust.sh "$version" "$triple" -- \
+            cargo test --locked --release --package seriatim --target "$triple" "${tests[@]}" 2>&1 | tee "$log" || status=${PIPESTATUS[0]}
+        # qemu itself crashes now and then where many threads start and end.
+        [ "$status" != 0 ] && [ -n "$runner" ] && grep -q 'signal: 11' "$log" || break
+        echo "$name: $runner has crashed$([ "$attempt" = 2 ] || echo ": once more")"
+    done
+    rm -f "$log"
     case "$status" in
         0) echo "$name: well" ;;
         3) skipped=$((skipped + 1)) ;;
