@@ -3,8 +3,8 @@
 //! run them, by priority ([`schedule`]).
 //!
 //! Used by `engine/replay/` when a graph is assembled, on that thread, by the other files of
-//! `graph/`, and by the models in `loom-tests/`. `profile/flows.rs` has a rule of its own for the
-//! arrows of a trace.
+//! `graph/`, and by the models in `loom-tests/`. There is no state: the lists are the caller's.
+//! `profile/flows.rs` has a rule of its own for the arrows of a trace.
 
 #![forbid(unsafe_code)]
 

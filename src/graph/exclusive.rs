@@ -1,5 +1,5 @@
 //! A cell for a value that one thread at a time uses; `graph/lanes.rs` keeps the state of a lane in
-//! it. The caller makes sure of that; the cell does not.
+//! it, for the lane's runner. The caller makes sure of that; the cell does not.
 
 /// A cell whose user makes sure that only one thread at a time uses the value, and that each use
 /// happens before the next. Under loom both are checked.

@@ -10,6 +10,12 @@
 //! while no message comes. (This is the scheme of actors, Hewitt 1973, and of a stack that is
 //! emptied as a whole, Treiber 1986.)
 //!
+//! Any thread may be a runner: one that begins the replay, one that runs the block by which a lane
+//! is handed out (a worker, a helper), or, for a lane of a device, one that has something for it.
+//! Runners send to other lanes. So does a thread that ends an operation later than its call
+//! ([`Lanes::ended`]): a program's thread, a worker, a device's watcher. The plan never changes,
+//! and any thread reads it.
+//!
 //! What only the runner touches is not shared: which segments are ready, what each segment of the
 //! lane still waits for within the lane, and how many are done. A segment that waits for other
 //! lanes has one atomic counter for all of them. The thread that takes this counter to zero sends
@@ -110,7 +116,8 @@ pub struct Lanes {
     /// The inbox links of the messages about lanes: one for the start of each lane, and, last, one
     /// for the beginning of a replay.
     pub(super) links: Box<[AtomicU32]>,
-    /// The number of lanes that are not done.
+    /// The number of lanes that are not done. The thread that spreads the replay stores it, as it
+    /// does `from` and each lane's `left`; runners count it down.
     pub(super) left: CachePadded<AtomicU32>,
     /// The number of lanes whose runner is inside [`Lanes::work`].
     pub(super) at_work: CachePadded<AtomicU32>,
@@ -141,9 +148,10 @@ pub struct SegmentProgress {
     /// Waits within the lane. Touched only by the runner of the segment's lane, or, before the
     /// lanes are started, by the thread that spreads the replay.
     pub(super) near: AtomicU32,
-    /// Waits for other lanes; not used if there is at most one.
+    /// Waits for other lanes; not used if there is at most one. Runners of other lanes count it
+    /// down, and the thread that spreads the replay; the runner of the segment's lane sets it back.
     pub(super) far: AtomicU32,
-    /// The inbox link of a message about this segment.
+    /// The inbox link of a message about this segment, stored by the sender.
     pub(super) next: AtomicU32,
 }
 

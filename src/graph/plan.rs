@@ -1,9 +1,11 @@
 //! The plan of a graph: operations joined into segments, each of which one thread runs in a row,
 //! with wait counters and successor lists.
 //!
-//! `engine/replay/assemble.rs` has it made, once a capture; it never changes after that. While it
-//! is run, `graph/lanes.rs` keeps count of what each segment still waits for, and brings messages
-//! from one lane to another. One thread at a time runs a lane (`engine/replay/runner.rs`).
+//! `engine/replay/assemble.rs` has it made, once a capture; it never changes after that. Any thread
+//! reads it: runners of lanes, threads that end an asynchronous operation, and those that draw the
+//! graph (`api/graph.rs`). While it is run, `graph/lanes.rs` keeps count of what each segment still
+//! waits for, and brings messages from one lane to another. One thread at a time runs a lane
+//! (`engine/replay/runner.rs`).
 //!
 //! Operations that follow each other in a lane are joined into a segment while this delays no other
 //! lane. There are two reasons to begin a new segment. The operation waits for another lane. Or the

@@ -1,8 +1,9 @@
 //! The sequential part of a replay: one thread runs the segments of all lanes by itself. It goes on
 //! to the end of the replay, or starts all lanes on what is left.
 //!
-//! Used by `graph/lanes.rs` only. Until the lanes are started, the calling runner is the only
-//! thread that touches the progress of the segments.
+//! Used by `graph/lanes.rs` only, which has the state (`Lanes`). Until the lanes are started, the
+//! calling runner is the only thread that touches the progress of the segments. [`Lanes::start`] is
+//! called by the runner of each lane, for its own segments.
 
 use crate::graph::lanes::{LaneHost, LaneState, Lanes, SerialStep, EMPTY};
 use crate::sync::Ordering::*;
