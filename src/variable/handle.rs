@@ -1,6 +1,6 @@
-//! The public handle of a variable, [`Variable`]: a number and a generation, which any thread may
-//! copy. `engine/resolve.rs` and `engine/push/acquire.rs` find the slot of a handle and check its
-//! generation.
+//! The public handle of a variable, [`Variable`]: a number and a generation, which never change and
+//! which any thread may copy. `engine/resolve.rs` and `engine/push/acquire.rs` find the slot of a
+//! handle (`variable/slot.rs`) and compare its generation, which a deletion ends.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,15 @@
 //! The slot of a variable: its generation, owner, progress, version and failure mark.
 //!
-//! Slots lie in the table of `variable/table.rs`. Pushers use the first cache line, through
-//! `engine/push/` and `tickets/owner/`; threads that run and complete operations use the second,
-//! through `engine/execute.rs`, `engine/complete.rs`, `engine/inline/` and `engine/replay/`.
+//! Slots lie in the table of `variable/table.rs`, which begins generations and links slots into its
+//! lists. All fields are atomic, and any thread may read them: one that pushes, waits, runs
+//! operations or asks for the version.
+//!
+//! Pushers change the first cache line: `tickets/owner/` the owner, and the push of a deletion the
+//! generation (`kill` in `engine/resolve.rs`). Threads that run and complete operations change the
+//! second, through `engine/execute.rs`, `engine/complete.rs`, `engine/inline/` and
+//! `engine/replay/`. Any thread may be one of these: a worker, a helper, a pusher, one that uses a
+//! completion, a device's watcher. If the device of the last write is lost, a thread that comes to
+//! an operation behind it leaves the mark (`engine/gpu/turn.rs`).
 
 use crate::error::{Failure, Stamp};
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -21,15 +28,16 @@ const ONCE: u32 = u32::MAX - 2;
 /// operations.
 #[repr(C, align(128))]
 pub struct Slot {
-    /// Odd while the variable lives. Every birth and every deletion adds one, and so does it that a
-    /// variable becomes private to a graph.
+    /// Odd while the variable lives. One is added by the thread that makes a variable
+    /// (`Table::open`), by the push of its deletion, and by a capture that makes it private.
     pub generation: AtomicU32,
     /// The index of the next slot in the free list or the retired list. Before the slot is in a
-    /// list, [`TWICE`] if it is retired twice.
+    /// list, [`TWICE`] if it is retired twice. The thread that retires or releases the slot stores
+    /// it.
     pub(super) next: AtomicU32,
     /// Whether the variable has become private to a graph, for the texts of errors.
     private: AtomicBool,
-    /// Which pusher owns the variable.
+    /// Which pusher owns the variable. Any pusher may take it; threads that wait look at it.
     owner: Owner,
     ran: Ran,
 }
@@ -38,10 +46,11 @@ pub struct Slot {
 /// the other line from the threads that push.
 #[repr(C, align(64))]
 struct Ran {
-    /// The number of writes that have completed. Only the running write stores it.
+    /// The number of writes that have completed. The running write stores it, and [`Slot::renew`].
     version: AtomicU64,
-    /// The failure that the last write left, as an owned `Arc`, or null. Only running writes change
-    /// it; running accesses read it.
+    /// The failure that the last write left, as an owned `Arc`, or null. A running write replaces
+    /// it, an access whose device is lost may fill it, and the end of the variable clears it.
+    /// Running accesses read it; pushers and waiting threads only look whether there is one.
     mark: AtomicPtr<Failure>,
     /// The writes and reads that have ended (`tickets/run.rs`).
     progress: Progress,

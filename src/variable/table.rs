@@ -1,9 +1,12 @@
 //! The table of an engine's variables: slots that never move, are found by index, and are reused
 //! with a new generation.
 //!
-//! `api/engine.rs` takes slots for new variables and releases retired ones; `engine/complete.rs`
-//! retires the slot of a deleted variable. `pool/memory.rs` owns the table. Any thread takes,
-//! retires and reads slots, without a lock. What is in a slot is in `variable/slot.rs`.
+//! `api/engine.rs` takes slots for new variables. It also releases retired ones, by a deferred call
+//! that may run on any thread. `engine/complete.rs` retires the slot of a deleted variable, on the
+//! thread that ends the deletion. `engine/replay/private.rs` retires those of private variables, on
+//! the thread that drops the last reference to the graph. Threads that push or end operations add
+//! commons. So any thread takes, retires and reads slots, without a lock. `pool/memory.rs` owns the
+//! table; the thread that drops that drops the marks. What is in a slot is in `variable/slot.rs`.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering::*};
 use crate::tickets::common::Common;
@@ -206,16 +209,18 @@ impl Table {
     }
 
     /// Retires the slot of a deleted variable, for [`Table::take_retired`]. Called by
-    /// `engine/complete.rs` when the deletion has ended. A slot whose generations are used up is
-    /// not used again: its next generation would be that of its first handles. A slot that a graph
-    /// has as well is retired when both have asked for it.
+    /// `engine/complete.rs` when the deletion has ended, and by `engine/replay/private.rs` when the
+    /// graph of a private variable is gone. A slot whose generations are used up is not used again:
+    /// its next generation would be that of its first handles. A slot that a graph has as well is
+    /// retired when both have asked for it.
     pub fn retire(&self, slot: &Slot) {
         if slot.is_retired_again() {
             return;
         }
         slot.say_retired();
         slot.set_mark(None);
-        // Relaxed: the caller runs the deletion, whose push has stepped the generation.
+        // Relaxed: the caller runs the deletion, whose push has stepped the generation, or drops
+        // the graph, whose capture has.
         if slot.generation.load(Relaxed) == 0 {
             return;
         }
