@@ -1,6 +1,6 @@
 //! Accesses: how an operation uses a variable, and its ticket there. Pushes write them into blocks
-//! (`src/engine/push/`); `src/tickets/run.rs` tests and counts the tickets. Which thread may change
-//! what is said at [`Access`].
+//! (`src/engine/push/`); `src/tickets/run.rs` tests and counts the tickets, on the thread that has
+//! the operation. Which other thread may change what is said at [`Access`].
 
 use crate::sync::{AtomicU64, MODELLED};
 
@@ -40,7 +40,10 @@ impl Ticket {
 
 /// One operation's use of one variable: four accesses fill a cache line.
 ///
-/// Only `ticket` changes once another thread can see the access; the rest is written before.
+/// Only `ticket` changes once another thread can see the access; the rest is written before. On a
+/// common variable any thread that helps with the push stores the ticket, all the same one
+/// (`src/tickets/linking.rs`). Pushes and waits that come behind it there read it, and so does
+/// `src/engine/diagnose.rs`. When the operation has ended, `Block::mark_lines` may write over it.
 #[repr(C, align(16))]
 pub struct Access {
     /// The access's ticket, as [`Ticket::packed`] gives it.

@@ -1,9 +1,16 @@
 //! The operation block: all data of one pushed operation, in two cache lines if it is a usual one.
 //!
-//! A pusher fills a block (`src/engine/push/`), the thread that has taken the operation runs it
-//! (`src/engine/execute.rs`), and other threads may look at the word and at atomic fields at any
-//! time. A block is *held* while a thread keeps it from being used again: by owning the operation,
-//! by a use that its links count, or by a pin.
+//! One thread at a time has a block, and only that thread writes its plain fields. The pusher fills
+//! it (`src/engine/push/`), a queue or an inbox hands it on, and the thread that has taken the
+//! operation runs it (`src/engine/execute.rs`). An asynchronous operation belongs to the thread
+//! that has its completion, and a free block to the pool.
+//!
+//! Other threads may look at the word and at atomic fields at any time. They park operations in the
+//! word (`src/tickets/run.rs`). Helpers of a push write tickets and links, and may void the
+//! operation (`src/tickets/linking.rs`). They and `src/engine/diagnose.rs` also read the header.
+//!
+//! A block is *held* while a thread keeps it from being used again: by owning the operation, by a
+//! use that its links count, or by a pin.
 //!
 //! Blocks come from pools ([`crate::pool`]), in the sizes of [`layout`](crate::operation::layout).
 //! They stay blocks for as long as the engine is there. So a reference to an operation that has
@@ -75,7 +82,7 @@ pub struct Block {
     pub tested: AtomicU32,
     /// Number of accesses.
     pub count: u32,
-    /// `POOLED`, `RINGED`, `INSIDE`, `LINKED` or `VOIDED`.
+    /// `POOLED`, `RINGED`, `INSIDE`, `LINKED` or `VOIDED`, which any helper of the push may store.
     kind: AtomicU8,
     /// `FREE`, `ASSEMBLED`, `PENDING` or `RUNNING`: for `src/engine/diagnose.rs` only.
     pub lifecycle: AtomicU8,

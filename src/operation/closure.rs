@@ -1,9 +1,11 @@
 //! Closure storage: small closures lie inside the operation block, larger ones in a box. A
 //! [`Vtable`] has the functions that run or drop a stored closure.
 //!
-//! Pushes (`src/engine/push/`) store closures. `src/engine/execute.rs` runs them, on the thread
-//! that has the operation. A closure is run or dropped once. Closures of operators and graphs lie
-//! elsewhere (`src/api/operator.rs`, `src/engine/replay/program.rs`).
+//! Pushes (`src/engine/push/`) store closures. `src/engine/execute.rs` runs or drops them, and
+//! `src/engine/gpu/call.rs` those of devices, on the thread that has the operation. A closure is
+//! run or dropped once, and no other thread touches it. One that runs inside its push is not stored
+//! (`src/engine/inline/fast_path.rs`). Closures of operators and graphs lie elsewhere
+//! (`src/api/operator.rs`, `src/engine/replay/program.rs`).
 
 use crate::error::{Fault, Source};
 use crate::operation::completion::{call, Completion};

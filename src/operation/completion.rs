@@ -1,7 +1,11 @@
 //! Completion: the owned handle that ends an asynchronous operation. `src/engine/execute.rs`,
 //! `src/engine/gpu/call.rs` and `src/engine/replay/node_call.rs` make it before they call the
-//! closure; it is used on any thread, once. The end itself is in `src/engine/execute.rs`
-//! (`Finish`), and for streams of the program in `src/engine/gpu/foreign.rs`.
+//! closure. The thread that has it uses it once, or drops it, which ends the operation as well. No
+//! other thread touches it, and `CALL` is each thread's own. The end itself is in
+//! `src/engine/execute.rs` and, for operations of graphs, `src/engine/replay/mod.rs` (`Finish`).
+//!
+//! After `complete_after` the operation is a [`Due`]. `src/engine/gpu/foreign.rs` leaves that at a
+//! mark on the stream, and the device's watcher ends it; on the naive engine the caller does.
 
 use crate::device::raw::RawStream;
 use crate::error::{ErrorKind, Fault};

@@ -1,6 +1,8 @@
 //! Run context: what a closure is told when it runs. The code that calls closures makes it, on the
 //! thread that calls them: `src/engine/execute.rs`, `src/engine/inline/fast_path.rs`,
-//! `src/engine/gpu/call.rs` and `src/engine/replay/`.
+//! `src/engine/gpu/call.rs` and `src/engine/replay/`. It lies on the stack of that thread, and does
+//! not change during the call. The stream (`src/device/current.rs`) and the handles of libraries
+//! (`src/device/handles.rs`) are not in it: the thread has them.
 
 #![forbid(unsafe_code)]
 

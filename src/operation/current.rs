@@ -1,7 +1,12 @@
 //! Current operations: those that the calling thread is inside of, and what each has declared. The
 //! code that calls closures notes them (`src/engine/execute.rs`, `src/engine/inline/fast_path.rs`,
 //! `src/engine/gpu/call.rs`, `src/engine/replay/`). `src/api/data.rs` reads them, to check every
-//! borrow of a [`Data`](crate::Data).
+//! borrow of a [`Data`](crate::Data), and `src/engine/nesting.rs` counts them. Each thread has its
+//! own, which no other thread sees.
+//!
+//! What an operation has declared is told by its [`Current`]: see `src/engine/declared.rs`,
+//! `src/engine/inline/fast_path.rs`, `src/engine/replay/runner.rs` and
+//! `src/engine/replay/device_graph.rs`.
 
 use crate::sync::thread_local;
 use std::cell::Cell;

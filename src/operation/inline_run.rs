@@ -2,9 +2,10 @@
 //! that asks what is pending.
 //!
 //! `src/engine/inline/fast_path.rs` writes it, and `src/engine/diagnose.rs` reads it; each thread
-//! cache has one. One thread writes, any thread may look. It is a sequence lock (Lameter 2005;
-//! Boehm, MSPC 2012, for the orderings) whose number is the operation's own, and so never comes
-//! back. Nobody waits: a look that meets a change sees nothing.
+//! cache has one (`src/pool/thread_cache.rs`). Only the thread that has the cache writes. Any
+//! thread may look: one that draws the engine, or one whose wait runs out of time. It is a sequence
+//! lock (Lameter 2005; Boehm, MSPC 2012, for the orderings) whose number is the operation's own,
+//! and so never comes back. Nobody waits: a look that meets a change sees nothing.
 
 use crate::sync::{fence, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use std::ptr::null_mut;

@@ -1,6 +1,7 @@
 //! Layout of a block: where the parts of an operation lie, and how large its block must be.
 //! `block.rs` asks it for addresses, and pushes for the size of a block ([`class_for`]). Which
-//! block is taken is decided in `src/thread/context.rs`.
+//! block is taken is decided in `src/thread/context.rs`. There is no state here. The
+//! [`Timestamps`] of an operation lie in its block, for the thread that has it.
 //!
 //! Blocks come in size classes: 128 bytes, and twice as much for each further class. The header is
 //! the first cache line. Behind it come the accesses; for each access the write before it; the

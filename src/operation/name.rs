@@ -9,7 +9,8 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Mutex;
 
-/// The texts that are interned, for all engines of the process. Only this file uses them;
+/// The texts that are interned, for all engines of the process. Only this file uses them: any
+/// thread that makes a name of a `String` looks and adds under the lock, also for C (`capi/`).
 /// `engine/fork.rs` holds the lock around a fork.
 pub type Names = Option<HashSet<&'static str>>;
 pub static NAMES: Mutex<Names> = Mutex::new(None);

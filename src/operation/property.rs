@@ -1,5 +1,6 @@
-//! What kind of work an operation is. Programs say it (`src/api/operation.rs`). Who runs which
-//! property is decided in `src/engine/dispatch/`, and for devices in `src/engine/gpu/devices.rs`.
+//! What kind of work an operation is. Programs say it (`src/api/operation.rs`). Which thread runs
+//! which property is decided in `src/engine/dispatch/`, and for devices in
+//! `src/engine/gpu/devices.rs`. There is no state here: a property is a number.
 
 #![forbid(unsafe_code)]
 
