@@ -1,7 +1,11 @@
 //! `AdoptedStream`: a stream of the program's own, or of a library, in order with the engine's.
 //!
-//! Programs call it, on any thread. Pushes between such a stream and the engine are those of
-//! `src/api/operation.rs`; the marks are put in `src/engine/gpu/foreign.rs`.
+//! Programs call it, on any thread; the handle does not change. A call pushes an operation
+//! (`src/api/operation.rs`), whose closure runs on a worker of the device, or on a caller of the
+//! naive engine. In `wait_to_read` and `wait_to_write` the closure tells the stream to wait, and
+//! the caller waits for its answer (`src/engine/wait/reply.rs`). In `has_read` and `has_written`
+//! the caller marks the stream, and the closure has the engine's stream wait for the mark. Both are
+//! done in `src/engine/gpu/foreign.rs`.
 
 use crate::api::device_handle::DeviceHandle;
 use crate::api::engine::Engine;

@@ -3,6 +3,10 @@
 //! Programs call it, and a builder belongs to one thread. `src/api/gpu.rs` and `src/api/system.rs`
 //! have further methods. The settings themselves, their environment variables, their defaults and
 //! their checks are in `src/engine/settings.rs`: a new setting is a field there and a method here.
+//!
+//! [`Engine::global`] keeps its engine in a static, under a `OnceLock`: the first thread that asks
+//! makes it, any thread reads it, and none drops it. The hook of [`Builder::on_error`] is called on
+//! the thread that closes the engine (`src/engine/lifecycle.rs`).
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,11 @@
 //! Capturing: `Capture` and `CaptureBuilder` (`src/api/capture_builder.rs`) record pushes, of which
 //! `src/engine/replay/assemble.rs` makes a [`Graph`]. There `Recording::record` checks each
-//! operation when it is pushed, and `Recording::assemble`, called by `finish`, the whole graph. A
-//! capture belongs to the thread that has it; that file says which two parts are shared.
+//! operation when it is pushed, and `Recording::assemble`, called by `finish`, the whole graph.
+//!
+//! A capture belongs to the thread that has it, which may hand it to another. Two parts of its
+//! recording are shared. The operation of `Parameter::set` counts in `changes`, on the thread that
+//! runs it. The slots of private variables may be in use until their deletions have run, on any
+//! thread. Any thread counts in the static `GRAPHS` when it begins a capture.
 
 use crate::api::capture_builder::CaptureBuilder;
 use crate::api::engine::Engine;

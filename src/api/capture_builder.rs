@@ -3,7 +3,9 @@
 //!
 //! It has the methods of `OperationBuilder` (`src/api/operation.rs`), but for `cost_key`, `short`,
 //! `profiled`, `operator` and `async_operator`; it alone has `device_graph`. A method is changed in
-//! both files. It is `Send`: a thread may hand it to another.
+//! both files. It is `Send`: a thread may hand it to another. It borrows the recording of its
+//! capture, so nothing else uses that meanwhile. What it collects lies in a `Draft`
+//! (`src/engine/draft.rs`).
 
 use crate::device::Context;
 use crate::engine::core::Core;

@@ -4,8 +4,9 @@
 //! `src/engine/wait/`, stops and starts to `src/engine/lifecycle.rs`, `prepare` to
 //! `src/api/prepare.rs`, reports to `src/profile/` and `src/engine/diagnose.rs`. Waits, stops,
 //! starts and `prepare` are refused inside operations of the same engine: those modules decide so,
-//! by a check of `src/engine/nesting.rs`. The other methods set atomics of `Core` themselves: the
-//! shutdown, the profiler, and how many threads an operation may use.
+//! by a check of `src/engine/nesting.rs`. The other methods set atomics of `Core` themselves, which
+//! threads that push and run operations read: the shutdown, the profiler, and how many threads an
+//! operation may use. There is no state here.
 
 #![forbid(unsafe_code)]
 

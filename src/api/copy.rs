@@ -2,7 +2,8 @@
 //! operations.
 //!
 //! Programs call them, on any thread. A copy is an operation like any other (`src/api/push.rs`),
-//! and in a graph like any other there (`src/api/capture.rs`). The arrays are in
+//! and in a graph like any other there (`src/api/capture.rs`). Its closure borrows both arrays, on
+//! the copy worker of the device, or on a caller of the naive engine. The arrays are in
 //! `src/api/device_data.rs` and `src/api/pinned_data.rs`; what is queued on the stream is in
 //! `src/engine/gpu/lease.rs`.
 

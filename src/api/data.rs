@@ -4,6 +4,9 @@
 //! Programs call it on any thread. Two checks keep borrows apart: `check` compares a borrow with
 //! what the operation of this thread has declared (`src/operation/current.rs`), and the word
 //! `borrows` refuses what does not go together. Memory safety rests on the second check only.
+//!
+//! Any thread with a clone may count a borrow, and only threads that have a borrow touch the value.
+//! The thread that drops the last clone drops the value. It may be a worker that drops a closure.
 
 use crate::api::engine::Engine;
 use crate::error::{Error, ErrorKind};

@@ -2,8 +2,10 @@
 //! it, and the rule for its address. Only an operation that runs on the array's own device and has
 //! declared its variable gets the address.
 //!
-//! Used by `device_data.rs`, `pinned_data.rs` and `copy.rs`, on any thread. `copy.rs` pushes the
-//! copies. Sizes are rounded, and memory is kept for the next array, in `engine/gpu/buffers.rs`.
+//! Used by `device_data.rs`, `pinned_data.rs` and `copy.rs`, on any thread; the addresses are asked
+//! for in closures, on the device's workers. There is no state here: a `Data` guards the lease.
+//! `copy.rs` pushes the copies. Sizes are rounded, and memory is kept for the next array, in
+//! `engine/gpu/buffers.rs`.
 
 #![forbid(unsafe_code)]
 
@@ -64,6 +66,7 @@ pub(crate) fn lease<T: Plain>(device: &DeviceHandle, kind: MemoryKind, length: u
     match Lease::new(core, device.context(), kind, bytes, variable) {
         Ok(lease) => Ok(Data::of(variable, lease)),
         Err(error) => {
+            // A stopped engine refuses it: then the variable stays until the engine ends.
             let _ = delete_own_variable(core, variable, |_| ());
             Err(error)
         }

@@ -1,8 +1,10 @@
 //! `DeviceData`: an array on a device, and the variable that stands for it.
 //!
 //! Programs call it, on any thread. The lease in it is guarded as any value in a `Data` is
-//! (`src/api/data.rs`). What it has in common with `PinnedData` is in `src/api/device_array.rs`,
-//! the memory in `src/engine/gpu/lease.rs`, copies in `src/api/copy.rs`.
+//! (`src/api/data.rs`): closures borrow it on the device's workers. The thread that drops the last
+//! clone, which may be such a worker, gives the memory back; the device may use that a bit longer.
+//! What it has in common with `PinnedData` is in `src/api/device_array.rs`, the memory in
+//! `src/engine/gpu/lease.rs`, copies in `src/api/copy.rs`.
 
 #![forbid(unsafe_code)]
 

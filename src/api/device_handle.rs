@@ -1,8 +1,9 @@
 //! `DeviceHandle`: a device of an engine, for what is not an operation: its memory.
 //!
-//! Programs call it, on any thread. It leads to the device's record (`src/engine/gpu/devices.rs`)
-//! and its buffers (`src/engine/gpu/buffers.rs`). What is pushed to a device is an operation
-//! (`src/api/operation.rs`).
+//! Programs call it, on any thread; the handle itself does not change. It leads to the device's
+//! record (`src/engine/gpu/devices.rs`), which pushers, workers and the device's watcher use too,
+//! and to its buffers (`src/engine/gpu/buffers.rs`), which are behind a lock. What is pushed to a
+//! device is an operation (`src/api/operation.rs`).
 
 #![forbid(unsafe_code)]
 

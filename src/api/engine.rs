@@ -2,8 +2,13 @@
 //!
 //! The other methods of `Engine` are in the files beside this one: those that push in
 //! `src/api/push.rs`, those that wait, stop and look in `src/api/control.rs`, those that make
-//! engines in `src/api/builder.rs`, captures in `src/api/capture.rs`. What all handles share is
-//! `Core` in `src/engine/core.rs`. Programs call them, on any thread.
+//! engines in `src/api/builder.rs`, captures in `src/api/capture.rs`. Programs call them, on any
+//! thread.
+//!
+//! What all handles share is `Core` in `src/engine/core.rs`. Workers, watchers of devices and a
+//! thread that forks use it too. Graphs, parameters and arrays of devices hold the `Core` without a
+//! handle: they do not keep the engine from ending. A deferred call frees the slots of deleted
+//! variables (`recycle_slots`), on any thread.
 
 use crate::engine::core::Core;
 use crate::engine::gpu::devices::Gpus;

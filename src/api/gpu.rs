@@ -1,5 +1,6 @@
-//! What the builder of an engine has for GPUs. Programs call it. The values are checked in
-//! `src/engine/settings.rs`, and used when a device is made ready (`src/engine/gpu/admit.rs`).
+//! What the builder of an engine has for GPUs. Programs call it, on the thread that has the builder
+//! (`src/api/builder.rs`). The values are checked in `src/engine/settings.rs`, and used when a
+//! device is made ready (`src/engine/gpu/admit.rs`).
 
 #![forbid(unsafe_code)]
 

@@ -2,8 +2,11 @@
 //!
 //! `Capture::finish` in `api/capture.rs` makes graphs. A replay is pushed here as one operation;
 //! `engine/replay/mod.rs` runs it. Each graph has a variable of its own, which every replay of it
-//! changes: so only one is under way at a time. Programs call it, on any thread.
-//! `delete_own_variable` is also called by `api/capture.rs` and `api/prepare.rs`.
+//! changes: so only one is under way at a time. Programs call it, on any thread. A `Graph` does not
+//! change. Its program (`engine/replay/program.rs`) is shared with the threads that run a replay,
+//! and is dropped by the thread that drops the last reference: often the one that runs the deletion
+//! of that variable, or the last to leave a replay. `delete_own_variable` is also called by
+//! `api/capture.rs` and `api/prepare.rs`.
 
 use crate::engine::core::Core;
 use crate::engine::diagnose::{escaped, shown};

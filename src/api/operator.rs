@@ -5,6 +5,11 @@
 //! operators. They are pushed by `Engine::push` in `src/api/push.rs`, and recorded by
 //! `Capture::push` in `src/api/capture.rs`. Any thread may push one.
 //!
+//! An operator does not change once it is made. Its closure is called on each thread that runs an
+//! operation of it, on several at once. The thread that drops the last `Arc` drops it: a handle, an
+//! operation that has ended, or a graph. How long it takes is kept in the engine's `InlinePolicy`
+//! (`src/engine/inline/policy.rs`).
+//!
 //! [`Operator::push`] chooses between running here and pushing, as `push` and `push_wide` in
 //! `src/engine/push/mod.rs` do for closures that are used once: a change to one is a change to the
 //! others. What does not differ from push to push is decided when the operator is made: the order

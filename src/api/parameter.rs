@@ -2,9 +2,10 @@
 //! replays.
 //!
 //! `Capture::parameter` in `src/api/capture.rs` makes it. `get` is called inside operations of the
-//! graph, on the thread that runs them. `set` is called on any thread, and pushes an operation that
+//! graph, on the threads that run them. `set` is called on any thread, and pushes an operation that
 //! changes the graph's own variable, as each replay does (`src/api/graph.rs`). So no replay reads
-//! the value while it is replaced.
+//! the value while it is replaced. The thread that runs this operation replaces the value, drops
+//! the old one and counts in `changes`, which `src/engine/replay/device_graph.rs` reads.
 
 use crate::engine::core::{Core, DEVICES_USED};
 use crate::engine::push::admission::stopped;

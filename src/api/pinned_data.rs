@@ -1,8 +1,10 @@
 //! `PinnedData`: an array of the processor's that devices copy from and to by themselves.
 //!
 //! Programs call it, on any thread. A borrow is checked as one of a `Data` is (`src/api/data.rs`).
-//! Besides, it is refused while a device may still use the array: nothing waits. What it has in
-//! common with `DeviceData` is in `src/api/device_array.rs`, copies in `src/api/copy.rs`.
+//! Besides, it is refused while a device may still use the array, which is longer than the closure
+//! of a copy lasts: nothing waits (`Lease::is_settled` in `src/engine/gpu/lease.rs`). The thread
+//! that drops the last clone gives the memory back. What it has in common with `DeviceData` is in
+//! `src/api/device_array.rs`, copies in `src/api/copy.rs`.
 
 use crate::api::data::{Data, Ref, RefMut};
 use crate::api::device_array::{lease, read_on, write_on, Array, End, OfDevice};

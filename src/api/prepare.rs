@@ -1,6 +1,7 @@
 //! What a program does before its first push: `Engine::prepare`, by way of `src/api/control.rs`,
 //! does what that push would have to do otherwise, on the thread that is to push.
-//! `Engine::expect_cost` says what the engine would have to learn.
+//! `Engine::expect_cost` says what the engine would have to learn, on any thread. There is no state
+//! here: what it says is kept in `src/engine/inline/opinion.rs`.
 
 #![forbid(unsafe_code)]
 

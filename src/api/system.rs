@@ -1,6 +1,7 @@
 //! The methods of `Builder` for what an engine asks of the system: memory that stays, and real-time
-//! priorities. Programs call them. `src/engine/settings.rs` checks the values, `src/pool/locked.rs`
-//! locks memory, and `src/worker/scheduling.rs` sets priorities.
+//! priorities. Programs call them, on the thread that has the builder (`src/api/builder.rs`).
+//! `src/engine/settings.rs` checks the values, `src/pool/locked.rs` locks memory, and
+//! `src/worker/scheduling.rs` sets priorities.
 
 #![forbid(unsafe_code)]
 
