@@ -7,8 +7,10 @@
 //!
 //! A [`Failure`] goes from variable to variable by their marks (`src/variable/slot.rs`), and is
 //! kept for `wait_for_all` in `src/engine/failures.rs`. Those for which that list has no more room
-//! are counted in [`Beyond`]. Running operations ask a failure whether it concerns them, and
-//! waiting threads take it: both on any thread, at any time, so its state is atomic.
+//! are counted in [`Beyond`]. Any thread may touch a failure at any time, so its state is atomic. A
+//! thread that runs or ends operations, a device's watcher too, makes failures and asks whether one
+//! concerns an operation. A thread that waits takes failures, and so does the thread that closes
+//! the engine. An `Error` does not change; the thread that drops its last clone drops the source.
 
 #![forbid(unsafe_code)]
 
