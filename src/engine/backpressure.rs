@@ -1,6 +1,12 @@
 //! The bound on operations in flight: an operation is counted in before it is pushed, and waits for
 //! room if there is none. Used by `push/mod.rs` (`push_stored`), on the pusher, if the engine has a
-//! bound. `Core::end` (`complete.rs`) counts the operation out, on the thread that ends it.
+//! bound and the operation is no wait.
+//!
+//! No state here: the count is `Core::in_flight`, which any thread may change. The thread that ends
+//! an operation counts it out (`Core::end` in `complete.rs`); for what is queued on a device the
+//! watcher does it (`gpu/watch.rs`). `push/mod.rs` takes back the count of a push that is refused.
+//! `gpu/call.rs` counts in each operation of a graph that it queues on a device. `fork.rs` clears
+//! the count in the child.
 
 use crate::engine::core::Core;
 use crate::engine::nesting::may_help;

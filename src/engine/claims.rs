@@ -7,6 +7,9 @@
 //! named. If they meet a variable a second time (`count` in `tickets/owner/place.rs`), they give
 //! up, and the push goes the long way, which calls [`order`]. Claims that are errors are found by
 //! `engine/resolve.rs`.
+//!
+//! Nothing is kept here: [`order`] sorts the caller's own list. `Declared` borrows the lists of an
+//! operator (`api/operator.rs`), which any thread reads and none changes.
 
 #![forbid(unsafe_code)]
 

@@ -3,13 +3,18 @@
 //!
 //! Used by `execute.rs` and `gpu/call.rs` ([`Core::end`]), on the thread that has called the
 //! closure or used the completion, or on the watcher of a device (`Completion::complete_after`).
-//! `gpu/timing.rs` uses it for the profiler.
+//! `gpu/timing.rs` uses it for the profiler. [`Core::hand_out`] is also for pushes (`push/`,
+//! `inline/fast_path.rs`) and for watchers (`gpu/watch.rs`).
 //!
 //! Not every operation comes to [`Core::end`]: `Core::run_plain` (`execute.rs`) calls
 //! [`Core::count_out`] itself, and an operation that runs inside its push ends in
 //! `inline/fast_path.rs`. The operations of a graph end in `replay/runner.rs` and
 //! `replay/node_call.rs`, and `Program::count_writes` (`replay/program.rs`) steps their versions,
 //! once for a whole replay. Which operations are skipped is decided in `execute.rs`.
+//!
+//! No state here. Until the tickets are released, only the thread that ends an operation changes
+//! its block, and the marks and versions of what it writes (`variable/slot.rs`). Meanwhile others
+//! may park on the block's word (`tickets/run.rs`), or link behind it (`tickets/linking.rs`).
 
 use crate::engine::core::{Core, ReadyCause, FAILED};
 use crate::engine::ready_list::ReadyList;

@@ -2,7 +2,15 @@
 //! three kinds of engine implement in `src/engine/dispatch/`.
 //!
 //! `Engine::with_settings` in `src/api/engine.rs` makes it. The other files of `src/engine/` take
-//! [`Core`] as an argument or add methods to it.
+//! [`Core`] as an argument or add methods to it. The last thread that lets go of it drops it:
+//! graphs and parameters of the program may keep it longer than the engine's handles do.
+//!
+//! Any thread may use it: a field does not change, is atomic, or has a type whose file says which
+//! threads may do what. `backpressure.rs` says this of `in_flight`; `api/control.rs` stores
+//! `nested_threads`. Of the flags of [`Core::state`], `lifecycle.rs` and `fork.rs` set and clear
+//! [`STOPPED`], and `fork.rs` alone [`FORKING`], [`ABANDONED`] and [`YIELDING`]. `api/control.rs`
+//! sets [`SHUTDOWN`] and [`PROFILING`], `gpu/admit.rs` [`DEVICES_USED`]. `execute.rs` and
+//! `gpu/loss.rs` set [`FAILED`], on the thread on which something fails.
 
 use crate::device::Context;
 use crate::engine::failures::Failures;
@@ -25,7 +33,7 @@ use crate::worker::group::Group;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 
-/// The engine is stopped: pushes are refused. Set and cleared by `lifecycle.rs` and `fork.rs`.
+/// The engine is stopped: pushes are refused.
 pub const STOPPED: u32 = 1;
 /// The process is about to end: only deletions still run their functions.
 pub const SHUTDOWN: u32 = 1 << 1;

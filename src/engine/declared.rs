@@ -4,6 +4,9 @@
 //! Used by `execute.rs` and `gpu/call.rs`, around the call of a closure, on the thread that calls
 //! it: [`Enlisted`] if it is synchronous, [`Copied`] if it is asynchronous. Operations without a
 //! block have the same: `Inside` in `inline/fast_path.rs`, and `CurrentNode` in `replay/runner.rs`.
+//!
+//! No other thread touches any of it: a borrow asks on the same thread, through
+//! `operation/current.rs`. `SPARE` is a list that each thread keeps for all engines.
 
 use crate::operation::access::Mode;
 use crate::operation::block::Block;

@@ -6,7 +6,10 @@
 //!
 //! Operations come and go meanwhile. The looking thread is pinned and is a registered reader, so no
 //! block that it finds in use is given to another operation while it reads. Blocks of rings are
-//! used again in spite of a pin, but not during a [`Look`].
+//! used again in spite of a pin, but not during a [`Look`]. The other half of that is in
+//! `push/logged.rs`: a push says that it fills a block (`ThreadCache::fills`), and takes none of a
+//! ring while [`Core::state`] counts a reader. `fork.rs` clears that count in the child. Operations
+//! without a block are in `operation/inline_run.rs`.
 
 use crate::engine::core::{Core, READERS};
 use crate::operation::access::{Mode, Ticket};

@@ -3,7 +3,8 @@
 //!
 //! All of it lies in a [`DraftPlace`], which the thread keeps from one operation to the next. A
 //! builder has only a pointer to it: each call moves the builder, and moving what was just written
-//! in parts takes longer than the rest of a push.
+//! in parts takes longer than the rest of a push. One thread at a time has it. A builder may be
+//! sent to another thread: then the thread that ends the builder keeps the place (`KEPT`).
 
 #![forbid(unsafe_code)]
 

@@ -1,17 +1,18 @@
 //! Runs ready operations, and records the failures that are their own.
 //!
-//! Workers and helpers of `src/worker/` come here through the trait [`Host`]. Also used by
-//! `dispatch/naive.rs`, by `push/mod.rs` for an operation that is ready, by `complete.rs`, and in
-//! parts by `gpu/` and `replay/node_call.rs`. A block belongs to the thread that executes it until
-//! the operation ends. Once an asynchronous closure was called, the block is not touched any more.
+//! No state here. Workers, and threads that wait and help, come from `src/worker/` through the
+//! trait [`Host`]. Also used by `dispatch/naive.rs`, by `push/mod.rs` for an operation that is
+//! ready, by `complete.rs`, and in parts by `gpu/` and `replay/node_call.rs`. A block belongs to
+//! the thread that executes it until the operation ends. Once an asynchronous closure was called,
+//! the block is not touched any more.
 //!
 //! [`Core::execute`] runs any operation and ends it by `Core::end` (`complete.rs`).
 //! [`Core::run_plain`] does the same for plain ones with fewer steps, mostly without `Core::end`.
 //! An asynchronous operation ends by [`Finish`], on the thread that uses its completion. After
 //! `Completion::complete_after` that is the watcher of the device (`gpu/watch.rs`), which calls no
-//! closures. A rule about the start or the end of operations must be kept in both functions, in
-//! `inline/fast_path.rs` and in `gpu/call.rs`. For the operations of graphs it must be kept in
-//! `replay/runner.rs` and `replay/node_call.rs`.
+//! closures of the program. A rule about the start or the end of operations must be kept in both
+//! functions, in `inline/fast_path.rs` and in `gpu/call.rs`. For the operations of graphs it must
+//! be kept in `replay/runner.rs` and `replay/node_call.rs`.
 
 use crate::device::raw::RawStream;
 use crate::engine::core::{Core, DEVICES_USED, FAILED, SHUTDOWN};

@@ -4,7 +4,9 @@
 //! any thread. Used by `wait/for_all.rs` and, at the engine's end, by `lifecycle.rs`, which take
 //! them. `core.rs` has the list. A failure that was taken through its variable stays in the list
 //! until it is pruned. Which operations inherit a failure is decided elsewhere: `complete.rs` marks
-//! variables, and `execute.rs` skips operations.
+//! variables, and `execute.rs` skips operations. `fork.rs` holds the lock of `aside` around a fork.
+//! A failure itself is shared with the marks of variables (`variable/slot.rs`), where
+//! `wait/for_var.rs` takes it.
 
 use crate::error::{Beyond, Error, ErrorKind, Failure, Stamp};
 use crate::sync::lock::Lock;

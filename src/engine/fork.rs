@@ -13,12 +13,17 @@
 //! held for ever, so every lock that they could hold is taken before the fork and released after
 //! it. A pin would be held for ever, too. No look at a flag, before the pin or after it, rules out
 //! that a thread loses its core between the two just when the process forks. So the child gets a
-//! reclaimer that does not know the old pins.
+//! reclaimer that does not know the old pins. A new lock that another thread may hold is added to
+//! `Held::lock`.
 //!
 //! Locks of memory (`lock_memory`) are not inherited either: the child locks all blocks again.
 //!
 //! Every Unix-like system has `pthread_atfork`; what the handlers do in a child has been tried on
 //! Linux only. Windows has no `fork`, and this file is not part of the library there.
+//!
+//! Any thread that makes an engine adds it to `ENGINES`, under the lock. From before the fork until
+//! after it the forking thread holds this lock and all others, in its thread-local `FORK`. In the
+//! child it is the only thread.
 
 use crate::engine::core::{Core, ABANDONED, FORKING, READERS, STOPPED, YIELDING};
 use crate::engine::gpu::admit;

@@ -1,6 +1,11 @@
 //! Stops, starts and closes an engine. [`stop`] and [`start`] are called by `src/api/control.rs`,
-//! [`close`] when the last handle is dropped (`src/api/engine.rs`). `fork.rs` takes the same steps
-//! for all engines at once.
+//! [`close`] when the last handle is dropped (`src/api/engine.rs`): on the calling thread, or
+//! inside an operation on a thread of its own. `fork.rs` takes the same steps for all engines at
+//! once, on the forking thread.
+//!
+//! No state here: the lock is `Core::life`, which keeps stops and starts apart, the flags are in
+//! `Core::state`, and `Memory::closed` says that the engine has ended. The thread that ends what is
+//! in flight wakes the thread that stops (`Core::quiescence`).
 //!
 //! A stop has four steps:
 //!

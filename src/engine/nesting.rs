@@ -3,7 +3,8 @@
 //! thread owes, and runs when it is out of all operations.
 //!
 //! [`enter`] and [`leave`] surround every call of user code of an operation: in `execute.rs`,
-//! `inline/fast_path.rs`, `push/enlist.rs` and `replay/mod.rs`.
+//! `inline/fast_path.rs`, `push/enlist.rs`, `replay/mod.rs`, `replay/part.rs`, `gpu/call.rs` and
+//! `gpu/entered.rs`. All of it is the calling thread's own: no other thread touches it.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,8 @@
 //! The hook for failures that no wait has taken when their engine ends (`Builder::on_error`).
-//! `Core::report_failures` in `lifecycle.rs` calls it, on the thread that closes the engine.
+//! `Core::report_failures` in `lifecycle.rs` calls it, on the thread that closes the engine: the
+//! one that drops the last handle, or one that is started for that. The hook does not change.
+//! Engines of clones of one builder share it, so several threads may call it at once.
+//!
 //! `api/builder.rs` takes it. The error carries the name of its operation (`Error::operation`); the
 //! last call, which only tells how many more there are, has none.
 

@@ -6,7 +6,8 @@
 //! where `api/capture_builder.rs` copies single fields. The quick ways of a push take only ordinary
 //! requests (`runs_here` in `push/mod.rs`, and `push/logged.rs`); all others are enlisted, and
 //! `fill` in `push/enlist.rs` writes the request into the block. A profiled operation is always
-//! enlisted: while the engine profiles, the quick ways refuse every push.
+//! enlisted: while the engine profiles, the quick ways refuse every push. An operator and a graph
+//! keep theirs (`api/operator.rs`, `replay/program.rs`), which any thread reads and none changes.
 
 #![forbid(unsafe_code)]
 

@@ -4,7 +4,9 @@
 //! Used by pushes (`push/`), waits (`wait/for_var.rs`, `wait/pull.rs`), graphs
 //! (`replay/private.rs`) and `src/api/`, on any thread. The same rule is in `adopt` of
 //! `push/acquire.rs`. The quick ways of a push compare the generation with that of a variable that
-//! the pusher owns (`tickets/owner/place.rs`).
+//! the pusher owns (`tickets/owner/place.rs`). No state here: `variable/table.rs` begins a
+//! generation, on the thread that makes a variable. [`kill`] ends it, on the thread that pushes the
+//! deletion or captures.
 
 #![forbid(unsafe_code)]
 
@@ -29,7 +31,7 @@ pub fn resolve(core: &Core, variable: Variable) -> Result<&Slot, Error> {
 }
 
 /// Ends the generation of a variable: its handles are dead from now on. Of several deletions only
-/// one succeeds. Called by `push/enlist.rs`.
+/// one succeeds. Called by `push/enlist.rs` and `replay/private.rs`.
 pub fn kill(core: &Core, variable: Variable) -> Result<(), Error> {
     let generation = &resolve(core, variable)?.generation;
     let dead = variable.generation.wrapping_add(1);

@@ -1,6 +1,7 @@
 //! The settings of an engine: chosen by the builder (`src/api/builder.rs`) or by `SERIATIM_*`
 //! environment variables, and checked here. They do not change once the engine is made, so any
-//! thread reads them.
+//! thread reads them. Only the number of nested threads has a copy that changes:
+//! `Core::nested_threads`, which `Engine::set_nested_threads` stores (`api/control.rs`).
 //!
 //! A new setting is added in six places of this file: the field of [`Settings`], `Settings::new`,
 //! `Settings::check` (if it is a number with limits), `Settings::set`, `KEYS`, and the list of

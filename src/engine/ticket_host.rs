@@ -4,7 +4,8 @@
 //!
 //! Used by `push/enlist.rs` and `push/acquire.rs`, on the pusher. `complete.rs` makes
 //! [`Destinations`] too, for the end of an operation with links. `tickets/owner/` calls back
-//! through the traits.
+//! through the traits. Both types live on the stack of one thread. What they lead to is shared:
+//! slots, records of other pushers, and operations of those, which `finish` finishes for them.
 
 use crate::engine::core::Core;
 use crate::engine::push::journal::{is_for_any_worker, log};
