@@ -3,7 +3,7 @@
 //!
 //! Used by `src/api/engine.rs`, which makes one for each engine; all else goes through the trait,
 //! on any thread. Which worker runs what is decided here; how workers share it, in `src/worker/`.
-//! Devices have workers of their own (`src/engine/gpu/submit.rs`).
+//! Devices have workers of their own (`src/engine/gpu/submit.rs`). No state here.
 
 pub mod naive;
 pub mod per_device;

@@ -11,6 +11,12 @@
 //! pays for what it adds: before it returns it runs a share of what was left. No thread waits for
 //! another. If no other thread is inside such a push, the caller is the only one there is, and runs
 //! on.
+//!
+//! Any thread leaves operations in the one slot of the engine ([`Handoff`]) and takes them from
+//! there, by atomic steps. All else is the calling thread's, in its `ThreadContext`: the queue
+//! (`first`, `last`), and `draining`, which `complete.rs` and `inline/fast_path.rs` set too.
+//! `push/enlist.rs` says that its thread will look, and the push then calls `take_over`. A wait
+//! that helps comes through `serve`.
 
 use crate::engine::core::{Core, Dispatch, ReadyCause};
 use crate::engine::nesting::{is_deep, may_help, owe};

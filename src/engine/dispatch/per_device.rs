@@ -1,6 +1,7 @@
 //! The per-device engine: pinned workers for the processor, a pool for prioritised operations, and
 //! an I/O worker. `PerDevice::runs` says which property goes where; `pooled.rs` has the same for
-//! its groups.
+//! its groups. The groups do not change, and any thread uses them; `worker/group.rs` has what their
+//! threads share. Operations with a stream of a GPU go to `gpu/submit.rs` instead.
 
 use crate::engine::core::{Core, Dispatch, ReadyCause};
 use crate::engine::settings::Settings;
