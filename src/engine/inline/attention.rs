@@ -13,6 +13,9 @@
 //! A thread that pushes one closure after the other for long had better ship them, and run what is
 //! left while it waits ([`has_time`]). A thread that pushes now and then runs them at once: no
 //! worker has to be woken for them.
+//!
+//! Both parts are thread-local, one for all engines, and only their own thread touches them:
+//! `ATTENTION` when it calls a closure, as a pusher, worker or helper; `PACE` when it pushes.
 
 use crate::sync::thread_local;
 use std::cell::Cell;

@@ -10,6 +10,10 @@
 //! other operation has been given a ticket by the time the body returns, the push is withdrawn:
 //! then nothing is counted on the variables, and nothing can have parked on the operation. Else the
 //! push stands, and the operation ends like any other (`InlineUses::count`).
+//!
+//! All that it holds lies on the pusher's stack. Meanwhile other threads may take its variables
+//! (the commit decides: `tickets/owner/`), park on its word, and look at what
+//! `ThreadCache::running` shows of it (`diagnose.rs`).
 
 use crate::engine::claims::Source;
 use crate::engine::core::{Core, DEVICES_USED, FAILED};

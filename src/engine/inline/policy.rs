@@ -1,9 +1,10 @@
 //! The inline policy: learns which closures are so short that it does not pay to ship them to a
 //! worker.
 //!
-//! Used by `push/mod.rs`, `api/operator.rs` and `engine/execute.rs`, on the threads that run the
-//! closures; for keys and costs that a program gives, by `api/operation.rs` and `api/prepare.rs`.
-//! All threads share the [`InlinePolicy`] of an engine, which `engine/core.rs` has.
+//! Used by `push/mod.rs` and `api/operator.rs`: there pushers ask. They and `engine/execute.rs`
+//! measure calls, on the threads that call the closures. `api/operation.rs` and `api/prepare.rs`
+//! bring keys and costs that a program gives. All threads share the [`InlinePolicy`] of an engine,
+//! which `engine/core.rs` and operators have: only its opinions change.
 //!
 //! Shipping an operation takes some 150 ns of all threads together ([`SHIPPED`]). A closure that
 //! takes less on average is better run by its pusher. One that takes more is better shipped if its
