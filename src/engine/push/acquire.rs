@@ -3,7 +3,9 @@
 //!
 //! [`acquire`] is called by `push/enlist.rs`; [`adopt`] and [`acquire_all`] by the two ways that
 //! need owned variables, `push/logged.rs` and `inline/fast_path.rs`. The protocol is in
-//! `tickets/owner/handover.rs`.
+//! `tickets/owner/handover.rs`. No state here. What changes is the pusher's record, the owner of
+//! the variable (`tickets/owner/number.rs`), and the era of the last owner, whose last push this
+//! thread finishes.
 
 use crate::engine::claims::Source;
 use crate::engine::core::Core;

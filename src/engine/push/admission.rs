@@ -4,7 +4,7 @@
 //! `inline/fast_path.rs` do not come here: they test the engine's flags themselves, and refuse the
 //! operation if any but `FAILED` is set, so that it is enlisted. The errors are also used by
 //! `api/`, `engine/lifecycle.rs` and `engine/wait/`. `api/prepare.rs` asks here before it starts
-//! workers.
+//! workers. No state here: `engine/lifecycle.rs` and `engine/fork.rs` set the flags.
 
 #![forbid(unsafe_code)]
 

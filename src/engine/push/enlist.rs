@@ -8,6 +8,10 @@
 //!
 //! `FREE` here is the lifecycle of a block, for diagnosis only; `word::FREE` is the stage of a
 //! word.
+//!
+//! The block is the pusher's until the operation is announced. From then on waits may park on its
+//! word, other pushers may finish the push (`tickets/linking.rs`), and the thread that takes it may
+//! have run it before the push returns; the pin keeps the block.
 
 use crate::engine::core::{Core, PROFILING};
 use crate::engine::nesting::{enter, leave};

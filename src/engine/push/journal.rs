@@ -1,7 +1,9 @@
 //! The journal of the pusher: its logs, one for each worker, and which operations go into them.
 //!
-//! Used by `push/logged.rs`, and for enlisted operations by `engine/ticket_host.rs` (`logged`). The
-//! pusher alone writes its journal; the logs themselves are in `tickets/journals.rs`.
+//! Used by `push/logged.rs`, and for enlisted operations by `engine/ticket_host.rs` (`logged`). No
+//! state here: the journal hangs on the pusher's thread cache, and only the pusher appends.
+//! Workers, thieves and waiting threads take operations out of the logs (`tickets/journals.rs`,
+//! `tickets/log.rs`).
 
 use crate::device::Context;
 use crate::operation::block::{Block, FLAG_PROFILED};

@@ -11,6 +11,11 @@
 //!
 //! `FREE` here is the stage of a word ([`FREE`]); `block::FREE` is the lifecycle of a block, for
 //! diagnosis only.
+//!
+//! The block is the pusher's until the commit, though waits may park on its word before. From the
+//! commit on any thread may take it, and another pusher may log it too (`finish` in
+//! `engine/ticket_host.rs`). While a push fills a block it says so in `ThreadCache::fills`, which
+//! `diagnose.rs` reads.
 
 use crate::device::Context;
 use crate::engine::claims::Source;

@@ -17,6 +17,7 @@
 //!
 //! [`enlist`] gives an operation its tickets. What comes before and after that is here: the look
 //! for its device, room under a bound, a new try after a fork, the start of what is ready at once.
+//! No state here.
 
 pub mod acquire;
 pub mod admission;
