@@ -9,8 +9,9 @@
 //! `graph/`; here they are brought together with closures, slots and blocks.
 //!
 //! A recording belongs to the thread that captures, but for two things. The operation that replaces
-//! a parameter counts in [`Recording::changes`], on any thread, and never during a replay. The
-//! slots of private variables may be in use until their deletions have run (`private.rs`).
+//! a parameter counts in [`Recording::changes`], on any thread, and never during a replay;
+//! `device_graph.rs` reads it. The slots of private variables may be in use until their deletions
+//! have run (`private.rs`).
 
 use crate::device::{self, Context, Device};
 use crate::engine::claims;

@@ -4,8 +4,10 @@
 //!
 //! [`DeviceGraph::run`] is the closure of the one operation that stands for them. So the rest of
 //! the engine knows nothing of this: to it there is one operation, with one ticket and a stream
-//! like any other. Used by `replay/merged.rs`. One replay at a time calls it, on a thread
-//! that has entered the device.
+//! like any other. Used by `replay/merged.rs`. One replay at a time calls it, on a thread that has
+//! entered the device. On the naive engine that is the calling thread, else a worker of the device.
+//! The thread that drops the graph last drops what was captured. The operation that replaces a
+//! parameter counts in `changes` (`api/parameter.rs`), and never during a replay.
 
 use crate::device::backend::Class;
 use crate::device::current::{self, Here};

@@ -4,8 +4,9 @@
 //! Used by `replay/assemble.rs`, which makes one for each operation of such a graph, and by
 //! `replay/program.rs`, which keeps them. It names the variables of the operation, to which the
 //! tickets of devices belong (`engine/gpu/rows.rs`), and none of the tickets of pushes: the plan of
-//! the graph says when the operation's turn has come. The block belongs to the thread that the lane
-//! has given the operation to.
+//! the graph says when the operation's turn has come. One thread at a time has the block: the
+//! lane's runner, a worker of the device, or the watcher behind which it is parked. The thread that
+//! drops the graph last frees it.
 
 use crate::device::Context;
 use crate::engine::gpu::entered::mistrust;

@@ -2,7 +2,10 @@
 //! any operation after a failure.
 //!
 //! Used by `replay/runner.rs`, and by `replay/part.rs` for operations that another thread than the
-//! lane's runner calls. Either way the thread has the lane, or was given the operation by it.
+//! lane's runner calls. Either way the thread has the lane, or was given the operation by it. An
+//! asynchronous operation ends by two swaps of its `stage`: one here, when the call has returned,
+//! and one in `finish` (`replay/mod.rs`), on the thread that completes it. The second of the two
+//! goes on.
 
 use crate::engine::core::FAILED;
 use crate::engine::execute::is_skipped;

@@ -9,7 +9,8 @@
 //! An operation of a device is handed to a worker of the device by the runner of its lane
 //! ([`Program::begin_part`]). One of the processor is called by the runner, if it need not be
 //! parked. The thread that has a block calls [`run_part`], and tells the lane when the operation
-//! has ended.
+//! has ended: a worker of the device, or any worker or helper if there is no stream; on the naive
+//! engine the caller. One thread at a time has a block (`node_block.rs`).
 
 use crate::device::Device;
 use crate::engine::core::ReadyCause;

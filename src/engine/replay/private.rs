@@ -10,6 +10,10 @@
 //! A variable that others have used is made private by its *deletion*, an operation that comes
 //! after all these uses. Replays come after the deletions ([`Arrival`]). The slot has two users
 //! then, the end of the deletion and the graph, and the later one gives it back ([`Given`]).
+//!
+//! [`PrivateVariables`] is the capturing thread's. As a part of a graph it does not change, and it
+//! is dropped with the graph, on any thread. `Given` and `Arrival` are shared with the threads that
+//! run the deletions and what [`PrivateVariables::hold`] pushes, by atomic steps.
 
 use crate::engine::core::Core;
 use crate::engine::gpu::rows::Row;

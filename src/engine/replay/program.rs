@@ -2,8 +2,14 @@
 //! under way.
 //!
 //! `replay/assemble.rs` makes it, `api/graph.rs` holds it, and the other files of `replay/` run it,
-//! on any thread. It does not change, but for the cells and atomics of an operation: the lane's
-//! runner uses them, one thread at a time.
+//! on any thread. The thread that lets go of it last drops it, with the closures.
+//!
+//! It does not change, but for the cells and atomics. Those of an operation belong to the runner of
+//! its lane, or to the thread that was given its block; the thread that completes it writes `stage`
+//! and `outcome` (`finish` in `replay/mod.rs`). The block of a lane belongs to the thread that
+//! hands out the lane, and then to the one that runs it. [`Replay`] is written by the thread that
+//! begins the replay, and by the runner that ends it or runs it alone; between them all runners
+//! read it.
 
 use crate::device::Context;
 use crate::engine::core::{Core, FAILED};

@@ -4,7 +4,9 @@
 //! Used by `replay/mod.rs` and `replay/part.rs`, and called back by `graph/lanes.rs` as its
 //! [`LaneHost`]. One thread at a time runs a lane. While a replay runs on one thread, its runner
 //! runs segments of all lanes: the lane of an operation is that of its segment in the plan, not
-//! that of the runner.
+//! that of the runner. A [`Runner`] lies on the stack of its thread: a worker, a thread that helps,
+//! or the one that has begun the replay. The lane of a device is run by any thread that has a
+//! message for it.
 //!
 //! The quick way is here; `replay/node_call.rs` has the other. A failure goes to `Program::mark`
 //! (`replay/program.rs`), which has `Core::record` (`engine/execute.rs`) note it.
