@@ -1,7 +1,8 @@
 //! A one-shot event: tells the thread that waits for a variable that the variable is free.
 //!
-//! Used by `wait/for_var.rs` and `wait/reply.rs`. The waiting thread takes the event and looks at
-//! it. The thread that runs the wait's operation sets it.
+//! Used by `wait/for_var.rs` and `wait/reply.rs`. The waiting thread takes the event, looks at it
+//! and takes its failure. The thread that runs the wait's operation sets it: any that ends an
+//! operation, the watcher of a device, or the waiting thread itself.
 
 use crate::error::{Failure, Stamp};
 use crate::sync::thread::{self, Thread};

@@ -2,7 +2,7 @@
 //!
 //! Used by `api/control.rs` ([`for_all`]) and by `engine/lifecycle.rs` ([`drain`]), on the thread
 //! that waits. It sleeps in the list `Core::quiescence` (`wait_list.rs`). The failures that it
-//! returns are those of `engine/failures.rs`.
+//! returns are those of `engine/failures.rs`. No state here.
 
 #![forbid(unsafe_code)]
 

@@ -8,6 +8,9 @@
 //! 3. if another thread owns the variable: to park behind the last write, without a ticket
 //!    ([`beside_owner`]);
 //! 4. to push a read of the variable that sets an event.
+//!
+//! No state here: the closures of 3 and 4 only set the event (`wait/event.rs`), on the thread that
+//! finds the wait ready (`Core::hand_out` in `complete.rs`, `push/mod.rs`).
 
 use crate::device::Context;
 use crate::engine::core::{Core, ABANDONED, DEVICES_USED, FAILED};

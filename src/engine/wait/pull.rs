@@ -3,7 +3,7 @@
 //! what the thread has pushed last.
 //!
 //! Used by `wait/for_var.rs` ([`pull`]) and `wait/for_all.rs` ([`pull_last`]), on the thread that
-//! waits. How the predecessors are found is in `tickets/pull.rs`.
+//! waits. How the predecessors are found is in `tickets/pull.rs`. No state here.
 
 use crate::engine::core::Core;
 use crate::engine::resolve::resolve;

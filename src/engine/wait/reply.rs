@@ -1,7 +1,8 @@
 //! What an operation tells the thread that has pushed it and waits for that.
 //!
 //! Used by `src/api/adopted_stream.rs`. The answer comes when the closure says it, which may be
-//! before a device has done the operation's work.
+//! before a device has done the operation's work. The asking thread has the [`Question`]. The
+//! [`Answer`] is on the thread that calls the closure, or drops it uncalled.
 
 use crate::engine::core::Core;
 use crate::engine::nesting::refuse_wait_inside;

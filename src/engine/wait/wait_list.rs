@@ -3,8 +3,9 @@
 //! until there is room under the bound.
 //!
 //! Waiting threads come from `wait/for_all.rs`, `engine/lifecycle.rs` and `engine/backpressure.rs`.
-//! [`WaitList::notify`] is called by every thread that ends operations. `engine/fork.rs` holds the
-//! lock around a fork, and empties the list in the child.
+//! [`WaitList::notify`] is called by every thread that ends operations, the watchers of devices
+//! too, and by a push that gives back its place under the bound. `engine/fork.rs` holds the lock
+//! around a fork, and empties the list in the child.
 //!
 //! A waiter announces itself before it looks at the condition for the last time. The thread that
 //! may have made it true looks for waiters after that. A fence on each side
