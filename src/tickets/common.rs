@@ -9,6 +9,10 @@
 //! The linking itself is in `linking.rs`. `src/variable/table.rs` has a [`Common`] for each
 //! variable; `src/engine/ticket_host.rs` implements [`Commons`]. `owner/handover.rs` decides that a
 //! variable becomes common.
+//!
+//! Pinned threads that push change a [`Common`], for their own operation or as helpers. Threads
+//! that wait (`engine/wait/`) read it. The thread that ends a deletion closes it, and the thread
+//! that makes the next variable of the slot renews it.
 
 use crate::operation::access::{Access, Mode, Ticket};
 use crate::operation::block::Block;

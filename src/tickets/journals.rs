@@ -5,6 +5,11 @@
 //! Workers (`src/worker/run_loop.rs`), thieves (`src/worker/steal.rs`) and helpers
 //! (`src/worker/help.rs`) go through all journals, so no operation waits because of the thread that
 //! pushed it.
+//!
+//! Any thread may add a journal. Only its pusher appends to its logs and chooses workers
+//! (`placing.rs`); the thread that adopts the pusher's cache goes on with it
+//! (`thread/pusher.rs`). The worker moves the cursor of its log (`log.rs`). Other threads look into
+//! all logs, and take operations by their words (`run.rs`). A [`Watch`] is one thief's own.
 
 use crate::operation::access::Mode;
 use crate::sync::{AtomicPtr, Ordering::*, MODELLED};

@@ -2,8 +2,8 @@
 //! any operation, so nobody waits for a pusher that has stopped.
 //!
 //! Used by `src/engine/push/enlist.rs` (announce, enlist), by `src/engine/ticket_host.rs` (help)
-//! and by `src/engine/complete.rs` (ended). The state of a variable is in `common.rs`, that of an
-//! operation in `links.rs`.
+//! and by `src/engine/complete.rs` (ended). There are only functions here: the state of a variable
+//! is in `common.rs`, that of an operation in `links.rs`.
 //!
 //! # Linking access *j* of operation *o*: any thread, for any operation
 //!

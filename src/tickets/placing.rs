@@ -1,5 +1,5 @@
 //! Placing: a pusher's choice of the worker into whose log an operation goes. Used by
-//! `journals.rs`, on the pusher.
+//! `journals.rs`, on the pusher, and touched by no other thread.
 //!
 //! An operation that has to wait goes to the worker that has the last use that it waits for. When
 //! that worker comes to the operation, the use has ended, so the operation need not park. An

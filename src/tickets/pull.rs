@@ -1,6 +1,6 @@
 //! Pulling: a thread that waits for an operation searches what the operation waits for, and finds
 //! an operation that can run now. Used by `src/worker/help.rs` for a wait, and by
-//! `src/engine/ticket_host.rs` for an urgent push.
+//! `src/engine/ticket_host.rs` for an urgent push. A [`Pull`] is that thread's own.
 //!
 //! The thread takes the operation out of its log, wherever it lies there, notes the writes that it
 //! waits for, and settles it: so it parks. Then the thread does the same with each of these writes,

@@ -1,7 +1,7 @@
 //! The rings of a pusher: blocks that its quick pushes use again and again, small ones in one ring
-//! and large ones in another. A block is free when its word says so, so no thread brings it back.
-//! Used by `src/thread/pusher.rs`, on the pusher's own thread; `src/pool/thread_cache.rs` has the
-//! rings.
+//! and large ones in another. A block is free when its word says so, so no thread brings it back:
+//! the thread that ends the operation frees the word (`run.rs`). Used by `src/thread/pusher.rs`, on
+//! the pusher's own thread, which alone touches the rings. `src/pool/thread_cache.rs` has them.
 //!
 //! A push looks at one block, which it has prefetched some pushes before, and touches none that a
 //! worker uses. If the ring is full, blocks come from the pool for a while. The addresses of the

@@ -3,8 +3,9 @@
 //!
 //! Used by `log.rs`, `pull.rs` and `src/worker/steal.rs` (take), by `src/engine/execute.rs`,
 //! `src/engine/ticket_host.rs` and `pull.rs` (settle), and by `src/engine/complete.rs` (end), among
-//! others. Any thread may take an operation; only the one that has taken it tests, parks and ends
-//! it.
+//! others. Any thread may take an operation (a worker, a thief, a helper, a pusher), and then it
+//! alone tests and parks it. The thread that runs the operation ends it, or the thread that uses
+//! its completion, or the watcher of a device.
 //!
 //! Nothing here waits. A thread that tests too early parks the operation on what it lacks, and so
 //! gives it up. The thread that ends the operation it lacks gets it back.
@@ -16,12 +17,14 @@ use crate::tickets::links::Links;
 use crate::tickets::word::{Word, FREE, PUSHED, TAKEN};
 use std::ptr::null_mut;
 
-/// How far a variable has come. Written only by threads that run operations.
+/// How far a variable has come. Threads that end operations write it, and a thread that leaves a
+/// write to the reads before it (`wait_for_reads`). Other pushers, and threads that wait, read it.
 pub struct Progress {
     /// Writes that have ended, modulo 2³². Stored by the running write, which has the variable to
     /// itself.
     writes: AtomicU32,
-    /// The number of reads that `waiter` waits for.
+    /// The number of reads that `waiter` waits for. Like `waiter`, stored by the thread that tests
+    /// the write, for the thread that ends the last of the reads.
     needed: AtomicU32,
     /// Reads that have ended, from bit 1 on. Bit 0: a write waits for reads.
     reads: AtomicU64,

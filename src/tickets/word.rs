@@ -1,6 +1,8 @@
 //! The word of an operation's block: stage, first parked block, and a tag that tells one use of the
-//! block from the next. `run.rs` (take, park, free) and the pushes in `src/engine/push/` change it.
-//! All code that holds a reference to an operation compares it.
+//! block from the next. The word itself lies in the block; here are only its values. The pusher
+//! stores it (`src/engine/push/`, `thread/pusher.rs`). Any thread may exchange it, to take the
+//! operation or to park on it, and the thread that ends the operation frees it (`run.rs`). All code
+//! that holds a reference to an operation compares it.
 //!
 //! Two bits are the stage, 41 an address (blocks lie on multiples of 128 below 2⁴⁸), and 21 the
 //! tag. The address field has two uses:

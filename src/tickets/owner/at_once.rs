@@ -3,7 +3,8 @@
 //!
 //! Used by `engine/inline/fast_path.rs`, on the pusher's thread. When the operation has run, the
 //! push is withdrawn, unless it stands: see `Record::withdraw` in `pusher.rs`, where [`Push`] is
-//! the push of an operation that runs later.
+//! the push of an operation that runs later. An [`AtOnce`] is that thread's own. It writes the
+//! pusher's record and places (`place.rs`), which other threads read.
 //!
 //! [`Push`]: crate::tickets::owner::Push
 

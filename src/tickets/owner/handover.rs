@@ -5,6 +5,10 @@
 //! by `engine/wait/`, which asks for the writes of a variable that the calling thread does not own.
 //! `Record::end_of` has the heavy fence for the light ones in `pusher.rs`. Shared variables are in
 //! `sharing.rs`.
+//!
+//! There are only functions here. A newcomer writes its own record and places, and the variable's
+//! [`Owner`] (`number.rs`). Of the owner's record it writes `limit` and `decided` (`pusher.rs`),
+//! and the hint that it wants the variable (`share.rs`). Threads that wait only read.
 
 use crate::operation::access::{Mode, Ticket};
 use crate::platform::asymmetric_fence::heavy;

@@ -7,7 +7,8 @@
 //! for a variable, by `engine/wait/`. `engine/ticket_host.rs` implements [`Peers`]. `pool/` has the
 //! records, `thread/pusher.rs` finds the thread's own, and `variable/slot.rs` has the word of the
 //! owner. The owner's side is in `pusher.rs` and `at_once.rs`, the newcomer's in `handover.rs` and
-//! `sharing.rs`.
+//! `sharing.rs`. The state is in `pusher.rs`, `place.rs`, `share.rs` and `number.rs`; this file has
+//! the argument, and what the protocol asks of the engine.
 //!
 //! # The owner
 //! Each pusher (one thread at a time) has a [`Record`]. The record has the number of the pusher's

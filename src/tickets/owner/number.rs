@@ -2,7 +2,7 @@
 //!
 //! Numbers are used within this folder only. The `Owner` is a part of the variable's slot
 //! (`variable/slot.rs`, which calls [`Owner::renew`]). Any pusher changes it, by the exchanges in
-//! `handover.rs`.
+//! `handover.rs`. Threads that wait for the variable read it.
 
 #![forbid(unsafe_code)]
 

@@ -2,10 +2,10 @@
 //! owns, by plain loads and stores.
 //!
 //! Used by `engine/push/` ([`Push`]), `engine/inline/fast_path.rs`, `engine/wait/`, `at_once.rs`,
-//! `handover.rs` and `sharing.rs`. Only the pusher's own thread runs this file, but other threads
-//! read the [`Record`], and `handover.rs` closes its eras. The light fences of `Record::commit` and
-//! `Record::withdraw` pair with the heavy ones in `Record::end_of` (`handover.rs`) and `end_share`
-//! (`sharing.rs`).
+//! `handover.rs` and `sharing.rs`. Only the pusher's own thread runs this file. Other threads read
+//! the [`Record`]: newcomers, which also close its eras (`handover.rs`), and threads that wait. The
+//! light fences of `Record::commit` and `Record::withdraw` pair with the heavy ones in
+//! `Record::end_of` (`handover.rs`) and `end_share` (`sharing.rs`).
 
 use crate::operation::access::{Access, Mode};
 use crate::operation::block::Block;
@@ -48,7 +48,8 @@ pub struct Record {
     /// The pusher's number, which variables name it by.
     pub(super) index: u32,
     pub(super) places: BucketArray<Place>,
-    /// Its parts in the shares of variables that it shares, or has shared.
+    /// Its parts in the shares of variables that it shares, or has shared. Other pushers note there
+    /// which variables they want.
     pub(super) shares: BucketArray<Share>,
 }
 

@@ -1,6 +1,6 @@
 //! A pusher's part in a share: the share's number, and with what the share began. Only the member
-//! writes it, and any pusher reads it: the protocol is in
-//! [`sharing`](crate::tickets::owner::sharing).
+//! writes it, except `wanted`, which other pushers write. Any pusher reads it, and so do threads
+//! that wait for the variable. The protocol is in [`sharing`](crate::tickets::owner::sharing).
 
 use crate::operation::access::Ticket;
 use crate::sync::{AtomicU32, AtomicU64, Ordering::*};

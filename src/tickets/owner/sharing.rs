@@ -2,7 +2,9 @@
 //! reads in its own place, by plain loads and stores, as if the variable were its own.
 //!
 //! Used by `handover.rs` only, when a pusher acquires a variable. The argument for a single owner
-//! is in [`owner`](crate::tickets::owner); this file adds the argument for several members.
+//! is in [`owner`](crate::tickets::owner); this file adds the argument for several members. It has
+//! functions only: the state is a [`Share`] for each member (`share.rs`), beside the member's
+//! record and place.
 //!
 //! # A share
 //! A share begins when a pusher takes a variable from its owner in order to read it

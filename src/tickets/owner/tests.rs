@@ -1,6 +1,6 @@
 //! Tests of owners and newcomers on a real machine, with its asymmetric fences: each use of a
 //! variable has a ticket of its own. `World` stands for `engine/ticket_host.rs`, and `push` for
-//! `engine/push/enlist.rs`.
+//! `engine/push/enlist.rs`. Each thread of a test has a record; all note tickets, under locks.
 
 use crate::operation::access::{Access, Mode, Ticket};
 use crate::operation::block::Block;
