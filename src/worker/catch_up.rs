@@ -1,6 +1,7 @@
 //! Catching up: a pusher runs some of the short operations that a worker has published.
 //! `engine/push/mod.rs` comes here after a push of a short operation, through `Dispatch::catch_up`
-//! (`engine/dispatch/`), on the pusher.
+//! (`engine/dispatch/`), on the pusher. The list is taken from `stealable.rs`. If there is none, a
+//! bit of the group is set ([`WANTED`]), which the worker that publishes clears (`run_loop.rs`).
 
 use crate::operation::block::{Block, FLAG_SHORT};
 use crate::sync::{Instant, Ordering::Relaxed, MODELLED};

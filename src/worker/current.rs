@@ -1,6 +1,7 @@
 //! The calling thread's entry in a group: the private queue of a worker or helper that is running
 //! operations. Used by `worker/run_loop.rs`, which makes it for a worker, by `worker/help.rs`,
-//! which makes it for a helper, and by `worker/group.rs` (`Group::submit`).
+//! which makes it for a helper, and by `worker/group.rs` (`Group::submit`). No other thread touches
+//! it: what others see is in `remote.rs` for a worker, and in `helper_place.rs` for a helper.
 //!
 //! An operation that becomes ready on such a thread goes straight into this queue: no atomic, no
 //! other core. The exception is one that becomes ready in the middle of another operation. The

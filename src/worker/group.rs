@@ -5,6 +5,11 @@
 //! journal's pusher. The other methods of [`Group`] are in `run_loop.rs` (workers), `help.rs`
 //! (helpers), `wake.rs`, `steal.rs`, `catch_up.rs` and `pinning.rs`. The states of sleeping and
 //! waking, and why no wake-up is lost, are in `worker/README.md`.
+//!
+//! Workers and helpers count themselves in `idle` and `sleeping`. Pushers set a bit of `idle`, and
+//! any thread reads both; the child of a fork sets them to 0. The thread that starts or stops the
+//! group changes `started`, `stop` and `threads`: one that pushes, starts, stops, forks, or drops
+//! the last handle. Warnings come from workers and from threads that wait.
 
 use crate::error::Error;
 use crate::operation::block::Block;

@@ -1,9 +1,10 @@
 //! A handoff slot between pushers of an engine without workers: a thread that has run its share of
 //! ready operations leaves the rest to a thread that is about to look. Used by
-//! `engine/dispatch/naive.rs` only, on any thread that pushes.
+//! `engine/dispatch/naive.rs` only, on any thread that pushes, waits, or ends an operation.
 //!
 //! No worker would come for operations that are left lying, and no thread waits for them. So a
-//! thread inside a call says that it will look, by a plain store (`ThreadContext::say_will_look`).
+//! thread that enlists says that it will look, by a plain store into its cache
+//! (`ThreadContext::say_will_look`).
 //! Before the call ends it takes that back, and then looks. Operations are left only while some
 //! thread says so: see [`Handoff::leave`].
 

@@ -5,9 +5,9 @@
 //! of helpers, and a child of a fork forgets them.
 //!
 //! A helper with nothing to run looks for work like a worker, and sleeps like one: in a place of
-//! its own ([`Helper`]), where a thread that publishes work finds and wakes it. Nothing is
+//! its own (`helper_place.rs`), where a thread that publishes work finds and wakes it. Nothing is
 //! delivered there, so the inbox of the place holds only the helper's state. Operations that the
-//! helper has taken and does not run yet are published in its place.
+//! helper has taken and does not run yet are published in its place, for thieves (`steal.rs`).
 //!
 //! The same protocol of sleeping is in `run_loop.rs` (`sleep`): a change has to be made in both.
 //! The states and steps are in `worker/README.md`.

@@ -1,6 +1,9 @@
 //! The shared part of a helper: what other threads see of a thread that waits and runs operations
 //! of the group meanwhile. Used by `worker/group.rs`, `worker/help.rs` and `worker/wake.rs`.
 //! `worker/help.rs` is what the helper does; `worker/remote.rs` is the same for a worker.
+//!
+//! The helper takes and frees the place. Any thread may steal from it (`steal.rs`) or wake the
+//! helper. A fork holds the locks, and its child frees the places (`help.rs`).
 
 use crate::sync::lock::Lock;
 use crate::sync::thread::Thread;
@@ -18,8 +21,8 @@ pub struct Helper {
     /// The operations that the helper would run next, published for thieves.
     pub stealable: Stealable,
     pub taken: AtomicBool,
-    /// The thread that has this place. The lock is not waited for: the helper sets it before it
-    /// falls asleep, and at most one thread has then woken the helper and reads it.
+    /// The thread that has this place. But for a fork, the lock is not waited for: the helper sets
+    /// it before it falls asleep, and at most one thread has then woken the helper and reads it.
     pub thread: Lock<Option<Thread>>,
 }
 

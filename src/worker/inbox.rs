@@ -8,9 +8,10 @@
 //! wake-up.
 //!
 //! `Group::deliver` (`group.rs`) pushes, on any thread. The owner (`run_loop.rs`) and thieves
-//! (`steal.rs`) take. The owner changes the state in `run_loop.rs` (workers) and `help.rs`
-//! (helpers); wakers do in `wake.rs` and `helper_place.rs`. The watcher of a device sleeps by such
-//! a word, too (`engine/gpu/sleep.rs`). The table of the states is in `worker/README.md`.
+//! (`steal.rs`) take; a group's common inbox has no owner, and any worker or helper takes. The
+//! owner changes the state in `run_loop.rs` (workers) and `help.rs` (helpers); wakers do in
+//! `wake.rs` and `helper_place.rs`, and a stop in `group.rs`. The watcher of a device sleeps by
+//! such a word, too (`engine/gpu/sleep.rs`). The table of the states is in `worker/README.md`.
 
 use crate::operation::block::Block;
 use crate::platform::cache_line::fetch_now;

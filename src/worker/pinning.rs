@@ -7,6 +7,9 @@
 //! milliseconds, even beside a free core. A thread that has waited for the engine may have woken up
 //! on a worker's core: then the worker is pinned to another one. The waiting thread is the user's,
 //! and is moved only if the settings say so.
+//!
+//! The state is elsewhere: each worker's core in `remote.rs`, the system's numbers of the threads
+//! in `cores.rs`, under a lock. `engine/fork.rs` holds that lock, and clears the numbers.
 
 use crate::platform::affinity::{self, Moved};
 #[cfg(all(unix, not(any(loom, shuttle))))]

@@ -1,6 +1,7 @@
 //! The shared part of a worker: its inbox, its published operations, and the handle by which it is
 //! woken. Any thread may use it; the queue that only the worker touches is in `current.rs`.
-//! `helper_place.rs` is the same for a helper.
+//! `helper_place.rs` is the same for a helper. Two more have one: the group itself for its common
+//! inbox, which any worker or helper empties, and the watcher of a device (`engine/gpu/sleep.rs`).
 
 use crate::sync::lock::Lock;
 use crate::sync::thread::{self, Thread};
@@ -17,14 +18,16 @@ pub struct Remote {
     /// The operations that the worker would run next, published for thieves.
     pub stealable: Stealable,
     /// Whether an urgent operation has come, which should not wait for the next poll of the inbox.
+    /// Set by any thread, cleared by the worker; for the common inbox by any worker.
     urgent: CachePadded<AtomicBool>,
-    /// The thread that is woken for this worker.
+    /// The thread that is woken for this worker, which stores it when it starts.
     thread: AtomicPtr<Thread>,
     /// The handle that `thread` points to, and earlier ones that a late waker could still use.
     handles: Lock<Vec<Arc<Thread>>>,
     /// The number of wakers that may have read `thread` and not used it yet.
     waking: AtomicUsize,
-    /// The core that the worker is, or will be, pinned to, counted from 1; 0 for none.
+    /// The core that the worker is, or will be, pinned to, counted from 1; 0 for none. Stored by
+    /// the thread that starts the worker, and by those that move it (`pinning.rs`).
     core: AtomicUsize,
 }
 

@@ -1,5 +1,6 @@
 //! The loop of a worker thread: it runs the operations that it has, looks for more, and sleeps.
-//! `Group::start` (`group.rs`) starts the threads; everything here runs on the worker's own.
+//! `Group::start` (`group.rs`) starts the threads; everything here runs on the worker's own. What
+//! it keeps is on its stack; what other threads see of it is in `remote.rs` and `group.rs`.
 //!
 //! The order in which a worker looks, and the steps of falling asleep, are in `worker/README.md`.
 //! `help.rs` is the same for helpers: its `rest` has the protocol of [`Group::sleep`], and a change

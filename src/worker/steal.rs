@@ -1,7 +1,9 @@
 //! Stealing: how a thread with nothing to run takes operations from other workers and helpers, out
 //! of published lists, inboxes and logs. Used by idle workers (`run_loop.rs`), by helpers
 //! (`help.rs`) and by `wake.rs`. [`Group::has_work`] is also used by `engine/wait/` and
-//! `engine/replay/runner.rs`, to decide whether to wait. Any thread may steal.
+//! `engine/replay/runner.rs`, to decide whether to wait. Any thread may steal. There are only
+//! functions here: the state is in `stealable.rs`, `inbox.rs` and `tickets/log.rs`. Pushers steal
+//! in `catch_up.rs`.
 
 use crate::operation::block::Block;
 use crate::sync::MODELLED;

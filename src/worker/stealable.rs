@@ -8,7 +8,8 @@
 //! published: other threads only ever put back an end of that list.
 //!
 //! Owner's side: `local_queue.rs`. Thieves: `steal.rs` (workers and helpers) and `catch_up.rs`
-//! (pushers).
+//! (pushers). Any thread may look. `remote.rs` has one for each worker, `helper_place.rs` one for
+//! each helper.
 
 use crate::operation::block::Block;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering::*};

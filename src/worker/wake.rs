@@ -4,7 +4,8 @@
 //!
 //! A thread that looks for work already is called, which costs an exchange and no system call. Only
 //! if there is none is a sleeper woken. The states, and why no call and no wake-up is lost, are in
-//! `worker/README.md`.
+//! `worker/README.md`. There are only functions here: the states are in `inbox.rs`, and the count
+//! of sleepers in `group.rs`.
 
 use crate::platform::asymmetric_fence::light;
 use crate::sync::Ordering::Relaxed;
