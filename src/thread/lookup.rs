@@ -1,7 +1,7 @@
 //! How a thread finds its context for an engine: a thread-local list, and in `thread/context.rs`
 //! the one used last. Used by `engine/core.rs` (`Core::local`), in every call into the engine
 //! ([`ThreadContext::of`]), and by `engine/lifecycle.rs`. If the list is gone already,
-//! `thread/teardown.rs` has the context.
+//! `thread/teardown.rs` has the context. No other thread touches the list.
 
 use crate::pool::memory::Memory;
 use crate::sync::thread_local;

@@ -1,9 +1,11 @@
 //! A thread's side of pushing: its record, its rings of blocks, its journal. They belong to its
 //! cache, so the next thread that adopts the cache goes on with them.
 //!
-//! Used by the push code (`engine/push/`, `engine/inline/fast_path.rs`), and for `Pusher` by the
-//! waits for one variable, on the context's own thread. The protocol of a record is in
-//! `tickets/owner/`.
+//! Used by the push code (`engine/push/`, `engine/inline/fast_path.rs`), and for `pusher` by the
+//! waits and by `api/prepare.rs`, on the context's own thread. The cache (`pool/thread_cache.rs`)
+//! has the fields. Other threads read the record and close its eras, by the protocol in
+//! `tickets/owner/`, and read the journal's logs (`tickets/journals.rs`). The rings and the kept
+//! word are the thread's alone.
 
 use crate::operation::block::Block;
 use crate::sync::Ordering::*;

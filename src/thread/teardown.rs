@@ -1,6 +1,7 @@
 //! Contexts for threads that use an engine so late that their list of contexts is gone: in
 //! destructors of thread-locals that are older than ours. Used by `thread/lookup.rs` only, on the
-//! ending thread.
+//! ending thread, which alone touches its list. All threads share the key below; the first that
+//! needs it makes it.
 //!
 //! Where there are POSIX threads, the list of these contexts hangs on a key whose destructor runs
 //! after those of all thread-locals. This holds for the C libraries in use. If another one runs it

@@ -1,6 +1,7 @@
 //! A weak reference from a thread's context to the memory of its engine, which is dereferenced
 //! without a count. Used by `thread/context.rs`, whose
 //! [`ThreadContext`](crate::thread::context::ThreadContext) holds one, and by `thread/lookup.rs`.
+//! Only the context's thread uses it, and nothing changes it; any thread may free the memory.
 
 use crate::pool::memory::Memory;
 use std::ops::Deref;
