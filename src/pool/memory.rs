@@ -1,8 +1,11 @@
 //! All the memory of one engine: slabs, thread caches, the depot between them, the pushers'
 //! records, and the table of variables. `engine/core.rs` makes it. Threads use it through their
-//! contexts (`thread/context.rs`); what sums over all of them is called on any thread.
+//! contexts (`thread/context.rs`); what sums over all of them is called on any thread. Any thread
+//! adds the cache, the record or the variable that it needs. Only the child of a fork replaces the
+//! reclaimer.
 //!
-//! The engine owns it: it is freed when the engine is dropped, whatever threads have used it.
+//! The engine owns it: it is freed when the engine is dropped, whatever threads have used it. A
+//! thread that is just ending may hold it a moment longer, and free it (`thread/context.rs`).
 //! Graphs and parameters that outlive the engine's last handle keep the engine.
 
 use crate::error::{Error, ErrorKind};
@@ -26,7 +29,7 @@ pub struct Memory {
     reclaim: UnsafeCell<Epoch>,
     /// Tells engines apart, also in the handles of their variables.
     pub id: u32,
-    /// Whether the engine has ended.
+    /// Whether the engine has ended. Set by `engine/lifecycle.rs`, on the thread that closes it.
     pub closed: AtomicBool,
     /// Where the next range of sequence numbers starts. [`Memory::sequences`] deals [`RANGE`]
     /// numbers at a time to a thread, which takes them in `ThreadContext::next_sequence`.

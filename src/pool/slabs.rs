@@ -1,6 +1,6 @@
 //! Slabs: the allocations that blocks are cut from. They are freed with the engine's memory. Used
 //! by `pool/thread_cache.rs`, which adds to them. `engine/diagnose.rs` walks them to show what is
-//! pending; both on any thread.
+//! pending; both on any thread. In the child of a fork `engine/fork.rs` has them locked again.
 
 use crate::operation::block::Block;
 use crate::operation::layout::size;

@@ -1,6 +1,7 @@
 //! A lock-free stack of magazines, by which spent blocks come back to their thread cache, a whole
 //! magazine with each push. Used by `pool/thread_cache.rs`: other threads push to `incoming`, and
-//! the reclaimer to `safe`.
+//! the reclaimer to `safe`, on any thread. The owner of the cache takes all of a stack at once, and
+//! so does the owner of another cache that has run dry (`take_over`).
 
 use crate::operation::block::Block;
 use crate::pool::magazine::Magazine;
@@ -8,7 +9,7 @@ use crate::pool::magazine_list::DetachedList;
 use crate::sync::{AtomicPtr, Ordering::*};
 use std::ptr::null_mut;
 
-/// A lock-free stack of magazines: any thread pushes, and one thread takes all. Taking all at once
+/// A lock-free stack of magazines: any thread pushes, and any thread takes all. Taking all at once
 /// leaves no room for ABA.
 pub struct Stack {
     head: AtomicPtr<Block>,

@@ -1,7 +1,9 @@
 //! A thread cache: one thread's private stock of blocks, and the stacks by which its blocks come
 //! back; also the thread's counters and its state for pushing. Its owner uses it through
 //! `thread/context.rs`. Other threads only bring blocks back ([`ThreadCache::accept`]), take over
-//! unsorted ones, and read counters and flags (`pool/memory.rs`, `engine/diagnose.rs`).
+//! unsorted ones, and read counters and flags (`pool/memory.rs`, `engine/diagnose.rs`). The
+//! reclaimer brings blocks back to `safe`, on any thread. When the owner has ended, a thread that
+//! is new to the engine adopts the cache. The child of a fork clears `will_look`.
 //!
 //! Returned blocks are sorted a slice at a time: by [`ThreadCache::allocate`] when a stock is dry,
 //! and by [`ThreadCache::tidy`] when many blocks have come back and none are allocated. A slice is
