@@ -6,7 +6,7 @@
 //! change. Its program (`engine/replay/program.rs`) is shared with the threads that run a replay,
 //! and is dropped by the thread that drops the last reference: often the one that runs the deletion
 //! of that variable, or the last to leave a replay. `delete_own_variable` is also called by
-//! `api/capture.rs` and `api/prepare.rs`.
+//! `api/capture.rs`, `api/prepare.rs` and `api/device_array.rs`.
 
 use crate::engine::core::Core;
 use crate::engine::diagnose::{escaped, shown};
@@ -225,8 +225,8 @@ fn find_devices(program: &Program) -> Result<(), Error> {
     program.devices.iter().try_for_each(|device| admit::find(&program.core, *device).map(|_| ()))
 }
 
-/// Deletes the variable of a graph, of a capture that came to nothing, or of `prepare`; calls `end`
-/// after its last use. The bound does not hold the deletion up. A stopped engine refuses it: then
+/// Deletes the variable of a graph, of a capture or an array that came to nothing, or of `prepare`;
+/// calls `end` after its last use. The bound does not hold the deletion up. A stopped engine refuses it: then
 /// the variable stays until the engine ends, and `end` is dropped.
 pub(crate) fn delete_own_variable(
     core: &Arc<Core>,
