@@ -315,12 +315,12 @@ pub fn fail(function: &CStr, nth: u64, error: i32) {
     call!(standin_fail(function.as_ptr() => *const c_char, nth => u64, error => i32, false => bool));
 }
 
-/// Inside a queued function: it accesses a cell.
+/// Inside a queued function, a kernel or a host function: it accesses a cell.
 pub fn touch(cell: u64, write: bool, label: u64) {
     call!(standin_touch(cell => u64, write => bool, label => u64));
 }
 
-/// Inside a queued function or a kernel: it accesses memory. Null if it may not.
+/// Inside a queued function, a kernel or a host function: it accesses memory. Null if it may not.
 pub fn memory(at: u64, bytes: usize, write: bool, label: u64) -> *mut u8 {
     call!(standin_memory(at => u64, bytes => usize, write => bool, label => u64) -> *mut u8)
 }

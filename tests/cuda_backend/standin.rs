@@ -209,6 +209,30 @@ fn call_the_host(stream: *mut c_void) {
 }
 
 #[test]
+fn a_host_function_tells_what_it_touches_in_the_order_of_its_stream() {
+    unsafe extern "C" fn touches(_: *mut c_void) {
+        touch(4, true, 7);
+    }
+    let standin = Standin::begin(1, 128);
+    for waits in [true, false] {
+        standin.again(1, 0);
+        let gpu = Entered::new(&standin);
+        let (one, two, mark) = (gpu.stream(), gpu.stream(), gpu.mark());
+        standin.access(one.raw(), 4, true, 6);
+        gpu.cuda.record(mark, one).unwrap();
+        if waits {
+            gpu.cuda.wait(two, mark).unwrap();
+        }
+        let code = call!(cuLaunchHostFunc(
+            two.raw() => *mut c_void, touches => unsafe extern "C" fn(*mut c_void), null_mut() => *mut c_void
+        ) -> i32);
+        assert_eq!(code, 0);
+        standin.run_all();
+        assert_eq!(standin.reports().len(), usize::from(!waits), "{:?}", standin.reports());
+    }
+}
+
+#[test]
 fn host_functions_may_not_call_the_driver_and_do_not_come_after_an_error() {
     let standin = Standin::by_hand();
     let gpu = Entered::new(&standin);

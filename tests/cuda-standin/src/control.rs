@@ -161,7 +161,7 @@ pub unsafe extern "C" fn standin_kernel(
     Held::take().kernels.insert(name, KernelSpec { run, word, sizes });
 }
 
-/// Inside a queued function or a kernel: it accesses a cell.
+/// Inside a queued function, a kernel or a host function: it accesses a cell.
 #[no_mangle]
 pub extern "C" fn standin_touch(cell: u64, write: bool, label: u64) {
     let mut world = Held::take();
@@ -171,8 +171,8 @@ pub extern "C" fn standin_touch(cell: u64, write: bool, label: u64) {
     }
 }
 
-/// Inside a queued function or a kernel: it accesses memory. Returns where that memory is, or null
-/// if it may not be accessed.
+/// Inside a queued function, a kernel or a host function: it accesses memory. Returns where that
+/// memory is, or null if it may not be accessed.
 #[no_mangle]
 pub extern "C" fn standin_memory(at: u64, bytes: usize, write: bool, label: u64) -> *mut u8 {
     let mut world = Held::take();

@@ -152,8 +152,13 @@ fn run(world: &mut Held, handle: usize, who: Who, clock: Clock, command: Command
             world.memory.get_mut(&(base & !DEVICE)).expect("it was there").freed = true;
         }
         Command::Host { run, word } => {
-            // SAFETY: the caller of cuLaunchHostFunc has given this function for this argument.
-            world.outside(|| unsafe { run(std::ptr::with_exposed_provenance_mut(word)) });
+            // What it says that it accesses, it accesses in the order of its stream.
+            let run = || {
+                // SAFETY: the caller of cuLaunchHostFunc has given this function for this argument.
+                unsafe { run(std::ptr::with_exposed_provenance_mut(word)) };
+                0
+            };
+            call(world, who, clock.clone(), run)?;
             world.host_learns(&clock);
         }
         Command::Record { recording } => {
@@ -171,7 +176,7 @@ fn run(world: &mut Held, handle: usize, who: Who, clock: Clock, command: Command
     Ok(())
 }
 
-/// Calls a body or a kernel.
+/// Calls a body, a kernel or a host function.
 fn call(world: &mut Held, who: Who, clock: Clock, run: impl FnOnce() -> i32) -> Result<(), i32> {
     BODY.set(Some((who, clock)));
     let outcome = world.outside(run);
