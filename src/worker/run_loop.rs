@@ -258,11 +258,8 @@ impl Group {
                     current.queue.borrow_mut().add_list(list);
                     break true;
                 },
-                // More lies in the logs, but an urgent operation in the common inbox goes first.
-                FromLogs::More if self.common.inbox.peek().is_null() => {
-                    spin = patience.spin();
-                    continue;
-                }
+                // The worker goes on with its logs as it does while it has something to run: it
+                // looks at what is urgent in between.
                 FromLogs::More => break true,
                 // More may come to the logs, so the worker stays awake; but no other thread need be
                 // woken for that.
