@@ -1,8 +1,9 @@
 //! Allocates on a device and frees there: takes kept buffers, and asks the driver for new ones.
 //!
-//! Used by `lease.rs`, by `devices.rs`, and in parts by `foreign.rs` and `replay/device_graph.rs`,
-//! on any thread. The driver may block; it is asked outside of the lock of the lists, and not at
-//! all once there are enough buffers.
+//! Used by `lease.rs`, by `src/api/device_handle.rs` (`trim`), by `devices.rs` when a device is
+//! dropped, and in parts by `entered.rs`, `foreign.rs` and `replay/device_graph.rs`, on any thread.
+//! It keeps nothing itself: the kept buffers are in `buffers.rs`, behind a lock. The driver may
+//! block; it is asked outside of that lock, and not at all once there are enough buffers.
 
 use crate::device::memory::{DeviceMemory, MemoryKind};
 use crate::device::raw::DriverError;

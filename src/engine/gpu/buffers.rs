@@ -6,8 +6,10 @@
 //! the device has come there.
 //!
 //! Used by `allocate.rs`, and by `lease.rs` when a buffer is given back, on any thread. `admit.rs`
-//! and `devices.rs` make the lists, and `src/api/device_handle.rs` tells what is in them. The lists
-//! are behind a lock, which is held for a few steps.
+//! makes the lists, `devices.rs` has them, and `src/api/device_handle.rs` tells what is in them.
+//! They are behind a lock, which a thread holds for a few steps; one that forks keeps it until the
+//! fork is over (`engine/fork.rs`). A [`Buffer`] that has an owner is in no list, but in its
+//! `Lease` (`lease.rs`).
 
 use crate::device::memory::MemoryKind;
 use crate::device::raw::RawMemory;

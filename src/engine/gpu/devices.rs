@@ -1,8 +1,24 @@
-//! What an engine knows of its devices: [`Gpus`], and of each device [`Gpu`].
+//! What an engine knows of its devices: [`Gpus`], of each device [`Gpu`], and of each stream
+//! [`Line`].
 //!
-//! The back end is asked for devices when a push first names one, and a device is made ready when a
-//! push first names it (`admit.rs`). Then any thread reads it; what changes is atomic or behind a
-//! lock.
+//! The back end is asked for devices when a program first names one, and a device is made ready
+//! when a program first names it (`admit.rs`). Then any thread reads it; what changes is atomic or
+//! behind a lock. It is changed by these:
+//!
+//! - `fleet` and its devices: once, by the thread that names them first, under `making`;
+//! - `forked`: by the child of a fork; `held`: by threads that drop graphs, and that stop or start
+//!   the engine;
+//! - a timeline: by the worker that owns it and by the watcher (`src/device/timeline.rs`); the
+//!   names of its operations: by that worker. The thread that finds the device lost reads them;
+//! - `turns`: by workers; `given`: by any thread that hands over an operation (`submit.rs`), and by
+//!   the worker that comes to it; `waiting`: by the watcher only;
+//! - `watcher`: by the watcher, and by any thread that parks an operation or wakes it (`sleep.rs`);
+//!   `thread` and `stops`: by threads that start and end it (`watch.rs`);
+//! - `lost`: once, by any thread (`loss.rs`);
+//! - `rows`, `timing`, `buffers` and `spare_marks`: as `rows.rs`, `under_way.rs`, `buffers.rs` and
+//!   `spare_marks.rs` say.
+//!
+//! The thread that drops the last reference to a [`Gpu`] gives its streams, marks and memory back.
 
 use crate::device::backend::{Backend, Class};
 use crate::device::raw::RawStream;

@@ -5,10 +5,12 @@
 //! of the driver by the engine rests on the right one, and so do the closures that come next.
 //! [`Core::make_current`] sees to it after each closure (`call.rs`, `replay/device_graph.rs`).
 //! Destructors of closures that were not called, and those of a graph, are rare: they set a flag by
-//! [`mistrust`], and the worker looks before its next operation.
+//! [`mistrust`] (`call.rs`, `replay/node_block.rs`), and the worker looks before its next operation
+//! (`queue.rs`). Which device a thread has entered, and the flag, are its own: no other thread
+//! touches them.
 //!
 //! At its end a worker drops the handles of libraries that it has kept for operations
-//! ([`Core::drop_worker_handles`]).
+//! ([`Core::drop_worker_handles`]). They are kept in `src/device/handles.rs`.
 
 use crate::device::handles::{self, Handles};
 use crate::device::raw::DriverError;

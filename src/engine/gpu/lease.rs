@@ -3,10 +3,12 @@
 //! Used by the arrays and copies of `src/api/`, on any thread. The variable of a buffer decides
 //! which thread may touch it. Which buffer is used again is decided in `buffers.rs`.
 //!
-//! A [`Lease`] is the value of a `DeviceData` or `PinnedData` (`src/api/`). Its drop gives the
-//! buffer back and deletes the variable. At that moment the device may still use the buffer: its
-//! tickets are in the variable's row, since each operation leaves its ticket before its closure is
-//! called, and the closure has owned a share of the lease.
+//! A [`Lease`] is the value of a `DeviceData` or `PinnedData` (`src/api/`). Its fields do not
+//! change. Its drop gives the buffer back and deletes the variable. That is on the thread that
+//! drops the last handle, or on one that drops the last closure with a share of the lease: mostly a
+//! worker. At that moment the device may still use the buffer: its tickets are in the variable's
+//! row, since each operation leaves its ticket before its closure is called, and the closure has
+//! owned a share of the lease.
 
 use crate::device::memory::MemoryKind;
 use crate::device::raw::{DriverError, RawStream};

@@ -1,10 +1,11 @@
 //! What becomes of a device that fails: it is *lost*, once and for the life of the process.
 //!
-//! The thread that gets the driver's answer says so ([`Core::refused`]). The watcher then counts
-//! what was queued as completed, and hands out what was parked. An operation that comes after a
-//! lost write fails with an error that names what may have caused it: `turn.rs` marks the variable,
-//! each with a failure of its own. One that comes after lost reads runs. The processor's work goes
-//! on.
+//! The first thread that finds it out sets `Gpu::lost` (`devices.rs`), by [`Core::refused`] or
+//! [`Core::lose`]: a worker, the watcher, or any other that calls the driver. In the child of a
+//! fork `admit.rs` sets it. Any thread reads it. The watcher (`watch.rs`) then counts what was
+//! queued as completed, and hands out what was parked. An operation that comes after a lost write
+//! fails with an error that names what may have caused it: `turn.rs` marks the variable, each with
+//! a failure of its own. One that comes after lost reads runs. The processor's work goes on.
 
 use crate::device::raw::{DriverError as Refusal, RawStream};
 use crate::engine::core::{Core, FAILED};

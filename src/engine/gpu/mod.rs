@@ -12,7 +12,8 @@
 //! | on the processor, or on another device | it is parked until the device has come there (`turn.rs`) |
 //!
 //! So no worker waits for a device. One thread a device, its watcher (`watch.rs`), asks how far the
-//! streams have come, hands parked operations out, and counts operations as completed.
+//! streams have come, hands parked operations out, and counts operations as completed. The naive
+//! engine has no workers and no watcher: the thread that has called a closure waits for the stream.
 //!
 //! [`rows`] has the tickets of the variables, [`devices`] what an engine knows of its devices,
 //! [`buffers`] the memory of a device, which [`allocate`] asks the driver for, and [`lease`] who

@@ -3,7 +3,9 @@
 //!
 //! Runs on a worker of the device, which owns the timeline meanwhile: each worker may take each. On
 //! the naive engine, and for [`Property::Async`](crate::Property::Async), it runs on any thread,
-//! and there is no timeline.
+//! and there is no timeline. `turn.rs` and `replay/part.rs` come here with an operation. Nothing is
+//! kept here: the timelines are in `devices.rs`, and the tickets in `rows.rs`. `call.rs` calls the
+//! closure, and gives the timeline up.
 
 use crate::device::backend::Class;
 use crate::device::raw::DriverError;

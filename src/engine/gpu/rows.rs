@@ -4,6 +4,13 @@
 //! ends, and the next one looks when its own tickets have come: so the order of the variable orders
 //! these stores and loads, and most are relaxed. Reads of one variable run at the same time, on
 //! several threads: each raises the number of its timeline in a place that it has claimed.
+//!
+//! A ticket is left by the thread that calls the closure, mostly a worker (`call.rs`). An operation
+//! without a ticket, such as one of the processor, clears the rows of what it changes, on the
+//! thread that has it; that thread, or the watcher, may also note a loss (`turn.rs`). A row also
+//! changes when a buffer gets a new owner (`lease.rs`), and when a graph is dropped
+//! (`replay/private.rs`). Any thread may look at any time: one that waits, drops an array, or
+//! watches a device.
 
 use crate::device::timeline::DeviceTicket;
 use crate::operation::access::Mode;

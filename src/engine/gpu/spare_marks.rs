@@ -4,7 +4,8 @@
 //! A mark is *lent* to the call that puts it on a stream, and *kept* again when the engine has had
 //! another stream wait for it. One that an operation is *due* at belongs to the watcher
 //! (`watch.rs`), which ends the operation. Used by `foreign.rs`, on any thread: a place is taken by
-//! one exchange. `devices.rs` and `admit.rs` have and make them.
+//! one exchange. Only the watcher calls [`SpareMarks::take_due`] and [`SpareMarks::is_any_due`].
+//! `admit.rs` makes them, and `devices.rs` has them and gives the marks back with the device.
 
 use crate::device::raw::{DriverError, RawMark};
 use crate::sync::{AtomicU8, AtomicUsize, Ordering::*};

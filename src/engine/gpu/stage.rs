@@ -2,6 +2,8 @@
 //!
 //! If the closure of a pushed operation is dropped without a call, the end that comes second finds
 //! out. A push that is refused drops the closure as well, and tells nothing. Used by `foreign.rs`.
+//! Two threads touch it, each once at most: the pusher, and the thread that drops the closure,
+//! mostly a worker of the device.
 
 use crate::sync::{AtomicU8, Ordering::*};
 

@@ -1,8 +1,10 @@
 //! Hands an operation to the workers of its device.
 //!
 //! Used by `complete.rs`, `push/mod.rs` and `replay/part.rs`, where ready operations are handed
-//! out, and by `watch.rs` for operations that have waited for room. `queue.rs` and `execute.rs`
-//! take what was handed over.
+//! out, on any thread; and by `watch.rs`, on the watcher, for operations that have waited for room.
+//! `queue.rs` and `execute.rs` take what was handed over, on the worker. Nothing is kept here: of
+//! the counters of `devices.rs`, `given` is raised and lowered here, and `waiting` is only read;
+//! `watch.rs` changes it.
 
 use crate::device::backend::Class;
 use crate::engine::core::{Core, ReadyCause};

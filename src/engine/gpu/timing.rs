@@ -3,7 +3,9 @@
 //! The worker that queues an operation puts a timed mark before its work and one behind it, and
 //! notes under its number which event of the profiler it is. When the device has come to that
 //! number, the watcher reads the marks and adds the span to the event. An operation without marks,
-//! since all pairs are taken, or the back end has no clock or refuses, has the processor's times.
+//! since all pairs are taken, or the back end has no clock or refuses, has the processor's times. A
+//! [`Reader`] is the watcher's own. What the worker and the watcher share is in `under_way.rs` (the
+//! notes) and in `src/device/timed_marks.rs` (the marks).
 //!
 //! The device's clock is mapped to the engine's by a mark of reference, on a stream where nothing
 //! else is: the watcher records it and asks until the device has come there. So it was there at

@@ -3,9 +3,10 @@
 //!
 //! Used by `execute.rs` ([`Core::comes_to_turn`], once a device has been used), by
 //! `wait/for_var.rs`, by `replay/part.rs`, and by `queue.rs`, `submit.rs` and `watch.rs`. It runs
-//! on the thread that has the operation. An operation of the processor that is behind something
-//! unreached is *parked*: it goes to the watcher of that device, which hands it out when the device
-//! has come there. No thread waits.
+//! on the thread that has the operation, or waits for the variable, and keeps nothing: the tickets
+//! are in `rows.rs`. An operation of the processor that is behind something unreached is *parked*:
+//! it goes to the watcher of that device (`watch.rs`), which hands it out when the device has come
+//! there. No thread waits.
 
 use crate::device::backend::Class;
 use crate::device::timeline::DeviceTicket;

@@ -2,9 +2,14 @@
 //!
 //! It hands out what was parked when the device has come there, gives room on the streams to the
 //! operations that wait for some, ends the asynchronous ones whose streams have come to their
-//! marks, and counts what is done as completed. It calls no closures of the program. Only it takes
-//! what is parked, so nothing of that needs a second look: an operation is parked by a push into
-//! the watcher's inbox, and a watcher falls asleep by the same word.
+//! marks, and counts what is done as completed. It calls no closures of the program, but may be the
+//! last to let go of a graph, and drop those. Only it takes what is parked, so nothing of that
+//! needs a second look: an operation is parked by a push into the watcher's inbox, and a watcher
+//! falls asleep by the same word (`sleep.rs`).
+//!
+//! A `Watcher` lies on that thread's stack, and no other thread touches it; what is shared is in
+//! `devices.rs`. `admit.rs` starts the thread when a push or a completion first needs it, and ends
+//! it when the engine stops.
 
 use crate::device::backend::Class;
 use crate::device::raw::DriverError;
@@ -67,7 +72,7 @@ pub fn stop(gpu: &Gpu) {
     let Some(thread) = gpu.thread.lock().take() else { return };
     gpu.stops.store(true, SeqCst);
     gpu.wake_watcher();
-    // It calls no code of the program, and has nothing to report.
+    // Panics of the program's destructors are caught, and it has nothing to report.
     let _ = thread.join();
 }
 
