@@ -1,11 +1,13 @@
 //! The seam between the engine and a library that drives devices: [`Backend`].
 //!
 //! `cuda/` and `immediate.rs` implement it, and programs may. The engine calls it from
-//! `src/engine/gpu/` and `src/engine/replay/`; marks are put by `timeline.rs` and `timed_marks.rs`.
-//! A [`RawStream`] is an in-order queue of a device. A [`RawMark`] says 'up to here' on such a
-//! queue: an event of CUDA or HIP, a timeline semaphore, a marker in a queue of OpenCL. Any thread
-//! may call a back end; [`Backend`] says which calls need a device that the thread has entered.
-//! Memory, times and graphs have seams of their own, in `memory.rs`, `clock.rs` and `graphs.rs`.
+//! `src/engine/gpu/` and `src/engine/replay/`, and through `current.rs`; marks are put by
+//! `timeline.rs`, `timed_marks.rs`, `src/engine/gpu/foreign.rs` and `src/engine/gpu/timing.rs`. A
+//! [`RawStream`] is an in-order queue of a device. A [`RawMark`] says 'up to here' on such a queue:
+//! an event of CUDA or HIP, a timeline semaphore, a marker in a queue of OpenCL. Any thread may
+//! call a back end, and several do at once; [`Backend`] says which calls need a device that the
+//! thread has entered. Memory, times and graphs have seams of their own, in `memory.rs`, `clock.rs`
+//! and `graphs.rs`.
 
 use crate::device::clock::DeviceClock;
 use crate::device::graphs::DeviceGraphs;

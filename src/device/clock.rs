@@ -1,8 +1,9 @@
 //! The seam for times: [`DeviceClock`], which a back end has if its devices note when they come to
 //! a mark.
 //!
-//! `timed_marks.rs` and `src/engine/gpu/timing.rs` call it, for operations that are profiled only,
-//! on threads that have entered the device. `cuda/` and `immediate.rs` implement it.
+//! `timed_marks.rs` and `src/engine/gpu/timing.rs` call it, for operations that are profiled only:
+//! on the workers of a device, which queue the operations, and on its watcher. `cuda/` and
+//! `immediate.rs` implement it.
 
 use crate::device::raw::{DriverError, RawMark};
 

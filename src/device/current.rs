@@ -1,6 +1,8 @@
 //! The device and the stream of the operation that the calling thread runs. Each thread has its
-//! own. `src/engine/gpu/call.rs` and `src/engine/replay/device_graph.rs` set it, and
-//! [`RunContext`](crate::RunContext) reads it.
+//! own, which no other thread touches. `src/engine/gpu/call.rs` and
+//! `src/engine/replay/device_graph.rs` set it for the time of a call;
+//! [`RunContext`](crate::RunContext), `handles.rs` and `src/engine/gpu/foreign.rs` read it within
+//! that call.
 
 use crate::device::backend::Backend;
 use crate::device::raw::{DriverError, RawStream};

@@ -1,5 +1,6 @@
 //! Handles of libraries, such as cuBLAS, that a worker of a device keeps: made when an operation
-//! first asks, and used again by those that come later on the same thread.
+//! first asks, and used again by those that come later on the same thread. No other thread touches
+//! them.
 //!
 //! [`RunContext::with_handle`](crate::RunContext::with_handle) asks. At its end the worker drops
 //! them (`src/engine/gpu/entered.rs`). A thread of the naive engine keeps them for one operation

@@ -1,9 +1,9 @@
 //! The seam for memory: [`DeviceMemory`], for back ends whose devices the engine allocates on and
 //! copies to; and [`Plain`], the types of the values in such memory.
 //!
-//! `src/engine/gpu/allocate.rs` and `src/engine/gpu/lease.rs` call it, on any thread; `cuda/` and
-//! `immediate.rs` implement it. Which buffer is used again is decided in
-//! `src/engine/gpu/buffers.rs`.
+//! `src/engine/gpu/allocate.rs` (memory) and `src/engine/gpu/lease.rs` (copies) call it, on any
+//! thread that has entered the device; `cuda/` and `immediate.rs` implement it. Which buffer is
+//! used again is decided in `src/engine/gpu/buffers.rs`.
 
 use crate::device::raw::{DriverError, RawMemory, RawStream};
 

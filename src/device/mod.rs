@@ -1,4 +1,5 @@
-//! Where operations run: `Context`, a device and its number; and what the engine needs of a device.
+//! Where operations run: `Context`, a device and its number, a plain value; and what the engine
+//! needs of a device.
 //!
 //! [`resolve`] checks the context of each push that names another one than `cpu(0)`
 //! (`src/engine/push/mod.rs`), and of each recorded push (`src/engine/replay/assemble.rs`).

@@ -3,7 +3,9 @@
 //!
 //! The worker that queues an operation takes a pair, and puts one mark before the closure's work
 //! and one behind it. The watcher reads both when the device has done that, and gives the pair
-//! back. A pair is made when it is first taken. If all are taken, the operation has none.
+//! back; so does the worker if a mark is refused, or the profiler is full. Workers take pairs at
+//! the same time, by one exchange of a bit. A pair is made by the thread that first takes it. If
+//! all are taken, the operation has none.
 
 use crate::device::backend::Backend;
 use crate::device::raw::{DriverError, RawMark, RawStream};

@@ -7,12 +7,13 @@
 //! that number'.
 //!
 //! The methods that are given a back end are given the one that has made the timeline's handles, on
-//! a thread that has entered its device.
+//! a thread that has entered its device. `src/engine/gpu/devices.rs` has the timelines.
 //!
 //! A timeline has one *owner* at a time, the worker that queues on it (`src/engine/gpu/queue.rs`),
 //! and one *watcher*, the thread that finds out how far the device has come
-//! (`src/engine/gpu/watch.rs`).
-//! Any worker of the device may put a mark on it, to have another stream wait for that.
+//! (`src/engine/gpu/watch.rs`). The owner changes `queued` and `knows`, and the watcher `done`. Any
+//! worker of the device may put a mark on it, to have another stream wait for that, and so may the
+//! watcher. Any thread may ask for `queued` and `done`.
 //!
 //! The marks are a ring, and a mark may be put on the stream again at any time. It then covers more
 //! than before, so what was known of it stays true. That rests on two rules. What a mark covers is

@@ -1,6 +1,7 @@
 //! Memory of CUDA's devices, and copies on their streams, for `DeviceMemory`
-//! (`src/device/memory.rs`). `src/engine/gpu/` calls it, on threads that have entered the device,
-//! and decides which buffers are used again.
+//! (`src/device/memory.rs`). `src/engine/gpu/` calls it, on any thread that has entered the device,
+//! and decides which buffers are used again. Nothing is kept here: `mod.rs` has the functions, and
+//! remembers a loss.
 
 use crate::device::cuda::Cuda;
 use crate::device::memory::{DeviceMemory, MemoryKind};

@@ -1,7 +1,9 @@
 //! The back end for CUDA: [`Cuda`], over the driver that the machine has.
 //!
 //! A program opens it. If it gives no back end, `src/engine/gpu/admit.rs` does. Any thread calls
-//! it, through the seams of `src/device/`. What several threads change is atomic.
+//! it, through the seams of `src/device/`. Two things change once it is open, both atomic: the
+//! first thread to enter a device sets its `context`, and any thread whose call finds a device lost
+//! sets `lost`.
 //!
 //! cudarc loads the driver's library; [`symbols`] looks up what is called, once. cudarc's own calls
 //! panic where the library or a symbol is missing, so none of them is made. [`fault`] makes the

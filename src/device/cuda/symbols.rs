@@ -1,5 +1,6 @@
 //! The functions of the driver's library, each looked up once. Used by `mod.rs` when the driver is
-//! opened, and by `capture.rs`; it does not change after that.
+//! opened, and by `capture.rs`. The tables do not change after that, and any thread calls what is
+//! in them.
 //!
 //! cudarc loads the library. Its own functions panic where the library or a symbol is missing, so
 //! they are not called: [`Symbols::load`] looks every symbol up and says which is missing.
