@@ -2,7 +2,9 @@
 //!
 //! Used by `engine/settings.rs` (which cores there are), `worker/group.rs` (`Group::start` says
 //! which worker gets which core), `worker/pinning.rs` (pins it there, and moves it), and
-//! `platform/asymmetric_fence.rs` (goes to every core in turn).
+//! `platform/asymmetric_fence.rs` (goes to every core in turn). Nothing is kept here: the cores of
+//! a thread are known to the system. The calls change those of the calling thread; only
+//! [`pin_other`] changes those of another one, a worker.
 
 use core_affinity::CoreId;
 pub use place::{current, is_pinned, move_off, own_id, pin_other};

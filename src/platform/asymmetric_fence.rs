@@ -1,6 +1,8 @@
 //! An asymmetric pair of fences. The [`light`] side costs nothing, and is for threads that look
 //! often whether another thread waits; the [`heavy`] side is for threads that are about to sleep,
-//! or to change a state that rarely changes.
+//! or to change a state that rarely changes. What the fences keep is one static of the process,
+//! `STATE`: every light fence reads it, [`prepare`] sets it, on the thread that makes an engine,
+//! and a heavy fence changes it if the system's call is lost.
 //!
 //! Both sides write something and then read what the other has written, and one of them must see
 //! the other's. Two sequentially consistent fences do that, but then threads that end operations
@@ -13,7 +15,7 @@
 //! (`engine/wait/wait_list.rs`); pushes without a pin (`engine/push/logged.rs`,
 //! `engine/inline/fast_path.rs`) and the threads that stop, fork or look at an engine
 //! (`engine/lifecycle.rs`, `engine/fork.rs`, `engine/diagnose.rs`); wake-ups in `worker/group.rs`
-//! and sleeps in `worker/run_loop.rs` and `worker/help.rs`; commits of a push
+//! and `worker/wake.rs`, and sleeps in `worker/run_loop.rs` and `worker/help.rs`; commits of a push
 //! (`tickets/owner/pusher.rs`) and the end of an era (`tickets/owner/handover.rs`,
 //! `tickets/owner/sharing.rs`). `sync/loom_fences.rs` is the model of the pair.
 //!

@@ -2,7 +2,8 @@
 //! ([`Word`](crate::tickets::word::Word)); and of low memory that the system keeps in memory
 //! (`mlock`). Used by `util/bucket_array.rs` for variables, by `pool/slabs.rs` and `pool/locked.rs`
 //! for blocks, by `tickets/word.rs`, and by `engine/settings.rs`, which asks what the system can.
-//! `engine/fork.rs` has the blocks locked again in a child. Any thread may call it.
+//! `engine/fork.rs` has the blocks locked again in a child. Any thread may call it. Nothing is kept
+//! here: the caller keeps a [`Low`], and gives it back.
 //!
 //! On x86-64 low addresses are those below 2⁴⁸. Allocators stay below them by themselves, since
 //! Linux gives nothing above 2⁴⁷ to a program that does not ask for it. If a program does ask, on a

@@ -1,5 +1,5 @@
 //! Code that depends on the processor or on the operating system. The rest of the crate calls it,
-//! on any thread.
+//! on any thread. Only `asymmetric_fence.rs` and `tsc.rs` have a state that changes.
 
 pub mod affinity;
 pub mod asymmetric_fence;

@@ -1,6 +1,7 @@
 //! What the system's scheduler is told of threads: real-time priorities, and how punctual timers
 //! are to be. Used by `worker/scheduling.rs` and `worker/run_loop.rs`, for workers, and by
-//! `engine/settings.rs`, which asks whether there are priorities.
+//! `engine/settings.rs`, which asks whether there are priorities. Nothing is kept here: the thread
+//! that starts workers sets their priorities, and a worker sets its own timers.
 
 use crate::sync::thread::JoinHandle;
 

@@ -1,5 +1,8 @@
 //! A stopwatch for times that are not much longer than a reading of the system's clock takes. Used
-//! by `engine/inline/policy.rs` and `engine/dispatch/naive.rs`; any thread may read it.
+//! by `engine/inline/policy.rs` and `engine/dispatch/naive.rs`, each of which has one for all
+//! threads of an engine. Any thread may read it, and the thread that ends a measurement
+//! ([`Stopwatch::since`]) also finds out `rate` and `due` anew when it is time. Nothing else
+//! changes.
 //!
 //! On x86-64 it reads the time-stamp counter, which takes 8 ns instead of 25. The processor has to
 //! say that the counter runs evenly, and it must be no slower to read than the clock: some virtual
