@@ -1,5 +1,6 @@
 //! A list to which any thread adds and that any thread reads: lock-free, in chunks, without a
-//! removal. Used by `profile/recorder.rs`.
+//! removal. Used by `profile/recorder.rs`. A place is written once, by the thread that drew its
+//! number, and then only read; any thread that adds may make a chunk.
 
 use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*, MODELLED};
 use std::cell::UnsafeCell;

@@ -1,6 +1,7 @@
 //! When an operation ran on its device, and on which stream. `engine/gpu/timing.rs` makes the
 //! spans, on the watcher; `profile/recorder.rs` keeps them and joins them to the events;
-//! `profile/overlap.rs` and `profile/trace.rs` read the copy.
+//! `profile/overlap.rs`, `profile/table.rs` and `profile/trace.rs` read the copy. Spans are plain
+//! values.
 
 #![forbid(unsafe_code)]
 

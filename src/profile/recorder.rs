@@ -1,8 +1,11 @@
 //! The recorder of events, to which any thread adds.
 //!
-//! `engine/complete.rs` and `engine/replay/runner.rs` record operations; `engine/push/enlist.rs`
-//! and `engine/execute.rs` take their times; `engine/gpu/timing.rs` adds those of devices.
-//! `api/control.rs` reads all of it.
+//! `engine/complete.rs` and `engine/replay/node_call.rs` record operations, on the thread that ends
+//! them; those that a worker has queued on a device are recorded by that worker.
+//! `engine/push/enlist.rs`, `engine/execute.rs` and `engine/complete.rs` take their times.
+//! `engine/gpu/timing.rs` adds those of devices, on the watcher of each. `api/control.rs` copies
+//! all of it, on any thread, while others add. Nothing is removed: the lists are those of
+//! `profile/append_list.rs` and `profile/thread.rs`.
 
 use crate::device::Context;
 use crate::error::Stamp;

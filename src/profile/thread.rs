@@ -1,4 +1,5 @@
-//! The threads that a profile names, by number: an append-only list for each recorder. Used by
+//! The threads that a profile names, by number: an append-only list for each recorder, to which a
+//! thread adds itself when it first pushes, starts or ends a profiled operation. Used by
 //! `profile/recorder.rs`, on any thread, and by `profile/mod.rs`, through which `engine/fork.rs`
 //! calls [`forked`].
 
