@@ -1,6 +1,7 @@
 //! The only mutex of the crate, for what is off every path from push to completion: starting and
 //! ending threads, parking for a condition of the whole engine, the list of engines, an empty stock
-//! of blocks. It counts how often it is taken, for tests (`tests/locks.rs`).
+//! of blocks, the buffers of a device. The file that has a lock says what it guards. Any thread
+//! that takes one counts that in `TAKEN`, for tests (`tests/locks.rs`).
 
 #![forbid(unsafe_code)]
 
