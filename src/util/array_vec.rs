@@ -1,6 +1,6 @@
 //! A vector of fixed capacity that lies in place: an array that is filled from its start, and not
 //! written before. Used by `engine/inline/fast_path.rs`, `engine/declared.rs` and `tickets/`, each
-//! time on one thread.
+//! time on one thread, which has it to itself.
 
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};

@@ -1,5 +1,5 @@
 //! Numbers drawn at random for unit tests, the same ones in each run, by Marsaglia's xorshift
-//! generator of 32 bits.
+//! generator of 32 bits. The state lies in the closure that the test has.
 
 #![forbid(unsafe_code)]
 

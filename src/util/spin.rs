@@ -1,6 +1,7 @@
 //! Spinning before a park: how long a thread looks for something, measured by the clock and not by
 //! rounds. Used by workers and helpers (`worker/`), waiters (`engine/wait/`), watchers of devices
-//! (`engine/gpu/watch.rs`) and runners of lanes (`graph/lanes.rs`). Each has one of its own.
+//! (`engine/gpu/watch.rs`) and runners of lanes (`graph/lanes.rs`). Each has a [`Spin`] of its own,
+//! which no other thread touches. The note of a wake ([`note_wake`]) is the thread's own, too.
 //!
 //! A thread that looks again and again answers sooner than a thread that has to be woken. At first
 //! it keeps its core. Then it yields its core after every few looks, for the thread that it waits
