@@ -226,8 +226,8 @@ fn find_devices(program: &Program) -> Result<(), Error> {
 }
 
 /// Deletes the variable of a graph, of a capture or an array that came to nothing, or of `prepare`;
-/// calls `end` after its last use. The bound does not hold the deletion up. A stopped engine refuses
-/// it: then the variable stays until the engine ends, and `end` is dropped.
+/// calls `end` after its last use. The bound does not hold the deletion up. A stopped engine
+/// refuses it: then the variable stays until the engine ends, and `end` is dropped.
 pub(crate) fn delete_own_variable(
     core: &Arc<Core>,
     variable: Variable,

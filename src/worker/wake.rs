@@ -68,3 +68,36 @@ fn comes(worker: &Remote) -> bool {
         Met::Busy | Met::Others => false,
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::worker::group::{GroupPlan, IdlePolicy};
+    use std::time::Duration;
+
+    /// Of three workers the first runs something, the second looks, and the third sleeps.
+    #[test]
+    fn no_sleeper_is_woken_while_a_thread_looks() {
+        let group = Group::new(GroupPlan {
+            name: "called",
+            workers: 3,
+            logged: true,
+            shared: false,
+            idle: IdlePolicy::SpinThenPark,
+            spin_for: Duration::ZERO,
+            cores: Vec::new(),
+            move_callers: false,
+            fifo_priority: 0,
+        });
+        let [_, looks, sleeps] = &*group.workers else { unreachable!() };
+        assert!(looks.inbox.start_looking() && sleeps.inbox.start_looking() && sleeps.inbox.fall_asleep());
+        group.sleeping.store(1, Relaxed);
+        group.call_one();
+        group.call(0);
+        group.call(1);
+        assert!(sleeps.inbox.is_asleep(), "a sleeper was woken beside a worker that looks");
+        let _ = looks.inbox.stop_looking();
+        group.call_one();
+        assert!(!sleeps.inbox.is_asleep(), "nobody comes");
+    }
+}
