@@ -3,6 +3,8 @@
 #[path = "gpu/adopted.rs"]
 mod adopted;
 mod common;
+#[path = "gpu/destructors.rs"]
+mod destructors;
 #[path = "gpu/device_graphs.rs"]
 mod device_graphs;
 #[path = "gpu/faults.rs"]
@@ -59,6 +61,8 @@ fn a_child_process_does_its_task() {
     match task().as_deref() {
         Some("fork") => lifecycle::fork_after_use(),
         Some("fork with handles") => handles::fork_with_handles(),
+        #[cfg(target_os = "linux")]
+        Some("watcher comes last") => destructors::watcher_comes_last(),
         Some("wait for room") => limits::wait_for_room(),
         _ => {}
     }

@@ -5,8 +5,9 @@
 //! of the driver by the engine rests on the right one, and so do the closures that come next.
 //! [`Core::make_current`] sees to it after each closure (`call.rs`, `replay/device_graph.rs`).
 //! Destructors of closures that were not called, and those of a graph, are rare: they set a flag by
-//! [`mistrust`] (`call.rs`, `replay/node_block.rs`), and the worker looks before its next operation
-//! (`queue.rs`). Which device a thread has entered, and the flag, are its own: no other thread
+//! [`mistrust`] (`call.rs`, `replay/node_block.rs`). A worker looks before its next operation
+//! (`queue.rs`); the watcher, which may drop a graph too, behind each operation that it ends
+//! (`foreign.rs`). Which device a thread has entered, and the flag, are its own: no other thread
 //! touches them.
 //!
 //! At its end a worker drops the handles of libraries that it has kept for operations
@@ -50,6 +51,11 @@ pub fn enter_once(gpu: &Gpu) -> Result<(), DriverError> {
 pub fn mistrust() {
     // A thread that is at its end runs no operation any more.
     let _ = ENTERED.try_with(|(_, mistrusted)| mistrusted.set(true));
+}
+
+/// Whether the calling thread has noted that since it asked last.
+pub fn is_mistrusted() -> bool {
+    ENTERED.with(|(_, mistrusted)| mistrusted.replace(false))
 }
 
 impl Core {

@@ -1,0 +1,88 @@
+//! Destructors of the program's on the watcher of a device, if that is the last to let go of a
+//! graph.
+#![cfg(target_os = "linux")]
+
+use crate::common::{child, run_child_well};
+use crate::hooked::Hooked;
+use crate::model::{entered, stray, Model};
+use crate::over;
+use seriatim::{Completion, Context, IdlePolicy, RunContext};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const GPU: Context = Context::gpu(0);
+const LIMIT: Duration = Duration::from_secs(30);
+const WATCHER: &str = "seriatim-watch-";
+
+fn is_watcher() -> bool {
+    std::thread::current().name().is_some_and(|name| name.starts_with(WATCHER))
+}
+
+/// Keeps this thread, and those that it makes from now on, on one core.
+fn stay_on_this_core() {
+    // SAFETY: the set is plain data, and as long as the length says.
+    unsafe {
+        let mut core: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(libc::sched_getcpu() as usize, &mut core);
+        assert_eq!(libc::sched_setaffinity(0, size_of_val(&core), &core), 0);
+    }
+}
+
+/// From now on each thread that the watcher wakes takes the core from it.
+fn watcher_gives_way() {
+    for task in std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path()) {
+        if std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with(WATCHER)) {
+            let number = task.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            let parameter = libc::sched_param { sched_priority: 0 };
+            // SAFETY: the parameter is ours.
+            assert_eq!(unsafe { libc::sched_setscheduler(number, libc::SCHED_IDLE, &parameter) }, 0);
+        }
+    }
+}
+
+/// Whatever the destructors of a graph do on the watcher, if that is the last to let go of it: on
+/// one core each thread that it wakes comes before it.
+#[test]
+fn the_watcher_asks_with_its_own_device_current() {
+    println!("{}", run_child_well(&mut child("watcher comes last")));
+}
+
+/// The task of that child.
+pub fn watcher_comes_last() {
+    struct Strays(Arc<AtomicUsize>);
+    impl Drop for Strays {
+        fn drop(&mut self) {
+            if is_watcher() {
+                stray(Some(1));
+                self.0.fetch_add(1, SeqCst);
+            }
+        }
+    }
+    stay_on_this_core();
+    let model = Model::new(2, 1, 4);
+    let hooked = Hooked::new(&model);
+    let engine = over(&model).gpus(Arc::clone(&hooked) as _).idle(IdlePolicy::Park).build().unwrap();
+    let (x, wrong, strayed) = (engine.new_variable(), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&wrong);
+    hooked.hook(move |_| _ = count.fetch_add(usize::from(is_watcher() && entered() != Some(0)), SeqCst));
+    let begin = Instant::now();
+    // A busy neighbour may leave the watcher little time now.
+    while strayed.load(SeqCst) < 5 && begin.elapsed() < Duration::from_secs(20) {
+        let strays = Strays(Arc::clone(&strayed));
+        let start = move |run: &RunContext<'_>, completion: Completion| {
+            let _ = &strays;
+            // SAFETY: the stream is the operation's.
+            unsafe { completion.complete_after(run.stream().unwrap()) }
+        };
+        let (graph, ()) = engine.capture(|c| c.op("ends").context(GPU).write(x).push_async(start)).unwrap();
+        graph.replay().unwrap();
+        drop(graph);
+        engine.op("more").context(GPU).write(x).push(|_| ()).unwrap();
+        engine.wait_for_all_timeout(LIMIT).unwrap();
+        watcher_gives_way();
+    }
+    drop(engine);
+    println!("the watcher was the last {} times", strayed.load(SeqCst));
+    assert_eq!(wrong.load(SeqCst), 0, "the driver was asked with another device current");
+}
