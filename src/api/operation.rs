@@ -1,7 +1,7 @@
 //! `OperationBuilder`: the builder form of a push. `Engine::op` in `src/api/push.rs` makes it, and
 //! all its pushes end in `src/engine/push/mod.rs`. What it collects lies in a `Draft`
-//! (`src/engine/draft.rs`). It is `Send`: a thread may hand it to another. The pusher is the thread
-//! that ends it by a push.
+//! (`src/engine/draft.rs`, where its memory is kept for the thread's next one). It is `Send`: a
+//! thread may hand it to another. The pusher is the thread that ends it by a push.
 //!
 //! `CaptureBuilder` in `src/api/capture_builder.rs` has the same methods for the operations of a
 //! graph, but no `cost_key`, `short`, `profiled` and operators; it alone has `device_graph`. A

@@ -5,7 +5,8 @@
 //! graph, on the threads that run them. `set` is called on any thread, and pushes an operation that
 //! changes the graph's own variable, as each replay does (`src/api/graph.rs`). So no replay reads
 //! the value while it is replaced. The thread that runs this operation replaces the value, drops
-//! the old one and counts in `changes`, which `src/engine/replay/device_graph.rs` reads.
+//! the old one and counts in `changes`. All parameters of the graph share this count, and
+//! `src/engine/replay/device_graph.rs` reads it.
 
 use crate::engine::core::{Core, DEVICES_USED};
 use crate::engine::push::admission::stopped;

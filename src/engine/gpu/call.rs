@@ -2,8 +2,9 @@
 //!
 //! The counterpart of `Core::execute` (`execute.rs`), whose rules on the start and the end of
 //! operations hold here too. Used by `queue.rs`, on the thread that has the operation: mostly a
-//! worker of the device. Also used by `replay/part.rs` for operations of a captured graph, which
-//! end there. A [`Visit`] lies on the stack of that thread, and nothing else is kept here.
+//! worker of the device. Also used by `replay/part.rs` for operations of a captured graph, on the
+//! same threads; they end there. A [`Visit`] lies on the stack of that thread, and nothing else is
+//! kept here.
 //!
 //! The stream was chosen in `queue.rs`. The ticket is left in `rows.rs`, before the closure is
 //! called. When the device has come there, `watch.rs` counts the operation as completed.

@@ -3,8 +3,8 @@
 //!
 //! Used by `push/mod.rs` ([`enlist`]) and `wait/for_var.rs` ([`park_wait`]), on the pusher. An
 //! operation gets its tickets of owned variables by one commit (`tickets/owner/`), and is linked on
-//! the common ones (`tickets/linking.rs`). Where it goes then is decided in
-//! `engine/ticket_host.rs`.
+//! the common ones (`tickets/linking.rs`; `tickets/links.rs` has how far). Where it goes then is
+//! decided in `engine/ticket_host.rs`.
 //!
 //! `FREE` here is the lifecycle of a block, for diagnosis only; `word::FREE` is the stage of a
 //! word.

@@ -14,9 +14,9 @@ use crate::worker::group::Group;
 
 /// Whether any worker may run an enlisted operation, so that it may go into a log.
 ///
-/// `push` in `push/logged.rs` begins with the same rule, for a request instead of a block: no
-/// flags, priority 0, context CPU 0, and a property of the ordinary workers. There the rule is
-/// narrower: it excludes profiled operations and `GpuPrioritized` as well.
+/// `push` and `class_of` in `push/logged.rs` begin with the same rule (`is_plain`), for a request
+/// instead of a block: no flags, priority 0, context CPU 0, and a property of the ordinary workers.
+/// There the rule is narrower: it excludes profiled operations and `GpuPrioritized` as well.
 ///
 /// # Safety
 /// The block is an operation's, and stays so during the call.
