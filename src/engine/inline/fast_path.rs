@@ -34,6 +34,7 @@ use crate::tickets::run::{count_read, give_back, Progress};
 use crate::tickets::word::Word;
 use crate::util::array_vec::ArrayVec;
 use crate::util::bucket_array::Location;
+use crate::variable::handle::Variable;
 use crate::variable::slot::Slot;
 use std::cell::Cell;
 use std::ptr::null_mut;
@@ -188,7 +189,8 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
                     room.add(InlineUse { slot, mode, counted });
                     return true;
                 }
-                let claimed = claim_new(core, local, push, Claim { variable, mode }, this, &mut had);
+                let handle = (variable.index, variable.generation);
+                let claimed = claim_new(core, local, push, handle, mode, this, &mut had);
                 claimed.is_some_and(|(counted, slot)| {
                     room.add(InlineUse { slot, mode, counted });
                     true
@@ -360,26 +362,29 @@ fn find<'a>(whole: *const ()) -> (&'a Slot, &'a Progress) {
 
 /// Claims a variable that [`AtOnce::claim`] has refused, if nobody has pushed to it yet: the thread
 /// adopts it. Else sets `had` to [`Tried::NotNow`], unless the thread owns the variable and so it
-/// is only busy. `claim_new` in `push/logged.rs` does the same.
+/// is only busy. `claim_new` in `push/logged.rs` does the same. The variable, which is of this
+/// engine, comes as two numbers: a handle as a whole would be put in memory before each claim.
 #[cold]
 #[inline(never)]
 fn claim_new<'a>(
     core: &'a Core,
     local: &'a ThreadContext,
     push: AtOnce<'a>,
-    Claim { variable, mode }: Claim,
+    (index, generation): (u32, u32),
+    mode: Mode,
     this: Word,
     had: &mut Tried,
 ) -> Option<(Counted<'a>, &'a Slot)> {
-    if local.pusher().owns(variable.index, variable.generation, mode) {
+    if local.pusher().owns(index, generation, mode) {
         // The variable is busy, or named twice.
         return None;
     }
     *had = Tried::NotNow;
-    if is_common(core, variable.index) || !adopt(core, local, variable) {
+    let variable = Variable { engine: core.memory.id, index, generation };
+    if is_common(core, index) || !adopt(core, local, variable) {
         return None;
     }
-    push.claim((Location::of(variable.index), variable.generation), mode, this, find)
+    push.claim((Location::of(index), generation), mode, this, find)
 }
 
 /// Marks the variables that a failed operation changes.

@@ -23,7 +23,8 @@ use crate::engine::core::{Core, FAILED};
 use crate::engine::push::acquire::{acquire_all, adopt};
 use crate::engine::push::journal::journal;
 use crate::engine::ready_list::ReadyList;
-use crate::engine::request::{Claim, Request};
+use crate::engine::request::Request;
+use crate::operation::access::Mode;
 use crate::operation::block::{self, Block, PENDING};
 use crate::operation::closure::Vtable;
 use crate::operation::layout::{class_for, Layout, USUAL};
@@ -35,6 +36,7 @@ use crate::thread::context::ThreadContext;
 use crate::tickets::owner::Push;
 use crate::tickets::run;
 use crate::tickets::word::{Word, FREE, PUSHED};
+use crate::variable::handle::Variable;
 use crate::worker::group::Group;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -197,17 +199,24 @@ fn claim_all<S: Source>(core: &Core, local: &ThreadContext, push: &mut Push<'_>,
             let (variable, mode) = (claim.variable, claim.mode);
             (S::OF_THIS_ENGINE || variable.engine == core.memory.id)
                 && (push.claim_at(at, variable.index, variable.generation, mode)
-                    || claim_new(core, local, push, Claim { variable, mode }))
+                    || claim_new(core, local, push, (variable.index, variable.generation), mode))
         },
     )
 }
 
 /// Claims a variable that [`Push::claim`] has refused, if nobody has pushed to it yet: the thread
-/// adopts it. `claim_new` in `inline/fast_path.rs` does the same.
+/// adopts it. `claim_new` in `inline/fast_path.rs` does the same, and says why the variable comes
+/// as two numbers.
 #[cold]
 #[inline(never)]
-fn claim_new(core: &Core, local: &ThreadContext, push: &mut Push<'_>, Claim { variable, mode }: Claim) -> bool {
-    adopt(core, local, variable) && push.claim(variable.index, variable.generation, mode)
+fn claim_new(
+    core: &Core,
+    local: &ThreadContext,
+    push: &mut Push<'_>,
+    (index, generation): (u32, u32),
+    mode: Mode,
+) -> bool {
+    adopt(core, local, Variable { engine: core.memory.id, index, generation }) && push.claim(index, generation, mode)
 }
 
 /// Gives back the block of an operation that is not pushed. Its closure was not stored, or stays
