@@ -29,7 +29,7 @@ use crate::operation::current::{within, Current, May};
 use crate::platform::asymmetric_fence::light;
 use crate::sync::{Ordering::*, MODELLED};
 use crate::thread::context::ThreadContext;
-use crate::tickets::owner::{AtOnce, Counted};
+use crate::tickets::owner::{AtOnce, Committed, Counted};
 use crate::tickets::run::{count_read, give_back, Progress};
 use crate::tickets::word::Word;
 use crate::util::array_vec::ArrayVec;
@@ -73,7 +73,7 @@ struct InlineUses<'a, const MOST: usize> {
     /// reference is kept nowhere else.
     this: Cell<Word>,
     /// The push, once it is committed; `None` for an operation without variables.
-    committed: Option<AtOnce<'a>>,
+    committed: Option<Committed<'a>>,
 }
 
 /// An operation that runs inside its push, for checks of what it may use.
@@ -210,8 +210,8 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
             if self.uses.is_empty() {
                 return Tried::Ran;
             }
-            if push.commit(this) {
-                self.committed = Some(push);
+            self.committed = push.commit(this);
+            if self.committed.is_some() {
                 return Tried::Ran;
             }
             had = Tried::NotNow;

@@ -25,6 +25,13 @@ pub struct AtOnce<'a> {
     number: Number,
 }
 
+/// The same push once it is committed.
+#[derive(Clone, Copy)]
+pub struct Committed<'a> {
+    record: &'a Record,
+    number: Number,
+}
+
 /// A use of a variable that an [`AtOnce`] has counted.
 #[derive(Clone, Copy)]
 pub struct Counted<'a> {
@@ -35,7 +42,7 @@ pub struct Counted<'a> {
 }
 
 impl Counted<'_> {
-    /// Takes the use back, when its push is given up or [withdrawn](AtOnce::withdraw).
+    /// Takes the use back, when its push is given up or [withdrawn](Committed::withdraw).
     #[inline(always)]
     pub fn take_back(self) {
         self.state.withdraw();
@@ -76,14 +83,17 @@ impl<'a> AtOnce<'a> {
         Some((Counted { state, writes_before: ticket.writes }, found))
     }
 
-    /// Commits the push. `false`: nothing has happened, but the caller has to take back the counted
+    /// Commits the push. `None`: nothing has happened, but the caller has to take back the counted
     /// uses.
     #[inline(always)]
-    pub fn commit(&self, this: Word) -> bool {
-        self.record.commit(self.number, this)
+    pub fn commit(self, this: Word) -> Option<Committed<'a>> {
+        let AtOnce { record, number, .. } = self;
+        record.commit(number, this).then_some(Committed { record, number })
     }
+}
 
-    /// Withdraws the push after its commit, when the operation has run. `true`: it is as if there
+impl Committed<'_> {
+    /// Withdraws the push, when the operation has run. `true`: it is as if there
     /// had been no such push, and the caller takes back the counted uses. `false`: the operation
     /// ends as any other does.
     #[inline(always)]

@@ -166,7 +166,7 @@ mod sharing;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
-pub use at_once::{AtOnce, Counted};
+pub use at_once::{AtOnce, Committed, Counted};
 pub use number::Owner;
 pub use pusher::{Push, Pusher, Record};
 

@@ -222,7 +222,7 @@ fn a_push_that_was_decided_upon_is_not_withdrawn_in_a_later_era() {
     let progress = &world.variables[0].progress;
     assert!(push.claim((Location::of(0), 1), Mode::Write, this, |_| ((), progress)).is_some());
     assert!(record.close(1), "somebody wants it, and has not decided yet");
-    assert!(push.commit(this), "the era ends with this push");
+    let push = push.commit(this).expect("the era ends with this push");
     assert_eq!(pusher.acquire((1, 3), Mode::Write, false, &world), Acquired::Gone);
     assert!(!push.withdraw(), "others may count on it");
 }
