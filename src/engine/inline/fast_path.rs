@@ -134,6 +134,8 @@ fn run_as<const MOST: usize>(
     call: impl FnOnce(&RunContext<'_>) -> Result<(), Fault>,
 ) -> Tried {
     let local = core.local();
+    // Read here, where it need not be loaded anew: `local` has just compared it.
+    let engine = core.memory.id;
     if is_deep() {
         return Tried::NotNow;
     }
@@ -147,7 +149,7 @@ fn run_as<const MOST: usize>(
         InlineUses { local, uses: ArrayVec::new(), this: Cell::new(Word::NONE), committed: None };
     let mut had = Tried::NotNow;
     if core.state.load(Relaxed) & !FAILED == 0 {
-        had = held.claim_all(core, claims);
+        had = held.claim_all(core, engine, claims);
     }
     if !matches!(had, Tried::Ran) {
         had = held.try_again(core, claims, had);
@@ -163,10 +165,10 @@ fn run_as<const MOST: usize>(
 
 impl<'a, const MOST: usize> InlineUses<'a, MOST> {
     /// Counts the operation on all its variables and commits, if all tickets have come, so that it
-    /// can run. Else it is counted on none.
+    /// can run. Else it is counted on none. `engine`: the number of this one.
     #[inline(always)]
-    fn claim_all<S: Source>(&mut self, core: &'a Core, claims: &S) -> Tried {
-        let (engine, local) = (core.memory.id, self.local);
+    fn claim_all<S: Source>(&mut self, core: &'a Core, engine: u32, claims: &S) -> Tried {
+        let local = self.local;
         let (mut had, mut this) = (Tried::Busy, Word::NONE);
         let mut fill = self.uses.fill();
         let push = local.pusher().push_at_once();
@@ -228,7 +230,7 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
     fn try_again(&mut self, core: &'a Arc<Core>, claims: &impl Source, had: Tried) -> Tried {
         let may = matches!(had, Tried::NotNow) && core.state.load(Relaxed) & !FAILED == 0;
         if may && acquire_all(core, claims) {
-            self.claim_all(core, claims)
+            self.claim_all(core, core.memory.id, claims)
         } else {
             had
         }
