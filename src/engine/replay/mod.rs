@@ -90,7 +90,7 @@ unsafe fn run_lane(storage: *mut u8, worker: Option<usize>) {
 unsafe fn work(graph: &Arc<Program>, lane: u32, worker: Option<usize>) -> Rest {
     let local = graph.core.local();
     let running = CurrentNode::new(graph);
-    let mut runner = Runner::new(graph, local, &running, &graph.places[lane as usize], worker);
+    let mut runner = Runner::new(graph, &running, lane, worker);
     enter(local);
     // SAFETY: by the contract.
     let rest = within(&running, || unsafe { graph.lanes.work(lane, &mut runner) });
@@ -137,7 +137,7 @@ impl Program {
             let replay = &mut *self.replay.get();
             (replay.stamp, replay.pushed) = (stamp, pushed);
             let running = CurrentNode::new(self);
-            let mut runner = Runner::new(self, self.core.local(), &running, &self.places[0], run.worker);
+            let mut runner = Runner::new(self, &running, 0, run.worker);
             within(&running, || {
                 for segment in &self.lanes.plan().order {
                     runner.run(*segment);

@@ -19,7 +19,6 @@ use crate::operation::closure::catch;
 use crate::operation::context::RunContext;
 use crate::operation::current::{Current, May};
 use crate::sync::Ordering::*;
-use crate::thread::context::ThreadContext;
 use crate::worker::group::Group;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -69,11 +68,10 @@ impl Current for CurrentNode<'_> {
 /// A thread that runs a lane, or all lanes.
 pub struct Runner<'a> {
     graph: &'a Arc<Program>,
-    core: &'a Arc<Core>,
-    local: &'a ThreadContext,
+    core: &'a Core,
     running: &'a CurrentNode<'a>,
-    /// The place of the lane, which names its workers.
-    place: &'a LanePlace,
+    /// The lane. While a replay runs on one thread, the one that it began with.
+    lane: u32,
     context: RunContext<'static>,
     /// Operations run since the last look whether something is urgent, and since the turn began.
     glanced: u32,
@@ -83,13 +81,7 @@ pub struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
-    pub fn new(
-        graph: &'a Arc<Program>,
-        local: &'a ThreadContext,
-        running: &'a CurrentNode<'a>,
-        place: &'a LanePlace,
-        worker: Option<usize>,
-    ) -> Runner<'a> {
+    pub fn new(graph: &'a Arc<Program>, running: &'a CurrentNode<'a>, lane: u32, worker: Option<usize>) -> Runner<'a> {
         let context = RunContext {
             context: Context::cpu(0),
             name: "",
@@ -99,7 +91,7 @@ impl<'a> Runner<'a> {
             graph: graph.id,
             pushed: None,
         };
-        Runner { graph, core: &graph.core, local, running, place, context, glanced: 0, turn: 0, paced: 0 }
+        Runner { graph, core: &graph.core, running, lane, context, glanced: 0, turn: 0, paced: 0 }
     }
 
     /// The replay under way.
@@ -150,7 +142,7 @@ impl<'a> Runner<'a> {
         // SAFETY: the contract is passed on. What has ended is concluded before its segment ends.
         unsafe {
             if let Body::Part(part) = &node.body {
-                if !graph.begin_part(self.local, node, part) {
+                if !graph.begin_part(self.core.local(), node, part) {
                     return false;
                 }
             }
@@ -226,7 +218,7 @@ impl LaneHost for Runner<'_> {
     }
 
     fn may_wait(&mut self, others: bool) -> bool {
-        if self.place.device.is_some() {
+        if self.place().device.is_some() {
             // A thread that has something for the lane runs it.
             return false;
         }
@@ -250,9 +242,14 @@ impl LaneHost for Runner<'_> {
 }
 
 impl Runner<'_> {
+    /// The place of the lane, which names its workers.
+    fn place(&self) -> &LanePlace {
+        &self.graph.places[self.lane as usize]
+    }
+
     /// The workers that run this lane; `None` on an engine without workers.
     fn group(&self) -> Option<&Arc<Group>> {
-        self.core.dispatch.group(self.place.property)
+        self.core.dispatch.group(self.place().property)
     }
 
     /// Whether the thread is to do something else now, after `run` more operations: its turn is
