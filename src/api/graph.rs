@@ -126,9 +126,6 @@ impl Graph {
         if core.is_closed() {
             return Err(stopped());
         }
-        if inner.flags & FLAG_UNLOOKED != 0 {
-            find_devices(inner)?;
-        }
         let request = Request { priority, flags: inner.flags, ..Request::named(inner.name) };
         let graph = Arc::clone(inner);
         if core.always_inside(request.property) && inner.plain {
@@ -136,6 +133,10 @@ impl Graph {
             // under way.
             let run_all = move |run: &RunContext<'_>| unsafe { graph.run_all(run) };
             return push(core, &request, &inner.claims[..], sync_vtable(&run_all), run_all);
+        }
+        // Behind the quick way, which no graph with devices takes: it is not plain.
+        if inner.flags & FLAG_UNLOOKED != 0 {
+            find_devices(inner)?;
         }
         let begin = move |run: &RunContext<'_>, completion: Completion| {
             // SAFETY: this operation changes the graph's own variable as well, and ends with its
