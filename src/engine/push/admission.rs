@@ -20,6 +20,7 @@ use crate::thread::context::ThreadContext;
 use std::sync::Arc;
 
 /// Makes sure that the workers for an operation are there, and those for the parts of a graph.
+#[inline]
 pub fn admit(core: &Arc<Core>, request: &Request) -> Result<(), Error> {
     if request.flags & (FLAG_WAIT | FLAG_GPU) != 0 {
         return if request.flags & FLAG_GPU != 0 { gpu::admit::admit(core, request.context) } else { Ok(()) };
