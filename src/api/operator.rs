@@ -131,8 +131,14 @@ where
     fn run_inside(&self, inner: &OperatorState, core: &Arc<Core>) -> Tried {
         // What runs inside its push has no flags.
         let request = Request::named(inner.request.name);
-        let call = |run: &RunContext<'_>| catch(|| inner.costs.measure(|| inner.key, || self(run)));
-        fast_path::run(core, &request, &inner.declared(), call)
+        let measure = |run: &RunContext<'_>| {
+            inner.costs.measure(
+                || inner.key,
+                #[inline(always)]
+                || self(run),
+            )
+        };
+        fast_path::run(core, &request, &inner.declared(), |run: &RunContext<'_>| catch(|| measure(run)))
     }
 }
 
@@ -149,9 +155,13 @@ impl Operator {
         R: IntoOutcome,
     {
         let request = Operator::usual(request);
-        let call = move |run: &RunContext<'_>| closure(run).into_outcome();
+        // Inlined into both functions of `SyncCall`, of which an operation calls one.
+        let call = Box::new(
+            #[inline(always)]
+            move |run: &RunContext<'_>| closure(run).into_outcome(),
+        );
         let key = key.unwrap_or_else(CostKey::of_type::<H>);
-        let call = (RunsInside::of(core, &request, claims.len()), OperatorCall::Sync(Box::new(call)));
+        let call = (RunsInside::of(core, &request, claims.len()), OperatorCall::Sync(call));
         Operator::new(core, request, claims, call, key)
     }
 
@@ -235,11 +245,8 @@ impl Operator {
     pub(crate) fn push(&self, core: &Arc<Core>, context: Context, priority: i32) -> Result<(), Error> {
         self.check(core)?;
         let inner = &*self.0;
-        let inside = match inner.inside {
-            RunsInside::Never | RunsInside::Wide => false,
-            RunsInside::Always => true,
-            RunsInside::WhenShort => inner.costs.runs_inside(|| inner.key),
-        };
+        let inside = matches!(inner.inside, RunsInside::Always)
+            || matches!(inner.inside, RunsInside::WhenShort) && inner.costs.runs_inside(|| inner.key);
         let mut tried = Tried::NotNow;
         if let (true, OperatorCall::Sync(call)) = (inside && context == Context::cpu(0), &inner.call) {
             tried = call.run_inside(inner, core);
