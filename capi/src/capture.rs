@@ -36,10 +36,10 @@ pub unsafe extern "C" fn seriatim_capture_begin(
 ) -> SeriatimStatus {
     let make = || {
         // SAFETY: by the contract.
-        let (engine, name) = unsafe { (borrow(engine, "engine")?, optional_name(name, "the name of a graph")?) };
+        let (engine, text) = unsafe { (borrow(engine, "engine")?, optional_name(name, "the name of a graph")?) };
         let mut capture = engine.0.begin_capture();
-        if let Some(name) = name {
-            capture.name(name);
+        if !name.is_null() {
+            capture.name(text);
         }
         Ok(SeriatimCapture(capture))
     };

@@ -86,17 +86,17 @@ thread_local! {
     static NAMES: [Cell<Option<(usize, Name)>>; REMEMBERED] = const { [const { Cell::new(None) }; REMEMBERED] };
 }
 
-/// A name, which may be missing.
+/// A name. Where there is none, it is empty.
 ///
 /// # Safety
 /// As for [`text`].
 #[inline]
-pub unsafe fn optional_name(pointer: *const c_char, what: &str) -> Result<Option<Name>, Failure> {
+pub unsafe fn optional_name(pointer: *const c_char, what: &str) -> Result<Name, Failure> {
     if pointer.is_null() {
-        return Ok(None);
+        return Ok(Name::default());
     }
     // SAFETY: by the contract.
-    unsafe { name(pointer, what) }.map(Some)
+    unsafe { name(pointer, what) }
 }
 
 /// A name: one that the thread remembers, or else one that is looked up under a lock.
@@ -196,11 +196,11 @@ mod tests {
         for _ in 0..3 {
             for (bytes, name) in [(b"first\0", "first"), (b"other\0", "other"), (b"fir\0t\0", "fir"), (b"\0irst\0", "")]
             {
-                assert_eq!(named(bytes).unwrap().unwrap().as_str(), name);
+                assert_eq!(named(bytes).unwrap().as_str(), name);
             }
             assert!(named(b"\xffrst\0\0").is_err());
         }
         // SAFETY: a null pointer is no text.
-        assert!(unsafe { optional_name(std::ptr::null(), "a name") }.unwrap().is_none());
+        assert_eq!(unsafe { optional_name(std::ptr::null(), "a name") }.unwrap().as_str(), "");
     }
 }

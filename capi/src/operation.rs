@@ -138,7 +138,7 @@ pub unsafe fn content<'a>(operation: *const SeriatimOperation) -> Result<Content
     };
     let (property, context, priority) = (property(operation.property)?, operation.context, operation.priority);
     let (is_profiled, joins) = (operation.profiled != 0, operation.device_graph != 0);
-    Ok(Content { name: name.unwrap_or_default(), reads, writes, property, context, priority, is_profiled, joins })
+    Ok(Content { name, reads, writes, property, context, priority, is_profiled, joins })
 }
 
 impl<'a> Content<'a> {
