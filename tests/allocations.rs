@@ -198,6 +198,7 @@ fn an_operation_costs_no_allocation_no_lock_and_no_futex_call() {
     let _watchdog = Watchdog::new(500, "counting allocations");
     this_thread_pushes();
     let mut faults = Vec::new();
+    devices::kernels_and_copies_cost_nothing(&mut faults);
     devices::a_million_reads_need_no_more_memory_than_a_few(&mut faults);
     for (kind, workers) in [(Kind::Naive, 1), (Kind::Pooled, 1), (Kind::PerDevice, 1)] {
         a_first_push_after_prepare_costs_nothing(kind, workers, &mut faults);

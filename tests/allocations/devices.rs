@@ -1,8 +1,8 @@
-//! Reads of a variable by a device, without a write between them.
+//! Operations of devices: kernels and copies, and reads without a write between them.
 
 use crate::counting::*;
 use crate::{body, tell, wait_until, CHUNK, ENDED};
-use seriatim::gpu::Immediate;
+use seriatim::gpu::{DeviceData, Immediate, PinnedData};
 use seriatim::{Context, Engine, Property};
 use std::sync::atomic::Ordering::*;
 
@@ -12,6 +12,37 @@ const PROPERTIES: [Property; 4] =
     [Property::Normal, Property::GpuPrioritized, Property::CopyToGpu, Property::CopyFromGpu];
 /// What the queues of the workers may grow by meanwhile.
 const SLACK: isize = 256 << 10;
+
+/// Kernels in a chain and side by side, and copies there, over and back: no allocation, and the
+/// driver is not asked for memory.
+pub fn kernels_and_copies_cost_nothing(faults: &mut Vec<String>) {
+    const OPERATIONS: usize = 20 * CHUNK;
+    let engine = Engine::builder().cpu_workers(1).pin(false).gpus(Immediate::new(1)).build().unwrap();
+    let gpu = engine.device(Context::gpu(0)).unwrap();
+    let host = PinnedData::from_slice(&gpu, &[1_u64; 64]).unwrap();
+    let [x, y] = [(); 2].map(|()| DeviceData::<u64>::zeros(&gpu, 64).unwrap());
+    let variables: Vec<_> = (0..16).map(|_| engine.new_variable()).collect();
+    let in_chunks = |each: &dyn Fn(usize)| {
+        for chunk in 0..OPERATIONS / CHUNK {
+            (0..CHUNK).for_each(|number| each(chunk * CHUNK + number));
+            engine.wait_for_all().unwrap();
+        }
+    };
+    let kernel = |variable| {
+        let kernel = engine.op("kernel").context(Context::gpu(0)).write(variable);
+        kernel.push(|_| body()).unwrap();
+    };
+    let mut check = |what: &str, each: &dyn Fn(usize)| {
+        in_chunks(each);
+        let costs = least_cost(Costs::no_allocation, || in_chunks(each));
+        tell("device", what, costs, OPERATIONS, costs.no_allocation(), faults);
+    };
+    check("kernels in a chain", &|_| kernel(variables[0]));
+    check("kernels side by side", &|number| kernel(variables[number % 16]));
+    check("copies there", &|_| engine.copy(&host, &x).unwrap());
+    check("copies over", &|_| engine.copy(&x, &y).unwrap());
+    check("copies back", &|_| engine.copy(&y, &host).unwrap());
+}
 
 /// A read leaves one number, in the place of its timeline, however many there have been.
 pub fn a_million_reads_need_no_more_memory_than_a_few(faults: &mut Vec<String>) {

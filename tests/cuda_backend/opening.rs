@@ -2,12 +2,13 @@
 //! since a process has one driver.
 
 use crate::client::{load_without, Standin};
-use crate::common::{child, run_child_well};
+use crate::common::{assert_says, child, run_child_well};
 use crate::handles::Driver;
 use seriatim::gpu::{Backend, Class, Cuda, DeviceClock};
+use seriatim::{Context, Engine, ErrorKind};
 
 /// Those without which nothing works.
-const NEEDED: [&str; 16] = [
+const NEEDED: [&str; 20] = [
     "cuDriverGetVersion",
     "cuInit",
     "cuDeviceGetCount",
@@ -24,10 +25,18 @@ const NEEDED: [&str; 16] = [
     "cuEventRecord",
     "cuEventQuery",
     "cuStreamIsCapturing",
+    "cuThreadExchangeStreamCaptureMode",
+    "cuMemHostAlloc",
+    "cuMemFreeHost",
+    "cuMemsetD8Async",
 ];
 
 /// Those that have an older form.
 const RENAMED: [&str; 3] = ["cuDevicePrimaryCtxRelease", "cuStreamDestroy", "cuEventDestroy"];
+
+/// Those of memory that have one.
+const RENAMED_OF_MEMORY: [&str; 5] =
+    ["cuMemAlloc", "cuMemFree", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync"];
 
 /// What a child process does.
 pub fn carry_out(task: &str) {
@@ -78,6 +87,14 @@ fn no_driver() {
         for part in ["there is no CUDA driver", "libcuda.so", "install NVIDIA's driver", "LD_LIBRARY_PATH"] {
             assert!(fault.to_string().contains(part), "{fault}");
         }
+        // The engine refuses what is for a device, and goes on.
+        let engine = Engine::builder().cpu_workers(1).build().unwrap();
+        let x = engine.new_variable();
+        let error = engine.op("kernel").context(Context::gpu(0)).writes([x]).push(|_| ()).unwrap_err();
+        assert_says(&error, ErrorKind::DeviceUnavailable, &["gpu(0)", "there is no CUDA driver"]);
+        engine.op("after").writes([x]).push(|_| ()).unwrap();
+        engine.wait_for_all().unwrap();
+        assert_eq!(engine.version(x).unwrap(), 1, "what was refused was not pushed");
     }
 }
 
@@ -132,7 +149,7 @@ fn a_missing_symbol_is_named() {
 
 #[test]
 fn a_symbol_whose_older_form_is_missing_too_is_named() {
-    for symbol in RENAMED {
+    for symbol in RENAMED.into_iter().chain(RENAMED_OF_MEMORY) {
         run_child_well(&mut child(&format!("refused-without {symbol}_v2 {symbol}")));
     }
 }

@@ -118,6 +118,8 @@ pub struct World {
     pub most_queued: usize,
     /// Whether streams of the program's are being captured.
     pub captured: bool,
+    /// The processor's cores that are near the devices.
+    pub near: Vec<usize>,
     streams_given_back: usize,
     marks_given_back: usize,
 }
@@ -162,6 +164,7 @@ impl Model {
                 refused: None,
                 most_queued: 0,
                 captured: false,
+                near: Vec::new(),
                 streams_given_back: 0,
                 marks_given_back: 0,
             }),
@@ -491,6 +494,10 @@ unsafe impl Backend for Model {
 
     fn graphs(&self) -> Option<&dyn DeviceGraphs> {
         self.has_graphs.load(Ordering::Relaxed).then_some(self)
+    }
+
+    fn cores(&self, _: usize) -> Vec<usize> {
+        self.world().near.clone()
     }
 
     fn clock(&self) -> Option<&dyn DeviceClock> {

@@ -10,12 +10,12 @@ use seriatim::{Context, Error, Graph};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A graph of so many kernels on one number, if the engine captures operations of devices.
+/// A graph of so many kernels on one number, which is launched as a graph of the driver.
 fn captured(lab: &Lab, array: &DeviceData<u64>, count: usize) -> Result<Graph, Error> {
     let record = |capture: &mut seriatim::Capture| {
         for id in 0..count as u64 {
             let (mix, own) = (Arc::clone(&lab.device.mix), array.clone());
-            capture.op("part").context(Context::gpu(0)).write(array).push(move |run| {
+            capture.op("part").context(Context::gpu(0)).write(array).device_graph().push(move |run| {
                 let stream = run.stream().ok_or("this operation has no stream")?;
                 let out = own.write_on(run).map_err(say)?;
                 // SAFETY: the operation has declared the number, of its own device.
