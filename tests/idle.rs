@@ -3,6 +3,8 @@
 //! and how often a push has woken it, counted where the C library is called.
 #![cfg(target_os = "linux")]
 
+#[path = "common/cores.rs"]
+mod cores;
 #[path = "common/syscalls.rs"]
 mod syscalls;
 
@@ -165,18 +167,8 @@ fn workers_park_once_a_pause_and_look_for_a_part_of_it() {
     pushes_to_a_group_of_which_one_looks_wake_no_other();
     work_of_a_regular_pace_finds_the_worker_awake("on any cores");
     // A worker begins on the cores of the thread that makes it.
-    stay_on_this_core();
+    cores::stay_on_this_core();
     work_of_a_regular_pace_finds_the_worker_awake("on one core");
-}
-
-/// Keeps this thread, and those that it makes from now on, on one core.
-fn stay_on_this_core() {
-    // SAFETY: the set is plain data, and as long as the length says.
-    unsafe {
-        let mut core: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(libc::sched_getcpu() as usize, &mut core);
-        assert_eq!(libc::sched_setaffinity(0, size_of_val(&core), &core), 0);
-    }
 }
 
 /// One worker stays awake, because the pauses are short. The others sleep.

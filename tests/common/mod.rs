@@ -3,6 +3,8 @@
 
 #![allow(dead_code)] // Each test binary uses a part of it.
 
+pub mod cores;
+
 use seriatim::{Builder, Completion, Engine, Error, ErrorKind, Kind, Property, RunContext, Variable};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};

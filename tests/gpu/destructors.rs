@@ -2,6 +2,7 @@
 //! graph.
 #![cfg(target_os = "linux")]
 
+use crate::common::cores::stay_on_this_core;
 use crate::common::{child, run_child_well};
 use crate::hooked::Hooked;
 use crate::model::{entered, stray, Model};
@@ -17,16 +18,6 @@ const WATCHER: &str = "seriatim-watch-";
 
 fn is_watcher() -> bool {
     std::thread::current().name().is_some_and(|name| name.starts_with(WATCHER))
-}
-
-/// Keeps this thread, and those that it makes from now on, on one core.
-fn stay_on_this_core() {
-    // SAFETY: the set is plain data, and as long as the length says.
-    unsafe {
-        let mut core: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(libc::sched_getcpu() as usize, &mut core);
-        assert_eq!(libc::sched_setaffinity(0, size_of_val(&core), &core), 0);
-    }
 }
 
 /// From now on each thread that the watcher wakes takes the core from it.

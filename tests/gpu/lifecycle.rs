@@ -1,6 +1,7 @@
 //! Stops, starts, ends and forks of engines that use devices.
 
 #[cfg(unix)]
+use crate::common::cores::own_cores;
 use crate::common::{child, fork_and, run_child_well};
 use crate::model::Model;
 use crate::over;
@@ -54,17 +55,6 @@ fn operations_far_apart_are_all_done() {
         engine.wait_for_var_timeout(x, Duration::from_secs(30)).unwrap();
         assert_eq!(done.load(SeqCst), round);
         std::thread::sleep(Duration::from_micros(300 * (round as u64 % 4)));
-    }
-}
-
-/// The cores that this thread may run on.
-#[cfg(target_os = "linux")]
-fn own_cores() -> Vec<usize> {
-    // SAFETY: the set is plain data, and as long as the length says.
-    unsafe {
-        let mut cores: libc::cpu_set_t = std::mem::zeroed();
-        assert_eq!(libc::sched_getaffinity(0, size_of_val(&cores), &mut cores), 0);
-        (0..libc::CPU_SETSIZE as usize).filter(|core| libc::CPU_ISSET(*core, &cores)).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which cores threads run on: workers not on that of the thread which starts them, and not on that
 //! of a thread that waits. The affinity of the program's threads is theirs.
 
+use crate::common::cores::own_cores;
 use crate::common::*;
 use seriatim::{Builder, Engine, IdlePolicy, Kind, RunContext};
 use std::cell::Cell;
@@ -60,11 +61,6 @@ fn changes(answer: System, act: impl FnOnce()) -> usize {
     SYSTEM.set((answer, 0));
     act();
     SYSTEM.replace((|_| Answer::Obey, 0)).1
-}
-
-/// The cores that this process may use.
-fn cores() -> Vec<usize> {
-    core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|core| core.id).collect()
 }
 
 fn stand_on(core: usize) {
@@ -132,7 +128,7 @@ fn worker_of(engine: &Engine) -> libc::pid_t {
 
 #[test]
 fn workers_leave_the_core_of_the_thread_that_starts_them() {
-    let all = cores();
+    let all = own_cores();
     if all.len() < 2 {
         return; // There is no other core.
     }
@@ -163,7 +159,7 @@ fn workers_leave_the_core_of_the_thread_that_starts_them() {
 /// must part, and the thread's affinity must not be touched unless `moves`.
 fn waits_on_the_core_of_a_worker(helps: bool, moves: bool, wait: fn(&Engine)) {
     const ROUNDS: usize = 40;
-    let all = cores();
+    let all = own_cores();
     if all.len() < 2 {
         return; // There is no other core.
     }
@@ -224,7 +220,7 @@ fn a_thread_that_waits_leaves_the_core_of_a_worker_if_the_settings_say_so() {
 /// Has a thread that is to be moved wait on a worker's core, until the system was asked to move it;
 /// then `check`s.
 fn moved_by(answer: System, check: fn(&Engine)) {
-    let all = cores();
+    let all = own_cores();
     if all.len() < 2 {
         return; // There is no other core.
     }
@@ -268,7 +264,7 @@ fn an_affinity_that_the_system_does_not_give_back_is_a_warning() {
 
 #[test]
 fn spinning_workers_that_leave_no_core_to_the_caller_are_a_warning() {
-    let all = cores();
+    let all = own_cores();
     let builder = Engine::builder().kind(Kind::PerDevice).cores(all.iter().copied()).cpu_workers(all.len());
     let warnings = |builder: Builder| builder.build().unwrap().warnings();
     let crowded = warnings(builder.clone().idle(IdlePolicy::Spin));
@@ -284,7 +280,7 @@ fn spinning_workers_that_leave_no_core_to_the_caller_are_a_warning() {
 #[test]
 fn a_worker_that_spins_beside_a_busy_thread_is_a_warning() {
     let check = || {
-        let core = cores()[0];
+        let core = own_cores()[0];
         let engine = one_worker(&[core]).idle(IdlePolicy::Spin).build().unwrap();
         engine.op("").push(|_| ()).unwrap();
         let over = Arc::new(AtomicBool::new(false));

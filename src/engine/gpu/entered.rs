@@ -53,8 +53,8 @@ pub fn mistrust() {
     let _ = ENTERED.try_with(|(_, mistrusted)| mistrusted.set(true));
 }
 
-/// Whether the calling thread has noted that since it asked last.
-pub fn is_mistrusted() -> bool {
+/// Whether the calling thread has noted that since it was taken last.
+pub fn take_mistrust() -> bool {
     ENTERED.with(|(_, mistrusted)| mistrusted.replace(false))
 }
 

@@ -17,7 +17,7 @@ use crate::device::{Context, Device};
 use crate::engine::core::{Core, SHUTDOWN};
 use crate::engine::gpu::admit::admit;
 use crate::engine::gpu::devices::Gpu;
-use crate::engine::gpu::entered::is_mistrusted;
+use crate::engine::gpu::entered::take_mistrust;
 use crate::engine::gpu::loss::{insist, insist_until, lost_by, AGAIN};
 use crate::engine::gpu::spare_marks::Lent;
 use crate::engine::gpu::stage::Stage;
@@ -264,7 +264,7 @@ impl Core {
         let end = |due: Due| {
             any = true;
             due.finish(lost.map_or(Ok(()), |failure| Err(Fault::failed(failure.error.clone().into()))));
-            if is_mistrusted() {
+            if take_mistrust() {
                 // Destructors of a graph may have made another device current. If this one cannot
                 // be had again, it is lost by now.
                 let _ = self.make_current(gpu);
