@@ -35,6 +35,8 @@ mod model_graphs;
 mod model_memory;
 #[path = "gpu/order.rs"]
 mod order;
+#[path = "gpu/pinning.rs"]
+mod pinning;
 #[path = "gpu/profile.rs"]
 mod profile;
 #[path = "gpu/programs.rs"]

@@ -2,8 +2,6 @@
 
 #![allow(dead_code)] // Each test binary uses a part of it.
 
-use core_affinity::CoreId;
-
 /// The cores that the calling thread may run on.
 pub fn own_cores() -> Vec<usize> {
     core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|core| core.id).collect()
@@ -14,5 +12,5 @@ pub fn own_cores() -> Vec<usize> {
 pub fn stay_on_this_core() {
     // SAFETY: takes nothing and changes nothing.
     let id = unsafe { libc::sched_getcpu() } as usize;
-    assert!(core_affinity::set_for_current(CoreId { id }));
+    assert!(core_affinity::set_for_current(core_affinity::CoreId { id }));
 }

@@ -1,11 +1,10 @@
 //! Stops, starts, ends and forks of engines that use devices.
 
 #[cfg(unix)]
-use crate::common::cores::own_cores;
 use crate::common::{child, fork_and, run_child_well};
 use crate::model::Model;
 use crate::over;
-use seriatim::{Context, ErrorKind, IdlePolicy, Kind, Property, RunContext};
+use seriatim::{Context, ErrorKind, IdlePolicy, Kind, RunContext};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,27 +54,6 @@ fn operations_far_apart_are_all_done() {
         engine.wait_for_var_timeout(x, Duration::from_secs(30)).unwrap();
         assert_eq!(done.load(SeqCst), round);
         std::thread::sleep(Duration::from_micros(300 * (round as u64 % 4)));
-    }
-}
-
-/// The workers of a device, for kernels and for copies, if the settings pin workers.
-#[cfg(target_os = "linux")]
-#[test]
-fn workers_of_a_device_are_pinned_near_it() {
-    let all = own_cores();
-    for near in [all[0], *all.last().unwrap()] {
-        let model = Model::new(1, 1, 4);
-        model.world().near = vec![near];
-        for (pins, expected) in [(true, vec![near]), (false, all.clone())] {
-            let engine = over(&model).pin(pins).gpu_workers(1).build().unwrap();
-            for property in [Property::Normal, Property::CopyToGpu] {
-                let (tell, told) = std::sync::mpsc::channel();
-                let look = move |_: &RunContext<'_>| tell.send(own_cores()).unwrap();
-                engine.op("where").context(Context::gpu(0)).property(property).push(look).unwrap();
-                engine.wait_for_all().unwrap();
-                assert_eq!(told.recv().unwrap(), expected, "pinned: {pins}, {property:?}");
-            }
-        }
     }
 }
 
