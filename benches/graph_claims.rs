@@ -25,7 +25,7 @@ fn engine(kind: Kind) -> Engine {
 }
 
 /// A body that counts. One thread at a time runs it, so this needs no locked instruction.
-fn counting(ran: &Arc<AtomicU64>) -> impl Fn(&RunContext<'_>) + Send + 'static {
+fn counting(ran: &Arc<AtomicU64>) -> impl Fn(&RunContext<'_>) + Send + 'static + use<> {
     let ran = Arc::clone(ran);
     move |_| ran.store(ran.load(Relaxed) + 1, Relaxed)
 }

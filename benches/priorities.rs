@@ -79,7 +79,7 @@ fn subject(name: &str, variables: usize) -> Box<dyn Subject> {
 }
 
 /// Occupies the worker until it is opened.
-fn gate(subject: &dyn Subject, variable: usize) -> impl FnOnce() {
+fn gate(subject: &dyn Subject, variable: usize) -> impl FnOnce() + use<> {
     let (open, opened) = channel::<()>();
     let started = Arc::new(AtomicBool::new(false));
     let inside = Arc::clone(&started);

@@ -185,7 +185,7 @@ fn warm_up(stage: &Stage, push: Push) {
 
 /// How many operations a shape is counted over.
 fn operations() -> usize {
-    by_length(20_000, 100_000)
+    by_length(20_000, 50_000)
 }
 
 fn stages(idle: IdlePolicy) -> Vec<Stage> {
@@ -195,7 +195,7 @@ fn stages(idle: IdlePolicy) -> Vec<Stage> {
 
 #[test]
 fn an_operation_costs_no_allocation_no_lock_and_no_futex_call() {
-    let _watchdog = Watchdog::new(500, "counting allocations");
+    let _watchdog = Watchdog::new(800, "counting allocations");
     this_thread_pushes();
     let mut faults = Vec::new();
     devices::kernels_and_copies_cost_nothing(&mut faults);

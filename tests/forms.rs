@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::Arc;
 
 /// Completes on another thread, and counts.
-fn elsewhere(count: &Arc<AtomicUsize>) -> impl Fn(&RunContext<'_>, Completion) + Send + Sync + Clone + 'static {
+fn elsewhere(count: &Arc<AtomicUsize>) -> impl Fn(&RunContext<'_>, Completion) + Send + Sync + Clone + 'static + use<> {
     let count = Arc::clone(count);
     move |run, completion| {
         assert_eq!((run.name(), run.context()), ("form", Context::cpu(1)));

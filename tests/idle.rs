@@ -30,7 +30,7 @@ static YIELDS: AtomicU64 = AtomicU64::new(0);
 static WAKES: AtomicU64 = AtomicU64::new(0);
 
 /// Stands in for the C library's function, which std calls. The linker binds the calls to this one.
-#[no_mangle]
+#[unsafe(no_mangle)]
 extern "C" fn sched_yield() -> libc::c_int {
     YIELDS.fetch_add(1, Relaxed);
     syscalls::syscall(libc::SYS_sched_yield, 0, 0, 0, 0, 0, 0) as libc::c_int

@@ -35,7 +35,7 @@ unsafe fn with(
 /// `gpu` is a live handle. `stream` is a stream of that GPU, and is not destroyed before the new
 /// handle is deleted. No capture of it begins while a function with the handle runs. `out` may be
 /// written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_gpu_adopt(
     gpu: *const SeriatimGpu,
     stream: *mut c_void,
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn seriatim_gpu_adopt(
 ///
 /// # Safety
 /// `stream` is a live handle.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_adopted_stream_wait_to_read(
     stream: *const SeriatimAdoptedStream,
     variable: SeriatimVariable,
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn seriatim_adopted_stream_wait_to_read(
 ///
 /// # Safety
 /// `stream` is a live handle.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_adopted_stream_wait_to_write(
     stream: *const SeriatimAdoptedStream,
     variable: SeriatimVariable,
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn seriatim_adopted_stream_wait_to_write(
 ///
 /// # Safety
 /// `stream` is a live handle.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_adopted_stream_has_read(
     stream: *const SeriatimAdoptedStream,
     variable: SeriatimVariable,
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn seriatim_adopted_stream_has_read(
 ///
 /// # Safety
 /// `stream` is a live handle.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_adopted_stream_has_written(
     stream: *const SeriatimAdoptedStream,
     variable: SeriatimVariable,
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn seriatim_adopted_stream_has_written(
 ///
 /// # Safety
 /// `stream` is null or a live handle, which is not used again.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_adopted_stream_delete(stream: *mut SeriatimAdoptedStream) -> SeriatimStatus {
     guard(|| {
         // SAFETY: by the contract.

@@ -26,7 +26,7 @@ enum Bytes {
 /// Has an engine or a capture copy one array to another, whatever kinds of memory they are of. A
 /// macro, since each pair of kinds is a type of its own.
 macro_rules! copy {
-    ($by:expr, $from:expr, $to:expr) => {
+    ($by:expr_2021, $from:expr_2021, $to:expr_2021) => {
         match (&$from.bytes, &$to.bytes) {
             (Bytes::Device(from), Bytes::Device(to)) => $by.copy(from, to),
             (Bytes::Device(from), Bytes::Pinned(to)) => $by.copy(from, to),
@@ -76,7 +76,7 @@ impl SeriatimArray {
 ///
 /// # Safety
 /// `gpu` is a live handle. `from` is null or points to `bytes` bytes. `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_array_new(
     gpu: *const SeriatimGpu,
     memory: u32,
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn seriatim_array_new(
 ///
 /// # Safety
 /// `array` is null or a live handle.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_array_variable(array: *const SeriatimArray) -> SeriatimVariable {
     // SAFETY: by the contract.
     guard_value(SeriatimVariable::default(), || Ok(unsafe { borrow(array, "array") }?.variable().into()))
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn seriatim_array_variable(array: *const SeriatimArray) ->
 ///
 /// # Safety
 /// `array` is null or a live handle.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_array_length(array: *const SeriatimArray) -> usize {
     // SAFETY: by the contract.
     guard_value(0, || Ok(unsafe { borrow(array, "array") }?.length))
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn seriatim_array_length(array: *const SeriatimArray) -> u
 /// # Safety
 /// `array` is a live handle. `run` was given to the function that is running on this thread. `out`
 /// may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_array_read_on(
     array: *const SeriatimArray,
     run: *const SeriatimRunContext,
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn seriatim_array_read_on(
 ///
 /// # Safety
 /// As `seriatim_array_read_on()`.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_array_write_on(
     array: *const SeriatimArray,
     run: *const SeriatimRunContext,
@@ -188,7 +188,7 @@ fn part(whole: usize, offset: usize, bytes: usize) -> Result<std::ops::Range<usi
 ///
 /// # Safety
 /// `array` is a live handle. `to` points to room for `bytes` bytes; it may be null if that is 0.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_array_get(
     array: *const SeriatimArray,
     offset: usize,
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn seriatim_array_get(
 ///
 /// # Safety
 /// `array` is a live handle. `from` points to `bytes` bytes; it may be null if that is 0.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_array_set(
     array: *const SeriatimArray,
     offset: usize,
@@ -245,7 +245,7 @@ pub unsafe extern "C" fn seriatim_array_set(
 ///
 /// # Safety
 /// Both are live handles.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_copy(from: *const SeriatimArray, to: *const SeriatimArray) -> SeriatimStatus {
     guard(|| {
         // SAFETY: by the contract.
@@ -265,7 +265,7 @@ pub unsafe extern "C" fn seriatim_copy(from: *const SeriatimArray, to: *const Se
 /// # Safety
 /// `capture` is a live handle, which no other thread uses at the same time. Both arrays are live
 /// handles.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_capture_copy(
     capture: *mut SeriatimCapture,
     from: *const SeriatimArray,
@@ -289,7 +289,7 @@ pub unsafe extern "C" fn seriatim_capture_copy(
 ///
 /// # Safety
 /// `array` is null or a live handle, which is not used again.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_array_delete(array: *mut SeriatimArray) -> SeriatimStatus {
     guard(|| {
         // SAFETY: by the contract.

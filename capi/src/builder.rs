@@ -29,7 +29,7 @@ pub type SeriatimErrorHook = Option<
 ///
 /// # Safety
 /// `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_builder_new(out: *mut *mut SeriatimBuilder) -> SeriatimStatus {
     // SAFETY: by the contract.
     guard(|| unsafe { produce_handle(out, || Ok(SeriatimBuilder(Engine::builder()))) })
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn seriatim_builder_new(out: *mut *mut SeriatimBuilder) ->
 ///
 /// # Safety
 /// `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_builder_from_environment(out: *mut *mut SeriatimBuilder) -> SeriatimStatus {
     // SAFETY: by the contract.
     guard(|| unsafe { produce_handle(out, || Ok(SeriatimBuilder(Builder::from_env()?))) })
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn seriatim_builder_from_environment(out: *mut *mut Seriat
 /// # Safety
 /// `builder` is a live handle, which no other thread uses at the same time. `settings` points to
 /// `count` settings, whose texts end with a zero byte; it may be null if `count` is 0.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_builder_set(
     builder: *mut SeriatimBuilder,
     settings: *const SeriatimSetting,
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn seriatim_builder_set(
 ///
 /// # Safety
 /// `builder` is a live handle, which no other thread uses at the same time.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_builder_immediate_gpus(
     builder: *mut SeriatimBuilder,
     count: usize,
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn seriatim_builder_immediate_gpus(
 /// # Safety
 /// `builder` is a live handle, which no other thread uses at the same time. `hook` and `deleter`
 /// may be called with `argument` on any thread.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_builder_on_error(
     builder: *mut SeriatimBuilder,
     hook: SeriatimErrorHook,
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn seriatim_builder_on_error(
 ///
 /// # Safety
 /// `builder` is a live handle, which is not used again. `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_builder_build(
     builder: *mut SeriatimBuilder,
     out: *mut *mut SeriatimEngine,
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn seriatim_builder_build(
 ///
 /// # Safety
 /// `builder` is null or a live handle, which is not used again.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_builder_delete(builder: *mut SeriatimBuilder) -> SeriatimStatus {
     guard(|| {
         // SAFETY: by the contract.

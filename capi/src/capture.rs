@@ -28,7 +28,7 @@ pub struct SeriatimCapture(pub(crate) Capture);
 ///
 /// # Safety
 /// `engine` is a live handle. `name` is null or ends with a zero byte. `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_capture_begin(
     engine: *const SeriatimEngine,
     name: *const c_char,
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn seriatim_capture_begin(
 /// `capture` is a live handle, which no other thread uses at the same time. `operation` points to
 /// an operation whose pointers are as it describes them, and whose texts end with a zero byte.
 /// `function` and `deleter` may be called with `argument` on any thread.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_capture_push(
     capture: *mut SeriatimCapture,
     operation: *const SeriatimOperation,
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn seriatim_capture_push(
 ///
 /// # Safety
 /// As for `seriatim_capture_push()`.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_capture_push_async(
     capture: *mut SeriatimCapture,
     operation: *const SeriatimOperation,
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn seriatim_capture_push_async(
 ///
 /// # Safety
 /// `capture` and `operator_` are live handles; no other thread uses the capture at the same time.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_capture_push_operator(
     capture: *mut SeriatimCapture,
     operator_: *const SeriatimOperator,
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn seriatim_capture_push_operator(
 /// # Safety
 /// `capture` is a live handle, which no other thread uses at the same time. `value` may be used and
 /// deleted on any thread, and used by several at once. `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_capture_parameter(
     capture: *mut SeriatimCapture,
     value: *mut c_void,
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn seriatim_capture_parameter(
 /// # Safety
 /// `capture` is a live handle, which no other thread uses at the same time. `out` may be written
 /// to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_capture_private_variable(
     capture: *mut SeriatimCapture,
     out: *mut SeriatimVariable,
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn seriatim_capture_private_variable(
 ///
 /// # Safety
 /// `capture` is a live handle, which no other thread uses at the same time.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_capture_make_private(
     capture: *mut SeriatimCapture,
     variable: SeriatimVariable,
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn seriatim_capture_make_private(
 ///
 /// # Safety
 /// `capture` is a live handle, which is not used again. `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_capture_end(
     capture: *mut SeriatimCapture,
     out: *mut *mut SeriatimGraph,
@@ -232,7 +232,7 @@ pub unsafe extern "C" fn seriatim_capture_end(
 ///
 /// # Safety
 /// `capture` is null or a live handle, which is not used again.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_capture_delete(capture: *mut SeriatimCapture) -> SeriatimStatus {
     guard(|| {
         // SAFETY: by the contract.

@@ -116,7 +116,7 @@ fn take_back(completion: *mut SeriatimCompletion) -> Result<Completion, Failure>
 ///
 /// # Safety
 /// `completion` is null, or was given to an asynchronous function.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_completion_complete(completion: *mut SeriatimCompletion) -> SeriatimStatus {
     guard(|| {
         take_back(completion)?.complete();
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn seriatim_completion_complete(completion: *mut SeriatimC
 /// `completion` is null, or was given to an asynchronous function. `stream` is a stream of the
 /// operation's GPU, and is not destroyed before the call returns. No capture of it begins before
 /// the operation has ended.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_completion_complete_after(
     completion: *mut SeriatimCompletion,
     stream: *mut c_void,
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn seriatim_completion_complete_after(
 /// # Safety
 /// `completion` is null, or was given to an asynchronous function.
 /// `text` is null or ends with a zero byte.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_completion_fail(
     completion: *mut SeriatimCompletion,
     text: *const c_char,
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn seriatim_completion_fail(
 ///
 /// # Safety
 /// `completion` is null, or was given to an asynchronous function.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_completion_drop(completion: *mut SeriatimCompletion) -> SeriatimStatus {
     guard(|| {
         if !completion.is_null() {

@@ -75,7 +75,7 @@ pub struct SeriatimSetting {
 /// # Safety
 /// `settings` points to `count` settings, whose texts end with a zero byte. `out` may be written
 /// to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_engine_new(
     settings: *const SeriatimSetting,
     count: usize,
@@ -116,7 +116,7 @@ pub(crate) unsafe fn apply(
 ///
 /// # Safety
 /// `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_engine_from_environment(out: *mut *mut SeriatimEngine) -> SeriatimStatus {
     // SAFETY: by the contract.
     guard(|| unsafe { produce_handle(out, || Ok(SeriatimEngine(Engine::from_env()?))) })
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn seriatim_engine_from_environment(out: *mut *mut Seriati
 ///
 /// # Safety
 /// `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_engine_global(out: *mut *mut SeriatimEngine) -> SeriatimStatus {
     // SAFETY: by the contract.
     guard(|| unsafe { produce_handle(out, || Ok(SeriatimEngine(Engine::global()?.clone()))) })
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn seriatim_engine_global(out: *mut *mut SeriatimEngine) -
 ///
 /// # Safety
 /// `engine` is a live handle. `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_engine_clone(
     engine: *const SeriatimEngine,
     out: *mut *mut SeriatimEngine,
@@ -165,7 +165,7 @@ pub unsafe extern "C" fn seriatim_engine_clone(
 /// `engine` is null or a live handle, which no call is using any more and which is not used again.
 /// An operation that deletes the handle with which it was pushed may run inside that very push:
 /// give it a clone.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_engine_delete(engine: *mut SeriatimEngine) -> SeriatimStatus {
     guard(|| {
         // SAFETY: by the contract.
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn seriatim_engine_delete(engine: *mut SeriatimEngine) -> 
 ///
 /// # Safety
 /// `engine` is a live handle.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_engine_prepare(engine: *const SeriatimEngine) -> SeriatimStatus {
     // SAFETY: by the contract.
     guard(|| unsafe { borrow(engine, "engine") }?.0.prepare().map_err(Failure::from))
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn seriatim_engine_prepare(engine: *const SeriatimEngine) 
 ///
 /// # Safety
 /// `engine` is a live handle. The function is not called.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_engine_expect_cost(
     engine: *const SeriatimEngine,
     function: SeriatimFunction,
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn seriatim_engine_expect_cost(
 ///
 /// # Safety
 /// `engine` is a live handle.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_engine_stop(engine: *const SeriatimEngine) -> SeriatimStatus {
     // SAFETY: by the contract.
     guard(|| unsafe { borrow(engine, "engine") }?.0.stop().map_err(Failure::from))
@@ -245,7 +245,7 @@ pub unsafe extern "C" fn seriatim_engine_stop(engine: *const SeriatimEngine) -> 
 ///
 /// # Safety
 /// `engine` is a live handle.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_engine_start(engine: *const SeriatimEngine) -> SeriatimStatus {
     // SAFETY: by the contract.
     guard(|| unsafe { borrow(engine, "engine") }?.0.start().map_err(Failure::from))
@@ -259,7 +259,7 @@ pub unsafe extern "C" fn seriatim_engine_start(engine: *const SeriatimEngine) ->
 ///
 /// # Safety
 /// `engine` is a live handle.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_engine_set_nested_threads(
     engine: *const SeriatimEngine,
     threads: usize,
@@ -276,7 +276,7 @@ pub unsafe extern "C" fn seriatim_engine_set_nested_threads(
 ///
 /// # Safety
 /// `engine` is a live handle.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_engine_notify_shutdown(engine: *const SeriatimEngine) -> SeriatimStatus {
     guard(|| {
         // SAFETY: by the contract.
@@ -293,7 +293,7 @@ pub unsafe extern "C" fn seriatim_engine_notify_shutdown(engine: *const Seriatim
 ///
 /// # Safety
 /// `engine` is a live handle. `key` ends with a zero byte. `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_engine_setting(
     engine: *const SeriatimEngine,
     key: *const c_char,
@@ -347,7 +347,7 @@ fn value(settings: &Settings, key: &str) -> Option<String> {
 ///
 /// # Safety
 /// `engine` is a live handle. `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_engine_warnings(
     engine: *const SeriatimEngine,
     out: *mut *mut c_char,

@@ -186,14 +186,14 @@ pub fn guard_value<T>(otherwise: T, body: impl FnOnce() -> Result<T, Failure>) -
 /// What the last failing call of this thread has to say: what went wrong, where, and what to do
 /// about it. Empty if none has failed. Valid until the next failing call of the thread; calls that
 /// succeed leave it as it is.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn seriatim_last_error() -> *const c_char {
     guard_value(c"".as_ptr(), || Ok(LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())))
 }
 
 /// What a status code means, in a few words that live as long as the program; for codes whose error
 /// text is gone.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn seriatim_status_text(status: i32) -> *const c_char {
     describe(status).as_ptr()
 }

@@ -54,7 +54,7 @@ pub(crate) fn memory_kind(number: u32) -> Result<MemoryKind, Failure> {
 ///
 /// # Safety
 /// `engine` is a live handle. `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_gpu_open(
     engine: *const SeriatimEngine,
     id: u32,
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn seriatim_gpu_open(
 ///
 /// # Safety
 /// `gpu` is a live handle. `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_gpu_memory(
     gpu: *const SeriatimGpu,
     memory: u32,
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn seriatim_gpu_memory(
 ///
 /// # Safety
 /// `gpu` is a live handle. `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_gpu_trim(gpu: *const SeriatimGpu, out: *mut usize) -> SeriatimStatus {
     // SAFETY: by the contract.
     guard(|| unsafe { produce(out, || Ok(borrow(gpu, "gpu")?.0.trim())) })
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn seriatim_gpu_trim(gpu: *const SeriatimGpu, out: *mut us
 ///
 /// # Safety
 /// `gpu` is null or a live handle, which is not used again.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_gpu_delete(gpu: *mut SeriatimGpu) -> SeriatimStatus {
     guard(|| {
         // SAFETY: by the contract.

@@ -29,7 +29,7 @@ pub struct SeriatimGraph(pub(crate) Graph);
 ///
 /// # Safety
 /// `graph` is a live handle.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_graph_replay(graph: *const SeriatimGraph, priority: i32) -> SeriatimStatus {
     // SAFETY: by the contract.
     guard(|| unsafe { borrow(graph, "graph") }?.0.replay_with_priority(priority).map_err(Failure::from))
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn seriatim_graph_replay(graph: *const SeriatimGraph, prio
 ///
 /// # Safety
 /// `graph` is a live handle. `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_graph_length(graph: *const SeriatimGraph, out: *mut usize) -> SeriatimStatus {
     // SAFETY: by the contract.
     guard(|| unsafe { produce(out, || Ok(borrow(graph, "graph")?.0.len())) })
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn seriatim_graph_length(graph: *const SeriatimGraph, out:
 ///
 /// # Safety
 /// `graph` is a live handle. `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_graph_dump_dot(graph: *const SeriatimGraph, out: *mut *mut c_char) -> SeriatimStatus {
     // SAFETY: by the contract.
     guard(|| unsafe { give(out, || Ok(borrow(graph, "graph")?.0.dump_dot())) })
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn seriatim_graph_dump_dot(graph: *const SeriatimGraph, ou
 ///
 /// # Safety
 /// `graph` is null or a live handle, which is not used again.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_graph_delete(graph: *mut SeriatimGraph) -> SeriatimStatus {
     guard(|| {
         // SAFETY: by the contract.

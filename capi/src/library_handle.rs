@@ -54,7 +54,7 @@ impl Drop for LibraryHandle {
 /// `run` was given to the function that is running on this thread. `make` may be called with
 /// `argument`, and `destroy` with what it has made. Each use of a key has the same `make` and
 /// `destroy`. `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_run_context_handle(
     run: *const SeriatimRunContext,
     key: *const c_void,

@@ -204,7 +204,7 @@ pub unsafe fn described<H, C>(
 /// `engine` is a live handle. `operation` points to an operation whose pointers are as it describes
 /// them, and whose texts end with a zero byte. `function` and `deleter` may be called with
 /// `argument` on any thread.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_push(
     engine: *const SeriatimEngine,
     operation: *const SeriatimOperation,
@@ -230,7 +230,7 @@ pub unsafe extern "C" fn seriatim_push(
 ///
 /// # Safety
 /// As for `seriatim_push()`.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_push_async(
     engine: *const SeriatimEngine,
     operation: *const SeriatimOperation,

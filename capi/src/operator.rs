@@ -26,7 +26,7 @@ pub struct SeriatimOperator(pub(crate) Operator);
 /// them, and whose texts end with a zero byte. `function` and `deleter` may be called with
 /// `argument` on any thread, `function` on several at once if the operator changes no variable.
 /// `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_operator_new(
     engine: *const SeriatimEngine,
     operation: *const SeriatimOperation,
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn seriatim_operator_new(
 ///
 /// # Safety
 /// As for `seriatim_operator_new()`.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_operator_new_async(
     engine: *const SeriatimEngine,
     operation: *const SeriatimOperation,
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn seriatim_operator_new_async(
 ///
 /// # Safety
 /// `engine` and `operator_` are live handles.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_operator_push(
     engine: *const SeriatimEngine,
     operator_: *const SeriatimOperator,
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn seriatim_operator_push(
 ///
 /// # Safety
 /// `operator_` is null or a live handle, which is not used again.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_operator_delete(operator_: *mut SeriatimOperator) -> SeriatimStatus {
     guard(|| {
         // SAFETY: by the contract.

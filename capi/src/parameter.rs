@@ -22,7 +22,7 @@ pub struct SeriatimParameter(pub(crate) Parameter<Argument>);
 /// # Safety
 /// `parameter` is a live handle. `run` was given to the function that is running on this thread.
 /// `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_parameter_get(
     parameter: *const SeriatimParameter,
     run: *const SeriatimRunContext,
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn seriatim_parameter_get(
 /// # Safety
 /// `parameter` is a live handle. `value` may be used and deleted on any thread, and used by several
 /// at once.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_parameter_set(
     parameter: *const SeriatimParameter,
     value: *mut c_void,
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn seriatim_parameter_set(
 ///
 /// # Safety
 /// `parameter` is null or a live handle, which is not used again.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_parameter_delete(parameter: *mut SeriatimParameter) -> SeriatimStatus {
     guard(|| {
         // SAFETY: by the contract.

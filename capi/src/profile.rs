@@ -14,7 +14,7 @@ use std::fs::File;
 ///
 /// # Safety
 /// `engine` is a live handle.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_profile_start(engine: *const SeriatimEngine) -> SeriatimStatus {
     guard(|| {
         // SAFETY: by the contract.
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn seriatim_profile_start(engine: *const SeriatimEngine) -
 ///
 /// # Safety
 /// `engine` is a live handle.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_profile_stop(engine: *const SeriatimEngine) -> SeriatimStatus {
     guard(|| {
         // SAFETY: by the contract.
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn seriatim_profile_stop(engine: *const SeriatimEngine) ->
 ///
 /// # Safety
 /// `engine` is a live handle. `path` ends with a zero byte.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_profile_write_trace(
     engine: *const SeriatimEngine,
     path: *const c_char,
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn seriatim_profile_write_trace(
 ///
 /// # Safety
 /// `engine` is a live handle. `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_profile_table(
     engine: *const SeriatimEngine,
     out: *mut *mut c_char,
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn seriatim_profile_table(
 ///
 /// # Safety
 /// `engine` is a live handle. `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_dump_dot(engine: *const SeriatimEngine, out: *mut *mut c_char) -> SeriatimStatus {
     // SAFETY: by the contract.
     guard(|| unsafe { give(out, || Ok(borrow(engine, "engine")?.0.dump_dot())) })

@@ -48,7 +48,7 @@ impl<'a> SeriatimRunContext<'a> {
 ///
 /// # Safety
 /// `run` was given to the function that is running on this thread.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_run_context_name(run: *const SeriatimRunContext) -> *const c_char {
     guard_value(c"".as_ptr(), || {
         // SAFETY: by the contract.
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn seriatim_run_context_name(run: *const SeriatimRunContex
 ///
 /// # Safety
 /// `run` was given to the function that is running on this thread.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_run_context_context(run: *const SeriatimRunContext) -> SeriatimContext {
     // SAFETY: by the contract.
     guard_value(SeriatimContext::default(), || Ok(unsafe { borrow(run, "run") }?.run.context().into()))
@@ -75,7 +75,7 @@ fn worker(run: &RunContext<'_>) -> i64 {
 ///
 /// # Safety
 /// `run` was given to the function that is running on this thread.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_run_context_worker(run: *const SeriatimRunContext) -> i64 {
     // SAFETY: by the contract.
     guard_value(-1, || Ok(worker(unsafe { borrow(run, "run") }?.run)))
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn seriatim_run_context_worker(run: *const SeriatimRunCont
 ///
 /// # Safety
 /// `run` was given to the function that is running on this thread.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_run_context_stream(run: *const SeriatimRunContext) -> *mut c_void {
     // SAFETY: by the contract.
     guard_value(null_mut(), || Ok(unsafe { borrow(run, "run") }?.run.stream().map_or(null_mut(), RawStream::raw)))
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn seriatim_run_context_stream(run: *const SeriatimRunCont
 ///
 /// # Safety
 /// `run` was given to the function that is running on this thread.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_run_context_nested_threads(run: *const SeriatimRunContext) -> usize {
     // SAFETY: by the contract.
     guard_value(1, || Ok(unsafe { borrow(run, "run") }?.run.nested_threads()))
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn seriatim_run_context_nested_threads(run: *const Seriati
 /// # Safety
 /// `run` was given to the function that is running on this thread. `text` is null or ends with a
 /// zero byte.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_run_context_set_error(
     run: *const SeriatimRunContext,
     text: *const c_char,

@@ -24,7 +24,7 @@ pub unsafe fn give(out: *mut *mut c_char, make: impl FnOnce() -> Result<String, 
 ///
 /// # Safety
 /// `text` came from this library in that way, was not changed, and is not used again.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_string_free(text: *mut c_char) -> SeriatimStatus {
     guard(|| {
         if !text.is_null() {

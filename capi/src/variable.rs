@@ -41,7 +41,7 @@ impl From<Variable> for SeriatimVariable {
 ///
 /// # Safety
 /// `engine` is a live handle. `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_variable_new(
     engine: *const SeriatimEngine,
     out: *mut SeriatimVariable,
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn seriatim_variable_new(
 ///
 /// # Safety
 /// `engine` is a live handle. `out` may be written to.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_variable_version(
     engine: *const SeriatimEngine,
     variable: SeriatimVariable,
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn seriatim_variable_version(
 ///
 /// # Safety
 /// `engine` is a live handle. `function` and `deleter` may be called with `argument` on any thread.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_variable_delete(
     engine: *const SeriatimEngine,
     variable: SeriatimVariable,

@@ -24,21 +24,21 @@ const TEXT: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERS
 
 /// The version of the library that is loaded, such as "0.1.0". The text lives as long as the
 /// program.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn seriatim_version() -> *const c_char {
     TEXT.as_ptr()
 }
 
 /// The version of the library that is loaded, as `SERIATIM_VERSION_NUMBER` has that of the header.
 /// A library may be newer than the header, by its third number and, from 1.0.0 on, by its second.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn seriatim_version_number() -> u32 {
     SERIATIM_VERSION_NUMBER
 }
 
 /// The version of the interface in the library that is loaded: to be compared with
 /// `SERIATIM_ABI_VERSION`, which is that of the header the program was compiled with.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn seriatim_abi_version() -> u32 {
     SERIATIM_ABI_VERSION
 }

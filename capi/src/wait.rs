@@ -24,7 +24,7 @@ use std::time::Duration;
 ///
 /// # Safety
 /// `engine` is a live handle.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_wait_for_variable(
     engine: *const SeriatimEngine,
     variable: SeriatimVariable,
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn seriatim_wait_for_variable(
 ///
 /// # Safety
 /// `engine` is a live handle.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_wait_until_unused(
     engine: *const SeriatimEngine,
     variable: SeriatimVariable,
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn seriatim_wait_until_unused(
 ///
 /// # Safety
 /// `engine` is a live handle.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_wait_until_unused_timeout(
     engine: *const SeriatimEngine,
     variable: SeriatimVariable,
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn seriatim_wait_until_unused_timeout(
 ///
 /// # Safety
 /// `engine` is a live handle.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_wait_for_variable_timeout(
     engine: *const SeriatimEngine,
     variable: SeriatimVariable,
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn seriatim_wait_for_variable_timeout(
 ///
 /// # Safety
 /// `engine` is a live handle.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_wait_for_all(engine: *const SeriatimEngine) -> SeriatimStatus {
     // SAFETY: by the contract.
     guard(|| unsafe { borrow(engine, "engine") }?.0.wait_for_all().map_err(Failure::from))
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn seriatim_wait_for_all(engine: *const SeriatimEngine) ->
 ///
 /// # Safety
 /// `engine` is a live handle.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_wait_for_all_timeout(
     engine: *const SeriatimEngine,
     nanoseconds: u64,

@@ -70,7 +70,7 @@ fn right(job: &Job) -> Result<usize, seriatim::Error> {
     for (test, block) in job.inputs.test.iter().enumerate() {
         let guesses = job.tile(job.plan.guesses(test))?;
         let pairs = guesses.column(0).iter().zip(&block.labels);
-        right += pairs.filter(|(&guess, &label)| guess == f64::from(label)).count();
+        right += pairs.filter(|&(&guess, &label)| guess == f64::from(label)).count();
     }
     Ok(right)
 }

@@ -62,16 +62,15 @@ impl Engine {
     /// use seriatim::{Data, Engine, Error, RunContext};
     /// use std::time::Duration;
     ///
-    /// fn add(total: &Data<u64>, n: u64) -> impl FnOnce(&RunContext<'_>) -> Result<(), Error> {
-    ///     let total = total.clone();
+    /// fn add(total: Data<u64>, n: u64) -> impl FnOnce(&RunContext<'_>) -> Result<(), Error> {
     ///     move |_| Ok(*total.write()? += n)
     /// }
     ///
     /// let engine = Engine::builder().inline_below(Duration::from_nanos(300)).build()?;
     /// let total = Data::new(&engine, 0);
     /// engine.prepare()?;
-    /// engine.expect_cost(&add(&total, 0), Duration::from_nanos(20));
-    /// engine.op("first").write(&total).push(add(&total, 5))?; // runs inside the push
+    /// engine.expect_cost(&add(total.clone(), 0), Duration::from_nanos(20));
+    /// engine.op("first").write(&total).push(add(total.clone(), 5))?; // runs inside the push
     /// assert_eq!(*total.read()?, 5);
     /// # Ok::<(), Error>(())
     /// ```

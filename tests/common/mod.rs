@@ -61,7 +61,7 @@ pub fn hold(engine: &Engine, reads: &[Variable], writes: &[Variable]) -> Complet
 }
 
 /// A body that counts its runs.
-pub fn counting(count: &Arc<AtomicUsize>) -> impl Fn(&RunContext<'_>) + Send + Sync + Clone + 'static {
+pub fn counting(count: &Arc<AtomicUsize>) -> impl Fn(&RunContext<'_>) + Send + Sync + Clone + 'static + use<> {
     let count = Arc::clone(count);
     move |_| {
         count.fetch_add(1, SeqCst);

@@ -5,7 +5,7 @@ use super::called;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The linker binds calls to this function, because it comes before the C library's.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn syscall(
     number: libc::c_long,
     a: usize,

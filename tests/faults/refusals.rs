@@ -30,7 +30,7 @@ type Main = extern "C" fn(*mut c_void) -> *mut c_void;
 ///
 /// # Safety
 /// As the system's.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_create(
     thread: *mut libc::pthread_t,
     attributes: *const libc::pthread_attr_t,

@@ -21,7 +21,7 @@ struct Log {
 
 impl Log {
     /// A closure that queues work of this number.
-    fn kernel(&self, model: &Arc<Model>, number: usize) -> impl Fn(&RunContext<'_>) + Send + 'static {
+    fn kernel(&self, model: &Arc<Model>, number: usize) -> impl Fn(&RunContext<'_>) + Send + 'static + use<> {
         let (model, log) = (Arc::clone(model), self.clone());
         move |run| {
             log.called.fetch_add(1, SeqCst);

@@ -13,7 +13,7 @@ use std::time::Duration;
 const GPU: Context = Context::gpu(0);
 const LIMIT: Duration = Duration::from_secs(30);
 
-fn kernel(model: &Arc<Model>) -> impl FnOnce(&RunContext<'_>) + Send + 'static {
+fn kernel(model: &Arc<Model>) -> impl FnOnce(&RunContext<'_>) + Send + 'static + use<> {
     let model = Arc::clone(model);
     move |run| model.work(run.stream().expect("it is on a device"), Vec::new(), Vec::new(), || ())
 }

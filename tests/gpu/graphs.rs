@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 const MOMENT: Duration = Duration::from_millis(30);
 
 /// A closure that queues work which adds one to `count` when it is done.
-fn kernel(model: &Arc<Model>, count: &Arc<AtomicUsize>) -> impl Fn(&RunContext<'_>) + Send + 'static {
+fn kernel(model: &Arc<Model>, count: &Arc<AtomicUsize>) -> impl Fn(&RunContext<'_>) + Send + 'static + use<> {
     let (model, count) = (Arc::clone(model), Arc::clone(count));
     move |run| {
         let (stream, count) = (run.stream().expect("it runs on a device"), Arc::clone(&count));
@@ -22,7 +22,7 @@ fn kernel(model: &Arc<Model>, count: &Arc<AtomicUsize>) -> impl Fn(&RunContext<'
     }
 }
 
-fn counts(count: &Arc<AtomicUsize>) -> impl Fn(&RunContext<'_>) + Send + 'static {
+fn counts(count: &Arc<AtomicUsize>) -> impl Fn(&RunContext<'_>) + Send + 'static + use<> {
     let count = Arc::clone(count);
     move |_| _ = count.fetch_add(1, SeqCst)
 }

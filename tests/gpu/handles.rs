@@ -40,7 +40,10 @@ impl Told {
     }
 
     /// A closure that uses a handle, and says where.
-    fn uses(self: &Arc<Told>, used: &Arc<Mutex<Vec<(usize, At)>>>) -> impl FnMut(&RunContext<'_>) -> Result<(), Error> {
+    fn uses(
+        self: &Arc<Told>,
+        used: &Arc<Mutex<Vec<(usize, At)>>>,
+    ) -> impl FnMut(&RunContext<'_>) -> Result<(), Error> + use<> {
         let (told, used) = (Arc::clone(self), Arc::clone(used));
         move |run| {
             run.with_handle(

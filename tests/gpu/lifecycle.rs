@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const GPU: Context = Context::gpu(0);
 
-fn kernel(model: &Arc<Model>, count: &Arc<AtomicUsize>) -> impl FnMut(&RunContext<'_>) + Send + 'static {
+fn kernel(model: &Arc<Model>, count: &Arc<AtomicUsize>) -> impl FnMut(&RunContext<'_>) + Send + 'static + use<> {
     let (model, count) = (Arc::clone(model), Arc::clone(count));
     move |run| {
         let stream = run.stream().expect("it is on a device");

@@ -192,8 +192,7 @@ impl Program {
                     let back = PinnedData::zeros(&self.devices[*device as usize], LENGTH).unwrap();
                     self.engine.copy(array, &back).unwrap();
                     self.engine.wait_for_var_timeout(back.variable(), LIMIT).unwrap();
-                    let values = back.read().unwrap().to_vec();
-                    values
+                    back.read().unwrap().to_vec()
                 }
             };
             assert_eq!(found, [place.expected; LENGTH], "seed {seed}");

@@ -14,7 +14,7 @@ const GPU: Context = Context::gpu(0);
 const MOMENT: Duration = Duration::from_millis(30);
 
 /// A closure that queues work which adds one to `count` when it is done.
-fn kernel(model: &Arc<Model>, count: &Arc<AtomicUsize>) -> impl FnOnce(&RunContext<'_>) + Send + 'static {
+fn kernel(model: &Arc<Model>, count: &Arc<AtomicUsize>) -> impl FnOnce(&RunContext<'_>) + Send + 'static + use<> {
     let (model, count) = (Arc::clone(model), Arc::clone(count));
     move |run| {
         let stream = run.stream().expect("it runs on a device");

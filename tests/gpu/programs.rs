@@ -100,7 +100,7 @@ impl Operation {
     }
 
     /// What the operation does.
-    fn body(&self, model: &Arc<Model>, cells: &Cells) -> impl Fn(&RunContext<'_>) + Send + 'static {
+    fn body(&self, model: &Arc<Model>, cells: &Cells) -> impl Fn(&RunContext<'_>) + Send + 'static + use<> {
         let (id, reads, writes) = (self.id, self.reads.clone(), self.writes.clone());
         let (model, cells) = (Arc::clone(model), Arc::clone(cells));
         move |run: &RunContext<'_>| match run.stream() {

@@ -15,7 +15,7 @@ const GPU: Context = Context::gpu(0);
 const OTHER: Context = Context::gpu(1);
 const LIMIT: Duration = Duration::from_secs(15);
 
-fn kernel(model: &Arc<Model>) -> impl Fn(&RunContext<'_>) + Clone + Send + 'static {
+fn kernel(model: &Arc<Model>) -> impl Fn(&RunContext<'_>) + Clone + Send + 'static + use<> {
     let model = Arc::clone(model);
     move |run| model.work(run.stream().expect("it is on a device"), Vec::new(), Vec::new(), || ())
 }

@@ -84,7 +84,7 @@ impl Log {
     }
 
     /// A body that notes the name of its operation.
-    pub fn note(&self) -> impl FnMut(&RunContext<'_>) + Send + 'static {
+    pub fn note(&self) -> impl FnMut(&RunContext<'_>) + Send + 'static + use<> {
         let log = self.clone();
         move |run| log.add(run.name())
     }

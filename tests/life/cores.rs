@@ -30,7 +30,7 @@ enum Answer {
 ///
 /// # Safety
 /// As the system's.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn sched_setaffinity(
     thread: libc::pid_t,
     size: usize,

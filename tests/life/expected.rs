@@ -11,7 +11,7 @@ const SHORT: Duration = Duration::from_nanos(20);
 const LONG: Duration = Duration::from_millis(2);
 
 /// Counts itself if it runs inside its push.
-fn counting(inside: &Arc<AtomicUsize>) -> impl Fn(&RunContext<'_>) + Send + Sync + Clone {
+fn counting(inside: &Arc<AtomicUsize>) -> impl Fn(&RunContext<'_>) + Send + Sync + Clone + use<> {
     let inside = Arc::clone(inside);
     move |run| _ = inside.fetch_add(usize::from(run.worker().is_none()), Relaxed)
 }

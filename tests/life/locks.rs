@@ -29,8 +29,7 @@ fn waits_with_a_lock(engine: &Engine, waited: impl FnOnce()) -> bool {
     waited();
     drop(held);
     engine.wait_for_all().unwrap();
-    let met = *met.lock().unwrap();
-    met
+    *met.lock().unwrap()
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// What one worker ran, in order.
 type Order = Arc<Mutex<Vec<(i32, usize)>>>;
 
-fn noting(order: &Order, priority: i32, number: usize) -> impl FnOnce(&RunContext<'_>) + Send + 'static {
+fn noting(order: &Order, priority: i32, number: usize) -> impl FnOnce(&RunContext<'_>) + Send + 'static + use<> {
     let order = Arc::clone(order);
     move |_| order.lock().unwrap().push((priority, number))
 }

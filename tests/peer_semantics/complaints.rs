@@ -128,7 +128,8 @@ pub fn leave_while_running(task: &str) {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     let kind = std::env::var("TEST_CHILD_KIND").unwrap();
     if task == "global" {
-        std::env::set_var("SERIATIM_ENGINE", &kind);
+        // SAFETY: this child process has no other thread yet that reads the environment.
+        unsafe { std::env::set_var("SERIATIM_ENGINE", &kind) };
         keep_busy(Engine::global().unwrap());
         std::process::exit(0);
     }

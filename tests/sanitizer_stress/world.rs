@@ -93,18 +93,23 @@ impl Completer {
     fn work(&self) {
         let mut orders = self.orders.lock();
         loop {
-            if let Some((completion, writes)) = orders.0.pop_front() {
-                drop(orders);
-                for slot in writes {
-                    // SAFETY: the operation has declared to change it, and has not ended yet.
-                    unsafe { slot.change() };
+            match orders.0.pop_front() {
+                Some((completion, writes)) => {
+                    drop(orders);
+                    for slot in writes {
+                        // SAFETY: the operation has declared to change it, and has not ended yet.
+                        unsafe { slot.change() };
+                    }
+                    completion.complete();
+                    orders = self.orders.lock();
                 }
-                completion.complete();
-                orders = self.orders.lock();
-            } else if orders.1 {
-                return;
-            } else {
-                self.news.wait(&mut orders);
+                _ => {
+                    if orders.1 {
+                        return;
+                    } else {
+                        self.news.wait(&mut orders);
+                    }
+                }
             }
         }
     }

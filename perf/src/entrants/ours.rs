@@ -157,7 +157,7 @@ fn capture(engine: &Engine, program: &'static Program, accesses: &Accesses<Varia
 
 impl Prepared {
     /// The operations to push, with their places.
-    fn places(&self) -> impl Iterator<Item = (usize, u32)> {
+    fn places(&self) -> impl Iterator<Item = (usize, u32)> + use<> {
         self.program.sequence().iter().copied().enumerate()
     }
 

@@ -33,7 +33,7 @@ unsafe fn answer(text: &str, to: *mut u8, room: usize) -> usize {
 
 /// Everything is as in a new process. `pace`: of 256 calls so many run a command more; 0: only
 /// `standin_step` runs any.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn standin_reset(seed: u64, pace: u64) {
     let mut world = Held::take();
     world.reset(seed, pace);
@@ -41,30 +41,30 @@ pub extern "C" fn standin_reset(seed: u64, pace: u64) {
 }
 
 /// How eager streams are from now on.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn standin_pace(pace: u64) {
     Held::take().pace = pace;
 }
 
 /// So many commands run at a time, and as many times more seldom: work piles up meanwhile.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn standin_burst(burst: u64) {
     Held::take().burst = burst;
 }
 
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn standin_version(version: i32) {
     Held::take().version = version;
 }
 
 /// So many devices there are. Before the driver is used.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn standin_devices(count: usize) {
     Held::take().devices = (0..count).map(Device::numbered).collect();
 }
 
 /// The address of a device on the PCI bus.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn standin_address(device: usize, address: *const c_char) {
     // SAFETY: a test gives a text.
     Held::take().devices[device].address = unsafe { text(address) };
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn standin_address(device: usize, address: *const c_char) 
 
 /// The `nth` call from now of a function (of any, if it is `*`) fails; `sticky`: and the device of
 /// the current context is lost by that error.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn standin_fail(function: *const c_char, nth: u64, error: i32, sticky: bool) {
     // SAFETY: a test gives a text.
     let function = unsafe { text(function) };
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn standin_fail(function: *const c_char, nth: u64, error: 
 }
 
 /// A device is lost, now.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn standin_lose(device: usize, error: i32) {
     let mut world = Held::take();
     world.lose(device, error);
@@ -93,7 +93,7 @@ pub extern "C" fn standin_lose(device: usize, error: i32) {
 }
 
 /// Lets a stream run so many more commands, and runs what it can; returns how many are left over.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn standin_step(stream: usize, commands: usize) -> usize {
     let mut world = Held::take();
     if let Some(stream) = world.streams.get_mut(&stream) {
@@ -104,7 +104,7 @@ pub extern "C" fn standin_step(stream: usize, commands: usize) -> usize {
 }
 
 /// Runs everything that can run, at whatever pace.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn standin_run_all() {
     let mut world = Held::take();
     let pace = std::mem::replace(&mut world.pace, 256);
@@ -113,7 +113,7 @@ pub extern "C" fn standin_run_all() {
 }
 
 /// Queues an access to a cell on a stream. Returns the driver's code.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn standin_access(stream: usize, cell: u64, write: bool, label: u64) -> i32 {
     let mut world = Held::take();
     run::pump(&mut world);
@@ -121,7 +121,7 @@ pub extern "C" fn standin_access(stream: usize, cell: u64, write: bool, label: u
 }
 
 /// The host accesses a cell, now.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn standin_host_access(cell: u64, write: bool, label: u64) {
     let mut world = Held::take();
     let (who, clock) = run::host_access(&mut world, label);
@@ -129,7 +129,7 @@ pub extern "C" fn standin_host_access(cell: u64, write: bool, label: u64) {
 }
 
 /// The host accesses memory, now. Returns where that memory is, or null if it may not be accessed.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn standin_host_memory(at: u64, bytes: usize, write: bool, label: u64) -> *mut u8 {
     let mut world = Held::take();
     let (who, clock) = run::host_access(&mut world, label);
@@ -140,7 +140,7 @@ pub extern "C" fn standin_host_memory(at: u64, bytes: usize, write: bool, label:
 }
 
 /// Queues a function on a stream. Returns the driver's code.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn standin_queue(stream: usize, body: Body, word: usize) -> i32 {
     let mut world = Held::take();
     run::pump(&mut world);
@@ -148,7 +148,7 @@ pub extern "C" fn standin_queue(stream: usize, body: Body, word: usize) -> i32 {
 }
 
 /// Registers a kernel, with the sizes of its arguments, for cuModuleGetFunction.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn standin_kernel(
     name: *const c_char,
     sizes: *const usize,
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn standin_kernel(
 }
 
 /// Inside a queued function, a kernel or a host function: it accesses a cell.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn standin_touch(cell: u64, write: bool, label: u64) {
     let mut world = Held::take();
     match run::body() {
@@ -173,7 +173,7 @@ pub extern "C" fn standin_touch(cell: u64, write: bool, label: u64) {
 
 /// Inside a queued function, a kernel or a host function: it accesses memory. Returns where that
 /// memory is, or null if it may not be accessed.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn standin_memory(at: u64, bytes: usize, write: bool, label: u64) -> *mut u8 {
     let mut world = Held::take();
     let Some((who, clock)) = run::body() else { return std::ptr::null_mut() };
@@ -184,7 +184,7 @@ pub extern "C" fn standin_memory(at: u64, bytes: usize, write: bool, label: u64)
 }
 
 /// How often a function was called; of all, if it is `*`.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn standin_calls(function: *const c_char) -> u64 {
     // SAFETY: a test gives a text.
     let function = unsafe { text(function) };
@@ -196,7 +196,7 @@ pub unsafe extern "C" fn standin_calls(function: *const c_char) -> u64 {
 }
 
 /// How many different functions were called, and the name of one.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn standin_called(index: usize, to: *mut u8, room: usize) -> usize {
     let world = Held::take();
     if let Some(name) = world.calls.keys().nth(index) {
@@ -207,19 +207,19 @@ pub unsafe extern "C" fn standin_called(index: usize, to: *mut u8, room: usize) 
 }
 
 /// Plants a fault of `Fault`: one at each so many-th occasion, none at 0.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn standin_plant(fault: usize, every: u64) {
     Held::take().planted.plant(fault, every);
 }
 
 /// How many faults that are planted were made.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn standin_planted() -> u64 {
     Held::take().planted.made
 }
 
 /// From now on one call in so many of a function (of any, if it is `*`) pauses at its end.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn standin_pauses(function: *const c_char, one_in: u64, micros: u64, seed: u64) {
     // SAFETY: a test gives a text.
     let function = unsafe { text(function) };
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn standin_pauses(function: *const c_char, one_in: u64, mi
 }
 
 /// Copies out a report, if there are so many; returns how many there are.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn standin_report(index: usize, to: *mut u8, room: usize) -> usize {
     let world = Held::take();
     if let Some(report) = world.reports.get(index) {
@@ -238,14 +238,14 @@ pub unsafe extern "C" fn standin_report(index: usize, to: *mut u8, room: usize) 
 }
 
 /// A number that two runs share if they ran the same commands in the same order.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn standin_trace() -> u64 {
     Held::take().trace
 }
 
 /// What there is: 0 streams, 1 events, 2 recordings, 3 allocations, 4 commands that are queued;
 /// from 16 on how often the context of device `what - 16` is retained.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn standin_count(what: usize) -> usize {
     let world = Held::take();
     match what {
@@ -260,7 +260,7 @@ pub extern "C" fn standin_count(what: usize) -> usize {
 }
 
 /// What a stream was made with: its device, flags and priority.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn standin_stream(
     stream: usize,
     device: *mut usize,
@@ -275,7 +275,7 @@ pub unsafe extern "C" fn standin_stream(
 }
 
 /// The flags that an event was made with.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn standin_event(event: usize) -> u32 {
     Held::take().events.get(&event).map_or(u32::MAX, |event| event.flags)
 }

@@ -120,7 +120,7 @@ fn known(error: c_int) -> Option<(&'static [u8], &'static [u8])> {
 }
 
 /// Works whatever has happened, as with the driver.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGetErrorName(error: c_int, text: *mut *const u8) -> i32 {
     let said = known(error);
     // SAFETY: the caller keeps to the driver's documentation.
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn cuGetErrorName(error: c_int, text: *mut *const u8) -> i
 }
 
 /// As `cuGetErrorName`.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGetErrorString(error: c_int, text: *mut *const u8) -> i32 {
     let said = known(error);
     // SAFETY: the caller keeps to the driver's documentation.

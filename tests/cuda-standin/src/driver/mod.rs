@@ -70,7 +70,7 @@ macro_rules! driver {
     )*};
     (@each [] $rest:tt) => {};
     (@each [$name:ident $($more:ident)*] [($($argument:ident: $type:ty),*) $world:ident $body:block]) => {
-        #[no_mangle]
+        #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> i32 {
             #[allow(unused_mut, unused_variables)]
             let act = |mut $world: crate::held::Held| -> Result<(), i32> {
