@@ -532,9 +532,9 @@ class ThroughC(unittest.TestCase):
             [
                 ["chain, the caller runs, asynchronous", "400", "200", "0.50 ×"],
                 ["chain, shipped", "300", "900", "3.0 ×"],
+                ["chain, placement", "60.0", "200", "3.3 ×"],
                 ["chain, the caller runs", "50.0", "200", "4.0 ×"],
                 ["chain, shipped, operators", "100", "600", "6.0 ×"],
-                ["chain, placement", "60.0", "900", "15 ×"],
             ],
         )
         said = " ".join(fragments.plain_words(found))
@@ -694,6 +694,15 @@ class Page(unittest.TestCase):
         self.assertIsNone(re.search(r"https?://|@import|url\((?!#)", text))
         self.assertEqual(text.count("<figure>"), 2)
         self.assertIn('content="width=device-width, initial-scale=1"', text)
+
+    def test_what_is_wider_than_a_telephone_scrolls_in_a_frame_of_its_own(self):
+        text = self.page(small())
+        rules = re.findall(r"([\w., :+-]+?) \{([^}]*)\}", text[text.index("<style>") : text.index("</style>")])
+        said = lambda what: {where.strip() for where, rule in rules if what in rule}
+        self.assertEqual(said("overflow-x: auto"), {"figure", ".wide"})
+        # 40rem within a figure, and a column of a table.
+        self.assertEqual(said("min-width:"), {"figure svg", "td:first-child"})
+        self.assertEqual(text.count("<table>"), text.count('<div class="wide"><table>'))
 
     def test_the_contents_name_every_section_in_its_order(self):
         text = self.page(small())
