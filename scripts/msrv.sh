@@ -28,6 +28,10 @@ old() {
     CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/msrv" scripts/with-rust.sh "$version" -- "$@"
 }
 old cargo --version
+# A test that hangs is ended and named.
+tests() {
+    TEST_LIMIT="${TEST_LIMIT:-1200}" old scripts/timed.sh cargo test --locked --release "$@"
+}
 user=$(mktemp -d "${TMPDIR:-/tmp}/seriatim-msrv.XXXXXX")
 trap 'rm -rf "$user"' EXIT
 mkdir "$user/src"
@@ -40,9 +44,9 @@ old cargo run --quiet --manifest-path "$user/Cargo.toml"
 old cargo test --locked --release --package seriatim --package seriatim_c --lib --tests --no-run
 if [ "${1:-}" = --quick ]; then
     # Both packages, as above: for one of them the libraries would be built anew.
-    SERIATIM_ORACLE_OPS=100000 old cargo test --locked --release --package seriatim --package seriatim_c \
+    SERIATIM_ORACLE_OPS=100000 tests --package seriatim --package seriatim_c \
         --lib --test errors --test forms --test graphs --test oracle --test engine
 else
-    old cargo test --locked --release --package seriatim --package seriatim_c --lib --tests
-    old cargo test --locked --release --package seriatim --doc
+    tests --package seriatim --package seriatim_c --lib --tests
+    tests --package seriatim --doc
 fi

@@ -220,7 +220,7 @@ fn turns(helps: bool) -> (isize, isize) {
 }
 
 /// A variable keeps the block of the operation that changed it last, however large, until it is
-/// used again or deleted: so says the README. Then others use that block.
+/// used again or deleted: so says `docs/src/limits.md`. Then others use that block.
 fn idle_variables_keep_one_block_each() {
     const READS: usize = 1_000;
     const ROUND: usize = 100;

@@ -111,3 +111,18 @@ fn the_check_finds_scripts_that_do_more_or_say_nothing() {
         assert!(said.contains(expected), "{name}: {said}");
     }
 }
+
+#[test]
+fn a_test_that_hangs_is_ended_and_named() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hanging");
+    fs::create_dir_all(&folder).unwrap();
+    let binary = folder.join("tests");
+    fs::write(&binary, "#!/bin/sh\necho 'test ends ... ok'\nprintf 'test hangs ... '\nexec sleep 600\n").unwrap();
+    fs::set_permissions(&binary, fs::Permissions::from_mode(0o755)).unwrap();
+    let (begin, timed) = (Instant::now(), repository().join("scripts/timed.sh"));
+    let ended = Command::new("bash").arg(timed).arg(&binary).env("TEST_LIMIT", "1").output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(begin.elapsed() < PATIENCE, "{said}");
+    assert_eq!(ended.status.code(), Some(124), "{said}");
+    assert!(said.contains("\n    hangs\n") && !said.contains("    ends\n"), "{said}");
+}
