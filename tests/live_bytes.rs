@@ -53,7 +53,7 @@ fn what_is_not_needed_is_freed() {
     failures_that_nobody_takes_are_bounded();
     a_dropped_engine_leaves_nothing();
     threads_that_take_turns_take_the_memory_of_one();
-    idle_variables_keep_one_block_each();
+    idle_variables_keep_no_large_blocks();
     variables_of_one_thread_keep_no_blocks();
     a_push_that_takes_its_tickets_back_leaves_its_block();
 }
@@ -219,9 +219,9 @@ fn turns(helps: bool) -> (isize, isize) {
     (first, grown)
 }
 
-/// A variable keeps the block of the operation that changed it last, however large, until it is
-/// used again or deleted: so says `docs/src/limits.md`. Then others use that block.
-fn idle_variables_keep_one_block_each() {
+/// A variable that one thread uses keeps no block of the operation that changed it last, however
+/// large. One that several threads use keeps it: so says `docs/src/limits.md`.
+fn idle_variables_keep_no_large_blocks() {
     const READS: usize = 1_000;
     const ROUND: usize = 100;
     // A block of 1,001 accesses.
@@ -250,10 +250,11 @@ fn idle_variables_keep_one_block_each() {
     let after_uses = growth(|| (0..5).for_each(|_| used(&large_writes())));
     let after_deletions = growth(|| (0..5).for_each(|_| deleted(large_writes())));
     println!("{ROUND} idle variables keep {kept} bytes; then uses leave {after_uses}, deletions {after_deletions}");
-    let round = ROUND as isize * BLOCK;
-    assert!(kept < 2 * round, "{kept} bytes are kept: more than a block each");
-    assert!(after_uses < 2 * round, "{after_uses} bytes more after five rounds of uses");
-    assert!(after_deletions < 2 * round, "{after_deletions} bytes more after five rounds of deletions");
+    // The thread and the worker keep some for what comes next.
+    let most = ROUND as isize * BLOCK / 4;
+    assert!(kept < most, "{kept} bytes are kept");
+    assert!(after_uses < most, "{after_uses} bytes more after five rounds of uses");
+    assert!(after_deletions < most, "{after_deletions} bytes more after five rounds of deletions");
 }
 
 /// The last operation of a variable that one thread uses has no block any more when it has ended.
