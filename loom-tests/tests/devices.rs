@@ -133,7 +133,8 @@ unsafe impl Backend for Counts {
     }
 }
 
-impl DeviceClock for Counts {
+// SAFETY: its marks are those of `mark`.
+unsafe impl DeviceClock for Counts {
     fn timed_mark(&self, device: usize) -> Result<RawMark, DriverError> {
         self.mark(device)
     }

@@ -9,10 +9,15 @@ use crate::device::raw::{DriverError, RawMark};
 
 /// The clock of a back end's devices: marks that note a time.
 ///
-/// A timed mark is put on streams, asked for and given back like any other, by
-/// [`Backend::record`](crate::gpu::Backend::record), [`reached`](crate::gpu::Backend::reached) and
-/// [`drop_mark`](crate::gpu::Backend::drop_mark). All methods are called from several threads at
-/// once. The calling thread has entered the device.
+/// All methods are called from several threads at once. The calling thread has entered the device.
+///
+/// # Safety
+/// - What `timed_mark` returns is a mark of the back end. The engine puts it on streams, asks for
+///   it and gives it back like any other, by [`Backend::record`](crate::gpu::Backend::record),
+///   [`reached`](crate::gpu::Backend::reached) and
+///   [`drop_mark`](crate::gpu::Backend::drop_mark), which do with it what they do with those of
+///   [`Backend::mark`](crate::gpu::Backend::mark).
+/// - No method unwinds.
 ///
 /// ```
 /// use seriatim::gpu::{Backend, Class, Immediate};
@@ -29,7 +34,7 @@ use crate::device::raw::{DriverError, RawMark};
 /// }
 /// # Ok::<(), seriatim::gpu::DriverError>(())
 /// ```
-pub trait DeviceClock: Send + Sync {
+pub unsafe trait DeviceClock: Send + Sync {
     /// Makes a mark that notes a time, and is nowhere yet.
     ///
     /// # Errors

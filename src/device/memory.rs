@@ -32,19 +32,27 @@ pub enum MemoryKind {
 /// - A handle of [`MemoryKind::Pinned`] is an address, and the processor may read and write so many
 ///   bytes from there on any thread.
 /// - `copy` and `zero` change no memory but what they are told to, and are done when the stream is.
+/// - No method unwinds.
 ///
 /// ```
 /// use seriatim::gpu::{DriverError, DeviceMemory, MemoryKind, RawMemory, RawStream};
 /// use std::alloc::{alloc, dealloc, Layout};
 /// use std::collections::HashMap;
 /// use std::ptr::null_mut;
-/// use std::sync::Mutex;
+/// use std::sync::{Mutex, MutexGuard, PoisonError};
 ///
 /// /// The memory of a device on which everything ends at once: that of the processor.
 /// #[derive(Default)]
 /// struct Host(Mutex<HashMap<usize, Layout>>);
 ///
-/// // SAFETY: the allocator's memory is memory, and everything is done when the call returns.
+/// impl Host {
+///     fn layouts(&self) -> MutexGuard<'_, HashMap<usize, Layout>> {
+///         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+///     }
+/// }
+///
+/// // SAFETY: the allocator's memory is memory, everything is done when the call returns, and
+/// // nothing unwinds.
 /// unsafe impl DeviceMemory for Host {
 ///     fn allocate(&self, _: usize, _: MemoryKind, bytes: usize) -> Result<RawMemory, DriverError> {
 ///         let layout = Layout::from_size_align(bytes, 64).map_err(|_| DriverError::refused("too large"))?;
@@ -53,14 +61,14 @@ pub enum MemoryKind {
 ///         if memory.is_null() {
 ///             return Err(DriverError::refused("out of memory"));
 ///         }
-///         self.0.lock().unwrap().insert(memory.addr(), layout);
+///         self.layouts().insert(memory.addr(), layout);
 ///         Ok(RawMemory::new(memory.cast()))
 ///     }
 ///
 ///     unsafe fn free(&self, _: MemoryKind, memory: RawMemory) {
-///         let layout = self.0.lock().unwrap().remove(&memory.raw().addr());
+///         let layout = self.layouts().remove(&memory.raw().addr());
 ///         // SAFETY: it was allocated like this, by the contract.
-///         unsafe { dealloc(memory.raw().cast(), layout.expect("it was allocated here")) };
+///         layout.into_iter().for_each(|layout| unsafe { dealloc(memory.raw().cast(), layout) });
 ///     }
 ///
 ///     unsafe fn copy(

@@ -151,7 +151,8 @@ mod tests {
 
     #[test]
     fn streams_have_names() {
-        let name = |class| StreamName::new(Context::gpu(3), class, 2).to_string();
-        assert_eq!(Class::ALL.map(name), ["gpu(3) compute 2", "gpu(3) urgent 2", "gpu(3) copy to", "gpu(3) copy from"]);
+        let name = |class: &Class| StreamName::new(Context::gpu(3), *class, 2).to_string();
+        let names: Vec<_> = Class::ALL.iter().map(name).collect();
+        assert_eq!(names, ["gpu(3) compute 2", "gpu(3) urgent 2", "gpu(3) copy to", "gpu(3) copy from"]);
     }
 }

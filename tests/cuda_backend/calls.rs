@@ -22,7 +22,7 @@ fn streams_are_non_blocking_and_urgent_ones_have_the_highest_priority() {
     let cuda = Driver::open().unwrap();
     for device in [0, 1] {
         let before = cuda.enter(device).unwrap();
-        for class in Class::ALL {
+        for &class in Class::ALL {
             let stream = cuda.stream(device, class).unwrap();
             let priority = if class == Class::Urgent { -5 } else { 0 };
             assert_eq!(standin.stream(stream.raw()), Made { device, flags: 1, priority }, "{class:?}");

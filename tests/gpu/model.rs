@@ -506,7 +506,8 @@ unsafe impl Backend for Model {
 }
 
 /// A step takes a microsecond.
-impl DeviceClock for Model {
+// SAFETY: its marks are those of `mark`, which also note a time.
+unsafe impl DeviceClock for Model {
     fn timed_mark(&self, device: usize) -> Result<RawMark, DriverError> {
         let mark = self.mark(device)?;
         self.world().timed.insert(number(mark.raw()));

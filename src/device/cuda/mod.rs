@@ -332,7 +332,8 @@ unsafe impl Backend for Cuda {
     }
 }
 
-impl DeviceClock for Cuda {
+// SAFETY: events with timing are events.
+unsafe impl DeviceClock for Cuda {
     fn timed_mark(&self, device: usize) -> Result<RawMark, DriverError> {
         self.event(device, CUevent_flags_enum::CU_EVENT_DEFAULT)
     }

@@ -272,7 +272,7 @@ impl<'a> Watcher<'a> {
                 unsafe { self.sort(block) };
             }
         }
-        for class in Class::ALL {
+        for &class in Class::ALL {
             let waiting = self.waiting[class as usize].len();
             // A worker that found the stream with room owned would give the operation back at once.
             let room = if waiting == 0 || is_lost { waiting } else { self.gpu.free_room(class) };
