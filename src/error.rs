@@ -49,7 +49,8 @@ pub enum ErrorKind {
     ForeignOperator,
     /// No device has this number.
     UnknownDevice,
-    /// The device exists in principle, but this build or machine cannot use it.
+    /// The device exists in principle, but this build, machine or process cannot use it, or its
+    /// driver has refused a call. The message says which.
     DeviceUnavailable,
     /// The device takes no more work in this process: its driver said so. The message names the
     /// operations that may have caused it.
@@ -57,6 +58,9 @@ pub enum ErrorKind {
     /// A stream of the program's cannot be put in order with the engine's, such as one that is
     /// being captured.
     StreamRefused,
+    /// The call is for operations that have a stream. This one runs on the processor, or is
+    /// asynchronous, or runs on another thread than the one that calls.
+    NoStream,
     /// There is no memory left for a buffer: on a device, or within the limit that
     /// [`Builder::gpu_memory`](crate::Builder::gpu_memory) has set.
     OutOfMemory,
@@ -78,11 +82,14 @@ pub enum ErrorKind {
     TimedOut,
     /// The engine is stopped, or was told of the shutdown.
     Stopped,
-    /// A [`Data`](crate::Data) value is borrowed already, in a way that does not go with this
-    /// borrow.
+    /// A value is in use, in a way that does not go with this use: a [`Data`](crate::Data) or an
+    /// array of a device is borrowed already; a device has still to copy from or to a
+    /// [`PinnedData`](crate::gpu::PinnedData); a [`Parameter`](crate::Parameter) is read outside of
+    /// its graph; or a [handle of a library](crate::RunContext::with_handle) is asked for where it
+    /// is made or used.
     BorrowConflict,
-    /// An operation borrows a [`Data`](crate::Data) value that it has not declared, or changes a
-    /// value that it has declared to read.
+    /// An operation borrows a [`Data`](crate::Data) value or an array that it has not declared, or
+    /// changes one that it has declared to read.
     UndeclaredAccess,
     /// The variable is private to a graph, and this call is not an operation of that graph.
     PrivateVariable,

@@ -62,7 +62,8 @@ enum SeriatimStatus
     SERIATIM_STATUS_FOREIGN_OPERATOR = 6,
     // No device has this number.
     SERIATIM_STATUS_UNKNOWN_DEVICE = 7,
-    // The device exists in principle, but this build or machine cannot use it.
+    // The device exists in principle, but this build, machine or process cannot use it, or its
+    // driver has refused a call. The text says which.
     SERIATIM_STATUS_DEVICE_UNAVAILABLE = 8,
     // As many operations are in flight as the bound allows, and the engine was told not to wait.
     SERIATIM_STATUS_ENGINE_FULL = 9,
@@ -74,9 +75,10 @@ enum SeriatimStatus
     SERIATIM_STATUS_WAIT_INSIDE_OPERATION = 12,
     // The time was up first; the text names what is pending and behind what.
     SERIATIM_STATUS_TIMED_OUT = 13,
-    // The engine is stopped.
+    // The engine is stopped, or was told of the shutdown.
     SERIATIM_STATUS_STOPPED = 14,
-    // A value is in use in a way that its operation did not declare.
+    // A value is in use, in a way that does not go with this use: an array, also by a GPU that has
+    // still to copy; a parameter outside of its graph; or a handle of a library where it is made.
     SERIATIM_STATUS_BORROW_CONFLICT = 15,
     // The process has made four thousand million engines, and has no numbers for more.
     SERIATIM_STATUS_ENGINES_EXHAUSTED = 16,
@@ -97,6 +99,9 @@ enum SeriatimStatus
     // A stream of the program's cannot be put in order with the engine's, such as one that is
     // being captured.
     SERIATIM_STATUS_STREAM_REFUSED = 24,
+    // The call is for operations that have a stream. This one runs on the processor, or is
+    // asynchronous.
+    SERIATIM_STATUS_NO_STREAM = 25,
     // A failure that this version of the interface has no code for.
     SERIATIM_STATUS_OTHER = 99,
     // A pointer that must not be null is null.
@@ -1028,8 +1033,8 @@ SeriatimStatus seriatim_completion_complete(struct SeriatimCompletion *completio
 //
 // The operation fails with `SERIATIM_STATUS_DEVICE_LOST` if the GPU is lost before; so it is if
 // the driver goes on to refuse the call. It fails with `SERIATIM_STATUS_STREAM_REFUSED` if the
-// stream is being captured, and with `SERIATIM_STATUS_DEVICE_UNAVAILABLE` if the operation is not
-// one of a GPU.
+// stream is being captured, and with `SERIATIM_STATUS_NO_STREAM` if the operation is not one of a
+// GPU.
 //
 // # Errors
 // As `seriatim_completion_complete()`.
@@ -1124,11 +1129,12 @@ SeriatimStatus seriatim_run_context_set_error(const struct SeriatimRunContext *r
 // there has to be one for each stream: the stream is a good key then.
 //
 // # Errors
-// `SERIATIM_STATUS_DEVICE_UNAVAILABLE` if the operation has no stream: on the processor, and for
-// `SERIATIM_PROPERTY_ASYNC`; or, as `SERIATIM_STATUS_DEVICE_LOST`, if the function has made
-// another GPU current and its own cannot be made current again. `SERIATIM_STATUS_OPERATION_FAILED`
-// if `make` does not return 0: the next operation that asks makes the handle.
-// `SERIATIM_STATUS_BORROW_CONFLICT` if `make` asks for the same handle.
+// `SERIATIM_STATUS_NO_STREAM` if the operation has none: on the processor, and for
+// `SERIATIM_PROPERTY_ASYNC`. `SERIATIM_STATUS_DEVICE_UNAVAILABLE` and
+// `SERIATIM_STATUS_DEVICE_LOST` if the function has made another GPU current and its own cannot be
+// made current again. `SERIATIM_STATUS_OPERATION_FAILED` if `make` does not return 0: the next
+// operation that asks makes the handle. `SERIATIM_STATUS_BORROW_CONFLICT` if `make` asks for the
+// same handle.
 //
 // # Safety
 // `run` was given to the function that is running on this thread. `make` may be called with
@@ -1316,7 +1322,8 @@ SeriatimStatus seriatim_gpu_adopt(const struct SeriatimGpu *gpu, void *stream, s
 // # Errors
 // As `seriatim_wait_for_variable()`, whose error it leaves to other waits;
 // `SERIATIM_STATUS_STREAM_REFUSED` if the stream is being captured; `SERIATIM_STATUS_DEVICE_LOST`
-// and `SERIATIM_STATUS_DEVICE_UNAVAILABLE` from the driver. The stream may then not wait.
+// and `SERIATIM_STATUS_DEVICE_UNAVAILABLE` from the driver; `SERIATIM_STATUS_STOPPED` after
+// `seriatim_engine_notify_shutdown()`. The stream may then not wait.
 //
 // # Safety
 // `stream` is a live handle.

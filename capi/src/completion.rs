@@ -133,8 +133,8 @@ pub unsafe extern "C" fn seriatim_completion_complete(completion: *mut SeriatimC
 ///
 /// The operation fails with `SERIATIM_STATUS_DEVICE_LOST` if the GPU is lost before; so it is if
 /// the driver goes on to refuse the call. It fails with `SERIATIM_STATUS_STREAM_REFUSED` if the
-/// stream is being captured, and with `SERIATIM_STATUS_DEVICE_UNAVAILABLE` if the operation is not
-/// one of a GPU.
+/// stream is being captured, and with `SERIATIM_STATUS_NO_STREAM` if the operation is not one of a
+/// GPU.
 ///
 /// # Errors
 /// As `seriatim_completion_complete()`.

@@ -26,7 +26,8 @@ pub enum SeriatimStatus {
     ForeignOperator = 6,
     /// No device has this number.
     UnknownDevice = 7,
-    /// The device exists in principle, but this build or machine cannot use it.
+    /// The device exists in principle, but this build, machine or process cannot use it, or its
+    /// driver has refused a call. The text says which.
     DeviceUnavailable = 8,
     /// As many operations are in flight as the bound allows, and the engine was told not to wait.
     EngineFull = 9,
@@ -38,9 +39,10 @@ pub enum SeriatimStatus {
     WaitInsideOperation = 12,
     /// The time was up first; the text names what is pending and behind what.
     TimedOut = 13,
-    /// The engine is stopped.
+    /// The engine is stopped, or was told of the shutdown.
     Stopped = 14,
-    /// A value is in use in a way that its operation did not declare.
+    /// A value is in use, in a way that does not go with this use: an array, also by a GPU that has
+    /// still to copy; a parameter outside of its graph; or a handle of a library where it is made.
     BorrowConflict = 15,
     /// The process has made four thousand million engines, and has no numbers for more.
     EnginesExhausted = 16,
@@ -61,6 +63,9 @@ pub enum SeriatimStatus {
     /// A stream of the program's cannot be put in order with the engine's, such as one that is
     /// being captured.
     StreamRefused = 24,
+    /// The call is for operations that have a stream. This one runs on the processor, or is
+    /// asynchronous.
+    NoStream = 25,
     /// A failure that this version of the interface has no code for.
     Other = 99,
     /// A pointer that must not be null is null.
@@ -102,6 +107,7 @@ impl SeriatimStatus {
             ErrorKind::OutOfMemory => SeriatimStatus::OutOfMemory,
             ErrorKind::BufferMismatch => SeriatimStatus::BufferMismatch,
             ErrorKind::StreamRefused => SeriatimStatus::StreamRefused,
+            ErrorKind::NoStream => SeriatimStatus::NoStream,
             _ => SeriatimStatus::Other,
         }
     }
@@ -225,6 +231,7 @@ fn describe(status: i32) -> &'static CStr {
         22 => c"there is no memory for a buffer",
         23 => c"buffers do not go together",
         24 => c"a stream was refused",
+        25 => c"the operation has no stream",
         99 => c"another failure",
         100 => c"a pointer is null",
         101 => c"an argument is outside its range",
@@ -278,12 +285,13 @@ mod tests {
             ErrorKind::OutOfMemory,
             ErrorKind::BufferMismatch,
             ErrorKind::StreamRefused,
+            ErrorKind::NoStream,
         ];
         for (index, kind) in kinds.into_iter().enumerate() {
             let status = SeriatimStatus::of(kind) as i32;
             assert_eq!(status, index as i32 + 1);
             assert_ne!(describe(status), describe(-1));
         }
-        assert_eq!(describe(25), describe(-1));
+        assert_eq!(describe(26), describe(-1));
     }
 }

@@ -44,11 +44,12 @@ impl Drop for LibraryHandle {
 /// there has to be one for each stream: the stream is a good key then.
 ///
 /// # Errors
-/// `SERIATIM_STATUS_DEVICE_UNAVAILABLE` if the operation has no stream: on the processor, and for
-/// `SERIATIM_PROPERTY_ASYNC`; or, as `SERIATIM_STATUS_DEVICE_LOST`, if the function has made
-/// another GPU current and its own cannot be made current again. `SERIATIM_STATUS_OPERATION_FAILED`
-/// if `make` does not return 0: the next operation that asks makes the handle.
-/// `SERIATIM_STATUS_BORROW_CONFLICT` if `make` asks for the same handle.
+/// `SERIATIM_STATUS_NO_STREAM` if the operation has none: on the processor, and for
+/// `SERIATIM_PROPERTY_ASYNC`. `SERIATIM_STATUS_DEVICE_UNAVAILABLE` and
+/// `SERIATIM_STATUS_DEVICE_LOST` if the function has made another GPU current and its own cannot be
+/// made current again. `SERIATIM_STATUS_OPERATION_FAILED` if `make` does not return 0: the next
+/// operation that asks makes the handle. `SERIATIM_STATUS_BORROW_CONFLICT` if `make` asks for the
+/// same handle.
 ///
 /// # Safety
 /// `run` was given to the function that is running on this thread. `make` may be called with

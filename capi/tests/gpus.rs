@@ -205,7 +205,7 @@ fn what_does_not_go_is_refused() {
         ok(engine.wait());
         let there = writing(&variable);
         ok(seriatim_push_async(engine.0, &there, Some(completes_on_the_processor), null_mut(), None));
-        refused(engine.wait(), Status::DeviceUnavailable, "has no streams");
+        refused(engine.wait(), Status::NoStream, "has no streams");
         assert_eq!(seriatim_array_length(null()), 0);
         assert_eq!(seriatim_array_variable(null()), SeriatimVariable::default());
         [x, y, pinned, null_mut()].into_iter().for_each(|array| ok(seriatim_array_delete(array)));

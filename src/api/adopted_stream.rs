@@ -11,12 +11,14 @@ use crate::api::device_handle::DeviceHandle;
 use crate::api::engine::Engine;
 use crate::api::operation::OperationBuilder;
 use crate::device::raw::RawStream;
+use crate::engine::core::SHUTDOWN;
 use crate::engine::gpu::foreign::Order;
 use crate::engine::wait::reply::ask;
 use crate::error::{Error, ErrorKind};
 use crate::operation::access::Mode;
 use crate::operation::context::RunContext;
 use crate::operation::property::Property;
+use crate::sync::Ordering::Relaxed;
 use crate::variable::handle::Variable;
 use std::fmt;
 use std::sync::Arc;
@@ -47,8 +49,9 @@ use std::sync::Arc;
 /// when they are called.
 ///
 /// A stream of the engine that comes after such work is held up by it, and so is what else the
-/// engine has queued there. Clones are the same stream. There may be any number of them, and
-/// dropping one does nothing: the engine keeps nothing of a stream from call to call.
+/// engine has queued there. The engine keeps nothing of a stream from call to call, so there may be
+/// any number of them. Clones are the same stream. Each has a [`DeviceHandle`], and so a clone of
+/// the [`Engine`]: as long as there is one, the engine does not end.
 ///
 /// ```
 /// use seriatim::gpu::{Immediate, RawStream};
@@ -122,8 +125,9 @@ impl AdoptedStream {
     /// Those of [`Engine::wait_for_var`], but it leaves the error of a marked variable to other
     /// waits; [`StreamRefused`](ErrorKind::StreamRefused) if the stream is being captured;
     /// [`DeviceLost`](ErrorKind::DeviceLost) and
-    /// [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) from the driver. After an error the
-    /// stream may not wait.
+    /// [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) from the driver;
+    /// [`Stopped`](ErrorKind::Stopped) after [`Engine::notify_shutdown`]. After an error the stream
+    /// may not wait.
     ///
     /// [`AdoptedStream`] has an example.
     pub fn wait_to_read(&self, variable: impl Into<Variable>) -> Result<(), Error> {
@@ -191,8 +195,22 @@ impl AdoptedStream {
             let told = unsafe { core.have_wait(&gpu, stream) };
             answer.give(told.and(marked.map_or(Ok(()), Err)));
         })?;
-        let lost = || self.device.gpu().lost.get().map(|failure| failure.error.clone());
-        question.wait(self.engine().core()).unwrap_or_else(|| Err(lost().unwrap_or_else(not_told)))
+        question.wait(self.engine().core()).unwrap_or_else(|| Err(self.not_told()))
+    }
+
+    /// Why the operation was not called.
+    #[cold]
+    fn not_told(&self) -> Error {
+        if let Some(failure) = self.device.gpu().lost.get() {
+            return failure.error.clone();
+        }
+        // Relaxed: the thread that has skipped the operation for the shutdown has seen the flag,
+        // and has then set the event that this thread was waiting for.
+        let (kind, why) = match self.engine().core().state.load(Relaxed) & SHUTDOWN {
+            0 => (ErrorKind::DeviceUnavailable, "the driver refused a call"),
+            _ => (ErrorKind::Stopped, "the engine was told of the shutdown"),
+        };
+        Error::new(kind, format!("the stream was not told to wait: {why}"))
     }
 
     fn tell(&self, name: &'static str, variable: Variable, mode: Mode) -> Result<(), Error> {
@@ -204,12 +222,6 @@ impl AdoptedStream {
         ordered.pushed(core, self.device.gpu());
         Ok(())
     }
-}
-
-/// The operation was not called, and its device is not lost.
-fn not_told() -> Error {
-    let message = "the stream was not told to wait: the driver refused a call, or the engine was told of the shutdown";
-    Error::new(ErrorKind::DeviceUnavailable, message)
 }
 
 impl fmt::Debug for AdoptedStream {

@@ -171,8 +171,8 @@ impl Completion {
     /// The operation fails with [`DeviceLost`](ErrorKind::DeviceLost) if the device is lost before;
     /// so it is if the driver goes on to refuse the call, since nothing would order what comes next
     /// behind the stream. It fails with [`StreamRefused`](ErrorKind::StreamRefused) if the stream
-    /// is being captured, and with [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) if the
-    /// operation is not one of a GPU.
+    /// is being captured, and with [`NoStream`](ErrorKind::NoStream) if the operation is not one of
+    /// a GPU.
     ///
     /// # Safety
     /// The stream is one of the operation's device, of the library that drives it, and is not

@@ -82,6 +82,9 @@ impl RunContext<'_> {
     /// operation, which is done when the device has done that. `None` on the processor, and for
     /// [`Property::Async`](crate::Property::Async), which has no stream.
     ///
+    /// Only the thread that calls the closure gets it. A thread that the closure lends the context
+    /// to gets `None`: hand it the stream.
+    ///
     /// The stream is the engine's: do not wait for it, capture it or destroy it. It may be used
     /// until the closure returns.
     ///
@@ -102,9 +105,10 @@ impl RunContext<'_> {
     ///
     /// The device is current where `make` runs, and where the handle is dropped: on its own thread,
     /// when the worker ends, since the engine stops or ends, or the process forks; the last that
-    /// was made goes first. The destructor must not wait for the engine. Handles of a device that
-    /// is lost are forgotten. On the naive engine, which has no workers, a handle is made for the
-    /// operation that asks, and dropped at its end.
+    /// was made goes first. The destructor must not wait for the engine. If it panics, the panic is
+    /// swallowed, since it has nowhere to go. Handles of a device that is lost are forgotten. On
+    /// the naive engine, which has no workers, a handle is made for the operation that asks, and
+    /// dropped at its end.
     ///
     /// The operations of a worker come to all streams of its device: `call` tells the library
     /// [`stream()`](RunContext::stream) first. If the library ties memory for its work to a handle,
@@ -114,8 +118,9 @@ impl RunContext<'_> {
     /// none.
     ///
     /// # Errors
-    /// - [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) if the operation has no stream: on the
-    ///   processor, and for [`Property::Async`](crate::Property::Async).
+    /// - [`NoStream`](ErrorKind::NoStream) if [`stream()`](RunContext::stream) has none: on the
+    ///   processor, for [`Property::Async`](crate::Property::Async), and on other threads than the
+    ///   one that called the closure.
     /// - [`BorrowConflict`](ErrorKind::BorrowConflict) if `make` or `call` asks for the same
     ///   handle.
     /// - If `make` fails, an error whose [`source`](std::error::Error::source) is what it returned,
@@ -206,11 +211,11 @@ impl RunContext<'_> {
     #[cold]
     fn has_no_worker(&self) -> Error {
         let message = format!(
-            "operation '{}' on {} has no stream, and handles of libraries belong to the workers that have: push it with the \
-             context of a GPU, and without Property::Async",
+            "operation '{}' on {} has no stream on this thread, and handles of libraries belong to the workers that have: push \
+             it with the context of a GPU, and without Property::Async, and ask on the thread that calls its closure",
             self.name, self.context
         );
-        Error::new(ErrorKind::DeviceUnavailable, message)
+        Error::new(ErrorKind::NoStream, message)
     }
 
     /// How many threads the operation may use itself, from

@@ -175,6 +175,7 @@ fn a_push_that_is_refused_and_a_stop_lose_no_device() {
     engine.notify_shutdown();
     before.complete();
     let _ = engine.wait_for_all_timeout(LIMIT);
+    assert_says(&adopted.wait_to_write(x).unwrap_err(), ErrorKind::Stopped, &["not told", "of the shutdown"]);
     engine.device(GPU).unwrap();
 }
 

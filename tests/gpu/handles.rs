@@ -238,7 +238,7 @@ fn an_operation_without_a_stream_has_no_handles() {
             engine.op("asks").context(context).property(property).write(x).push(refused).unwrap();
             let error = engine.wait_for_var_timeout(x, LIMIT).unwrap_err();
             let parts = ["'asks'", &context.to_string(), "has no stream", "Property::Async"];
-            assert_says(&error, ErrorKind::DeviceUnavailable, &parts);
+            assert_says(&error, ErrorKind::NoStream, &parts);
         }
         // Neither has one of the processor inside of one that has.
         let inner = engine.clone();
@@ -249,7 +249,21 @@ fn an_operation_without_a_stream_has_no_handles() {
             .push(move |_| inner.op("inner").push(|run| run.with_handle(|| Ok::<_, Error>(0u8), |_| ())))
             .unwrap();
         let error = engine.wait_for_all_timeout(LIMIT).unwrap_err();
-        assert_says(&error, ErrorKind::DeviceUnavailable, &["'inner'", "cpu(0)"]);
+        assert_says(&error, ErrorKind::NoStream, &["'inner'", "cpu(0)"]);
+        // Nor has another thread than the operation's, which knows the operation all the same.
+        engine
+            .op("lends")
+            .context(GPU)
+            .write(x)
+            .push(|run| {
+                let ask = || (run.stream(), run.with_handle(|| Ok::<_, Error>(0u8), |_| ()));
+                let (stream, handle) = std::thread::scope(|scope| scope.spawn(ask).join().unwrap());
+                assert!(stream.is_none() && run.stream().is_some());
+                handle
+            })
+            .unwrap();
+        let error = engine.wait_for_var_timeout(x, LIMIT).unwrap_err();
+        assert_says(&error, ErrorKind::NoStream, &["'lends'", "gpu(0)", "on the thread that calls its closure"]);
     }
 }
 

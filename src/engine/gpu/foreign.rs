@@ -143,7 +143,7 @@ impl Core {
     pub unsafe fn finish_after_stream(self: &Arc<Core>, due: Due, context: Context, stream: RawStream) {
         if context.device() != Device::Gpu {
             let message = format!("{context} has no streams: push the operation with the context of its GPU");
-            return due.finish(Err(Fault::new(ErrorKind::DeviceUnavailable, message, None)));
+            return due.finish(Err(Fault::new(ErrorKind::NoStream, message, None)));
         }
         let gpu = Arc::clone(self.gpu(context));
         // A device that has only been used with `Async` has no threads yet. No stop ends them: the
