@@ -14,6 +14,7 @@ use crate::engine::gpu::admit;
 use crate::engine::gpu::buffers::MemoryUsage;
 use crate::engine::gpu::devices::Gpu;
 use crate::error::{Error, ErrorKind};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 impl Engine {
@@ -119,6 +120,11 @@ impl DeviceHandle {
         self.engine.core().gpus.fleet.get().map_or(0, |fleet| self.gpu.trim(fleet))
     }
 }
+
+// As of an `Engine`, a panic leaves nothing of a device half changed: panics of closures are caught
+// before they reach the engine, and back ends do not unwind.
+impl UnwindSafe for DeviceHandle {}
+impl RefUnwindSafe for DeviceHandle {}
 
 impl std::fmt::Debug for DeviceHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,6 +1,7 @@
 //! What the public types can be used for, by the traits that they have.
 
 use crate::common::*;
+use seriatim::gpu::*;
 use seriatim::*;
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -11,7 +12,17 @@ fn everything_can_be_sent_shared_and_shown() {
     fn shared<T: Send + Sync + Debug>() {}
     shared::<(Engine, Builder, Settings, Operator, Graph, Parameter<u8>, Variable, Data<u8>)>();
     shared::<(Completion, Context, Device, Property, Name, Error, ErrorKind, Kind, IdlePolicy, WhenFull)>();
-    shared::<(Profile, Event, Summary, Times, Use)>();
+    shared::<(Profile, Event, Summary, Times, Use, DeviceSpan, StreamName, Overlap, RunContext<'_>)>();
+    shared::<(DeviceHandle, AdoptedStream, DeviceData<u8>, PinnedData<u8>, Immediate, DriverError, MemoryUsage)>();
+    shared::<(PinnedRef<'_, u8>, PinnedRefMut<'_, u8>, Class, MemoryKind)>();
+    shared::<(RawStream, RawMark, RawMemory, RawGraph, Previous)>();
+    #[cfg(feature = "cuda")]
+    shared::<Cuda>();
+    fn seam<T: Send + Sync + ?Sized>() {}
+    seam::<dyn Backend>();
+    seam::<dyn DeviceMemory>();
+    seam::<dyn DeviceClock>();
+    seam::<dyn DeviceGraphs>();
     // Builders may be handed on, and closures are sent with them; what is borrowed of an operation
     // stays.
     fn sent<T: Send>() {}
@@ -28,6 +39,7 @@ fn everything_can_be_sent_shared_and_shown() {
     )>();
     fn unwinds<T: UnwindSafe + RefUnwindSafe>() {}
     unwinds::<(Engine, Builder, Operator, Graph, Variable, Error)>();
+    unwinds::<(DeviceHandle, AdoptedStream, Immediate, DriverError, RawStream, Overlap, DeviceSpan)>();
 }
 
 #[test]
@@ -35,9 +47,13 @@ fn values_can_be_compared_kept_and_written_as_their_kind_allows() {
     fn value<T: Copy + Eq + std::hash::Hash + Debug>() {}
     value::<(Variable, Context, Device, Property, Name, ErrorKind, Kind, IdlePolicy, WhenFull, Use)>();
     fn figures<T: Clone + PartialEq + Debug>() {}
-    figures::<(Settings, Summary, Times)>();
+    value::<(Class, MemoryKind, StreamName, RawStream, RawMark, RawMemory, RawGraph, Previous)>();
+    figures::<(Settings, Summary, Times, DeviceSpan, Overlap, MemoryUsage, DriverError)>();
+    fn is_copied<T: Copy>() {}
+    is_copied::<(DeviceSpan, Overlap, MemoryUsage)>();
     fn handle<T: Clone>() {}
     handle::<(Engine, Builder, Operator, Parameter<u8>, Data<u8>, Error, Profile, Event)>();
+    handle::<(DeviceHandle, AdoptedStream, DeviceData<u8>, PinnedData<u8>)>();
     let mut names = [Name::from("scale"), Name::from(String::from("add"))];
     names.sort();
     assert_eq!(format!("{:>5}|{}", names[0], names[1]), "  add|scale");
