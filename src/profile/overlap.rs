@@ -46,8 +46,8 @@ pub struct Overlap {
     /// Of how many of these the times are the processor's (see
     /// [`DeviceSpan`](crate::DeviceSpan)).
     pub host_timed: u64,
-    /// The worst accuracy of the other times.
-    pub accuracy: u64,
+    /// The worst accuracy of the other times; `None` if there are no others.
+    pub accuracy: Option<u64>,
 }
 
 impl Overlap {
@@ -70,16 +70,11 @@ impl fmt::Display for Overlap {
         let micro = |nanoseconds: u64| nanoseconds as f64 / 1e3;
         let (share, copying, computing) = (100.0 * self.share(), micro(self.copying), micro(self.computing));
         write!(f, "copied for {copying:.1} µs, of which {share:.1} % under {computing:.1} µs of computation; ")?;
-        match self.operations - self.host_timed {
-            0 => write!(f, "times by the processor's clock"),
-            _ if self.host_timed == 0 => write!(f, "times to within {:.1} µs", micro(self.accuracy)),
-            _ => write!(
-                f,
-                "times to within {:.1} µs, {} of {} operations by the processor's clock",
-                micro(self.accuracy),
-                self.host_timed,
-                self.operations
-            ),
+        let Some(accuracy) = self.accuracy else { return write!(f, "times by the processor's clock") };
+        write!(f, "times to within {:.1} µs", micro(accuracy))?;
+        match self.host_timed {
+            0 => Ok(()),
+            some => write!(f, ", {some} of {} operations by the processor's clock", self.operations),
         }
     }
 }
@@ -104,7 +99,7 @@ fn of_spans(spans: &[&DeviceSpan]) -> Overlap {
         both: length(&intersected(&copies, &kernels)),
         operations: spans.len() as u64,
         host_timed: spans.iter().filter(|span| span.accuracy.is_none()).count() as u64,
-        accuracy: spans.iter().filter_map(|span| span.accuracy).max().unwrap_or(0),
+        accuracy: spans.iter().filter_map(|span| span.accuracy).max(),
     }
 }
 
@@ -151,6 +146,17 @@ mod tests {
     use crate::profile::device_span::StreamName;
     use crate::util::random::random;
 
+    #[test]
+    fn the_worst_accuracy_is_that_of_the_spans_that_have_one() {
+        let span = |accuracy| DeviceSpan::new(StreamName::new(Context::gpu(0), Compute, 1), (1, 2), accuracy);
+        let of = |spans: &[DeviceSpan]| {
+            let overlap = of_spans(&spans.iter().collect::<Vec<_>>());
+            (overlap.accuracy, overlap.operations, overlap.host_timed)
+        };
+        assert_eq!(of(&[span(Some(3)), span(None), span(Some(5))]), (Some(5), 3, 1));
+        assert_eq!(of(&[span(None)]), (None, 1, 1));
+    }
+
     fn overlap(spans: &[(Class, u32, u64, u64)]) -> (u64, u64, u64) {
         let spans: Vec<DeviceSpan> = spans
             .iter()
@@ -177,6 +183,19 @@ mod tests {
         let copies = [(ToDevice, 1, 0, 100), (FromDevice, 1, 50, 150)];
         assert_eq!(overlap(&copies), (150, 0, 0));
         assert_eq!(overlap(&[copies[0], copies[1], (Compute, 1, 90, 300)]), (150, 210, 60));
+    }
+
+    /// Also if a program has changed the figures.
+    #[test]
+    fn the_text_says_whose_times_they_are() {
+        let figures =
+            |accuracy, operations, host_timed| Overlap { accuracy, operations, host_timed, ..Overlap::default() };
+        let ends = |overlap: Overlap, end: &str| assert!(overlap.to_string().ends_with(end), "{overlap}");
+        ends(figures(None, 3, 3), "computation; times by the processor's clock");
+        ends(figures(Some(2500), 3, 0), "computation; times to within 2.5 µs");
+        ends(figures(Some(2500), 3, 1), "to within 2.5 µs, 1 of 3 operations by the processor's clock");
+        ends(figures(None, 3, 4), "computation; times by the processor's clock");
+        ends(figures(Some(2500), 3, 4), "to within 2.5 µs, 4 of 3 operations by the processor's clock");
     }
 
     #[test]

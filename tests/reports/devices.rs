@@ -66,7 +66,7 @@ fn the_table_has_the_times_of_devices_only_if_there_are_some() {
     assert_eq!((overlap.operations, overlap.host_timed), (15, 0));
     assert!(overlap.computing >= 250_000 && overlap.share() <= 1.0, "{overlap:?}");
     // One after the other: the copies wait for the kernels.
-    assert!(overlap.both <= 2 * 15 * overlap.accuracy, "{overlap:?}");
+    assert!(overlap.both <= 2 * 15 * overlap.accuracy.unwrap(), "{overlap:?}");
     let renamed = profile.renamed(|_| "all");
     assert_eq!((renamed.overlap(Context::gpu(0)), renamed.summaries().len()), (Some(overlap), 1));
 
