@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::error::{Error, ErrorKind};
 use std::ffi::c_void;
 use std::fmt;
 
@@ -67,6 +68,23 @@ handle!(
 /// let fault = seriatim::gpu::DriverError::lost("an illegal address was used");
 /// assert!(fault.is_lost() && fault.to_string().contains("illegal"));
 /// ```
+///
+/// It becomes an [`Error`](crate::Error) of which it is the source, so `?` takes it. The kind is
+/// [`DeviceLost`](crate::ErrorKind::DeviceLost) if the device is lost, and
+/// [`DeviceUnavailable`](crate::ErrorKind::DeviceUnavailable) otherwise.
+///
+/// ```
+/// use seriatim::gpu::{Backend, Immediate};
+/// use seriatim::{Engine, Error};
+///
+/// fn engine() -> Result<(Engine, usize), Error> {
+///     let devices = Immediate::new(2);
+///     let count = devices.devices()?; // a `DriverError`
+///     Ok((Engine::builder().gpus(devices).build()?, count))
+/// }
+/// assert_eq!(engine()?.1, 2);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DriverError {
     lost: bool,
@@ -109,3 +127,10 @@ impl fmt::Display for DriverError {
 }
 
 impl std::error::Error for DriverError {}
+
+impl From<DriverError> for Error {
+    fn from(error: DriverError) -> Error {
+        let kind = if error.lost { ErrorKind::DeviceLost } else { ErrorKind::DeviceUnavailable };
+        Error::with_source(kind, error.message.clone(), error)
+    }
+}

@@ -2,6 +2,7 @@
 //! waits.
 
 use crate::common::*;
+use seriatim::gpu::DriverError;
 use seriatim::{Data, Engine, Error, ErrorKind, RunContext, Variable};
 use std::error::Error as _;
 use std::io;
@@ -67,6 +68,19 @@ fn an_error_of_the_crate_keeps_its_kind() {
         assert_eq!((source.kind(), source.operation()), (ErrorKind::BorrowConflict, None));
         drop(held);
     });
+}
+
+#[test]
+fn an_error_of_a_driver_is_the_source_of_one_of_the_crate() {
+    let errors = [
+        (DriverError::refused("the driver is busy"), ErrorKind::DeviceUnavailable),
+        (DriverError::lost("the device is gone"), ErrorKind::DeviceLost),
+    ];
+    for (from, kind) in errors {
+        let error = Error::from(from.clone());
+        assert_says(&error, kind, &[&from.to_string()]);
+        assert_eq!(error.source().and_then(|source| source.downcast_ref()), Some(&from));
+    }
 }
 
 #[test]

@@ -46,10 +46,14 @@ const PER_THREAD: usize = 2;
 ///
 /// ```no_run
 /// use seriatim::gpu::{Backend, Cuda};
+/// use seriatim::{Context, Engine, Error};
 ///
 /// let cuda = Cuda::open()?;
 /// println!("{} devices; near the first: cores {:?}", cuda.devices()?, cuda.cores(0));
-/// # Ok::<(), seriatim::gpu::DriverError>(())
+/// let engine = Engine::builder().gpus(cuda).build()?;
+/// engine.op("kernel").context(Context::gpu(0)).push(|run| assert!(run.stream().is_some()))?;
+/// engine.wait_for_all()?;
+/// # Ok::<(), Error>(())
 /// ```
 pub struct Cuda {
     symbols: Symbols,
