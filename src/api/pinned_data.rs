@@ -109,6 +109,30 @@ impl<T: Plain> PinnedData<T> {
         self.data.variable()
     }
 
+    /// The number of elements.
+    ///
+    /// ```
+    /// # use seriatim::{gpu::{Immediate, PinnedData}, Context, Engine};
+    /// # let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// assert_eq!(PinnedData::<f32>::zeros(&engine.device(Context::gpu(0))?, 8)?.len(), 8);
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there are no elements.
+    ///
+    /// ```
+    /// # use seriatim::{gpu::{Immediate, PinnedData}, Context, Engine};
+    /// # let engine = Engine::builder().gpus(Immediate::new(1)).build()?;
+    /// assert!(PinnedData::<f32>::zeros(&engine.device(Context::gpu(0))?, 0)?.is_empty());
+    /// # Ok::<(), seriatim::Error>(())
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
     /// Borrows the elements to read them.
     ///
     /// # Errors
@@ -168,8 +192,8 @@ impl<T: Plain> PinnedData<T> {
     /// It is valid for what the closure puts on its stream.
     ///
     /// # Errors
-    /// As [`DeviceData::read_on`](crate::gpu::DeviceData::read_on); and
-    /// [`BorrowConflict`](ErrorKind::BorrowConflict).
+    /// As [`DeviceData::read_on`](crate::gpu::DeviceData::read_on), where
+    /// [`BorrowConflict`](ErrorKind::BorrowConflict) includes borrows outside of operations.
     ///
     /// ```
     /// # use seriatim::{gpu::{Immediate, PinnedData}, Context, Engine};
