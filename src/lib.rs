@@ -35,6 +35,7 @@
 //! | push the same operation often | [`Operator`] |
 //! | replay many operations at once | [`Engine::capture`], [`Graph`], [`Parameter`] |
 //! | end an operation later, on another thread | [`OperationBuilder::push_async`], [`Completion`] |
+//! | run operations on GPUs, copy arrays | [`gpu`], [`Context::gpu`], [`RunContext::stream`], [`Engine::copy`] |
 //! | learn why something failed | [`Error`], [`ErrorKind`], [`Builder::on_error`] |
 //! | learn where time goes | [`Engine::start_profiling`], [`Profile`], [`Engine::dump_dot`] |
 //!
@@ -49,6 +50,9 @@
 //! print [`Engine::warnings`]. [`Builder::pin`] says how many workers a machine has room for, and
 //! [`IdlePolicy`] what a sleeping worker costs. [`Builder::inline_below`] is for closures that take
 //! less time than the way to another core. `examples/latency.rs` measures a push and a wait.
+//!
+//! **Features.** There is one, `cuda`, which is off by default: the devices of CUDA's driver, which
+//! is looked for when a program runs ([`gpu`]). It needs Rust 1.88.
 
 #![deny(missing_docs, missing_debug_implementations)]
 #![cfg_attr(
@@ -98,7 +102,18 @@ pub use operation::property::Property;
 pub use profile::{DeviceSpan, Event, Overlap, Profile, StreamName, Summary, Times, Use};
 pub use variable::handle::Variable;
 
-/// GPUs: the seam to the libraries that drive them, and what implements it.
+/// GPUs: arrays on them, streams of the program's own, and the seam to what drives them.
+///
+/// An operation of [`Context::gpu`] gets a [stream](RunContext::stream), puts its work there and
+/// returns; it is done when the device has done that. The engine orders streams by marks, and no
+/// thread waits. [`Engine::device`] gives a [`DeviceHandle`](gpu::DeviceHandle), with which
+/// programs make [`DeviceData`](gpu::DeviceData) and [`PinnedData`](gpu::PinnedData).
+/// [`Engine::copy`] copies from one to the other, and an [`AdoptedStream`](gpu::AdoptedStream)
+/// brings a library's stream into the order of variables. What drives the devices is a
+/// [`Backend`](gpu::Backend). The feature `cuda` has one, `Cuda`, which engines use unless
+/// [`Builder::gpus`] gives them another. [`Immediate`](gpu::Immediate) is for tests where there is
+/// no GPU, and has an example of a whole program. `docs/src/gpus.md` has the rules, costs and
+/// errors.
 pub mod gpu {
     pub use crate::api::adopted_stream::AdoptedStream;
     pub use crate::api::device_array::Array;

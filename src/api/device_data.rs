@@ -156,7 +156,9 @@ impl<T: Plain> DeviceData<T> {
     ///
     /// # Errors
     /// [`UndeclaredAccess`](crate::ErrorKind::UndeclaredAccess) if the operation has not declared it;
-    /// [`BufferMismatch`](crate::ErrorKind::BufferMismatch) if it runs elsewhere.
+    /// [`BufferMismatch`](crate::ErrorKind::BufferMismatch) if it runs elsewhere;
+    /// [`BorrowConflict`](crate::ErrorKind::BorrowConflict) while another thread borrows it in a
+    /// way that does not go with this.
     ///
     /// [`DeviceData`] has an example.
     pub fn read_on(&self, run: &RunContext<'_>) -> Result<RawMemory, Error> {

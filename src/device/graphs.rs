@@ -17,6 +17,9 @@ use crate::device::raw::{DriverError, RawGraph, RawStream};
 ///   piece of work of the stream that it is launched on.
 /// - Two launches of one graph are done in the order of their calls, also on two streams.
 /// - No method unwinds.
+///
+/// Operations ask for it by [`CaptureBuilder::device_graph`](crate::CaptureBuilder::device_graph),
+/// which has an example. `src/device/cuda/graphs.rs` implements it.
 pub unsafe trait DeviceGraphs: Send + Sync {
     /// From now on what the calling thread puts on a stream is captured, and not done.
     ///
