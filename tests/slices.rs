@@ -1,5 +1,5 @@
-//! A call does its own work and a bounded slice of what others have left: pushes beside a thread
-//! that never pauses return in time.
+//! A call does its own work and a bounded slice of what others have left: pushes and waits beside a
+//! thread that never pauses return in time.
 //!
 //! `LONG_TESTS=1`, as CI sets it, makes each round as long as the goal says, of a million pushes;
 //! the default is a twentieth of that. `SERIATIM_SLICES_PUSHES` is for any other number.
@@ -354,6 +354,93 @@ fn a_push_runs_a_bounded_slice_of_others_and_returns_in_time() {
     for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
         for inline_below in [Duration::ZERO, Duration::from_micros(10)] {
             let mut rounds = (0..ROUNDS).map(|_| beside_a_thread_that_never_pauses(kind, inline_below));
+            let late: Vec<String> = rounds.by_ref().map_while(Result::err).collect();
+            assert!(late.len() < ROUNDS as usize, "every round was late: {late:#?}");
+        }
+    }
+}
+
+/// Operations that a wait is for, at most.
+const OWN: usize = 4;
+/// How long an operation of the thread that never pauses takes.
+const BODY: Duration = Duration::from_micros(1);
+
+/// One round of waits, each for some operations that the thread has just pushed in a row. Says how
+/// late the latest was: what it took beyond the bodies of these, and beyond [`LATE`] and the
+/// largest gap.
+fn waits_beside_a_thread_that_never_pauses(kind: Kind, helps: bool) -> Result<(), String> {
+    let what = format!("{kind}, waiters help: {helps}");
+    let waits = by_length(5_000, 100_000);
+    let _watchdog = Watchdog::new(60 + waits / 500, what.clone());
+    let engine = Engine::builder().kind(kind).cpu_workers(1).waiters_help(helps).build().unwrap();
+    let shared = Arc::new(Shared::default());
+    let own = engine.new_variable();
+    engine.op("first").write(own).push(|_| ()).unwrap();
+    engine.wait_for_all().unwrap();
+    let restless = std::thread::spawn({
+        let (engine, shared) = (engine.clone(), Arc::clone(&shared));
+        let variables: Vec<Variable> = (0..3).map(|_| engine.new_variable()).collect();
+        move || {
+            let mut random = Random(1);
+            while !shared.over.load(Relaxed) {
+                let ran = Arc::clone(&shared);
+                let body = move |_: &RunContext<'_>| {
+                    common::spin(BODY);
+                    ran.ran.fetch_add(1, Relaxed);
+                };
+                engine.op("restless").write(random.pick(&variables)).push(body).unwrap();
+                shared.returned[0].fetch_add(1, SeqCst);
+                while shared.backlog() > BACKLOG {
+                    std::thread::yield_now();
+                }
+            }
+        }
+    });
+    let clock = std::thread::spawn({
+        let shared = Arc::clone(&shared);
+        move || largest_gap(&shared)
+    });
+    let mut random = Random(2);
+    let took = Arc::new(AtomicU64::new(0));
+    let (mut latest, mut late, mut backlog) = (Duration::ZERO, 0, 0);
+    for _ in 0..waits {
+        took.store(0, SeqCst);
+        let begun = Instant::now();
+        for _ in 0..random.between(1, OWN) {
+            let took = Arc::clone(&took);
+            let body = move |_: &RunContext<'_>| {
+                let begun = Instant::now();
+                common::spin(BODY);
+                took.fetch_add(begun.elapsed().as_nanos() as u64, SeqCst);
+            };
+            engine.op("own").write(own).push(body).unwrap();
+        }
+        engine.wait_for_var(own).unwrap();
+        let lateness = begun.elapsed().saturating_sub(Duration::from_nanos(took.load(SeqCst)));
+        latest = latest.max(lateness);
+        late += u64::from(lateness > LATE);
+        backlog = backlog.max(shared.backlog());
+    }
+    shared.over.store(true, SeqCst);
+    restless.join().unwrap();
+    let gap = clock.join().unwrap();
+    engine.wait_for_all().unwrap();
+    let text =
+        format!("{what}: of {waits} waits {late} were late, at most by {latest:?}; gap {gap:?}, backlog {backlog}");
+    println!("{text}");
+    // If the waiter does not help, the worker and the waiter may each have lost its core.
+    if latest <= LATE + if helps { gap } else { 2 * gap } {
+        Ok(())
+    } else {
+        Err(text)
+    }
+}
+
+#[test]
+fn a_wait_beside_a_thread_that_never_pauses_is_over_with_what_it_waits_for() {
+    for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
+        for helps in [true, false] {
+            let mut rounds = (0..ROUNDS).map(|_| waits_beside_a_thread_that_never_pauses(kind, helps));
             let late: Vec<String> = rounds.by_ref().map_while(Result::err).collect();
             assert!(late.len() < ROUNDS as usize, "every round was late: {late:#?}");
         }
