@@ -19,6 +19,9 @@ mod counting;
 mod devices;
 #[path = "allocations/graphs.rs"]
 mod graphs;
+#[cfg(target_os = "linux")]
+#[path = "allocations/turns.rs"]
+mod turns;
 
 use common::*;
 use counting::*;
@@ -198,6 +201,8 @@ fn an_operation_costs_no_allocation_no_lock_and_no_futex_call() {
     let _watchdog = Watchdog::new(800, "counting allocations");
     this_thread_pushes();
     let mut faults = Vec::new();
+    #[cfg(target_os = "linux")]
+    turns::turns_cost_a_fence_in_a_thousand_pushes(&mut faults);
     devices::kernels_and_copies_cost_nothing(&mut faults);
     devices::a_million_reads_need_no_more_memory_than_a_few(&mut faults);
     for (kind, workers) in [(Kind::Naive, 1), (Kind::Pooled, 1), (Kind::PerDevice, 1)] {

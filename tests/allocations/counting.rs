@@ -67,12 +67,23 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
+/// Calls that make every running thread of the process pass a fence.
+static MEMBARRIERS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
 /// Called for each system call that the C library is asked for by number.
 #[cfg(target_os = "linux")]
 fn called(number: libc::c_long, _: usize) {
-    if number == libc::SYS_futex {
-        count(&FUTEX_CALLS);
+    match number {
+        libc::SYS_futex => count(&FUTEX_CALLS),
+        libc::SYS_membarrier => count(&MEMBARRIERS),
+        _ => {}
     }
+}
+
+/// The calls of `membarrier` by threads that push, and by all threads.
+pub fn membarriers() -> [usize; 2] {
+    let [engine, pushers] = [ENGINE, PUSHERS].map(|group| MEMBARRIERS[group].load(SeqCst));
+    [pushers, engine + pushers]
 }
 
 /// Costs so far, or of some work.
