@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::hold;
+use common::{by_length, hold};
 use seriatim::{Context, Engine, Kind, Property, Variable};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -56,6 +56,8 @@ fn what_is_not_needed_is_freed() {
     idle_variables_keep_no_large_blocks();
     variables_of_one_thread_keep_no_blocks();
     a_push_that_takes_its_tickets_back_leaves_its_block();
+    what_ends_beside_a_held_read_leaves_nothing();
+    what_is_in_flight_takes_a_block_each();
 }
 
 /// Each cycle starts threads, wakes them, and ends them.
@@ -300,4 +302,85 @@ fn a_push_that_takes_its_tickets_back_leaves_its_block() {
     engine.wait_for_all().unwrap();
     // A block has 256 bytes.
     assert!(grown < 64 * PUSHES as isize, "{PUSHES} pushes that went the long way left {grown} bytes");
+}
+
+/// Reads of one variable do not wait for each other, so they end in any order. What has ended goes
+/// back however long another read is under way, also when a write waits behind all of them.
+fn what_ends_beside_a_held_read_leaves_nothing() {
+    const FIRST: usize = 100_000;
+    // A worker that has lost its core leaves a backlog, which takes blocks.
+    const BACKLOG: usize = 1_000;
+    let operations = by_length(400_000, 5_000_000);
+    for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
+        for pushers in [1, 2] {
+            let engine = Engine::builder().kind(kind).cpu_workers(1).build().unwrap();
+            let x = engine.new_variable();
+            let held = hold(&engine, &[x], &[]);
+            let own: Vec<_> = (0..pushers).map(|_| engine.new_variable()).collect();
+            let reads = |y: Variable, count: usize| {
+                for number in 1..=count {
+                    engine.op("reads").read(x).write(y).push(|_| ()).unwrap();
+                    if number % BACKLOG == 0 {
+                        engine.wait_for_var(y).unwrap();
+                    }
+                }
+            };
+            let [begin, end] = &[Barrier::new(pushers), Barrier::new(pushers)];
+            let grown = std::thread::scope(|scope| {
+                for y in own.iter().copied().skip(1) {
+                    let reads = &reads;
+                    scope.spawn(move || {
+                        reads(y, FIRST);
+                        begin.wait();
+                        reads(y, operations / pushers);
+                        end.wait();
+                        begin.wait(); // What a thread keeps goes when it ends.
+                    });
+                }
+                reads(own[0], FIRST);
+                begin.wait();
+                let grown = growth(|| {
+                    reads(own[0], operations / pushers);
+                    end.wait();
+                });
+                begin.wait();
+                grown
+            });
+            held.complete();
+            engine.wait_for_all().unwrap();
+            println!("{kind}, {pushers} pushers: {operations} reads beside a held one left {grown} bytes");
+            assert!(grown < 1 << 20, "{kind}, {pushers} pushers: {operations} reads beside one left {grown} bytes");
+        }
+    }
+}
+
+/// Of an operation with up to three variables and a closure of 64 bytes: its block has 256 bytes,
+/// and the log that it lies in until a worker comes to it at most 4 kB for each 448 entries.
+const IN_FLIGHT: f64 = 266.0;
+
+fn what_is_in_flight_takes_a_block_each() {
+    let operations = by_length(200_000, 1_000_000);
+    for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
+        for count in 1..=3 {
+            for priority in [0, 1] {
+                let engine = Engine::builder().kind(kind).cpu_workers(1).build().unwrap();
+                let variables: Vec<_> = (0..count).map(|_| engine.new_variable()).collect();
+                let held = hold(&engine, &[], &variables);
+                let grown = growth(|| {
+                    for _ in 0..operations {
+                        let bytes = std::hint::black_box([1_u8; 64]);
+                        let body = move |_: &seriatim::RunContext<'_>| _ = std::hint::black_box(&bytes);
+                        let op = engine.op("waits").writes(variables.iter().copied()).priority(priority);
+                        op.push(body).unwrap();
+                    }
+                });
+                held.complete();
+                engine.wait_for_all().unwrap();
+                let each = grown as f64 / operations as f64;
+                let text = format!("{kind}, {count} variables, priority {priority}: {each:.2} bytes each in flight");
+                println!("{text}");
+                assert!(each < IN_FLIGHT, "{text}");
+            }
+        }
+    }
 }
