@@ -164,9 +164,9 @@ fn a_pusher_that_stops_while_it_wakes_a_worker_delays_only_its_own_operation() {
 
 /// One thread wakes the worker by each of its pushes, and is frozen in some of them. Another one
 /// then pushes to a variable of its own, and behind the frozen push. Waits that help run what they
-/// wait for. Without such waits the operations are late if the thread stands between the exchange by
-/// which it calls the worker and the system call: the next push meets a worker that looks. This is
-/// only told.
+/// wait for. Without such waits the operations would be late if the thread stood between the
+/// exchange by which it calls the worker and the system call: the next push meets a worker that
+/// looks. So what is late then is only told.
 pub fn frozen_wakers() {
     let _watchdog = Watchdog::new(100, "frozen wakers");
     for (kind, helps) in [Kind::Pooled, Kind::PerDevice].into_iter().flat_map(|kind| [(kind, true), (kind, false)]) {
