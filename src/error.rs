@@ -62,7 +62,8 @@ pub enum ErrorKind {
     /// asynchronous, or runs on another thread than the one that calls.
     NoStream,
     /// There is no memory left for a buffer: on a device, or within the limit that
-    /// [`Builder::gpu_memory`](crate::Builder::gpu_memory) has set.
+    /// [`Builder::gpu_memory`](crate::Builder::gpu_memory) has set. Of the call that makes an
+    /// array; or of the operation that fills it, if memory had to be freed first.
     OutOfMemory,
     /// Buffers do not go together, or do not belong to the operation's device.
     BufferMismatch,

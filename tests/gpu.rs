@@ -37,6 +37,8 @@ mod model_memory;
 mod order;
 #[path = "gpu/pinning.rs"]
 mod pinning;
+#[path = "gpu/pressure.rs"]
+mod pressure;
 #[path = "gpu/profile.rs"]
 mod profile;
 #[path = "gpu/programs.rs"]

@@ -88,8 +88,9 @@ const NAMES: &[(&str, &[&str])] = &[
     ("parking_lot", &[]),
     ("Once", &["engine/fork.rs"]),
     // The engine of the process.
-    // Set once: what a back end has found, a device, that it is lost, and what profiles of it need;
-    // and an answer, which is set by one thread and looked at by another after that.
+    // Set once: what a back end has found, a device, that it is lost, what profiles of it need, and
+    // the memory of an array; and an answer, which is set by one thread and looked at by another
+    // after that.
     (
         "OnceLock",
         &[
@@ -97,6 +98,7 @@ const NAMES: &[(&str, &[&str])] = &[
             "device/timed_marks.rs",
             "engine/gpu/admit.rs",
             "engine/gpu/devices.rs",
+            "engine/gpu/lease.rs",
             "engine/wait/reply.rs",
             "profile/recorder.rs",
         ],

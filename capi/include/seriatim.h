@@ -1168,8 +1168,8 @@ SeriatimStatus seriatim_gpu_open(const struct SeriatimEngine *engine, uint32_t i
 SeriatimStatus seriatim_gpu_memory(const struct SeriatimGpu *gpu, uint32_t memory, struct SeriatimMemoryUsage *out);
 
 // Frees the buffers that are kept for the next arrays, as far as the GPU is done with them; says
-// how many. The driver may wait for the GPU meanwhile. Called by the engine itself only when there
-// is no room for a new array.
+// how many. It frees on the calling thread, and the driver may wait for the GPU meanwhile. The
+// engine itself frees when there is no room for a new array, on a thread of its own.
 //
 // # Errors
 // Only those of every function.
@@ -1190,7 +1190,10 @@ SeriatimStatus seriatim_gpu_delete(struct SeriatimGpu *gpu);
 // Makes an array of `bytes` bytes. `memory` is a `SeriatimMemory`; `from` has the bytes, which are
 // copied during the call, or is null for zeros. The array begins at a multiple of 64.
 //
-// The driver is asked for memory only if no array of this size was deleted before.
+// The driver is asked for memory only if no array of this size was deleted before. If memory of a
+// GPU has to be freed first, the call does not wait for that: the operations that use the array
+// do. If there is none even then, the first of them fails, which fills the array. For pinned
+// memory, and on the naive engine, the call frees, and the driver may wait for the GPU meanwhile.
 //
 // # Errors
 // `SERIATIM_STATUS_OUT_OF_MEMORY`; those of `seriatim_gpu_open()`, and those of a push.

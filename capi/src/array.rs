@@ -69,7 +69,10 @@ impl SeriatimArray {
 /// Makes an array of `bytes` bytes. `memory` is a `SeriatimMemory`; `from` has the bytes, which are
 /// copied during the call, or is null for zeros. The array begins at a multiple of 64.
 ///
-/// The driver is asked for memory only if no array of this size was deleted before.
+/// The driver is asked for memory only if no array of this size was deleted before. If memory of a
+/// GPU has to be freed first, the call does not wait for that: the operations that use the array
+/// do. If there is none even then, the first of them fails, which fills the array. For pinned
+/// memory, and on the naive engine, the call frees, and the driver may wait for the GPU meanwhile.
 ///
 /// # Errors
 /// `SERIATIM_STATUS_OUT_OF_MEMORY`; those of `seriatim_gpu_open()`, and those of a push.

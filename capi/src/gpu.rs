@@ -87,8 +87,8 @@ pub unsafe extern "C" fn seriatim_gpu_memory(
 }
 
 /// Frees the buffers that are kept for the next arrays, as far as the GPU is done with them; says
-/// how many. The driver may wait for the GPU meanwhile. Called by the engine itself only when there
-/// is no room for a new array.
+/// how many. It frees on the calling thread, and the driver may wait for the GPU meanwhile. The
+/// engine itself frees when there is no room for a new array, on a thread of its own.
 ///
 /// # Errors
 /// Only those of every function.

@@ -15,9 +15,20 @@ use crate::api::graph::delete_own_variable;
 use crate::device::memory::{MemoryKind, Plain};
 use crate::device::raw::RawMemory;
 use crate::device::Context;
+use crate::engine::core::Core;
 use crate::engine::gpu::lease::Lease;
+use crate::engine::push::push;
+use crate::engine::request::{Claim, Request};
 use crate::error::{Error, ErrorKind};
+use crate::operation::access::Mode;
+use crate::operation::block::FLAG_BEYOND;
+use crate::operation::closure::async_vtable;
+use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
+use crate::operation::name::Name;
+use crate::operation::property::Property;
+use crate::variable::handle::Variable;
+use std::sync::Arc;
 
 /// An array that [`Engine::copy`](crate::Engine::copy) copies from and to:
 /// [`DeviceData`](crate::gpu::DeviceData) or [`PinnedData`](crate::gpu::PinnedData).
@@ -64,6 +75,7 @@ pub(crate) fn lease<T: Plain>(device: &DeviceHandle, kind: MemoryKind, length: u
     };
     let variable = device.engine().new_variable();
     match Lease::new(core, device.context(), kind, bytes, variable) {
+        Ok(lease) if lease.is_late() => wait_for_memory(core, lease, variable),
         Ok(lease) => Ok(Data::of(variable, lease)),
         Err(error) => {
             // A stopped engine refuses it: then the variable stays until the engine ends.
@@ -71,6 +83,30 @@ pub(crate) fn lease<T: Plain>(device: &DeviceHandle, kind: MemoryKind, length: u
             Err(error)
         }
     }
+}
+
+/// Has all operations of an array wait for its memory: pushes an operation that ends when there is
+/// some, or there is none. It only reads the variable, so it is no version of it; a lack of memory
+/// is the failure of the operation that comes first behind it, which fills the array.
+fn wait_for_memory(core: &Arc<Core>, lease: Lease, variable: Variable) -> Result<Data<Lease>, Error> {
+    let (asker, data) = (lease.asker(), Data::of(variable, lease));
+    let late = data.clone();
+    let ask = move |_: &RunContext<'_>, completion: Completion| {
+        asker(Box::new(move |memory| {
+            // Nobody has borrowed it to change it: all that does is behind this operation.
+            if let Ok(lease) = late.read() {
+                lease.settle(memory);
+            }
+            // Its drop, if no handle is left, comes before the end of this operation, and so before
+            // the variable's.
+            drop(late);
+            completion.complete();
+        }));
+    };
+    let request =
+        Request { property: Property::Async, flags: FLAG_BEYOND, ..Request::named(Name::from("wait for memory")) };
+    push(core, &request, &[Claim { variable, mode: Mode::Read }][..], async_vtable(&ask), ask)?;
+    Ok(data)
 }
 
 /// Checks that an operation that uses a lease by its address runs on the lease's device.
@@ -91,12 +127,12 @@ fn check_device(lease: &Lease, run: &RunContext<'_>) -> Result<(), Error> {
 pub(crate) fn read_on(data: &Data<Lease>, run: &RunContext<'_>) -> Result<RawMemory, Error> {
     let lease = data.read()?;
     check_device(&lease, run)?;
-    Ok(lease.buffer().memory)
+    lease.memory()
 }
 
 /// The memory of a lease, for an operation of its device that has declared to change it.
 pub(crate) fn write_on(data: &Data<Lease>, run: &RunContext<'_>) -> Result<RawMemory, Error> {
     let lease = data.write()?;
     check_device(&lease, run)?;
-    Ok(lease.buffer().memory)
+    lease.memory()
 }

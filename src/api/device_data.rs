@@ -59,10 +59,14 @@ impl<T: Plain> DeviceData<T> {
     /// Makes an array of zeros: pushes an operation that fills it.
     ///
     /// Takes a lock for a few steps. The driver is asked for memory only if no array of this size
-    /// was given back before.
+    /// was given back before. If memory has to be freed first that was kept, the call does not wait
+    /// for that, since the driver may wait for the device: the watcher of the device frees, and
+    /// operations that use the array are parked until it has its memory. If there is none even
+    /// then, the operation fails that fills the array, and what is behind it. The naive engine,
+    /// which has no watcher, frees here.
     ///
     /// # Errors
-    /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory); those of
+    /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory), if no memory can be freed for it; those of
     /// [`Engine::device`](crate::Engine::device), and those of a push.
     ///
     /// ```
@@ -84,7 +88,8 @@ impl<T: Plain> DeviceData<T> {
         Ok(array)
     }
 
-    /// Makes a copy of a slice of the processor's, by way of pinned memory.
+    /// Makes a copy of a slice of the processor's, by way of pinned memory, for which
+    /// [`PinnedData::zeros`](crate::gpu::PinnedData::zeros) says what the call may wait for.
     ///
     /// # Errors
     /// Those of [`DeviceData::zeros`].

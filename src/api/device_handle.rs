@@ -104,8 +104,10 @@ impl DeviceHandle {
     }
 
     /// Frees the buffers that are kept for their next owner, as far as the device is done with
-    /// them; returns how many. The driver may wait for the device meanwhile. Called by the engine
-    /// itself only when there is no room for a new buffer.
+    /// them; returns how many. It frees on the calling thread, and the driver may wait for the
+    /// device meanwhile: for all that is queued there, with CUDA. In a closure that holds its
+    /// worker up. The engine itself frees when there is no room for a new array, and that on a
+    /// thread of its own ([`DeviceData::zeros`](crate::gpu::DeviceData::zeros)).
     ///
     /// ```
     /// # use seriatim::{gpu::{DeviceData, Immediate, MemoryKind}, Context, Engine};

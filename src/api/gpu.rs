@@ -51,7 +51,8 @@ impl Builder {
     /// The most bytes that the engine's buffers on each GPU come to, those included that it keeps
     /// for their next owner; 0 (default): as much as the device has. Beyond it a new
     /// [`DeviceData`](crate::gpu::DeviceData) is an error of kind
-    /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory). Pinned memory does not count.
+    /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory); what is kept is freed before. Pinned memory
+    /// does not count.
     ///
     /// ```
     /// let engine = seriatim::Engine::builder().gpu_memory(8 << 30).build()?;

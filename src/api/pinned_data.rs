@@ -54,7 +54,9 @@ impl<T: Plain> PinnedData<T> {
     /// Makes an array of zeros, which devices of the handle's back end can copy from and to.
     ///
     /// Takes a lock for a few steps. The driver is asked for memory only if no array of this size
-    /// was given back before that the device is done with.
+    /// was given back before that the device is done with. If it has none, this call frees what is
+    /// kept, of both kinds, and the driver may wait for the device meanwhile: the array can be
+    /// borrowed when the call returns. In a closure that holds its worker up.
     ///
     /// # Errors
     /// [`OutOfMemory`](ErrorKind::OutOfMemory); those of
@@ -73,7 +75,7 @@ impl<T: Plain> PinnedData<T> {
         let lease = array.data.write()?;
         // SAFETY: the memory has so many bytes, and only this call knows it. The device is done
         // with it, as with every pinned buffer that is used again.
-        unsafe { lease.buffer().memory.raw().cast::<u8>().write_bytes(0, lease.bytes()) };
+        unsafe { lease.pinned().raw().cast::<u8>().write_bytes(0, lease.bytes()) };
         drop(lease);
         Ok(array)
     }
@@ -274,7 +276,7 @@ impl<T: Plain> Deref for PinnedRef<'_, T> {
         // SAFETY: the lease has room for so many elements, whose bytes were all written, and any
         // bytes are values. While it is borrowed, no other borrow changes it; no device does, since
         // those were done when it was borrowed, and later ones borrow it first.
-        unsafe { std::slice::from_raw_parts(self.0.buffer().memory.raw().cast(), self.1) }
+        unsafe { std::slice::from_raw_parts(self.0.pinned().raw().cast(), self.1) }
     }
 }
 
@@ -301,14 +303,14 @@ impl<T: Plain> Deref for PinnedRefMut<'_, T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
         // SAFETY: as in `PinnedRef`; this is the only borrow.
-        unsafe { std::slice::from_raw_parts(self.0.buffer().memory.raw().cast(), self.1) }
+        unsafe { std::slice::from_raw_parts(self.0.pinned().raw().cast(), self.1) }
     }
 }
 
 impl<T: Plain> DerefMut for PinnedRefMut<'_, T> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as in `PinnedRef`; this is the only borrow.
-        unsafe { std::slice::from_raw_parts_mut(self.0.buffer().memory.raw().cast(), self.1) }
+        unsafe { std::slice::from_raw_parts_mut(self.0.pinned().raw().cast(), self.1) }
     }
 }
 

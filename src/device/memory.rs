@@ -102,13 +102,16 @@ pub enum MemoryKind {
 /// ```
 pub unsafe trait DeviceMemory: Send + Sync {
     /// Takes memory for a device. What it holds is undefined. Called once for memory that is used
-    /// again and again; it may block.
+    /// again and again; it may block. The engine calls it on the thread that makes an array, or on
+    /// the device's watcher if something was to be freed first.
     ///
     /// # Errors
     /// If there is no such memory left, or the library refuses it.
     fn allocate(&self, device: usize, kind: MemoryKind, bytes: usize) -> Result<RawMemory, DriverError>;
 
-    /// Gives memory back. It may block.
+    /// Gives memory back. It may block until the device has done what is queued there: the engine
+    /// calls it on the device's watcher when an array needs the room, and else only in calls that
+    /// say so, as [`DeviceHandle::trim`](crate::gpu::DeviceHandle::trim), or at its end.
     ///
     /// # Safety
     /// `allocate` of this back end has returned it for this kind, and nobody uses it any more.

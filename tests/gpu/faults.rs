@@ -68,7 +68,8 @@ fn a_fault_at_each_call_of_the_driver_ends_everything() {
         for kind in [Kind::PerDevice, Kind::Pooled, Kind::Naive] {
             for call in 0..60 {
                 let mut random = Random(call);
-                let plan = Plan { kind, devices: 2, start: 0, ahead: 2, workers: 2, steps: 3, graphs: false };
+                let plan =
+                    Plan { kind, devices: 2, start: 0, ahead: 2, workers: 2, steps: 3, graphs: false, memory: 0 };
                 let model = Model::new(2, call, plan.steps);
                 let engine = plan.engine(&model);
                 let variables: Vec<_> = (0..4).map(|_| engine.new_variable()).collect();

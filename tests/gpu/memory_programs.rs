@@ -1,18 +1,24 @@
 //! Random programs over arrays that come and go: copies, kernels, operations of the processor, and
-//! borrows outside, against a sequential run.
+//! borrows outside, against a sequential run. Also with hardly enough memory: what is kept is freed
+//! all the time.
 
 use crate::common::{by_length, Random};
 use crate::model::Model;
 use crate::programs::Plan;
 use seriatim::gpu::{DeviceData, DeviceHandle, PinnedData};
-use seriatim::{Context, Engine, RunContext};
+use seriatim::{Context, Engine, Error, ErrorKind, RunContext};
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::Arc;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const ARRAYS: usize = 5;
-/// Of one size class, so that memory goes from array to array.
-const LENGTH: usize = 40;
+/// The lengths of arrays: of one size class, so that memory goes from array to array; and of
+/// several, of which memory has to be freed for others.
+const ONE_CLASS: &[usize] = &[40];
+const CLASSES: &[usize] = &[40, 100, 200];
+/// Room for three of the longest on each device.
+const HARDLY_ENOUGH: usize = 3 * 2048;
 
 enum Array {
     Device(DeviceData<u64>, u32),
@@ -22,6 +28,7 @@ enum Array {
 /// An array, and what a sequential run has there.
 struct Place {
     array: Array,
+    length: usize,
     expected: u64,
 }
 
@@ -36,18 +43,20 @@ struct Program {
     devices: Vec<DeviceHandle>,
     random: Random,
     places: Vec<Place>,
+    lengths: &'static [usize],
     seed: u64,
 }
 
 impl Program {
-    fn new(seed: u64) -> Program {
+    fn new(seed: u64, memory: usize, lengths: &'static [usize]) -> Program {
         let mut random = Random(seed);
-        let plan = Plan::drawn(&mut random);
+        let plan = Plan { memory, ..Plan::drawn(&mut random) };
         let model = Model::new(plan.devices, seed, plan.steps);
         let engine = plan.engine(&model);
+        model.allocations.frees_wait.store(memory > 0, SeqCst);
         let device = |number| engine.device(Context::gpu(number as u32)).unwrap();
         let devices = (0..plan.devices).map(device).collect();
-        let mut program = Program { engine, model, devices, random, places: Vec::new(), seed };
+        let mut program = Program { engine, model, devices, random, places: Vec::new(), lengths, seed };
         for _ in 0..ARRAYS {
             let place = program.drawn();
             program.places.push(place);
@@ -59,13 +68,36 @@ impl Program {
     fn drawn(&mut self) -> Place {
         let number = self.random.below(self.devices.len());
         let (device, value) = (&self.devices[number], 1 + self.random.below(1000) as u64);
-        let values = [value; LENGTH];
-        let (array, expected) = match self.random.below(3) {
-            0 => (Array::Device(DeviceData::zeros(device, LENGTH).unwrap(), number as u32), 0),
-            1 => (Array::Device(DeviceData::from_slice(device, &values).unwrap(), number as u32), value),
-            _ => (Array::Pinned(PinnedData::from_slice(device, &values).unwrap(), number as u32), value),
+        let length = self.lengths[self.random.below(self.lengths.len())];
+        let values = vec![value; length];
+        let number = number as u32;
+        let kind = self.random.below(3);
+        let on_device = || match kind {
+            0 => DeviceData::zeros(device, length),
+            _ => DeviceData::from_slice(device, &values),
         };
-        Place { array, expected }
+        let made = if kind == 2 { None } else { self.if_there_is_room(on_device) };
+        let (array, expected) = match made {
+            Some(array) => (Array::Device(array, number), if kind == 0 { 0 } else { value }),
+            None => (Array::Pinned(PinnedData::from_slice(device, &values).unwrap(), number), value),
+        };
+        Place { array, length, expected }
+    }
+
+    /// Makes an array, unless those that there are have all the memory. Operations in flight have
+    /// some as well.
+    fn if_there_is_room<T>(&self, make: impl Fn() -> Result<T, Error>) -> Option<T> {
+        for waits in [true, false] {
+            match make() {
+                Ok(made) => return Some(made),
+                Err(error) if error.kind() == ErrorKind::OutOfMemory => {}
+                Err(error) => self.fail(&error.to_string()),
+            }
+            if waits {
+                self.engine.wait_for_all_timeout(LIMIT).unwrap_or_else(|error| self.fail(&error.to_string()));
+            }
+        }
+        None
     }
 
     fn pair(&mut self) -> (usize, usize) {
@@ -75,6 +107,9 @@ impl Program {
 
     fn copy(&mut self) {
         let (from, to) = self.pair();
+        if self.places[from].length != self.places[to].length {
+            return;
+        }
         let copied = match (&self.places[from].array, &self.places[to].array) {
             (Array::Device(from, _), Array::Device(to, _)) => self.engine.copy(from, to),
             (Array::Device(from, _), Array::Pinned(to, _)) => self.engine.copy(from, to),
@@ -99,6 +134,10 @@ impl Program {
     fn kernel(&mut self, id: u64) {
         let (from, to) = self.pair();
         let Array::Device(target, device) = &self.places[to].array else { return };
+        let length = target.len();
+        if self.places[from].length != length {
+            return;
+        }
         let body = {
             let (target, model) = (target.clone(), Arc::clone(&self.model));
             let source: Box<dyn Fn(&RunContext<'_>) -> _ + Send> = match &self.places[from].array {
@@ -118,7 +157,7 @@ impl Program {
                 let stream = run.stream().expect("it is on a device");
                 let effect = move || {
                     let (from, to) = (from.raw().cast::<u64>(), to.raw().cast::<u64>());
-                    for index in 0..LENGTH {
+                    for index in 0..length {
                         // SAFETY: the arrays have so many numbers, and are this operation's.
                         unsafe { *to.add(index) = stirred(id, *to.add(index), *from.add(index)) };
                     }
@@ -168,7 +207,8 @@ impl Program {
         panic!("seed {}: {why}", self.seed)
     }
 
-    fn run(mut self) {
+    /// Runs the program; says whether the watchers of its devices have freed anything.
+    fn run(mut self, memory: usize) -> bool {
         for id in 0..150 {
             match self.random.below(12) {
                 0..4 => self.copy(),
@@ -189,23 +229,41 @@ impl Program {
             let found = match &place.array {
                 Array::Pinned(array, _) => array.read().unwrap().to_vec(),
                 Array::Device(array, device) => {
-                    let back = PinnedData::zeros(&self.devices[*device as usize], LENGTH).unwrap();
+                    let back = PinnedData::zeros(&self.devices[*device as usize], array.len()).unwrap();
                     self.engine.copy(array, &back).unwrap();
                     self.engine.wait_for_var_timeout(back.variable(), LIMIT).unwrap();
                     back.read().unwrap().to_vec()
                 }
             };
-            assert_eq!(found, [place.expected; LENGTH], "seed {seed}");
+            assert_eq!(found, vec![place.expected; place.length], "seed {seed}");
         }
         assert!(self.model.world().races.is_empty(), "seed {seed}: {:?}", self.model.world().races);
         let model = Arc::clone(&self.model);
+        if memory > 0 {
+            let most = memory * self.devices.len();
+            assert!(model.allocations.peak.load(SeqCst) <= most, "seed {seed}: there was more than {most}");
+        }
+        let freed_by = model.allocations.freed_by.lock().unwrap().clone();
         drop(self);
         assert_eq!((model.allocations.left(), model.left()), (0, (0, 0)), "seed {seed}: something is left");
+        freed_by.iter().any(|name| name.starts_with("seriatim-watch"))
     }
+}
+
+fn base() -> u64 {
+    std::env::var("SERIATIM_GPU_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
 }
 
 #[test]
 fn random_programs_over_arrays_do_what_a_sequential_run_does() {
-    let base = std::env::var("SERIATIM_GPU_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    (0..by_length(60, 1000)).for_each(|number| Program::new(base + number).run());
+    (0..by_length(60, 1000)).for_each(|number| _ = Program::new(base() + number, 0, ONE_CLASS).run(0));
+}
+
+#[test]
+fn random_programs_with_hardly_enough_memory_do_what_a_sequential_run_does() {
+    let count = by_length(60, 1000);
+    let run = |number: &u64| Program::new(base() + number, HARDLY_ENOUGH, CLASSES).run(HARDLY_ENOUGH);
+    let freed = (0..count).filter(run).count() as u64;
+    // One in four is of the naive engine, which has no watchers.
+    assert!(freed >= count / 3, "in {freed} of {count} programs arrays have waited for memory");
 }

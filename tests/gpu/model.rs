@@ -205,6 +205,14 @@ impl Model {
         self.world().streams[number(stream.raw())].class
     }
 
+    /// Takes a step, and says whether a device has still something to do that it is not lost with.
+    pub fn is_busy(&self) -> bool {
+        let mut world = self.world();
+        world.step();
+        let World { streams, lost, .. } = &*world;
+        streams.iter().any(|stream| !stream.items.is_empty() && !lost[stream.device])
+    }
+
     /// Streams and marks that were made and not given back. Graphs are given back before.
     pub fn left(&self) -> (usize, usize) {
         let world = self.world();

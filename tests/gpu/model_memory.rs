@@ -4,18 +4,25 @@
 use crate::model::Model;
 use seriatim::gpu::{DeviceMemory, DriverError, MemoryKind, RawMemory, RawStream};
 use std::alloc::{alloc, dealloc, Layout};
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 /// What is allocated, and what was asked.
 #[derive(Default)]
 pub struct Allocations {
-    live: Mutex<HashMap<usize, Layout>>,
+    live: Mutex<HashMap<usize, (Layout, MemoryKind)>>,
     /// How often the driver was asked for memory, or given some back.
     pub calls: AtomicUsize,
     /// The most bytes that there are.
     pub most: AtomicUsize,
+    /// The most bytes of devices that were ever allocated.
+    pub peak: AtomicUsize,
+    /// Whether a call that frees waits until the devices have done all that is queued, as that of
+    /// CUDA may.
+    pub frees_wait: AtomicBool,
+    /// The names of the threads that have freed something.
+    pub freed_by: Mutex<BTreeSet<String>>,
 }
 
 impl Allocations {
@@ -24,8 +31,14 @@ impl Allocations {
         self.live.lock().unwrap().len()
     }
 
-    fn bytes(&self) -> usize {
-        self.live.lock().unwrap().values().map(Layout::size).sum()
+    fn bytes(&self, of: &[MemoryKind]) -> usize {
+        let live = self.live.lock().unwrap();
+        live.values().filter(|(_, kind)| of.contains(kind)).map(|(layout, _)| layout.size()).sum()
+    }
+
+    /// Whether only watchers of devices have freed anything.
+    pub fn only_watchers_free(&self) -> bool {
+        self.freed_by.lock().unwrap().iter().all(|name| name.starts_with("seriatim-watch"))
     }
 
     fn is_live(&self, address: usize) -> bool {
@@ -38,10 +51,10 @@ const NEW: u8 = 0xa5;
 
 // SAFETY: the allocator's memory is the processor's, and aligned. Copies are done by the streams.
 unsafe impl DeviceMemory for Model {
-    fn allocate(&self, _: usize, _: MemoryKind, bytes: usize) -> Result<RawMemory, DriverError> {
+    fn allocate(&self, _: usize, kind: MemoryKind, bytes: usize) -> Result<RawMemory, DriverError> {
         self.allocations.calls.fetch_add(1, SeqCst);
         let most = self.allocations.most.load(SeqCst);
-        if most > 0 && self.allocations.bytes() + bytes > most {
+        if most > 0 && self.allocations.bytes(&[MemoryKind::Device, MemoryKind::Pinned]) + bytes > most {
             return Err(DriverError::refused("the model has no more memory"));
         }
         let layout = Layout::from_size_align(bytes, 64).unwrap();
@@ -50,15 +63,21 @@ unsafe impl DeviceMemory for Model {
         assert!(!memory.is_null());
         // SAFETY: it has so many bytes.
         unsafe { memory.write_bytes(NEW, bytes) };
-        self.allocations.live.lock().unwrap().insert(memory.addr(), layout);
+        self.allocations.live.lock().unwrap().insert(memory.addr(), (layout, kind));
+        self.allocations.peak.fetch_max(self.allocations.bytes(&[MemoryKind::Device]), SeqCst);
         Ok(RawMemory::new(memory.cast()))
     }
 
     unsafe fn free(&self, _: MemoryKind, memory: RawMemory) {
         self.allocations.calls.fetch_add(1, SeqCst);
+        let name = std::thread::current().name().unwrap_or("").to_owned();
+        self.allocations.freed_by.lock().unwrap().insert(name);
+        while self.allocations.frees_wait.load(SeqCst) && self.is_busy() {
+            std::thread::yield_now();
+        }
         let layout = self.allocations.live.lock().unwrap().remove(&memory.raw().addr());
         // SAFETY: it was allocated with this layout.
-        unsafe { dealloc(memory.raw().cast(), layout.expect("what is freed was allocated")) };
+        unsafe { dealloc(memory.raw().cast(), layout.expect("what is freed was allocated").0) };
     }
 
     unsafe fn copy(

@@ -34,6 +34,8 @@ pub struct Plan {
     pub steps: usize,
     /// Whether the back end has graphs.
     pub graphs: bool,
+    /// How much memory the engine takes of a device; 0 for no limit.
+    pub memory: usize,
 }
 
 impl Plan {
@@ -46,13 +48,14 @@ impl Plan {
             workers: 1 + random.below(3),
             steps: [1, 4, 30][random.below(3)],
             graphs: random.below(4) > 0,
+            memory: 0,
         }
     }
 
     pub fn engine(&self, model: &Arc<Model>) -> Engine {
         model.has_graphs.store(self.graphs, Relaxed);
         let builder = Engine::builder().kind(self.kind).cpu_workers(2).pin(false).gpus(Arc::clone(model) as _);
-        let builder = builder.gpu_workers(self.workers).gpu_ahead(self.ahead).on_error(|_| ());
+        let builder = builder.gpu_workers(self.workers).gpu_ahead(self.ahead).gpu_memory(self.memory).on_error(|_| ());
         seriatim::testing::gpu_numbers_follow(builder, self.start).build().expect("the settings are valid")
     }
 }

@@ -5,16 +5,24 @@
 //! order; nobody waits. What the processor is to touch, a pinned buffer, is used again only when
 //! the device has come there.
 //!
-//! Used by `allocate.rs`, and by `lease.rs` when a buffer is given back, on any thread. `admit.rs`
-//! makes the lists, `devices.rs` has them, and `src/api/device_handle.rs` tells what is in them.
-//! They are behind a lock, which a thread holds for a few steps; one that forks keeps it until the
-//! fork is over (`engine/fork.rs`). A [`Buffer`] that has an owner is in no list, but in its
-//! `Lease` (`lease.rs`).
+//! An array that has room once kept buffers are freed gets a *promise*: its bytes count as in use
+//! from then on. It waits in a queue, and the watcher of the device frees buffers and gives it
+//! memory (`allocate.rs`). While there are promises, arrays that come later wait behind: so what is
+//! kept is not taken by others, and the first of the queue waits only for what the device has been
+//! given already.
+//!
+//! Used by `allocate.rs`, and by `lease.rs` when a buffer is given back or asked for, on any
+//! thread. `admit.rs` makes the lists, `devices.rs` has them, `watch.rs` asks whether an array
+//! waits, and `src/api/device_handle.rs` tells what is in them. They are behind a lock, which a
+//! thread holds for a few steps; one that forks keeps it until the fork is over (`engine/fork.rs`).
+//! A [`Buffer`] that has an owner is in no list, but in its `Lease` (`lease.rs`).
 
 use crate::device::memory::MemoryKind;
-use crate::device::raw::RawMemory;
+use crate::device::raw::{DriverError, RawMemory};
 use crate::engine::gpu::rows::Owed;
+use crate::error::Error;
 use crate::sync::lock::Lock;
+use crate::sync::{AtomicUsize, Ordering::*};
 use std::collections::VecDeque;
 use std::ops::DerefMut;
 
@@ -70,9 +78,9 @@ pub struct Buffer {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct MemoryUsage {
-    /// In buffers that have an owner.
+    /// In buffers that have an owner, and of arrays that wait for theirs.
     pub in_use: usize,
-    /// In buffers that were given back and are kept for their next owner.
+    /// In buffers that were given back: kept for their next owner, or being freed.
     pub kept: usize,
     /// The most that was ever in use.
     pub peak: usize,
@@ -83,19 +91,67 @@ pub struct Buffers {
     /// The most that those on the device may come to.
     limit: usize,
     lists: Lock<Lists>,
+    /// How many arrays wait for memory.
+    waiting: AtomicUsize,
 }
 
-/// The buffers that have no owner.
+/// The buffers that have no owner, and the arrays that have no buffer.
 pub struct Lists {
     /// By kind and class, the oldest first.
     kept: [Vec<VecDeque<Buffer>>; KINDS],
     usage: [MemoryUsage; KINDS],
+    /// How much of what is in use on the device is promised, and not allocated.
+    promised: usize,
+    /// The arrays that wait for memory of the device, the oldest first. Each has a promise.
+    waiting: VecDeque<Waiting>,
+    /// How often something was freed.
+    freed: u64,
+}
+
+/// Gives an array its memory, or says why there is none. Called once, without the lock.
+pub type Give = Box<dyn FnOnce(Result<Buffer, Error>) + Send>;
+
+/// An array that waits for memory of the device.
+pub struct Waiting {
+    pub class: usize,
+    /// How many bytes were asked for.
+    pub bytes: usize,
+    pub give: Give,
+    /// How often something had been freed when the driver had no more memory, and what it said.
+    pub refused: Option<(u64, DriverError)>,
+}
+
+/// What [`Buffers::reserve`] has found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Reserved {
+    /// There is room. The memory counts as in use.
+    Now,
+    /// There is room once kept buffers are freed. The memory is promised.
+    Later,
+    /// There is no room.
+    No,
+}
+
+/// What is to be done for the array that has waited longest.
+pub enum First {
+    /// There is no such array.
+    Nobody,
+    /// It gets a buffer that was kept.
+    Kept(Buffer),
+    /// There is room for a buffer of this class. So often something has been freed.
+    HasRoom(usize, u64),
+    /// Something kept has to be freed first.
+    Waits,
+    /// The driver has no more memory, and nothing is left that could be freed.
+    Over,
 }
 
 impl Buffers {
     pub fn new(limit: usize) -> Buffers {
-        let lists = || (0..CLASSES).map(|_| VecDeque::new()).collect();
-        Buffers { limit, lists: Lock::new(Lists { kept: [lists(), lists()], usage: Default::default() }) }
+        let kept = || (0..CLASSES).map(|_| VecDeque::new()).collect();
+        let (kept, usage, waiting) = ([kept(), kept()], Default::default(), VecDeque::new());
+        let lists = Lock::new(Lists { kept, usage, promised: 0, waiting, freed: 0 });
+        Buffers { limit, lists, waiting: AtomicUsize::new(0) }
     }
 
     /// The lists, locked. Also called for a fork.
@@ -112,39 +168,110 @@ impl Buffers {
         self.lists().usage[kind as usize]
     }
 
-    /// Takes the oldest kept buffer of a class, if it can be used again. One that a lost device has
-    /// used is left alone for good.
+    /// Takes the oldest kept buffer of a class, if it can be used again and no array waits.
     pub fn reuse(&self, kind: MemoryKind, class: usize, owes: impl Fn(&Owed) -> Owes) -> Option<Buffer> {
         let mut lists = self.lists();
-        let Lists { kept, usage } = &mut *lists;
-        let (list, usage) = (&mut kept[kind as usize][class], &mut usage[kind as usize]);
-        loop {
-            let owes = owes(&list.front()?.owed);
-            if owes == Owes::Work && kind == MemoryKind::Pinned {
-                return None;
-            }
-            let buffer = list.pop_front()?;
-            usage.kept -= bytes_of(class);
-            if owes != Owes::Lost {
-                usage.begin(bytes_of(class));
-                return Some(buffer);
-            }
+        if kind == MemoryKind::Device && lists.promised > 0 {
+            return None;
         }
+        let buffer = lists.take_oldest(kind, class, owes)?;
+        lists.usage[kind as usize].begin(bytes_of(class));
+        Some(buffer)
     }
 
-    /// Counts memory as in use that is to be allocated, if there is room within the limit.
-    pub fn reserve(&self, kind: MemoryKind, bytes: usize) -> bool {
+    /// Counts memory as in use that is to be allocated, if there is room within the limit; or
+    /// promises it if there will be, and the array `may_wait`.
+    pub fn reserve(&self, kind: MemoryKind, bytes: usize, may_wait: bool) -> Reserved {
         let mut lists = self.lists();
-        let usage = &mut lists.usage[kind as usize];
-        let has_room = kind != MemoryKind::Device || (usage.in_use + usage.kept).saturating_add(bytes) <= self.limit;
-        if has_room {
+        let Lists { usage, promised, .. } = &mut *lists;
+        let usage = &mut usage[kind as usize];
+        let in_use = usage.in_use.saturating_add(bytes);
+        let room = match kind {
+            MemoryKind::Pinned => Reserved::Now,
+            MemoryKind::Device if in_use > self.limit => Reserved::No,
+            MemoryKind::Device if *promised == 0 && in_use.saturating_add(usage.kept) <= self.limit => Reserved::Now,
+            MemoryKind::Device if may_wait => Reserved::Later,
+            MemoryKind::Device => Reserved::No,
+        };
+        if room != Reserved::No {
             usage.begin(bytes);
         }
-        has_room
+        if room == Reserved::Later {
+            *promised += bytes;
+        }
+        room
     }
 
+    /// Takes back what `reserve` has counted, and the driver has refused.
     pub fn unreserve(&self, kind: MemoryKind, bytes: usize) {
         self.lists().usage[kind as usize].in_use -= bytes;
+    }
+
+    /// Promises memory that `reserve` has counted, and the driver has refused: if something is left
+    /// that can be freed.
+    pub fn promise(&self, bytes: usize) -> bool {
+        let mut lists = self.lists();
+        let is_promised = lists.promised > 0 || lists.is_any_kept();
+        if is_promised {
+            lists.promised += bytes;
+        }
+        is_promised
+    }
+
+    /// Takes a promise back. The array does not wait.
+    pub fn break_promise(&self, class: usize) {
+        self.lists().break_promise(class);
+    }
+
+    /// Has an array with a promise wait for its memory. The watcher is woken afterwards.
+    pub fn wait(&self, class: usize, bytes: usize, give: Give) {
+        self.lists().waiting.push_back(Waiting { class, bytes, give, refused: None });
+        // Relaxed: the lock passes on what is in the queue. A watcher that does not see the number
+        // is woken.
+        self.waiting.fetch_add(1, Relaxed);
+    }
+
+    /// Whether an array waits for memory. For the watcher, which is woken after each one.
+    pub fn is_any_waiting(&self) -> bool {
+        self.waiting.load(Relaxed) > 0
+    }
+
+    /// What is to be done for the array that has waited longest. For the watcher, as what follows.
+    pub fn first(&self, owes: impl Fn(&Owed) -> Owes) -> First {
+        let mut lists = self.lists();
+        let Some(Waiting { class, refused, .. }) = lists.waiting.front() else { return First::Nobody };
+        let (class, freed) = (*class, lists.freed);
+        let is_refused = refused.as_ref().is_some_and(|(at, _)| *at == freed);
+        if let Some(buffer) = lists.take_oldest(MemoryKind::Device, class, owes) {
+            return First::Kept(buffer);
+        }
+        let usage = lists.usage[MemoryKind::Device as usize];
+        let allocated = usage.in_use - lists.promised + usage.kept;
+        match !is_refused && allocated.saturating_add(bytes_of(class)) <= self.limit {
+            true => First::HasRoom(class, freed),
+            false if lists.is_any_kept() => First::Waits,
+            false => First::Over,
+        }
+    }
+
+    /// Notes that the driver had no memory for the first array when something had been `freed` so
+    /// often.
+    pub fn refuse_first(&self, freed: u64, refusal: DriverError) {
+        if let Some(first) = self.lists().waiting.front_mut() {
+            first.refused = Some((freed, refusal));
+        }
+    }
+
+    /// Ends the wait of the first array: whether it has its memory or gets none.
+    pub fn end_first(&self, has_memory: bool) -> Option<Waiting> {
+        let mut lists = self.lists();
+        let first = lists.waiting.pop_front()?;
+        match has_memory {
+            true => lists.promised -= bytes_of(first.class),
+            false => lists.break_promise(first.class),
+        }
+        self.waiting.fetch_sub(1, Relaxed);
+        Some(first)
     }
 
     /// Keeps a buffer for its next owner.
@@ -156,20 +283,61 @@ impl Buffers {
         lists.kept[kind][buffer.class].push_back(buffer);
     }
 
-    /// Takes all kept buffers that `may` be freed.
-    pub fn take_kept(&self, may: impl Fn(&Owed) -> bool) -> Vec<Buffer> {
+    /// Takes all kept buffers that owe nothing. They count as kept until [`Buffers::freed`]. Those
+    /// that a lost device has used are left alone for good.
+    pub fn take_kept(&self, owes: impl Fn(&Owed) -> Owes) -> Vec<Buffer> {
         let mut lists = self.lists();
+        let Lists { kept, usage, .. } = &mut *lists;
         let mut taken = Vec::new();
-        for kind in 0..KINDS {
-            for class in 0..CLASSES {
-                let all = std::mem::take(&mut lists.kept[kind][class]);
-                let (free, kept): (VecDeque<Buffer>, _) = all.into_iter().partition(|buffer| may(&buffer.owed));
-                lists.kept[kind][class] = kept;
-                lists.usage[kind].kept -= free.len() * bytes_of(class);
-                taken.extend(free);
+        for (kept, usage) in kept.iter_mut().zip(usage) {
+            for list in kept.iter_mut().filter(|list| !list.is_empty()) {
+                for buffer in std::mem::take(list) {
+                    match owes(&buffer.owed) {
+                        Owes::Nothing => taken.push(buffer),
+                        Owes::Work => list.push_back(buffer),
+                        Owes::Lost => usage.kept -= bytes_of(buffer.class),
+                    }
+                }
             }
         }
         taken
+    }
+
+    /// Says that buffers are freed that [`Buffers::take_kept`] has taken.
+    pub fn freed(&self, buffers: &[Buffer]) {
+        let mut lists = self.lists();
+        for buffer in buffers {
+            lists.usage[buffer.kind as usize].kept -= bytes_of(buffer.class);
+        }
+        lists.freed += 1;
+    }
+}
+
+impl Lists {
+    /// Takes the oldest kept buffer of a class, if it can be used again. One that a lost device has
+    /// used is left alone for good.
+    fn take_oldest(&mut self, kind: MemoryKind, class: usize, owes: impl Fn(&Owed) -> Owes) -> Option<Buffer> {
+        let (list, usage) = (&mut self.kept[kind as usize][class], &mut self.usage[kind as usize]);
+        loop {
+            let owes = owes(&list.front()?.owed);
+            if owes == Owes::Work && kind == MemoryKind::Pinned {
+                return None;
+            }
+            let buffer = list.pop_front()?;
+            usage.kept -= bytes_of(class);
+            if owes != Owes::Lost {
+                return Some(buffer);
+            }
+        }
+    }
+
+    fn is_any_kept(&self) -> bool {
+        self.usage.iter().any(|usage| usage.kept > 0)
+    }
+
+    fn break_promise(&mut self, class: usize) {
+        self.usage[MemoryKind::Device as usize].in_use -= bytes_of(class);
+        self.promised -= bytes_of(class);
     }
 }
 

@@ -4,18 +4,23 @@
 //! which thread may touch it. Which buffer is used again is decided in `buffers.rs`.
 //!
 //! A [`Lease`] is the value of a `DeviceData` or `PinnedData` (`src/api/`). Its fields do not
-//! change. Its drop gives the buffer back and deletes the variable. That is on the thread that
+//! change, but for the buffer of one that is *late*: that comes when the watcher has freed memory.
+//! An operation that ends then is pushed in front of all others (`src/api/device_array.rs`), and
+//! they find the buffer there. No thread waits.
+//!
+//! The drop of a lease gives the buffer back and deletes the variable. That is on the thread that
 //! drops the last handle, or on one that drops the last closure with a share of the lease: mostly a
 //! worker. At that moment the device may still use the buffer: its tickets are in the variable's
 //! row, since each operation leaves its ticket before its closure is called, and the closure has
 //! owned a share of the lease.
 
 use crate::device::memory::MemoryKind;
-use crate::device::raw::{DriverError, RawStream};
+use crate::device::raw::{DriverError, RawMemory, RawStream};
 use crate::device::Context;
 use crate::engine::core::Core;
 use crate::engine::gpu::admit;
-use crate::engine::gpu::buffers::Buffer;
+use crate::engine::gpu::allocate::Taken;
+use crate::engine::gpu::buffers::{Buffer, Give};
 use crate::engine::gpu::devices::{Fleet, Gpu};
 use crate::engine::push::push;
 use crate::engine::request::{Claim, Request};
@@ -28,21 +33,24 @@ use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::variable::handle::Variable;
-use std::mem::ManuallyDrop;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-/// A buffer that has an owner.
+/// A buffer that has an owner, or a promise of one.
 pub struct Lease {
     core: Arc<Core>,
     gpu: Arc<Gpu>,
-    buffer: ManuallyDrop<Buffer>,
+    /// The buffer, or why there is none. While it is empty, a buffer is promised.
+    buffer: OnceLock<Result<Buffer, Error>>,
+    /// The class of the buffer.
+    class: usize,
     /// How many bytes of it are used.
     bytes: usize,
     variable: Variable,
 }
 
 impl Lease {
-    /// Takes a buffer of a device for a variable that no other thread knows.
+    /// Takes a buffer of a device for a variable that no other thread knows. Memory of the device
+    /// may be late: then the caller pushes an operation that asks for it ([`Lease::asker`]).
     pub fn new(
         core: &Arc<Core>,
         context: Context,
@@ -51,13 +59,51 @@ impl Lease {
         variable: Variable,
     ) -> Result<Lease, Error> {
         let gpu = admit::find(core, context)?;
-        let fleet = fleet(core);
-        let buffer = gpu.take_buffer(fleet, kind, bytes)?;
-        if buffer.owed.tickets().next().is_some() {
-            fleet.rows.get_or_add(variable.index).begin(&buffer.owed);
-        }
+        // The processor may use pinned memory at once, and the naive engine has no watcher.
+        let may_wait = kind == MemoryKind::Device && core.settings.kind != Kind::Naive;
+        let taken = gpu.take_buffer(fleet(core), kind, bytes, may_wait)?;
+        let class = match &taken {
+            Taken::Now(buffer) => buffer.class,
+            Taken::Later(class) => *class,
+        };
         let (core, gpu) = (Arc::clone(core), Arc::clone(gpu));
-        Ok(Lease { core, gpu, buffer: ManuallyDrop::new(buffer), bytes, variable })
+        let lease = Lease { core, gpu, buffer: OnceLock::new(), class, bytes, variable };
+        if let Taken::Now(buffer) = taken {
+            lease.settle(Ok(buffer));
+        }
+        Ok(lease)
+    }
+
+    /// Whether the memory is still to come.
+    pub fn is_late(&self) -> bool {
+        self.buffer.get().is_none()
+    }
+
+    /// Puts the buffer there, or why there is none, once. No operation has come to the variable.
+    pub fn settle(&self, buffer: Result<Buffer, Error>) {
+        if let Some(owed) = buffer.as_ref().ok().map(|buffer| &buffer.owed) {
+            if owed.tickets().next().is_some() {
+                fleet(&self.core).rows.get_or_add(self.variable.index).begin(owed);
+            }
+        }
+        let _ = self.buffer.set(buffer);
+    }
+
+    /// What asks the watcher for the memory, if that is late. The first operation of the variable
+    /// calls it, and ends when `give` is called.
+    pub fn asker(&self) -> impl FnOnce(Give) + Send + 'static {
+        let (core, gpu, class, bytes) = (Arc::clone(&self.core), Arc::clone(&self.gpu), self.class, self.bytes);
+        // The device may have no threads yet. No stop ends them: the operation is in flight.
+        move |give| match admit::admit(&core, gpu.context()) {
+            Ok(()) => {
+                gpu.buffers.wait(class, bytes, give);
+                gpu.wake_watcher();
+            }
+            Err(error) => {
+                gpu.buffers.break_promise(class);
+                give(Err(error));
+            }
+        }
     }
 
     pub fn gpu(&self) -> &Gpu {
@@ -68,8 +114,27 @@ impl Lease {
         self.bytes
     }
 
-    pub fn buffer(&self) -> &Buffer {
-        &self.buffer
+    /// The memory. For an operation that comes behind the one that has waited for it.
+    ///
+    /// # Errors
+    /// There is none: the wait for it has failed.
+    pub fn memory(&self) -> Result<RawMemory, Error> {
+        self.found().map(|buffer| buffer.memory)
+    }
+
+    fn found(&self) -> Result<&Buffer, Error> {
+        match self.buffer.get() {
+            Some(found) => found.as_ref().map_err(Error::clone),
+            None => Err(Error::new(
+                ErrorKind::OutOfMemory,
+                format!("there is no memory for {:?} on {}: it was not asked for", self.variable, self.gpu.context()),
+            )),
+        }
+    }
+
+    /// The memory, if it is pinned, which is never late.
+    pub fn pinned(&self) -> RawMemory {
+        self.memory().expect("pinned memory is there from the beginning")
     }
 
     /// Whether the processor may read the buffer now, or also change it: the device has come to the
@@ -94,7 +159,8 @@ impl Lease {
     /// Puts a copy of another buffer into this one on a stream. The caller has borrowed both, and
     /// is the closure of an operation that has declared both.
     pub fn copy_from(&self, from: &Lease, stream: RawStream) -> Result<(), Error> {
-        let (source, target) = ((from.buffer.kind, from.buffer.memory), (self.buffer.kind, self.buffer.memory));
+        let (source, target) = (from.found()?, self.found()?);
+        let (source, target) = ((source.kind, source.memory), (target.kind, target.memory));
         let bytes = self.bytes.min(from.bytes);
         let memory = self.gpu.memory()?;
         // SAFETY: each buffer has at least the bytes of its lease. The operation has left its
@@ -105,9 +171,9 @@ impl Lease {
 
     /// Fills the buffer with zeros on a stream. The caller is as for [`Lease::copy_from`].
     pub fn zero(&self, stream: RawStream) -> Result<(), Error> {
-        let memory = self.gpu.memory()?;
+        let (memory, target) = (self.gpu.memory()?, self.memory()?);
         // SAFETY: as in `copy_from`.
-        let queued = unsafe { memory.zero(stream, self.buffer.memory, self.bytes) };
+        let queued = unsafe { memory.zero(stream, target, self.bytes) };
         self.finished(queued, stream)
     }
 
@@ -132,12 +198,18 @@ fn fleet(core: &Core) -> &Fleet {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // SAFETY: the lease ends, and nothing uses the field after this.
-        let mut buffer = unsafe { ManuallyDrop::take(&mut self.buffer) };
-        if let Some(row) = fleet(&self.core).rows.get(self.variable.index) {
-            row.owe(&mut buffer.owed);
+        match self.buffer.take() {
+            Some(Ok(mut buffer)) => {
+                if let Some(row) = fleet(&self.core).rows.get(self.variable.index) {
+                    row.owe(&mut buffer.owed);
+                }
+                self.gpu.buffers.give_back(buffer);
+            }
+            // Its promise is broken.
+            Some(Err(_)) => {}
+            // It was not asked for: the engine has taken no operation that waits for it.
+            None => self.gpu.buffers.break_promise(self.class),
         }
-        self.gpu.buffers.give_back(buffer);
         let delete = |_: &RunContext<'_>| {};
         let request = Request {
             property: Property::DeleteVar,

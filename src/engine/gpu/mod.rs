@@ -12,16 +12,19 @@
 //! | on the processor, or on another device | it is parked until the device has come there (`turn.rs`) |
 //!
 //! So no worker waits for a device. One thread a device, its watcher (`watch.rs`), asks how far the
-//! streams have come, hands parked operations out, and counts operations as completed. The naive
-//! engine has no workers and no watcher: the thread that has called a closure waits for the stream.
+//! streams have come, hands parked operations out, and counts operations as completed. If memory is
+//! short it frees what is kept, and the driver may wait meanwhile: arrays that need the room are
+//! parked, and no other thread waits. The naive engine has no workers and no watcher: the thread
+//! that has called a closure waits for the stream.
 //!
 //! [`rows`] has the tickets of the variables, [`devices`] what an engine knows of its devices,
-//! [`buffers`] the memory of a device, which [`allocate`] asks the driver for, and [`lease`] who
-//! owns it. [`admit`] makes a device ready for its first operation. [`submit`](mod@submit) hands an
-//! operation to the device's workers, [`queue`] chooses a stream, and [`call`](mod@call) calls the
-//! closure, behind which [`entered`] makes the device current again. [`timing`] and [`under_way`]
-//! note when the device did its work, if it is profiled. [`turn`] parks what has to wait, [`watch`]
-//! is the watcher, and [`sleep`] how it sleeps. [`loss`] says what becomes of a device that fails.
+//! [`buffers`] the memory of a device, which [`allocate`] asks the driver for and gives back, and
+//! [`lease`] who owns it. [`admit`] makes a device ready for its first operation.
+//! [`submit`](mod@submit) hands an operation to the device's workers, [`queue`] chooses a stream,
+//! and [`call`](mod@call) calls the closure, behind which [`entered`] makes the device current
+//! again. [`timing`] and [`under_way`] note when the device did its work, if it is profiled.
+//! [`turn`] parks what has to wait, [`watch`] is the watcher, and [`sleep`] how it sleeps. [`loss`]
+//! says what becomes of a device that fails.
 //! [`foreign`] puts streams in order that are the program's own, by marks of [`spare_marks`], and
 //! by operations that [`stage`] sees called.
 //!

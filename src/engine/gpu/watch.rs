@@ -2,10 +2,12 @@
 //!
 //! It hands out what was parked when the device has come there, gives room on the streams to the
 //! operations that wait for some, ends the asynchronous ones whose streams have come to their
-//! marks, and counts what is done as completed. It calls no closures of the program, but may be the
-//! last to let go of a graph, and drop those. Only it takes what is parked, so nothing of that
-//! needs a second look: an operation is parked by a push into the watcher's inbox, and a watcher
-//! falls asleep by the same word (`sleep.rs`).
+//! marks, and counts what is done as completed. It also frees kept memory for arrays that wait for
+//! room (`allocate.rs`): the only calls in which the driver may have it wait for the device.
+//!
+//! It calls no closures of the program, but may be the last to let go of a graph, and drop those.
+//! Only it takes what is parked, so nothing of that needs a second look: an operation is parked by
+//! a push into the watcher's inbox, and a watcher falls asleep by the same word (`sleep.rs`).
 //!
 //! A `Watcher` lies on that thread's stack, and no other thread touches it; what is shared is in
 //! `devices.rs`. `admit.rs` starts the thread when a push or a completion first needs it, and ends
@@ -125,6 +127,7 @@ impl<'a> Watcher<'a> {
             let mut moved = self.take();
             moved |= self.ask();
             self.hand_out();
+            moved |= self.find_memory();
             if moved {
                 self.core.flush(self.local);
                 spin = new_spin();
@@ -285,11 +288,21 @@ impl<'a> Watcher<'a> {
         }
     }
 
+    /// Finds memory for the arrays that wait for some; says whether any of them waits no more.
+    fn find_memory(&mut self) -> bool {
+        let fleet = self.core.gpus.fleet.get().expect("there is a device");
+        self.gpu.serve(fleet).unwrap_or_else(|refusal| {
+            self.core.lose(self.gpu, &refusal);
+            true
+        })
+    }
+
     /// Whether nothing is queued, and nothing waits.
     fn is_idle(&self) -> bool {
         let is_counted = |(line, counted): (&Line, &u64)| line.timeline.queued() == *counted;
         self.gpu.lines.iter().zip(&self.counted).all(is_counted)
             && self.waiting.iter().all(BinaryHeap::is_empty)
             && !self.gpu.spare_marks.is_any_due()
+            && !self.gpu.buffers.is_any_waiting()
     }
 }
