@@ -68,6 +68,7 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 /// Calls that make every running thread of the process pass a fence.
+#[cfg(target_os = "linux")]
 static MEMBARRIERS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
 /// Called for each system call that the C library is asked for by number.
@@ -81,6 +82,7 @@ fn called(number: libc::c_long, _: usize) {
 }
 
 /// The calls of `membarrier` by threads that push, and by all threads.
+#[cfg(target_os = "linux")]
 pub fn membarriers() -> [usize; 2] {
     let [engine, pushers] = [ENGINE, PUSHERS].map(|group| MEMBARRIERS[group].load(SeqCst));
     [pushers, engine + pushers]

@@ -60,8 +60,7 @@ fn is_zeros(engine: &Engine, gpu: &DeviceHandle, array: &DeviceData<u8>) -> bool
     let back = PinnedData::from_slice(gpu, &vec![1u8; array.len()]).unwrap();
     engine.copy(array, &back).unwrap();
     engine.wait_for_var_timeout(back.variable(), LIMIT).unwrap();
-    let zeros = back.read().unwrap().iter().all(|byte| *byte == 0);
-    zeros
+    back.read().unwrap().iter().all(|byte| *byte == 0)
 }
 
 /// The call returns while the device is held, for which the driver waits when it frees. So does a
