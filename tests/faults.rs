@@ -44,8 +44,6 @@ fn a_child_process_does_its_task() {
         Some("refused closer") => threads::refused_closer(),
         Some("no descriptors") => descriptors::without_descriptors(),
         Some("frozen pushers") => frozen::frozen_pushers(),
-        Some("memory beside a frozen push") => frozen::memory_beside_a_frozen_push(),
-        Some("frozen wakers") => frozen::frozen_wakers(),
         Some("frozen behind a lock") => frozen::frozen_behind_a_lock(),
         Some("frozen workers") => frozen::frozen_workers(),
         Some("stopped and continued") => frozen::under_load(),

@@ -83,7 +83,6 @@ impl Group {
                 if self.plan.logged {
                     let most = due_of_log(queue.best(), &mut from_queue);
                     if most > 0 {
-                        self.show(&mut queue, own);
                         drop(queue);
                         if self.run_logged(index, current, host, most, &mut journal) {
                             continue;
@@ -98,30 +97,25 @@ impl Group {
                     }
                     continue;
                 };
-                self.show(&mut queue, own);
+                // Publish even if no thread looks for work yet: the operation that is about to run
+                // may be a long one.
+                if queue.is_hiding(&own.stealable) {
+                    let idle = self.idle.load(Relaxed);
+                    if idle > 0 || self.workers.len() > 1 {
+                        queue.publish(&own.stealable);
+                        if idle & WANTED != 0 {
+                            self.idle.fetch_and(!WANTED, Relaxed);
+                        }
+                        // Always: what `idle` said when it was loaded may be out of date.
+                        self.call_one();
+                    }
+                }
                 drop(queue);
                 // SAFETY: the operation was in this worker's queue, so it is ready and ours.
                 unsafe { host.run(block, Some(index)) };
             }
         });
         host.end_worker();
-    }
-
-    /// Publishes what the queue hides, even if no thread looks for work yet: the operation that is
-    /// about to run may be a long one.
-    #[inline]
-    fn show(&self, queue: &mut Queue, own: &Remote) {
-        if queue.is_hiding(&own.stealable) {
-            let idle = self.idle.load(Relaxed);
-            if idle > 0 || self.workers.len() > 1 {
-                queue.publish(&own.stealable);
-                if idle & WANTED != 0 {
-                    self.idle.fetch_and(!WANTED, Relaxed);
-                }
-                // Always: what `idle` said when it was loaded may be out of date.
-                self.call_one();
-            }
-        }
     }
 
     /// Takes operations out of the common inbox. Of several urgent ones it keeps the best, and puts
