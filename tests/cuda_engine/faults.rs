@@ -8,7 +8,7 @@ use crate::memory::{compute, copy, kernel, Entered, Place};
 use crate::programs::LIMIT;
 use seriatim::{Context, Engine, Error, ErrorKind, Kind, Property, RunContext, Variable};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::Arc;
 
 const GPU: Context = Context::gpu(0);
@@ -23,6 +23,9 @@ struct Bench {
     engine: Engine,
     places: Vec<Place>,
     variables: Vec<Variable>,
+    /// Whether the loss of the device was told: nobody knows what it has written, so the processor
+    /// leaves its memory alone.
+    is_lost: Arc<AtomicBool>,
 }
 
 impl Bench {
@@ -36,11 +39,11 @@ impl Bench {
         let builder = Engine::builder().kind(kind).cpu_workers(1).on_error(|_| ());
         let engine = builder.build().expect("the settings are valid");
         let variables = (0..4).map(|_| engine.new_variable()).collect();
-        Bench { engine, places, variables }
+        Bench { engine, places, variables, is_lost: Arc::default() }
     }
 
     fn push(&self, name: &'static str, id: u64, from: usize, to: usize) -> Result<(), Error> {
-        let (from_place, to_place) = (self.places[from], self.places[to]);
+        let (from_place, to_place, is_lost) = (self.places[from], self.places[to], Arc::clone(&self.is_lost));
         let builder = self.engine.op(name).reads([self.variables[from]]).writes([self.variables[to]]);
         let builder = match name {
             "kernel" => builder.context(GPU),
@@ -50,6 +53,7 @@ impl Bench {
             _ => builder,
         };
         builder.push(move |run: &RunContext<'_>| match run.stream() {
+            None if is_lost.load(SeqCst) => Ok(()),
             None => compute(id, &[from_place], &[to_place]),
             Some(stream) if name.contains("the device") => copy(stream, from_place, to_place),
             Some(stream) => kernel(stream, id, vec![from_place], vec![to_place], || ()),
@@ -119,6 +123,7 @@ fn run(standin: &Standin, kind: Kind, seed: u64, fault: Option<(&str, u64, bool)
     let mut errors = bench.some();
     errors.extend(bench.engine.wait_for_all_timeout(LIMIT).err());
     bench.processor_goes_on(&mut errors)?;
+    bench.is_lost.store(errors.iter().any(|error| error.kind() == ErrorKind::DeviceLost), SeqCst);
     // Once more: a device that was refused something works, and a lost one refuses.
     errors.extend(bench.some());
     errors.extend(bench.engine.wait_for_all_timeout(LIMIT).err());
