@@ -164,12 +164,14 @@ pub struct Watch<'a> {
     step: usize,
     operation: Word,
     looks: u32,
+    /// Where the worker of the log stood when an operation there had been watched for long enough.
+    stuck: Option<u64>,
 }
 
 impl<'a> Watch<'a> {
     /// For a thief that takes from worker `begin` rather than from others.
     pub fn new(logs: &'a Journals, begin: usize) -> Watch<'a> {
-        Watch { logs, begin, journal: None, step: 0, operation: Word::NONE, looks: 0 }
+        Watch { logs, begin, journal: None, step: 0, operation: Word::NONE, looks: 0, stuck: None }
     }
 
     /// Looks at `most` logs at most, and at each log once; the next look goes on from there.
@@ -177,6 +179,7 @@ impl<'a> Watch<'a> {
     /// Returns an operation that was seen in its log for `looks` looks, or [`Word::NONE`]. If there
     /// are enough entries, it is one to which the worker would not come soon. If the operation that
     /// was watched has been taken, the worker is at work there: the look goes on at the next log.
+    /// While the worker stands where it stood, further operations of its log are returned at once.
     pub fn look(&mut self, most: usize, looks: u32) -> Word {
         let Some(mut journal) = self.journal.or_else(|| self.logs.first()) else { return Word::NONE };
         if self.operation != Word::NONE {
@@ -193,7 +196,8 @@ impl<'a> Watch<'a> {
             let ahead = log.find_ahead(LEFT_TO_WORKER);
             self.operation = if ahead == Word::NONE { log.find() } else { ahead };
             if self.operation != Word::NONE {
-                self.looks = 0;
+                let stands = looks > 1 && self.stuck == Some(log.come());
+                self.looks = if stands { looks - 1 } else { 0 };
                 return self.count(looks);
             }
             journal = self.go_on(journal);
@@ -209,6 +213,9 @@ impl<'a> Watch<'a> {
         self.looks += 1;
         if self.looks < looks {
             return Word::NONE;
+        }
+        if looks > 1 {
+            self.stuck = self.journal.map(|journal| self.log(journal).come());
         }
         std::mem::replace(&mut self.operation, Word::NONE)
     }
@@ -230,6 +237,7 @@ impl<'a> Watch<'a> {
 
     /// Goes to the next log; returns its journal.
     fn go_on(&mut self, journal: &'a Journal) -> &'a Journal {
+        self.stuck = None;
         self.step += 1;
         let mut next = journal;
         if self.step == journal.logs.len() {
@@ -349,6 +357,28 @@ mod tests {
         assert_eq!(watch.look(8, 3), Word::NONE, "the first look at the other journal");
         assert_eq!(watch.look(8, 3), Word::NONE);
         assert_eq!(watch.look(8, 3), pushed.word(0));
+    }
+
+    /// Otherwise a row that waits for what the worker runs would cost so many looks at each entry.
+    #[test]
+    fn a_thief_that_has_watched_for_long_enough_takes_a_row_at_once_while_the_worker_stands() {
+        let (logs, pushed) = (Journals::new(1), Pushed::new(6));
+        let log = logs.add().log(0);
+        // SAFETY: no other thread pushes.
+        (0..5).for_each(|number| unsafe { log.push(pushed.word(number)) });
+        let mut watch = Watch::new(&logs, 0);
+        (0..2).for_each(|_| assert_eq!(watch.look(8, 3), Word::NONE));
+        for number in 0..4 {
+            assert_eq!(watch.look(8, 3), pushed.word(number));
+            pushed.end(number);
+        }
+        // SAFETY: no other thread is the log's worker, or pushes.
+        unsafe {
+            assert_eq!(log.take_next(), Some(pushed.block(4)));
+            log.push(pushed.word(5));
+        }
+        (0..2).for_each(|_| assert_eq!(watch.look(8, 3), Word::NONE, "the worker has moved"));
+        assert_eq!(watch.look(8, 3), pushed.word(5));
     }
 
     #[test]

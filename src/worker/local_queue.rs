@@ -57,6 +57,9 @@ const ROOM: usize = 1 << 14;
 /// The most operations that are published at a time. It bounds the work between two operations of
 /// the owner, and how many a pusher that catches up has to look through.
 const LAID_OUT: usize = 512;
+/// So few published operations are published again with each new one: otherwise that would stand
+/// still behind a long operation when other threads have taken them.
+const FEW: usize = 16;
 
 /// The ready operations of one thread. The queue does not own their memory.
 #[derive(Default)]
@@ -235,11 +238,16 @@ impl Queue {
         self.laid_out.drain(..gone);
     }
 
-    /// Whether the queue should publish: some operations are hidden, and they are at least as many
-    /// as the published ones, or nothing is published.
+    /// Whether the queue should publish: some operations are hidden, and nothing is published, or so
+    /// little that it costs next to nothing to publish it again, or no more than is hidden.
+    ///
+    /// Publishing takes as many steps as there are operations published then. It pays if half of
+    /// what was published has gone since.
     #[inline]
     pub fn is_hiding(&self, stealable: &Stealable) -> bool {
-        self.hidden() > 0 && (self.hidden() >= self.laid_out.len() || stealable.peek().is_null())
+        let (hidden, laid_out) = (self.hidden(), self.laid_out.len());
+        let pays = laid_out <= FEW || (laid_out <= LAID_OUT / 2 && hidden >= laid_out);
+        hidden > 0 && (pays || stealable.peek().is_null())
     }
 
     /// Publishes the best operations that there are, at most [`LAID_OUT`].

@@ -12,6 +12,7 @@ use crate::platform::scheduling::be_punctual;
 use crate::sync::{looks, spin_loop, thread, Ordering::*, MODELLED};
 use crate::tickets::journals::{Journal, Watch};
 use crate::tickets::log::Log;
+use crate::tickets::word::Word;
 use crate::util::spin::Patience;
 use crate::worker::cores::Stalls;
 use crate::worker::current::CurrentWorker;
@@ -83,6 +84,9 @@ impl Group {
                 if self.plan.logged {
                     let most = due_of_log(queue.best(), &mut from_queue);
                     if most > 0 {
+                        if queue.is_hiding(&own.stealable) && self.has_logged(index) {
+                            self.show(&mut queue, own);
+                        }
                         drop(queue);
                         if self.run_logged(index, current, host, most, &mut journal) {
                             continue;
@@ -97,25 +101,36 @@ impl Group {
                     }
                     continue;
                 };
-                // Publish even if no thread looks for work yet: the operation that is about to run
-                // may be a long one.
-                if queue.is_hiding(&own.stealable) {
-                    let idle = self.idle.load(Relaxed);
-                    if idle > 0 || self.workers.len() > 1 {
-                        queue.publish(&own.stealable);
-                        if idle & WANTED != 0 {
-                            self.idle.fetch_and(!WANTED, Relaxed);
-                        }
-                        // Always: what `idle` said when it was loaded may be out of date.
-                        self.call_one();
-                    }
-                }
+                self.show(&mut queue, own);
                 drop(queue);
                 // SAFETY: the operation was in this worker's queue, so it is ready and ours.
                 unsafe { host.run(block, Some(index)) };
             }
         });
         host.end_worker();
+    }
+
+    /// Publishes what the queue hides, even if no thread looks for work yet: the operation that is
+    /// about to run may be a long one.
+    #[inline]
+    fn show(&self, queue: &mut Queue, own: &Remote) {
+        if queue.is_hiding(&own.stealable) {
+            let idle = self.idle.load(Relaxed);
+            if idle > 0 || self.workers.len() > 1 {
+                queue.publish(&own.stealable);
+                if idle & WANTED != 0 {
+                    self.idle.fetch_and(!WANTED, Relaxed);
+                }
+                // Always: what `idle` said when it was loaded may be out of date.
+                self.call_one();
+            }
+        }
+    }
+
+    /// Whether there is something in the worker's own logs.
+    #[cold]
+    fn has_logged(&self, index: usize) -> bool {
+        self.journals.iter().any(|journal| journal.log(index).find() != Word::NONE)
     }
 
     /// Takes operations out of the common inbox. Of several urgent ones it keeps the best, and puts
