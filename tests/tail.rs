@@ -168,22 +168,23 @@ fn a_failure_does_not_pay_for_all_failures() {
     assert!(engine.wait_for_all().is_ok());
 }
 
-/// What a worker does between two operations besides taking what has come: it lays out no more than
-/// 512.
+/// What a worker does between two operations besides taking what has come: others may take all that
+/// it has, and that costs it nothing.
 #[test]
-fn a_worker_lays_out_a_slice_of_what_it_has() {
-    a_worker_lays_out_a_slice_of(|_| 0);
+fn a_worker_lends_all_that_it_has_in_a_few_steps() {
+    a_worker_takes_few_steps(|_| 0);
 }
 
 /// Also if what it has is in no order: it does not sort all of it.
 #[test]
-fn a_worker_lays_out_a_slice_of_any_mixture() {
-    a_worker_lays_out_a_slice_of(|number| number as i32 % 5 - 2);
+fn a_worker_lends_any_mixture_in_a_few_steps() {
+    a_worker_takes_few_steps(|number| number as i32 % 5 - 2);
 }
 
-fn a_worker_lays_out_a_slice_of(priority: impl Fn(usize) -> i32) {
-    let _watchdog = Watchdog::new(120, "what a worker lays out");
-    const LAID_OUT: u64 = 512;
+fn a_worker_takes_few_steps(priority: impl Fn(usize) -> i32) {
+    let _watchdog = Watchdog::new(120, "what a worker lends");
+    /// What a thief takes at most.
+    const STOLEN: u64 = 32;
     let engine = Engine::builder().kind(Kind::Pooled).cpu_workers(3).waiters_help(false).build().unwrap();
     let x = engine.new_variable();
     let (worst, counted) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
@@ -205,7 +206,6 @@ fn a_worker_lays_out_a_slice_of(priority: impl Fn(usize) -> i32) {
     let worst = worst.load(Relaxed);
     println!("between two operations {worst}");
     assert!(counted.load(Relaxed), "nothing was counted");
-    // It may lay out a row, take it back and lay out the next, and sort in between.
-    // If they are in no order, it takes out as many that it keeps.
-    assert!(worst <= 2 * LAID_OUT + SLICE, "{worst} steps between two operations");
+    // It may steal, lose that to other thieves, and steal again, and sort in between.
+    assert!(worst <= 4 * STOLEN + SLICE, "{worst} steps between two operations");
 }

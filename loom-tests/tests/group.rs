@@ -189,7 +189,7 @@ fn what_lies_in_the_inbox_of_a_worker_that_runs_something_is_stolen() {
 
 #[test]
 fn what_a_worker_makes_ready_is_run_by_the_other() {
-    explore("stealing what a worker has laid out", 1, 8000, || {
+    explore("stealing what a worker has lent", 1, 8000, || {
         // The first makes the second and the third ready, in its own queue. The second ends only
         // when the third has run.
         let body = |host: &Numbered, number| match number {
@@ -275,10 +275,10 @@ fn a_helper_whose_wait_is_over_does_not_sleep() {
 }
 
 #[test]
-fn what_a_worker_has_laid_out_is_as_it_was_for_a_pusher_that_nobody_wakes() {
-    explore("a pusher that takes what a worker has laid out", 1, 50, || {
+fn what_a_worker_has_lent_is_as_it_was_for_a_pusher_that_nobody_wakes() {
+    explore("a pusher that takes what a worker has lent", 1, 50, || {
         // The first makes the others ready. The second ends only when the third has run, which is
-        // published by then.
+        // lent by then.
         let body = |host: &Numbered, number| match number {
             0 => (1..3).for_each(|number| host.submit(number, None)),
             1 => host.pass(),
@@ -287,7 +287,7 @@ fn what_a_worker_has_laid_out_is_as_it_was_for_a_pusher_that_nobody_wakes() {
         let (group, host) = workers(1, false, 3, body);
         // SAFETY: not submitted yet.
         unsafe { (*host.blocks.pointer(2)).flags = FLAG_SHORT };
-        // Asks, so that the worker publishes what it has.
+        // Asks, so that the worker lends what it has.
         group.catch_up(&host);
         host.submit(0, Some(0));
         while !group.catch_up(&host) {
@@ -303,9 +303,9 @@ fn what_a_worker_has_laid_out_is_as_it_was_for_a_pusher_that_nobody_wakes() {
 }
 
 #[test]
-fn a_pusher_that_catches_up_runs_what_is_laid_out_and_puts_back_what_is_not_short() {
+fn a_pusher_that_catches_up_runs_what_is_lent_and_puts_back_what_is_not_short() {
     // The first makes the others ready, in its worker's queue; the last but one, which is in the
-    // middle of what is published, is not short.
+    // middle of what is lent, is not short.
     let catch_up = |others: usize| {
         let body = |host: &Numbered, number| {
             if number == 0 {
@@ -317,7 +317,7 @@ fn a_pusher_that_catches_up_runs_what_is_laid_out_and_puts_back_what_is_not_shor
             // SAFETY: not submitted yet.
             unsafe { (*host.blocks.pointer(number)).flags = FLAG_SHORT };
         }
-        // Asks, so that the worker publishes what it has.
+        // Asks, so that the worker lends what it has.
         group.catch_up(&host);
         host.submit(0, Some(0));
         group.catch_up(&host);

@@ -187,7 +187,7 @@ fn what_a_worker_was_woken_for_does_not_wait_behind_what_is_pushed_to_it() {
     });
 }
 
-/// All come to one worker, which publishes the second and the third, and is in the first until the
+/// All come to one worker, which lends the second and the third, and is in the first until the
 /// third has run. The pusher takes the two and puts the third back, which is not short; the other
 /// worker may look meanwhile, find nothing, and fall asleep.
 #[test]
@@ -215,7 +215,7 @@ fn what_a_helper_puts_back_does_not_stand_still_beside_a_worker_that_sleeps() {
             let group = host.group.get().expect("set");
             // SAFETY: each operation is submitted once.
             unsafe { (0..3).for_each(|number| group.submit(host.blocks.pointer(number), Placement::Worker(0), 0)) };
-            // Until the first runs, so what comes behind it is published.
+            // Until the first runs, so what comes behind it is lent.
             while host.order.lock().unwrap().is_empty() {
                 shuttle::thread::yield_now();
             }

@@ -1,5 +1,5 @@
-//! What is published: its owner takes one at a time, others take all and may put back the end of
-//! it. Each operation is run once, and is as it was left.
+//! What is lent: its owner takes it back, others take all and put back some. Each operation is run
+//! once, and is as it was left.
 
 #![cfg(loom)]
 
@@ -34,7 +34,7 @@ impl Model {
         self.ran.fetch_add(1, Relaxed);
     }
 
-    /// Puts operations into a queue, the first one before the others are published.
+    /// Puts an operation into a queue.
     fn push(&self, queue: &mut Queue, number: usize) {
         let block = self.blocks.pointer(number);
         self.values[number].set(1);
@@ -45,23 +45,21 @@ impl Model {
         }
     }
 
-    /// The owner: publishes the operations from `first` on, runs all that others leave, and one
-    /// that comes later.
+    /// The owner: runs what it has, and one that comes later, and lends the others each time.
     fn own(&self, count: usize) {
         let mut queue = Queue::default();
         (1..count).for_each(|number| self.push(&mut queue, number));
-        queue.publish(&self.stealable);
-        if let Some(block) = queue.pop(&self.stealable) {
-            self.run(block);
-        }
+        queue.lend(&self.stealable);
         self.push(&mut queue, 0);
-        if queue.is_hiding(&self.stealable) {
-            queue.publish(&self.stealable);
-        }
-        while let Some(block) = queue.pop(&self.stealable) {
+        loop {
+            queue.take_back(&self.stealable);
+            let Some(block) = queue.pop() else { break };
+            if !queue.is_empty() {
+                queue.lend(&self.stealable);
+            }
             self.run(block);
         }
-        // As a worker that has nothing to do, or a helper that leaves.
+        // As a helper that leaves.
         self.run_all(queue.take_all(&self.stealable).map_or(std::ptr::null_mut(), |row| row.first));
     }
 
@@ -79,24 +77,12 @@ impl Model {
         }
     }
 
-    /// A pusher: runs the first, and puts back the others if it can, which it has seen.
+    /// A pusher: runs the first, and puts back the others.
     fn run_one(&self) {
-        let first = self.stealable.take();
-        if first.is_null() {
-            return;
-        }
-        // SAFETY: the list is ours.
-        let rest = unsafe { (*first).link };
-        let mut seen = rest;
-        while !seen.is_null() {
-            assert_eq!(self.value(seen).get(), 1, "not as it was left");
-            // SAFETY: as above.
-            seen = unsafe { (*seen).link };
-        }
-        self.run(first);
-        if !rest.is_null() && !self.stealable.put_back(rest) {
-            self.run_all(rest);
-        }
+        let Some(mut ready) = self.stealable.take() else { return };
+        let first = ready.take_list(1, |block| self.value(block).get() == 1);
+        drop(self.stealable.put(ready));
+        self.run_all(first);
     }
 }
 
@@ -115,7 +101,9 @@ fn all_run_once(name: &str, bound: usize, floor: usize, count: usize, others: &'
             thread.join().unwrap();
         }
         // What was put back after the owner's last look: for other thieves.
-        model.run_all(model.stealable.take());
+        if let Some(mut left) = model.stealable.take() {
+            model.run_all(left.take_list(count, |_| true));
+        }
         assert_eq!(model.ran.load(Relaxed), count, "an operation was lost");
     });
 }
@@ -126,8 +114,8 @@ fn an_owner_and_a_thief() {
 }
 
 #[test]
-fn an_owner_and_a_pusher_that_puts_back() {
-    all_run_once("an owner and a pusher that puts back", 3, 20, 4, &[|model| model.run_one()]);
+fn an_owner_and_a_pusher() {
+    all_run_once("an owner and a pusher", 3, 20, 4, &[|model| model.run_one()]);
 }
 
 #[test]
@@ -135,7 +123,8 @@ fn a_thief_takes_what_a_pusher_has_put_back() {
     all_run_once("a thief behind a pusher", 2, 200, 4, &[|model| model.run_one(), |model| model.steal()]);
 }
 
+/// Each may have what the owner had lent at another time.
 #[test]
-fn two_pushers_put_back_what_they_have_of_two_lists() {
+fn two_pushers_put_back_what_they_have_left() {
     all_run_once("two pushers put back", 2, 200, 5, &[|model| model.run_one(), |model| model.run_one()]);
 }

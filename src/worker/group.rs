@@ -90,8 +90,8 @@ pub enum Placement {
     Worker(usize),
 }
 
-/// A bit in [`Group::idle`]: a pusher asks the workers to publish operations that it could run. Set
-/// by `catch_up.rs`, cleared by the worker that publishes (`run_loop.rs`).
+/// A bit in [`Group::idle`]: a pusher asks the workers to lend operations that it could run. Set by
+/// `catch_up.rs`, cleared by a worker that has nothing left to run (`run_loop.rs`).
 pub(super) const WANTED: usize = 1 << 31;
 
 /// A group of workers.

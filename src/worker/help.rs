@@ -7,7 +7,7 @@
 //! A helper with nothing to run looks for work like a worker, and sleeps like one: in a place of
 //! its own (`helper_place.rs`), where a thread that publishes work finds and wakes it. Nothing is
 //! delivered there, so the inbox of the place holds only the helper's state. Operations that the
-//! helper has taken and does not run yet are published in its place, for thieves (`steal.rs`).
+//! helper has taken and does not run yet are lent in its place, to thieves (`steal.rs`).
 //!
 //! The same protocol of sleeping is in `run_loop.rs` (`sleep`): a change has to be made in both.
 //! The states and steps are in `worker/README.md`.
@@ -33,7 +33,7 @@ use crate::worker::remote::Remote;
 use crate::worker::stealable::Stealable;
 use crate::worker::Host;
 use std::cell::Cell;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,8 +87,8 @@ impl Group {
         Some(Helping { group: self, helper: &self.helpers[index], has_slept: Cell::new(false) })
     }
 
-    /// The places' published operations, as far as places were ever taken.
-    pub(crate) fn published_by_helpers(&self) -> impl Iterator<Item = &Stealable> {
+    /// What helpers have lent, as far as places were ever taken.
+    pub(crate) fn lent_by_helpers(&self) -> impl Iterator<Item = &Stealable> {
         self.helpers[..self.most_helpers.load(Relaxed)].iter().map(|helper| &helper.stealable)
     }
 
@@ -126,9 +126,10 @@ impl Group {
         mut go_on: impl FnMut() -> bool,
     ) {
         let own = if helping.is_none() { self.sit() } else { None };
-        // A thread without a place publishes into a list that no other thread sees.
+        // A thread without a place lends to none.
         let unseen = Stealable::new();
-        let stealable = helping.or(own.as_ref()).map_or(&unseen, |helping| &helping.helper.stealable);
+        let place = helping.or(own.as_ref()).map(|helping| &helping.helper.stealable);
+        let stealable = place.unwrap_or(&unseen);
         CurrentWorker::new(self.address(), None, host.depth()).occupy(|current| {
             // The list is added even if `go_on` is false at once, so that it is given back below.
             // SAFETY: the caller's contract.
@@ -136,15 +137,15 @@ impl Group {
             let mut ran = 0_u32;
             while go_on() {
                 let mut queue = current.queue.borrow_mut();
+                queue.take_back(stealable);
                 if queue.best().is_none_or(|best| best.0 <= 0) {
                     // SAFETY: the caller's contract.
                     unsafe { queue.add_list(next()) };
                 }
-                let Some(block) = queue.pop(stealable) else { break };
-                // The operation that is about to run may be a long one: publish the others first.
-                if queue.is_hiding(stealable) {
-                    queue.publish(stealable);
-                    self.call_one();
+                let Some(block) = queue.pop() else { break };
+                // The operation that is about to run may be a long one: lend the others first.
+                if !queue.is_empty() && place.is_some() {
+                    self.lend_all(&mut queue, stealable);
                 }
                 drop(queue);
                 // SAFETY: the operation was in this thread's queue, so it is ready and ours.
@@ -154,8 +155,8 @@ impl Group {
                     host.idle();
                 }
             }
-            // Takes back what is published as well: workers with enough to do look into inboxes,
-            // but not into the helpers' published lists.
+            // Takes back what is lent as well: workers with enough to do look into inboxes, but not
+            // at what helpers have lent.
             let rest = current.queue.borrow_mut().take_all(stealable);
             if let Some(row) = rest {
                 // SAFETY: the operations were in this thread's queue, so they are ready and ours.
@@ -190,9 +191,9 @@ impl Group {
 
     /// Looks for work, then sleeps. Returns when there may be something to run, or when `done`.
     fn look_out(&self, helping: &Helping<'_>, done: &mut dyn FnMut() -> bool) {
-        // Being counted asks the threads with more work than they can run to publish some.
+        // Being counted asks the threads with more work than they can run to lend some.
         self.idle.fetch_add(1, Relaxed);
-        let mut seen = null_mut();
+        let mut seen = null();
         let mut spin = Spin::new(HELPER_SPINS_AWAKE, HELPER_SPINS);
         loop {
             if done() {

@@ -18,7 +18,7 @@ const MOST_HELPERS: usize = if MODELLED { 1 } else { 16 };
 pub struct Helper {
     /// The helper's state: whether it sleeps. Nothing is ever delivered into this inbox.
     pub inbox: Inbox,
-    /// The operations that the helper would run next, published for thieves.
+    /// The operations that the helper has lent.
     pub stealable: Stealable,
     pub taken: AtomicBool,
     /// The thread that has this place. But for a fork, the lock is not waited for: the helper sets

@@ -2,9 +2,9 @@
 //!
 //! A [`group::Group`] is a set of workers that serve the same kind of operation. Each worker has an
 //! [`inbox::Inbox`], into which any thread pushes, and a [`local_queue::Queue`], ordered by
-//! priority and push order. A worker publishes the operations that it will run next, for others to
-//! steal. A worker with nothing to do spins, then parks. A thread that waits for something is a
-//! helper meanwhile, and does the same. The states of sleeping and waking are in
+//! priority and push order. While a worker runs an operation, it lends the others to the threads
+//! that look for work. A worker with nothing to do spins, then parks. A thread that waits for
+//! something is a helper meanwhile, and does the same. The states of sleeping and waking are in
 //! `worker/README.md`.
 //!
 //! In a group with logs (`GroupPlan::logged`), pushers write into [logs](crate::tickets::journals)
@@ -19,8 +19,10 @@ pub mod handoff;
 mod help;
 mod helper_place;
 pub mod inbox;
+mod lend;
 pub mod local_queue;
 mod pinning;
+pub mod ready;
 pub mod remote;
 mod rhythm;
 mod run_loop;

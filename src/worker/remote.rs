@@ -1,5 +1,5 @@
-//! The shared part of a worker: its inbox, its published operations, and the handle by which it is
-//! woken. Any thread may use it; the queue that only the worker touches is in `current.rs`.
+//! The shared part of a worker: its inbox, the operations that it lends, and the handle by which it
+//! is woken. Any thread may use it; the queue that only the worker touches is in `current.rs`.
 //! `helper_place.rs` is the same for a helper. Two more have one: the group itself for its common
 //! inbox, which any worker or helper empties, and the watcher of a device (`engine/gpu/sleep.rs`).
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 pub struct Remote {
     pub inbox: Inbox,
-    /// The operations that the worker would run next, published for thieves.
+    /// The operations that the worker has lent.
     pub stealable: Stealable,
     /// Whether an urgent operation has come, which should not wait for the next poll of the inbox.
     /// Set by any thread, cleared by the worker; for the common inbox by any worker.

@@ -12,12 +12,12 @@ use crate::platform::scheduling::be_punctual;
 use crate::sync::{looks, spin_loop, thread, Ordering::*, MODELLED};
 use crate::tickets::journals::{Journal, Watch};
 use crate::tickets::log::Log;
-use crate::tickets::word::Word;
 use crate::util::spin::Patience;
 use crate::worker::cores::Stalls;
 use crate::worker::current::CurrentWorker;
 use crate::worker::group::{Group, IdlePolicy, Placement, WANTED};
-use crate::worker::local_queue::{Key, Queue};
+use crate::worker::local_queue::Queue;
+use crate::worker::ready::Key;
 use crate::worker::remote::Remote;
 use crate::worker::rhythm::Rhythm;
 use crate::worker::steal::{LOGS, STOLEN, STOOD};
@@ -67,6 +67,7 @@ impl Group {
             loop {
                 round += 1;
                 let mut queue = current.queue.borrow_mut();
+                queue.take_back(&own.stealable);
                 let next = queue.best();
                 let restless = next.is_none_or(|key| key.0 < 0);
                 let urgent = own.is_urgent() | self.common.is_urgent();
@@ -84,9 +85,6 @@ impl Group {
                 if self.plan.logged {
                     let most = due_of_log(queue.best(), &mut from_queue);
                     if most > 0 {
-                        if queue.is_hiding(&own.stealable) && self.has_logged(index) {
-                            self.show(&mut queue, own);
-                        }
                         drop(queue);
                         if self.run_logged(index, current, host, most, &mut journal) {
                             continue;
@@ -94,43 +92,22 @@ impl Group {
                         queue = current.queue.borrow_mut();
                     }
                 }
-                let Some(block) = queue.pop(&own.stealable) else {
+                let Some(block) = queue.pop() else {
                     drop(queue);
                     if !self.look_for_work(index, current, host, &mut patience, &mut rhythm, &mut stalls) {
                         return;
                     }
                     continue;
                 };
-                self.show(&mut queue, own);
+                if self.lends(&queue) {
+                    self.lend_all(&mut queue, &own.stealable);
+                }
                 drop(queue);
                 // SAFETY: the operation was in this worker's queue, so it is ready and ours.
                 unsafe { host.run(block, Some(index)) };
             }
         });
         host.end_worker();
-    }
-
-    /// Publishes what the queue hides, even if no thread looks for work yet: the operation that is
-    /// about to run may be a long one.
-    #[inline]
-    fn show(&self, queue: &mut Queue, own: &Remote) {
-        if queue.is_hiding(&own.stealable) {
-            let idle = self.idle.load(Relaxed);
-            if idle > 0 || self.workers.len() > 1 {
-                queue.publish(&own.stealable);
-                if idle & WANTED != 0 {
-                    self.idle.fetch_and(!WANTED, Relaxed);
-                }
-                // Always: what `idle` said when it was loaded may be out of date.
-                self.call_one();
-            }
-        }
-    }
-
-    /// Whether there is something in the worker's own logs.
-    #[cold]
-    fn has_logged(&self, index: usize) -> bool {
-        self.journals.iter().any(|journal| journal.log(index).find() != Word::NONE)
     }
 
     /// Takes operations out of the common inbox. Of several urgent ones it keeps the best, and puts
@@ -190,6 +167,8 @@ impl Group {
     #[inline(never)]
     fn run_log<H: Host>(&self, log: &Log, index: usize, current: &CurrentWorker, host: &Arc<H>, most: u32) -> bool {
         let own = &self.workers[index];
+        // An operation in the queue would stand still behind a long one out of the log.
+        let lends = self.lends(&current.queue.borrow());
         let mut any = false;
         for _ in 0..most {
             // SAFETY: the calling thread is the log's worker. It settles the operation that it has
@@ -199,6 +178,9 @@ impl Group {
             // SAFETY: as above.
             unsafe {
                 if host.settle(block) {
+                    if lends && !current.queue.borrow().is_empty() {
+                        self.lend_all(&mut current.queue.borrow_mut(), &own.stealable);
+                    }
                     host.run(block, Some(index));
                 }
             }
@@ -256,6 +238,10 @@ impl Group {
         if !own.inbox.start_looking() {
             return true;
         }
+        // This worker has caught up: pushers ask again when it has not.
+        if self.idle.load(Relaxed) & WANTED != 0 {
+            self.idle.fetch_and(!WANTED, Relaxed);
+        }
         self.idle.fetch_add(1, Relaxed);
         let mut seen = null_mut();
         let mut watch = Watch::new(&self.journals, index + 1);
@@ -265,6 +251,10 @@ impl Group {
             if !list.is_null() {
                 // SAFETY: operations that come out of an inbox are ready and ours.
                 unsafe { current.queue.borrow_mut().add_list(list) };
+                break true;
+            }
+            if !own.stealable.is_empty() {
+                // A thief has put back what this worker has lent.
                 break true;
             }
             match self.take_own(index, host) {

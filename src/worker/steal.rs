@@ -1,5 +1,5 @@
 //! Stealing: how a thread with nothing to run takes operations from other workers and helpers, out
-//! of published lists, inboxes and logs. Used by idle workers (`run_loop.rs`), by helpers
+//! of what they have lent, of inboxes and logs. Used by idle workers (`run_loop.rs`), by helpers
 //! (`help.rs`) and by `wake.rs`. [`Group::has_work`] is also used by `engine/wait/` and
 //! `engine/replay/runner.rs`, to decide whether to wait. Any thread may steal. There are only
 //! functions here: the state is in `stealable.rs`, `inbox.rs` and `tickets/log.rs`. Pushers steal
@@ -72,27 +72,28 @@ impl Group {
         !self.first_waiting().is_null()
     }
 
-    /// An operation that any thread could take; null if there is none.
-    pub(crate) fn first_waiting(&self) -> *mut Block {
+    /// A pointer to something that any thread could take; null if there is nothing. For a caller
+    /// that asks whether that is still the same.
+    pub(crate) fn first_waiting(&self) -> *const () {
         let common = self.common.inbox.peek();
         if !common.is_null() {
-            return common;
+            return common.cast();
         }
-        let of_workers = self.workers.iter().flat_map(|worker| [worker.stealable.peek(), worker.inbox.peek()]);
-        let of_helpers = self.published_by_helpers().map(Stealable::peek);
+        let of_workers = self.workers.iter().flat_map(|worker| [worker.stealable.peek(), worker.inbox.peek().cast()]);
+        let of_helpers = self.lent_by_helpers().map(Stealable::peek);
         let waiting = of_workers.chain(of_helpers).find(|first| !first.is_null());
-        waiting.unwrap_or_else(|| self.journals.find().block())
+        waiting.unwrap_or_else(|| self.journals.find().block().cast_const().cast())
     }
 
-    /// Takes about half of the operations that some helper has published.
+    /// Takes about half of the operations that some helper has lent.
     fn steal_from_helpers(&self) -> *mut Block {
-        self.published_by_helpers()
+        self.lent_by_helpers()
             .map(|stealable| self.take_half(stealable))
             .find(|list| !list.is_null())
             .unwrap_or(null_mut())
     }
 
-    /// Takes about half of the operations that a thread has published. If the others were put back,
+    /// Takes about half of the operations that a thread has lent. If the others were put back,
     /// calls a worker: it may have looked while they were gone.
     fn take_half(&self, stealable: &Stealable) -> *mut Block {
         let (list, is_rest_back) = stealable.take_half();
@@ -102,7 +103,7 @@ impl Group {
         list
     }
 
-    /// For worker `thief`: takes operations that another worker has published, or that lie in an
+    /// For worker `thief`: takes operations that another worker has lent, or that lie in an
     /// inbox whose owner does not come for them. `seen` is the first operation that it saw in an
     /// inbox at its last call.
     pub(crate) fn steal(&self, thief: usize, seen: &mut *mut Block) -> *mut Block {

@@ -1,118 +1,111 @@
-//! A list of published operations: the ones that a worker or helper will run next, where other
-//! threads can take them meanwhile.
+//! The ready operations of a worker or helper, where other threads can take some of them while that
+//! thread runs an operation.
 //!
-//! One word holds the first operation of a list, best first. A thief takes the whole list, and puts
-//! back the end of it. The owner takes one operation at a time. Its queue (`local_queue.rs`) has a
-//! copy of the list, so the owner knows the second operation without reading a block that a thief
-//! may own by then. If the word is as the owner left it, it heads the list that the owner
-//! published: other threads only ever put back an end of that list.
+//! One word holds all of them, or nothing. The owner puts them there before it runs an operation,
+//! and takes them back behind it. A thief takes all of them, keeps some, and puts the others back.
+//! The thread that has taken them is alone with them. Each of these is one exchange.
+//!
+//! The owner may come while a thief has them in its hands. Then it goes on with what else it has,
+//! and finds them the next time. If it has lent other operations by then, both rows become one.
 //!
 //! Owner's side: `local_queue.rs`. Thieves: `steal.rs` (workers and helpers) and `catch_up.rs`
 //! (pushers). Any thread may look. `remote.rs` has one for each worker, `helper_place.rs` one for
 //! each helper.
 
 use crate::operation::block::Block;
-use crate::sync::{AtomicPtr, AtomicUsize, Ordering::*};
+use crate::sync::{AtomicPtr, Ordering::*};
+use crate::worker::ready::Ready;
 use crossbeam_utils::CachePadded;
 use std::ptr::null_mut;
 
-/// The most operations that a thief keeps of a list.
-const STOLEN: usize = 8;
+/// The most operations that a thief keeps. While it runs one, the others can be stolen from it.
+const STOLEN: usize = 32;
 
-/// A list of ready operations, linked by `link`.
-pub struct Stealable(CachePadded<Words>);
+/// A bit of the word: there are no operations, only the memory for them, for the owner's next ones.
+const EMPTY: usize = 1;
 
-struct Words {
-    first: AtomicPtr<Block>,
-    /// About how many operations the list has.
-    count: AtomicUsize,
-}
+/// The operations that a thread has lent to others.
+pub struct Stealable(CachePadded<AtomicPtr<Ready>>);
 
 impl Stealable {
     pub fn new() -> Stealable {
-        Stealable(CachePadded::new(Words { first: AtomicPtr::new(null_mut()), count: AtomicUsize::new(0) }))
+        Stealable(CachePadded::new(AtomicPtr::new(null_mut())))
     }
 
-    /// The first operation, or null if there is none. For a caller that asks whether there is
-    /// something, or something new; it does not own the operation.
+    /// A pointer that says which row of operations is here; null if there are none. For a caller
+    /// that asks whether there is something, or something new.
     #[inline]
-    pub fn peek(&self) -> *mut Block {
-        self.0.first.load(Relaxed)
-    }
-
-    /// Takes the list; null if there is none. Any thread may call it.
-    #[inline]
-    pub fn take(&self) -> *mut Block {
-        if self.peek().is_null() {
-            return null_mut();
+    pub fn peek(&self) -> *const () {
+        let word = self.0.load(Relaxed);
+        if word.addr() & EMPTY == 0 {
+            word.cast()
+        } else {
+            null_mut()
         }
-        // Acquire: pairs with the release in `replace` or `put_back`.
-        self.0.first.swap(null_mut(), Acquire)
     }
 
-    /// Puts back the end of a list that was taken, if nothing lies there. Called by a thief.
-    /// Returns whether it did.
-    pub fn put_back(&self, list: *mut Block) -> bool {
-        // Release: pairs with the acquire in `take`, `replace` and `pop`.
-        self.0.first.compare_exchange(null_mut(), list, Release, Relaxed).is_ok()
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.peek().is_null()
     }
 
-    /// Takes about half of the list, from its best operation on, but at most [`STOLEN`]; null if
-    /// there is none. The flag says whether it has put back the others: then a thread that was
-    /// about to sleep may have missed them.
+    /// Takes all operations, or `None` if another thread has them, or there are none. Any thread
+    /// may call it.
+    pub fn take(&self) -> Option<Box<Ready>> {
+        if self.0.load(Relaxed).is_null() {
+            return None;
+        }
+        // Acquire: pairs with the release in `put`.
+        let word = self.0.swap(null_mut(), Acquire);
+        // SAFETY: `put` has made the word of a box, and it was taken out once.
+        (!word.is_null()).then(|| unsafe { Box::from_raw(word.map_addr(|word| word & !EMPTY)) })
+    }
+
+    /// Puts operations here, or those that a thread has left of them. If there are others by now,
+    /// they become one row, and the memory that is left over is returned.
+    ///
+    /// Lock-free: it starts over only if another thread has put or taken operations meanwhile.
+    pub fn put(&self, mut ready: Box<Ready>) -> Option<Box<Ready>> {
+        let mut spare = None;
+        loop {
+            let mark = if ready.is_empty() { EMPTY } else { 0 };
+            let word = Box::into_raw(ready).map_addr(|word| word | mark);
+            // Release: pairs with the acquire in `take`.
+            if self.0.compare_exchange(null_mut(), word, Release, Relaxed).is_ok() {
+                return spare;
+            }
+            // SAFETY: made above, and not given away.
+            ready = unsafe { Box::from_raw(word.map_addr(|word| word & !EMPTY)) };
+            if let Some(mut other) = self.take() {
+                ready.merge(&mut other);
+                spare = Some(other);
+            }
+        }
+    }
+
+    /// Takes about half of the operations, from the best one on, but at most [`STOLEN`]; null if
+    /// there are none. The flag says whether it has put back others: then a thread that was about
+    /// to sleep may have missed them.
     pub fn take_half(&self) -> (*mut Block, bool) {
-        let first = self.take();
-        if first.is_null() {
-            return (first, false);
+        if self.is_empty() {
+            return (null_mut(), false);
         }
-        let count = self.0.count.load(Relaxed);
-        let keeps = (count / 2).clamp(1, STOLEN);
-        let mut last = first;
-        // SAFETY: the list is ours.
-        unsafe {
-            for _ in 1..keeps {
-                if (*last).link.is_null() {
-                    return (first, false);
-                }
-                last = (*last).link;
-            }
-            let rest = std::mem::replace(&mut (*last).link, null_mut());
-            if rest.is_null() {
-                return (first, false);
-            }
-            self.0.count.store(count - keeps.min(count), Relaxed);
-            let is_back = self.put_back(rest);
-            if !is_back {
-                (*last).link = rest;
-            }
-            (first, is_back)
-        }
-    }
-
-    /// For the owner: publishes a list of `count` operations, and takes what lies there.
-    pub(crate) fn replace(&self, list: *mut Block, count: usize) -> *mut Block {
-        self.0.count.store(count, Relaxed);
-        // Release: pairs with the acquire in `take`, so that the thief sees the operations as we
-        // do. Acquire: pairs with the release in `put_back`, in case a thief has put something
-        // back.
-        self.0.first.swap(list, AcqRel)
-    }
-
-    /// For the owner: takes `first`, if that is still the first operation, so that `second` is the
-    /// first and `left` operations stay. Otherwise returns the operation that is the first.
-    #[inline]
-    pub(crate) fn pop(&self, first: *mut Block, second: *mut Block, left: usize) -> Result<(), *mut Block> {
-        self.0.count.store(left, Relaxed);
-        // Acquire: pairs with the release in `put_back`: the thief that has put the list back has
-        // read the link of its first operation before. No release: the list from `second` on was
-        // published before, and the thread that takes it acquires that publication, past this
-        // exchange.
-        self.0.first.compare_exchange(first, second, Acquire, Relaxed).map(|_| ())
+        let Some(mut ready) = self.take() else { return (null_mut(), false) };
+        let list = ready.take_list((ready.len() / 2).clamp(1, STOLEN), |_| true);
+        let are_some_left = !ready.is_empty();
+        drop(self.put(ready));
+        (list, are_some_left)
     }
 }
 
 impl Default for Stealable {
     fn default() -> Stealable {
         Stealable::new()
+    }
+}
+
+impl Drop for Stealable {
+    fn drop(&mut self) {
+        drop(self.take());
     }
 }

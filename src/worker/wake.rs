@@ -1,6 +1,6 @@
 //! Calling and waking: how a thread that puts an operation elsewhere than into the inbox of a
 //! worker that looks or sleeps sees to it that somebody comes for it. Used by `group.rs`,
-//! `steal.rs` and `catch_up.rs` on any thread, and by `run_loop.rs` and `help.rs`.
+//! `steal.rs` and `catch_up.rs` on any thread, and by `lend.rs`, `run_loop.rs` and `help.rs`.
 //!
 //! A thread that looks for work already is called, which costs an exchange and no system call. Only
 //! if there is none is a sleeper woken. The states, and why no call and no wake-up is lost, are in

@@ -15,8 +15,8 @@ pub struct Step {
 }
 
 /// What functions want lines for. Those that are not here are named only.
-const WORDS: [(&str, &str, &str); 53] = [
-    ("local_queue.rs", "of", "a thread reads what it has been handed"),
+const WORDS: [(&str, &str, &str); 55] = [
+    ("ready.rs", "of", "a thread reads what it has been handed"),
     ("block.rs", "renew", "the pusher fills the block"),
     ("block.rs", "expect", "the lines of the next operation are asked for"),
     ("header.rs", "enter", "the worker notes that the operation runs"),
@@ -57,13 +57,15 @@ const WORDS: [(&str, &str, &str); 53] = [
     ("inbox.rs", "peek", "who has nothing to do looks into an inbox"),
     ("inbox.rs", "is_asleep", "who wakes somebody looks who sleeps"),
     ("inbox.rs", "become_state", "a worker says that it looks for work, or has found some"),
-    ("stealable.rs", "take", "who has nothing to do looks at what is published"),
+    ("stealable.rs", "peek", "who has nothing to do looks at what is lent"),
+    ("stealable.rs", "take", "what is lent is taken, or taken back"),
+    ("stealable.rs", "put", "a thread lends what it does not run yet"),
     ("remote.rs", "is_urgent", "the worker looks whether something is urgent"),
     ("remote.rs", "awaits_hurry", "the worker looks whether something is urgent"),
     ("group.rs", "log", "the pusher looks whether anybody sleeps"),
-    ("run_loop.rs", "work", "the worker looks whether anybody is idle, or publishes something"),
+    ("run_loop.rs", "work", "the worker looks whether anybody is idle"),
     ("run_loop.rs", "look_for_work", "a worker counts itself among the idle"),
-    ("steal.rs", "first_waiting", "who has nothing to do looks at what is published"),
+    ("steal.rs", "first_waiting", "who has nothing to do looks at what is lent"),
     ("catch_up.rs", "catch_up", "the pusher asks for work"),
     ("reclaim.rs", "pin", "the epoch: its number, and who is pinned"),
     ("context.rs", "step", "an operation is counted"),
@@ -79,7 +81,7 @@ fn name_of_line(line: Option<(&'static str, usize)>) -> String {
         Some(("variable", 0)) => "variable 0: owner, generation".to_owned(),
         Some(("variable", 1)) => "variable 1: writes and reads ended, version".to_owned(),
         Some(("remote", 0)) => "remote: inbox".to_owned(),
-        Some(("remote", 2)) => "remote: what is published".to_owned(),
+        Some(("remote", 2)) => "remote: what is lent".to_owned(),
         Some(("remote", 4)) => "remote: urgent".to_owned(),
         Some((name, index)) => format!("{name} {index}"),
         None => "—".to_owned(),

@@ -1,0 +1,176 @@
+//! Ready operations in the order in which they run: highest priority first, push order among
+//! equals.
+//!
+//! Most operations have the default priority and arrive in push order. They go into a ring, where
+//! adding and taking cost a few instructions. All others go into a binary heap. The next operation
+//! is the better one of the two fronts.
+//!
+//! One thread at a time has a [`Ready`]: the worker or helper that runs the operations
+//! (`local_queue.rs`), or a thief that takes some of them (`stealable.rs`).
+
+use crate::operation::access::ACCESSES_OFFSET;
+use crate::operation::block::Block;
+use crate::sync::touch;
+use crate::util::work_counter;
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
+use std::ptr::null_mut;
+
+/// The order of operations, priority first, then push order: the greater key runs first.
+pub type Key = (i32, Reverse<u64>);
+
+#[derive(Clone, Copy)]
+pub struct Entry {
+    pub key: Key,
+    pub block: *mut Block,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
+        self.key == other.key
+    }
+}
+impl Eq for Entry {}
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Entry {
+    fn cmp(&self, other: &Entry) -> Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+impl Entry {
+    /// # Safety
+    /// `block` is the caller's.
+    #[inline]
+    pub unsafe fn of(block: *mut Block) -> Entry {
+        touch(block, ACCESSES_OFFSET, false);
+        // SAFETY: the block is ours.
+        let key = unsafe { ((*block).priority, Reverse((*block).sequence)) };
+        Entry { key, block }
+    }
+}
+
+/// The capacity that is kept when no operations are left: 400 kB in each of the two parts.
+pub const ROOM: usize = 1 << 14;
+
+/// Ready operations. Their memory is not owned by it.
+#[derive(Default)]
+pub struct Ready {
+    ring: VecDeque<Entry>,
+    heap: BinaryHeap<Entry>,
+}
+
+impl Ready {
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.ring.len() + self.heap.len()
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.ring.is_empty() && self.heap.is_empty()
+    }
+
+    /// Whether there is an operation of the default priority or a higher one.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        !self.ring.is_empty() || self.heap.peek().is_some_and(|best| best.key.0 >= 0)
+    }
+
+    #[inline]
+    pub fn insert(&mut self, entry: Entry) {
+        let in_order = self.ring.back().is_none_or(|back| back.key >= entry.key);
+        if entry.key.0 == 0 && in_order {
+            self.ring.push_back(entry);
+        } else {
+            self.heap.push(entry);
+        }
+    }
+
+    /// The next operation.
+    fn front(&self) -> Option<Entry> {
+        self.ring.front().max(self.heap.peek()).copied()
+    }
+
+    /// The key of the next operation.
+    #[inline]
+    pub fn best(&self) -> Option<Key> {
+        let ring = self.ring.front().map(|entry| entry.key);
+        ring.max(self.heap.peek().map(|entry| entry.key))
+    }
+
+    /// Takes the next operation.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Entry> {
+        match (self.ring.front(), self.heap.peek()) {
+            (Some(first), Some(top)) if first.key < top.key => self.heap.pop(),
+            (None, _) => self.heap.pop(),
+            _ => self.ring.pop_front(),
+        }
+    }
+
+    /// Prefetch: while an operation runs, the cache lines of the next one come that running it
+    /// writes.
+    #[inline]
+    pub fn expect_next(&self) {
+        if let Some(next) = self.ring.front() {
+            // SAFETY: the block is ours.
+            Block::expect(next.block, unsafe { Block::class(next.block) });
+        }
+    }
+
+    /// Takes the best operations, at most `most`, as a list linked by `link`, best first. The first
+    /// one that `suits` refuses ends it.
+    pub fn take_list(&mut self, most: usize, suits: impl Fn(*mut Block) -> bool) -> *mut Block {
+        let (mut first, mut last) = (null_mut(), null_mut::<Block>());
+        for _ in 0..most {
+            let Some(Entry { block, .. }) = self.front().filter(|next| suits(next.block)) else { break };
+            let _ = self.pop();
+            work_counter::count(1);
+            // SAFETY: the operations were in here only, so they are ours.
+            unsafe {
+                link(block, null_mut());
+                if last.is_null() {
+                    first = block;
+                } else {
+                    (*last).link = block;
+                }
+            }
+            last = block;
+        }
+        first
+    }
+
+    /// Moves all of `other` in here, with as many steps as the shorter of the two has operations.
+    pub fn merge(&mut self, other: &mut Ready) {
+        if self.len() < other.len() {
+            std::mem::swap(self, other);
+        }
+        work_counter::count(other.len());
+        other.ring.drain(..).for_each(|entry| self.insert(entry));
+        self.heap.append(&mut other.heap);
+    }
+
+    /// Gives back the capacity that only a long row needed. There are no operations.
+    pub fn trim(&mut self) {
+        self.ring.shrink_to(ROOM);
+        self.heap.shrink_to(ROOM);
+    }
+}
+
+/// Puts an operation at the front of a list.
+///
+/// # Safety
+/// The operation is the caller's, and in no list.
+pub unsafe fn link(block: *mut Block, next: *mut Block) -> *mut Block {
+    // SAFETY: the block is ours.
+    unsafe {
+        touch(&raw const (*block).link, 8, true);
+        (*block).link = next;
+    }
+    block
+}
