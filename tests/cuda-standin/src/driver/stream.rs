@@ -72,7 +72,12 @@ driver! {
             }
             run::until(&mut world, stream, |world| world.is_idle(stream))?;
         }
-        world.streams.remove(&stream);
+        // A capture that has not ended goes with its stream.
+        if let Some(captured) = world.streams.remove(&stream).and_then(|stream| stream.capture) {
+            if !world.streams.values().any(|stream| stream.capture == Some(captured)) {
+                world.graphs.remove(&captured);
+            }
+        }
     }
     fn [cuStreamWaitEvent](stream: usize, event: usize, _flags: c_uint) |world| {
         current(&world)?;
