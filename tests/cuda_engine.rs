@@ -34,6 +34,8 @@ mod profile;
 mod programs;
 #[path = "cuda_engine/pushers.rs"]
 mod pushers;
+#[path = "cuda_engine/refusals.rs"]
+mod refusals;
 #[path = "cuda_engine/seeds.rs"]
 mod seeds;
 #[path = "cuda_engine/teeth.rs"]

@@ -317,8 +317,8 @@ impl Finish for Core {
         let core = Arc::clone(&self);
         // SAFETY: by the contract.
         unsafe {
-            let context = Block::context(block);
-            core.finish_after_stream(Due::new(self, block), context, stream);
+            let whose = (Block::context(block), Block::name(block));
+            core.finish_after_stream(Due::new(self, block), whose, stream);
         }
     }
 }

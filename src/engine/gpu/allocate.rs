@@ -14,8 +14,10 @@
 
 use crate::device::memory::{DeviceMemory, MemoryKind};
 use crate::device::raw::DriverError;
+use crate::engine::core::Core;
 use crate::engine::gpu::buffers::{bytes_of, class_of, Buffer, First, Owes, Reserved};
 use crate::engine::gpu::devices::{Fleet, Gpu};
+use crate::engine::gpu::loss::{insist, AGAIN};
 use crate::engine::gpu::rows::Owed;
 use crate::error::{Error, ErrorKind};
 
@@ -38,7 +40,14 @@ impl Gpu {
     /// ([`Buffers::wait`]); otherwise that is freed here.
     ///
     /// [`Buffers::wait`]: crate::engine::gpu::buffers::Buffers::wait
-    pub fn take_buffer(&self, fleet: &Fleet, kind: MemoryKind, bytes: usize, may_wait: bool) -> Result<Taken, Error> {
+    pub fn take_buffer(
+        &self,
+        core: &Core,
+        fleet: &Fleet,
+        kind: MemoryKind,
+        bytes: usize,
+        may_wait: bool,
+    ) -> Result<Taken, Error> {
         self.memory()?;
         if let Some(failure) = self.lost.get() {
             return Err(failure.error.clone());
@@ -66,6 +75,9 @@ impl Gpu {
         });
         allocated.map_err(|refusal| {
             self.buffers.unreserve(kind, size);
+            if refusal.is_lost() {
+                return Error::of_call(core.refused(self, &refusal));
+            }
             self.out_of_memory(kind, bytes, &refusal.to_string())
         })
     }
@@ -144,9 +156,10 @@ impl Gpu {
         freed.and_then(Result::ok).unwrap_or(0)
     }
 
-    /// Calls `call` with the device current.
+    /// Calls `call` with the device current. What is refused is asked for again: mostly something
+    /// is to be given back, and would be left.
     pub fn entered<T>(&self, call: impl FnOnce() -> Result<T, DriverError>) -> Result<T, DriverError> {
-        let previous = self.backend.enter(self.number)?;
+        let previous = insist(AGAIN, || self.backend.enter(self.number))?;
         let result = call();
         // SAFETY: `enter` has returned it just now.
         unsafe { self.backend.leave(previous) };

@@ -17,6 +17,7 @@ use crate::engine::declared::{Copied, Enlisted};
 use crate::engine::execute::{is_skipped, stamp};
 use crate::engine::gpu::devices::{Gpu, OwnLine};
 use crate::engine::gpu::entered::mistrust;
+use crate::engine::gpu::loss::{insist, AGAIN};
 use crate::engine::nesting::{enter, leave, pay};
 use crate::error::{Failure, Fault};
 use crate::operation::access::Mode;
@@ -60,14 +61,15 @@ impl Visit<'_> {
 }
 
 /// Makes the device current on the calling thread, for a call; returns what was current before. A
-/// worker has entered its device for good.
+/// worker has entered its device for good. What is refused is asked for again: some operations are
+/// to be called by all means, as those that order streams of the program's.
 fn enter_device(gpu: &Gpu, way: &Way<'_>) -> Result<Option<Previous>, Option<Refusal>> {
     if gpu.lost.get().is_some() {
         return Err(None);
     }
     Ok(match way {
         Way::Queued(_) => None,
-        _ => Some(gpu.backend.enter(gpu.number)?),
+        _ => Some(insist(AGAIN, || gpu.backend.enter(gpu.number))?),
     })
 }
 
@@ -184,6 +186,8 @@ impl Core {
             Way::Finished => gpu.stream,
             Way::Unstreamed => None,
         };
+        // SAFETY: by the contract.
+        let name = unsafe { Block::name(block) };
         let mut is_profiled = false;
         let mut pair = None;
         if let (Way::Queued(line), true) = (way, is_sync) {
@@ -208,7 +212,7 @@ impl Core {
             _ => outcome.and(self.make_current(gpu)),
         };
         let outcome = match outer {
-            Some(outer) => outcome.and(self.end_handles(local, gpu, outer)),
+            Some(outer) => outcome.and(self.end_handles(local, gpu, name, outer)),
             None => outcome,
         };
         match way {
@@ -223,7 +227,7 @@ impl Core {
                 let _ = line.timeline.mark_step(&*gpu.backend);
                 outcome
             }
-            Way::Finished => outcome.and(self.finish_stream(gpu, stream)),
+            Way::Finished => outcome.and(self.finish_stream(gpu, stream, name)),
             Way::Unstreamed => outcome,
         }
     }
@@ -263,20 +267,21 @@ impl Core {
 
     /// Drops the handles of libraries that an operation of the naive engine has made, once the
     /// device has done what they have put on its stream. The thread has `outer` again.
-    fn end_handles(&self, local: &ThreadContext, gpu: &Gpu, outer: Handles) -> Result<(), Fault> {
+    fn end_handles(&self, local: &ThreadContext, gpu: &Gpu, name: &str, outer: Handles) -> Result<(), Fault> {
         let own = handles::replace(outer);
         if own.is_empty() || gpu.lost.get().is_some() {
             return Ok(());
         }
-        self.finish_stream(gpu, gpu.stream)?;
+        self.finish_stream(gpu, gpu.stream, name)?;
         self.drop_handles(local, gpu, own);
         self.make_current(gpu)
     }
 
-    fn finish_stream(&self, gpu: &Gpu, stream: Option<RawStream>) -> Result<(), Fault> {
+    /// Waits for what the operation of this name has queued.
+    fn finish_stream(&self, gpu: &Gpu, stream: Option<RawStream>, name: &str) -> Result<(), Fault> {
         let Some(stream) = stream else { return Ok(()) };
         // SAFETY: the stream is the device's, which the caller has entered.
-        unsafe { gpu.finish(stream) }.map_err(|refusal| self.refused(gpu, &refusal))
+        unsafe { gpu.finish(stream) }.map_err(|refusal| self.refused_while(gpu, &refusal, Some(name)))
     }
 
     /// The failure of its own, if any, of an operation that is not called: by what the driver has

@@ -31,15 +31,16 @@ std::thread_local! {
     static ENTERED: (Cell<usize>, Cell<bool>) = const { (Cell::new(0), Cell::new(false)) };
 }
 
-/// Makes the device current on the calling worker, which belongs to it for as long as it runs.
+/// Makes the device current on the calling worker, which belongs to it for as long as it runs. What
+/// is refused is asked for again, as in `call.rs`.
 pub fn enter_once(gpu: &Gpu) -> Result<(), DriverError> {
     let address = std::ptr::from_ref(gpu).addr();
     ENTERED.with(|(entered, mistrusted)| {
         if entered.get() != address {
-            gpu.backend.enter(gpu.number)?;
+            insist(AGAIN, || gpu.backend.enter(gpu.number))?;
             entered.set(address);
         } else if mistrusted.get() {
-            gpu.backend.reenter(gpu.number)?;
+            insist(AGAIN, || gpu.backend.reenter(gpu.number))?;
         }
         mistrusted.set(false);
         Ok(())

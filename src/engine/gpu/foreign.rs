@@ -135,12 +135,17 @@ impl Gpu {
 }
 
 impl Core {
-    /// Ends an asynchronous operation of this context when its device has done what is on a stream
-    /// by now.
+    /// Ends an asynchronous operation of this context and name when its device has done what is on
+    /// a stream by now.
     ///
     /// # Safety
     /// The stream is of the operation's device, and alive until the call returns.
-    pub unsafe fn finish_after_stream(self: &Arc<Core>, due: Due, context: Context, stream: RawStream) {
+    pub unsafe fn finish_after_stream(
+        self: &Arc<Core>,
+        due: Due,
+        (context, name): (Context, &'static str),
+        stream: RawStream,
+    ) {
         if context.device() != Device::Gpu {
             let message = format!("{context} has no streams: push the operation with the context of its GPU");
             return due.finish(Err(Fault::new(ErrorKind::NoStream, message, None)));
@@ -152,7 +157,7 @@ impl Core {
             return due.finish(Err(Fault::failed(error.into())));
         }
         // SAFETY: by the contract.
-        match unsafe { self.promise(&gpu, stream) } {
+        match unsafe { self.promise(&gpu, stream, name) } {
             Ok(Some(lent)) => {
                 gpu.spare_marks.owe(lent, due);
                 gpu.wake_watcher();
@@ -162,13 +167,13 @@ impl Core {
         }
     }
 
-    /// Puts a mark on a stream, for an operation that has no ticket. What is refused is asked for
-    /// again: what comes next must not begin before the stream is there. In the end the device
-    /// counts as lost. `None`: the stream has come there.
+    /// Puts a mark on a stream, for the operation of this name, which has no ticket. What is
+    /// refused is asked for again: what comes next must not begin before the stream is there. In
+    /// the end the device counts as lost. `None`: the stream has come there.
     ///
     /// # Safety
     /// As [`Core::finish_after_stream`].
-    unsafe fn promise(&self, gpu: &Gpu, stream: RawStream) -> Result<Option<Lent>, Fault> {
+    unsafe fn promise(&self, gpu: &Gpu, stream: RawStream, name: &str) -> Result<Option<Lent>, Fault> {
         let call = || {
             within_device(gpu, || {
                 // There is no watcher. It waits here, as for all that it runs.
@@ -183,14 +188,17 @@ impl Core {
                 unsafe { gpu.mark_foreign(stream) }.map(Some)
             })
         };
-        let is_final = |refusal: &Refusal| refusal.is_of_stream || refusal.error.is_lost();
-        let promised = insist_until(AGAIN, is_final, call);
+        // A stream that cannot be asked for a while is as good as any other afterwards.
+        let promised = insist_until(AGAIN, |refusal: &Refusal| refusal.error.is_lost(), call);
         promised.map_err(|Refusal { is_of_stream, error }| {
             let error = match is_of_stream {
                 true => error,
                 false => lost_by(error, "a stream could not be marked"),
             };
-            self.refused_stream(gpu, &Refusal { is_of_stream, error })
+            match error.is_lost() {
+                true => self.refused_while(gpu, &error, Some(name)),
+                false => self.refused_stream(gpu, &Refusal { is_of_stream, error }),
+            }
         })
     }
 

@@ -61,7 +61,7 @@ impl Lease {
         let gpu = admit::find(core, context)?;
         // The processor may use pinned memory at once, and the naive engine has no watcher.
         let may_wait = kind == MemoryKind::Device && core.settings.kind != Kind::Naive;
-        let taken = gpu.take_buffer(fleet(core), kind, bytes, may_wait)?;
+        let taken = gpu.take_buffer(core, fleet(core), kind, bytes, may_wait)?;
         let class = match &taken {
             Taken::Now(buffer) => buffer.class,
             Taken::Later(class) => *class,

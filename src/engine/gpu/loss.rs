@@ -63,13 +63,15 @@ pub fn insist_until<T, E>(
     outcome
 }
 
-/// The names of what is queued on a device, the oldest of each stream first.
-fn suspects(gpu: &Gpu) -> String {
+/// The names of what is queued on a device, the oldest of each stream first. Before them `waits`:
+/// an operation that has no ticket, and whose stream is waited for.
+fn suspects(gpu: &Gpu, waits: Option<&str>) -> String {
     let of_lines: Vec<Vec<&str>> = gpu.lines.iter().map(|line| line.suspects()).collect();
     let longest = of_lines.iter().map(Vec::len).max().unwrap_or(0);
-    let in_turn = (0..longest).flat_map(|place| of_lines.iter().filter_map(move |line| line.get(place)));
-    let mut names: Vec<String> = in_turn.take(NAMED).map(|name| format!("'{}'", shown(name))).collect();
-    let more = of_lines.iter().map(Vec::len).sum::<usize>() - names.len();
+    let in_turn = (0..longest).flat_map(|place| of_lines.iter().filter_map(move |line| line.get(place).copied()));
+    let all = waits.into_iter().chain(in_turn);
+    let mut names: Vec<String> = all.take(NAMED).map(|name| format!("'{}'", shown(name))).collect();
+    let more = of_lines.iter().map(Vec::len).sum::<usize>() + usize::from(waits.is_some()) - names.len();
     if more > 0 {
         names.push(format!("{more} more"));
     }
@@ -85,23 +87,34 @@ impl Core {
     /// it is.
     #[cold]
     pub(super) fn refused(&self, gpu: &Gpu, refusal: &Refusal) -> Fault {
+        self.refused_while(gpu, refusal, None)
+    }
+
+    /// As [`Core::refused`], where an operation that has no ticket waits for its stream: one of the
+    /// naive engine, or one that ends after a stream.
+    #[cold]
+    pub(super) fn refused_while(&self, gpu: &Gpu, refusal: &Refusal, waits: Option<&str>) -> Fault {
         let source = Some(refusal.clone().into());
         if !refusal.is_lost() {
             let message = format!("{} refused a call for {}: {refusal}", gpu.backend.name(), gpu.context());
             return Fault::new(ErrorKind::DeviceUnavailable, message, source);
         }
-        self.lose(gpu, refusal);
+        self.lose_while(gpu, refusal, waits);
         Fault::new(ErrorKind::DeviceLost, format!("{} is lost: {refusal}", gpu.context()), source)
     }
 
     /// Says that a device is lost.
     #[cold]
     pub(in crate::engine) fn lose(&self, gpu: &Gpu, refusal: &Refusal) {
+        self.lose_while(gpu, refusal, None);
+    }
+
+    fn lose_while(&self, gpu: &Gpu, refusal: &Refusal, waits: Option<&str>) {
         if gpu.lost.get().is_none() {
             let message = format!(
                 "{} is lost: {refusal}; queued there and not known to be done: {}. Start the process anew to use it",
                 gpu.context(),
-                suspects(gpu)
+                suspects(gpu, waits)
             );
             // Before anybody can find the device lost.
             self.state.fetch_or(FAILED, Release);

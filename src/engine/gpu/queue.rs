@@ -15,6 +15,7 @@ use crate::engine::core::Core;
 use crate::engine::gpu::call::Way;
 use crate::engine::gpu::devices::{Gpu, OwnLine};
 use crate::engine::gpu::entered::enter_once;
+use crate::engine::gpu::loss::{insist, AGAIN};
 use crate::engine::gpu::turn::{destination, park};
 use crate::engine::settings::Kind;
 use crate::operation::access::Mode;
@@ -151,7 +152,8 @@ impl Core {
         gpu.own(fleet.of(ticket).1).filter(|_| is_last(ticket))
     }
 
-    /// Has the stream of a timeline wait for all that the operation comes after on its device.
+    /// Has the stream of a timeline wait for all that the operation comes after on its device. What
+    /// is refused is asked for again, as in `call.rs`.
     ///
     /// # Safety
     /// As [`Core::queue_on_device`].
@@ -172,6 +174,6 @@ impl Core {
         }
         let (backend, own) = (&*gpu.backend, &line.timeline);
         let before = gpu.lines.iter().zip(last).filter(|(_, number)| *number > 0);
-        before.into_iter().try_for_each(|(line, number)| own.follow(backend, &line.timeline, number))
+        before.into_iter().try_for_each(|(line, number)| insist(AGAIN, || own.follow(backend, &line.timeline, number)))
     }
 }

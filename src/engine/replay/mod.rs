@@ -239,8 +239,9 @@ impl Finish for Program {
         let core = Arc::clone(&self.core);
         // SAFETY: as in `finish`.
         unsafe {
-            let context = (*block.cast_const().cast::<Node>()).context;
-            core.finish_after_stream(Due::new(self, block), context, stream);
+            let node = block.cast_const().cast::<Node>();
+            let whose = ((*node).context, (*node).name.as_str());
+            core.finish_after_stream(Due::new(self, block), whose, stream);
         }
     }
 }
