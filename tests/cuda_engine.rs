@@ -38,5 +38,9 @@ mod pushers;
 mod refusals;
 #[path = "cuda_engine/seeds.rs"]
 mod seeds;
+#[path = "cuda_engine/sweep.rs"]
+mod sweep;
+#[path = "cuda_engine/sweep_programs.rs"]
+mod sweep_programs;
 #[path = "cuda_engine/teeth.rs"]
 mod teeth;

@@ -6,6 +6,7 @@
 //! | `CUDA_ENGINE_SEED=7` | the program of one seed, again and again |
 //! | `CUDA_ENGINE_FIRST_SEED=7` | begins there |
 //! | `CUDA_ENGINE_OPERATIONS=1000000` | so many operations |
+//! | `CUDA_ENGINE_CALLS=1000000` | in `sweep.rs` so many calls of each function fail, in turn |
 //! | `CUDA_ENGINE_SECONDS=60` | for so long instead, saying every ten seconds how far it is |
 //! | `CUDA_ENGINE_TEETH=waits` | the driver leaves out one wait in 50; also `marks`, `answers` |
 //! | `CUDA_ENGINE_PATIENCE=100` | how many seconds one program may take |
@@ -37,7 +38,7 @@ pub const SORTS: [(&str, Run); 4] = [
 
 /// A number of the environment, which is not called SERIATIM_…: engines refuse names of theirs
 /// that they do not know.
-fn number(name: &str) -> Option<u64> {
+pub fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
 }
 
