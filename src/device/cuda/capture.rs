@@ -10,33 +10,41 @@
 use crate::device::cuda::symbols::Symbols;
 use cudarc::driver::sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_RELAXED;
 use std::cell::Cell;
-use std::ffi::c_uint;
+use std::ffi::{c_int, c_uint};
 
 std::thread_local! {
     /// How often the thread has entered without leaving, and its own mode.
     static ENTERED: Cell<(u32, c_uint)> = const { Cell::new((0, 0)) };
 }
 
-/// Changes to the relaxed mode, if the thread has entered no device yet.
-pub fn enter(symbols: &Symbols) {
-    let (depth, mode) = ENTERED.get();
-    let mode = if depth == 0 { exchange(symbols, CU_STREAM_CAPTURE_MODE_RELAXED as c_uint) } else { mode };
+/// Changes to the relaxed mode, if the thread has entered no device yet. Returns the driver's code.
+pub fn enter(symbols: &Symbols) -> c_int {
+    let (depth, own) = ENTERED.get();
+    let (code, mode) = match depth {
+        0 => exchange(symbols, CU_STREAM_CAPTURE_MODE_RELAXED as c_uint),
+        _ => (0, own),
+    };
     ENTERED.set((depth + 1, mode));
+    code
 }
 
-/// Changes back, if the thread leaves the first device that it has entered.
-pub fn leave(symbols: &Symbols) {
+/// Changes back, if the thread leaves the first device that it has entered. Returns the driver's
+/// code.
+pub fn leave(symbols: &Symbols) -> c_int {
     let (depth, mode) = ENTERED.get();
-    if depth == 1 {
-        exchange(symbols, mode);
-    }
     ENTERED.set((depth.saturating_sub(1), mode));
+    if depth == 1 {
+        exchange(symbols, mode).0
+    } else {
+        0
+    }
 }
 
-/// Changes the thread's mode; returns what it was. A driver that refuses leaves it as it is.
-fn exchange(symbols: &Symbols, mode: c_uint) -> c_uint {
+/// Changes the thread's mode; returns the driver's code, and what the mode was. A driver that
+/// refuses leaves it as it is.
+fn exchange(symbols: &Symbols, mode: c_uint) -> (c_int, c_uint) {
     let mut mode = mode;
     // SAFETY: `mode` is ours, and a mode.
-    unsafe { (symbols.capture_mode)(&mut mode) };
-    mode
+    let code = unsafe { (symbols.capture_mode)(&mut mode) };
+    (code, mode)
 }

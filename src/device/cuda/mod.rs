@@ -209,7 +209,8 @@ unsafe impl Backend for Cuda {
         let context = self.context(self.primary(device)?)?;
         let previous = self.current()?;
         self.set_current(context)?;
-        capture::enter(&self.symbols);
+        // As in `leave`. If the mode is refused, captures of the program may be spoiled, no more.
+        let _ = self.check("cuThreadExchangeStreamCaptureMode", capture::enter(&self.symbols));
         Ok(Previous::new(previous.cast()))
     }
 
@@ -223,7 +224,7 @@ unsafe impl Backend for Cuda {
     }
 
     unsafe fn leave(&self, previous: Previous) {
-        capture::leave(&self.symbols);
+        let _ = self.check("cuThreadExchangeStreamCaptureMode", capture::leave(&self.symbols));
         // SAFETY: it was current on this thread when `enter` asked, and its owner keeps it.
         let code = unsafe { (self.symbols.set_current)(previous.raw().cast()) };
         // It fails only for a lost device, which is remembered; every later call says so, too.
