@@ -81,7 +81,7 @@ impl Model {
     fn run_one(&self) {
         let Some(mut ready) = self.stealable.take() else { return };
         let first = ready.take_list(1, |block| self.value(block).get() == 1);
-        drop(self.stealable.put(ready));
+        let _ = self.stealable.put(ready);
         self.run_all(first);
     }
 }
@@ -102,7 +102,9 @@ fn all_run_once(name: &str, bound: usize, floor: usize, count: usize, others: &'
         }
         // What was put back after the owner's last look: for other thieves.
         if let Some(mut left) = model.stealable.take() {
-            model.run_all(left.take_list(count, |_| true));
+            while !left.is_empty() {
+                model.run_all(left.take_list(count, |_| true));
+            }
         }
         assert_eq!(model.ran.load(Relaxed), count, "an operation was lost");
     });

@@ -288,8 +288,8 @@ pub trait Dispatch: Send + Sync {
     /// ran any.
     fn help(&self, core: &Arc<Core>, go_on: &mut dyn FnMut() -> bool) -> bool;
 
-    /// Runs a few of the short operations that workers have published. If there are none, asks the
-    /// workers to publish some. Says whether it ran any.
+    /// Runs a few of the short operations that workers have lent. If there are none, asks the
+    /// workers to lend some. Says whether it ran any.
     fn catch_up(&self, core: &Arc<Core>) -> bool;
 
     /// Works with the workers until `done`, in rows of operations that `go_on` can end. The thread

@@ -24,7 +24,8 @@ impl Group {
     pub fn catch_up<H: Host>(&self, host: &Arc<H>) -> bool {
         let lent = self.workers.iter().map(|remote| &remote.stealable).find(|lent| !lent.is_empty());
         let Some((lent, mut ready)) = lent.and_then(|lent| lent.take().map(|ready| (lent, ready))) else {
-            if self.idle.load(Relaxed) & WANTED == 0 {
+            // Several workers lend what they have in any case.
+            if self.workers.len() == 1 && self.idle.load(Relaxed) & WANTED == 0 {
                 self.idle.fetch_or(WANTED, Relaxed);
             }
             return false;
@@ -32,8 +33,7 @@ impl Group {
         // SAFETY: the operations were taken, so they are ours.
         let mut list = ready.take_list(CATCH_UP, |block| unsafe { (*block).flags } & FLAG_SHORT != 0);
         let are_some_left = !ready.is_empty();
-        drop(lent.put(ready));
-        if are_some_left {
+        if lent.put(ready) || are_some_left {
             self.call_one();
         }
         let mut short = [null_mut::<Block>(); CATCH_UP];

@@ -46,7 +46,7 @@ thread_local! {
 impl CurrentWorker {
     pub fn new(group: *const (), worker: Option<usize>, depth: u32) -> CurrentWorker {
         let spare = SPARE.try_with(Cell::take).ok().flatten();
-        CurrentWorker { group, queue: RefCell::new(spare.unwrap_or_default()), worker, depth }
+        CurrentWorker { group, queue: RefCell::new(spare.unwrap_or_else(Queue::roomy)), worker, depth }
     }
 
     /// Calls `work`, with `self` as the calling thread's `CURRENT` meanwhile.

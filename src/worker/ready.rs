@@ -57,14 +57,27 @@ impl Entry {
 /// The capacity that is kept when no operations are left: 400 kB in each of the two parts.
 pub const ROOM: usize = 1 << 14;
 
+/// The capacity that each part has from the start, so that it need not grow where rows are short.
+const FIRST_ROOM: usize = 64;
+
 /// Ready operations. Their memory is not owned by it.
 #[derive(Default)]
 pub struct Ready {
     ring: VecDeque<Entry>,
     heap: BinaryHeap<Entry>,
+    /// More operations, which have not been merged yet; or more memory for them. If there are
+    /// operations there, there are some here.
+    next: Option<Box<Ready>>,
 }
 
 impl Ready {
+    /// With room for a short row.
+    pub fn roomy() -> Ready {
+        let (ring, heap) = (VecDeque::with_capacity(FIRST_ROOM), BinaryHeap::with_capacity(FIRST_ROOM));
+        Ready { ring, heap, next: None }
+    }
+
+    /// How many operations there are, but for those that were chained.
     #[inline]
     pub fn len(&self) -> usize {
         self.ring.len() + self.heap.len()
@@ -142,23 +155,65 @@ impl Ready {
             }
             last = block;
         }
+        self.fill();
         first
     }
 
-    /// Moves all of `other` in here, with as many steps as the shorter of the two has operations.
+    /// If nothing is left here, takes what was chained.
+    fn fill(&mut self) {
+        let mut next = self.next.as_deref_mut();
+        while let Some(chained) = next.filter(|_| self.ring.is_empty() && self.heap.is_empty()) {
+            std::mem::swap(&mut self.ring, &mut chained.ring);
+            std::mem::swap(&mut self.heap, &mut chained.heap);
+            next = chained.next.as_deref_mut();
+        }
+    }
+
+    /// Adds operations, or memory for them, without a look at them: the owner merges. There are as
+    /// many links as threads that had operations of this owner in their hands at once.
+    pub fn chain(&mut self, other: Box<Ready>) {
+        let mut last = &mut self.next;
+        while let Some(next) = last {
+            last = &mut next.next;
+        }
+        *last = Some(other);
+        self.fill();
+    }
+
+    /// Takes what was chained first, with all behind it.
+    pub fn unchain(&mut self) -> Option<Box<Ready>> {
+        self.next.take()
+    }
+
+    /// Moves all of `other` in here but what is chained to it, with as many steps as the shorter of
+    /// the two has operations.
     pub fn merge(&mut self, other: &mut Ready) {
         if self.len() < other.len() {
-            std::mem::swap(self, other);
+            std::mem::swap(&mut self.ring, &mut other.ring);
+            std::mem::swap(&mut self.heap, &mut other.heap);
         }
         work_counter::count(other.len());
         other.ring.drain(..).for_each(|entry| self.insert(entry));
         self.heap.append(&mut other.heap);
     }
 
+    /// Makes as much room as another row has: once a row has grown, the next ones need not. Nothing
+    /// is in here.
+    #[inline]
+    pub fn grow_like(&mut self, other: &Ready) {
+        if self.ring.capacity() < other.ring.capacity() || self.heap.capacity() < other.heap.capacity() {
+            self.ring.reserve(other.ring.capacity());
+            self.heap.reserve(other.heap.capacity());
+        }
+    }
+
     /// Gives back the capacity that only a long row needed. There are no operations.
     pub fn trim(&mut self) {
         self.ring.shrink_to(ROOM);
         self.heap.shrink_to(ROOM);
+        if let Some(next) = &mut self.next {
+            next.trim();
+        }
     }
 }
 

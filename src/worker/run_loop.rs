@@ -167,8 +167,6 @@ impl Group {
     #[inline(never)]
     fn run_log<H: Host>(&self, log: &Log, index: usize, current: &CurrentWorker, host: &Arc<H>, most: u32) -> bool {
         let own = &self.workers[index];
-        // An operation in the queue would stand still behind a long one out of the log.
-        let lends = self.lends(&current.queue.borrow());
         let mut any = false;
         for _ in 0..most {
             // SAFETY: the calling thread is the log's worker. It settles the operation that it has
@@ -178,7 +176,8 @@ impl Group {
             // SAFETY: as above.
             unsafe {
                 if host.settle(block) {
-                    if lends && !current.queue.borrow().is_empty() {
+                    // What is in the queue would stand still behind a long operation.
+                    if self.lends(&current.queue.borrow()) {
                         self.lend_all(&mut current.queue.borrow_mut(), &own.stealable);
                     }
                     host.run(block, Some(index));
@@ -291,7 +290,13 @@ impl Group {
                 _ => !spin.pause(),
             };
             if rests {
-                current.queue.borrow_mut().trim();
+                let mut queue = current.queue.borrow_mut();
+                queue.take_back(&own.stealable); // For its memory.
+                if !queue.is_empty() {
+                    break true;
+                }
+                queue.trim();
+                drop(queue);
                 // If it got up by itself in this pause, it does not know how long the pause is.
                 let began = if rhythm.sleeps() { None } else { spin.elapsed() };
                 spin = if self.sleep(own, rhythm) {

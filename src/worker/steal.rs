@@ -72,8 +72,8 @@ impl Group {
         !self.first_waiting().is_null()
     }
 
-    /// A pointer to something that any thread could take; null if there is nothing. For a caller
-    /// that asks whether that is still the same.
+    /// A pointer to something that any thread could take; null if there is nothing. If it is the
+    /// same at the next call, that may still be there.
     pub(crate) fn first_waiting(&self) -> *const () {
         let common = self.common.inbox.peek();
         if !common.is_null() {

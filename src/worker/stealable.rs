@@ -6,7 +6,8 @@
 //! The thread that has taken them is alone with them. Each of these is one exchange.
 //!
 //! The owner may come while a thief has them in its hands. Then it goes on with what else it has,
-//! and finds them the next time. If it has lent other operations by then, both rows become one.
+//! and finds them the next time. If it has lent other operations by then, one row is chained to the
+//! other, and the owner merges them when it takes them back.
 //!
 //! Owner's side: `local_queue.rs`. Thieves: `steal.rs` (workers and helpers) and `catch_up.rs`
 //! (pushers). Any thread may look. `remote.rs` has one for each worker, `helper_place.rs` one for
@@ -32,8 +33,8 @@ impl Stealable {
         Stealable(CachePadded::new(AtomicPtr::new(null_mut())))
     }
 
-    /// A pointer that says which row of operations is here; null if there are none. For a caller
-    /// that asks whether there is something, or something new.
+    /// Not null if there are operations. It points to their memory, so it may be the same for other
+    /// operations.
     #[inline]
     pub fn peek(&self) -> *const () {
         let word = self.0.load(Relaxed);
@@ -49,10 +50,16 @@ impl Stealable {
         self.peek().is_null()
     }
 
+    /// Whether the operations, or the memory for them, are here, and in no thread's hands.
+    #[inline]
+    pub fn is_there(&self) -> bool {
+        !self.0.load(Relaxed).is_null()
+    }
+
     /// Takes all operations, or `None` if another thread has them, or there are none. Any thread
     /// may call it.
     pub fn take(&self) -> Option<Box<Ready>> {
-        if self.0.load(Relaxed).is_null() {
+        if !self.is_there() {
             return None;
         }
         // Acquire: pairs with the release in `put`.
@@ -62,39 +69,42 @@ impl Stealable {
     }
 
     /// Puts operations here, or those that a thread has left of them. If there are others by now,
-    /// they become one row, and the memory that is left over is returned.
+    /// they are chained, and the flag says so: then a thread that was about to sleep may have
+    /// missed those.
     ///
     /// Lock-free: it starts over only if another thread has put or taken operations meanwhile.
-    pub fn put(&self, mut ready: Box<Ready>) -> Option<Box<Ready>> {
-        let mut spare = None;
+    pub fn put(&self, mut ready: Box<Ready>) -> bool {
+        let mut are_more = false;
         loop {
             let mark = if ready.is_empty() { EMPTY } else { 0 };
             let word = Box::into_raw(ready).map_addr(|word| word | mark);
             // Release: pairs with the acquire in `take`.
             if self.0.compare_exchange(null_mut(), word, Release, Relaxed).is_ok() {
-                return spare;
+                return are_more;
             }
             // SAFETY: made above, and not given away.
             ready = unsafe { Box::from_raw(word.map_addr(|word| word & !EMPTY)) };
-            if let Some(mut other) = self.take() {
-                ready.merge(&mut other);
-                spare = Some(other);
+            if let Some(other) = self.take() {
+                ready.chain(other);
+                are_more = true;
             }
         }
     }
 
-    /// Takes about half of the operations, from the best one on, but at most [`STOLEN`]; null if
-    /// there are none. The flag says whether it has put back others: then a thread that was about
-    /// to sleep may have missed them.
+    /// Takes about half of the operations, from the best one on, but at most [`STOLEN`], or one if
+    /// they are urgent; null if there are none. The flag says whether it has put back others: then
+    /// a thread that was about to sleep may have missed them.
     pub fn take_half(&self) -> (*mut Block, bool) {
         if self.is_empty() {
             return (null_mut(), false);
         }
         let Some(mut ready) = self.take() else { return (null_mut(), false) };
-        let list = ready.take_list((ready.len() / 2).clamp(1, STOLEN), |_| true);
+        let half = (ready.len() / 2).clamp(1, STOLEN);
+        // Urgent operations are for as many threads as there are.
+        let is_urgent = ready.best().is_some_and(|best| best.0 > 0);
+        let list = ready.take_list(if is_urgent { 1 } else { half }, |_| true);
         let are_some_left = !ready.is_empty();
-        drop(self.put(ready));
-        (list, are_some_left)
+        (list, self.put(ready) || are_some_left)
     }
 }
 

@@ -224,7 +224,7 @@ pub fn runs_here(core: &Core, request: &Request, is_short: impl FnOnce() -> bool
 
 /// Enlists an operation that would have run inside its push if its tickets had come. Since they
 /// have not, the workers are behind: this thread then runs a few of the short operations that the
-/// workers have published. Also called by `api/operator.rs`.
+/// workers have lent. Also called by `api/operator.rs`.
 #[cold]
 #[inline(never)]
 pub fn push_behind<F: Send + 'static>(
