@@ -84,19 +84,27 @@ impl Bench {
     /// Every variable is written on the processor; waits until that works.
     fn processor_goes_on(&self, errors: &mut Vec<Error>) -> Result<(), String> {
         for _ in 0..4 {
-            let ran = Arc::new(AtomicUsize::new(0));
-            let own = Arc::clone(&ran);
-            let all = self.variables.iter().copied();
-            let pushed = self.engine.op("after").writes(all).push(move |_| _ = own.fetch_add(1, SeqCst));
-            pushed.map_err(|error| format!("the processor is refused: {error}"))?;
-            let waited = self.engine.wait_for_all_timeout(LIMIT);
-            match (waited, ran.load(SeqCst)) {
-                (Ok(()), 1) => return Ok(()),
-                (Ok(()), _) => return Err("an operation has vanished".to_owned()),
-                (Err(error), _) => errors.push(error),
+            match write_all(&self.engine, &self.variables)? {
+                Ok(()) => return Ok(()),
+                Err(error) => errors.push(error),
             }
         }
         Err(format!("the processor does not go on: {errors:?}"))
+    }
+}
+
+/// Writes every variable on the processor and waits for everything; returns what the wait says, or
+/// what is wrong with the engine.
+pub fn write_all(engine: &Engine, variables: &[Variable]) -> Result<Result<(), Error>, String> {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let own = Arc::clone(&ran);
+    let all = variables.iter().copied();
+    let pushed = engine.op("after").writes(all).push(move |_| _ = own.fetch_add(1, SeqCst));
+    pushed.map_err(|error| format!("the processor is refused: {error}"))?;
+    let waited = engine.wait_for_all_timeout(LIMIT);
+    match ran.load(SeqCst) {
+        count if waited.is_ok() && count != 1 => Err("an operation has vanished".to_owned()),
+        _ => Ok(waited),
     }
 }
 

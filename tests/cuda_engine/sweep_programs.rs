@@ -3,6 +3,7 @@
 //! arrays. Each keeps the errors that it meets, and goes on.
 
 use crate::client::call;
+use crate::faults::write_all;
 use crate::memory::{compute, copy, kernel, kernel_of_graph, Entered, Place};
 use crate::programs::LIMIT;
 use seriatim::gpu::{AdoptedStream, Backend, Class, Cuda, DeviceData, DeviceHandle, PinnedData, RawStream};
@@ -135,16 +136,9 @@ impl Bench {
             return Err(format!("{} of {} operations of the processor ran", self.ran.load(SeqCst), self.pushed));
         }
         for _ in 0..=CELLS {
-            let ran = Arc::new(AtomicUsize::new(0));
-            let own = Arc::clone(&ran);
-            let all = self.variables.iter().copied();
-            let pushed = self.engine.op("after").writes(all).push(move |_| _ = own.fetch_add(1, SeqCst));
-            pushed.map_err(|error| format!("the processor is refused: {error}"))?;
-            let waited = self.engine.wait_for_all_timeout(LIMIT);
-            match (waited, ran.load(SeqCst)) {
-                (Ok(()), 1) => return Ok(()),
-                (Ok(()), _) => return Err("an operation has vanished".to_owned()),
-                (waited, _) => _ = self.note(waited),
+            let waited = write_all(&self.engine, &self.variables)?;
+            if self.note(waited).is_some() {
+                return Ok(());
             }
         }
         Err(format!("the processor does not go on: {:?}", self.errors))
