@@ -60,7 +60,7 @@ pub const ROOM: usize = 1 << 14;
 /// The capacity that each part has from the start, so that it need not grow where rows are short.
 const FIRST_ROOM: usize = 64;
 
-/// Ready operations. Their memory is not owned by it.
+/// Ready operations. It does not own their memory.
 #[derive(Default)]
 pub struct Ready {
     ring: VecDeque<Entry>,
