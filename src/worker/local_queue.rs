@@ -307,6 +307,25 @@ mod tests {
         }
     }
 
+    /// The lanes of a replay have one key. One of them is in the ring here, and one in the heap,
+    /// since a younger operation has come between them.
+    #[test]
+    fn of_equals_each_is_taken_once() {
+        let (memory, stealable) = (Memory::new().unwrap(), Stealable::new());
+        for take in [1, 2] {
+            let blocks = blocks(&memory, [5, 9, 5].map(|sequence| (0, sequence)));
+            let mut queue = queue(&blocks);
+            queue.lend(&stealable);
+            let mut ready = stealable.take().expect("it was lent");
+            let mut found = list(ready.take_list(take, |_| true));
+            stealable.put(ready);
+            queue.take_back(&stealable);
+            found.extend(std::iter::from_fn(|| queue.pop()));
+            assert_eq!(sequences(found.iter().copied()), [5, 5, 9]);
+            assert_ne!(found[0], found[1], "a lane is run by two threads, and the other one by none");
+        }
+    }
+
     /// The memory of a queue that others have emptied comes back, and is used again.
     #[test]
     fn the_last_operation_may_be_stolen() {

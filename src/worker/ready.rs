@@ -104,9 +104,23 @@ impl Ready {
         }
     }
 
+    /// Whether the next operation is that of the heap. If both fronts have the same key, as lanes
+    /// of one replay do, it is that of the ring.
+    #[inline]
+    fn is_next_in_heap(&self) -> bool {
+        match (self.ring.front(), self.heap.peek()) {
+            (Some(first), Some(top)) => first.key < top.key,
+            (first, _) => first.is_none(),
+        }
+    }
+
     /// The next operation.
-    fn front(&self) -> Option<Entry> {
-        self.ring.front().max(self.heap.peek()).copied()
+    fn front(&self) -> Option<&Entry> {
+        if self.is_next_in_heap() {
+            self.heap.peek()
+        } else {
+            self.ring.front()
+        }
     }
 
     /// The key of the next operation.
@@ -119,10 +133,10 @@ impl Ready {
     /// Takes the next operation.
     #[inline]
     pub fn pop(&mut self) -> Option<Entry> {
-        match (self.ring.front(), self.heap.peek()) {
-            (Some(first), Some(top)) if first.key < top.key => self.heap.pop(),
-            (None, _) => self.heap.pop(),
-            _ => self.ring.pop_front(),
+        if self.is_next_in_heap() {
+            self.heap.pop()
+        } else {
+            self.ring.pop_front()
         }
     }
 
@@ -141,8 +155,10 @@ impl Ready {
     pub fn take_list(&mut self, most: usize, suits: impl Fn(*mut Block) -> bool) -> *mut Block {
         let (mut first, mut last) = (null_mut(), null_mut::<Block>());
         for _ in 0..most {
-            let Some(Entry { block, .. }) = self.front().filter(|next| suits(next.block)) else { break };
-            let _ = self.pop();
+            if !self.front().is_some_and(|next| suits(next.block)) {
+                break;
+            }
+            let Some(Entry { block, .. }) = self.pop() else { break };
             work_counter::count(1);
             // SAFETY: the operations were in here only, so they are ours.
             unsafe {
