@@ -344,3 +344,45 @@ fn after_the_shutdown_nothing_of_a_graph_runs_and_all_of_it_ends() {
         engine.wait_for_all().unwrap();
     });
 }
+
+/// The replays come after what was pushed before to a variable that was made private, also if the
+/// graph's own variable has a mark by then: that of a parameter whose old value could not be
+/// dropped.
+#[test]
+fn replays_wait_for_what_was_made_private_though_a_parameter_has_failed() {
+    struct Loud(bool);
+    impl Drop for Loud {
+        fn drop(&mut self) {
+            assert!(!self.0, "loud");
+        }
+    }
+    let _watchdog = Watchdog::new(120, "a failed parameter and a private variable");
+    with_every_builder(|builder| {
+        let engine = builder.waiters_help(false).build().unwrap();
+        let (x, y) = (Data::new(&engine, 0), Data::new(&engine, 0));
+        // A completion, as a naive engine would run anything else inside the push.
+        let held = hold(&engine, &[], &[x.variable()]);
+        let of = x.clone();
+        engine.op("before").write(&x).push(move |_| *of.write().unwrap() = 7).unwrap();
+        let captured = engine.capture(|c| {
+            let parameter = c.parameter(Loud(true));
+            parameter.set(Loud(false))?;
+            c.make_private(&x)?;
+            let (from, to) = (x.clone(), y.clone());
+            c.op("copy").read(&x).write(&y).push(move |_| {
+                *to.write()? = *from.read()?;
+                Ok::<(), Error>(())
+            })?;
+            Ok(parameter)
+        });
+        let (graph, _parameter) = captured.unwrap();
+        graph.replay().unwrap();
+        let late = Duration::from_millis(20);
+        let waited = engine.wait_for_var_timeout(y.variable(), late).map_err(|error| error.kind());
+        assert_eq!(waited, Err(ErrorKind::TimedOut), "the replay has run before");
+        held.complete();
+        engine.wait_for_var(y.variable()).unwrap();
+        assert_eq!(*y.read().unwrap(), 7);
+        assert!(engine.wait_for_all().is_err(), "the failure of the parameter");
+    });
+}

@@ -22,7 +22,7 @@ use crate::engine::request::{Claim, Request};
 use crate::engine::resolve::{kill, resolve};
 use crate::error::Error;
 use crate::operation::access::Mode;
-use crate::operation::block::{FLAG_BEYOND, FLAG_DELETE};
+use crate::operation::block::{FLAG_BEYOND, FLAG_DELETE, FLAG_GRAPH};
 use crate::operation::closure::async_vtable;
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
@@ -129,8 +129,9 @@ impl PrivateVariables {
             arrival.step();
         };
         // The property of the deletions, which are run also after the shutdown: replays then skip
-        // their operations, but change the marks of variables.
-        let (property, flags) = (Property::DeleteVar, FLAG_BEYOND);
+        // their operations, but change the marks of variables. And the flag of replays, which are
+        // run also if the graph's own variable is marked: a parameter may have failed.
+        let (property, flags) = (Property::DeleteVar, FLAG_BEYOND | FLAG_GRAPH);
         let request = Request { property, flags, ..Request::named(Name::from("make private")) };
         let claim = Claim { variable: own, mode: Mode::Write };
         push(core, &request, &[claim][..], async_vtable(&hold), hold)
