@@ -49,7 +49,7 @@ impl Core {
             let body = &*(*block).body;
             if let Run::Part(call) = body.run {
                 call(Block::closure(block, Layout::Plain), worker);
-                pay();
+                pay(local);
                 return;
             }
             let state = self.state.load(Relaxed);
@@ -83,7 +83,7 @@ impl Core {
                 (body.discard)(storage);
                 leave(local);
                 self.end(local, block, Ok(()), inherited, cancelled, worker);
-                pay();
+                pay(local);
                 return;
             }
             let run = RunContext {
@@ -123,19 +123,20 @@ impl Core {
                         within(&Copied::of(&self.memory, block), || call(storage, &run, completion))
                     };
                     leave(local);
+                    if let Err(fault) = outcome {
+                        // The closure unwound after it had given its completion away. The operation
+                        // is not ours any more, but the panic must not be lost: an engine that ends
+                        // reports failures once all closures have returned.
+                        self.record(fault, name, sequence);
+                    }
                     local.count_returned();
                     // The thread that stops the engine waits for the return as well.
                     self.quiescence.notify(|| self.is_quiescent());
-                    if let Err(fault) = outcome {
-                        // The closure unwound after it had given its completion away. The operation
-                        // is not ours any more, but the panic must not be lost.
-                        self.record(fault, name, sequence);
-                    }
                 }
                 // Has returned above.
                 Run::Part(_) => {}
             }
-            pay();
+            pay(local);
         }
     }
 
@@ -177,7 +178,7 @@ impl Core {
             leave(local);
             if outcome.is_err() || self.state.load(Relaxed) != 0 {
                 self.end(local, block, outcome, None, false, worker);
-                pay();
+                pay(local);
                 return true;
             }
             Block::enter(block, FREE);
@@ -187,7 +188,7 @@ impl Core {
             if !found.first.is_null() {
                 self.hand_out(local, found.first);
             }
-            pay();
+            pay(local);
             true
         }
     }

@@ -66,18 +66,22 @@ pub fn owe(core: &Arc<Core>) -> bool {
     owed
 }
 
-/// Called by a thread that has ended an operation: if it is inside no operation now, it runs the
-/// queues that it owes.
+/// Called by a thread that has ended an operation of the engine of `local`: if it is inside no
+/// operation now, it runs the queues that it owes.
 #[inline]
-pub fn pay() {
+pub fn pay(local: &ThreadContext) {
     if count(Cell::get) == OWES {
-        pay_all();
+        pay_all(local);
     }
 }
 
+/// What runs here was pushed inside the operation that has just ended, so it may not wait for that
+/// engine either; and what it pushes to that engine must not lie in the queue of this thread, which
+/// comes to it only afterwards. Therefore the thread counts as inside.
 #[cold]
 #[inline(never)]
-fn pay_all() {
+fn pay_all(local: &ThreadContext) {
+    local.depth.set(local.depth.get() + 1);
     while count(Cell::get) & OWES != 0 {
         count(|inside| inside.set(PAYS));
         let owed = OWED.try_with(RefCell::take).unwrap_or_default();
@@ -86,6 +90,7 @@ fn pay_all() {
         }
     }
     count(|inside| inside.set(inside.get() & !PAYS));
+    local.depth.set(local.depth.get() - 1);
 }
 
 /// Refuses a call (a stop, a start, a preparation) that would wait for the operation that the

@@ -1,7 +1,7 @@
 //! Operations of many engines that push to each other: the stack does not care whose they are.
 
 use crate::common::*;
-use seriatim::{Engine, Kind, RunContext};
+use seriatim::{Engine, ErrorKind, Kind, Property, RunContext};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,4 +103,42 @@ fn a_wait_deep_inside_other_engines_does_not_wait_for_its_own_thread() {
     };
     descend(&outer, 0, Arc::new(innermost));
     assert_eq!((ran.load(SeqCst), pushed.load(SeqCst)), (5, 5));
+}
+
+/// Operations of `workers` inside each other; the innermost pushes `last` to the naive engine.
+fn nest(workers: &Engine, naive: &Engine, left: u32, last: Arc<dyn Fn() + Send + Sync>) {
+    if left == 0 {
+        naive.op("owed").push(move |_| last()).unwrap();
+        return;
+    }
+    let (outer, inner) = (workers.clone(), naive.clone());
+    let next = move |_: &RunContext<'_>| nest(&outer, &inner, left - 1, Arc::clone(&last));
+    workers.op("nested").property(Property::Async).push(next).unwrap();
+}
+
+/// What a thread was too deep to run, it runs when its outermost operation has ended. That still
+/// counts as inside: what it pushes there other workers find, and it may not wait.
+#[test]
+fn what_was_too_deep_runs_as_if_it_were_still_inside() {
+    let _watchdog = Watchdog::new(100, "what was too deep");
+    for levels in [3, 31] {
+        let workers = Engine::builder().cpu_workers(2).pin(false).waiters_help(false).build().unwrap();
+        let naive = Engine::builder().kind(Kind::Naive).build().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, outer) = (std::sync::Mutex::new(tell), workers.clone());
+        let last = move || {
+            let (ran, has_run) = std::sync::mpsc::channel();
+            // A priority, so that it goes the long way.
+            outer.op("other").priority(1).push(move |_| _ = ran.send(())).unwrap();
+            let other = has_run.recv_timeout(Duration::from_secs(10));
+            let y = outer.new_variable();
+            let waited = outer.wait_for_var(y).map_err(|error| error.kind());
+            let stopped = outer.stop().map_err(|error| error.kind());
+            tell.lock().unwrap().send((other, waited, stopped)).unwrap();
+        };
+        let (outer, inner, last) = (workers.clone(), naive.clone(), Arc::new(last));
+        workers.op("outermost").push(move |_| nest(&outer, &inner, levels, last)).unwrap();
+        let refused = Err(ErrorKind::WaitInsideOperation);
+        assert_eq!(told.recv().unwrap(), (Ok(()), refused, refused), "{levels} levels");
+    }
 }

@@ -147,15 +147,16 @@ impl Core {
                     let call = || within(&copied, || call(storage, &run, completion));
                     let outcome = self.call_within(local, block, &visit, (false, worker), call);
                     visit.end();
-                    local.count_returned();
-                    self.quiescence.notify(|| self.is_quiescent());
                     if let Err(fault) = outcome {
+                        // Before it counts as returned, as in `execute`.
                         self.record(fault, name, sequence);
                     }
+                    local.count_returned();
+                    self.quiescence.notify(|| self.is_quiescent());
                 }
                 Run::Part(_) => unreachable!("parts of graphs have no device"),
             }
-            pay();
+            pay(local);
         }
     }
 
@@ -320,7 +321,7 @@ impl Core {
             leave(local);
             mistrust();
             self.end(local, block, fault.map_or(Ok(()), Err), inherited, false, worker);
-            pay();
+            pay(local);
         }
     }
 }

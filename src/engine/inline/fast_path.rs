@@ -278,7 +278,7 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
             }
             if outermost && !local.first.get().is_null() {
                 core.dispatch.drain(core, local);
-                nesting::pay();
+                nesting::pay(local);
                 return;
             }
         }
@@ -286,7 +286,7 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
             local.draining.set(false);
         }
         core.flush(local);
-        nesting::pay();
+        nesting::pay(local);
     }
 
     /// Ends the operation. Its writes step the versions of their variables if `steps`. Returns what
