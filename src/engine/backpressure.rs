@@ -53,12 +53,13 @@ pub fn make_room(core: &Arc<Core>, local: &ThreadContext, beyond: bool) -> Resul
         }
         WhenFull::Help if may_help() => {
             let mut entered = false;
-            while core.dispatch.help(core, &mut || {
-                entered = entered || enter();
-                !entered
-            }) && !entered
+            while !entered
+                && core.dispatch.help(core, &mut || {
+                    entered = entered || enter();
+                    !entered
+                })
             {
-                entered = enter();
+                entered = entered || enter();
             }
             core.flush(local);
             if !entered {
