@@ -1,7 +1,8 @@
 //! The calling thread's entry in a group: the private queue of a worker or helper that is running
 //! operations. Used by `worker/run_loop.rs`, which makes it for a worker, by `worker/help.rs`,
-//! which makes it for a helper, and by `worker/group.rs` (`Group::submit`). No other thread touches
-//! it: what others see is in `remote.rs` for a worker, and in `helper_place.rs` for a helper.
+//! which makes it for a helper, by `worker/group.rs` (`Group::submit`), and by
+//! `engine/replay/mod.rs`, which says that a turn is over. No other thread touches it: what others
+//! see is in `remote.rs` for a worker, and in `helper_place.rs` for a helper.
 //!
 //! An operation that becomes ready on such a thread goes straight into this queue: no atomic, no
 //! other core. The exception is one that becomes ready in the middle of another operation. The
@@ -23,6 +24,8 @@ pub struct CurrentWorker {
     worker: Option<usize>,
     /// How many operations the thread is inside of while it runs none from this queue.
     depth: u32,
+    /// Whether the worker takes something out of its logs before it goes on with its queue.
+    pub turn_is_over: Cell<bool>,
 }
 
 /// Where [`CurrentWorker::keep`] has left an operation that has become ready.
@@ -46,7 +49,8 @@ thread_local! {
 impl CurrentWorker {
     pub fn new(group: *const (), worker: Option<usize>, depth: u32) -> CurrentWorker {
         let spare = SPARE.try_with(Cell::take).ok().flatten();
-        CurrentWorker { group, queue: RefCell::new(spare.unwrap_or_else(Queue::roomy)), worker, depth }
+        let queue = RefCell::new(spare.unwrap_or_else(Queue::roomy));
+        CurrentWorker { group, queue, worker, depth, turn_is_over: Cell::new(false) }
     }
 
     /// Calls `work`, with `self` as the calling thread's `CURRENT` meanwhile.
@@ -59,6 +63,16 @@ impl CurrentWorker {
         }
         let _leave = Leave(CURRENT.with(|current| current.replace(self)));
         work(self)
+    }
+
+    /// Says that the calling thread, if it is a worker, has run many operations in one go, and has
+    /// queued the rest of them. Called by `engine/replay/mod.rs`.
+    pub fn end_turn() {
+        let current = CURRENT.try_with(Cell::get).unwrap_or(null());
+        // SAFETY: as in `keep`.
+        if let Some(current) = unsafe { current.as_ref() } {
+            current.turn_is_over.set(true);
+        }
     }
 
     /// Queues an operation on the calling thread, if that runs operations of `group` and is in the

@@ -77,13 +77,13 @@ impl Group {
                     // SAFETY: operations that come out of an inbox are ready and ours.
                     unsafe {
                         queue.add_list(own.inbox.take());
-                        if urgent || polls || queue.is_empty() {
+                        if urgent || polls || queue.best().is_none_or(|key| key.0 < 0) {
                             self.take_common(&mut queue, urgent);
                         }
                     }
                 }
                 if self.plan.logged {
-                    let most = due_of_log(queue.best(), &mut from_queue);
+                    let most = due_of_log(queue.best(), &mut from_queue, current.turn_is_over.take());
                     if most > 0 {
                         drop(queue);
                         if self.run_logged(index, current, host, most, &mut journal) {
@@ -178,7 +178,10 @@ impl Group {
                 if host.settle(block) {
                     // What is in the queue would stand still behind a long operation.
                     if self.lends(&current.queue.borrow()) {
-                        self.lend_all(&mut current.queue.borrow_mut(), &own.stealable);
+                        let mut queue = current.queue.borrow_mut();
+                        // With what the operation before has left there, in one row.
+                        queue.take_back(&own.stealable);
+                        self.lend_all(&mut queue, &own.stealable);
                     }
                     host.run(block, Some(index));
                 }
@@ -382,14 +385,15 @@ enum FromLogs {
 }
 
 /// How many operations a worker runs out of a log before `best`, the best operation of its queue.
-/// `from_queue` counts the operations that it has run from its queue.
-fn due_of_log(best: Option<Key>, from_queue: &mut u32) -> u32 {
+/// `from_queue` counts the operations that it has run from its queue; one of them that was many,
+/// part of a graph, has said that its turn is over.
+fn due_of_log(best: Option<Key>, from_queue: &mut u32, turn_is_over: bool) -> u32 {
     match best {
         Some(key) if key.0 > 0 => 0,
         // Operations in the queue are as often older than those in the log as younger.
         Some(key) if key.0 == 0 => {
             *from_queue += 1;
-            u32::from(*from_queue % LOOKS_AT_QUEUE == 0)
+            u32::from(*from_queue % LOOKS_AT_QUEUE == 0 || turn_is_over)
         }
         _ => IN_A_ROW,
     }

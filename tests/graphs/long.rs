@@ -4,6 +4,7 @@
 use super::helpers::variables;
 use crate::common::*;
 use seriatim::{Engine, Graph, IdlePolicy, Kind, RunContext};
+use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -102,5 +103,37 @@ fn a_graph_that_was_short_is_spread_after_its_first_long_operation() {
         graph.replay().unwrap();
         engine.wait_for_all().unwrap();
         assert_eq!(meeting.alone(), 0);
+    }
+}
+
+/// One worker has a long graph, and an operation in its log: it comes to that as it comes to others
+/// beside it, though all of the graph was pushed before.
+#[test]
+fn a_long_graph_leaves_turns_to_what_is_in_a_log() {
+    let _watchdog = Watchdog::new(100, "a long graph and a log");
+    const LENGTH: usize = 100_000;
+    for kind in [Kind::Pooled, Kind::PerDevice] {
+        let engine = Engine::builder().kind(kind).cpu_workers(1).waiters_help(false).build().unwrap();
+        let all = variables::<12>(&engine);
+        let (ran, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let gate = Gate::new();
+        let (graph, ()) = engine
+            .capture(|c| {
+                let stand = gate.clone();
+                c.op("first").push(move |_| stand.clone().pass())?;
+                (0..LENGTH).try_for_each(|number| {
+                    let ran = Arc::clone(&ran);
+                    c.op("step").write(all[number % all.len()]).push(move |_| _ = ran.fetch_add(1, SeqCst))
+                })
+            })
+            .unwrap();
+        graph.replay().unwrap();
+        gate.wait_for_someone();
+        let (count, see) = (Arc::clone(&ran), Arc::clone(&seen));
+        engine.op("in the log").push(move |_| see.store(count.load(SeqCst), SeqCst)).unwrap();
+        gate.open();
+        engine.wait_for_all().unwrap();
+        let before = seen.load(SeqCst);
+        assert!(before < 1_000, "{kind}: {before} operations of the graph have run before");
     }
 }

@@ -266,3 +266,31 @@ fn an_urgent_operation_goes_to_whoever_comes_first() {
         engine.wait_for_all().unwrap();
     }
 }
+
+/// A worker has a long row of operations of low priority when an ordinary one becomes ready.
+#[test]
+fn what_is_in_the_background_does_not_go_before_what_comes_later() {
+    let _watchdog = Watchdog::new(100, "a long row in the background");
+    const ROW: usize = 200;
+    for engine in engines_with_one_worker() {
+        let (order, [first, gate]) = (Order::default(), [Gate::new(), Gate::new()]);
+        let x = engine.new_variable();
+        let held = hold(&engine, &[], &[x]);
+        engine.op("ordinary").write(x).push(noting(&order, 0, ROW)).unwrap();
+        let stand = first.clone();
+        engine.op("occupies the worker").push(move |_| stand.pass()).unwrap();
+        first.wait_for_someone();
+        let stand = gate.clone();
+        engine.op("first in the background").priority(-1).push(move |_| stand.pass()).unwrap();
+        for number in 0..ROW {
+            engine.op("background").priority(-1).push(noting(&order, -1, number)).unwrap();
+        }
+        first.open();
+        gate.wait_for_someone();
+        held.complete();
+        gate.open();
+        engine.wait_for_all().unwrap();
+        let place = order.lock().unwrap().iter().position(|(_, number)| *number == ROW);
+        assert_eq!(place, Some(0), "{} engine", engine.kind());
+    }
+}

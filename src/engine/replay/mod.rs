@@ -45,6 +45,7 @@ use crate::operation::current::within;
 use crate::operation::layout::Layout;
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
+use crate::worker::current::CurrentWorker;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
@@ -76,6 +77,7 @@ unsafe fn run_lane(storage: *mut u8, worker: Option<usize>) {
     if rest == Rest::Idle {
         Program::let_go(local, ManuallyDrop::into_inner(graph));
     } else {
+        CurrentWorker::end_turn();
         // SAFETY: this thread is still the lane's runner, so the lane's block is ours.
         unsafe { core.dispatch.submit(&core, local, graph.blocks[lane as usize].get(), ReadyCause::Later) };
     }
@@ -119,6 +121,7 @@ impl Program {
         // lane's runner.
         unsafe {
             if self.lanes.begin(lane) && work(self, lane, run.worker) == Rest::Paused {
+                CurrentWorker::end_turn();
                 let block = self.lend_block(lane);
                 self.core.dispatch.submit(&self.core, self.core.local(), block, ReadyCause::Later);
             }
