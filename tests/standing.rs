@@ -508,3 +508,50 @@ fn what_is_urgent_beside_a_long_operation_and_a_stream() {
         }
     }
 }
+
+/// More threads wait than have places in which to lend. One that has none makes a long operation
+/// ready, and with it another.
+#[test]
+fn what_a_waiter_without_a_place_has_made_ready() {
+    let _watchdog = Watchdog::new(200, "a waiter without a place");
+    /// As many as have places.
+    const OTHERS: usize = 16;
+    const WORKERS: usize = 2;
+    for kind in [Kind::Pooled, Kind::PerDevice] {
+        let engine = Engine::builder().kind(kind).cpu_workers(WORKERS).pin(false).build().unwrap();
+        let [workers, waiters] = [Gate::new(), Gate::new()];
+        let inside = Arc::new(AtomicUsize::new(0));
+        let [x, y, z, other] = [(); 4].map(|()| engine.new_variable());
+        let held = hold(&engine, &[], &[x]);
+        engine.op("first").read(x).write(y).push(|_| ()).unwrap();
+        let (ran, begun) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (begins, open) = (Arc::clone(&begun), workers.clone());
+        let long = move |_: &RunContext<'_>| {
+            begins.store(true, SeqCst);
+            open.open();
+            sleep(LONG);
+        };
+        engine.op("long").read(y).write(z).push(long).unwrap();
+        engine.op("other").read(y).write(other).push(counting(&ran)).unwrap();
+        for _ in 0..WORKERS + OTHERS {
+            let (workers, waiters, inside) = (workers.clone(), waiters.clone(), Arc::clone(&inside));
+            let stand = move |run: &RunContext<'_>| {
+                inside.fetch_add(1, SeqCst);
+                let gate = if run.worker().is_some() { workers } else { waiters };
+                gate.pass();
+            };
+            engine.op("stand").push(stand).unwrap();
+        }
+        std::thread::scope(|scope| {
+            for _ in 0..OTHERS {
+                scope.spawn(|| engine.wait_for_all().unwrap());
+            }
+            eventually("all stand", || inside.load(SeqCst) == WORKERS + OTHERS);
+            held.complete();
+            scope.spawn(|| engine.wait_for_var(z).unwrap());
+            eventually("the long one begins", || begun.load(SeqCst));
+            is_soon("the other one", Instant::now(), &ran, 1);
+            waiters.open();
+        });
+    }
+}

@@ -126,7 +126,7 @@ impl Group {
         mut go_on: impl FnMut() -> bool,
     ) {
         let own = if helping.is_none() { self.sit() } else { None };
-        // A thread without a place lends to none.
+        // A thread without a place cannot lend. It gives back all but the operation that it runs.
         let unseen = Stealable::new();
         let place = helping.or(own.as_ref()).map(|helping| &helping.helper.stealable);
         let stealable = place.unwrap_or(&unseen);
@@ -144,8 +144,14 @@ impl Group {
                 }
                 let Some(block) = queue.pop() else { break };
                 // The operation that is about to run may be a long one: lend the others first.
-                if !queue.is_empty() && place.is_some() {
-                    self.lend_all(&mut queue, stealable);
+                if !queue.is_empty() {
+                    if place.is_some() {
+                        self.lend_all(&mut queue, stealable);
+                    } else if let Some(row) = queue.take_all(stealable) {
+                        // SAFETY: the operations were in this thread's queue, so they are ready and
+                        // ours.
+                        unsafe { self.give_back(row) };
+                    }
                 }
                 drop(queue);
                 // SAFETY: the operation was in this thread's queue, so it is ready and ours.
@@ -219,7 +225,11 @@ impl Group {
     #[cold]
     fn rest(&self, helping: &Helping<'_>, done: &mut dyn FnMut() -> bool) {
         let helper = helping.helper;
-        *helper.thread.lock() = Some(thread::current());
+        // A thread that has woken the helper before in this place may have lost its core while it
+        // looks: then this one does not wait for it, but looks for work once more.
+        let Some(mut place) = helper.thread.try_lock() else { return };
+        *place = Some(thread::current());
+        drop(place);
         let inbox = &helper.inbox;
         if !inbox.start_looking() || !inbox.fall_asleep() {
             return;

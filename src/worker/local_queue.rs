@@ -165,9 +165,7 @@ impl Queue {
         while let Some(mut lent) = next {
             next = lent.unchain();
             self.ready.merge(&mut lent);
-            if let Some(spare) = self.spare.take() {
-                lent.chain(spare);
-            }
+            lent.stack(self.spare.take());
             self.spare = Some(lent);
         }
     }
@@ -324,6 +322,42 @@ mod tests {
             assert_eq!(sequences(found.iter().copied()), [5, 5, 9]);
             assert_ne!(found[0], found[1], "a lane is run by two threads, and the other one by none");
         }
+    }
+
+    /// What a thief puts back goes behind what is better and was lent meanwhile.
+    #[test]
+    fn of_two_rows_the_better_is_seen_first() {
+        let (memory, stealable) = (Memory::new().unwrap(), Stealable::new());
+        let blocks = blocks(&memory, [(0, 1), (0, 2), (3, 3), (0, 4)]);
+        for late in [0..2, 2..4] {
+            let (mut first, mut second) =
+                (queue(&blocks[late.clone()]), queue(&blocks[2 - late.start..4 - late.start]));
+            first.lend(&stealable);
+            let held = stealable.take().expect("it was lent");
+            second.lend(&stealable);
+            assert!(stealable.put(held));
+            assert_eq!(sequences(list(stealable.take_half().0)), [3]);
+            assert_eq!(queue(&[]).take_all(&stealable).map(|row| list(row.first).len()), Some(3));
+        }
+    }
+
+    /// Memory for rows is made while many threads have some in their hands. A thread that comes to
+    /// rest keeps a little.
+    #[test]
+    fn memory_for_many_rows_is_given_back() {
+        let (memory, stealable) = (Memory::new().unwrap(), Stealable::new());
+        let blocks = blocks(&memory, (0..50).map(|sequence| (0, sequence)));
+        let mut queue = Queue::default();
+        for block in &blocks {
+            // SAFETY: ready, and ours.
+            unsafe { queue.push(*block) };
+            queue.lend(&stealable);
+        }
+        queue.take_back(&stealable);
+        assert_eq!(queue.spare.as_ref().map(|spare| spare.rows()), Some(50));
+        assert_eq!(all(&mut queue).len(), 50);
+        queue.trim();
+        assert_eq!(queue.spare.as_ref().map(|spare| spare.rows()), Some(8));
     }
 
     /// The memory of a queue that others have emptied comes back, and is used again.

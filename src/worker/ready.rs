@@ -60,6 +60,9 @@ pub const ROOM: usize = 1 << 14;
 /// The capacity that each part has from the start, so that it need not grow where rows are short.
 const FIRST_ROOM: usize = 64;
 
+/// How much memory for rows a thread keeps while it has none.
+const KEPT: usize = 8;
+
 /// Ready operations. It does not own their memory.
 #[derive(Default)]
 pub struct Ready {
@@ -196,6 +199,11 @@ impl Ready {
         self.fill();
     }
 
+    /// Puts memory for more operations below this. There are no operations in either.
+    pub fn stack(&mut self, below: Option<Box<Ready>>) {
+        self.next = below;
+    }
+
     /// Takes what was chained first, with all behind it.
     pub fn unchain(&mut self) -> Option<Box<Ready>> {
         self.next.take()
@@ -223,13 +231,28 @@ impl Ready {
         }
     }
 
-    /// Gives back the capacity that only a long row needed. There are no operations.
+    /// Gives back what only a long row needed, or many threads that had some of this owner's
+    /// operations in their hands at once. There are no operations.
     pub fn trim(&mut self) {
+        let mut row = self;
+        for _ in 1..KEPT {
+            row.shrink();
+            let Some(next) = &mut row.next else { return };
+            row = next;
+        }
+        row.shrink();
+        row.next = None;
+    }
+
+    fn shrink(&mut self) {
         self.ring.shrink_to(ROOM);
         self.heap.shrink_to(ROOM);
-        if let Some(next) = &mut self.next {
-            next.trim();
-        }
+    }
+
+    /// How many rows there are, with those that were chained.
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub fn rows(&self) -> usize {
+        1 + self.next.as_deref().map_or(0, Ready::rows)
     }
 }
 

@@ -84,7 +84,11 @@ impl Stealable {
             }
             // SAFETY: made above, and not given away.
             ready = unsafe { Box::from_raw(word.map_addr(|word| word & !EMPTY)) };
-            if let Some(other) = self.take() {
+            if let Some(mut other) = self.take() {
+                // Thieves look at the first row only.
+                if other.best() > ready.best() {
+                    std::mem::swap(&mut ready, &mut other);
+                }
                 ready.chain(other);
                 are_more = true;
             }
