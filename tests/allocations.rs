@@ -188,7 +188,7 @@ fn warm_up(stage: &Stage, push: Push) {
 
 /// How many operations a shape is counted over.
 fn operations() -> usize {
-    by_length(20_000, 50_000)
+    by_length(5_000, 50_000)
 }
 
 fn stages(idle: IdlePolicy) -> Vec<Stage> {
@@ -364,7 +364,7 @@ fn several_pushers_cost_little(
     own: bool,
     faults: &mut Vec<String>,
 ) {
-    let each = by_length(10_000, 40_000);
+    let each = by_length(4_000, 40_000);
     let start = Barrier::new(pushers);
     let (before, after) = (OnceLock::new(), OnceLock::new());
     std::thread::scope(|scope| {

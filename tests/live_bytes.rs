@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{by_length, hold};
+use common::{by_length, hold, Gate};
 use seriatim::{Context, Engine, Kind, Property, Variable};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -53,6 +53,7 @@ fn what_is_not_needed_is_freed() {
     failures_that_nobody_takes_are_bounded();
     a_dropped_engine_leaves_nothing();
     threads_that_take_turns_take_the_memory_of_one();
+    a_log_that_others_empty_is_used_again();
     idle_variables_keep_no_large_blocks();
     variables_of_one_thread_keep_no_blocks();
     a_push_that_takes_its_tickets_back_leaves_its_block();
@@ -73,8 +74,11 @@ fn cycles_of_stop_and_start_leave_nothing() {
             }
         };
         cycles(CYCLES);
-        let grown = growth(|| cycles(CYCLES));
-        assert!(grown < 30 * CYCLES as isize, "{kind}: {CYCLES} cycles left {grown} bytes");
+        // On a busy machine a queue comes and goes with 3 kB. What a cycle leaves it leaves each
+        // time.
+        let grown = (0..3).map(|_| growth(|| cycles(CYCLES)));
+        let grown: Vec<_> = grown.take_while(|grown| *grown >= 30 * CYCLES as isize).collect();
+        assert!(grown.len() < 3, "{kind}: {CYCLES} cycles left {grown:?} bytes");
     }
 }
 
@@ -127,6 +131,28 @@ fn failures_that_nobody_takes_are_bounded() {
     let told = engine.wait_for_all().unwrap_err().to_string();
     assert!(told.contains("(and 21000 more failed"), "{told}");
     assert!(engine.wait_for_all().is_ok() && engine.wait_for_var(kept).is_ok());
+}
+
+/// The only worker is in a long operation, and a thread that waits takes out of its log what it has
+/// pushed. The log is used again.
+fn a_log_that_others_empty_is_used_again() {
+    const ROUNDS: usize = 50_000;
+    let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).pin(false).build().unwrap();
+    let (x, gate) = (engine.new_variable(), Gate::new());
+    let stand = gate.clone();
+    engine.op("long").push(move |_| stand.pass()).unwrap();
+    gate.wait_for_someone();
+    let rounds = || {
+        for _ in 0..ROUNDS {
+            engine.op("step").writes([x]).push(|_| ()).unwrap();
+            engine.wait_for_var(x).unwrap();
+        }
+    };
+    rounds();
+    let grown = growth(rounds);
+    assert!(grown < ROUNDS as isize, "{ROUNDS} operations left {grown} bytes");
+    gate.open();
+    engine.wait_for_all().unwrap();
 }
 
 /// What remains in a thread that has used the engine is a stub: where its state was, until it uses

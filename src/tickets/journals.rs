@@ -382,6 +382,33 @@ mod tests {
     }
 
     #[test]
+    fn a_thief_comes_to_the_logs_of_all_workers() {
+        for (begin, worker) in (0..3).flat_map(|begin| [0, 1, 2].map(|worker| (begin, worker))) {
+            let (logs, pushed) = (Journals::new(3), Pushed::new(1));
+            // Two, of which the second has nothing.
+            let journal = [logs.add(), logs.add()][0];
+            // SAFETY: no other thread pushes.
+            unsafe { journal.log(worker).push(pushed.word(0)) };
+            let mut watch = Watch::new(&logs, begin);
+            assert_eq!(watch.look(8, 1), pushed.word(0), "worker {worker}, from {begin}");
+        }
+    }
+
+    /// The worker runs something, and a thread that waits takes what is pushed.
+    #[test]
+    fn a_log_that_others_empty_takes_no_more_memory() {
+        let (logs, pushed) = (Journals::new(1), Pushed::new(1));
+        let log = logs.add().log(0);
+        pushed.end(0);
+        // SAFETY: no other thread pushes.
+        let segments = unsafe {
+            (0..100_000).for_each(|_| log.push(pushed.word(0)));
+            log.segments()
+        };
+        assert!(segments <= 4, "{segments} segments for what is taken at once");
+    }
+
+    #[test]
     fn a_thief_leaves_the_next_operations_to_the_worker() {
         let (logs, pushed) = (Journals::new(1), Pushed::new(LEFT_TO_WORKER + 3));
         let journal = logs.add();

@@ -112,6 +112,23 @@ impl Log {
         self.come.load(Relaxed)
     }
 
+    /// How many segments there are, in the log and spare.
+    ///
+    /// # Safety
+    /// The caller pushes.
+    #[cfg(all(test, target_pointer_width = "64", not(any(loom, shuttle))))]
+    pub unsafe fn segments(&self) -> usize {
+        // SAFETY: segments stay for as long as the log.
+        let after = |from: *mut LogSegment, next: fn(&LogSegment) -> *mut LogSegment| {
+            std::iter::successors((!from.is_null()).then_some(from), move |segment| {
+                let next = next(unsafe { &**segment });
+                (!next.is_null()).then_some(next)
+            })
+        };
+        let of_log = after(self.chain.oldest.load(Relaxed), |segment| segment.next.load(Relaxed)).count();
+        of_log + after(self.chain.spares.get(), |segment| segment.spare.get()).count()
+    }
+
     #[cold]
     unsafe fn extend(&self, cursor: &Cursor) {
         // SAFETY: the cursor and the spare segments are the caller's. Another thread that still

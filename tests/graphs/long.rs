@@ -135,5 +135,6 @@ fn a_long_graph_leaves_turns_to_what_is_in_a_log() {
         engine.wait_for_all().unwrap();
         let before = seen.load(SeqCst);
         assert!(before < 1_000, "{kind}: {before} operations of the graph have run before");
+        assert_eq!(ran.load(SeqCst), LENGTH, "{kind}: each of them once");
     }
 }
