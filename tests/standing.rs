@@ -517,6 +517,12 @@ fn what_a_waiter_without_a_place_has_made_ready() {
     /// As many as have places.
     const OTHERS: usize = 16;
     const WORKERS: usize = 2;
+    struct Opens(Gate);
+    impl Drop for Opens {
+        fn drop(&mut self) {
+            self.0.open();
+        }
+    }
     for kind in [Kind::Pooled, Kind::PerDevice] {
         let engine = Engine::builder().kind(kind).cpu_workers(WORKERS).pin(false).build().unwrap();
         let [workers, waiters] = [Gate::new(), Gate::new()];
@@ -546,12 +552,13 @@ fn what_a_waiter_without_a_place_has_made_ready() {
             for _ in 0..OTHERS {
                 scope.spawn(|| engine.wait_for_all().unwrap());
             }
+            // Opened at the end, also if that is a failure.
+            let _opens = Opens(waiters);
             eventually("all stand", || inside.load(SeqCst) == WORKERS + OTHERS);
             held.complete();
             scope.spawn(|| engine.wait_for_var(z).unwrap());
             eventually("the long one begins", || begun.load(SeqCst));
             is_soon("the other one", Instant::now(), &ran, 1);
-            waiters.open();
         });
     }
 }
