@@ -15,6 +15,15 @@ impl Group {
         !queue.is_empty() && (self.workers.len() > 1 || self.idle.load(Relaxed) > 0)
     }
 
+    /// Like [`Group::lend_all`], but behind an operation that came out of a log: with what was lent
+    /// before that and is left, in one row.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn lend_more(&self, queue: &mut Queue, stealable: &Stealable) {
+        queue.take_back(stealable);
+        self.lend_all(queue, stealable);
+    }
+
     /// Lends all that is in the queue, and calls a thread that looks or sleeps.
     pub(super) fn lend_all(&self, queue: &mut Queue, stealable: &Stealable) {
         queue.lend(stealable);

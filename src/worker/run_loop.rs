@@ -22,6 +22,7 @@ use crate::worker::remote::Remote;
 use crate::worker::rhythm::Rhythm;
 use crate::worker::steal::{LOGS, STOLEN, STOOD};
 use crate::worker::Host;
+use std::cell::Cell;
 use std::ptr::{self, null_mut};
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,13 +78,13 @@ impl Group {
                     // SAFETY: operations that come out of an inbox are ready and ours.
                     unsafe {
                         queue.add_list(own.inbox.take());
-                        if urgent || polls || queue.best().is_none_or(|key| key.0 < 0) {
+                        if urgent || polls || !queue.is_due() {
                             self.take_common(&mut queue, urgent);
                         }
                     }
                 }
                 if self.plan.logged {
-                    let most = due_of_log(queue.best(), &mut from_queue, current.turn_is_over.take());
+                    let most = due_of_log(queue.best(), &mut from_queue, &current.turn_is_over);
                     if most > 0 {
                         drop(queue);
                         if self.run_logged(index, current, host, most, &mut journal) {
@@ -178,10 +179,7 @@ impl Group {
                 if host.settle(block) {
                     // What is in the queue would stand still behind a long operation.
                     if self.lends(&current.queue.borrow()) {
-                        let mut queue = current.queue.borrow_mut();
-                        // With what the operation before has left there, in one row.
-                        queue.take_back(&own.stealable);
-                        self.lend_all(&mut queue, &own.stealable);
+                        self.lend_more(&mut current.queue.borrow_mut(), &own.stealable);
                     }
                     host.run(block, Some(index));
                 }
@@ -387,13 +385,13 @@ enum FromLogs {
 /// How many operations a worker runs out of a log before `best`, the best operation of its queue.
 /// `from_queue` counts the operations that it has run from its queue; one of them that was many,
 /// part of a graph, has said that its turn is over.
-fn due_of_log(best: Option<Key>, from_queue: &mut u32, turn_is_over: bool) -> u32 {
+fn due_of_log(best: Option<Key>, from_queue: &mut u32, turn_is_over: &Cell<bool>) -> u32 {
     match best {
         Some(key) if key.0 > 0 => 0,
         // Operations in the queue are as often older than those in the log as younger.
         Some(key) if key.0 == 0 => {
             *from_queue += 1;
-            u32::from(*from_queue % LOOKS_AT_QUEUE == 0 || turn_is_over)
+            u32::from(turn_is_over.take() || *from_queue % LOOKS_AT_QUEUE == 0)
         }
         _ => IN_A_ROW,
     }
