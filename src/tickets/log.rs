@@ -118,9 +118,9 @@ impl Log {
     /// The caller pushes.
     #[cfg(all(test, target_pointer_width = "64", not(any(loom, shuttle))))]
     pub unsafe fn segments(&self) -> usize {
-        // SAFETY: segments stay for as long as the log.
         let after = |from: *mut LogSegment, next: fn(&LogSegment) -> *mut LogSegment| {
             std::iter::successors((!from.is_null()).then_some(from), move |segment| {
+                // SAFETY: segments stay for as long as the log.
                 let next = next(unsafe { &**segment });
                 (!next.is_null()).then_some(next)
             })
