@@ -225,11 +225,7 @@ impl Group {
     #[cold]
     fn rest(&self, helping: &Helping<'_>, done: &mut dyn FnMut() -> bool) {
         let helper = helping.helper;
-        // A thread that has woken the helper before in this place may have lost its core while it
-        // looks: then this one does not wait for it, but looks for work once more.
-        let Some(mut place) = helper.thread.try_lock() else { return };
-        *place = Some(thread::current());
-        drop(place);
+        *helper.thread.lock() = Some(thread::current());
         let inbox = &helper.inbox;
         if !inbox.start_looking() || !inbox.fall_asleep() {
             return;

@@ -21,9 +21,8 @@ pub struct Helper {
     /// The operations that the helper has lent.
     pub stealable: Stealable,
     pub taken: AtomicBool,
-    /// The thread that has this place. The helper sets it before it falls asleep, unless another
-    /// thread has the lock: it does not wait for it. At most one thread has then woken the helper
-    /// and reads it; that one waits for nobody but a fork.
+    /// The thread that has this place. But for a fork, the lock is not waited for: the helper sets
+    /// it before it falls asleep, and at most one thread has then woken the helper and reads it.
     pub thread: Lock<Option<Thread>>,
 }
 
