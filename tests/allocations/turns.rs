@@ -17,7 +17,7 @@ const USES: [(&str, [bool; 2]); 2] = [("both write", [true, true]), ("one writes
 
 /// The calls of pushers while two of them take turns, and how many pushes that were.
 fn turns(engine: &Engine, turn: usize, writes: [bool; 2]) -> (usize, usize) {
-    let pushes = by_length(100_000, 300_000_usize).next_multiple_of(2 * turn);
+    let pushes = by_length(100_000.min(4_000 * turn), 300_000_usize).next_multiple_of(2 * turn);
     let x = engine.new_variable();
     let next = Barrier::new(2);
     let [before, _] = membarriers();
