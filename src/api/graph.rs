@@ -21,6 +21,7 @@ use crate::operation::block::{FLAG_BEYOND, FLAG_DELETE, FLAG_UNLOOKED};
 use crate::operation::closure::{async_vtable, sync_vtable};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
+use crate::operation::erased_closure::erase;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::variable::handle::Variable;
@@ -143,7 +144,7 @@ impl Graph {
             // completion, so it is the only replay under way.
             unsafe { graph.begin(run, priority, completion) }
         };
-        push_enlisted(core, &request, &inner.claims, async_vtable(&begin), begin)
+        erase(async_vtable(&begin), begin, |begin| push_enlisted(core, &request, &inner.claims, begin))
     }
 
     /// The number of captured operations.

@@ -10,7 +10,7 @@
 //! operation that has ended, or a graph. How long it takes is kept in the engine's `InlinePolicy`
 //! (`src/engine/inline/policy.rs`).
 //!
-//! [`Operator::push`] chooses between running here and pushing, as `push` and `push_wide` in
+//! [`Operator::push`] chooses between running here and pushing, as `push` and `try_wide` in
 //! `src/engine/push/mod.rs` do for closures that are used once: a change to one is a change to the
 //! others. What does not differ from push to push is decided when the operator is made: the order
 //! of its claims, which are not sorted again, and whether it may run inside its pushes.
@@ -20,8 +20,8 @@ use crate::engine::claims::Declared;
 use crate::engine::core::Core;
 use crate::engine::inline::fast_path::{self, Tried};
 use crate::engine::inline::policy::{CostKey, InlinePolicy};
-use crate::engine::push::logged::class_of;
-use crate::engine::push::{push_behind, push_enlisted, push_logged, runs_here};
+use crate::engine::push::logged::{class_of, push_known};
+use crate::engine::push::{push_behind, push_enlisted, runs_here};
 use crate::engine::replay::assemble::{detached, sync};
 use crate::engine::replay::program::Body;
 use crate::engine::request::{Claim, Request};
@@ -30,6 +30,7 @@ use crate::error::{Error, ErrorKind, Source};
 use crate::operation::closure::{async_vtable, catch, unlearned_vtable, IntoOutcome};
 use crate::operation::completion::Completion;
 use crate::operation::context::RunContext;
+use crate::operation::erased_closure::erase;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::util::bucket_array::Location;
@@ -271,25 +272,30 @@ impl Operator {
         }
         // Each operation in flight keeps the closure alive.
         let held = Arc::clone(&self.0);
-        let mut call = move |run: &RunContext<'_>| match &held.call {
+        let call = move |run: &RunContext<'_>| match &held.call {
             OperatorCall::Sync(call) => held.costs.measure(|| held.key, || call.call(run)),
             OperatorCall::Async(_) => Ok(()),
         };
-        let body = unlearned_vtable(&call);
         let request = &inner.request;
         let usual = context == request.context && priority == request.priority && !behind;
-        if let Some(class) = inner.class.filter(|_| usual) {
-            assert!(size_of_val(&call) == HELD, "it holds the operator and nothing else");
-            let kind = (request.property, request.name);
-            // SAFETY: the class is that of these claims and of a closure of this size.
-            match unsafe { push_logged(core, class, kind, &inner.declared(), body, call) } {
-                None => return Ok(()),
-                Some(refused) => call = refused,
+        let body = unlearned_vtable(&call);
+        erase(body, call, |call| {
+            if let Some(class) = inner.class.filter(|_| usual) {
+                assert!(call.size() == HELD, "it holds the operator and nothing else");
+                let kind = (request.property, request.name);
+                // SAFETY: the class is that of these claims and of a closure of this size. If the
+                // operation is logged, it has the closure.
+                unsafe {
+                    if push_known(core, class, kind, &inner.declared(), body, |to| call.copy(to)) {
+                        call.forget();
+                        return Ok(());
+                    }
+                }
             }
-        }
-        let request = &Request { context, priority, ..inner.request };
-        let push = if behind { push_behind } else { push_enlisted };
-        push(core, request, &inner.claims, body, call)
+            let request = &Request { context, priority, ..inner.request };
+            let push = if behind { push_behind } else { push_enlisted };
+            push(core, request, &inner.claims, call)
+        })
     }
 
     #[inline(never)]
@@ -301,7 +307,7 @@ impl Operator {
             }
         };
         let request = &Request { context, priority, ..self.0.request };
-        push_enlisted(core, request, &self.0.claims, async_vtable(&call), call)
+        erase(async_vtable(&call), call, |call| push_enlisted(core, request, &self.0.claims, call))
     }
 }
 

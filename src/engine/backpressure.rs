@@ -1,6 +1,6 @@
 //! The bound on operations in flight: an operation is counted in before it is pushed, and waits for
-//! room if there is none. Used by `push/mod.rs` (`push_stored`), on the pusher, if the engine has a
-//! bound and the operation is no wait.
+//! room if there is none. Used by `push/mod.rs` (`push_enlisted`), on the pusher, if the engine has
+//! a bound and the operation is no wait.
 //!
 //! No state here: the count is `Core::in_flight`, which any thread may change. The thread that ends
 //! an operation counts it out (`Core::end` in `complete.rs`); for what is queued on a device the

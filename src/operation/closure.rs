@@ -1,7 +1,7 @@
 //! Closure storage: small closures lie inside the operation block, larger ones in a box. A
 //! [`Vtable`] has the functions that run or drop a stored closure.
 //!
-//! Pushes (`src/engine/push/`) store closures. `src/engine/execute.rs` runs or drops them, and
+//! Pushes store closures (`erased_closure.rs`). `src/engine/execute.rs` runs or drops them, and
 //! `src/engine/gpu/call.rs` those of devices, on the thread that has the operation. A closure is
 //! run or dropped once, and no other thread touches it. One that runs inside its push is not stored
 //! (`src/engine/inline/fast_path.rs`). Closures of operators and graphs lie elsewhere
@@ -14,6 +14,7 @@ use crate::operation::layout::{CLOSURE_ALIGN, INLINE_CLOSURE};
 use crate::platform::cache_line::LINE;
 use std::any::TypeId;
 use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
 use std::mem::{align_of, size_of, ManuallyDrop};
 use std::ops::{Deref, DerefMut};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -170,35 +171,10 @@ pub const fn is_inline<F>() -> bool {
     size_of::<F>() <= INLINE_CLOSURE && align_of::<F>() <= CLOSURE_ALIGN
 }
 
-/// The bytes that [`store`] needs for a closure of type `F`.
-pub const fn stored_size<F>() -> usize {
-    if is_inline::<F>() {
-        size_of::<F>()
-    } else {
-        size_of::<Box<F>>()
-    }
-}
-
-/// Stores a closure.
-///
-/// # Safety
-/// `storage` is an operation block's closure storage, of at least [`stored_size`] bytes, and empty.
-#[inline]
-pub unsafe fn store<F: Send + 'static>(storage: *mut u8, closure: F) {
-    // SAFETY: `is_inline` has checked size and alignment; a box is one pointer.
-    unsafe {
-        if const { is_inline::<F>() } {
-            storage.cast::<F>().write(closure);
-        } else {
-            storage.cast::<Box<F>>().write(Box::new(closure));
-        }
-    }
-}
-
 /// Takes a closure out of its storage.
 ///
 /// # Safety
-/// `storage` holds an `F` that was stored with [`store`]; it is empty afterwards.
+/// `storage` holds an `F` as `erase` has put it there; it is empty afterwards.
 #[inline]
 unsafe fn take<F>(storage: *mut u8) -> F {
     // SAFETY: by the contract.
@@ -276,7 +252,7 @@ impl<T> Drop for DropGuarded<T> {
 }
 
 /// The functions for a synchronous closure of type `F`.
-pub struct SyncBody<F, R>(std::marker::PhantomData<(F, R)>);
+pub struct SyncBody<F, R>(PhantomData<(F, R)>);
 
 impl<F, R> SyncBody<F, R>
 where
@@ -327,7 +303,7 @@ impl<F> Keyed<F> {
     }
 
     unsafe fn stored_key(storage: *const u8) -> u64 {
-        // SAFETY: as above; `store` has put the closure, or a box of it, there.
+        // SAFETY: as above; `erase` has put the closure, or a box of it, there.
         unsafe {
             if const { is_inline::<Self>() } {
                 (*storage.cast::<Self>()).key
@@ -349,7 +325,7 @@ pub fn catch(call: impl FnOnce() -> Result<(), Source>) -> Result<(), Fault> {
 }
 
 /// The functions for an asynchronous closure of type `G`.
-pub struct AsyncBody<G>(std::marker::PhantomData<G>);
+pub struct AsyncBody<G>(PhantomData<G>);
 
 impl<G> AsyncBody<G>
 where
@@ -364,11 +340,6 @@ where
         let closure: G = unsafe { take(storage) };
         call(completion, |completion| closure(run, completion))
     }
-}
-
-/// Like [`stored_size`], but takes the type from a value.
-pub fn size_of_stored<F>(_: &F) -> usize {
-    const { stored_size::<F>() }
 }
 
 /// The functions for a synchronous closure, with the type taken from a value.

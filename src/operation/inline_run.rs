@@ -46,16 +46,19 @@ impl InlineRun {
         }
     }
 
-    /// Publishes an operation; the thread has published none.
+    /// Publishes an operation with `count` variables, of which `used` gives each: its index, and
+    /// whether it is only read. The thread has published none.
     #[inline]
-    pub fn begin(&self, sequence: u64, name: &'static str, uses: impl ExactSizeIterator<Item = (u32, bool)>) {
+    pub fn begin(&self, sequence: u64, name: &'static str, count: usize, used: impl Fn(usize) -> Option<(u32, bool)>) {
         // Release: pairs with the acquire loads in `look`. A thread that sees a new field also sees
         // that the number of the operation before is gone.
         self.text.store(name.as_ptr().cast_mut(), Release);
         self.length.store(name.len(), Release);
-        self.count.store(uses.len(), Release);
-        for (place, (index, reads)) in self.uses.iter().zip(uses) {
+        self.count.store(count, Release);
+        let mut next = 0;
+        while let (Some(place), Some((index, reads))) = (self.uses.get(next), used(next)) {
             place.store(u64::from(index) << 1 | u64::from(reads), Release);
+            next += 1;
         }
         // Release: pairs with the acquire load in `look`. A thread that sees the number sees the
         // fields.
@@ -102,11 +105,9 @@ mod tests {
             scope.spawn(|| {
                 for sequence in 1..200_000_u64 {
                     let index = sequence as u32;
-                    running.begin(
-                        sequence,
-                        NAMES[sequence as usize % 3],
-                        (0..index % 9).map(|_| (index, index % 2 == 0)),
-                    );
+                    running.begin(sequence, NAMES[sequence as usize % 3], index as usize % 9, |place| {
+                        (place < index as usize % 9).then_some((index, index % 2 == 0))
+                    });
                     running.end();
                 }
                 over.store(true, Relaxed);

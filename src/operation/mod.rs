@@ -1,7 +1,8 @@
 //! Operations: their blocks (`block.rs`, `header.rs`, `layout.rs`, `access.rs`), their closures
-//! (`closure.rs`, `context.rs`), what the running code may do (`completion.rs`, `current.rs`), what
-//! is seen of one that has no block (`inline_run.rs`), and what an operation is (`name.rs`,
-//! `property.rs`). Pushes make them (`src/engine/push/`), and `src/engine/execute.rs` runs them.
+//! (`closure.rs`, `erased_closure.rs`, `context.rs`), what the running code may do
+//! (`completion.rs`, `current.rs`), what is seen of one that has no block (`inline_run.rs`), and
+//! what an operation is (`name.rs`, `property.rs`). Pushes make them (`src/engine/push/`), and
+//! `src/engine/execute.rs` runs them.
 
 pub mod access;
 pub mod block;
@@ -9,6 +10,7 @@ pub mod closure;
 pub mod completion;
 pub mod context;
 pub mod current;
+pub mod erased_closure;
 pub mod header;
 pub mod inline_run;
 pub mod layout;

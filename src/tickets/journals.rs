@@ -11,7 +11,7 @@
 //! (`thread/pusher.rs`). The worker moves the cursor of its log (`log.rs`). Other threads look into
 //! all logs, and take operations by their words (`run.rs`). A [`Watch`] is one thief's own.
 
-use crate::operation::access::Mode;
+use crate::operation::access::Access;
 use crate::sync::{AtomicPtr, Ordering::*, MODELLED};
 use crate::tickets::log::Log;
 use crate::tickets::placing::Placing;
@@ -46,14 +46,14 @@ impl Journal {
         &self.logs
     }
 
-    /// Chooses the worker for an operation that uses these variables. Called by the journal's
+    /// Chooses the worker for an operation with these accesses. Called by the journal's
     /// pusher, which then logs the operation there.
     #[inline]
-    pub fn place(&self, uses: impl Iterator<Item = (u32, Mode)> + Clone) -> usize {
+    pub fn place(&self, accesses: &[Access]) -> usize {
         if self.logs.len() == 1 {
             return 0;
         }
-        self.placing.place(&self.logs, uses)
+        self.placing.place(&self.logs, accesses)
     }
 
     #[inline]
@@ -252,6 +252,7 @@ impl<'a> Watch<'a> {
 #[cfg(all(test, target_pointer_width = "64", not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::operation::access::{Mode, Ticket};
     use crate::operation::block::Block;
     use crate::sync::AtomicU64;
     use crate::tickets::placing::PLACED_A_LOOK;
@@ -309,7 +310,8 @@ mod tests {
 
     /// Chooses a worker for one operation and logs it there. The workers take nothing.
     fn placed(journal: &Journal, pushed: &Pushed, number: usize, uses: &[(u32, Mode)]) -> usize {
-        let worker = journal.place(uses.iter().copied());
+        let access = |(variable, mode): &(u32, Mode)| Access::new(*variable, 0, *mode, Ticket::default());
+        let worker = journal.place(&uses.iter().map(access).collect::<Vec<_>>());
         // SAFETY: no other thread pushes.
         unsafe { journal.log(worker).push(pushed.word(number)) };
         worker

@@ -11,7 +11,7 @@
 //! come. A worker writes its position for each operation, so the pusher looks at one of these lines
 //! every few pushes only.
 
-use crate::operation::access::Mode;
+use crate::operation::access::{Access, Mode};
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use crate::tickets::log::Log;
 use crate::util::bucket_array::{BucketArray, Vacant};
@@ -64,14 +64,14 @@ impl Placing {
         }
     }
 
-    /// Chooses the worker for an operation that uses these variables, and notes the uses there.
-    pub fn place(&self, logs: &[Log], uses: impl Iterator<Item = (u32, Mode)> + Clone) -> usize {
+    /// Chooses the worker for an operation with these accesses, and notes the uses there.
+    pub fn place(&self, logs: &[Log], accesses: &[Access]) -> usize {
         let least = self.least(logs);
         // The worker of the last use that has not ended, and the worker of the last write.
         let (mut cache, mut most) = (None, 0);
         let mut written = least;
-        for (variable, mode) in uses.clone() {
-            let Some(used) = self.used.get(variable) else { continue };
+        for access in accesses {
+            let Some(used) = self.used.get(access.variable) else { continue };
             let mut wait_for = |[worker, place]: &[AtomicU32; 2]| {
                 let worker = worker.load(Relaxed) as usize;
                 let behind = place.load(Relaxed).wrapping_sub(self.come[worker].get() as u32);
@@ -83,7 +83,7 @@ impl Placing {
                 worker
             };
             let writer = wait_for(&used.write);
-            if mode != Mode::Read {
+            if access.mode() != Mode::Read {
                 wait_for(&used.read);
                 written = writer;
             }
@@ -92,9 +92,9 @@ impl Placing {
         let is_ahead = self.left(logs, wish) > self.left(logs, least) + more;
         let worker = if is_ahead { least } else { wish };
         let place = (logs[worker].pushed() as u32).wrapping_add(1);
-        for (variable, mode) in uses {
-            if let Some(used) = self.used.get_or_add(variable) {
-                let last = if mode == Mode::Read { &used.read } else { &used.write };
+        for access in accesses {
+            if let Some(used) = self.used.get_or_add(access.variable) {
+                let last = if access.mode() == Mode::Read { &used.read } else { &used.write };
                 last[0].store(worker as u32, Relaxed);
                 last[1].store(place, Relaxed);
             }

@@ -2,9 +2,9 @@
 //! locked instructions.
 
 use crate::common::*;
-use seriatim::{Engine, Kind, RunContext, Variable};
+use seriatim::{Context, Engine, Kind, RunContext, Variable};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 /// A count that loses steps if two threads make them at once: a load and a store.
@@ -21,6 +21,33 @@ impl Fragile {
 /// locked instructions for long.
 const VARIABLES: usize = 3;
 const ROUNDS: usize = 3000;
+
+/// A push that loses its variable to another thread at the last moment begins anew, and still has
+/// the closure.
+#[test]
+fn an_operator_that_several_threads_push_runs_as_often() {
+    const THREADS: usize = 3;
+    const PUSHES: usize = 200;
+    let engine = Engine::builder().cpu_workers(1).waiters_help(false).build().unwrap();
+    for round in 0..300 {
+        let steps = Arc::new(Fragile::default());
+        let own = Arc::clone(&steps);
+        let operator = engine.op("").writes([engine.new_variable()]).operator(move |_| own.step()).unwrap();
+        let start = Barrier::new(THREADS);
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    start.wait();
+                    (0..PUSHES).for_each(|_| engine.push(&operator, Context::cpu(0), 0).unwrap());
+                });
+            }
+        });
+        engine.wait_for_all().unwrap();
+        assert_eq!(steps.0.load(Relaxed), (THREADS * PUSHES) as u64, "round {round}");
+        drop(operator);
+        assert_eq!(Arc::strong_count(&steps), 1, "round {round}");
+    }
+}
 
 #[test]
 fn nothing_is_lost_or_overlaps_when_threads_join_one_that_was_alone() {

@@ -248,8 +248,8 @@ impl<'a, const MOST: usize> InlineUses<'a, MOST> {
         let sequence = local.next_sequence();
         let visible = !MODELLED && local.depth.get() == 0;
         if visible {
-            let uses = self.uses.iter().map(|used| (used.slot.index(), used.mode == Mode::Read));
-            local.cache().running.begin(sequence, name, uses);
+            let used = |place: usize| self.uses.get(place).map(|used| (used.slot.index(), used.mode == Mode::Read));
+            local.cache().running.begin(sequence, name, self.uses.len(), used);
         }
         let run = RunContext {
             context: request.context,

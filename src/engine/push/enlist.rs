@@ -24,7 +24,7 @@ use crate::engine::ticket_host::{Destinations, TicketHost};
 use crate::error::{Error, ErrorKind};
 use crate::operation::access::{Access, Ticket};
 use crate::operation::block::*;
-use crate::operation::closure::Vtable;
+use crate::operation::erased_closure::ErasedClosure;
 use crate::operation::layout::{class_for, Layout, MOST_ACCESSES};
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
@@ -62,9 +62,7 @@ pub fn enlist(
     local: &ThreadContext,
     request: &Request,
     claims: &[Claim],
-    body: &'static Vtable,
-    size: usize,
-    store: &mut dyn FnMut(*mut u8),
+    closure: &mut ErasedClosure<'_>,
 ) -> Result<Pushed, Error> {
     // Looked at before the pin, so that pushes that a stopped engine refuses do not pin:
     // `lifecycle::let_pushes_through` waits until pins are gone.
@@ -99,7 +97,7 @@ pub fn enlist(
     // SAFETY: the thread has not read the tail of any variable under this pin. The block is ours
     // until it is committed or linked. Its class has room for all accesses and the closure.
     let (enlisted, block, found) = unsafe {
-        let (block, tag) = fill(core, local, request, (claims.len(), Layout::Linked, profiled), body, size, store);
+        let (block, tag) = fill(core, local, request, (claims.len(), Layout::Linked, profiled), closure);
         local.count_pushed();
         let mut found = ReadyList::new(local);
         let destinations = Destinations::new(core, local, Word::refers(block, tag), &mut found);
@@ -121,7 +119,7 @@ pub fn enlist(
             unsafe {
                 // The closure's destructor is user code.
                 enter(local);
-                (body.discard)(Block::closure(block, Layout::Linked));
+                (closure.body.discard)(Block::closure(block, Layout::Linked));
                 leave(local);
                 Block::enter(block, FREE);
                 let mut more = ReadyList::new(local);
@@ -156,13 +154,11 @@ unsafe fn fill(
     local: &ThreadContext,
     request: &Request,
     (count, layout, profiled): (usize, Layout, bool),
-    body: &'static Vtable,
-    size: usize,
-    store: &mut dyn FnMut(*mut u8),
+    closure: &mut ErasedClosure<'_>,
 ) -> (*mut Block, u64) {
     // SAFETY: the contract is passed on. The block is ours.
     unsafe {
-        let block = local.allocate(class_for(count, size, profiled, layout));
+        let block = local.allocate(class_for(count, closure.size(), profiled, layout));
         let tag = Word((*Block::word(block)).load(Relaxed)).tag().wrapping_add(1);
         Block::renew(block, count as u32, false);
         if layout == Layout::Linked {
@@ -172,14 +168,14 @@ unsafe fn fill(
         Block::set_name(block, request.name);
         (*block).flags = request.flags & !FLAG_PROFILED;
         (*block).priority = request.priority;
-        (*block).body = body;
+        (*block).body = closure.body;
         (*block).sequence = local.next_sequence();
         if profiled {
             (*block).flags |= FLAG_PROFILED;
             Block::times(block).write(core.profiler.pushing());
         }
         Block::touch(block, true);
-        store(Block::closure(block, layout));
+        closure.store(Block::closure(block, layout));
         Block::enter(block, ASSEMBLED);
         (block, tag)
     }
@@ -191,9 +187,7 @@ pub fn park_wait(
     core: &Arc<Core>,
     request: &Request,
     write: Word,
-    body: &'static Vtable,
-    size: usize,
-    store: &mut dyn FnMut(*mut u8),
+    closure: &mut ErasedClosure<'_>,
 ) -> Result<bool, Error> {
     let local = core.local();
     refuse_if_stopped(core, local, request)?;
@@ -202,7 +196,7 @@ pub fn park_wait(
     // SAFETY: nothing was read from a tail. The block is ours until it is parked, and stays ours if
     // it is not.
     unsafe {
-        let (block, tag) = fill(core, local, request, (0, Layout::Plain, false), body, size, store);
+        let (block, tag) = fill(core, local, request, (0, Layout::Plain, false), closure);
         // Relaxed: no other thread refers to the block yet.
         (*Block::word(block)).store(Word::fresh(tag, TAKEN).0, Relaxed);
         local.count_pushed();
@@ -210,7 +204,7 @@ pub fn park_wait(
             return Ok(true);
         }
         drop(guard);
-        (body.discard)(Block::closure(block, Layout::Plain));
+        (closure.body.discard)(Block::closure(block, Layout::Plain));
         Block::enter(block, FREE);
         (*Block::word(block)).store(Word::fresh(tag, word::FREE).0, Release);
         local.retire(block);
@@ -338,8 +332,9 @@ impl Linking<'_> {
 mod tests {
     use super::*;
     use crate::operation::access::Mode;
-    use crate::operation::closure::{size_of_stored, store, sync_vtable};
+    use crate::operation::closure::sync_vtable;
     use crate::operation::context::RunContext;
+    use crate::operation::erased_closure::erase;
     use crate::operation::name::Name;
     use crate::{Completion, Engine, Kind};
     use std::mem::ManuallyDrop;
@@ -355,12 +350,11 @@ mod tests {
     fn fill_one(engine: &Engine) -> (*mut Block, u64) {
         let (core, local) = (engine.core(), engine.core().local());
         let body = |_: &RunContext<'_>| ();
-        // SAFETY: nothing was read from a tail, and the block has room for the closure.
-        let mut put = |storage: *mut u8| unsafe { store(storage, body) };
-        let request = Request::named(Name::default());
-        let (of, size) = ((1, Layout::Linked, false), size_of_stored(&body));
-        // SAFETY: as above.
-        let filled = unsafe { fill(core, local, &request, of, sync_vtable(&body), size, &mut put) };
+        let (request, of) = (Request::named(Name::default()), (1, Layout::Linked, false));
+        let filled = erase(sync_vtable(&body), body, |body| {
+            // SAFETY: nothing was read from a tail, and the block has room for the closure.
+            unsafe { fill(core, local, &request, of, body) }
+        });
         local.count_pushed();
         filled
     }
@@ -389,16 +383,15 @@ mod tests {
         let has_returned = Arc::new(AtomicBool::new(false));
         let own = Arc::clone(&has_returned);
         let back = move |_: &RunContext<'_>| own.store(true, Relaxed);
-        let (body, size) = (sync_vtable(&back), size_of_stored(&back));
-        let mut back = Some(back);
         let pin = local.pin();
         // SAFETY: the block is ours, and is run once.
         unsafe {
             assert!(matches!(linking.sort_out(&host, false), Ok(0)));
             std::thread::scope(|scope| _ = scope.spawn(push).join());
             assert_eq!(linking.commit(0), Some(false), "the other thread has the variable");
-            let mut put = |storage: *mut u8| store(storage, back.take().expect("once"));
-            assert_eq!(park_wait(core, &Request::named(Name::default()), this, body, size, &mut put).ok(), Some(true));
+            let request = Request::named(Name::default());
+            let parked = erase(sync_vtable(&back), back, |back| park_wait(core, &request, this, back));
+            assert_eq!(parked.ok(), Some(true));
             while linking.commit(0) != Some(true) {
                 assert!(matches!(linking.sort_out(&host, true), Ok(0)));
             }

@@ -38,7 +38,7 @@ pub unsafe fn log(group: &Group, local: &ThreadContext, operation: Word) {
     // chosen without a look at its accesses.
     unsafe {
         let journal = journal(group, local);
-        group.log(journal, journal.place(std::iter::empty()), operation);
+        group.log(journal, journal.place(&[]), operation);
     }
 }
 

@@ -155,10 +155,7 @@ fn push_of_class(
         // Release: a thread that takes the operation finds all of the block written.
         (*Block::word(block)).store(Word::fresh(tag, PUSHED).0, Release);
         let journal = journal(group, local);
-        let worker = journal.place((0..count as u32).map(|index| {
-            let access = Block::access(block, index);
-            ((*access).variable, (*access).mode())
-        }));
+        let worker = journal.place(std::slice::from_raw_parts(Block::access(block, 0), count));
         if count > 0 && !push.commit() {
             // The drop takes back the claims, and needs the block for that.
             drop(push);

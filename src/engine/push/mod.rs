@@ -10,9 +10,10 @@
 //! 3. [`enlist`] takes every operation ("the enlisted way").
 //!
 //! A short operation that may run here ([`runs_here`]) tries the first way, any other the second.
-//! What the tried way refuses is enlisted. An asynchronous closure, or one too large for a block,
-//! is enlisted at once. An operation with more than [`fast_path::FEW`] variables is not logged. The
-//! other rules for logs are in [`logged`]; what is short is decided in `inline/policy.rs`.
+//! What the tried way refuses is enlisted. An asynchronous closure is enlisted at once. An
+//! operation with more than [`fast_path::FEW`] variables, or whose closure is too large for a
+//! block, is not logged. The other rules for logs are in [`logged`]; what is short is decided in
+//! `inline/policy.rs`.
 //! `api/operator.rs` makes this choice for its operations by itself: look there at each change.
 //!
 //! [`enlist`] gives an operation its tickets. What comes before and after that is here: the look
@@ -27,7 +28,7 @@ pub mod logged;
 
 use crate::device::{self, Context, Device};
 use crate::engine::backpressure::make_room;
-use crate::engine::claims::{Declared, Source};
+use crate::engine::claims::Source;
 use crate::engine::core::{Core, ReadyCause};
 use crate::engine::gpu::admit;
 use crate::engine::inline::fast_path::{self, Tried};
@@ -38,16 +39,19 @@ use crate::engine::request::{Claim, Request};
 use crate::engine::resolve::{deleted, resolve};
 use crate::error::{Error, ErrorKind};
 use crate::operation::block::*;
-use crate::operation::closure::{self, is_inline, stored_size, CallStored, Run, Vtable};
+use crate::operation::closure::{is_inline, CallStored, Run, Vtable};
 use crate::operation::context::RunContext;
-use crate::operation::name::Name;
-use crate::operation::property::Property;
+use crate::operation::erased_closure::{erase, ErasedClosure};
 use crate::sync::{thread, Ordering::*};
 use crate::thread::context::ThreadContext;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 /// Pushes an operation: runs it at once or logs it if that is possible, else enlists it.
+///
+/// The two quick ways are compiled for each type of closure, which makes them quick. The rest
+/// ([`push_on`]) is one function for all types: a copy for each would take long to compile, and not
+/// be in the cache when the first closure of its type is pushed.
 ///
 /// On an error nothing was pushed, and the closure is dropped without being called.
 #[inline]
@@ -58,39 +62,22 @@ pub fn push<F: Send + 'static>(
     body: &'static Vtable,
     closure: F,
 ) -> Result<(), Error> {
-    // The slower ways get copies of the request, so that the quick ones need not keep the caller's
-    // request in memory.
     let Run::Sync(call) = body.run else {
-        return push_long(core, *request, claims, body, closure);
+        return erase(body, closure, |closure| claims.in_order(|claims| push_enlisted(core, request, claims, closure)));
     };
-    if const { !is_inline::<F>() } {
-        return push_long(core, *request, claims, body, closure);
-    }
-    if claims.count() > fast_path::FEW {
-        let request = *request;
-        return push_wide(core, &request, claims, (body, call), closure);
-    }
     let mut closure = ManuallyDrop::new(closure);
-    // SAFETY: `body` belongs to the closure. The closure is used below only if it was not pushed,
-    // and then it is still here.
-    let tried = unsafe { try_to_push::<F>(core, request, &claims, (body, call), &raw mut *closure) };
-    if matches!(tried, Tried::Ran) {
+    let mut tried = None;
+    if const { is_inline::<F>() } && claims.count() <= fast_path::FEW {
+        // SAFETY: `body` belongs to the closure. The closure is used below only if it was not
+        // pushed, and then it is still here.
+        tried = Some(unsafe { try_to_push::<F>(core, request, &claims, (body, call), &raw mut *closure) });
+    }
+    if let Some(Tried::Ran) = tried {
         return Ok(());
     }
+    // A copy of the request, so that the quick ways need not keep the caller's in memory.
     let (closure, request) = (ManuallyDrop::into_inner(closure), *request);
-    claims.in_order(move |claims| push_on(core, &request, claims, body, closure, tried))
-}
-
-/// Like [`push`], but always enlists the operation.
-#[inline]
-fn push_long<F: Send + 'static>(
-    core: &Arc<Core>,
-    request: Request,
-    claims: impl Source,
-    body: &'static Vtable,
-    closure: F,
-) -> Result<(), Error> {
-    claims.in_order(move |claims| push_enlisted(core, &request, claims, body, closure))
+    erase(body, closure, |closure| push_on(core, &request, claims, (call, closure), tried))
 }
 
 /// Tries the quick ways of [`push`]: runs the operation at once, or puts it into a log. Both count
@@ -115,100 +102,52 @@ unsafe fn try_to_push<F>(
         let run = |run: &RunContext<'_>| core.costs.measure(key, || unsafe { call(storage.cast(), run) });
         return fast_path::run(core, request, claims, run);
     }
-    // SAFETY: the contract is passed on.
-    if unsafe { try_to_log(core, request, claims, body, storage) } {
+    // SAFETY: `logged::push` gives the storage of a closure of this size. After the call the
+    // closure is there, and not in `storage`.
+    let store = |to: *mut u8| unsafe { to.cast::<F>().copy_from_nonoverlapping(storage, 1) };
+    if logged::push(core, request, claims, body, size_of::<F>(), store) {
         Tried::Ran
     } else {
         Tried::NotNow
     }
 }
 
-/// Puts an operation into a log if that is possible; says whether it did.
-///
-/// # Safety
-/// Like for [`try_to_push`].
-#[inline]
-unsafe fn try_to_log<F>(
-    core: &Arc<Core>,
-    request: &Request,
-    claims: &impl Source,
-    body: &'static Vtable,
-    storage: *mut F,
-) -> bool {
-    // SAFETY: `logged::push` gives the storage of a closure of this size. After the call the
-    // closure is there, and not in `storage`.
-    let store = |to: *mut u8| unsafe { to.cast::<F>().copy_from_nonoverlapping(storage, 1) };
-    logged::push(core, request, claims, body, const { stored_size::<F>() }, store)
-}
-
-/// Puts an operation into a log if that is possible; else returns its closure. Called by
-/// `api/operator.rs`.
-///
-/// # Safety
-/// `class` is what [`logged::class_of`] says of an operation of this kind, with so many claims and
-/// a closure of this size. `body` belongs to the closure.
-#[inline]
-pub unsafe fn push_logged<F: Send + 'static>(
-    core: &Arc<Core>,
-    class: u8,
-    kind: (Property, Name),
-    claims: &Declared<'_>,
-    body: &'static Vtable,
-    closure: F,
-) -> Option<F> {
-    const { assert!(is_inline::<F>()) };
-    let mut closure = ManuallyDrop::new(closure);
-    // SAFETY: as in `try_to_log`.
-    let store = |to: *mut u8| unsafe { to.cast::<F>().copy_from_nonoverlapping(&raw const *closure, 1) };
-    // SAFETY: the contract is passed on.
-    if unsafe { logged::push_known(core, class, kind, claims, body, store) } {
-        return None;
-    }
-    // SAFETY: the operation was not pushed, so the closure is still here, and is used once.
-    Some(unsafe { ManuallyDrop::take(&mut closure) })
-}
-
-/// Like [`push`], but for an operation with more than [`fast_path::FEW`] variables. With up to
-/// [`fast_path::MANY`] it may still run at once. It never goes into a log. `api/operator.rs`
-/// (`RunsInside::of`) has the same two tests.
+/// Pushes an operation that was not pushed one of the quick ways; `tried` says why not, if they
+/// were tried.
 #[inline(never)]
-fn push_wide<F: Send + 'static>(
+fn push_on(
     core: &Arc<Core>,
     request: &Request,
     claims: impl Source,
-    (body, call): (&'static Vtable, CallStored),
-    closure: F,
+    (call, closure): (CallStored, &mut ErasedClosure<'_>),
+    tried: Option<Tried>,
 ) -> Result<(), Error> {
-    let mut closure = ManuallyDrop::new(closure);
-    let storage = (&raw mut *closure).cast::<u8>();
-    // SAFETY: a closure that is stored inside a block is stored as it is.
-    let key = || unsafe { core.cost_key(request.property, body, storage) };
-    let mut tried = Tried::NotNow;
-    if claims.count() <= fast_path::MANY && runs_here(core, request, || core.costs.runs_inside(key)) {
-        // SAFETY: `call` takes the closure out, and does not unwind. It is called once, if the
-        // operation runs.
-        let mut run = |run: &RunContext<'_>| core.costs.measure(key, || unsafe { call(storage, run) });
-        tried = claims.as_named(|claims| fast_path::run_wide(core, request, claims, &mut run));
+    let tried = tried.unwrap_or_else(|| try_wide(core, request, &claims, (call, closure)));
+    match tried {
+        Tried::Ran => Ok(()),
+        Tried::Busy => claims.in_order(|claims| push_behind(core, request, claims, closure)),
+        Tried::NotNow => claims.in_order(|claims| push_enlisted(core, request, claims, closure)),
     }
-    if matches!(tried, Tried::Ran) {
-        return Ok(());
-    }
-    let closure = ManuallyDrop::into_inner(closure);
-    claims.in_order(move |claims| push_on(core, request, claims, body, closure, tried))
 }
 
-/// Enlists an operation that the quick ways did not push; `tried` says why they did not.
-#[inline]
-fn push_on<F: Send + 'static>(
+/// Runs an operation with more than [`fast_path::FEW`] variables at once, if it may and its tickets
+/// have come, and if they are not more than [`fast_path::MANY`]. `api/operator.rs`
+/// (`RunsInside::of`) has the same two tests. Such an operation never goes into a log.
+#[inline(never)]
+fn try_wide(
     core: &Arc<Core>,
     request: &Request,
-    claims: &[Claim],
-    body: &'static Vtable,
-    closure: F,
-    tried: Tried,
-) -> Result<(), Error> {
-    let push = if matches!(tried, Tried::Busy) { push_behind } else { push_enlisted };
-    push(core, request, claims, body, closure)
+    claims: &impl Source,
+    (call, closure): (CallStored, &mut ErasedClosure<'_>),
+) -> Tried {
+    // SAFETY: the closure lies there.
+    let key = unsafe { core.cost_key(request.property, closure.body, closure.storage()) };
+    if claims.count() > fast_path::MANY || !runs_here(core, request, || core.costs.runs_inside(|| key)) {
+        return Tried::NotNow;
+    }
+    // SAFETY: `call` is that of the closure's body. It is called once, if the operation runs.
+    let mut run = |run: &RunContext<'_>| core.costs.measure(|| key, || unsafe { closure.call(call, run) });
+    claims.as_named(|claims| fast_path::run_wide(core, request, claims, &mut run))
 }
 
 /// Whether an operation of this request may run inside its push, if its tickets have come. Also
@@ -227,18 +166,17 @@ pub fn runs_here(core: &Core, request: &Request, is_short: impl FnOnce() -> bool
 /// workers have lent. Also called by `api/operator.rs`.
 #[cold]
 #[inline(never)]
-pub fn push_behind<F: Send + 'static>(
+pub fn push_behind(
     core: &Arc<Core>,
     request: &Request,
     claims: &[Claim],
-    body: &'static Vtable,
-    closure: F,
+    closure: &mut ErasedClosure<'_>,
 ) -> Result<(), Error> {
     if core.always_inside(request.property) {
-        return push_enlisted(core, request, claims, body, closure);
+        return push_enlisted(core, request, claims, closure);
     }
     let request = Request { flags: request.flags | FLAG_SHORT, ..*request };
-    push_enlisted(core, &request, claims, body, closure)?;
+    push_enlisted(core, &request, claims, closure)?;
     let local = core.local();
     if local.depth.get() == 0 && may_help() && core.dispatch.catch_up(core) {
         core.flush(local);
@@ -249,42 +187,11 @@ pub fn push_behind<F: Send + 'static>(
 /// Pushes an operation the enlisted way. `claims` are sorted by variable, without repeats. Also
 /// called by `api/graph.rs` and `api/operator.rs`.
 #[inline(never)]
-pub fn push_enlisted<F: Send + 'static>(
+pub fn push_enlisted(
     core: &Arc<Core>,
     request: &Request,
     claims: &[Claim],
-    body: &'static Vtable,
-    closure: F,
-) -> Result<(), Error> {
-    let mut closure = Some(closure);
-    let mut store = |storage: *mut u8| {
-        if let Some(closure) = closure.take() {
-            // SAFETY: `push_stored` gives the storage of a closure of this size, and calls `store`
-            // at most once.
-            unsafe { closure::store(storage, closure) }
-        }
-    };
-    let size = const { stored_size::<F>() };
-    let pushed = push_stored(core, request, claims, body, size, &mut store);
-    if let (Err(_), Some(refused)) = (&pushed, closure) {
-        closure::drop_quietly(refused);
-    }
-    pushed
-}
-
-/// Like [`push_enlisted`], but for closures of any type: `store` puts the closure into its storage
-/// in the block, of `size` bytes.
-///
-/// It is one function for closures of all types. A copy for each type would be 3 kB, and would not
-/// be in the cache when the first closure of its type is pushed.
-#[inline(never)]
-fn push_stored(
-    core: &Arc<Core>,
-    request: &Request,
-    claims: &[Claim],
-    body: &'static Vtable,
-    size: usize,
-    store: &mut dyn FnMut(*mut u8),
+    closure: &mut ErasedClosure<'_>,
 ) -> Result<(), Error> {
     let local = core.local();
     let on_device;
@@ -303,7 +210,7 @@ fn push_stored(
         make_room(core, local, request.flags & FLAG_BEYOND != 0)?;
     }
     let pushed = loop {
-        match enlist::enlist(core, local, request, claims, body, size, store) {
+        match enlist::enlist(core, local, request, claims, closure) {
             // The closure is still here. The engine is stopped only for a fork, or runs again by
             // now: try once more. A wait decides by itself how long it goes on trying.
             Err(error)

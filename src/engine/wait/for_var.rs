@@ -27,8 +27,9 @@ use crate::engine::wait::wait_list::{deadline, remaining};
 use crate::error::{Error, ErrorKind};
 use crate::operation::access::Mode;
 use crate::operation::block::FLAG_WAIT;
-use crate::operation::closure::{self, size_of_stored, sync_vtable};
+use crate::operation::closure::sync_vtable;
 use crate::operation::context::RunContext;
+use crate::operation::erased_closure::erase;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
 use crate::sync::{looks, spin_loop, thread, Ordering::*, MODELLED};
@@ -170,15 +171,7 @@ fn beside_owner(
         }
         let ringer = Arc::clone(event);
         let ring = move |_: &RunContext<'_>| ringer.set(None);
-        let (body, size) = (sync_vtable(&ring), size_of_stored(&ring));
-        let mut ring = Some(ring);
-        let mut store = |storage: *mut u8| {
-            if let Some(ring) = ring.take() {
-                // SAFETY: `park_wait` gives the storage of a closure of this size, once.
-                unsafe { closure::store(storage, ring) }
-            }
-        };
-        match park_wait(core, request, last, body, size, &mut store) {
+        match erase(sync_vtable(&ring), ring, |ring| park_wait(core, request, last, ring)) {
             Ok(true) => {
                 if !listen(core, event, deadline) {
                     return Ok(Beside::Late);
