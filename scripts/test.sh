@@ -2,7 +2,7 @@
 # Every test of the workspace, as `cargo test --workspace --release` runs them, with a time limit
 # for each test binary: what hangs is ended and named (scripts/timed.sh). Arguments go to cargo.
 #
-#   scripts/test.sh                        some four minutes on two quiet cores, with building
+#   scripts/test.sh                        some six minutes on two quiet cores, four of them building
 #   LONG_TESTS=1 scripts/test.sh        the long forms of the long tests too, as CI does
 #   TEST_LIMIT=120 scripts/test.sh --test life
 #
