@@ -46,7 +46,7 @@ export target lines
 # The longest first.
 known=(mixed owner engine tickets common at_once workers group shuttle shuttle_group shuttle_mixed)
 known+=(shuttle_devices lanes epoch inbox stealable handoff handles devices device_tickets watchers)
-known+=(pool shuttle_common)
+known+=(pool shuttle_common failures)
 [ $# -gt 0 ] || set -- "${known[@]}"
 : >"$lines"
 loom=() epoch=() shuttle=()

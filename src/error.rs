@@ -14,7 +14,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 use std::any::Any;
 use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe, RefUnwindSafe, UnwindSafe};
@@ -285,30 +285,39 @@ pub struct Failure {
     /// The stamp of the wait that took the failure; 0 before.
     taken: AtomicU64,
     /// If the failure is only counted: where, and how many sweeps there had been before it.
-    counted: Option<(Arc<Beyond>, u64)>,
+    counted: Option<(Arc<Beyond>, u32)>,
 }
 
 /// The failures of an engine that are only counted, because `Failures` in `src/engine/failures.rs`
 /// was full when they came. Each is known only to the variables that it marked.
+///
+/// In the lower half, how many of them no wait has taken: if it is full, further ones are not
+/// counted. In the upper half, how many sweeps there were: waits for everything, which took all of
+/// them. It is one word, so each failure is either swept or taken through a variable.
 #[derive(Debug, Default)]
-pub struct Beyond {
-    /// How many of them no wait has taken.
-    count: AtomicUsize,
-    /// How many sweeps there were: waits for everything, which took all of them.
-    sweeps: AtomicU64,
-}
+pub struct Beyond(AtomicU64);
 
 impl Beyond {
     /// Takes all of them, for a wait for everything, and returns how many there were.
     pub fn sweep(&self) -> usize {
-        if self.count.load(Ordering::Relaxed) == 0 {
-            return 0;
+        let swept = |now: u64| (now as u32 != 0).then(|| ((now >> 32) + 1) << 32);
+        // AcqRel, as in `Failure::take`: pairs with the acquires in `is_swept` and `add`, and this
+        // thread clears the failures before anything that it does later.
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, swept).map_or(0, |before| before as u32 as usize)
+    }
+
+    /// Counts one more, and returns how many sweeps there were before it.
+    fn add(&self) -> u32 {
+        let more = |now: u64| Some(if now as u32 == u32::MAX { now } else { now + 1 });
+        match self.0.fetch_update(Ordering::Acquire, Ordering::Acquire, more) {
+            Ok(before) | Err(before) => (before >> 32) as u32,
         }
-        // Before the count, so that a failure that comes in between is counted again rather than
-        // forgotten. AcqRel, as in `Failure::take`: pairs with the acquires in `is_swept` and
-        // `beyond`, and this thread clears the failures before anything that it does later.
-        self.sweeps.fetch_add(1, Ordering::AcqRel);
-        self.count.swap(0, Ordering::Relaxed)
+    }
+
+    /// Counts one less, if there was no sweep since; says whether that is so.
+    fn remove(&self, sweeps: u32) -> bool {
+        let less = |now: u64| ((now >> 32) as u32 == sweeps).then(|| now - 1);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 }
 
@@ -350,14 +359,13 @@ impl Failure {
     /// Like [`Failure::new`], but for a failure that is only counted, in `beyond`: no list keeps
     /// it, only the variables that it marked know it.
     pub fn beyond(error: Error, sequence: u64, beyond: &Arc<Beyond>) -> Failure {
-        let sweeps = beyond.sweeps.load(Ordering::Acquire);
-        beyond.count.fetch_add(1, Ordering::Relaxed);
-        Failure { counted: Some((Arc::clone(beyond), sweeps)), ..Failure::new(error, sequence) }
+        Failure { counted: Some((Arc::clone(beyond), beyond.add())), ..Failure::new(error, sequence) }
     }
 
     /// Whether a sweep has taken the failure, with all others that are only counted.
     fn is_swept(&self) -> bool {
-        self.counted.as_ref().is_some_and(|(beyond, sweeps)| beyond.sweeps.load(Ordering::Acquire) != *sweeps)
+        let has_changed = |sweeps: u32, beyond: &Beyond| (beyond.0.load(Ordering::Acquire) >> 32) as u32 != sweeps;
+        self.counted.as_ref().is_some_and(|(beyond, sweeps)| has_changed(*sweeps, beyond))
     }
 
     /// Whether no wait has taken the error yet.
@@ -381,11 +389,8 @@ impl Failure {
         // AcqRel: pairs with the acquires in `is_live` and `concerns`; the thread that takes the
         // failure clears it before anything that it does later.
         let first = self.taken.compare_exchange(0, stamp.0, Ordering::AcqRel, Ordering::Relaxed);
-        if let (Ok(_), Some((beyond, _))) = (first, &self.counted) {
-            // A sweep at the same time may have set the count to 0 already.
-            let less = |count: usize| count.checked_sub(1);
-            let _ = beyond.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-        }
-        first.is_ok().then(|| self.error.clone())
+        // A sweep at the same time may have told it already.
+        let is_told = || self.counted.as_ref().is_some_and(|(beyond, sweeps)| !beyond.remove(*sweeps));
+        (first.is_ok() && !is_told()).then(|| self.error.clone())
     }
 }

@@ -239,6 +239,9 @@ pub mod testing {
 pub mod internals {
     pub use crate::device::{timed_marks, timeline};
     pub use crate::engine::gpu::{rows, sleep, spare_marks, stage, under_way};
+    pub mod error {
+        pub use crate::error::{Beyond, Failure, Stamp};
+    }
     pub use crate::graph::{edges, lanes, partition, plan};
     pub use crate::operation::{access, block, layout};
     #[cfg(loom)]

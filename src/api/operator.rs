@@ -283,13 +283,16 @@ impl Operator {
             if let Some(class) = inner.class.filter(|_| usual) {
                 assert!(call.size() == HELD, "it holds the operator and nothing else");
                 let kind = (request.property, request.name);
-                // SAFETY: the class is that of these claims and of a closure of this size. If the
-                // operation is logged, it has the closure.
-                unsafe {
-                    if push_known(core, class, kind, &inner.declared(), body, |to| call.copy(to)) {
-                        call.forget();
-                        return Ok(());
+                let is_logged = call.offer(|from| {
+                    // SAFETY: `from` holds a closure of this size, and is used no more if the
+                    // operation was logged. The class is that of these claims and such a closure.
+                    unsafe {
+                        let store = |to: *mut u8| to.copy_from_nonoverlapping(from, HELD);
+                        push_known(core, class, kind, &inner.declared(), body, store)
                     }
+                });
+                if is_logged {
+                    return Ok(());
                 }
             }
             let request = &Request { context, priority, ..inner.request };

@@ -1,10 +1,10 @@
 //! Closure storage: small closures lie inside the operation block, larger ones in a box. A
 //! [`Vtable`] has the functions that run or drop a stored closure.
 //!
-//! Pushes store closures (`erased_closure.rs`). `src/engine/execute.rs` runs or drops them, and
-//! `src/engine/gpu/call.rs` those of devices, on the thread that has the operation. A closure is
-//! run or dropped once, and no other thread touches it. One that runs inside its push is not stored
-//! (`src/engine/inline/fast_path.rs`). Closures of operators and graphs lie elsewhere
+//! Pushes store closures (`src/engine/push/`, `erased_closure.rs`). `src/engine/execute.rs` runs or
+//! drops them, and `src/engine/gpu/call.rs` those of devices, on the thread that has the operation.
+//! A closure is run or dropped once, and no other thread touches it. One that runs inside its push
+//! is not stored (`src/engine/inline/fast_path.rs`). Closures of operators and graphs lie elsewhere
 //! (`src/api/operator.rs`, `src/engine/replay/program.rs`).
 
 use crate::error::{Fault, Source};
@@ -174,7 +174,7 @@ pub const fn is_inline<F>() -> bool {
 /// Takes a closure out of its storage.
 ///
 /// # Safety
-/// `storage` holds an `F` as `erase` has put it there; it is empty afterwards.
+/// `storage` holds an `F`, or a box of it if [`is_inline`] says so; it is empty afterwards.
 #[inline]
 unsafe fn take<F>(storage: *mut u8) -> F {
     // SAFETY: by the contract.
@@ -303,7 +303,7 @@ impl<F> Keyed<F> {
     }
 
     unsafe fn stored_key(storage: *const u8) -> u64 {
-        // SAFETY: as above; `erase` has put the closure, or a box of it, there.
+        // SAFETY: as above; the closure, or a box of it, is there.
         unsafe {
             if const { is_inline::<Self>() } {
                 (*storage.cast::<Self>()).key

@@ -2,7 +2,8 @@
 //!
 //! [`erase`] makes one, for `src/engine/push/mod.rs`, `src/engine/wait/for_var.rs`,
 //! `src/api/graph.rs` and `src/api/operator.rs`. It is on the pusher's stack, and no other thread
-//! touches it. `src/engine/push/enlist.rs` moves the closure into the operation's block.
+//! touches it. `src/engine/push/enlist.rs` moves the closure into the operation's block, as
+//! `src/api/operator.rs` does. If there are many variables, `src/engine/push/mod.rs` may call it.
 
 use crate::error::Fault;
 use crate::operation::closure::{is_inline, CallStored, Vtable};
@@ -41,21 +42,7 @@ impl ErasedClosure<'_> {
     /// empty. The closure was not moved before.
     #[inline]
     pub unsafe fn store(&mut self, to: *mut u8) {
-        // SAFETY: by the contract; the closure is in the block from here on.
-        unsafe {
-            self.copy(to);
-            self.forget();
-        }
-    }
-
-    /// Like [`ErasedClosure::store`], but the closure still belongs to this, until
-    /// [`ErasedClosure::forget`].
-    ///
-    /// # Safety
-    /// Like for [`ErasedClosure::store`]. The copy is not used before this is forgotten.
-    #[inline]
-    pub unsafe fn copy(&self, to: *mut u8) {
-        let from = self.storage;
+        let from = self.take();
         // The usual sizes need no call.
         // SAFETY: by the contract; a block is no part of its pusher's stack.
         unsafe {
@@ -69,23 +56,33 @@ impl ErasedClosure<'_> {
         }
     }
 
-    /// Leaves the closure to a copy of it.
-    ///
-    /// # Safety
-    /// There is a copy, which is used instead.
+    /// Calls `push` with where the closure lies. If that says that it has moved the closure, this
+    /// has it no more.
     #[inline]
-    pub unsafe fn forget(&mut self) {
-        self.storage = null_mut();
+    pub fn offer(&mut self, push: impl FnOnce(*mut u8) -> bool) -> bool {
+        let storage = self.take();
+        let is_moved = push(storage);
+        if !is_moved {
+            self.storage = storage;
+        }
+        is_moved
     }
 
-    /// Calls a closure whose body is [`Run::Sync`] with this function, and so takes it out.
+    /// Calls a closure whose body is [`Run::Sync`](crate::operation::closure::Run::Sync) with this
+    /// function, and so takes it out.
     ///
     /// # Safety
     /// `call` is the function of the body. The closure was not moved before.
     #[inline]
     pub unsafe fn call(&mut self, call: CallStored, run: &RunContext<'_>) -> Result<(), Fault> {
         // SAFETY: the storage holds the closure, by the contract, and is forgotten.
-        unsafe { call(mem::replace(&mut self.storage, null_mut()), run) }
+        unsafe { call(self.take(), run) }
+    }
+
+    #[inline]
+    fn take(&mut self) -> *mut u8 {
+        debug_assert!(!self.storage.is_null(), "it was moved before");
+        mem::replace(&mut self.storage, null_mut())
     }
 }
 
@@ -110,11 +107,13 @@ pub fn erase<F: Send + 'static, T>(
     if const { is_inline::<F>() } {
         let mut closure = ManuallyDrop::new(closure);
         let storage = (&raw mut closure).cast();
-        push(&mut ErasedClosure { body, size: size_of::<F>(), storage, lies: PhantomData })
+        let mut erased = ErasedClosure { body, size: size_of::<F>(), storage, lies: PhantomData };
+        push(&mut erased)
     } else {
         let mut closure = ManuallyDrop::new(Box::new(closure));
         let storage = (&raw mut closure).cast();
-        push(&mut ErasedClosure { body, size: size_of::<Box<F>>(), storage, lies: PhantomData })
+        let mut erased = ErasedClosure { body, size: size_of::<Box<F>>(), storage, lies: PhantomData };
+        push(&mut erased)
     }
 }
 
@@ -141,9 +140,19 @@ mod tests {
         assert_eq!(Arc::strong_count(&held), 2, "it was stored");
         // SAFETY: the closure is there.
         unsafe { (body.discard)(storage) };
-        // SAFETY: as above; the copy is not used.
-        erase(body, closure(), |closure| unsafe { closure.copy(storage) });
-        assert_eq!(Arc::strong_count(&held), 1, "it was copied, and not left to the copy");
+        erase(body, closure(), |closure| closure.offer(|_| false));
+        assert_eq!(Arc::strong_count(&held), 1, "it was offered, and not moved");
+        let moved = erase(body, closure(), |closure| {
+            let size = closure.size();
+            closure.offer(|from| {
+                // SAFETY: the storage is large enough, and this is the only copy that is used.
+                unsafe { storage.copy_from_nonoverlapping(from, size) };
+                true
+            })
+        });
+        assert!(moved && Arc::strong_count(&held) == 2, "it was moved");
+        // SAFETY: the closure is there.
+        unsafe { (body.discard)(storage) };
     }
 
     #[test]

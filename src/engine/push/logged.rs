@@ -155,6 +155,7 @@ fn push_of_class(
         // Release: a thread that takes the operation finds all of the block written.
         (*Block::word(block)).store(Word::fresh(tag, PUSHED).0, Release);
         let journal = journal(group, local);
+        // `claim_all` has written so many accesses, and before the commit only tickets change.
         let worker = journal.place(std::slice::from_raw_parts(Block::access(block, 0), count));
         if count > 0 && !push.commit() {
             // The drop takes back the claims, and needs the block for that.

@@ -10,10 +10,9 @@
 //! 3. [`enlist`] takes every operation ("the enlisted way").
 //!
 //! A short operation that may run here ([`runs_here`]) tries the first way, any other the second.
-//! What the tried way refuses is enlisted. An asynchronous closure is enlisted at once. An
-//! operation with more than [`fast_path::FEW`] variables, or whose closure is too large for a
-//! block, is not logged. The other rules for logs are in [`logged`]; what is short is decided in
-//! `inline/policy.rs`.
+//! What the tried way refuses is enlisted. An asynchronous closure, or one too large for a block,
+//! is enlisted at once. An operation with more than [`fast_path::FEW`] variables is not logged. The
+//! other rules for logs are in [`logged`]; what is short is decided in `inline/policy.rs`.
 //! `api/operator.rs` makes this choice for its operations by itself: look there at each change.
 //!
 //! [`enlist`] gives an operation its tickets. What comes before and after that is here: the look
@@ -62,12 +61,12 @@ pub fn push<F: Send + 'static>(
     body: &'static Vtable,
     closure: F,
 ) -> Result<(), Error> {
-    let Run::Sync(call) = body.run else {
+    let (Run::Sync(call), true) = (body.run, const { is_inline::<F>() }) else {
         return erase(body, closure, |closure| claims.in_order(|claims| push_enlisted(core, request, claims, closure)));
     };
     let mut closure = ManuallyDrop::new(closure);
     let mut tried = None;
-    if const { is_inline::<F>() } && claims.count() <= fast_path::FEW {
+    if claims.count() <= fast_path::FEW {
         // SAFETY: `body` belongs to the closure. The closure is used below only if it was not
         // pushed, and then it is still here.
         tried = Some(unsafe { try_to_push::<F>(core, request, &claims, (body, call), &raw mut *closure) });
