@@ -301,14 +301,18 @@ impl Beyond {
     /// Takes all of them, for a wait for everything, and returns how many there were.
     pub fn sweep(&self) -> usize {
         let swept = |now: u64| (now as u32 != 0).then(|| ((now >> 32) + 1) << 32);
-        // AcqRel, as in `Failure::take`: pairs with the acquires in `is_swept` and `add`, and this
+        // AcqRel, as in `Failure::take`: pairs with the acquires in `sweeps` and `add`, and this
         // thread clears the failures before anything that it does later.
         self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, swept).map_or(0, |before| before as u32 as usize)
     }
 
+    fn sweeps(&self) -> u32 {
+        (self.0.load(Ordering::Acquire) >> 32) as u32
+    }
+
     /// Counts one more, and returns how many sweeps there were before it.
     fn add(&self) -> u32 {
-        let more = |now: u64| Some(if now as u32 == u32::MAX { now } else { now + 1 });
+        let more = |now: u64| (now as u32 != u32::MAX).then(|| now + 1);
         match self.0.fetch_update(Ordering::Acquire, Ordering::Acquire, more) {
             Ok(before) | Err(before) => (before >> 32) as u32,
         }
@@ -364,8 +368,7 @@ impl Failure {
 
     /// Whether a sweep has taken the failure, with all others that are only counted.
     fn is_swept(&self) -> bool {
-        let has_changed = |sweeps: u32, beyond: &Beyond| (beyond.0.load(Ordering::Acquire) >> 32) as u32 != sweeps;
-        self.counted.as_ref().is_some_and(|(beyond, sweeps)| has_changed(*sweeps, beyond))
+        self.counted.as_ref().is_some_and(|(beyond, sweeps)| beyond.sweeps() != *sweeps)
     }
 
     /// Whether no wait has taken the error yet.
