@@ -189,6 +189,14 @@ impl Core {
         self.quiescence.notify(|| self.is_quiescent());
     }
 
+    /// Counts an operation that was counted as pushed, and is not pushed, as completed.
+    #[cold]
+    #[inline(never)]
+    pub fn give_up(&self, local: &ThreadContext) {
+        local.count_completed();
+        self.flush(local);
+    }
+
     /// Called by a thread that has yielded its core, or may have been parked: a worker may have
     /// woken the thread on the core that the worker is pinned to. Parts the two.
     #[cold]

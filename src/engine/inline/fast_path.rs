@@ -155,8 +155,7 @@ fn run_as<const MOST: usize>(
         had = held.try_again(core, claims, had);
     }
     if !matches!(had, Tried::Ran) {
-        local.count_completed();
-        core.flush(local);
+        core.give_up(local);
         return had;
     }
     held.run(core, request, call);

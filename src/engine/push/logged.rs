@@ -23,7 +23,7 @@ use crate::engine::core::{Core, FAILED};
 use crate::engine::push::acquire::{acquire_all, adopt};
 use crate::engine::push::journal::journal;
 use crate::engine::ready_list::ReadyList;
-use crate::engine::request::Request;
+use crate::engine::request::{Claim, Request};
 use crate::operation::access::Mode;
 use crate::operation::block::{self, Block, PENDING};
 use crate::operation::closure::Vtable;
@@ -129,20 +129,12 @@ fn push_of_class(
     unsafe {
         let (block, tag) = local.allocate_from_ring(count as u32, class);
         let this = Word::refers(block, tag);
-        let mut pusher = local.pusher();
-        let mut push = pusher.push(block, this, 0);
+        let mut push = local.pusher().push(block, this, 0);
         if !claim_all(core, local, &mut push, claims) {
             drop(push);
-            // Nothing of the operation is pushed, so this thread may look at tails. The block stays
-            // ours.
-            if !acquire_all(core, claims) {
-                return give_back(core, local, block, tag);
-            }
-            push = pusher.push(block, this, 0);
-            if !claim_all(core, local, &mut push, claims) {
-                drop(push);
-                return give_back(core, local, block, tag);
-            }
+            let acquired = claims.as_named(|claims| claim_acquired(core, local, (block, this), claims));
+            let Some(again) = acquired else { return give_back(core, local, block, tag) };
+            push = again;
         }
         Block::set_kind(block, property, Context::cpu(0));
         Block::set_name(block, name);
@@ -200,6 +192,26 @@ fn claim_all<S: Source>(core: &Core, local: &ThreadContext, push: &mut Push<'_>,
                     || claim_new(core, local, push, (variable.index, variable.generation), mode))
         },
     )
+}
+
+/// Makes the variables the thread's own, and claims them all. `None` if one of them cannot be had.
+///
+/// # Safety
+/// As for `Pusher::push`. Nothing of the operation is pushed, so this thread may look at tails.
+#[cold]
+#[inline(never)]
+unsafe fn claim_acquired<'a>(
+    core: &Arc<Core>,
+    local: &'a ThreadContext,
+    (block, this): (*mut Block, Word),
+    claims: &[Claim],
+) -> Option<Push<'a>> {
+    if !acquire_all(core, &claims) {
+        return None;
+    }
+    // SAFETY: by the contract.
+    let mut push = unsafe { local.pusher().push(block, this, 0) };
+    claim_all(core, local, &mut push, &claims).then_some(push)
 }
 
 /// Claims a variable that [`Push::claim`] has refused, if nobody has pushed to it yet: the thread

@@ -117,11 +117,11 @@ impl<'a> Pusher<'a> {
     /// Begins to push the operation `this`, whose first `linked` accesses are of common variables.
     ///
     /// # Safety
-    /// `this` refers to `block`, a fresh operation of the caller's with room for its accesses,
-    /// which no other thread knows. The block has [`Links`](crate::tickets::links::Links) for the
-    /// first `linked` accesses.
+    /// The push before this one is over. `this` refers to `block`, a fresh operation of the
+    /// caller's with room for its accesses, which no other thread knows. The block has
+    /// [`Links`](crate::tickets::links::Links) for the first `linked` accesses.
     #[inline]
-    pub unsafe fn push(&mut self, block: *mut Block, this: Word, linked: u32) -> Push<'_> {
+    pub unsafe fn push(&mut self, block: *mut Block, this: Word, linked: u32) -> Push<'a> {
         let record = self.record;
         let number = record.begin();
         Push { record, number, start: record.start.get(), block, this, linked, claimed: 0 }
