@@ -161,8 +161,8 @@ impl Group {
                     host.idle();
                 }
             }
-            // Takes back what is lent as well: workers with enough to do look into inboxes, but not
-            // at what helpers have lent.
+            // Takes back what is lent as well: workers with enough to do look into inboxes more
+            // often than at what helpers have lent.
             let rest = current.queue.borrow_mut().take_all(stealable);
             if let Some(row) = rest {
                 // SAFETY: the operations were in this thread's queue, so they are ready and ours.

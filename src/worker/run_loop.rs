@@ -20,14 +20,14 @@ use crate::worker::local_queue::Queue;
 use crate::worker::ready::Key;
 use crate::worker::remote::Remote;
 use crate::worker::rhythm::Rhythm;
-use crate::worker::steal::{LOGS, STOLEN, STOOD};
+use crate::worker::steal::{LOGS, LOOKS_AT_HELPERS, STOLEN, STOOD};
 use crate::worker::Host;
 use std::cell::Cell;
 use std::ptr::{self, null_mut};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A worker looks into its inbox after this many operations of its own, if nothing urgent comes.
+/// A worker looks into its inbox at every so many turns, if nothing urgent comes.
 const POLL: u32 = 16;
 /// After so many operations from its queue, which were made ready, a worker takes one out of its
 /// logs.
@@ -55,7 +55,7 @@ impl Group {
             self.ready.fetch_add(1, Release);
         }
         CurrentWorker::new(self.address(), Some(index), host.depth()).occupy(|current| {
-            let mut round = 0;
+            let mut turn = 0_u32;
             let mut from_queue = 0_u32;
             let mut patience = Patience::new(WORKER_SPINS_AWAKE, self.patience());
             let mut rhythm = Rhythm::new(self.gets_up());
@@ -66,20 +66,22 @@ impl Group {
             // The journal whose log comes next.
             let mut journal = None;
             loop {
-                round += 1;
+                turn = turn.wrapping_add(1);
                 let mut queue = current.queue.borrow_mut();
                 queue.take_back(&own.stealable);
                 let next = queue.best();
                 let restless = next.is_none_or(|key| key.0 < 0);
                 let urgent = own.is_urgent() | self.common.is_urgent();
-                let polls = round >= POLL;
+                let polls = turn % POLL == 0;
                 if restless || urgent || polls {
-                    round = 0;
-                    // SAFETY: operations that come out of an inbox are ready and ours.
+                    // SAFETY: what comes out of an inbox, or is stolen, is ready and ours.
                     unsafe {
                         queue.add_list(own.inbox.take());
                         if urgent || polls || !queue.is_due() {
                             self.take_common(&mut queue, urgent);
+                        }
+                        if turn % LOOKS_AT_HELPERS == 0 {
+                            queue.add_list(self.steal_from_helpers());
                         }
                     }
                 }

@@ -27,6 +27,10 @@ pub(crate) const STOLEN: usize = if MODELLED { 1 } else { 8 };
 /// The most logs that a thief looks at before it looks elsewhere. There is one log for each pair of
 /// pusher and worker.
 pub(crate) const LOGS: usize = if MODELLED { 2 } else { 64 };
+/// A worker with enough to do looks at what helpers have lent at every so many turns: a helper may
+/// have left while a thief had its operations, which puts the rest back then. A multiple of `POLL`
+/// in `run_loop.rs`.
+pub(super) const LOOKS_AT_HELPERS: u32 = 256;
 
 impl Group {
     /// Takes operations out of any log that the thief comes to, for a thread that has nothing else
@@ -86,7 +90,7 @@ impl Group {
     }
 
     /// Takes about half of the operations that some helper has lent.
-    fn steal_from_helpers(&self) -> *mut Block {
+    pub(super) fn steal_from_helpers(&self) -> *mut Block {
         self.lent_by_helpers()
             .map(|stealable| self.take_half(stealable))
             .find(|list| !list.is_null())
@@ -152,5 +156,94 @@ impl Group {
             list = self.steal_from_helpers();
         }
         list
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::pool::memory::Memory;
+    use crate::worker::group::{GroupPlan, IdlePolicy, Placement};
+    use crate::worker::ready::{Entry, Ready};
+    use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
+    use std::sync::OnceLock;
+    use std::time::{Duration, Instant};
+
+    /// Runs one operation again and again, until another one has run.
+    struct Busy {
+        group: OnceLock<Arc<Group>>,
+        other: AtomicPtr<Block>,
+        turns: AtomicUsize,
+        /// In which turn the other one has run.
+        has_run: AtomicUsize,
+        started: Instant,
+    }
+
+    impl Host for Busy {
+        unsafe fn run(self: &Arc<Self>, block: *mut Block, _: Option<usize>) {
+            let turns = self.turns.fetch_add(1, Relaxed);
+            if block == self.other.load(Relaxed) {
+                self.has_run.store(turns, Release);
+            } else if self.has_run.load(Relaxed) == 0 && self.started.elapsed() < Duration::from_secs(20) {
+                // SAFETY: the operation is this thread's.
+                unsafe { self.group.get().expect("set").submit(block, Placement::Any, 1) };
+            }
+        }
+
+        unsafe fn settle(&self, _: *mut Block) -> bool {
+            true
+        }
+
+        fn depth(&self) -> u32 {
+            0
+        }
+
+        fn idle(&self) {}
+    }
+
+    /// A thief puts back what it does not need, and the helper has left meanwhile.
+    #[test]
+    fn a_worker_with_enough_to_do_comes_to_what_a_helper_has_left() {
+        let memory = Memory::new().unwrap();
+        let mut blocks = memory.blocks.slabs.add(0);
+        let [again, other] = [(); 2].map(|()| blocks.pop().expect("there are more"));
+        let plan = GroupPlan {
+            name: "busy",
+            workers: 1,
+            shared: false,
+            logged: false,
+            idle: IdlePolicy::Park,
+            spin_for: Duration::ZERO,
+            cores: Vec::new(),
+            move_callers: false,
+            fifo_priority: 0,
+        };
+        let group = Arc::new(Group::new(plan));
+        let host = Arc::new(Busy {
+            group: OnceLock::from(group.clone()),
+            other: AtomicPtr::new(other),
+            turns: AtomicUsize::new(1),
+            has_run: AtomicUsize::new(0),
+            started: Instant::now(),
+        });
+        group.most_helpers.store(1, Relaxed);
+        group.start(&host).unwrap();
+        let mut row = Box::new(Ready::roomy());
+        // SAFETY: the operations are ours, and each is given away once.
+        unsafe {
+            for (block, sequence) in [(other, 0), (again, 1)] {
+                ((*block).priority, (*block).sequence) = (0, sequence);
+            }
+            row.insert(Entry::of(other));
+            group.submit(again, Placement::Any, 0);
+            while host.turns.load(Relaxed) < 100 {
+                std::thread::yield_now();
+            }
+        }
+        group.helpers[0].stealable.put(row);
+        let put = host.turns.load(Relaxed);
+        group.stop();
+        let ran = host.has_run.load(Acquire);
+        assert!(ran > 0 && ran <= put + 2 * LOOKS_AT_HELPERS as usize, "put in turn {put}, run in turn {ran}");
     }
 }
