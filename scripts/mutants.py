@@ -16,9 +16,8 @@ PATIENCE = 120
 # Without a mutant a model is explored to its end, which may take a slow machine minutes.
 PATIENCE_WITHOUT = 900
 MODELS = "--package loom-tests"
-PLACED = "--package seriatim --test life --test interface"
-COUNTED = "--package seriatim --lib --test tail --test slices --test standing --test idle --test graphs --test gpu"
-DRIVEN = "--package seriatim --features cuda --test cuda_engine"
+COUNTED = "--package seriatim"
+DRIVEN = "--package seriatim --features cuda"
 CONFIGURATIONS = {
     "epoch": ("loom-epoch-mutants", "--cfg loom --cfg crossbeam_loom", MODELS),
     "shuttle": ("shuttle-mutants", "--cfg shuttle", MODELS),
@@ -36,8 +35,8 @@ CONFIGURATIONS = {
     "gpu": ("counted-mutants", "", COUNTED),
     "cuda_engine": ("counted-mutants", "", DRIVEN),
     "standing": ("counted-mutants", "", COUNTED),
-    "life": ("counted-mutants", "", PLACED),
-    "interface": ("counted-mutants", "", PLACED),
+    "life": ("counted-mutants", "", COUNTED),
+    "interface": ("counted-mutants", "", COUNTED),
 }
 OTHERS = ("loom-mutants", "--cfg loom", MODELS)
 
@@ -142,12 +141,14 @@ def build(files):
     for folder, cfg, which in sorted({CONFIGURATIONS.get(file, OTHERS) for file in files}):
         flags = f"{os.environ.get('RUSTFLAGS', '')} {cfg}"
         environment = dict(os.environ, RUSTFLAGS=flags, CARGO_TARGET_DIR=f"{TARGET}/{folder}")
-        command = ["cargo", "test", "--release", *which.split(), "--no-run"]
+        wanted = sorted(file for file in files if CONFIGURATIONS.get(file, OTHERS) == (folder, cfg, which))
+        targets = [word for file in wanted for word in (["--lib"] if file == "lib" else ["--test", file])]
+        command = ["cargo", "test", "--release", *which.split(), *targets, "--no-run"]
         built = subprocess.run(command, cwd=TREE, env=environment, stderr=subprocess.PIPE, text=True)
         if built.returncode != 0:
             sys.exit(built.stderr)
         for name, path in re.findall(r"(?:tests/|unittests src/)(\w+)\.rs \((\S+)\)", built.stderr):
-            if CONFIGURATIONS.get(name, OTHERS)[0] == folder:
+            if name in wanted:
                 programs[name] = path
     return programs
 
@@ -188,6 +189,17 @@ def tried(file, program, model, mutant):
     return outcome, seconds, how + (f" (at try {attempt + 1})" if attempt else "")
 
 
+def slice_of(mutants, which, slices):
+    """One of so many slices of the mutants, with all that one file finds: so each slice builds few files."""
+    of = defaultdict(list)
+    for mutant in mutants:
+        of[mutant[2]].append(mutant)
+    dealt = [[] for _ in range(slices)]
+    for file in sorted(of, key=lambda file: (-len(of[file]), file)):
+        min(dealt, key=len).extend(of[file])
+    return dealt[which]
+
+
 def explored():
     """What scripts/loom.sh wrote down, if it has run: with a line for each model that it began."""
     path = TARGET / "models.txt"
@@ -225,51 +237,61 @@ def main():
     if wrong:
         sys.exit(f"in the patches and not in mutants/list.txt, or the other way round: {', '.join(wrong)}")
     arguments = sys.argv[1:]
-    known, end = set(), float("inf")
+    known, within = set(), None
     if arguments[:1] == ["--slice"]:
         # Who takes a slice has just explored the models, and would have stopped if one had not held.
         known = set(re.findall(r"^test (\w+) \.\.\.", explored(), re.M))
         which, slices = map(int, arguments[1].split("/"))
-        mutants = mutants[which % slices :: slices]
+        mutants = slice_of(mutants, which % slices, slices)
         # Where there is not time for all of them, they are not the same ones each time.
         first = which // slices % len(mutants)
         mutants = mutants[first:] + mutants[:first]
         print(f"slice {which % slices} of {slices}: {len(names) - len(mutants)} mutants are left out", flush=True)
-        if arguments[2:3] == ["--within"]:
-            end = time.time() + int(arguments[3])
+        within = int(arguments[3]) if arguments[2:3] == ["--within"] else None
         arguments = []
     chosen = [mutant for mutant in mutants if not arguments or mutant[0] in arguments]
     unknown = set(arguments) - names
     if unknown or not chosen:
         sys.exit(f"no such mutant: {', '.join(sorted(unknown))}")
     programs = build({file for _, _, file, _ in chosen})
-    failures = 0
+    # What one model finds, together: without a mutant, it holds. So what fails with one fails because of it.
+    found_by = defaultdict(list)
+    for name, invariant, file, model in chosen:
+        found_by[file, model].append((name, invariant))
+    end = time.time() + within if within else float("inf")
+
+    def try_all(of):
+        """The outcome of a model without a mutant, if that is not known, and with each of its mutants."""
+        (file, model), mutants = of
+        names = ([] if model in known else [""]) + [name for name, _ in mutants]
+        late = ("late", 0, "")
+        return {name: tried(file, programs[file], model, name) if time.time() < end else late for name in names}
+
+    failures = left_out = held = 0
     killed = defaultdict(list)
+    print(f"{'mutant':<40} {'breaks':<7} {'seconds':>7}  found by", flush=True)
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2)) as pool:
-        # Without a mutant, each model holds: what fails with one fails because of it.
-        models = sorted({(file, model) for _, _, file, model in chosen if model not in known})
-        for (file, model), (outcome, seconds, _) in zip(models, pool.map(lambda m: tried(m[0], programs[m[0]], m[1], ""), models)):
-            if outcome != "held":
+        for ((file, model), mutants), outcomes in zip(found_by.items(), pool.map(try_all, found_by.items())):
+            outcome, seconds, _ = outcomes.get("", ("held", 0, ""))
+            if outcome not in ("held", "late"):
                 failures += 1
                 print(f"{file}::{model} does not hold without a mutant ({outcome}, {seconds:.1f} s)", flush=True)
-        print(f"{len(models)} models hold without a mutant\n" if not failures else "", flush=True)
-        print(f"{'mutant':<40} {'breaks':<7} {'seconds':>7}  found by", flush=True)
-        late = ("late", 0, "")
-        outcomes = pool.map(lambda m: tried(m[2], programs[m[2]], m[3], m[0]) if time.time() < end else late, chosen)
-        left_out = 0
-        for (name, invariant, file, model), (outcome, seconds, how) in zip(chosen, outcomes):
-            if outcome == "late":
-                left_out += 1
-            elif outcome == "failed":
-                killed[model].append(name)
-                print(f"{name:<40} {invariant:<7} {seconds:>7.1f}  {file}::{model}: {how[:110]}", flush=True)
-            else:
-                failures += 1
-                print(f"{name:<40} {invariant:<7} {seconds:>7.1f}  SURVIVES {file}::{model} ({outcome})", flush=True)
+            held += "" in outcomes and outcome == "held"
+            for name, invariant in mutants:
+                outcome, seconds, how = outcomes[name]
+                if outcome == "late":
+                    left_out += 1
+                elif outcome == "failed":
+                    killed[model].append(name)
+                    print(f"{name:<40} {invariant:<7} {seconds:>7.1f}  {file}::{model}: {how[:110]}", flush=True)
+                else:
+                    failures += 1
+                    print(f"{name:<40} {invariant:<7} {seconds:>7.1f}  SURVIVES {file}::{model} ({outcome})", flush=True)
+    print(f"\n{held} models were explored without a mutant, and hold")
     if not sys.argv[1:]:
         table_of_models(killed)
     if left_out:
-        print(f"\nleft out for time: the last {left_out} mutants of the slice")
+        print(f"\nleft out for time: {left_out} mutants of the slice")
     print(f"\n{len(chosen) - left_out} mutants, {sum(map(len, killed.values()))} found, {failures} failures")
     sys.exit(1 if failures else 0)
 

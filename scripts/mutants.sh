@@ -4,10 +4,10 @@
 # the table of all models with the mutants that each one finds.
 #
 #   scripts/mutants.sh                    all of them: some ten minutes
-#   scripts/mutants.sh --slice 1/3        each third one, from the second on; models that
-#                                         scripts/loom.sh has explored are not explored again
+#   scripts/mutants.sh --slice 1/3        a third of the files that find them, the second; models
+#                                         that scripts/loom.sh has explored are not explored again
 #   scripts/mutants.sh --slice 1/3 --within 600
-#                                         the same, and no more is begun after 600 seconds
+#                                         the same; 600 seconds after the build no more is begun
 #   scripts/mutants.sh recycled-at-once   some of them
 #   scripts/mutants.sh --tree             puts the source with the mutants in it into
 #                                         target/mutants/tree, to look at or to change
