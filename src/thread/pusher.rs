@@ -12,7 +12,7 @@ use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use crate::tickets::journals::Journal;
 use crate::tickets::owner::{Pusher, Record};
-use crate::tickets::ring::{NextBlock, Ring};
+use crate::tickets::ring::NextBlock;
 use crate::tickets::word::{Word, TAKEN};
 
 impl ThreadContext {
@@ -58,37 +58,18 @@ impl ThreadContext {
             let ring = (*cache.rings.get()).of(class);
             let (block, tag, ringed) = match ring.next(2 + usize::from(class)) {
                 NextBlock::Block(block, tag) => (block, tag, true),
-                NextBlock::Grow => self.add_to_ring(ring),
-                NextBlock::Full => self.allocate_beside_ring(class),
+                NextBlock::Grow => {
+                    let block = self.allocate(ring.class);
+                    (block, ring.add(block), true)
+                }
+                NextBlock::Full => {
+                    let block = self.allocate(class);
+                    let tag = Word((*Block::word(block)).load(Relaxed)).tag().wrapping_add(1);
+                    (block, tag, false)
+                }
             };
             Block::renew(block, count, ringed);
             (block, tag)
-        }
-    }
-
-    /// Adds a block to a ring; returns it with the tag of its first use, and that it is of a ring.
-    ///
-    /// # Safety
-    /// As for [`ThreadContext::allocate`].
-    #[cold]
-    #[inline(never)]
-    unsafe fn add_to_ring(&self, ring: &mut Ring) -> (*mut Block, u64, bool) {
-        // SAFETY: by the contract.
-        let block = unsafe { self.allocate(ring.class) };
-        (block, ring.add(block), true)
-    }
-
-    /// A block of no ring, with the tag of its use.
-    ///
-    /// # Safety
-    /// As for [`ThreadContext::allocate`].
-    #[cold]
-    #[inline(never)]
-    unsafe fn allocate_beside_ring(&self, class: u8) -> (*mut Block, u64, bool) {
-        // SAFETY: by the contract; the block is ours.
-        unsafe {
-            let block = self.allocate(class);
-            (block, Word((*Block::word(block)).load(Relaxed)).tag().wrapping_add(1), false)
         }
     }
 
