@@ -60,6 +60,31 @@ fn a_lost_device_fails_what_hangs_on_it_and_the_rest_goes_on() {
     engine.stop().unwrap();
 }
 
+/// The watcher finds the loss while the closure that has queued the cause has not returned.
+#[test]
+fn an_operation_that_is_being_called_is_suspected_as_well() {
+    let model = Model::new(1, 1, 4);
+    let engine = over(&model).build().unwrap();
+    let _release = Release(Arc::clone(&model));
+    model.hold(0, true);
+    let [x, y] = std::array::from_fn(|_| engine.new_variable());
+    engine.op("before").context(GPU).writes([x, y]).push(kernel(&model)).unwrap();
+    engine.op("behind").reads([y]).push(|_| ()).unwrap();
+    let told = Arc::new(AtomicBool::new(false));
+    let (queue, device, is_told) = (kernel(&model), Arc::clone(&model), Arc::clone(&told));
+    let strays = move |run: &RunContext<'_>| {
+        queue(run);
+        device.world().lost[0] = true;
+        eventually("the loss is told", || is_told.load(SeqCst));
+    };
+    engine.op("strays").context(GPU).writes([x]).push(strays).unwrap();
+    let error = engine.wait_for_var_timeout(y, LIMIT).unwrap_err();
+    told.store(true, SeqCst);
+    assert_says(&error, ErrorKind::DeviceLost, &["gpu(0) is lost", "not known to be done: 'before', 'strays'"]);
+    engine.wait_for_all_timeout(LIMIT).unwrap_err();
+    engine.stop().unwrap();
+}
+
 /// Each call of the driver fails once, or loses the device: nothing waits for ever, and every
 /// operation has run or has failed.
 #[test]

@@ -6,7 +6,7 @@ use crate::mix::{mixed, Mixture};
 use seriatim::gpu::{DeviceData, PinnedData, RawMemory};
 use seriatim::{Context, Engine, Error, ErrorKind};
 use std::ptr::without_provenance_mut;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 const GPU: Context = Context::gpu(0);
@@ -152,12 +152,7 @@ fn two_engines(device: &Device) -> Result<String, String> {
 /// # Errors
 /// If it is not so.
 pub fn lost(device: &Device) -> Result<String, String> {
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let hook = {
-        let told = Arc::clone(&told);
-        move |error: &Error| told.lock().unwrap_or_else(PoisonError::into_inner).push(error.to_string())
-    };
-    let engine = device.engine().on_error(hook).build().map_err(say)?;
+    let engine = device.engine().build().map_err(say)?;
     let gpu = engine.device(GPU).map_err(say)?;
     let x = DeviceData::<u64>::zeros(&gpu, 1).map_err(say)?;
     let back = PinnedData::<u64>::zeros(&gpu, 1).map_err(say)?;
@@ -170,12 +165,12 @@ pub fn lost(device: &Device) -> Result<String, String> {
         unsafe { mix.mix(0, stream, &Mixture { out: nowhere, from: [None; 3], id: 1, spin: 0, count: 1 }) }
     });
     pushed.map_err(say)?;
-    engine.copy(&x, &back).map_err(say)?;
-    let error = refused(engine.wait_for_var_timeout(back.variable(), LIMIT), ErrorKind::DeviceLost)?;
+    // The copy is refused if the loss is known by now.
+    let copied = engine.copy(&x, &back).and_then(|()| engine.wait_for_var_timeout(back.variable(), LIMIT));
+    let error = refused(copied, ErrorKind::DeviceLost)?;
     // The copy may be refused itself, or find out what the kernel did: both are told of in the end.
     let rest = engine.wait_for_all_timeout(LIMIT).err().map(|error| error.to_string());
-    let mut texts = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
-    texts.extend([Some(error.to_string()), rest].into_iter().flatten());
+    let texts: Vec<_> = std::iter::once(error.to_string()).chain(rest).collect();
     let named = texts.iter().find(|text| text.contains("strays")).cloned();
     let text = named.ok_or_else(|| format!("the operation is not named: {}", texts.join("; ")))?;
     let later = engine.op("later").context(GPU).push(|_| ());

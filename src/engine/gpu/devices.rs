@@ -123,6 +123,8 @@ pub struct Line {
     pub class: Class,
     /// By number, round and round: a name's address and, in the upper 16 bits, its length.
     names: Box<[AtomicU64]>,
+    /// The last number that has a name: one above what is queued while a closure is called.
+    noted: AtomicU64,
 }
 
 /// A timeline that the calling thread owns, until this is dropped.
@@ -324,7 +326,7 @@ impl Gpu {
 impl Line {
     pub fn new(timeline: Timeline, class: Class, ahead: u64) -> Line {
         let names = (0..ahead).map(|_| AtomicU64::new(0)).collect();
-        Line { timeline, class, names }
+        Line { timeline, class, names, noted: AtomicU64::new(0) }
     }
 
     /// How many more operations can be queued without being too far ahead.
@@ -339,19 +341,22 @@ impl Line {
         let word = if address >> 48 == 0 { length << 48 | address } else { 0 };
         let number = self.timeline.queued() + 1;
         self.names[(number % self.names.len() as u64) as usize].store(word, Relaxed);
+        // Release: for `suspects`, which reads the name.
+        self.noted.store(number, Release);
     }
 
-    /// The names of the operations that are queued and not known to be done, oldest first.
+    /// The names of the operations that are queued, or being called, and not known to be done,
+    /// oldest first. The closure that is being called may have queued what has lost the device.
     pub fn suspects(&self) -> Vec<&'static str> {
-        let (done, queued) = (self.timeline.done(), self.timeline.queued());
-        let first = (done + 1).max(queued.saturating_sub(self.names.len() as u64 - 1));
+        let (done, last) = (self.timeline.done(), self.noted.load(Acquire).max(self.timeline.queued()));
+        let first = (done + 1).max(last.saturating_sub(self.names.len() as u64 - 1));
         let name = |number: u64| {
             let word = self.names[(number % self.names.len() as u64) as usize].load(Relaxed);
             let text = std::ptr::with_exposed_provenance::<u8>((word & ((1 << 48) - 1)) as usize);
             // SAFETY: `note` has stored address and length of a name, which is static, in one word.
             (word >> 48 != 0).then(|| unsafe { text_of(text, (word >> 48) as usize) })
         };
-        (first..=queued).filter_map(name).collect()
+        (first..=last).filter_map(name).collect()
     }
 }
 
