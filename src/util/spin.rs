@@ -87,7 +87,7 @@ impl Spin {
             return false;
         }
         spin_loop();
-        self.looks += 1;
+        self.looks = self.looks.wrapping_add(1);
         if self.looks % LOOKS_A_READING != 0 {
             return true;
         }
@@ -225,6 +225,13 @@ mod tests {
         let mut patience = Patience::new(awake, awake / 2);
         patience.learn(Some(most));
         assert_eq!(patience.spin().all, awake / 2);
+    }
+
+    #[test]
+    fn the_count_of_looks_goes_round() {
+        let mut spin = Spin { looks: u32::MAX - 1, ..Spin::awake(Duration::from_secs(60)) };
+        assert!((0..3).all(|_| spin.pause()));
+        assert_eq!(spin.looks, 1);
     }
 
     #[test]

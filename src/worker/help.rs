@@ -156,7 +156,7 @@ impl Group {
                 drop(queue);
                 // SAFETY: the operation was in this thread's queue, so it is ready and ours.
                 unsafe { host.run(block, None) };
-                ran += 1;
+                ran = ran.wrapping_add(1);
                 if ran % SETTLES == 0 {
                     host.idle();
                 }

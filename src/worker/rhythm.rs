@@ -131,7 +131,7 @@ impl Rhythm {
             // The moment is taken to be half way between when the work was due and when it came.
             self.last = Some((last + self.period + now) / 2);
             self.period = (3 * self.period + period) / 4;
-            self.alike += 1;
+            self.alike = (self.alike + 1).min(ALIKE);
         } else {
             (self.period, self.alike) = (period, 1);
         }
@@ -194,6 +194,7 @@ mod tests {
     fn a_worker_that_is_late_gets_up_sooner_and_one_that_waits_later() {
         let regular = || (1..100).map(|number| number * PERIOD);
         let (mut rhythm, _) = after(regular());
+        assert_eq!(rhythm.alike, ALIKE, "it does not count for ever");
         assert!(rhythm.lead < LEAD, "{:?}", rhythm.lead);
         let lead = rhythm.lead;
         rhythm.was_late(100 * PERIOD + DELAY);

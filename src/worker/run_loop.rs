@@ -392,7 +392,7 @@ fn due_of_log(best: Option<Key>, from_queue: &mut u32, turn_is_over: &Cell<bool>
         Some(key) if key.0 > 0 => 0,
         // Operations in the queue are as often older than those in the log as younger.
         Some(key) if key.0 == 0 => {
-            *from_queue += 1;
+            *from_queue = from_queue.wrapping_add(1);
             u32::from(turn_is_over.take() || *from_queue % LOOKS_AT_QUEUE == 0)
         }
         _ => IN_A_ROW,

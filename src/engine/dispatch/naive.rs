@@ -82,9 +82,11 @@ impl Naive {
             if local.first.get().is_null() || core.memory.blocks.readers.has_one() {
                 continue;
             }
-            ran += 1;
             let mut is_late = || self.stopwatch.since(*started.get_or_insert_with(|| self.stopwatch.start())) >= TIME;
-            is_over = is_over || ran >= SHARE || is_late();
+            if !is_over {
+                ran += 1;
+                is_over = ran >= SHARE || is_late();
+            }
             if is_over && !self.hand_over(local) {
                 break;
             }

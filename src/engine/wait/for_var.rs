@@ -262,9 +262,9 @@ fn watch(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
         }
         watched += 1;
         if has_work() {
-            let mut asked = 0;
+            let mut asked = 0_u32;
             core.dispatch.help(core, &mut || {
-                asked += 1;
+                asked = asked.wrapping_add(1);
                 asked % HELPED != 0 || !is_quiet(core, variable).unwrap_or(true)
             });
             core.flush(core.local());
