@@ -25,14 +25,15 @@ WITH_FEATURE = 2.0
 # Ceilings on differences between counts: what is compared, the two benchmarks (the first less the
 # second), the workloads, how much the difference may be, and the goal where that is another. A
 # workload of two names is one for each side, and the difference is divided by the last number.
+# An operator's push calls through a table what a single push has inlined: 1 to 3 instructions.
 ALL = ["chain", "fan", "independent", "random", "shared-read", "stencil", "unrelated"]
 IN_C = ["chain", "random"]
 Ceiling = collections.namedtuple("Ceiling", "what one other workloads most goal over", defaults=[None, 1])
 CEILINGS = [
-    Ceiling("operator - push, naive", "naive_operators", "naive_dynamic", [each for each in ALL if each != "fan"], 0),
+    Ceiling("operator - push, naive", "naive_operators", "naive_dynamic", [each for each in ALL if each != "fan"], 4, 0),
     Ceiling("operator - push, naive", "naive_operators", "naive_dynamic", ["fan"], 8, 0),
-    Ceiling("operator - push, on the pusher", "per_device_operators_push", "per_device_dynamic_push", ALL, 0),
-    Ceiling("operator - push, run by a waiter", "per_device_operators_whole", "per_device_dynamic_whole", ALL, 0),
+    Ceiling("operator - push, on the pusher", "per_device_operators_push", "per_device_dynamic_push", ALL, 4, 0),
+    Ceiling("operator - push, run by a waiter", "per_device_operators_whole", "per_device_dynamic_whole", ALL, 4, 0),
     Ceiling("operator - push, on the worker", "per_device_operators_worker", "per_device_dynamic_worker", ALL, 40, 0),
     Ceiling("operator - push, in C", "c_operators", "c_push", IN_C, 0),
     Ceiling("a name of a replay", "naive_replay", "naive_replay", [("names-64", "names-8")], 90, over=56),

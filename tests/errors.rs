@@ -25,6 +25,7 @@ fn a_child_process_does_its_task() {
         Some("right environment") => settings::right_environment(),
         Some("threads") => settings::refused_threads(),
         Some("wait in a destructor") => panics::wait_in_a_destructor(),
+        Some("wait in the destructor of an error") => panics::wait_in_the_destructor_of_an_error(),
         _ => {}
     }
 }

@@ -50,6 +50,7 @@ fn a_child_process_does_its_task() {
         Some("many engines") => ending::many_engines(),
         Some("hundred engines") => nesting::hundred_engines(),
         Some("nested async") => sizes::nest_on_the_pusher(),
+        Some("waits given up") => sizes::give_up_waits(),
         _ => {}
     }
 }

@@ -17,6 +17,7 @@
 //! may park on the block's word (`tickets/run.rs`), or link behind it (`tickets/linking.rs`).
 
 use crate::engine::core::{Core, ReadyCause, FAILED};
+use crate::engine::nesting::{inside, mark_inside};
 use crate::engine::ready_list::ReadyList;
 use crate::engine::settings::Kind;
 use crate::engine::ticket_host::Destinations;
@@ -72,13 +73,16 @@ impl Core {
                     }
                     let slot = self.slot((*access).variable);
                     if marks {
-                        slot.leave(failure.as_ref());
+                        mark_inside(local, slot, failure.as_ref());
                     }
                     slot.step_version();
                 }
             }
             if flags & FLAG_PROFILED != 0 {
                 self.profile(block, worker);
+            }
+            if let Some(failure) = failure {
+                inside(local, || drop(failure));
             }
             Block::enter(block, FREE);
             let mut found = ReadyList::new(local);
@@ -87,7 +91,7 @@ impl Core {
             // Only now that the tickets are released: from its retirement on the slot may become
             // that of another variable.
             if let Some(slot) = deleted {
-                self.memory.table.retire(slot);
+                inside(local, || self.memory.table.retire(slot));
             }
             // Before the operation counts as completed, so that a thread that has waited for
             // everything finds room under the bound.
@@ -176,24 +180,36 @@ impl Core {
         }
     }
 
-    /// Runs a wait, or hands an operation to its device.
+    /// Runs a wait, or hands an operation to its device. The end of a wait may make the next one
+    /// ready: those are run here one after the other, not each inside the one before.
     ///
     /// # Safety
     /// It is ready, and ours.
     #[inline]
     unsafe fn hand_out_special(self: &Arc<Self>, local: &ThreadContext, block: *mut Block) {
-        // SAFETY: by the contract.
+        // SAFETY: by the contract. What is in the list is ready, and ours.
         unsafe {
             if (*block).flags & FLAG_GPU != 0 {
-                self.submit_to_device(local, block, ReadyCause::Later);
-            } else {
-                self.execute(local, block, None);
+                return self.submit_to_device(local, block, ReadyCause::Later);
             }
+            (*block).link = local.waits.replace(block);
+            if local.runs_waits.replace(true) {
+                return;
+            }
+            loop {
+                let wait = local.waits.get();
+                if wait.is_null() {
+                    break;
+                }
+                local.waits.set((*wait).link);
+                self.execute(local, wait, None);
+            }
+            local.runs_waits.set(false);
         }
     }
 
     /// Gives each operation of a list to the thread that is to run it, in the order of the list. A
-    /// wait runs right here.
+    /// wait runs right here, or when the one has ended inside of which this is called.
     ///
     /// # Safety
     /// They are ready, and ours.

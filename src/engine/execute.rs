@@ -17,7 +17,7 @@
 use crate::device::raw::RawStream;
 use crate::engine::core::{Core, DEVICES_USED, FAILED, SHUTDOWN};
 use crate::engine::declared::{Copied, Enlisted};
-use crate::engine::nesting::{enter, leave, pay};
+use crate::engine::nesting::{enter, inside, leave, pay};
 use crate::engine::ready_list::ReadyList;
 use crate::engine::settings::Kind;
 use crate::error::{Error, Failure, Fault, Stamp};
@@ -253,7 +253,8 @@ impl Core {
         // Before the operation is complete, so that a thread that runs an operation behind it sees
         // the flag.
         self.state.fetch_or(FAILED, Release);
-        self.failures.record(error, sequence)
+        // It may drop other errors.
+        inside(self.local(), || self.failures.record(error, sequence))
     }
 
     /// Notes that a profiled operation starts now, on this thread.

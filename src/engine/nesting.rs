@@ -4,15 +4,17 @@
 //!
 //! [`enter`] and [`leave`] surround every call of user code of an operation: in `execute.rs`,
 //! `inline/fast_path.rs`, `push/enlist.rs`, `replay/mod.rs`, `replay/part.rs`, `gpu/call.rs` and
-//! `gpu/entered.rs`. All of it is the calling thread's own: no other thread touches it.
+//! `gpu/entered.rs`; and by [`inside`] the destructors of errors. All of it is the calling thread's
+//! own: no other thread touches it.
 
 #![forbid(unsafe_code)]
 
 use crate::engine::core::Core;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Failure};
 use crate::operation::current::count;
 use crate::sync::thread_local;
 use crate::thread::context::ThreadContext;
+use crate::variable::slot::Slot;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -43,6 +45,23 @@ pub fn enter(local: &ThreadContext) {
 pub fn leave(local: &ThreadContext) {
     local.depth.set(local.depth.get() - 1);
     count(|inside| inside.set(inside.get() - 1));
+}
+
+/// Does what may drop errors of the program, whose destructors are user code of the operation that
+/// fails or ends.
+#[inline]
+pub fn inside<T>(local: &ThreadContext, what: impl FnOnce() -> T) -> T {
+    enter(local);
+    let outcome = what();
+    leave(local);
+    outcome
+}
+
+/// Leaves a failure on a variable, or takes away what is there, [inside](inside) the operation.
+#[cold]
+#[inline(never)]
+pub fn mark_inside(local: &ThreadContext, slot: &Slot, failure: Option<&Arc<Failure>>) {
+    inside(local, || slot.leave(failure));
 }
 
 /// Whether the calling thread is inside as many operations as may run inside each other.

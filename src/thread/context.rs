@@ -37,6 +37,10 @@ pub struct ThreadContext {
     pub last: Cell<*mut Block>,
     /// Whether a loop further up the stack runs that list, or will.
     pub draining: Cell<bool>,
+    /// Waits that became ready inside another one. Filled and run by `engine/complete.rs`.
+    pub waits: Cell<*mut Block>,
+    /// Whether a loop further up the stack runs those.
+    pub runs_waits: Cell<bool>,
     pub memory: WeakMemory,
 }
 
@@ -82,6 +86,8 @@ impl ThreadContext {
             first: Cell::new(std::ptr::null_mut()),
             last: Cell::new(std::ptr::null_mut()),
             draining: Cell::new(false),
+            waits: Cell::new(std::ptr::null_mut()),
+            runs_waits: Cell::new(false),
             memory: WeakMemory::new(memory),
         }
     }

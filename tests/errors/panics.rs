@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use crate::helpers::*;
-use seriatim::{Completion, Engine, Error, ErrorKind, RunContext};
+use seriatim::{Completion, Context, Engine, Error, ErrorKind, RunContext};
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex};
 
@@ -57,13 +57,15 @@ fn a_wait_in_the_destructor_of_a_skipped_closure_is_an_error_and_no_deadlock() {
     run_child_well(&mut child("wait in a destructor"));
 }
 
-pub fn wait_in_a_destructor() {
-    struct Waits(Engine, Arc<Mutex<Vec<Result<(), Error>>>>);
-    impl Drop for Waits {
-        fn drop(&mut self) {
-            self.1.lock().unwrap().push(self.0.wait_for_all());
-        }
+struct Waits(Engine, Arc<Mutex<Vec<Result<(), Error>>>>);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.1.lock().unwrap().push(self.0.wait_for_all());
     }
+}
+
+pub fn wait_in_a_destructor() {
     let _watchdog = Watchdog::new(30, "a wait in the destructor of a skipped closure");
     on_every_engine(|engine| {
         let x = engine.new_variable();
@@ -76,5 +78,55 @@ pub fn wait_in_a_destructor() {
         let outcome = outcomes.lock().unwrap().pop().expect("the closure was dropped");
         assert_says(&outcome.unwrap_err(), ErrorKind::WaitInsideOperation, &[]);
         engine.wait_for_all().unwrap_err();
+    });
+}
+
+#[test]
+fn a_wait_in_the_destructor_of_an_error_is_an_error_and_no_deadlock() {
+    run_child_well(&mut child("wait in the destructor of an error"));
+}
+
+struct Failed(Waits);
+
+impl std::fmt::Debug for Failed {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.write_str("Failed")
+    }
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(to, "it has failed beside {} others", self.0 .1.lock().unwrap().len())
+    }
+}
+
+impl std::error::Error for Failed {}
+
+pub fn wait_in_the_destructor_of_an_error() {
+    let _watchdog = Watchdog::new(20, "a wait in the destructor of an error");
+    on_every_engine(|engine| {
+        let outcomes = Arc::new(Mutex::new(Vec::new()));
+        let fails = || {
+            let error = Failed(Waits(engine.clone(), Arc::clone(&outcomes)));
+            move |_: &RunContext<'_>| Err(error)
+        };
+        let x = engine.new_variable();
+        engine.op("fails").writes([x]).push(fails()).unwrap();
+        drop(engine.wait_for_all().unwrap_err());
+        // The mark was told, so this runs; it takes the mark away.
+        engine.op("succeeds").writes([x]).push(|_| ()).unwrap();
+        settle(&engine);
+        // One that is in the way of another, on a variable that is deleted.
+        engine.op("fails").writes([x]).push(fails()).unwrap();
+        drop(engine.wait_for_all().unwrap_err());
+        engine.op("fails again").writes([x]).push(fails()).unwrap();
+        drop(engine.wait_for_all().unwrap_err());
+        engine.delete_variable(|_| (), Context::cpu(0), x).unwrap();
+        settle(&engine);
+        let outcomes = std::mem::take(&mut *outcomes.lock().unwrap());
+        assert_eq!(outcomes.len(), 3);
+        for outcome in outcomes {
+            assert_says(&outcome.unwrap_err(), ErrorKind::WaitInsideOperation, &[]);
+        }
     });
 }

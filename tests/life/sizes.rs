@@ -1,9 +1,11 @@
 //! Sizes at the edge: long chains, deep nesting, wide operations, closures and names of any kind.
 
 use crate::common::*;
-use seriatim::{Completion, Context, Engine, Kind, Name, Property, RunContext, Variable};
+use seriatim::{Completion, Context, Engine, ErrorKind, Kind, Name, Property, RunContext, Variable};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 #[test]
 fn a_million_operations_in_a_row_are_released_without_recursion() {
@@ -107,6 +109,28 @@ pub fn nest_on_the_pusher() {
         nest(&engine, x, Property::Async, 10_000, &sum);
         engine.wait_for_all().unwrap();
         assert_eq!(sum.load(Relaxed), 20_000);
+    });
+}
+
+#[test]
+fn ten_thousand_waits_that_were_given_up_do_not_lie_on_the_stack() {
+    // As above. Each wait is behind the one before, and ready when that ends.
+    run_child_well(&mut child("waits given up"));
+}
+
+pub fn give_up_waits() {
+    on_every_engine(|engine| {
+        let x = engine.new_variable();
+        let (send, completions) = channel();
+        let hold = move |_: &RunContext<'_>, completion| send.send(completion).unwrap();
+        engine.op("holds").writes([x]).push_async(hold).unwrap();
+        for _ in 0..10_000 {
+            let error = engine.wait_until_unused_timeout(x, Duration::ZERO).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TimedOut);
+        }
+        completions.recv().unwrap().complete();
+        engine.wait_until_unused(x).unwrap();
+        engine.wait_for_all().unwrap();
     });
 }
 

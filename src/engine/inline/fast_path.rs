@@ -17,7 +17,7 @@
 
 use crate::engine::claims::Source;
 use crate::engine::core::{Core, DEVICES_USED, FAILED};
-use crate::engine::nesting::{self, enter, is_deep, leave};
+use crate::engine::nesting::{self, enter, is_deep, leave, mark_inside};
 use crate::engine::push::acquire::{acquire_all, adopt, is_common};
 use crate::engine::ready_list::ReadyList;
 use crate::engine::request::{Claim, Request};
@@ -394,6 +394,6 @@ fn claim_new<'a>(
 fn mark(core: &Core, uses: &[InlineUse<'_>], fault: Fault, name: &'static str, sequence: u64) {
     let failure = core.record(fault, name, sequence);
     for used in uses.iter().filter(|used| used.mode != Mode::Read) {
-        used.slot.set_mark(Some(Arc::clone(&failure)));
+        mark_inside(core.local(), used.slot, Some(&failure));
     }
 }

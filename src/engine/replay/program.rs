@@ -13,6 +13,7 @@
 
 use crate::device::Context;
 use crate::engine::core::{Core, FAILED};
+use crate::engine::nesting::mark_inside;
 use crate::engine::replay::node_block::NodeBlock;
 use crate::engine::replay::private::PrivateVariables;
 use crate::engine::replay::spread_policy::SpreadPolicy;
@@ -207,7 +208,7 @@ impl Program {
             return;
         }
         for (slot, _) in self.uses(node).filter(|(_, writes)| *writes) {
-            slot.leave(failure.as_ref());
+            mark_inside(self.core.local(), slot, failure.as_ref());
         }
     }
 }
