@@ -36,6 +36,8 @@ CONFIGURATIONS = {
     "cuda_engine": ("counted-mutants", "", DRIVEN),
     "standing": ("counted-mutants", "", COUNTED),
     "life": ("counted-mutants", "", COUNTED),
+    "errors": ("counted-mutants", "", COUNTED),
+    "faults": ("counted-mutants", "", COUNTED),
     "interface": ("counted-mutants", "", COUNTED),
 }
 OTHERS = ("loom-mutants", "--cfg loom", MODELS)

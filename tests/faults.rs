@@ -52,6 +52,7 @@ fn a_child_process_does_its_task() {
         Some("fork under load") => forks::fork_under_load(),
         Some("fork refused") => forks::fork_with_refused_threads(),
         Some("fences lost") => filters::fences_lost(),
+        Some("fork beside operations that make engines") => forks::fork_beside_operations_that_make_engines(),
         Some("fork beside long operations") => forks::fork_beside_long_operations(),
         Some("pushes beside a fork") => forks::pushes_beside_a_fork(),
         Some("fork beside closures that go on") => forks::fork_beside_closures_that_go_on(),

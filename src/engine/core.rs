@@ -31,6 +31,7 @@ use crate::sync::{AtomicU32, AtomicUsize, Ordering::*};
 use crate::thread::context::ThreadContext;
 use crate::worker::group::Group;
 use crossbeam_utils::CachePadded;
+use std::io::Write;
 use std::sync::Arc;
 
 /// The engine is stopped: pushes are refused.
@@ -51,9 +52,12 @@ pub const YIELDING: u32 = 1 << 6;
 /// A device has been used: operations look at the tickets of their variables, and the quick ways of
 /// a push refuse. Never cleared.
 pub const DEVICES_USED: u32 = 1 << 7;
+/// Nothing is in flight, and the `fork` is about to happen: not even what [`YIELDING`] lets in is
+/// taken.
+pub const SEALED: u32 = 1 << 8;
 /// The bits from here up count the threads that look at pending operations (`diagnose.rs`). While
 /// there are any, no block of a ring is used again.
-pub const READERS: u32 = 1 << 8;
+pub const READERS: u32 = 1 << 9;
 /// Some operation has failed: from now on operations look at the marks of their variables.
 pub const FAILED: u32 = 1 << 3;
 
@@ -177,7 +181,8 @@ impl Core {
     /// Says something on standard error if the settings ask for it.
     pub fn say(&self, text: impl FnOnce() -> String) {
         if self.settings.info {
-            eprintln!("seriatim engine {}: {}", self.memory.id, text());
+            // Not `eprintln`, which panics where standard error is closed.
+            let _ = writeln!(std::io::stderr(), "seriatim engine {}: {}", self.memory.id, text());
         }
     }
 

@@ -23,11 +23,11 @@
 //! Every Unix-like system has `pthread_atfork`; what the handlers do in a child has been tried on
 //! Linux only. Windows has no `fork`, and this file is not part of the library there.
 //!
-//! Any thread that makes an engine adds it to `ENGINES`, under the lock. From before the fork until
-//! after it the forking thread holds this lock and all others, in its thread-local `FORK`. In the
-//! child it is the only thread.
+//! Any thread that makes an engine adds it to `ENGINES`, under the lock. When the engines that are
+//! in it have been stopped, the forking thread takes this lock and all others, and keeps them in
+//! its thread-local `FORK` until after the fork. In the child it is the only thread.
 
-use crate::engine::core::{Core, ABANDONED, FORKING, READERS, STOPPED, YIELDING};
+use crate::engine::core::{Core, ABANDONED, FORKING, READERS, SEALED, STOPPED, YIELDING};
 use crate::engine::gpu::admit;
 use crate::engine::lifecycle::{self, end_threads, start_holding};
 use crate::engine::wait::wait_list::WaitList;
@@ -47,6 +47,10 @@ static ENGINES: Mutex<Vec<Weak<Core>>> = Mutex::new(Vec::new());
 
 /// How long to sleep between two looks whether another thread is done with a stop or a start.
 const LIFE_NAP: Duration = Duration::from_micros(100);
+
+/// How often the engines are sealed at most. An operation of an engine that goes on may push to one
+/// that is stopped each time that this is not sealed.
+const SEALINGS: usize = 100;
 
 /// What a thread holds while it forks.
 struct Fork {
@@ -98,33 +102,59 @@ pub fn register(core: &Arc<Core>) {
 
 /// Runs on the forking thread before the fork: stops the engines and takes the locks.
 extern "C" fn before() {
-    let list = lock::of_static(&ENGINES);
-    let mut engines: Vec<Held> = list.iter().filter_map(Weak::upgrade).map(Held::new).collect();
-    // All are asked before one is waited for, so the fork takes as long as the slowest of them, or
-    // its patience, and not as long as all together.
-    engines.iter_mut().for_each(Held::ask);
-    engines.iter_mut().filter(|held| held.life.is_none()).for_each(Held::insist);
-    let_pushes_through(&engines);
-    loop {
-        engines.iter_mut().for_each(Held::wait);
-        // An operation of one engine may have pushed to another engine that had nothing to do
-        // before. So the loop goes on until all are quiescent.
-        if engines.iter().filter(|held| held.life.is_some()).all(|held| held.core.is_quiescent()) {
-            break;
+    let mut engines = Vec::new();
+    let list = loop {
+        let list = lock::of_static(&ENGINES);
+        let is_new = |core: &Arc<Core>| !engines.iter().any(|held: &Held| Arc::ptr_eq(&held.core, core));
+        let new: Vec<Held> = list.iter().filter_map(Weak::upgrade).filter(is_new).map(Held::new).collect();
+        if new.is_empty() {
+            break list;
         }
-    }
-    // From here on the stopped engines take no pushes from operations of engines that go on.
-    engines.iter().filter(|held| held.life.is_some()).for_each(|held| {
-        held.core.state.fetch_and(!YIELDING, SeqCst);
-    });
-    let_pushes_through(&engines);
-    engines.iter_mut().for_each(Held::wait);
+        // The list is free while the fork waits: an operation may make an engine, which is new in
+        // the next round.
+        drop(list);
+        let known = engines.len();
+        engines.extend(new);
+        stop_all(&mut engines, known);
+    };
     engines.iter().filter(|held| held.fate == Fate::Restarts).for_each(|held| end_threads(&held.core));
     // The locks come last: an operation of one engine may wait for another engine that is stopped
     // already, and needs these locks for that.
     engines.iter_mut().for_each(Held::lock);
     let names = lock::of_static(&NAMES);
     FORK.set(Some(Fork { engines, names, list }));
+}
+
+/// Stops the engines that can be stopped. The first `known` ones have been, by an earlier round.
+fn stop_all(engines: &mut [Held], known: usize) {
+    // All are asked before one is waited for, so the fork takes as long as the slowest of them, or
+    // its patience, and not as long as all together.
+    engines[known..].iter_mut().for_each(Held::ask);
+    engines[known..].iter_mut().filter(|held| held.life.is_none()).for_each(Held::insist);
+    for _ in 0..SEALINGS {
+        seal(engines, false);
+        let_pushes_through(engines);
+        engines.iter_mut().for_each(Held::wait);
+        // From here on the stopped engines take nothing from operations of engines that go on. But
+        // what came before may have pushed to an engine that had nothing to do.
+        seal(engines, true);
+        let_pushes_through(engines);
+        let mut stopped = engines.iter().filter(|held| held.life.is_some());
+        if stopped.all(|held| lifecycle::has_ended(&held.core)) {
+            return;
+        }
+    }
+    engines.iter_mut().for_each(Held::wait);
+}
+
+/// Sets [`SEALED`] for the engines that are stopped, or clears it.
+fn seal(engines: &[Held], is_sealed: bool) {
+    for state in engines.iter().filter(|held| held.life.is_some()).map(|held| &held.core.state) {
+        match is_sealed {
+            true => state.fetch_or(SEALED, SeqCst),
+            false => state.fetch_and(!SEALED, SeqCst),
+        };
+    }
 }
 
 /// Returns when every push that may have missed the change of its engine's state has finished
@@ -215,8 +245,8 @@ impl Held {
             return;
         }
         let flags = match std::mem::replace(&mut self.fate, Fate::GoesOn) {
-            Fate::StaysStopped => FORKING | YIELDING,
-            _ => FORKING | YIELDING | STOPPED,
+            Fate::StaysStopped => FORKING | YIELDING | SEALED,
+            _ => FORKING | YIELDING | SEALED | STOPPED,
         };
         self.core.state.fetch_and(!flags, SeqCst);
         self.life = None;
@@ -257,7 +287,7 @@ impl Held {
         if self.fate == Fate::Restarts && start_holding(&self.core, &life).is_err() {
             self.core.state.fetch_and(!STOPPED, SeqCst);
         }
-        self.core.state.fetch_and(!(FORKING | YIELDING), SeqCst);
+        self.core.state.fetch_and(!(FORKING | YIELDING | SEALED), SeqCst);
     }
 }
 

@@ -73,7 +73,12 @@ pub fn end_threads(core: &Core) {
 /// if the deadline comes first. Called by `fork.rs`.
 #[cfg(all(unix, not(any(loom, shuttle))))]
 pub fn ends_by(core: &Core, deadline: Option<std::time::Instant>) -> bool {
-    core.quiescence.wait(deadline, || core.is_quiescent() && core.is_deserted(), || ())
+    core.quiescence.wait(deadline, || has_ended(core), || ())
+}
+
+/// Whether nothing is in flight and no closure runs.
+pub fn has_ended(core: &Core) -> bool {
+    core.is_quiescent() && core.is_deserted()
 }
 
 /// Starts the engine again; does nothing if it runs.

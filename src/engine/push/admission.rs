@@ -8,7 +8,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::engine::core::{Core, ABANDONED, FORKING, STOPPED, YIELDING};
+use crate::engine::core::{Core, ABANDONED, FORKING, SEALED, STOPPED, YIELDING};
 use crate::engine::gpu;
 use crate::engine::nesting::may_help;
 use crate::engine::request::Request;
@@ -62,8 +62,8 @@ fn check_stopped(local: &ThreadContext, request: &Request, state: u32) -> Result
     // Operations that still run while the engine drains may push what they need, and waits are part
     // of draining. But a wait that a thread is in when the process forks would be in flight for
     // ever in the child. Inside an operation, of any engine, a wait is safe: the fork waits for the
-    // operation.
-    let inside = !may_help();
+    // operation. Once it is sealed, only operations of engines that the fork could not stop run.
+    let inside = !may_help() && state & SEALED == 0;
     let may_wait = state & FORKING == 0 || inside;
     if local.depth.get() > 0 || request.flags & FLAG_WAIT != 0 && may_wait || state & YIELDING != 0 && inside {
         return Ok(());
@@ -92,4 +92,28 @@ pub fn cut_off() -> Error {
         "the process was forked while operations of this engine were in flight, and its threads are gone: make another engine in the \
          child. For an engine that works in both, fork when nothing is in flight, or raise fork_patience",
     )
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::engine::nesting::inside;
+    use crate::operation::name::Name;
+    use crate::Engine;
+
+    /// What an engine says to a wait inside an operation of another one, if it has these flags.
+    fn says(flags: u32) -> Result<(), Error> {
+        let [own, other] = [(); 2].map(|()| Engine::builder().cpu_workers(1).build().unwrap());
+        let request = Request { flags: FLAG_WAIT, ..Request::named(Name::default()) };
+        inside(own.core().local(), || check_stopped(other.core().local(), &request, flags))
+    }
+
+    #[test]
+    fn a_sealed_engine_lets_no_wait_in_that_its_fork_does_not_wait_for() {
+        assert!(says(STOPPED | FORKING | YIELDING).is_ok());
+        assert!(says(STOPPED | FORKING).is_ok(), "one that was stopped before");
+        for flags in [STOPPED | FORKING | YIELDING | SEALED, STOPPED | FORKING | SEALED] {
+            assert_eq!(says(flags).unwrap_err().kind(), ErrorKind::Stopped);
+        }
+    }
 }
