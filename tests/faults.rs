@@ -15,6 +15,8 @@ mod beside_forks;
 mod common;
 #[path = "faults/completions.rs"]
 mod completions;
+#[path = "faults/crossed_forks.rs"]
+mod crossed_forks;
 #[path = "faults/crowds.rs"]
 mod crowds;
 #[path = "faults/descriptors.rs"]
@@ -53,6 +55,11 @@ fn a_child_process_does_its_task() {
         Some("fork refused") => forks::fork_with_refused_threads(),
         Some("fences lost") => filters::fences_lost(),
         Some("fork beside operations that make engines") => forks::fork_beside_operations_that_make_engines(),
+        Some("error before a fork") => crossed_forks::error_before_a_fork(),
+        Some("forks at once") => crossed_forks::forks_at_once(),
+        Some("fork beside an engine that comes late") => crossed_forks::fork_beside_an_engine_that_comes_late(),
+        Some("fork beside pushes inside") => crossed_forks::fork_beside_pushes_inside(),
+        Some("fork inside beside a fork") => crossed_forks::fork_inside_beside_a_fork(),
         Some("fork beside long operations") => forks::fork_beside_long_operations(),
         Some("pushes beside a fork") => forks::pushes_beside_a_fork(),
         Some("fork beside closures that go on") => forks::fork_beside_closures_that_go_on(),

@@ -150,11 +150,13 @@ impl Builder {
     ///
     /// The hook is called when the engine ends, which is when its last handle is dropped: once for
     /// each operation that failed and whose error no wait has returned or passed over, in the order
-    /// of the pushes, on the thread that drops the handle. It is told of 16 errors at most; one
-    /// more call then says how many others there are. [`Engine::stop`] calls nothing, as the errors
-    /// can still be waited for. An engine that is never dropped, such as [`Engine::global`], tells
-    /// nobody, nor does the child of a `fork`. A panic of the hook is swallowed. A hook that holds
-    /// a handle keeps its engine from ending.
+    /// of the pushes, on the thread that drops the handle, or on one of its own if that is inside
+    /// an operation of the engine. It is told of 16 errors at most; one more call then says how
+    /// many others there are. [`Engine::stop`] calls nothing, as the errors can still be waited
+    /// for. An engine that is never dropped, such as [`Engine::global`], tells nobody. The child of
+    /// a `fork` has the errors of before it as well, and tells them if it drops its handles, and
+    /// the engine [works there](Builder::fork_patience). A panic of the hook is swallowed. A hook
+    /// that holds a handle keeps its engine from ending.
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};
@@ -212,7 +214,9 @@ impl Builder {
     /// work, and new ones can be made. An operation that stops or starts another engine, or drops
     /// its last handle, waits for the fork: the two wait for each other until the time is up. Zero
     /// is for engines that children do not use: a fork does not wait for them.
-    /// `std::process::Command` does not fork in this sense.
+    /// `std::process::Command` forks in this sense only where it cannot do without: for `pre_exec`,
+    /// another user or group, or a `PATH` of the child's own. Forks of several threads come one
+    /// after the other.
     ///
     /// ```
     /// use std::time::Duration;
@@ -258,7 +262,7 @@ impl Builder {
     /// operations instead, so there must be more workers than such operations. The same holds for a
     /// push that may run operations: on the naive engine, with
     /// [`inline_below`](Builder::inline_below), and at a [`bound`](Builder::bound) with
-    /// [`WhenFull::Help`](crate::WhenFull::Help). Waits with a time limit never run operations.
+    /// [`WhenFull::Help`](crate::WhenFull::Help). Waits with a time limit do not help.
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};

@@ -115,8 +115,8 @@ impl Engine {
     }
 
     /// Like [`wait_until_unused`](Engine::wait_until_unused), but waits no longer than `timeout`,
-    /// and runs no operations itself. After an error the wait keeps its place in push order until
-    /// the variable is free.
+    /// and does not help: it runs an operation only on the naive engine, if its own end makes that
+    /// ready. After an error the wait keeps its place in push order until the variable is free.
     ///
     /// # Errors
     /// Also [`TimedOut`](crate::ErrorKind::TimedOut), as

@@ -60,7 +60,11 @@ impl Core {
         unsafe {
             let failure = match outcome {
                 Ok(()) => inherited,
-                Err(fault) => Some(self.record(fault, Block::name(block), (*block).sequence)),
+                Err(fault) => {
+                    // The mark that it was found by is still there, so this is not the last.
+                    drop(inherited);
+                    Some(self.record(fault, Block::name(block), (*block).sequence))
+                }
             };
             let count = (*block).count;
             let flags = (*block).flags;

@@ -8,9 +8,9 @@
 //! Any thread may use it: a field does not change, is atomic, or has a type whose file says which
 //! threads may do what. `backpressure.rs` says this of `in_flight`; `api/control.rs` stores
 //! `nested_threads`. Of the flags of [`Core::state`], `lifecycle.rs` and `fork.rs` set and clear
-//! [`STOPPED`], and `fork.rs` alone [`FORKING`], [`ABANDONED`] and [`YIELDING`]. `api/control.rs`
-//! sets [`SHUTDOWN`] and [`PROFILING`], `gpu/admit.rs` [`DEVICES_USED`]. `execute.rs` and
-//! `gpu/loss.rs` set [`FAILED`], on the thread on which something fails.
+//! [`STOPPED`], and `fork.rs` alone [`FORKING`], [`ABANDONED`], [`YIELDING`] and [`SEALED`].
+//! `api/control.rs` sets [`SHUTDOWN`] and [`PROFILING`], `gpu/admit.rs` [`DEVICES_USED`].
+//! `execute.rs` and `gpu/loss.rs` set [`FAILED`], on the thread on which something fails.
 
 use crate::device::Context;
 use crate::engine::failures::Failures;
@@ -24,6 +24,7 @@ use crate::operation::block::Block;
 use crate::operation::closure::Vtable;
 use crate::operation::property::{Properties, Property};
 use crate::platform::asymmetric_fence;
+use crate::platform::standard_error::tell;
 use crate::pool::memory::Memory;
 use crate::profile::recorder::Profiler;
 use crate::sync::lock::Lock;
@@ -31,7 +32,6 @@ use crate::sync::{AtomicU32, AtomicUsize, Ordering::*};
 use crate::thread::context::ThreadContext;
 use crate::worker::group::Group;
 use crossbeam_utils::CachePadded;
-use std::io::Write;
 use std::sync::Arc;
 
 /// The engine is stopped: pushes are refused.
@@ -52,8 +52,8 @@ pub const YIELDING: u32 = 1 << 6;
 /// A device has been used: operations look at the tickets of their variables, and the quick ways of
 /// a push refuse. Never cleared.
 pub const DEVICES_USED: u32 = 1 << 7;
-/// Nothing is in flight, and the `fork` is about to happen: not even what [`YIELDING`] lets in is
-/// taken.
+/// A `fork` has found nothing in flight, and is about to happen: not even what [`YIELDING`] lets in
+/// is taken.
 pub const SEALED: u32 = 1 << 8;
 /// The bits from here up count the threads that look at pending operations (`diagnose.rs`). While
 /// there are any, no block of a ring is used again.
@@ -181,8 +181,7 @@ impl Core {
     /// Says something on standard error if the settings ask for it.
     pub fn say(&self, text: impl FnOnce() -> String) {
         if self.settings.info {
-            // Not `eprintln`, which panics where standard error is closed.
-            let _ = writeln!(std::io::stderr(), "seriatim engine {}: {}", self.memory.id, text());
+            tell(&format!("seriatim engine {}: {}", self.memory.id, text()));
         }
     }
 

@@ -2,7 +2,7 @@
 //! and started again in the parent and in the child. [`register`] is called for every new engine by
 //! `src/api/engine.rs`; the steps of a stop are those of `lifecycle.rs`.
 //!
-//! Pushes of other threads wait meanwhile, for no longer than the engine's `fork_patience`. An
+//! Pushes of other threads wait meanwhile, for no longer than the longest `fork_patience`. An
 //! engine that cannot be stopped by then goes on in the parent, and refuses pushes in the child.
 //! The cause is that its operations take longer, or that the forking thread is inside one of them
 //! or owes it a completion. All engines are asked at once, then waited for; until that is over, an
@@ -48,15 +48,20 @@ static ENGINES: Mutex<Vec<Weak<Core>>> = Mutex::new(Vec::new());
 /// How long to sleep between two looks whether another thread is done with a stop or a start.
 const LIFE_NAP: Duration = Duration::from_micros(100);
 
-/// How often the engines are sealed at most. An operation of an engine that goes on may push to one
-/// that is stopped each time that this is not sealed.
-const SEALINGS: usize = 100;
+/// How long the engines are sealed at first, for what is in flight to end: each time twice as long.
+const SEALED_FIRST: Duration = Duration::from_millis(1);
 
-/// What a thread holds while it forks.
+/// Held by the thread that forks, from before it stops engines until after the fork. Two forks at
+/// once would each wait for an engine that the other has stopped. (The C library's own lock does
+/// not keep them apart: newer ones release it while they call a handler.)
+static FORKS: Mutex<()> = Mutex::new(());
+
+/// What a thread holds while it forks, in the order in which it lets go.
 struct Fork {
     engines: Vec<Held>,
     names: MutexGuard<'static, Names>,
     list: MutexGuard<'static, Vec<Weak<Core>>>,
+    turn: MutexGuard<'static, ()>,
 }
 
 /// What a forking thread holds of one engine. The guards point into the engine, so they come first,
@@ -102,11 +107,14 @@ pub fn register(core: &Arc<Core>) {
 
 /// Runs on the forking thread before the fork: stops the engines and takes the locks.
 extern "C" fn before() {
+    let turn = lock::of_static(&FORKS);
+    let began = Instant::now();
     let mut engines = Vec::new();
     let list = loop {
         let list = lock::of_static(&ENGINES);
         let is_new = |core: &Arc<Core>| !engines.iter().any(|held: &Held| Arc::ptr_eq(&held.core, core));
-        let new: Vec<Held> = list.iter().filter_map(Weak::upgrade).filter(is_new).map(Held::new).collect();
+        let new: Vec<Held> =
+            list.iter().filter_map(Weak::upgrade).filter(is_new).map(|core| Held::new(core, began)).collect();
         if new.is_empty() {
             break list;
         }
@@ -122,29 +130,33 @@ extern "C" fn before() {
     // already, and needs these locks for that.
     engines.iter_mut().for_each(Held::lock);
     let names = lock::of_static(&NAMES);
-    FORK.set(Some(Fork { engines, names, list }));
+    FORK.set(Some(Fork { engines, names, list, turn }));
 }
 
 /// Stops the engines that can be stopped. The first `known` ones have been, by an earlier round.
 fn stop_all(engines: &mut [Held], known: usize) {
+    // What the new ones have in flight may push to those.
+    seal(&engines[..known], false);
     // All are asked before one is waited for, so the fork takes as long as the slowest of them, or
     // its patience, and not as long as all together.
     engines[known..].iter_mut().for_each(Held::ask);
     engines[known..].iter_mut().filter(|held| held.life.is_none()).for_each(Held::insist);
-    for _ in 0..SEALINGS {
+    let mut sealed = SEALED_FIRST;
+    loop {
         seal(engines, false);
         let_pushes_through(engines);
         engines.iter_mut().for_each(Held::wait);
-        // From here on the stopped engines take nothing from operations of engines that go on. But
-        // what came before may have pushed to an engine that had nothing to do.
+        // From here on the stopped engines take nothing from operations of engines that go on. What
+        // these have pushed before ends now, if it need not push to another engine itself: then the
+        // seal is in its way, and is lifted.
         seal(engines, true);
         let_pushes_through(engines);
-        let mut stopped = engines.iter().filter(|held| held.life.is_some());
-        if stopped.all(|held| lifecycle::has_ended(&held.core)) {
+        let until = Instant::now() + sealed;
+        if engines.iter().filter(|held| held.life.is_some()).all(|held| held.ends_by(until)) {
             return;
         }
+        sealed *= 2;
     }
-    engines.iter_mut().for_each(Held::wait);
 }
 
 /// Sets [`SEALED`] for the engines that are stopped, or clears it.
@@ -168,15 +180,16 @@ fn let_pushes_through(engines: &[Held]) {
 
 /// Runs on the forking thread, in the parent.
 extern "C" fn after_in_parent() {
-    let Some(Fork { engines, names, list }) = FORK.take() else { return };
+    let Some(Fork { engines, names, list, turn }) = FORK.take() else { return };
     drop((names, list));
     engines.into_iter().for_each(Held::restart);
+    drop(turn);
 }
 
 /// Runs in the child, on its only thread.
 extern "C" fn after_in_child() {
     profile::forked();
-    let Some(Fork { mut engines, names, list }) = FORK.take() else { return };
+    let Some(Fork { mut engines, names, list, turn }) = FORK.take() else { return };
     drop((names, list));
     for held in &mut engines {
         held.short.clear();
@@ -185,6 +198,7 @@ extern "C" fn after_in_child() {
         if held.fate == Fate::GoesOn {
             // Its threads are gone in the middle of something.
             held.core.state.fetch_or(STOPPED | ABANDONED, SeqCst);
+            held.core.state.fetch_and(!(FORKING | YIELDING | SEALED), SeqCst);
             held.core.gpus.forked.store(true, SeqCst);
             held.core.memory.forget_promises();
             forget(Arc::clone(&held.core));
@@ -194,12 +208,13 @@ extern "C" fn after_in_child() {
         }
     }
     engines.into_iter().for_each(Held::restart);
+    drop(turn);
 }
 
 impl Held {
-    fn new(core: Arc<Core>) -> Held {
+    fn new(core: Arc<Core>, began: Instant) -> Held {
         // `None`, if the clock cannot tell the deadline: the fork waits without end.
-        let deadline = Instant::now().checked_add(core.settings.fork_patience);
+        let deadline = began.checked_add(core.settings.fork_patience);
         Held { short: Vec::new(), life: None, fate: Fate::GoesOn, deadline, core }
     }
 
@@ -241,9 +256,19 @@ impl Held {
     /// Waits until nothing is in flight. If the deadline comes first, the engine goes on at once,
     /// and so do the pushes of other threads that wait for the fork.
     fn wait(&mut self) {
-        if self.life.is_none() || lifecycle::ends_by(&self.core, self.deadline) {
-            return;
+        if self.life.is_some() && !lifecycle::ends_by(&self.core, self.deadline) {
+            self.give_up();
         }
+    }
+
+    /// Whether nothing is in flight by then, or by the deadline if that is earlier.
+    fn ends_by(&self, until: Instant) -> bool {
+        let until = self.deadline.map_or(until, |deadline| deadline.min(until));
+        lifecycle::ends_by(&self.core, Some(until))
+    }
+
+    /// Has the engine go on.
+    fn give_up(&mut self) {
         let flags = match std::mem::replace(&mut self.fate, Fate::GoesOn) {
             Fate::StaysStopped => FORKING | YIELDING | SEALED,
             _ => FORKING | YIELDING | SEALED | STOPPED,

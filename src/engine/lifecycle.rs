@@ -25,9 +25,9 @@ use crate::engine::push::admission::cut_off;
 use crate::engine::wait::for_all;
 use crate::error::{Error, ErrorKind};
 use crate::platform::asymmetric_fence::heavy;
+use crate::platform::standard_error::tell;
 use crate::sync::{thread, AtomicBool, MutexGuard, Ordering::*};
 use crate::thread::context::ThreadContext;
-use std::io::Write;
 use std::sync::Arc;
 
 /// The most errors that are told one by one; the others are only counted.
@@ -73,12 +73,7 @@ pub fn end_threads(core: &Core) {
 /// if the deadline comes first. Called by `fork.rs`.
 #[cfg(all(unix, not(any(loom, shuttle))))]
 pub fn ends_by(core: &Core, deadline: Option<std::time::Instant>) -> bool {
-    core.quiescence.wait(deadline, || has_ended(core), || ())
-}
-
-/// Whether nothing is in flight and no closure runs.
-pub fn has_ended(core: &Core) -> bool {
-    core.is_quiescent() && core.is_deserted()
+    core.quiescence.wait(deadline, || core.is_quiescent() && core.is_deserted(), || ())
 }
 
 /// Starts the engine again; does nothing if it runs.
@@ -149,13 +144,11 @@ fn warn_of_loss(core: &Core) {
     let (completed, pushed) = core.memory.tally();
     let inside = u64::from(core.local().depth.get());
     if pushed.saturating_sub(completed) > inside {
-        // Not `eprintln`, which panics where standard error is closed.
-        let _ = writeln!(
-            std::io::stderr(),
+        tell(&format!(
             "seriatim engine {}: its last handle was dropped inside one of its operations: what is in flight is lost if the process \
              ends first; keep a handle outside, or wait for everything",
             core.memory.id
-        );
+        ));
     }
 }
 

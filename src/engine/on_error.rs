@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 use crate::error::{Error, Fault};
+use crate::platform::standard_error::tell;
 use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe, RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
@@ -32,7 +33,7 @@ impl OnError {
     pub fn call(&self, engine: u32, error: &Error) {
         let tell = || match &self.0 {
             Some(hook) => hook(error),
-            None => eprintln!("seriatim engine {engine}: nobody waited for this error: {error}"),
+            None => tell(&format!("seriatim engine {engine}: nobody waited for this error: {error}")),
         };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(tell)) {
             drop(Fault::panicked(payload));

@@ -85,7 +85,8 @@ pub fn prepare() {
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri, seriatim_simulation))))]
 mod asymmetric {
     use crate::platform::affinity;
-    use std::io::{self, Write};
+    use crate::platform::standard_error::tell;
+    use std::io;
     use std::sync::atomic::{fence, AtomicU8, Ordering::*};
 
     const UNKNOWN: u8 = 0;
@@ -153,13 +154,11 @@ mod asymmetric {
     /// Ends the process: a fence that is not there would lose wake-ups in silence.
     #[cold]
     fn abort(reason: &io::Error) -> ! {
-        // Not `eprintln`, which panics where standard error is closed.
-        let _ = writeln!(
-            io::stderr(),
+        tell(&format!(
             "seriatim: the system refuses membarrier, which it did not when the first engine was made, and a visit of \
              every core in its place (sched_setaffinity of a new thread: {reason}). No thread can fence another, so the \
              process ends here: let the filter allow one of the two calls, or install it before the first engine"
-        );
+        ));
         std::process::abort()
     }
 

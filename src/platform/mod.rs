@@ -6,4 +6,5 @@ pub mod asymmetric_fence;
 pub mod cache_line;
 pub mod low_memory;
 pub mod scheduling;
+pub mod standard_error;
 pub mod tsc;

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use crate::helpers::*;
-use seriatim::{Completion, Context, Engine, Error, ErrorKind, RunContext};
+use seriatim::{Completion, Context, Engine, Error, ErrorKind, Property, RunContext};
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex};
 
@@ -114,7 +114,7 @@ pub fn wait_in_the_destructor_of_an_error() {
         engine.op("fails").writes([x]).push(fails()).unwrap();
         drop(engine.wait_for_all().unwrap_err());
         // The mark was told, so this runs; it takes the mark away.
-        engine.op("succeeds").writes([x]).push(|_| ()).unwrap();
+        engine.op("succeeds").writes([x]).push(nothing).unwrap();
         settle(&engine);
         // One that is in the way of another, on a variable that is deleted.
         engine.op("fails").writes([x]).push(fails()).unwrap();
@@ -123,10 +123,18 @@ pub fn wait_in_the_destructor_of_an_error() {
         drop(engine.wait_for_all().unwrap_err());
         engine.delete_variable(|_| (), Context::cpu(0), x).unwrap();
         settle(&engine);
+        // Beyond those that are kept, one that another takes the place of.
+        (0..1_000).for_each(|_| engine.op("kept").push(|_| Err("kept")).unwrap());
+        settle(&engine);
+        let y = engine.new_variable();
+        engine.op("is only counted").writes([y]).push(fails()).unwrap();
+        engine.op("fails").writes([y]).property(Property::NoSkip).push(|_| Err("instead")).unwrap();
+        settle(&engine);
         let outcomes = std::mem::take(&mut *outcomes.lock().unwrap());
-        assert_eq!(outcomes.len(), 3);
+        assert_eq!(outcomes.len(), 4);
         for outcome in outcomes {
             assert_says(&outcome.unwrap_err(), ErrorKind::WaitInsideOperation, &[]);
         }
+        drop(engine.wait_for_all());
     });
 }

@@ -29,7 +29,7 @@ pub fn two_rounds() {
     let pending: usize = std::env::var("TEST_CHILD_PENDING").unwrap().parse().unwrap();
     let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).build().unwrap();
     let [x, y] = [engine.new_variable(), engine.new_variable()];
-    engine.op("warm").writes([x]).push(|_| ()).unwrap();
+    engine.op("warm").writes([x]).push(nothing).unwrap();
     engine.wait_for_all().unwrap();
     let mut after_first = 0;
     for round in 0..2 {

@@ -110,7 +110,7 @@ pub fn fork_beside_counted_pushers() {
             let (engine, done) = (engine.clone(), Arc::clone(&done));
             std::thread::spawn(move || {
                 while !done.load(Relaxed) {
-                    engine.op("step").push(|_| ()).unwrap();
+                    engine.op("step").push(nothing).unwrap();
                 }
             })
         })
@@ -118,7 +118,7 @@ pub fn fork_beside_counted_pushers() {
     for _ in 0..FORKS {
         fork_and(|| {
             let _watchdog = Watchdog::new(20, "the child of a fork beside pushers");
-            (0..10 * BOUND).for_each(|_| engine.op("step").push(|_| ()).unwrap());
+            (0..10 * BOUND).for_each(|_| engine.op("step").push(nothing).unwrap());
             engine.wait_for_all().unwrap();
         });
     }
@@ -138,7 +138,7 @@ pub fn fork_of_what_cannot_be_stopped() {
     // Waits for the operation, and so keeps the fork from stopping the engine itself.
     let stopper = engine.clone();
     let stopper = std::thread::spawn(move || stopper.stop().unwrap());
-    eventually("the stop has begun", || engine.op("late").push(|_| ()).is_err());
+    eventually("the stop has begun", || engine.op("late").push(nothing).is_err());
     fork_and(|| {
         let _watchdog = Watchdog::new(20, "the child of a fork in the middle of a stop");
         engine.stop().unwrap();
@@ -170,7 +170,7 @@ pub fn fork_inside_beside_one_that_is_alone() {
             std::thread::sleep(Duration::from_millis(1));
             fork_and(|| {
                 let _watchdog = Watchdog::new(5, "the child of a fork beside a thread that is alone");
-                drop(inner.op("refused, or never run").writes([x]).push(|_| ()));
+                drop(inner.op("refused, or never run").writes([x]).push(nothing));
             });
         }
         over.store(true, SeqCst);
@@ -178,7 +178,7 @@ pub fn fork_inside_beside_one_that_is_alone() {
     engine.op("forks").writes([y]).push(forks).unwrap();
     let other = std::thread::spawn(move || owed.complete());
     while !done.load(Relaxed) {
-        engine.op("step").writes([x]).push(|_| ()).unwrap();
+        engine.op("step").writes([x]).push(nothing).unwrap();
     }
     other.join().unwrap();
     engine.wait_for_all().unwrap();

@@ -122,13 +122,13 @@ pub fn forgotten_and_dropped() {
         // refuses.
         let begin = Instant::now();
         fork_and(|| {
-            assert_eq!(engine.op("child").writes([y]).push(|_| ()).unwrap_err().kind(), ErrorKind::Stopped);
+            assert_eq!(engine.op("child").writes([y]).push(nothing).unwrap_err().kind(), ErrorKind::Stopped);
             let other = Engine::builder().kind(kind).cpu_workers(1).build().unwrap();
-            other.op("works").push(|_| ()).unwrap();
+            other.op("works").push(nothing).unwrap();
             other.wait_for_all().unwrap();
         });
         assert!(begin.elapsed() < Duration::from_secs(30));
-        engine.op("parent").writes([y]).push(|_| ()).unwrap();
+        engine.op("parent").writes([y]).push(nothing).unwrap();
         engine.wait_for_var_timeout(y, Duration::from_secs(30)).unwrap();
         // While it tries to stop, pushes are refused and waits have their limits: neither hangs.
         let stopped = Arc::new(AtomicBool::new(false));
@@ -137,7 +137,7 @@ pub fn forgotten_and_dropped() {
             drop(stopper.stop());
             seen.store(true, SeqCst);
         });
-        eventually("the stop has begun", || engine.op("late").push(|_| ()).is_err());
+        eventually("the stop has begun", || engine.op("late").push(nothing).is_err());
         let timed = engine.wait_for_all_timeout(Duration::from_millis(100)).unwrap_err();
         assert_says(&timed, ErrorKind::TimedOut, &["running 'forgets'"]);
         engine.wait_for_var_timeout(y, Duration::from_secs(30)).unwrap();

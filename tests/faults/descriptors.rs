@@ -50,7 +50,7 @@ pub fn without_descriptors() {
         work();
         assert_eq!((ran.load(SeqCst), engine.version(x).unwrap()), (12, 12));
     }
-    Engine::from_env().unwrap().op("hello").push(|_| ()).unwrap();
+    Engine::from_env().unwrap().op("hello").push(nothing).unwrap();
     limit_descriptors(1 << 10);
     eventually("all took their threads along", || thread_count() == others);
 }

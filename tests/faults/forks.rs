@@ -62,7 +62,7 @@ pub fn fork_under_load() {
             engine.wait_for_var(shared[0]).unwrap();
             // The end of an engine of which other threads, that are gone, had handles.
             let fresh = Engine::builder().kind(kind).cpu_workers(1).build().unwrap();
-            fresh.op("fresh").push(|_| ()).unwrap();
+            fresh.op("fresh").push(nothing).unwrap();
             drop(fresh);
         });
     }
@@ -118,7 +118,7 @@ pub fn fork_with_refused_threads() {
     let engine = Engine::builder().kind(kind).cpu_workers(3).fork_patience(PATIENCE).build().unwrap();
     let x = engine.new_variable();
     let mut version = 0;
-    let write = || engine.op("write").writes([x]).push(|_| ());
+    let write = || engine.op("write").writes([x]).push(nothing);
     for point in 0..3 {
         write().unwrap();
         version += 1;
@@ -240,7 +240,7 @@ pub fn pushes_beside_a_fork() {
             let mut longest = Duration::ZERO;
             while !done.load(Relaxed) {
                 let start = Instant::now();
-                engine.op("step").push(|_| ()).unwrap();
+                engine.op("step").push(nothing).unwrap();
                 longest = longest.max(start.elapsed());
                 std::thread::sleep(Duration::from_micros(100));
             }
@@ -271,7 +271,7 @@ pub fn fork_beside_a_busy_engine() {
             ["was forked while operations of this engine were in flight", "make another engine", "fork_patience"];
         let long = Duration::from_secs(100);
         for error in [
-            engine.op("late").writes([x]).push(|_| ()).unwrap_err(),
+            engine.op("late").writes([x]).push(nothing).unwrap_err(),
             engine.start().unwrap_err(),
             engine.wait_for_var(x).unwrap_err(),
             engine.wait_for_var_timeout(x, long).unwrap_err(),

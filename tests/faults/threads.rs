@@ -115,12 +115,12 @@ fn an_operation_whose_nested_push_is_refused_fails_with_that_error() {
     let outer = move |_: &RunContext<'_>| {
         // Whichever thread runs this: it is its own refusals that are set.
         refuse_after(2, 1);
-        own.op("nested").property(Property::CpuPrioritized).push(|_| ())
+        own.op("nested").property(Property::CpuPrioritized).push(nothing)
     };
     engine.op("outer").writes([x]).push(outer).unwrap();
     let error = engine.wait_for_var(x).unwrap_err();
     assert_says(&error, ErrorKind::ThreadRefused, &["'outer'", "worker 2 of 4 of 'seriatim-prio'"]);
-    engine.op("urgent").writes([x]).property(Property::CpuPrioritized).push(|_| ()).unwrap();
+    engine.op("urgent").writes([x]).property(Property::CpuPrioritized).push(nothing).unwrap();
     engine.wait_for_all().unwrap();
     assert_eq!(engine.version(x).unwrap(), 2);
 }
@@ -190,7 +190,7 @@ pub fn all_or_none() {
     for (engine, property, group, workers) in groups() {
         for point in 0..workers {
             refuse_after(point, 1);
-            engine.op("refused").property(property).push(|_| ()).unwrap_err();
+            engine.op("refused").property(property).push(nothing).unwrap_err();
             eventually(&format!("{group} is down again"), || thread_count() == others);
         }
         drop(engine);

@@ -59,16 +59,20 @@ pub fn refuse_if_stopped(core: &Core, local: &ThreadContext, request: &Request) 
 
 #[cold]
 fn check_stopped(local: &ThreadContext, request: &Request, state: u32) -> Result<(), Error> {
+    // Also inside an operation that has forked: nobody would run what it pushes.
+    if state & ABANDONED != 0 {
+        return Err(cut_off());
+    }
     // Operations that still run while the engine drains may push what they need, and waits are part
     // of draining. But a wait that a thread is in when the process forks would be in flight for
     // ever in the child. Inside an operation, of any engine, a wait is safe: the fork waits for the
-    // operation. Once it is sealed, only operations of engines that the fork could not stop run.
+    // operation. Not once the engine is sealed: it may be one that the fork does not wait for.
     let inside = !may_help() && state & SEALED == 0;
     let may_wait = state & FORKING == 0 || inside;
     if local.depth.get() > 0 || request.flags & FLAG_WAIT != 0 && may_wait || state & YIELDING != 0 && inside {
         return Ok(());
     }
-    Err(if state & ABANDONED != 0 { cut_off() } else { stopped() })
+    Err(stopped())
 }
 
 #[cold]
@@ -81,7 +85,7 @@ pub fn stopped() -> Error {
 #[cold]
 pub fn is_over_soon(core: &Core) -> bool {
     let state = core.state.load(Acquire);
-    state & FORKING != 0 || state & STOPPED == 0
+    state & ABANDONED == 0 && (state & FORKING != 0 || state & STOPPED == 0)
 }
 
 /// The error of an engine in the child of a `fork` that could not stop the engine before.
