@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{by_length, hold, Gate};
+use common::{by_length, hold, nothing, Gate};
 use seriatim::{Context, Engine, Kind, Property, Variable};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -68,7 +68,7 @@ fn cycles_of_stop_and_start_leave_nothing() {
         let engine = Engine::builder().kind(kind).cpu_workers(2).priority_workers(1).build().unwrap();
         let cycles = |count: usize| {
             for _ in 0..count {
-                engine.op("wakes a worker").push(|_| ()).unwrap();
+                engine.op("wakes a worker").push(nothing).unwrap();
                 engine.stop().unwrap();
                 engine.start().unwrap();
             }
@@ -91,7 +91,7 @@ fn forks_leave_nothing() {
         let engine = Engine::builder().kind(kind).cpu_workers(2).priority_workers(1).build().unwrap();
         let forks = || {
             for _ in 0..FORKS {
-                engine.op("wakes a worker").push(|_| ()).unwrap();
+                engine.op("wakes a worker").push(nothing).unwrap();
                 engine.wait_for_all().unwrap();
                 common::fork_and(|| ());
             }
@@ -144,7 +144,7 @@ fn a_log_that_others_empty_is_used_again() {
     gate.wait_for_someone();
     let rounds = || {
         for _ in 0..ROUNDS {
-            engine.op("step").writes([x]).push(|_| ()).unwrap();
+            engine.op("step").writes([x]).push(nothing).unwrap();
             engine.wait_for_var(x).unwrap();
         }
     };
@@ -164,7 +164,7 @@ fn a_dropped_engine_leaves_nothing() {
     let backlog = |engine: &Engine, length: usize| {
         let x = engine.new_variable();
         let first = hold(engine, &[], &[x]);
-        (0..length).for_each(|_| engine.op("waits").writes([x]).push(|_| ()).unwrap());
+        (0..length).for_each(|_| engine.op("waits").writes([x]).push(nothing).unwrap());
         first.complete();
         engine.wait_for_all().unwrap();
     };
@@ -230,7 +230,7 @@ fn turns(helps: bool) -> (isize, isize) {
                 scope.spawn(move || {
                     let x = engine.new_variable();
                     let first = hold(engine, &[], &[x]);
-                    (0..BACKLOG).for_each(|_| engine.op("waits").reads([x]).push(|_| ()).unwrap());
+                    (0..BACKLOG).for_each(|_| engine.op("waits").reads([x]).push(nothing).unwrap());
                     first.complete();
                     engine.wait_for_all().unwrap();
                     said.send(()).unwrap();
@@ -260,13 +260,13 @@ fn idle_variables_keep_no_large_blocks() {
     let large_writes = || {
         let variables: Vec<_> = (0..ROUND).map(|_| engine.new_variable()).collect();
         for x in &variables {
-            engine.op("large").reads(shared.iter().copied()).writes([*x]).push(|_| ()).unwrap();
+            engine.op("large").reads(shared.iter().copied()).writes([*x]).push(nothing).unwrap();
             engine.wait_for_var(*x).unwrap();
         }
         variables
     };
     let used = |variables: &[Variable]| {
-        variables.iter().for_each(|x| engine.op("small").writes([*x]).push(|_| ()).unwrap());
+        variables.iter().for_each(|x| engine.op("small").writes([*x]).push(nothing).unwrap());
         engine.wait_for_all().unwrap();
     };
     let deleted = |variables: Vec<Variable>| {
@@ -294,7 +294,7 @@ fn variables_of_one_thread_keep_no_blocks() {
         for _ in 0..count {
             let x = engine.new_variable();
             engine.op("in a block").writes([x]).push_async(|_, completion| completion.complete()).unwrap();
-            engine.op("inside its push").writes([x]).push(|_| ()).unwrap();
+            engine.op("inside its push").writes([x]).push(nothing).unwrap();
             engine.delete_variable(|_| (), Context::cpu(0), x).unwrap();
         }
     };
@@ -314,10 +314,10 @@ fn a_push_that_takes_its_tickets_back_leaves_its_block() {
     let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).build().unwrap();
     let [x, y] = [engine.new_variable(), engine.new_variable()];
     let first = hold(&engine, &[], &[x]);
-    (0..IN_FLIGHT).for_each(|_| engine.op("waits").reads([x]).push(|_| ()).unwrap());
+    (0..IN_FLIGHT).for_each(|_| engine.op("waits").reads([x]).push(nothing).unwrap());
     let twice = |count: usize| {
         for number in 1..=count {
-            engine.op("named twice").reads([y]).writes([y]).push(|_| ()).unwrap();
+            engine.op("named twice").reads([y]).writes([y]).push(nothing).unwrap();
             if number % BACKLOG == 0 {
                 engine.wait_for_var(y).unwrap();
             }
@@ -346,7 +346,7 @@ fn what_ends_beside_a_held_read_leaves_nothing() {
             let own: Vec<_> = (0..pushers).map(|_| engine.new_variable()).collect();
             let reads = |y: Variable, count: usize| {
                 for number in 1..=count {
-                    engine.op("reads").read(x).write(y).push(|_| ()).unwrap();
+                    engine.op("reads").read(x).write(y).push(nothing).unwrap();
                     if number % BACKLOG == 0 {
                         engine.wait_for_var(y).unwrap();
                     }

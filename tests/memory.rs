@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{by_length, hold, resident_memory};
+use common::{by_length, hold, nothing, resident_memory};
 use seriatim::{Engine, Kind, Variable};
 
 /// What one thread has too much of, others use: operations pushed by one thread after the other
@@ -13,12 +13,12 @@ fn a_backlog_is_handed_on() {
     let backlog = || {
         let x = engine.new_variable();
         let first = hold(&engine, &[], &[x]);
-        (0..BACKLOG).for_each(|_| engine.op("waits").writes([x]).push(|_| ()).unwrap());
+        (0..BACKLOG).for_each(|_| engine.op("waits").writes([x]).push(nothing).unwrap());
         first.complete();
         engine.wait_for_all().unwrap();
         assert_eq!(engine.version(x).unwrap(), BACKLOG as u64 + 1);
         // The next operations find more at home than a thread keeps.
-        (0..100).for_each(|_| engine.op("more").push(|_| ()).unwrap());
+        (0..100).for_each(|_| engine.op("more").push(nothing).unwrap());
     };
     backlog();
     let before = resident_memory();
@@ -46,7 +46,7 @@ fn graphs_are_replayed_and_dropped_in_constant_memory() {
             seriatim::testing::spreads_after(c, 2);
             for step in 0..64 {
                 let op = c.op("step").reads([variables[step * 3 % 8]]).writes([variables[step % 8]]);
-                op.push(|_| ())?;
+                op.push(nothing)?;
             }
             Ok(c.parameter([0u8; 1000]))
         });
@@ -89,7 +89,7 @@ fn wide_operations_come_back_in_constant_memory() {
     let wide: Vec<Variable> = (0..10_000).map(|_| engine.new_variable()).collect();
     let round = |count: usize| {
         for number in 0..count {
-            engine.op("wide").writes(wide.iter().copied()).push(|_| ()).unwrap();
+            engine.op("wide").writes(wide.iter().copied()).push(nothing).unwrap();
             if number % 10 == 9 {
                 engine.wait_for_all().unwrap();
             }

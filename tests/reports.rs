@@ -19,10 +19,10 @@ use std::time::Duration;
 fn a_child_process_does_its_task() {
     if task().as_deref() == Some("talk") {
         let engine = Engine::from_env().unwrap();
-        engine.op("work").push(|_| ()).unwrap();
+        engine.op("work").push(nothing).unwrap();
         engine.stop().unwrap();
         engine.start().unwrap();
-        engine.op("work").push(|_| ()).unwrap();
+        engine.op("work").push(nothing).unwrap();
     }
 }
 
@@ -48,12 +48,12 @@ fn profiled(engine: &Engine) {
         let step = engine.op("a \"step\"").reads([x]).property(Property::CpuPrioritized);
         step.push(|_| spin(Duration::from_micros(200))).unwrap();
     }
-    engine.op("").writes([x]).push(|_| ()).unwrap();
+    engine.op("").writes([x]).push(nothing).unwrap();
     std::thread::sleep(Duration::from_millis(2));
     first.complete();
     engine.wait_for_all().unwrap();
     engine.stop_profiling();
-    engine.op("unseen").writes([x]).push(|_| ()).unwrap();
+    engine.op("unseen").writes([x]).push(nothing).unwrap();
     engine.wait_for_all().unwrap();
 }
 
@@ -119,13 +119,13 @@ fn a_full_recorder_counts_what_it_loses() {
     const MORE: u64 = 5_000;
     let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
     engine.start_profiling();
-    (0..ROOM + MORE).for_each(|_| engine.op("one").push(|_| ()).unwrap());
+    (0..ROOM + MORE).for_each(|_| engine.op("one").push(nothing).unwrap());
     engine.wait_for_all().unwrap();
     let profile = engine.profile();
     assert_eq!((profile.events().len() as u64, profile.lost()), (ROOM, MORE));
     assert!(profile.table().contains("5000 more operations were not recorded"), "{}", profile.table());
     // Full is full: the next one is lost as well, and nothing else suffers.
-    engine.op("one").push(|_| ()).unwrap();
+    engine.op("one").push(nothing).unwrap();
     engine.wait_for_all().unwrap();
     assert_eq!(engine.profile().lost(), MORE + 1);
 }
@@ -161,14 +161,14 @@ fn a_drawing_beside_pushes_has_all_that_stays_pending() {
     let (send, receive) = std::sync::mpsc::channel();
     let hold = move |_: &RunContext<'_>, completion: Completion| send.send(completion).unwrap();
     engine.op("held").writes([x]).push_async(hold).unwrap();
-    (0..3).for_each(|_| engine.op("behind").writes([x]).push(|_| ()).unwrap());
+    (0..3).for_each(|_| engine.op("behind").writes([x]).push(nothing).unwrap());
     let held = receive.recv().unwrap();
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         let pushing = scope.spawn(|| {
             let y = engine.new_variable();
             for _ in 0..pushes {
-                engine.op("passing").writes([y]).push(|_| ()).unwrap();
+                engine.op("passing").writes([y]).push(nothing).unwrap();
             }
             engine.wait_for_var(y).unwrap();
             done.store(true, std::sync::atomic::Ordering::Release);

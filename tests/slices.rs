@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{by_length, Gate, Random, Watchdog};
+use common::{by_length, nothing, Gate, Random, Watchdog};
 use seriatim::{Engine, Kind, RunContext, Variable};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
@@ -228,7 +228,7 @@ fn beside_a_thread_that_never_pauses(kind: Kind, inline_below: Duration) -> Resu
     let engine = Engine::builder().kind(kind).cpu_workers(1).inline_below(inline_below).build().unwrap();
     let shared = Arc::new(Shared::default());
     let variables: Vec<Variable> = (0..3).map(|_| engine.new_variable()).collect();
-    engine.op("first").push(|_| ()).unwrap();
+    engine.op("first").push(nothing).unwrap();
     engine.wait_for_all().unwrap();
     let pusher = |number| Pusher {
         engine: engine.clone(),
@@ -339,7 +339,7 @@ fn a_push_that_nobody_relieves_leaves_nothing_behind() {
         let (engine, gate) = (engine.clone(), gate.clone());
         move || {
             gate.wait_for_someone();
-            (0..ROW).for_each(|_| engine.op("behind").writes([x]).push(|_| ()).unwrap());
+            (0..ROW).for_each(|_| engine.op("behind").writes([x]).push(nothing).unwrap());
             gate.open();
         }
     });
@@ -380,7 +380,7 @@ fn waits_beside_a_thread_that_never_pauses(kind: Kind, helps: bool) -> Result<()
     let engine = Engine::builder().kind(kind).cpu_workers(1).waiters_help(helps).build().unwrap();
     let shared = Arc::new(Shared::default());
     let own = engine.new_variable();
-    engine.op("first").write(own).push(|_| ()).unwrap();
+    engine.op("first").write(own).push(nothing).unwrap();
     engine.wait_for_all().unwrap();
     let restless = std::thread::spawn({
         let (engine, shared) = (engine.clone(), Arc::clone(&shared));

@@ -125,7 +125,7 @@ fn runs_beside_a_row(engine: &Engine, get_ready: impl FnOnce(), ran: &AtomicUsiz
     let row = hold(engine, &[], &[x]);
     let mut get_ready = Some(get_ready);
     for pushed in 0..1_000_000 {
-        engine.op("row").read(x).push(|_| ()).unwrap();
+        engine.op("row").read(x).push(nothing).unwrap();
         if pushed == 200_000 {
             get_ready.take().unwrap()();
         }
@@ -529,7 +529,7 @@ fn what_a_waiter_without_a_place_has_made_ready() {
         let inside = Arc::new(AtomicUsize::new(0));
         let [x, y, z, other] = [(); 4].map(|()| engine.new_variable());
         let held = hold(&engine, &[], &[x]);
-        engine.op("first").read(x).write(y).push(|_| ()).unwrap();
+        engine.op("first").read(x).write(y).push(nothing).unwrap();
         let (ran, begun) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let (begins, open) = (Arc::clone(&begun), workers.clone());
         let long = move |_: &RunContext<'_>| {

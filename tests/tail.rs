@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{eventually, hold, Watchdog};
+use common::{eventually, hold, nothing, Watchdog};
 use seriatim::testing::steps_taken;
 use seriatim::{Completion, Context, Engine, Kind, Variable};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
@@ -37,7 +37,7 @@ fn most(calls: usize, mut call: impl FnMut()) -> u64 {
 }
 
 fn write(engine: &Engine, variable: Variable) {
-    engine.op("write").writes([variable]).push(|_| ()).unwrap();
+    engine.op("write").writes([variable]).push(nothing).unwrap();
 }
 
 /// A backlog of writes behind one that is held, which ends; and what the calls take that come
@@ -119,7 +119,7 @@ fn replays_that_wait_are_sorted_a_slice_at_a_time() {
     for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
         let engine = Engine::builder().kind(kind).cpu_workers(1).waiters_help(false).build().unwrap();
         let x = engine.new_variable();
-        let (graph, ()) = engine.capture(|c| c.op("write").writes([x]).push(|_| ())).unwrap();
+        let (graph, ()) = engine.capture(|c| c.op("write").writes([x]).push(nothing)).unwrap();
         let mut first = Some(hold(&engine, &[], &[x]));
         let pushing = most(REPLAYS, || graph.replay().unwrap());
         let completing = most(1, || first.take().into_iter().for_each(Completion::complete));

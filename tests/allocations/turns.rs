@@ -1,6 +1,6 @@
 //! What it costs that variables change hands: a call of `membarrier` fences all threads.
 
-use crate::common::by_length;
+use crate::common::{by_length, nothing};
 use crate::counting::*;
 use seriatim::{Engine, IdlePolicy, Kind, Variable};
 use std::sync::Barrier;
@@ -39,7 +39,7 @@ fn turns(engine: &Engine, turn: usize, writes: [bool; 2]) -> (usize, usize) {
 fn use_once(engine: &Engine, x: Variable, writes: bool) {
     let op = engine.op("turn");
     let op = if writes { op.write(x) } else { op.read(x) };
-    op.push(|_| ()).unwrap();
+    op.push(nothing).unwrap();
 }
 
 /// However long the turns are. One call in a thousand pushes is the goal; where one thread writes

@@ -60,6 +60,10 @@ pub fn hold(engine: &Engine, reads: &[Variable], writes: &[Variable]) -> Complet
     receive.recv_timeout(Duration::from_secs(60)).expect("nothing is before it")
 }
 
+/// A body that does nothing. Each closure that is pushed is compiled with all of a push: this one
+/// once for all tests of a binary.
+pub fn nothing(_: &RunContext<'_>) {}
+
 /// A body that counts its runs.
 pub fn counting(count: &Arc<AtomicUsize>) -> impl Fn(&RunContext<'_>) + Send + Sync + Clone + 'static + use<> {
     let count = Arc::clone(count);

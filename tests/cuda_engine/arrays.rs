@@ -2,7 +2,7 @@
 //! fails, as in `faults.rs`. Nothing hangs, no value is wrong, and all memory is given back.
 
 use crate::client::{Count, Standin};
-use crate::common::Watchdog;
+use crate::common::{nothing, Watchdog};
 use crate::faults::{LOST, REFUSED};
 use crate::programs::LIMIT;
 use seriatim::gpu::{DeviceData, PinnedData};
@@ -46,7 +46,7 @@ fn run(standin: &Standin, kind: Kind, fault: Option<(&str, u64, bool)>) -> Resul
         let _ = engine.wait_for_all_timeout(LIMIT);
     }
     let x = engine.new_variable();
-    engine.op("processor").writes([x]).push(|_| ()).map_err(|error| error.to_string())?;
+    engine.op("processor").writes([x]).push(nothing).map_err(|error| error.to_string())?;
     engine.wait_for_var_timeout(x, LIMIT).map_err(|error| error.to_string())?;
     engine.stop().map_err(|error| error.to_string())?;
     drop(engine);

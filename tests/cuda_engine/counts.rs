@@ -3,7 +3,7 @@
 //! behind the first of what is under way and one behind each sixteenth further operation.
 
 use crate::client::Standin;
-use crate::common::{eventually, Random, Watchdog};
+use crate::common::{eventually, nothing, Random, Watchdog};
 use crate::memory::{kernel, kernel_of_graph, Entered, Place};
 use seriatim::gpu::{DeviceData, PinnedData};
 use seriatim::{Context, Engine, Error, ErrorKind, Kind, Property, RunContext, Variable};
@@ -61,7 +61,7 @@ impl Counting {
         // The device and its threads are made ready, and its workers have entered it.
         for property in [Property::Normal, Property::Normal, Property::CopyToGpu] {
             for _ in 0..8 {
-                engine.op("first").context(GPU).property(property).push(|_| ()).unwrap();
+                engine.op("first").context(GPU).property(property).push(nothing).unwrap();
             }
             engine.wait_for_all().unwrap();
         }

@@ -2,7 +2,7 @@
 //! itself: what comes next on their thread has its own device.
 
 use crate::client::{call, current, fail, Standin};
-use crate::common::Watchdog;
+use crate::common::{nothing, Watchdog};
 use crate::faults::REFUSED;
 use crate::memory::Entered;
 use crate::programs::LIMIT;
@@ -44,7 +44,7 @@ impl Bench {
         let entered = Entered::new(&standin);
         let engine = Engine::builder().kind(kind).cpu_workers(1).pin(false).gpu_workers(1).build().unwrap();
         // The second one's context is there.
-        engine.op("there").context(Context::gpu(1)).push(|_| ()).unwrap();
+        engine.op("there").context(Context::gpu(1)).push(nothing).unwrap();
         engine.wait_for_all_timeout(LIMIT).unwrap();
         Bench { engine, _entered: entered, _watchdog: watchdog, standin, found: channel() }
     }
@@ -198,7 +198,7 @@ fn a_device_that_cannot_be_made_current_again_counts_as_lost() {
     for (kind, times, is_lost) in [(Kind::PerDevice, 5, false), (Kind::PerDevice, 20, true), (Kind::Naive, 20, true)] {
         let bench = Bench::new(kind);
         // The watcher of the device has entered it, and takes none of the faults.
-        bench.engine.op("here").context(GPU).push(|_| ()).unwrap();
+        bench.engine.op("here").context(GPU).push(nothing).unwrap();
         bench.engine.wait_for_all_timeout(LIMIT).unwrap();
         let x = bench.engine.new_variable();
         let mut strays = bench.strays();

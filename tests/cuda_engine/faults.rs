@@ -3,7 +3,7 @@
 //! lost. Nothing hangs, errors are typed, the processor goes on, and a lost device is left alone.
 
 use crate::client::{Count, Standin};
-use crate::common::{Random, Watchdog};
+use crate::common::{nothing, Random, Watchdog};
 use crate::memory::{compute, copy, kernel, Entered, Place};
 use crate::programs::LIMIT;
 use seriatim::{Context, Engine, Error, ErrorKind, Kind, Property, RunContext, Variable};
@@ -262,7 +262,7 @@ fn a_kernel_that_breaks_its_device_is_named_and_the_other_device_goes_on() {
         // The device itself is told of as well.
         assert_eq!(engine.wait_for_all_timeout(LIMIT).unwrap_err().kind(), ErrorKind::DeviceLost, "seed {seed}");
         engine.wait_for_all_timeout(LIMIT).unwrap();
-        assert_eq!(engine.op("late").context(GPU).push(|_| ()).unwrap_err().kind(), ErrorKind::DeviceLost);
+        assert_eq!(engine.op("late").context(GPU).push(nothing).unwrap_err().kind(), ErrorKind::DeviceLost);
         engine.stop().unwrap();
         drop(bench);
         entered.forget();

@@ -2,7 +2,7 @@
 //! to be in order or given back is so in spite of one refusal, and a loss is told as one.
 
 use crate::client::{fail, queue, Count, Standin};
-use crate::common::{assert_says, Watchdog};
+use crate::common::{assert_says, nothing, Watchdog};
 use crate::faults::{LOST, REFUSED};
 use crate::memory::{compute, kernel, Entered, Place};
 use crate::programs::LIMIT;
@@ -19,7 +19,7 @@ const ENTERS: [&CStr; 2] = [c"cuCtxGetCurrent", c"cuCtxSetCurrent"];
 fn engine(kind: Kind) -> (Engine, DeviceHandle) {
     let engine = Engine::builder().kind(kind).cpu_workers(1).gpu_workers(1).pin(false).on_error(|_| ());
     let engine = engine.build().expect("the settings are valid");
-    engine.op("first").context(GPU).push(|_| ()).unwrap();
+    engine.op("first").context(GPU).push(nothing).unwrap();
     engine.wait_for_all_timeout(LIMIT).unwrap();
     let device = engine.device(GPU).unwrap();
     (engine, device)
@@ -66,7 +66,7 @@ fn a_device_that_an_allocation_finds_lost_is_lost_for_the_engine() {
         // No other call of the driver has to find it out once more.
         let calls = standin.calls(function);
         assert_eq!(make(&device).unwrap_err().kind(), ErrorKind::DeviceLost, "{kind}, {function}");
-        let pushed = engine.op("behind").context(GPU).push(|_| ());
+        let pushed = engine.op("behind").context(GPU).push(nothing);
         let error = pushed.and_then(|()| engine.wait_for_all_timeout(LIMIT)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DeviceLost, "{kind}, {function}: {error}");
         assert_eq!(standin.calls(function), calls, "{kind}, {function}");
@@ -81,7 +81,7 @@ fn a_device_that_cannot_be_entered_at_once_gives_everything_back() {
             let (engine, device) = engine(kind);
             engine.start_profiling();
             for property in [Property::Normal, Property::CopyToGpu] {
-                engine.op("profiled").context(GPU).property(property).push(|_| ()).unwrap();
+                engine.op("profiled").context(GPU).property(property).push(nothing).unwrap();
             }
             engine.wait_for_all_timeout(LIMIT).unwrap();
             drop(DeviceData::<u64>::zeros(&device, 40).unwrap());

@@ -77,8 +77,8 @@ fn a_deleted_variable_is_refused_everywhere() {
         engine.delete_variable(|_| (), Context::cpu(0), x).unwrap();
         engine.wait_for_all().unwrap();
         let refused = [
-            engine.op("late").reads([x]).push(|_| ()),
-            engine.op("late").writes([y, x]).push(|_| ()),
+            engine.op("late").reads([x]).push(nothing),
+            engine.op("late").writes([y, x]).push(nothing),
             engine.op("late").reads([x]).push_async(|_, completion| completion.complete()),
             engine.push(&step, Context::cpu(0), 0),
             engine.op("late").writes([x]).operator(|_| ()).map(|_| ()),
@@ -117,7 +117,7 @@ fn a_stray_handle_is_refused_and_never_followed() {
             let stray = Variable::from_raw(raw);
             let kind = engine.version(stray).unwrap_err().kind();
             assert!([ErrorKind::VariableDeleted, ErrorKind::ForeignVariable].contains(&kind), "{raw:?}");
-            assert_eq!(engine.op("stray").writes([stray, x]).push(|_| ()).unwrap_err().kind(), kind);
+            assert_eq!(engine.op("stray").writes([stray, x]).push(nothing).unwrap_err().kind(), kind);
             assert_eq!(engine.wait_for_var(stray).unwrap_err().kind(), kind);
             assert_eq!(engine.delete_variable(|_| (), Context::cpu(0), stray).unwrap_err().kind(), kind);
         }
@@ -132,7 +132,7 @@ fn another_engines_variables_and_operators_are_refused() {
         let other = Engine::builder().kind(Kind::Naive).build().unwrap();
         let (own, foreign) = (engine.new_variable(), other.new_variable());
         let refused = [
-            engine.op("mixed").reads([own]).writes([foreign]).push(|_| ()),
+            engine.op("mixed").reads([own]).writes([foreign]).push(nothing),
             engine.op("mixed").reads([foreign]).operator(|_| ()).map(|_| ()),
             engine.delete_variable(|_| (), Context::cpu(0), foreign),
             engine.wait_for_var(foreign),
@@ -163,7 +163,7 @@ fn devices_that_do_not_exist_are_refused() {
         let x = engine.new_variable();
         let error = engine.delete_variable(|_| (), Context::gpu(0), x).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DeviceUnavailable);
-        engine.op("alive").writes([x]).push(|_| ()).expect("a refused deletion leaves the variable alive");
+        engine.op("alive").writes([x]).push(nothing).expect("a refused deletion leaves the variable alive");
         let step = engine.op("where").operator(counting(&ran)).unwrap();
         assert_eq!(engine.push(&step, Context::gpu(0), 0).unwrap_err().kind(), ErrorKind::DeviceUnavailable);
         engine.wait_for_all().unwrap();
@@ -179,7 +179,7 @@ fn a_full_engine_says_so_and_takes_more_when_there_is_room() {
         let dropped = Arc::new(());
         for _ in 0..100 {
             let first = hold(&engine, &[], &[x]);
-            engine.op("second").writes([x]).push(|_| ()).unwrap();
+            engine.op("second").writes([x]).push(nothing).unwrap();
             let witness = Arc::clone(&dropped);
             let refused = engine.op("third").writes([x]).push(move |_| drop(witness));
             let say = ["2 operations are in flight", "as many as the bound allows", "wait, or raise it"];
@@ -190,7 +190,7 @@ fn a_full_engine_says_so_and_takes_more_when_there_is_room() {
             first.complete();
             engine.wait_for_var(x).unwrap();
             // The count goes down just after the variable is free.
-            eventually("there is room", || engine.op("room").push(|_| ()).is_ok());
+            eventually("there is room", || engine.op("room").push(nothing).is_ok());
             engine.wait_for_all().unwrap();
             // Now there is room for two at once.
         }
@@ -205,15 +205,15 @@ fn a_refused_push_gives_its_place_back_whatever_the_reason() {
         let [x, gone] = variables(&engine);
         engine.delete_variable(|_| (), Context::cpu(0), gone).unwrap();
         for _ in 0..10 {
-            eventually("there is room", || engine.op("fits").writes([x]).push(|_| ()).is_ok());
+            eventually("there is room", || engine.op("fits").writes([x]).push(nothing).is_ok());
             engine.wait_for_all().unwrap();
-            engine.op("late").writes([gone]).push(|_| ()).unwrap_err();
-            engine.op("nowhere").context(Context::gpu(0)).push(|_| ()).unwrap_err();
+            engine.op("late").writes([gone]).push(nothing).unwrap_err();
+            engine.op("nowhere").context(Context::gpu(0)).push(nothing).unwrap_err();
         }
         engine.stop().unwrap();
-        assert_eq!(engine.op("stopped").push(|_| ()).unwrap_err().kind(), ErrorKind::Stopped);
+        assert_eq!(engine.op("stopped").push(nothing).unwrap_err().kind(), ErrorKind::Stopped);
         engine.start().unwrap();
-        engine.op("fits").writes([x]).push(|_| ()).unwrap();
+        engine.op("fits").writes([x]).push(nothing).unwrap();
     });
 }
 
@@ -234,7 +234,7 @@ fn a_refused_closure_may_panic_in_its_destructor_without_losing_its_place() {
             // Whether the destructor's panic comes out of the push or is swallowed is not promised;
             // the place is.
             let _ = catch_unwind(AssertUnwindSafe(push));
-            eventually("there is room", || engine.op("fits").push(|_| ()).is_ok());
+            eventually("there is room", || engine.op("fits").push(nothing).is_ok());
             engine.wait_for_all().unwrap();
         }
     });
@@ -247,7 +247,7 @@ fn a_stopped_engine_refuses_pushes_and_says_how_to_go_on() {
         let step = engine.op("step").writes([x]).operator(|_| ()).unwrap();
         engine.stop().unwrap();
         let refused = [
-            engine.op("late").writes([x]).push(|_| ()),
+            engine.op("late").writes([x]).push(nothing),
             engine.op("late").property(Property::Async).push_async(|_, completion| completion.complete()),
             engine.push(&step, Context::cpu(0), 0),
             engine.delete_variable(|_| (), Context::cpu(0), x),
@@ -294,7 +294,7 @@ fn a_wait_that_runs_out_of_time_says_what_is_pending() {
     on_every_engine(|engine| {
         let [x, y] = variables(&engine);
         let first = hold(&engine, &[], &[x]);
-        engine.op("behind").reads([x]).writes([y]).push(|_| ()).unwrap();
+        engine.op("behind").reads([x]).writes([y]).push(nothing).unwrap();
         let error = engine.wait_for_var_timeout(x, Duration::from_millis(2)).unwrap_err();
         assert_says(&error, ErrorKind::TimedOut, &[&format!("{x:?}"), "2ms", "running 'hold'", "behind it 'behind'"]);
         let error = engine.wait_for_var_timeout(y, Duration::from_millis(2)).unwrap_err();

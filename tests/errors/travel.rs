@@ -261,7 +261,7 @@ fn failures_beyond_those_that_are_kept_are_counted_and_cleared() {
         let variables: Vec<Variable> = (0..KEPT + 500).map(|_| engine.new_variable()).collect();
         for round in 0..2 {
             variables.iter().for_each(|v| engine.op("fails").writes([*v]).push(|_| Err("no")).unwrap());
-            engine.op("last").writes([engine.new_variable()]).push(|_| ()).unwrap();
+            engine.op("last").writes([engine.new_variable()]).push(nothing).unwrap();
             if round == 0 {
                 // Whether it is kept or counted, a failure is taken through its variable.
                 variables.iter().for_each(|v| engine.wait_for_var(*v).map_or((), |()| panic!("it has failed")));

@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::common::cores::stay_on_this_core;
-use crate::common::{child, run_child_well};
+use crate::common::{child, nothing, run_child_well};
 use crate::hooked::Hooked;
 use crate::model::{entered, stray, Model};
 use crate::over;
@@ -69,7 +69,7 @@ pub fn watcher_comes_last() {
         let (graph, ()) = engine.capture(|c| c.op("ends").context(GPU).write(x).push_async(start)).unwrap();
         graph.replay().unwrap();
         drop(graph);
-        engine.op("more").context(GPU).write(x).push(|_| ()).unwrap();
+        engine.op("more").context(GPU).write(x).push(nothing).unwrap();
         engine.wait_for_all_timeout(LIMIT).unwrap();
         watcher_gives_way();
     }

@@ -1,6 +1,6 @@
 //! Devices that fail.
 
-use crate::common::{assert_says, eventually, Random};
+use crate::common::{assert_says, eventually, nothing, Random};
 use crate::model::{Model, Release};
 use crate::over;
 use crate::programs::Plan;
@@ -54,7 +54,7 @@ fn a_lost_device_fails_what_hangs_on_it_and_the_rest_goes_on() {
     assert_eq!(engine.wait_for_all_timeout(LIMIT).unwrap_err().kind(), ErrorKind::DeviceLost);
     engine.wait_for_all_timeout(LIMIT).unwrap();
     assert_eq!(ran.load(SeqCst), 4);
-    let refused = engine.op("late").context(GPU).push(|_| ()).unwrap_err();
+    let refused = engine.op("late").context(GPU).push(nothing).unwrap_err();
     assert_says(&refused, ErrorKind::DeviceLost, &["gpu(0) is lost"]);
     engine.delete_variable(|_| (), Context::cpu(0), x).unwrap();
     engine.stop().unwrap();
@@ -69,7 +69,7 @@ fn an_operation_that_is_being_called_is_suspected_as_well() {
     model.hold(0, true);
     let [x, y] = std::array::from_fn(|_| engine.new_variable());
     engine.op("before").context(GPU).writes([x, y]).push(kernel(&model)).unwrap();
-    engine.op("behind").reads([y]).push(|_| ()).unwrap();
+    engine.op("behind").reads([y]).push(nothing).unwrap();
     let told = Arc::new(AtomicBool::new(false));
     let (queue, device, is_told) = (kernel(&model), Arc::clone(&model), Arc::clone(&told));
     let strays = move |run: &RunContext<'_>| {
@@ -99,7 +99,7 @@ fn a_fault_at_each_call_of_the_driver_ends_everything() {
                 let engine = plan.engine(&model);
                 let variables: Vec<_> = (0..4).map(|_| engine.new_variable()).collect();
                 // Makes both devices ready.
-                (0..2).for_each(|device| engine.op("first").context(Context::gpu(device)).push(|_| ()).unwrap());
+                (0..2).for_each(|device| engine.op("first").context(Context::gpu(device)).push(nothing).unwrap());
                 engine.wait_for_all_timeout(LIMIT).unwrap();
                 let fault =
                     if lost { DriverError::lost("it fell off the bus") } else { DriverError::refused("not now") };
@@ -203,7 +203,7 @@ fn a_deletion_is_not_skipped() {
     // The places of deleted variables are used again, without what a device has left there.
     for _ in 0..200 {
         let x = engine.new_variable();
-        engine.op("reads").reads([x]).push(|_| ()).unwrap();
+        engine.op("reads").reads([x]).push(nothing).unwrap();
         engine.wait_for_var_timeout(x, LIMIT).unwrap();
         engine.delete_variable(|_| (), Context::cpu(0), x).unwrap();
         engine.wait_for_all_timeout(LIMIT).unwrap();

@@ -1,7 +1,7 @@
 //! Streams that are not the engine's: operations that end when such a stream has come somewhere,
 //! and streams that are adopted into the order of variables.
 
-use crate::common::{assert_says, by_length, eventually, Random};
+use crate::common::{assert_says, by_length, eventually, nothing, Random};
 use crate::model::{Model, Release};
 use crate::over;
 use crate::programs::{apply, cells, Cells, Operation, Plan, CELLS};
@@ -75,9 +75,9 @@ fn an_operation_ends_when_its_stream_has_come_there_and_no_thread_waits() {
                 model.hold(0, true);
                 push_after(&engine, &own, x, &done).unwrap();
                 // The one worker of the device, and that of the processor, go on.
-                engine.op("else").context(GPU).writes([y]).push(|_| ()).unwrap();
+                engine.op("else").context(GPU).writes([y]).push(nothing).unwrap();
                 eventually("the other is queued", || engine.version(y).unwrap() == round);
-                engine.op("on the processor").push(|_| ()).unwrap();
+                engine.op("on the processor").push(nothing).unwrap();
                 let late = engine.wait_for_var_timeout(x, MOMENT).unwrap_err();
                 assert_says(&late, ErrorKind::TimedOut, &["'library'"]);
                 model.hold(0, false);
@@ -163,7 +163,7 @@ fn a_fault_at_each_call_with_another_stream_ends_everything() {
                 let engine = over(&model).kind(kind).build().unwrap();
                 let _release = Release(Arc::clone(&model));
                 let (x, done) = (engine.new_variable(), Arc::new(AtomicUsize::new(0)));
-                engine.op("first").context(GPU).push(|_| ()).unwrap();
+                engine.op("first").context(GPU).push(nothing).unwrap();
                 engine.wait_for_all_timeout(LIMIT).unwrap();
                 let fault = if lost { DriverError::lost("it fell off") } else { DriverError::refused("not now") };
                 model.world().refuses = Some((call as usize, fault));

@@ -1,6 +1,6 @@
 //! Captured graphs with operations of devices: order inside, before and behind; errors, ends.
 
-use crate::common::{assert_says, eventually, with_every_builder, Gate};
+use crate::common::{assert_says, eventually, nothing, with_every_builder, Gate};
 use crate::model::{Model, Release};
 use crate::over;
 use seriatim::{Completion, Context, Engine, ErrorKind, Graph, Property, RunContext, Variable};
@@ -69,7 +69,7 @@ fn operations_of_a_graph_wait_for_its_device_and_no_worker_does() {
     graph.replay().unwrap();
     graph.replay().unwrap();
     // The one worker of the processor goes on with something else.
-    engine.op("else").write(z).push(|_| ()).unwrap();
+    engine.op("else").write(z).push(nothing).unwrap();
     engine.wait_for_var_timeout(z, LIMIT).unwrap();
     std::thread::sleep(MOMENT);
     assert_eq!(between.load(SeqCst), 0, "it has run before the device was done");
@@ -252,7 +252,7 @@ fn what_is_not_called_since_its_device_is_lost_fails() {
     gate.wait_for_someone();
     held.model.world().lost[0] = true;
     eventually("the loss is known", || {
-        held.engine.op("asks").context(GPU).push(|_| ()).is_err_and(|error| error.kind() == ErrorKind::DeviceLost)
+        held.engine.op("asks").context(GPU).push(nothing).is_err_and(|error| error.kind() == ErrorKind::DeviceLost)
     });
     gate.open();
     let error = held.engine.wait_for_var_timeout(y, LIMIT).unwrap_err();
@@ -286,7 +286,7 @@ fn a_lost_device_fails_the_operations_of_a_replay_and_nothing_hangs() {
     held.engine.wait_for_var_timeout(z, LIMIT).unwrap();
     assert_eq!(ran.load(SeqCst), 1, "what hangs on the device has run");
     assert_says(&graph.replay().unwrap_err(), ErrorKind::DeviceLost, &["gpu(0) is lost"]);
-    let capture = held.engine.capture(|c| c.op("late").context(GPU).push(|_| ()));
+    let capture = held.engine.capture(|c| c.op("late").context(GPU).push(nothing));
     assert_eq!(capture.unwrap_err().kind(), ErrorKind::DeviceLost);
     held.engine.op("again").write(x).push(counts(&ran)).unwrap();
     held.engine.wait_for_var_timeout(x, LIMIT).unwrap();
@@ -319,7 +319,7 @@ fn private_variables_leave_no_tickets_behind() {
         assert_eq!(held.done.load(SeqCst) - before, if lost { 0 } else { 2 });
         for _ in 0..200 {
             let x = held.engine.new_variable();
-            held.engine.op("reads").read(x).push(|_| ()).unwrap();
+            held.engine.op("reads").read(x).push(nothing).unwrap();
             held.engine.wait_for_var_timeout(x, LIMIT).unwrap();
             held.engine.delete_variable(|_| (), Context::cpu(0), x).unwrap();
             held.engine.wait_for_all_timeout(LIMIT).unwrap();
@@ -385,7 +385,7 @@ fn every_kind_of_operation_of_a_device_is_replayed() {
 fn a_device_that_is_not_there_is_refused_by_the_capture() {
     let model = Model::new(1, 1, 1);
     let engine = over(&model).build().unwrap();
-    let refused = engine.capture(|c| c.op("kernel").context(Context::gpu(1)).push(|_| ()));
+    let refused = engine.capture(|c| c.op("kernel").context(Context::gpu(1)).push(nothing));
     assert_says(&refused.unwrap_err(), ErrorKind::DeviceUnavailable, &["gpu(1)", "1 devices"]);
 }
 
@@ -436,7 +436,7 @@ fn a_graph_that_is_dropped_while_the_engine_stops_keeps_its_closures_until_the_d
     eventually("it is queued", || held.engine.version(x).unwrap() == 1);
     let engine = held.engine.clone();
     let stops = std::thread::spawn(move || engine.stop().unwrap());
-    eventually("pushes are refused", || held.engine.op("late").push(|_| ()).is_err());
+    eventually("pushes are refused", || held.engine.op("late").push(nothing).is_err());
     drop(graph);
     std::thread::sleep(MOMENT);
     assert!(!dropped.load(SeqCst), "the device may still use what the closure has");

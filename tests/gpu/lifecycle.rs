@@ -1,7 +1,7 @@
 //! Stops, starts, ends and forks of engines that use devices.
 
 #[cfg(unix)]
-use crate::common::{child, fork_and, run_child_well};
+use crate::common::{child, fork_and, nothing, run_child_well};
 use crate::model::Model;
 use crate::over;
 use seriatim::{Context, ErrorKind, IdlePolicy, Kind, RunContext};
@@ -33,7 +33,7 @@ fn a_stop_waits_for_the_device_and_a_start_brings_its_threads_back() {
                 });
                 engine.stop().unwrap();
                 assert_eq!(done.load(SeqCst), 5 * round, "{kind}: it has stopped before the device was done");
-                let refused = engine.op("kernel").context(GPU).push(|_| ());
+                let refused = engine.op("kernel").context(GPU).push(nothing);
                 assert_eq!(refused.unwrap_err().kind(), ErrorKind::Stopped);
                 engine.start().unwrap();
             }
@@ -95,9 +95,9 @@ pub fn fork_after_use() {
             assert!(refused.to_string().contains("fork"), "{refused}");
             assert!(graph.replay().unwrap_err().to_string().contains("fork"));
             // Nor one that the parent has not used.
-            let refused = child.op("kernel").context(Context::gpu(1)).push(|_| ()).unwrap_err();
+            let refused = child.op("kernel").context(Context::gpu(1)).push(nothing).unwrap_err();
             assert!(refused.to_string().contains("fork"), "{refused}");
-            child.op("on the processor").writes([x]).push(|_| ()).unwrap();
+            child.op("on the processor").writes([x]).push(nothing).unwrap();
             child.wait_for_all_timeout(Duration::from_secs(30)).unwrap();
             drop(child);
         });

@@ -1,6 +1,6 @@
 //! What is refused, and with which error.
 
-use crate::common::{assert_says, child, eventually, on_every_engine, run_child_well};
+use crate::common::{assert_says, child, eventually, nothing, on_every_engine, run_child_well};
 use crate::model::{Model, Release};
 use crate::over;
 use seriatim::gpu::{Backend, Class, DriverError, Previous, RawMark, RawStream};
@@ -47,7 +47,7 @@ unsafe impl Backend for Absent {
 }
 
 fn push(engine: &Engine, device: u32) -> Result<(), seriatim::Error> {
-    engine.op("kernel").context(Context::gpu(device)).push(|_| ())
+    engine.op("kernel").context(Context::gpu(device)).push(nothing)
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn devices_that_are_not_there_are_refused_and_nothing_is_lost() {
     let deleted = engine.delete_variable(|_| (), Context::gpu(7), x);
     assert_eq!(deleted.unwrap_err().kind(), ErrorKind::DeviceUnavailable);
     push(&engine, 1).unwrap();
-    engine.op("alive").writes([x]).push(|_| ()).unwrap();
+    engine.op("alive").writes([x]).push(nothing).unwrap();
     engine.wait_for_all().unwrap();
     on_every_engine(|engine| assert_eq!(push(&engine, 0).unwrap_err().kind(), ErrorKind::DeviceUnavailable));
 }
@@ -123,7 +123,7 @@ fn what_is_being_queued_on_a_device_has_one_place_under_the_bound() {
     };
     engine.op("held").context(Context::gpu(0)).writes([x]).push(first).unwrap();
     has_begun.recv().unwrap();
-    engine.op("second").writes([y]).reads([x]).push(|_| ()).unwrap();
+    engine.op("second").writes([y]).reads([x]).push(nothing).unwrap();
     assert_eq!(push(&engine, 0).unwrap_err().kind(), ErrorKind::EngineFull);
     go_on.send(()).unwrap();
     // Nothing is left of either place.

@@ -1,6 +1,6 @@
 //! The order between operations of devices and of the processor, one rule a test.
 
-use crate::common::eventually;
+use crate::common::{eventually, nothing};
 use crate::model::{Model, Release};
 use crate::over;
 use seriatim::gpu::Class;
@@ -44,7 +44,7 @@ fn the_processor_comes_after_the_device_and_no_worker_waits_for_it() {
     let (after, set) = flag();
     engine.op("after").reads([x]).push(set).unwrap();
     // The one worker of the processor goes on with something else.
-    engine.op("else").writes([y]).push(|_| ()).unwrap();
+    engine.op("else").writes([y]).push(nothing).unwrap();
     engine.wait_for_var_timeout(y, Duration::from_secs(30)).unwrap();
     std::thread::sleep(MOMENT);
     assert!(!after.load(SeqCst), "it has run before the device was done");
@@ -110,7 +110,7 @@ fn readers_do_not_wait_for_each_other_and_a_write_waits_for_all_of_them() {
         engine.op("read").context(GPU).reads([x]).writes([y]).push(kernel(&model, &done)).unwrap();
     }
     let y = engine.new_variable();
-    engine.op("queued").writes([y]).push(|_| ()).unwrap();
+    engine.op("queued").writes([y]).push(nothing).unwrap();
     engine.wait_for_var(y).unwrap();
     eventually("all readers are queued", || engine.wait_for_var_timeout(x, Duration::ZERO).is_ok());
     let (after, set) = flag();
@@ -137,7 +137,7 @@ fn a_deletion_comes_after_the_device() {
     // Its place is another variable's, which owes the device nothing.
     model.hold(0, true);
     let again: Vec<Variable> = (0..4).map(|_| engine.new_variable()).collect();
-    engine.op("free").writes(again).push(|_| ()).unwrap();
+    engine.op("free").writes(again).push(nothing).unwrap();
     engine.wait_for_all_timeout(Duration::from_secs(30)).unwrap();
     model.hold(0, false);
 }

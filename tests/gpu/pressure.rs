@@ -1,7 +1,7 @@
 //! Memory under pressure: what is kept is freed by the watcher of the device, in calls that wait
 //! for the device. Arrays wait for that meanwhile, and no thread does.
 
-use crate::common::{assert_says, eventually};
+use crate::common::{assert_says, eventually, nothing};
 use crate::model::{Model, Release};
 use crate::over;
 use seriatim::gpu::{DeviceData, DeviceHandle, MemoryKind, PinnedData};
@@ -40,7 +40,7 @@ fn leave_owed(engine: &Engine, gpu: &DeviceHandle, model: &Model, sizes: &[usize
 /// Queues an operation of the device that changes a variable.
 fn queue(engine: &Engine, variable: Variable) {
     let before = engine.version(variable).unwrap();
-    engine.op("kernel").context(GPU).writes([variable]).push(|_| ()).unwrap();
+    engine.op("kernel").context(GPU).writes([variable]).push(nothing).unwrap();
     eventually("it is queued", || engine.version(variable).unwrap() == before + 1);
 }
 
@@ -88,7 +88,7 @@ fn the_watcher_frees_and_nobody_else_waits() {
         eventually("the watcher frees", || !model.allocations.freed_by.lock().unwrap().is_empty());
         // Processor and device take new work meanwhile, and the array has its place in the order.
         let (x, y) = (engine.new_variable(), engine.new_variable());
-        engine.op("processor").writes([x]).push(|_| ()).unwrap();
+        engine.op("processor").writes([x]).push(nothing).unwrap();
         engine.wait_for_var_timeout(x, LIMIT).unwrap();
         queue(&engine, y);
         assert_eq!(engine.version(array.variable()).unwrap(), 0);

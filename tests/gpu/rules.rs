@@ -1,7 +1,7 @@
 //! One rule a test: each is a sentence of the source, and a mutant breaks it (`mutants/list.txt`).
 //! A wait that should end and does not is a failure here, and not a test that hangs.
 
-use crate::common::eventually;
+use crate::common::{eventually, nothing};
 use crate::hooked::{Call, Hooked};
 use crate::model::{Model, Release};
 use crate::over;
@@ -57,7 +57,7 @@ fn what_is_behind_two_devices_is_parked_with_one_after_the_other() {
     engine.op("one").context(GPU).writes([x]).push(kernel(&model)).unwrap();
     (0..3).for_each(|_| engine.op("three").context(OTHER).writes([y]).push(kernel(&model)).unwrap());
     eventually("all are queued", || engine.version(y).unwrap() == 3 && engine.version(x).unwrap() == 1);
-    engine.op("behind").reads([x, y]).writes([z]).push(|_| ()).unwrap();
+    engine.op("behind").reads([x, y]).writes([z]).push(nothing).unwrap();
     model.hold(0, false);
     wait(&engine, x).unwrap();
     model.hold(1, false);
@@ -74,7 +74,7 @@ fn what_is_parked_behind_a_lost_device_goes_on() {
     model.hold(0, true);
     engine.op("lost").context(GPU).reads([x]).writes([z]).push(kernel(&model)).unwrap();
     eventually("it is queued", || engine.version(z).unwrap() == 1);
-    engine.op("parked").writes([x, y]).push(|_| ()).unwrap();
+    engine.op("parked").writes([x, y]).push(nothing).unwrap();
     // So that the watcher has it.
     std::thread::sleep(Duration::from_millis(20));
     model.world().lost[0] = true;
@@ -102,7 +102,7 @@ fn the_bound_counts_operations_until_their_device_is_done() {
     model.hold(0, true);
     (0..2).for_each(|_| engine.op("kernel").context(GPU).writes([x]).push(kernel(&model)).unwrap());
     eventually("both are queued", || engine.version(x).unwrap() == 2);
-    let full = engine.op("third").push(|_| ()).map_err(|error| error.kind());
+    let full = engine.op("third").push(nothing).map_err(|error| error.kind());
     if full != Err(ErrorKind::EngineFull) {
         // The count goes below none when the device is done.
         std::mem::forget(engine);
@@ -121,7 +121,7 @@ fn a_push_that_waits_for_room_is_told_when_a_device_is_done() {
     (0..2).for_each(|_| engine.op("kernel").context(GPU).writes([x]).push(kernel(&model)).unwrap());
     eventually("both are queued", || engine.version(x).unwrap() == 2);
     let (own, (send, receive)) = (engine.clone(), mpsc::channel());
-    std::thread::spawn(move || send.send(own.op("third").push(|_| ()).is_ok()));
+    std::thread::spawn(move || send.send(own.op("third").push(nothing).is_ok()));
     // It does not come before there is room.
     assert!(receive.recv_timeout(Duration::from_millis(50)).is_err());
     model.hold(0, false);
@@ -148,7 +148,7 @@ fn a_lost_variable_is_told_of_once() {
     let start = |_: &RunContext<'_>, completion: Completion| completion.complete();
     engine.op("writes anew").context(OTHER).writes([x]).push_async(start).unwrap();
     eventually("it has ended", || engine.version(x).unwrap() == 2);
-    engine.op("reads").reads([x]).writes([y]).push(|_| ()).unwrap();
+    engine.op("reads").reads([x]).writes([y]).push(nothing).unwrap();
     wait(&engine, y).expect("what was lost was told of");
 }
 

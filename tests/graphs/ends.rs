@@ -192,7 +192,7 @@ pub fn fork_beside_replays() {
         .capture(|c| {
             seriatim::testing::spreads_after(c, 1);
             c.op("one").writes([x]).push(counting(&ran))?;
-            c.op("copy").writes([y]).property(Property::CopyToGpu).push(|_| ())?;
+            c.op("copy").writes([y]).property(Property::CopyToGpu).push(nothing)?;
             c.op("two").reads([x]).writes([y]).push(counting(&ran))
         })
         .unwrap();
@@ -246,7 +246,7 @@ fn dropping_a_graph_does_not_wait_for_room() {
             let mut other = None;
             let failed = engine.capture(|c| {
                 other = Some(c.parameter(()));
-                c.op("far").context(seriatim::Context::cpu(100_000)).push(|_| ())
+                c.op("far").context(seriatim::Context::cpu(100_000)).push(nothing)
             });
             assert_eq!(failed.unwrap_err().kind(), ErrorKind::UnknownDevice);
             first.complete();
@@ -255,7 +255,7 @@ fn dropping_a_graph_does_not_wait_for_room() {
                 assert_eq!(parameter.set(()).unwrap_err().kind(), ErrorKind::VariableDeleted, "{when_full}");
             }
             eventually("its closure is gone", || census.count() == 0);
-            engine.op("there is room").writes([x]).push(|_| ()).unwrap();
+            engine.op("there is room").writes([x]).push(nothing).unwrap();
             engine.wait_for_all().unwrap();
         }
     });
@@ -295,7 +295,7 @@ fn a_stop_waits_for_destructors_of_a_graph_whose_replay_is_over() {
         let [waits, stops] = [(); 2].map(|()| engine.clone());
         let waiter = std::thread::spawn(move || waits.wait_for_var(x).unwrap());
         let stopper = std::thread::spawn(move || stops.stop().unwrap());
-        eventually("the stop has begun", || engine.op("late").push(|_| ()).is_err());
+        eventually("the stop has begun", || engine.op("late").push(nothing).is_err());
         drop(graph);
         let completer = std::thread::spawn(move || completion.complete());
         dropping.wait_for_someone();
@@ -337,10 +337,10 @@ fn destructors_of_captured_closures_may_panic() {
     let _ = engine.wait_for_all();
     eventually("all three are dropped", || dropped.load(SeqCst) == 3);
     // A capture that fails drops them as well.
-    let failed = engine.capture(|c| record(c).and_then(|()| c.op("late").reads([foreign()]).push(|_| ())));
+    let failed = engine.capture(|c| record(c).and_then(|()| c.op("late").reads([foreign()]).push(nothing)));
     assert!(failed.is_err());
     assert_eq!(dropped.load(SeqCst), 6);
-    assert!(engine.op("goes on").push(|_| ()).is_ok());
+    assert!(engine.op("goes on").push(nothing).is_ok());
     let _ = engine.wait_for_all();
 }
 

@@ -110,7 +110,7 @@ fn a_panic_after_the_completion_was_given_away_is_not_lost() {
                     completion.complete();
                     resume_unwind(Box::new("too late"))
                 })?;
-                c.op("next").writes([x]).push(|_| ())
+                c.op("next").writes([x]).push(nothing)
             })
             .unwrap();
         graph.replay().unwrap();
@@ -164,7 +164,7 @@ fn what_was_pushed_before_a_wait_is_skipped_and_what_comes_after_it_runs() {
         let (graph, ()) = engine
             .capture(|c| {
                 way.choose(c);
-                c.op("waits").reads([gate]).push(|_| ())?;
+                c.op("waits").reads([gate]).push(nothing)?;
                 c.op("uses x").reads([x]).writes([y]).push(counting(&ran))
             })
             .unwrap();

@@ -127,7 +127,7 @@ fn an_operation_of_a_graph_captures_replays_and_drops_another() {
                             alive.touch();
                             count(run);
                         })?;
-                        c.op("inner, too").reads([y]).push(|_| ())
+                        c.op("inner, too").reads([y]).push(nothing)
                     })?;
                     inner.replay()?;
                     inner.replay()

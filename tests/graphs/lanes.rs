@@ -83,10 +83,10 @@ fn many_replays_with_operations_of_every_kind_all_end() {
             for step in 0..40 {
                 let op = c.op("step").writes([variables[step % 5]]);
                 match step % 4 {
-                    0 => op.property(Property::CpuPrioritized).push(|_| ())?,
-                    1 => op.property(Property::CopyToGpu).push(|_| ())?,
+                    0 => op.property(Property::CpuPrioritized).push(nothing)?,
+                    1 => op.property(Property::CopyToGpu).push(nothing)?,
                     2 => op.push_async(|_, completion| completion.complete())?,
-                    _ => op.context(Context::cpu(step as u32)).push(|_| ())?,
+                    _ => op.context(Context::cpu(step as u32)).push(nothing)?,
                 }
             }
             c.op("last").reads(variables.iter().copied()).push(counting(&ran))

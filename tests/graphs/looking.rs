@@ -14,10 +14,10 @@ fn a_profile_has_the_replays_and_their_operations() {
             .capture(|c| {
                 way.choose(c);
                 c.name("whole");
-                c.op("first").writes([x]).property(Property::CpuPrioritized).push(|_| ())?;
-                c.op("").writes([x]).push(|_| ())?;
+                c.op("first").writes([x]).property(Property::CpuPrioritized).push(nothing)?;
+                c.op("").writes([x]).push(nothing)?;
                 c.op("held").writes([x]).push_async(start)?;
-                c.op("last").writes([x]).push(|_| ())
+                c.op("last").writes([x]).push(nothing)
             })
             .unwrap();
         engine.start_profiling();
@@ -88,11 +88,11 @@ fn a_drawing_has_every_operation_and_every_edge() {
         let (graph, ()) = engine
             .capture(|c| {
                 c.name("a \"graph\"");
-                c.op("write \"x\"").writes([x]).push(|_| ())?;
-                c.op("read").reads([x]).writes([y]).push(|_| ())?;
-                c.op("").reads([x]).push(|_| ())?;
-                c.op("alone").property(Property::CopyToGpu).push(|_| ())?;
-                c.op("write again").writes([x]).priority(5).push(|_| ())
+                c.op("write \"x\"").writes([x]).push(nothing)?;
+                c.op("read").reads([x]).writes([y]).push(nothing)?;
+                c.op("").reads([x]).push(nothing)?;
+                c.op("alone").property(Property::CopyToGpu).push(nothing)?;
+                c.op("write again").writes([x]).priority(5).push(nothing)
             })
             .unwrap();
         let drawn = graph.dump_dot();

@@ -271,7 +271,7 @@ fn a_graph_or_capture_that_ends_before_a_variable_is_private_leaves_nothing() {
             engine.op("pending").writes(given).push_async(send).unwrap();
             let mut capture = engine.begin_capture();
             given.iter().for_each(|variable| capture.make_private(*variable).unwrap());
-            capture.op("never").writes(given).push(|_| ()).unwrap();
+            capture.op("never").writes(given).push(nothing).unwrap();
             match round % 4 {
                 0 => drop(capture),
                 1 => drop(capture.finish().unwrap()),
@@ -297,7 +297,7 @@ fn a_graph_or_capture_that_ends_before_a_variable_is_private_leaves_nothing() {
         let places: std::collections::HashSet<u64> = all.iter().map(|variable| variable.into_raw().0).collect();
         assert_eq!(places.len(), all.len());
         for variable in all {
-            engine.op("use").write(variable).push(|_| ()).unwrap();
+            engine.op("use").write(variable).push(nothing).unwrap();
         }
         engine.wait_for_all().unwrap();
     }

@@ -24,9 +24,9 @@ fn a_capture_refuses_what_a_push_would_and_records_the_rest() {
                 let own = move |_: &seriatim::RunContext<'_>| alive.touch();
                 let refused = [
                     c.op("dead").reads([gone]).writes([x]).push(own),
-                    c.op("foreign").reads([x]).writes([foreign]).push(|_| ()),
-                    c.op("far").writes([x]).context(Context::cpu(100_000)).push(|_| ()),
-                    c.op("graphics").writes([x]).context(Context::gpu(0)).push(|_| ()),
+                    c.op("foreign").reads([x]).writes([foreign]).push(nothing),
+                    c.op("far").writes([x]).context(Context::cpu(100_000)).push(nothing),
+                    c.op("graphics").writes([x]).context(Context::gpu(0)).push(nothing),
                     c.push(&step, Context::cpu(0), 0),
                     c.push(&orphan, Context::cpu(0), 0),
                     c.op("later").writes([gone]).push_async(|_, completion| completion.complete()),
@@ -58,7 +58,7 @@ fn a_graph_is_not_made_of_variables_that_have_ended_meanwhile() {
     on_every_engine(|engine| {
         let recorded = || {
             let (x, mut capture) = (engine.new_variable(), engine.begin_capture());
-            capture.op("step").writes([x]).push(|_| ()).unwrap();
+            capture.op("step").writes([x]).push(nothing).unwrap();
             (x, capture)
         };
         let (x, capture) = recorded();
@@ -93,7 +93,7 @@ fn a_capture_that_fails_leaves_nothing_behind() {
                 c.op("well").writes([x]).push(move |_| alive.touch())?;
                 let own = engine.new_variable();
                 engine.delete_variable(|_| (), Context::cpu(0), own)?;
-                c.op("not well").writes([own]).push(|_| ())
+                c.op("not well").writes([own]).push(nothing)
             });
             assert_eq!(failed.unwrap_err().kind(), ErrorKind::VariableDeleted);
             assert_eq!(census.count(), 1, "only the parameter is left");
@@ -137,7 +137,7 @@ fn a_capture_that_panics_leaves_a_working_engine() {
         }));
         assert!(panicked.is_err());
         assert_eq!(census.count(), 0);
-        engine.op("well").writes([x]).push(|_| ()).unwrap();
+        engine.op("well").writes([x]).push(nothing).unwrap();
         engine.wait_for_all().unwrap();
     });
 }
@@ -206,9 +206,9 @@ pub fn replay_while_stopped() {
         let x = engine.new_variable();
         let (graph, ()) = engine
             .capture(|c| {
-                c.op("one").writes([x]).push(|_| ())?;
-                c.op("soon").writes([x]).property(Property::CpuPrioritized).push(|_| ())?;
-                c.op("copy").writes([x]).property(Property::CopyToGpu).push(|_| ())
+                c.op("one").writes([x]).push(nothing)?;
+                c.op("soon").writes([x]).property(Property::CpuPrioritized).push(nothing)?;
+                c.op("copy").writes([x]).property(Property::CopyToGpu).push(nothing)
             })
             .unwrap();
         assert_eq!(thread_count(), alone, "a capture runs nothing");

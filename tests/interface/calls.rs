@@ -29,7 +29,7 @@ impl Stage {
         let variables: Vec<Variable> = (0..8).map(|_| engine.new_variable()).collect();
         let operator = engine.op("operator").writes([variables[0]]).operator(|_| ()).unwrap();
         let recorded = engine.capture(|c| {
-            (0..4).try_for_each(|at| c.op("node").reads([variables[at]]).writes([variables[at + 1]]).push(|_| ()))?;
+            (0..4).try_for_each(|at| c.op("node").reads([variables[at]]).writes([variables[at + 1]]).push(nothing))?;
             Ok(c.parameter(1))
         });
         let (graph, parameter) = recorded.unwrap();
@@ -49,13 +49,13 @@ type Row = (&'static str, usize, fn(&Stage));
 
 /// The calls without a system call and without a lock, as long as no worker sleeps.
 const QUIET: [Row; 15] = [
-    ("push, no variable", 800, |s| s.engine.op("push").push(|_| ()).unwrap()),
-    ("push, one variable", 1_000, |s| s.engine.op("push").writes([s.variables[0]]).push(|_| ()).unwrap()),
+    ("push, no variable", 800, |s| s.engine.op("push").push(nothing).unwrap()),
+    ("push, one variable", 1_000, |s| s.engine.op("push").writes([s.variables[0]]).push(nothing).unwrap()),
     ("push, three variables", 1_500, |s| {
         let [x, y, z] = [0, 1, 2].map(|at| s.variables[at]);
-        s.engine.op("push").reads([x, y]).writes([z]).push(|_| ()).unwrap();
+        s.engine.op("push").reads([x, y]).writes([z]).push(nothing).unwrap();
     }),
-    ("push, short", 3_000, |s| s.engine.op("push").writes([s.variables[0]]).short().push(|_| ()).unwrap()),
+    ("push, short", 3_000, |s| s.engine.op("push").writes([s.variables[0]]).short().push(nothing).unwrap()),
     ("Engine::push", 1_000, |s| s.engine.push(&s.operator, Context::cpu(0), 0).unwrap()),
     ("Graph::replay", 4_000, |s| s.graph.replay().unwrap()),
     ("Parameter::set", 800, |s| s.parameter.set(2).unwrap()),

@@ -111,7 +111,7 @@ fn each_operation_of_a_graph_does() {
         let record = |c: &mut Capture| {
             let [first, second] = [own.clone(), own.clone()];
             // Another one declares what these have not.
-            c.op("before").writes([&own.read, &own.other]).push(|_| ())?;
+            c.op("before").writes([&own.read, &own.other]).push(nothing)?;
             c.op("in a graph").reads([&own.read]).writes([&own.written]).push(move |_| {
                 first.note();
                 first.check("in a graph");

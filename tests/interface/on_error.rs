@@ -22,7 +22,7 @@ fn what_nobody_waited_for_is_told_once_in_order_when_the_engine_ends() {
         engine.op("taken").writes([x]).push(|_| Err("somebody waits for it")).unwrap();
         assert_failed(engine.wait_for_var(x), "somebody waits");
         engine.op("first").writes([x]).push(|_| Err("the first")).unwrap();
-        engine.op("skipped").reads([x]).writes([y]).push(|_| ()).unwrap();
+        engine.op("skipped").reads([x]).writes([y]).push(nothing).unwrap();
         engine.op("second").writes([z]).push_async(|_, completion| completion.fail("the second")).unwrap();
         let clone = engine.clone();
         drop(engine);
@@ -98,7 +98,7 @@ fn drop_inside(with_more: bool) {
     };
     engine.op("drops").writes([x]).push(drops).unwrap();
     if with_more {
-        engine.op("queued").writes([x]).push(|_| ()).unwrap();
+        engine.op("queued").writes([x]).push(nothing).unwrap();
     }
     drop(engine);
     gate.open();

@@ -30,7 +30,7 @@ fn fresh(builder: &Builder, prepares: bool) -> (Engine, Vec<Variable>) {
 }
 
 fn push(engine: &Engine, variable: Variable) {
-    engine.op("step").writes([variable]).push(|_| ()).unwrap();
+    engine.op("step").writes([variable]).push(nothing).unwrap();
 }
 
 /// How long the first push of a fresh engine takes, and the median of those from the 100th to the

@@ -13,7 +13,7 @@ fn passed_on(engine: &Engine, fail: impl Fn(&Engine, Variable)) -> [Error; 3] {
     fail(engine, x);
     let of_itself = engine.wait_for_var(x).unwrap_err();
     fail(engine, x);
-    engine.op("skipped").reads([x]).writes([y]).push(|_| ()).unwrap();
+    engine.op("skipped").reads([x]).writes([y]).push(nothing).unwrap();
     let of_a_dependant = engine.wait_for_var(y).unwrap_err();
     engine.wait_for_all().unwrap();
     fail(engine, x);
@@ -132,7 +132,7 @@ fn an_error_whose_destructor_panics_takes_nothing_with_it() {
         let x = engine.new_variable();
         for _ in 0..10 {
             engine.op("fails").writes([x]).push(|_| Err(Bomb)).unwrap();
-            engine.op("overwrites").writes([x]).push(|_| ()).unwrap();
+            engine.op("overwrites").writes([x]).push(nothing).unwrap();
             assert_failed(engine.wait_for_all(), "a bomb");
         }
     });

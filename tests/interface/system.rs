@@ -53,7 +53,7 @@ fn memory_is_locked() {
         if kind != Kind::Naive {
             let gate = held.clone();
             engine.op("holds").writes([x]).push(move |_| gate.pass()).unwrap();
-            (0..5_000).for_each(|_| engine.op("behind").writes([x]).push(|_| ()).unwrap());
+            (0..5_000).for_each(|_| engine.op("behind").writes([x]).push(nothing).unwrap());
             assert!(locked() > prepared, "{kind}: those of a backlog");
             held.open();
         }
@@ -79,7 +79,7 @@ fn memory_is_refused() {
     assert!(engine.warnings().iter().any(|warning| say.iter().all(|part| warning.contains(part))));
     // It works, without the locks.
     let x = engine.new_variable();
-    (0..1_000).for_each(|_| engine.op("step").writes([x]).push(|_| ()).unwrap());
+    (0..1_000).for_each(|_| engine.op("step").writes([x]).push(nothing).unwrap());
     engine.wait_for_all().unwrap();
     assert_eq!(engine.version(x).unwrap(), 1_000);
     drop(engine);
@@ -134,7 +134,7 @@ fn memory_is_refused_in_a_fork() {
             }
             // It works, without the locks.
             let x = engine.new_variable();
-            engine.op("step").writes([x]).push(|_| ()).unwrap();
+            engine.op("step").writes([x]).push(nothing).unwrap();
             engine.wait_for_var(x).unwrap();
         }
     });
@@ -200,14 +200,15 @@ fn a_priority_is_refused() {
         let say =
             ["SCHED_FIFO with priority 99", "worker 0 of 2 of 'seriatim-", "Operation not permitted", "RLIMIT_RTPRIO"];
         let x = engine.new_variable();
-        let (graph, rate) = engine.capture(|c| c.op("step").writes([x]).push(|_| ()).map(|()| c.parameter(1))).unwrap();
+        let (graph, rate) =
+            engine.capture(|c| c.op("step").writes([x]).push(nothing).map(|()| c.parameter(1))).unwrap();
         let (operator, context) = (engine.op("step").operator(|_| ()).unwrap(), Context::cpu(0));
         let mut capture = engine.begin_capture();
         let refused = [
             engine.prepare(),
-            engine.op("step").writes([x]).push(|_| ()),
+            engine.op("step").writes([x]).push(nothing),
             engine.op("step").writes([x]).push_async(|_, completion| completion.complete()),
-            engine.op("step").cost_key(1).push(|_| ()),
+            engine.op("step").cost_key(1).push(nothing),
             engine.push_sync(|_| (), context, &[], &[x], Property::Normal, 0, "step"),
             engine.push(&operator, context, 0),
             engine.delete_variable(|_| (), context, x),

@@ -65,7 +65,7 @@ fn an_engine_goes_through_a_panic() {
     on_every_engine(|engine| {
         let x = engine.new_variable();
         let unwound = catch_unwind(|| {
-            engine.op("step").writes([x]).push(|_| ()).unwrap();
+            engine.op("step").writes([x]).push(nothing).unwrap();
             std::panic::resume_unwind(Box::new("on purpose"));
         });
         assert!(unwound.is_err());

@@ -72,13 +72,13 @@ fn at_the_bound_a_push_blocks_until_there_is_room() {
             let engine = builder.clone().bound(3).when_full(when_full).build().unwrap();
             let x = engine.new_variable();
             let first = hold(&engine, &[], &[x]);
-            engine.op("second").writes([x]).push(|_| ()).unwrap();
-            engine.op("third").writes([x]).push(|_| ()).unwrap();
+            engine.op("second").writes([x]).push(nothing).unwrap();
+            engine.op("third").writes([x]).push(nothing).unwrap();
             let pushed = Arc::new(AtomicBool::new(false));
             let pusher = std::thread::spawn({
                 let (engine, pushed) = (engine.clone(), Arc::clone(&pushed));
                 move || {
-                    engine.op("fourth").writes([x]).push(|_| ()).unwrap();
+                    engine.op("fourth").writes([x]).push(nothing).unwrap();
                     pushed.store(true, SeqCst);
                 }
             });
@@ -130,7 +130,7 @@ fn operations_push_beyond_the_bound_rather_than_wait_for_themselves() {
             engine.op("outer").push(outer).unwrap();
             engine.wait_for_all().unwrap();
             assert_eq!(ran.load(SeqCst), 50);
-            eventually("there is room again", || engine.op("room").push(|_| ()).is_ok());
+            eventually("there is room again", || engine.op("room").push(nothing).is_ok());
         }
     });
 }

@@ -282,7 +282,7 @@ fn a_worker_that_spins_beside_a_busy_thread_is_a_warning() {
     let check = || {
         let core = own_cores()[0];
         let engine = one_worker(&[core]).idle(IdlePolicy::Spin).build().unwrap();
-        engine.op("").push(|_| ()).unwrap();
+        engine.op("").push(nothing).unwrap();
         let over = Arc::new(AtomicBool::new(false));
         let busy = std::thread::spawn({
             let over = Arc::clone(&over);

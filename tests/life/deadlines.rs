@@ -110,7 +110,7 @@ fn a_wait_behind_a_long_backlog_is_not_late_either() {
     let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).build().unwrap();
     let x = engine.new_variable();
     let held = hold(&engine, &[], &[x]);
-    (0..200_000).for_each(|_| engine.op("later").writes([x]).push(|_| ()).unwrap());
+    (0..200_000).for_each(|_| engine.op("later").writes([x]).push(nothing).unwrap());
     let error = engine.wait_for_var_timeout(x, limit).unwrap_err();
     assert_says(&error, ErrorKind::TimedOut, &["running 'hold'", "behind it 'later'", "blocks that were made first"]);
     let (mutex, condvar) = (Mutex::new(()), Condvar::new());

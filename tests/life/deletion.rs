@@ -20,7 +20,7 @@ fn a_deletion_runs_after_the_last_use() {
         }
         let (seen, end) = (Arc::clone(&ran), Arc::clone(&at_the_end));
         engine.delete_variable(move |_| end.store(seen.load(SeqCst), SeqCst), Context::cpu(0), x).unwrap();
-        assert_eq!(engine.op("late").reads([x]).push(|_| ()).unwrap_err().kind(), ErrorKind::VariableDeleted);
+        assert_eq!(engine.op("late").reads([x]).push(nothing).unwrap_err().kind(), ErrorKind::VariableDeleted);
         assert_eq!(at_the_end.load(SeqCst), 0);
         first.complete();
         engine.wait_for_all().unwrap();
@@ -38,7 +38,7 @@ fn an_operation_may_delete_what_it_uses() {
             own.delete_variable(count, Context::cpu(0), x)?;
             own.op("late")
                 .reads([x])
-                .push(|_| ())
+                .push(nothing)
                 .map_err(|error| {
                     assert_eq!(error.kind(), ErrorKind::VariableDeleted);
                 })
@@ -60,7 +60,7 @@ fn places_of_deleted_variables_are_used_again_with_a_new_generation() {
             move || {
                 let y = engine.new_variable();
                 for _ in 0..200 {
-                    engine.op("beside").writes([y]).push(|_| ()).unwrap();
+                    engine.op("beside").writes([y]).push(nothing).unwrap();
                     engine.wait_for_var(y).unwrap();
                 }
             }
@@ -74,7 +74,7 @@ fn places_of_deleted_variables_are_used_again_with_a_new_generation() {
             if round % 100 == 0 {
                 old.push(x);
             }
-            engine.op("use").writes([x]).push(|_| ()).unwrap();
+            engine.op("use").writes([x]).push(nothing).unwrap();
             engine.delete_variable(|_| (), Context::cpu(0), x).unwrap();
             if round % 50 == 0 {
                 engine.wait_for_all().unwrap();
@@ -94,7 +94,7 @@ fn places_of_deleted_variables_are_used_again_with_a_new_generation() {
         }
         for x in old {
             assert_eq!(engine.version(x).unwrap_err().kind(), ErrorKind::VariableDeleted);
-            assert_eq!(engine.op("late").writes([x]).push(|_| ()).unwrap_err().kind(), ErrorKind::VariableDeleted);
+            assert_eq!(engine.op("late").writes([x]).push(nothing).unwrap_err().kind(), ErrorKind::VariableDeleted);
         }
         engine.wait_for_all().unwrap();
     });
@@ -215,7 +215,7 @@ fn a_push_that_others_help_with_learns_of_a_deletion_all_the_same() {
                 line_up();
                 spin(delay);
                 engine.delete_variable(|_| (), Context::cpu(0), last).unwrap();
-                engine.op("behind").reads([first]).push(|_| ()).unwrap();
+                engine.op("behind").reads([first]).push(nothing).unwrap();
             }
         });
         let ran = Arc::new(AtomicUsize::new(0));

@@ -137,7 +137,7 @@ pub fn many_engines() {
             std::thread::spawn(move || {
                 for _ in 0..10 {
                     for (engine, x) in engines.iter().zip(&variables) {
-                        engine.op("step").writes([*x]).push(|_| ()).unwrap();
+                        engine.op("step").writes([*x]).push(nothing).unwrap();
                     }
                 }
                 for (engine, x) in engines.iter().zip(&variables) {

@@ -12,9 +12,9 @@ fn a_timeout_names_what_runs_what_waits_and_what_it_waits_for() {
     on_every_engine(|engine| {
         let [x, y] = [engine.new_variable(), engine.new_variable()];
         let first = hold(&engine, &[], &[x]);
-        engine.op("").reads([x]).writes([y]).push(|_| ()).unwrap();
+        engine.op("").reads([x]).writes([y]).push(nothing).unwrap();
         for number in 0..8 {
-            engine.op(format!("later {number}")).writes([y]).push(|_| ()).unwrap();
+            engine.op(format!("later {number}")).writes([y]).push(nothing).unwrap();
         }
         let short = Duration::from_millis(1);
         let of_x = engine.wait_for_var_timeout(x, short).unwrap_err().to_string();
@@ -95,8 +95,8 @@ fn the_graph_shows_operations_and_who_waits_for_whom() {
         assert!(empty.starts_with("digraph seriatim {\n") && empty.ends_with("}\n") && !empty.contains("label"));
         let [x, y] = [engine.new_variable(), engine.new_variable()];
         let first = hold(&engine, &[y], &[x]);
-        engine.op("quote \" and \\ slash").reads([x]).push(|_| ()).unwrap();
-        engine.op("third").writes([x, y]).push(|_| ()).unwrap();
+        engine.op("quote \" and \\ slash").reads([x]).push(nothing).unwrap();
+        engine.op("third").writes([x, y]).push(nothing).unwrap();
         let graph = engine.dump_dot();
         let node = |name: &str| {
             let line =
@@ -143,7 +143,7 @@ fn the_graph_of_a_moving_engine_is_safe_to_draw() {
         for number in 0..3_000 {
             let builder =
                 engine.op(["a", "bb", "ccc"][number % 3]).reads([random.pick(&shared)]).writes([random.pick(&shared)]);
-            builder.push(|_| ()).unwrap();
+            builder.push(nothing).unwrap();
             if number % 100 == 0 {
                 engine.wait_for_var(random.pick(&shared)).unwrap();
             }
@@ -201,7 +201,7 @@ fn what_runs_inside_a_push_is_named_although_it_has_no_block() {
         theirs.op("inside").writes([x]).push(body).unwrap();
     });
     beginning.recv().unwrap();
-    engine.op("behind").reads([x]).writes([y]).push(|_| ()).unwrap();
+    engine.op("behind").reads([x]).writes([y]).push(nothing).unwrap();
     let error = engine.wait_for_var_timeout(x, Duration::from_millis(1)).unwrap_err().to_string();
     assert!(error.contains("running 'inside'") && error.contains("behind it 'behind'"), "{error}");
     assert!(engine.dump_dot().contains("'inside'"));

@@ -209,7 +209,7 @@ fn closures_of_any_size_and_alignment_are_kept_where_they_belong() {
         let x = engine.new_variable();
         let ran = Arc::new(AtomicUsize::new(0));
         // None, one that fits exactly, one byte more, large, over-aligned.
-        engine.op("empty").writes([x]).push(|_| ()).unwrap();
+        engine.op("empty").writes([x]).push(nothing).unwrap();
         macro_rules! sizes {
             ($($size:literal)*) => {$({
                 let (bytes, count) = (std::array::from_fn::<u8, $size, _>(|index| index as u8), counting(&ran));

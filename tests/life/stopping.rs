@@ -19,7 +19,7 @@ fn stopping_and_starting_twice_is_harmless() {
             engine.stop().unwrap();
             assert_eq!(ran.load(SeqCst), 4 * round, "stopping runs what is in flight");
             engine.stop().unwrap();
-            assert_eq!(engine.op("late").push(|_| ()).unwrap_err().kind(), ErrorKind::Stopped);
+            assert_eq!(engine.op("late").push(nothing).unwrap_err().kind(), ErrorKind::Stopped);
         }
         engine.start().unwrap();
         engine.op("step").push(counting(&ran)).unwrap();
@@ -33,7 +33,7 @@ fn stopping_waits_for_asynchronous_operations_and_what_is_behind_them() {
     on_every_engine(|engine| {
         let x = engine.new_variable();
         let completion = hold(&engine, &[], &[x]);
-        (0..100).for_each(|_| engine.op("behind").writes([x]).push(|_| ()).unwrap());
+        (0..100).for_each(|_| engine.op("behind").writes([x]).push(nothing).unwrap());
         let other = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(10));
             completion.complete();
@@ -58,7 +58,7 @@ fn operations_that_run_while_the_engine_stops_may_push_what_they_need() {
                     // A group of workers that has not been needed so far comes up for it.
                     (0..50).try_for_each(|number| {
                         let property = [Property::Normal, Property::CpuPrioritized, Property::CopyToGpu][number % 3];
-                        own.op("nested").writes([x]).property(property).push(|_| ())
+                        own.op("nested").writes([x]).property(property).push(nothing)
                     })
                 };
                 engine.op("outer").push(outer).unwrap();
@@ -69,7 +69,7 @@ fn operations_that_run_while_the_engine_stops_may_push_what_they_need() {
             let engine = engine.clone();
             move || engine.stop().unwrap()
         });
-        eventually("the stop has begun", || engine.op("late").push(|_| ()).is_err());
+        eventually("the stop has begun", || engine.op("late").push(nothing).is_err());
         gate.open();
         stopper.join().unwrap();
         pusher.join().unwrap();
@@ -149,14 +149,14 @@ fn several_threads_may_stop_and_start_at_once() {
                             0 => engine.stop().unwrap(),
                             _ => engine.start().unwrap(),
                         }
-                        let _ = engine.op("step").push(|_| ());
+                        let _ = engine.op("step").push(nothing);
                     }
                 })
             })
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         engine.start().unwrap();
-        engine.op("step").push(|_| ()).unwrap();
+        engine.op("step").push(nothing).unwrap();
         engine.wait_for_all().unwrap();
     });
 }

@@ -88,7 +88,7 @@ fn blocking_io_takes_no_worker_that_computes() {
         let (open, gate) = mpsc::channel::<()>();
         let (x, y) = (engine.new_variable(), engine.new_variable());
         engine.op("read").writes([x]).property(Property::Io).push(move |_| _ = gate.recv()).unwrap();
-        engine.op("compute").writes([y]).push(|_| ()).unwrap();
+        engine.op("compute").writes([y]).push(nothing).unwrap();
         engine.wait_for_var(y).unwrap();
         drop(open);
         engine.wait_for_var(x).unwrap();
@@ -142,9 +142,9 @@ fn one_operation_is_recorded_where_none_else_is() {
         for turn in 0..6 {
             let operation = engine.op("turn").writes([x]);
             let operation = if turn == 3 { operation.profiled() } else { operation };
-            operation.push(|_| ()).unwrap();
+            operation.push(nothing).unwrap();
             // Without a name nothing is recorded.
-            engine.op("").writes([x]).profiled().push(|_| ()).unwrap();
+            engine.op("").writes([x]).profiled().push(nothing).unwrap();
         }
         let operator = engine.op("operator").writes([x]).profiled().operator(|_| ()).unwrap();
         engine.push(&operator, seriatim::Context::default(), 0).unwrap();

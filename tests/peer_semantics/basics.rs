@@ -12,12 +12,12 @@ fn an_engine_stops_and_starts_again() {
         let x = engine.new_variable();
         for round in 1..=3 {
             engine.start().unwrap();
-            engine.op("step").writes([x]).push(|_| ()).unwrap();
+            engine.op("step").writes([x]).push(nothing).unwrap();
             engine.stop().unwrap();
             assert_eq!(engine.version(x).unwrap(), round, "stopping runs what was pushed");
             engine.start().unwrap();
         }
-        engine.op("step").writes([x]).push(|_| ()).unwrap();
+        engine.op("step").writes([x]).push(nothing).unwrap();
         engine.wait_for_var(x).unwrap();
         assert_eq!(engine.version(x).unwrap(), 4);
     });
@@ -109,12 +109,12 @@ fn a_wait_is_not_blocked_by_a_reader() {
     let _watchdog = Watchdog::new(120, "a wait beside a reader");
     on_every_engine(|engine| {
         let x = engine.new_variable();
-        engine.op("write").writes([x]).push(|_| ()).unwrap();
+        engine.op("write").writes([x]).push(nothing).unwrap();
         let reader = hold(&engine, &[x], &[]);
         engine.wait_for_var(x).unwrap();
         assert_eq!(engine.version(x).unwrap(), 1);
         // A write behind the reader, however, is waited for.
-        engine.op("write").writes([x]).push(|_| ()).unwrap();
+        engine.op("write").writes([x]).push(nothing).unwrap();
         let error = engine.wait_for_var_timeout(x, Duration::from_millis(1)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         reader.complete();
@@ -129,7 +129,7 @@ fn a_wait_covers_only_its_own_variable() {
     on_every_engine(|engine| {
         let [x, y] = [engine.new_variable(), engine.new_variable()];
         let stuck = hold(&engine, &[], &[y]);
-        engine.op("write").writes([x]).push(|_| ()).unwrap();
+        engine.op("write").writes([x]).push(nothing).unwrap();
         engine.wait_for_var(x).unwrap();
         stuck.complete();
         engine.wait_for_all().unwrap();
@@ -140,10 +140,10 @@ fn a_wait_covers_only_its_own_variable() {
 fn a_version_counts_writes_and_no_reads() {
     on_every_engine(|engine| {
         let x = engine.new_variable();
-        (0..10).for_each(|_| engine.op("read").reads([x]).push(|_| ()).unwrap());
+        (0..10).for_each(|_| engine.op("read").reads([x]).push(nothing).unwrap());
         engine.wait_for_all().unwrap();
         assert_eq!(engine.version(x).unwrap(), 0);
-        (0..10).for_each(|_| engine.op("write").writes([x]).push(|_| ()).unwrap());
+        (0..10).for_each(|_| engine.op("write").writes([x]).push(nothing).unwrap());
         engine.wait_for_var(x).unwrap();
         assert_eq!(engine.version(x).unwrap(), 10);
     });
@@ -155,9 +155,9 @@ fn a_variable_listed_twice_counts_once_and_a_write_swallows_reads() {
     on_every_engine(|engine| {
         let [x, y] = [engine.new_variable(), engine.new_variable()];
         // The original deadlocks on itself in the second and third case.
-        engine.op("twice read").reads([x, x]).writes([y]).push(|_| ()).unwrap();
-        engine.op("twice written").writes([x, y, x]).push(|_| ()).unwrap();
-        engine.op("both").reads([x]).writes([x]).reads([x]).push(|_| ()).unwrap();
+        engine.op("twice read").reads([x, x]).writes([y]).push(nothing).unwrap();
+        engine.op("twice written").writes([x, y, x]).push(nothing).unwrap();
+        engine.op("both").reads([x]).writes([x]).reads([x]).push(nothing).unwrap();
         engine.push_sync(|_| (), Context::cpu(0), &[x, y, x], &[x, x], Property::Normal, 0, "long form").unwrap();
         engine.wait_for_all().unwrap();
         assert_eq!([x, y].map(|v| engine.version(v).unwrap()), [3, 2]);

@@ -48,7 +48,7 @@ fn an_operation_may_wait_for_another_engine() {
         let other = Engine::builder().cpu_workers(1).build().unwrap();
         let waits = move |_: &seriatim::RunContext<'_>| {
             let y = other.new_variable();
-            other.op("inner").writes([y]).push(|_| ())?;
+            other.op("inner").writes([y]).push(nothing)?;
             other.wait_for_var(y)?;
             other.wait_for_all()
         };
@@ -81,7 +81,7 @@ pub fn memory_under_a_bound() {
             }
         });
         eventually("the first operation runs", || engine.dump_dot().contains("filled"));
-        (0..100_000).for_each(|_| engine.op("write").writes([x]).push(|_| ()).unwrap());
+        (0..100_000).for_each(|_| engine.op("write").writes([x]).push(nothing).unwrap());
         let grown = resident_memory().saturating_sub(before);
         let _ = has_pushed.send(());
         helper.join().unwrap();
@@ -119,7 +119,7 @@ fn keep_busy(engine: &Engine) {
             break;
         }
         engine.push(&step, Context::cpu(0), 0).unwrap();
-        engine.op("write").writes([x]).push(|_| ()).unwrap();
+        engine.op("write").writes([x]).push(nothing).unwrap();
     }
     std::thread::sleep(Duration::from_millis(2));
 }

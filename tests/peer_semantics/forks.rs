@@ -43,8 +43,8 @@ pub fn fork_with_work_in_flight() {
                 Ok::<(), Error>(())
             };
             engine.op("add").writes([&x]).push(add).unwrap();
-            engine.op("copy").property(Property::CopyToGpu).push(|_| ()).unwrap();
-            engine.op("urgent").property(Property::CpuPrioritized).push(|_| ()).unwrap();
+            engine.op("copy").property(Property::CopyToGpu).push(nothing).unwrap();
+            engine.op("urgent").property(Property::CpuPrioritized).push(nothing).unwrap();
         }
     };
     for round in 1..=3u64 {
@@ -57,7 +57,7 @@ pub fn fork_with_work_in_flight() {
             assert_eq!(engine.version(x.variable()).unwrap(), round * 1_000 + 500);
             // One level deeper, and the end of the engine in a child.
             fork_and(|| {
-                engine.op("deeper").writes([&x]).push(|_| ()).unwrap();
+                engine.op("deeper").writes([&x]).push(nothing).unwrap();
                 engine.wait_for_var(x.variable()).unwrap();
                 drop(engine.clone());
                 engine.stop().unwrap();
@@ -76,23 +76,23 @@ pub fn fork_with_several_engines() {
     stopped.stop().unwrap();
     let use_all = || {
         for (engine, x) in engines.iter().zip(&variables) {
-            (0..100).for_each(|_| engine.op("write").writes([*x]).push(|_| ()).unwrap());
+            (0..100).for_each(|_| engine.op("write").writes([*x]).push(nothing).unwrap());
         }
         for (engine, x) in engines.iter().zip(&variables) {
             engine.wait_for_var(*x).unwrap();
         }
-        let refused = stopped.op("write").push(|_| ()).unwrap_err();
+        let refused = stopped.op("write").push(nothing).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Stopped);
     };
     use_all();
     fork_and(|| {
         use_all();
         stopped.start().unwrap();
-        stopped.op("write").push(|_| ()).unwrap();
+        stopped.op("write").push(nothing).unwrap();
         stopped.wait_for_all().unwrap();
         // New engines in the child are like any others.
         on_every_engine(|engine| {
-            engine.op("write").push(|_| ()).unwrap();
+            engine.op("write").push(nothing).unwrap();
             engine.wait_for_all().unwrap();
         });
     });
@@ -107,15 +107,15 @@ pub fn fork_inside_an_operation() {
     let inside = move |_: &seriatim::RunContext<'_>| {
         fork_and(|| {
             // This engine's threads are gone in the middle of something; another engine works.
-            let refused = std::thread::spawn(move || own.op("late").push(|_| ()).unwrap_err()).join().unwrap();
+            let refused = std::thread::spawn(move || own.op("late").push(nothing).unwrap_err()).join().unwrap();
             assert_eq!(refused.kind(), ErrorKind::Stopped);
-            other.op("write").push(|_| ()).unwrap();
+            other.op("write").push(nothing).unwrap();
             other.wait_for_all().unwrap();
         });
     };
     engine.op("forks").writes([x]).push(inside).unwrap();
     engine.wait_for_all().unwrap();
-    engine.op("after").writes([x]).push(|_| ()).unwrap();
+    engine.op("after").writes([x]).push(nothing).unwrap();
     engine.wait_for_all().unwrap();
     assert_eq!(engine.version(x).unwrap(), 2);
 }
@@ -127,15 +127,15 @@ pub fn fork_while_owing() {
     let engine = Engine::builder().kind(kind).cpu_workers(2).build().unwrap();
     let x = engine.new_variable();
     let owed = hold(&engine, &[], &[x]);
-    engine.op("behind").writes([x]).push(|_| ()).unwrap();
+    engine.op("behind").writes([x]).push(nothing).unwrap();
     fork_and(|| {
-        let refused = engine.op("late").push(|_| ()).unwrap_err();
+        let refused = engine.op("late").push(nothing).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Stopped);
         let own = Engine::builder().kind(kind).cpu_workers(2).build().unwrap();
-        own.op("works").push(|_| ()).unwrap();
+        own.op("works").push(nothing).unwrap();
         own.wait_for_all().unwrap();
     });
-    engine.op("after").writes([x]).push(|_| ()).unwrap();
+    engine.op("after").writes([x]).push(nothing).unwrap();
     owed.complete();
     engine.wait_for_all().unwrap();
     assert_eq!(engine.version(x).unwrap(), 3);

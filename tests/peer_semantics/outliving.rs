@@ -36,7 +36,7 @@ struct Tensor {
 impl Drop for Tensor {
     fn drop(&mut self) {
         let deleted = Arc::clone(&self.deleted);
-        self.engine.op("last").writes([self.variable]).push(|_| ()).unwrap();
+        self.engine.op("last").writes([self.variable]).push(nothing).unwrap();
         let count = move |_: &seriatim::RunContext<'_>| {
             deleted.fetch_add(1, SeqCst);
         };
@@ -62,12 +62,12 @@ fn objects_of_a_thread_may_use_the_engine_when_the_thread_ends() {
                 };
                 // Thread-local objects go in the reverse order of their first use: both orders.
                 if engine_first {
-                    engine.op("first").push(|_| ()).unwrap();
+                    engine.op("first").push(nothing).unwrap();
                     engine.wait_for_all().unwrap();
                     TENSORS.with_borrow_mut(|tensors| tensors.extend([make(), make()]));
                 } else {
                     TENSORS.with_borrow_mut(|tensors| tensors.extend([make(), make()]));
-                    engine.op("first").push(|_| ()).unwrap();
+                    engine.op("first").push(nothing).unwrap();
                     engine.wait_for_all().unwrap();
                 }
             });

@@ -18,7 +18,7 @@ fn profiled(kind: Kind) -> Engine {
         engine.op("kernel").context(gpu.context()).write(&x).push(work).unwrap();
         engine.copy(&x, &host).unwrap();
     }
-    engine.op("read").read(&host).push(|_| ()).unwrap();
+    engine.op("read").read(&host).push(nothing).unwrap();
     engine.wait_for_all().unwrap();
     engine
 }

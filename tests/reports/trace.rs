@@ -25,7 +25,7 @@ fn overlapping(engine: &Engine) {
     engine.start_profiling();
     let first = hold(engine, &[], &[x]);
     let second = hold(engine, &[], &[y]);
-    engine.op("behind both").reads([x]).writes([y]).priority(7).push(|_| ()).unwrap();
+    engine.op("behind both").reads([x]).writes([y]).priority(7).push(nothing).unwrap();
     first.complete();
     spin(Duration::from_micros(50));
     second.complete();
@@ -200,12 +200,12 @@ fn random_programs_make_sound_traces() {
                                 let start = move |_: &RunContext<'_>, completion| send.send(completion).unwrap();
                                 builder.property(Property::Async).push_async(start).unwrap();
                             }
-                            1 => builder.push(move |_| inner.op("inner").push(|_| ()).map_err(|_| "refused")).unwrap(),
+                            1 => builder.push(move |_| inner.op("inner").push(nothing).map_err(|_| "refused")).unwrap(),
                             2 if random.below(30) == 0 => builder.push(|_| Err::<(), _>("failed")).unwrap(),
-                            _ => builder.push(|_| ()).unwrap(),
+                            _ => builder.push(nothing).unwrap(),
                         }
                     }
-                    engine.op("gone").writes([gone]).push(|_| ()).unwrap();
+                    engine.op("gone").writes([gone]).push(nothing).unwrap();
                     engine.delete_variable(|_| (), Context::cpu(0), gone).unwrap();
                 });
             }
@@ -228,13 +228,13 @@ fn a_graph_is_one_operation_with_arrows_of_its_own() {
             c.name("whole");
             c.op("left").writes([x]).push(|_| spin(Duration::from_micros(20)))?;
             c.op("right").writes([y]).push_async(|_, completion| completion.complete())?;
-            c.op("both").reads([x, y]).push(|_| ())
+            c.op("both").reads([x, y]).push(nothing)
         })
         .unwrap();
     engine.start_profiling();
-    engine.op("before").writes([x]).push(|_| ()).unwrap();
+    engine.op("before").writes([x]).push(nothing).unwrap();
     graph.replay().unwrap();
-    engine.op("after").writes([x]).push(|_| ()).unwrap();
+    engine.op("after").writes([x]).push(nothing).unwrap();
     graph.replay().unwrap();
     engine.wait_for_all().unwrap();
     let trace = trace(&engine);
