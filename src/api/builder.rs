@@ -211,9 +211,9 @@ impl Builder {
     /// If the time is up the engine goes on in the parent. In the child its threads are gone in the
     /// middle of their operations: each push, each `start` and each wait for what was in flight is
     /// then an error of kind [`Stopped`](crate::ErrorKind::Stopped) that says so. Other engines
-    /// work, and new ones can be made. An operation that stops or starts another engine, or drops
-    /// its last handle, waits for the fork: the two wait for each other until the time is up. Zero
-    /// is for engines that children do not use: a fork does not wait for them.
+    /// work, and new ones can be made. An operation that stops or starts another engine, drops its
+    /// last handle, or forks itself waits for the fork: the two wait for each other until the time
+    /// is up. Zero is for engines that children do not use: a fork does not wait for them.
     /// `std::process::Command` forks in this sense only where it cannot do without: for `pre_exec`,
     /// another user or group, or a `PATH` of the child's own. Forks of several threads come one
     /// after the other.

@@ -4,7 +4,7 @@
 //!
 //! No state here: the count is `Core::in_flight`, which any thread may change. The thread that ends
 //! an operation counts it out (`Core::end` in `complete.rs`); for what is queued on a device the
-//! watcher does it (`gpu/watch.rs`). `push/mod.rs` takes back the count of a push that is refused.
+//! watcher does it (`gpu/watch.rs`). `push/mod.rs` gives back the place of a push that is refused.
 //! `gpu/call.rs` counts in each operation of a graph that it queues on a device. `fork.rs` clears
 //! the count in the child.
 
@@ -71,4 +71,10 @@ pub fn make_room(core: &Arc<Core>, local: &ThreadContext, beyond: bool) -> Resul
         }
     }
     Ok(())
+}
+
+/// Gives back the place of a push that is refused.
+pub fn give_room_back(core: &Core) {
+    core.in_flight.fetch_sub(1, AcqRel);
+    core.below_bound.notify(|| true);
 }

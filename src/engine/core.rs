@@ -52,8 +52,8 @@ pub const YIELDING: u32 = 1 << 6;
 /// A device has been used: operations look at the tickets of their variables, and the quick ways of
 /// a push refuse. Never cleared.
 pub const DEVICES_USED: u32 = 1 << 7;
-/// A `fork` has found nothing in flight, and is about to happen: not even what [`YIELDING`] lets in
-/// is taken.
+/// A `fork` is about to happen, or looks whether what is in flight ends without more: not even what
+/// [`YIELDING`] lets in is taken.
 pub const SEALED: u32 = 1 << 8;
 /// The bits from here up count the threads that look at pending operations (`diagnose.rs`). While
 /// there are any, no block of a ring is used again.

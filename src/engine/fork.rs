@@ -27,7 +27,7 @@
 //! in it have been stopped, the forking thread takes this lock and all others, and keeps them in
 //! its thread-local `FORK` until after the fork. In the child it is the only thread.
 
-use crate::engine::core::{Core, ABANDONED, FORKING, READERS, SEALED, STOPPED, YIELDING};
+use crate::engine::core::{Core, ABANDONED, FORKING, READERS, SEALED, SHUTDOWN, STOPPED, YIELDING};
 use crate::engine::gpu::admit;
 use crate::engine::lifecycle::{self, end_threads, start_holding};
 use crate::engine::wait::wait_list::WaitList;
@@ -49,7 +49,8 @@ static ENGINES: Mutex<Vec<Weak<Core>>> = Mutex::new(Vec::new());
 const LIFE_NAP: Duration = Duration::from_micros(100);
 
 /// How long the engines are sealed at first, for what is in flight to end: each time twice as long.
-const SEALED_FIRST: Duration = Duration::from_millis(1);
+const SEALED_FIRST: Duration = Duration::from_millis(10);
+const SEALED_LONGEST: Duration = Duration::from_secs(10);
 
 /// Held by the thread that forks, from before it stops engines until after the fork. Two forks at
 /// once would each wait for an engine that the other has stopped. (The C library's own lock does
@@ -141,6 +142,9 @@ fn stop_all(engines: &mut [Held], known: usize) {
     // its patience, and not as long as all together.
     engines[known..].iter_mut().for_each(Held::ask);
     engines[known..].iter_mut().filter(|held| held.life.is_none()).for_each(Held::insist);
+    // Each is given up when its own time is over, and not after one that may take longer.
+    engines.sort_by_key(|held| (held.deadline.is_none(), held.deadline));
+    let latest = engines.last().and_then(|held| held.deadline);
     let mut sealed = SEALED_FIRST;
     loop {
         seal(engines, false);
@@ -152,10 +156,12 @@ fn stop_all(engines: &mut [Held], known: usize) {
         seal(engines, true);
         let_pushes_through(engines);
         let until = Instant::now() + sealed;
-        if engines.iter().filter(|held| held.life.is_some()).all(|held| held.ends_by(until)) {
+        let until = latest.map_or(until, |latest| latest.min(until));
+        let mut stopped = engines.iter().filter(|held| held.life.is_some());
+        if stopped.all(|held| lifecycle::ends_by(&held.core, Some(until))) {
             return;
         }
-        sealed *= 2;
+        sealed = sealed.saturating_mul(2).min(SEALED_LONGEST);
     }
 }
 
@@ -197,8 +203,9 @@ extern "C" fn after_in_child() {
         held.core.gpus.groups().for_each(Group::forget_workers);
         if held.fate == Fate::GoesOn {
             // Its threads are gone in the middle of something.
-            held.core.state.fetch_or(STOPPED | ABANDONED, SeqCst);
-            held.core.state.fetch_and(!(FORKING | YIELDING | SEALED), SeqCst);
+            // What is queued runs in the parent. Here a completion that the forking thread owes, or
+            // the end of the operation that has forked, comes to it as well.
+            held.core.state.fetch_or(STOPPED | ABANDONED | SHUTDOWN, SeqCst);
             held.core.gpus.forked.store(true, SeqCst);
             held.core.memory.forget_promises();
             forget(Arc::clone(&held.core));
@@ -259,12 +266,6 @@ impl Held {
         if self.life.is_some() && !lifecycle::ends_by(&self.core, self.deadline) {
             self.give_up();
         }
-    }
-
-    /// Whether nothing is in flight by then, or by the deadline if that is earlier.
-    fn ends_by(&self, until: Instant) -> bool {
-        let until = self.deadline.map_or(until, |deadline| deadline.min(until));
-        lifecycle::ends_by(&self.core, Some(until))
     }
 
     /// Has the engine go on.

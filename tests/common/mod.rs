@@ -224,6 +224,9 @@ pub fn fork_and(inner: impl FnOnce()) {
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "the system refused to fork");
     if pid == 0 {
+        // What hangs is ended, and fails: a signal costs no thread.
+        // SAFETY: it has no memory to be about.
+        unsafe { libc::alarm(100) };
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(inner));
         // SAFETY: ends the process, without the parent's destructors.
         unsafe { libc::_exit(i32::from(outcome.is_err())) };

@@ -2,7 +2,7 @@
 //! they are gone in the child, and must not hold it up.
 
 use crate::common::*;
-use seriatim::{Context, Engine, Kind, Name};
+use seriatim::{Context, Engine, ErrorKind, Kind, Name};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::Arc;
 use std::time::Duration;
@@ -170,7 +170,8 @@ pub fn fork_inside_beside_one_that_is_alone() {
             std::thread::sleep(Duration::from_millis(1));
             fork_and(|| {
                 let _watchdog = Watchdog::new(5, "the child of a fork beside a thread that is alone");
-                drop(inner.op("refused, or never run").writes([x]).push(nothing));
+                let refused = inner.op("refused").writes([x]).push(nothing);
+                assert_eq!(refused.unwrap_err().kind(), ErrorKind::Stopped);
             });
         }
         over.store(true, SeqCst);

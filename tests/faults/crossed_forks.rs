@@ -1,10 +1,10 @@
 //! Forks of several threads at once, and forks beside threads and operations that go on meanwhile.
 
 use crate::common::*;
-use seriatim::{Engine, Kind, RunContext};
+use seriatim::{Engine, ErrorKind, Kind, RunContext};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{mpsc, Arc, Barrier};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const FORKS: usize = 20;
 /// Of a fork that an operation keeps waiting: the fork has begun by then.
@@ -99,7 +99,7 @@ pub fn fork_beside_pushes_inside() {
         }
     };
     goes_on.op("pushes").push(pushes).unwrap();
-    for _ in 0..5 * FORKS {
+    for _ in 0..2 * FORKS {
         fork_and(|| {
             stopped.wait_until_unused_timeout(x, Duration::from_secs(10)).unwrap();
             works(&stopped);
@@ -110,30 +110,88 @@ pub fn fork_beside_pushes_inside() {
 }
 
 #[test]
-fn an_engine_that_one_fork_gives_up_beside_another_refuses_pushes_in_the_child() {
-    run_child_well(&mut child("fork inside beside a fork"));
+fn an_operation_that_has_forked_can_push_nothing_and_what_is_behind_it_runs_once() {
+    run_child_well(&mut child("fork inside"));
 }
 
-/// A fork inside an operation, which another fork waits for.
-pub fn fork_inside_beside_a_fork() {
-    let _watchdog = Watchdog::new(60, "a fork inside an operation beside another fork");
-    let (busy, idle) = (engine(Duration::from_millis(300)), engine(Duration::from_millis(300)));
+pub fn fork_inside() {
+    let _watchdog = Watchdog::new(60, "a fork inside an operation");
+    for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
+        let engine = Engine::builder().kind(kind).cpu_workers(1).fork_patience(BEGUN).build().unwrap();
+        let (x, count) = (engine.new_variable(), Arc::new(AtomicUsize::new(0)));
+        let (owed, own) = (hold(&engine, &[], &[x]), engine.clone());
+        let forks = move |_: &RunContext<'_>| {
+            fork_and(|| assert_eq!(own.op("refused").push(nothing).unwrap_err().kind(), ErrorKind::Stopped));
+        };
+        engine.op("forks").writes([x]).push(forks).unwrap();
+        engine.op("behind").writes([x]).push(counting(&count)).unwrap();
+        let completes = std::cell::Cell::new(Some(owed));
+        fork_and(|| {
+            // On the naive engine this comes to what is behind.
+            completes.take().unwrap().complete();
+            std::thread::sleep(BEGUN);
+            assert_eq!(count.load(SeqCst), 0, "it runs in the parent");
+        });
+        completes.take().unwrap().complete();
+        engine.wait_for_all().unwrap();
+        assert_eq!(count.load(SeqCst), 1);
+    }
+}
+
+#[test]
+fn an_operation_is_told_at_once_that_an_engine_is_stopped_while_a_thread_forks() {
+    run_child_well(&mut child("push to a stopped engine beside a fork"));
+}
+
+pub fn push_to_a_stopped_engine_beside_a_fork() {
+    let _watchdog = Watchdog::new(60, "a push to a stopped engine beside a fork");
+    let (runs, stopped) = (engine(Duration::MAX), engine(Duration::MAX));
+    stopped.stop().unwrap();
     let (begins, begun) = mpsc::channel();
-    let (own, other) = (busy.clone(), idle.clone());
-    let forks = move |_: &RunContext<'_>| {
+    let own = stopped.clone();
+    let pushes = move |_: &RunContext<'_>| {
         begins.send(()).unwrap();
         std::thread::sleep(BEGUN);
-        fork_and(|| {
-            let start = Instant::now();
-            own.op("refused").push(nothing).unwrap_err();
-            works(&other);
-            assert!(start.elapsed() < Duration::from_secs(20));
-        });
+        assert_eq!(own.op("refused").push(nothing).unwrap_err().kind(), ErrorKind::Stopped);
     };
-    busy.op("forks").push(forks).unwrap();
+    runs.op("pushes").push(pushes).unwrap();
     begun.recv().unwrap();
-    fork_and(|| works(&idle));
-    busy.wait_for_all().unwrap();
+    fork_and(|| works(&runs));
+    runs.wait_for_all().unwrap();
+    stopped.start().unwrap();
+    works(&stopped);
+}
+
+#[test]
+fn pushes_that_a_fork_refuses_leave_room_for_operations_that_it_waits_for() {
+    run_child_well(&mut child("full engine beside a fork"));
+}
+
+pub fn full_engine_beside_a_fork() {
+    let _watchdog = Watchdog::new(60, "a full engine beside a fork");
+    let runs = engine(Duration::MAX);
+    let full = Engine::builder().cpu_workers(1).bound(2).fork_patience(Duration::MAX).build().unwrap();
+    let (begins, begun) = mpsc::channel();
+    let own = full.clone();
+    let pushes = move |_: &RunContext<'_>| {
+        begins.send(()).unwrap();
+        std::thread::sleep(3 * BEGUN);
+        own.op("inner").push(nothing).unwrap();
+    };
+    runs.op("pushes").push(pushes).unwrap();
+    begun.recv().unwrap();
+    // They find the engine stopped by the fork.
+    let pushers = [(); 2].map(|()| {
+        let own = full.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(BEGUN);
+            own.op("outer").push(nothing).unwrap();
+        })
+    });
+    fork_and(|| works(&full));
+    pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
+    runs.wait_for_all().unwrap();
+    full.wait_for_all().unwrap();
 }
 
 #[test]

@@ -59,7 +59,7 @@ pub fn refuse_if_stopped(core: &Core, local: &ThreadContext, request: &Request) 
 
 #[cold]
 fn check_stopped(local: &ThreadContext, request: &Request, state: u32) -> Result<(), Error> {
-    // Also inside an operation that has forked: nobody would run what it pushes.
+    // Also inside an operation that has forked.
     if state & ABANDONED != 0 {
         return Err(cut_off());
     }
@@ -81,11 +81,11 @@ pub fn stopped() -> Error {
 }
 
 /// Whether an engine that has just refused a push is stopped only while another thread forks, or
-/// runs again by now.
+/// runs again by now. Not so is one that the program has stopped, also while a thread forks.
 #[cold]
 pub fn is_over_soon(core: &Core) -> bool {
     let state = core.state.load(Acquire);
-    state & ABANDONED == 0 && (state & FORKING != 0 || state & STOPPED == 0)
+    state & YIELDING != 0 || state & STOPPED == 0
 }
 
 /// The error of an engine in the child of a `fork` that could not stop the engine before.

@@ -26,7 +26,7 @@ pub mod journal;
 pub mod logged;
 
 use crate::device::{self, Context, Device};
-use crate::engine::backpressure::make_room;
+use crate::engine::backpressure::{give_room_back, make_room};
 use crate::engine::claims::Source;
 use crate::engine::core::{Core, ReadyCause};
 use crate::engine::gpu::admit;
@@ -41,7 +41,7 @@ use crate::operation::block::*;
 use crate::operation::closure::{is_inline, CallStored, Run, Vtable};
 use crate::operation::context::RunContext;
 use crate::operation::erased_closure::{erase, ErasedClosure};
-use crate::sync::{thread, Ordering::*};
+use crate::sync::thread;
 use crate::thread::context::ThreadContext;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -205,16 +205,20 @@ pub fn push_enlisted(
         }
     }
     let counted = core.settings.bound > 0 && request.flags & FLAG_WAIT == 0;
-    if counted {
-        make_room(core, local, request.flags & FLAG_BEYOND != 0)?;
-    }
     let pushed = loop {
+        if counted {
+            make_room(core, local, request.flags & FLAG_BEYOND != 0)?;
+        }
         match enlist::enlist(core, local, request, claims, closure) {
             // The closure is still here. The engine is stopped only for a fork, or runs again by
             // now: try once more. A wait decides by itself how long it goes on trying.
             Err(error)
                 if error.kind() == ErrorKind::Stopped && request.flags & FLAG_WAIT == 0 && is_over_soon(core) =>
             {
+                // An operation that the fork waits for may wait for room.
+                if counted {
+                    give_room_back(core);
+                }
                 thread::yield_now();
             }
             pushed => break pushed,
@@ -247,8 +251,7 @@ pub fn push_enlisted(
         }
         Err(error) => {
             if counted {
-                core.in_flight.fetch_sub(1, AcqRel);
-                core.below_bound.notify(|| true);
+                give_room_back(core);
             }
             Err(error)
         }
