@@ -28,7 +28,7 @@ mkdir -p "$logs"
 
 # One line for each binary: its name, its path, and the folder of its package, where cargo runs it.
 cargo test --workspace --exclude seriatim-modelled --exclude loom-tests --release --lib --bins --tests \
-    --no-run --message-format=json 2>/dev/null | python3 -c '
+    --no-run --quiet --message-format=json-render-diagnostics | python3 -c '
 import json, os, sys
 
 wanted, found = sys.argv[1:], {}

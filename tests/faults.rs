@@ -54,7 +54,7 @@ fn a_child_process_does_its_task() {
         Some("fork under load") => forks::fork_under_load(),
         Some("fork refused") => forks::fork_with_refused_threads(),
         Some("fences lost") => filters::fences_lost(),
-        Some("fork beside operations that make engines") => forks::fork_beside_operations_that_make_engines(),
+        Some("fork beside operations that make engines") => crossed_forks::fork_beside_operations_that_make_engines(),
         Some("error before a fork") => crossed_forks::error_before_a_fork(),
         Some("forks at once") => crossed_forks::forks_at_once(),
         Some("fork beside an engine that comes late") => crossed_forks::fork_beside_an_engine_that_comes_late(),

@@ -41,7 +41,8 @@ pub const SHUTDOWN: u32 = 1 << 1;
 /// The profiler records named operations. The quick ways of a push refuse meanwhile, so every push
 /// is enlisted.
 pub const PROFILING: u32 = 1 << 2;
-/// A `fork` is under way. A push that finds the engine stopped tries again until the fork is over.
+/// A `fork` is under way. If it has stopped the engine, [`YIELDING`] is set as well, and a push
+/// that is refused tries again until the fork is over.
 pub const FORKING: u32 = 1 << 4;
 /// The process is the child of a `fork` that caught the engine in the middle of something: the
 /// engine stays stopped.

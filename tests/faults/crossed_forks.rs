@@ -21,6 +21,19 @@ fn works(engine: &Engine) {
     assert_eq!(count.load(SeqCst), 1);
 }
 
+/// Pushes an operation that goes on with `rest` when the fork that comes next has begun; returns
+/// when it runs.
+fn run_beside_a_fork(engine: &Engine, rest: impl FnOnce() + Send + 'static) {
+    let (begins, begun) = mpsc::channel();
+    let body = move |_: &RunContext<'_>| {
+        begins.send(()).unwrap();
+        std::thread::sleep(BEGUN);
+        rest();
+    };
+    engine.op("beside a fork").push(body).unwrap();
+    begun.recv().unwrap();
+}
+
 #[test]
 fn forks_of_two_threads_at_once_wait_for_each_other_and_all_engines_work() {
     run_child_well(&mut child("forks at once"));
@@ -58,13 +71,7 @@ pub fn fork_beside_an_engine_that_comes_late() {
     let _watchdog = Watchdog::new(30, "a fork beside an engine that comes late");
     let first = engine(Duration::MAX);
     for _ in 0..FORKS {
-        let (begins, begun) = mpsc::channel();
-        let busy = move |_: &RunContext<'_>| {
-            begins.send(()).unwrap();
-            std::thread::sleep(BEGUN);
-        };
-        first.op("busy").push(busy).unwrap();
-        begun.recv().unwrap();
+        run_beside_a_fork(&first, || ());
         let own = first.clone();
         let other = std::thread::spawn(move || {
             std::thread::sleep(BEGUN / 4);
@@ -78,6 +85,31 @@ pub fn fork_beside_an_engine_that_comes_late() {
         fork_and(|| works(&first));
         other.join().unwrap();
         first.wait_for_all().unwrap();
+    }
+}
+
+#[test]
+fn a_fork_beside_an_operation_that_makes_an_engine_waits_for_neither() {
+    run_child_well(&mut child("fork beside operations that make engines"));
+}
+
+pub fn fork_beside_operations_that_make_engines() {
+    let _watchdog = Watchdog::new(30, "the fork beside an operation that makes an engine");
+    let outer = engine(Duration::MAX);
+    for _ in 0..FORKS {
+        let (count, made) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (counts, makes) = (counting(&count), Arc::clone(&made));
+        run_beside_a_fork(&outer, move || {
+            let inner = engine(Duration::MAX);
+            inner.op("inner").push(counts).unwrap();
+            makes.fetch_add(1, SeqCst);
+            std::mem::forget(inner);
+        });
+        fork_and(|| {
+            assert_eq!((made.load(SeqCst), count.load(SeqCst)), (1, 1), "the fork has waited for both engines");
+            works(&outer);
+        });
+        outer.wait_for_all().unwrap();
     }
 }
 
@@ -147,15 +179,10 @@ pub fn push_to_a_stopped_engine_beside_a_fork() {
     let _watchdog = Watchdog::new(60, "a push to a stopped engine beside a fork");
     let (runs, stopped) = (engine(Duration::MAX), engine(Duration::MAX));
     stopped.stop().unwrap();
-    let (begins, begun) = mpsc::channel();
     let own = stopped.clone();
-    let pushes = move |_: &RunContext<'_>| {
-        begins.send(()).unwrap();
-        std::thread::sleep(BEGUN);
+    run_beside_a_fork(&runs, move || {
         assert_eq!(own.op("refused").push(nothing).unwrap_err().kind(), ErrorKind::Stopped);
-    };
-    runs.op("pushes").push(pushes).unwrap();
-    begun.recv().unwrap();
+    });
     fork_and(|| works(&runs));
     runs.wait_for_all().unwrap();
     stopped.start().unwrap();
@@ -171,15 +198,11 @@ pub fn full_engine_beside_a_fork() {
     let _watchdog = Watchdog::new(60, "a full engine beside a fork");
     let runs = engine(Duration::MAX);
     let full = Engine::builder().cpu_workers(1).bound(2).fork_patience(Duration::MAX).build().unwrap();
-    let (begins, begun) = mpsc::channel();
     let own = full.clone();
-    let pushes = move |_: &RunContext<'_>| {
-        begins.send(()).unwrap();
-        std::thread::sleep(3 * BEGUN);
+    run_beside_a_fork(&runs, move || {
+        std::thread::sleep(2 * BEGUN);
         own.op("inner").push(nothing).unwrap();
-    };
-    runs.op("pushes").push(pushes).unwrap();
-    begun.recv().unwrap();
+    });
     // They find the engine stopped by the fork.
     let pushers = [(); 2].map(|()| {
         let own = full.clone();

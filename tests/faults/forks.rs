@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use crate::refusals::*;
-use seriatim::{Engine, ErrorKind, Kind, Property, RunContext, Variable};
+use seriatim::{Engine, ErrorKind, Kind, Property, Variable};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -70,40 +70,6 @@ pub fn fork_under_load() {
     pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
     engine.wait_for_all().unwrap();
     assert_eq!(ran.load(SeqCst), pushed.load(SeqCst), "no fork has lost an operation of the parent");
-}
-
-#[test]
-fn a_fork_beside_an_operation_that_makes_an_engine_waits_for_neither() {
-    run_child_well(&mut child("fork beside operations that make engines"));
-}
-
-pub fn fork_beside_operations_that_make_engines() {
-    let _watchdog = Watchdog::new(30, "the fork beside an operation that makes an engine");
-    let engine = || Engine::builder().kind(Kind::Pooled).cpu_workers(1).fork_patience(Duration::MAX).build().unwrap();
-    let outer = engine();
-    let x = outer.new_variable();
-    for _ in 0..FORKS {
-        let (says, is_told) = std::sync::mpsc::channel();
-        let (count, made) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (counts, makes) = (counting(&count), Arc::clone(&made));
-        let body = move |_: &RunContext<'_>| {
-            says.send(()).unwrap();
-            // The fork has begun by then.
-            std::thread::sleep(Duration::from_millis(20));
-            let inner = engine();
-            inner.op("inner").push(counts).unwrap();
-            makes.fetch_add(1, SeqCst);
-            std::mem::forget(inner);
-        };
-        outer.op("outer").writes([x]).push(body).unwrap();
-        is_told.recv().unwrap();
-        fork_and(|| {
-            assert_eq!((made.load(SeqCst), count.load(SeqCst)), (1, 1), "the fork has waited for both engines");
-            outer.op("child").writes([x]).push(counting(&count)).unwrap();
-            outer.wait_for_all().unwrap();
-        });
-        outer.wait_for_all().unwrap();
-    }
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use crate::common::*;
 use seriatim::{Completion, Context, Engine, ErrorKind, Kind, Name, Property, RunContext, Variable};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -121,14 +120,12 @@ fn ten_thousand_waits_that_were_given_up_do_not_lie_on_the_stack() {
 pub fn give_up_waits() {
     on_every_engine(|engine| {
         let x = engine.new_variable();
-        let (send, completions) = channel();
-        let hold = move |_: &RunContext<'_>, completion| send.send(completion).unwrap();
-        engine.op("holds").writes([x]).push_async(hold).unwrap();
+        let held = hold(&engine, &[], &[x]);
         for _ in 0..10_000 {
             let error = engine.wait_until_unused_timeout(x, Duration::ZERO).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::TimedOut);
         }
-        completions.recv().unwrap().complete();
+        held.complete();
         engine.wait_until_unused(x).unwrap();
         engine.wait_for_all().unwrap();
     });

@@ -165,10 +165,10 @@ pub fn lost(device: &Device) -> Result<String, String> {
         unsafe { mix.mix(0, stream, &Mixture { out: nowhere, from: [None; 3], id: 1, spin: 0, count: 1 }) }
     });
     pushed.map_err(say)?;
-    // The copy is refused if the loss is known by now.
+    // The copy is refused if the loss is known by now. Else it is refused in its turn, or finds out
+    // what the kernel did: both are told of in the end.
     let copied = engine.copy(&x, &back).and_then(|()| engine.wait_for_var_timeout(back.variable(), LIMIT));
     let error = refused(copied, ErrorKind::DeviceLost)?;
-    // The copy may be refused itself, or find out what the kernel did: both are told of in the end.
     let rest = engine.wait_for_all_timeout(LIMIT).err().map(|error| error.to_string());
     let texts: Vec<_> = std::iter::once(error.to_string()).chain(rest).collect();
     let named = texts.iter().find(|text| text.contains("strays")).cloned();
