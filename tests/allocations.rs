@@ -382,6 +382,13 @@ fn several_pushers_cost_little(
                         }
                     }
                 };
+                // A backlog first, as [`warm_up`] makes one: a worker whose core is taken leaves as
+                // much behind later.
+                start.wait();
+                SLOW.store(true, Relaxed);
+                work(each);
+                start.wait();
+                SLOW.store(false, Relaxed);
                 work(each);
                 start.wait();
                 before.get_or_init(costs);
@@ -402,6 +409,7 @@ fn several_pushers_cost_little(
     stage.engine.wait_for_all().unwrap();
     let operations = pushers * each;
     let most = operations / if own { 500 } else { 20 };
-    let expected = costs.pushers + costs.engine < most && costs.locks < most;
+    // A wait that comes to park takes a lock and calls the kernel.
+    let expected = costs.pushers + costs.engine < most && costs.locks < most + costs.futex;
     tell(&stage.name(), &format!("{what}, {pushers} pushers"), costs, operations, expected, faults);
 }
