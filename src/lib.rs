@@ -239,6 +239,7 @@ pub mod testing {
 pub mod internals {
     pub use crate::device::{timed_marks, timeline};
     pub use crate::engine::gpu::{rows, sleep, spare_marks, stage, under_way};
+    pub use crate::engine::wait::wait_list;
     pub mod error {
         pub use crate::error::{Beyond, Failure, Stamp};
     }

@@ -30,7 +30,6 @@
 use crate::engine::core::{Core, ABANDONED, FORKING, READERS, SEALED, SHUTDOWN, STOPPED, YIELDING};
 use crate::engine::gpu::admit;
 use crate::engine::lifecycle::{self, end_threads, start_holding};
-use crate::engine::wait::wait_list::WaitList;
 use crate::operation::name::{Names, NAMES};
 use crate::platform::asymmetric_fence::heavy;
 use crate::profile;
@@ -283,8 +282,8 @@ impl Held {
     fn lock(&mut self) {
         let core = self.engine();
         self.short.push(Box::new(core.failures.aside.lock()));
-        self.short.push(Box::new(core.quiescence.threads.lock()));
-        self.short.push(Box::new(core.below_bound.threads.lock()));
+        self.short.push(Box::new(core.quiescence.hold()));
+        self.short.push(Box::new(core.below_bound.hold()));
         self.short.push(Box::new(core.gpus.making.lock()));
         self.short.push(Box::new(core.gpus.held.lock()));
         self.short.extend(core.gpus.used().map(|gpu| Box::new(gpu.thread.lock()) as Box<dyn Any>));
@@ -320,12 +319,8 @@ impl Held {
 /// For the child, and an engine in which nothing is in flight: undoes what the parent's other
 /// threads had announced and will not do.
 fn forget_other_threads(core: &Core) {
-    let forget_all = |waiters: &WaitList| {
-        waiters.threads.lock().clear();
-        waiters.count.store(0, Relaxed);
-    };
-    forget_all(&core.quiescence);
-    forget_all(&core.below_bound);
+    core.quiescence.forget_all();
+    core.below_bound.forget_all();
     core.dispatch.forget_other_threads();
     admit::forget_devices(core);
     // Clears the count of threads that were looking at pending operations (`diagnose.rs`).

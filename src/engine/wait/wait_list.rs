@@ -9,17 +9,23 @@
 //!
 //! A waiter announces itself before it looks at the condition for the last time. The thread that
 //! may have made it true looks for waiters after that. A fence on each side
-//! ([`crate::platform::asymmetric_fence`]) rules out that both miss. The list is locked, but only
-//! while a thread waits: operations come and go without touching it.
+//! ([`crate::platform::asymmetric_fence`]) rules out that both miss.
+//!
+//! The list is locked, but only while a thread waits: operations come and go without touching it.
+//! Whoever ends an operation never waits for that lock, for the thread that has it may be without
+//! its core. It notes in `due` that the waiters are to be woken, and the thread that has the lock
+//! does so once it lets go. Both look at what the other has written, after a fence: so one of them
+//! wakes the waiters.
 
 #![forbid(unsafe_code)]
 
 use crate::platform::asymmetric_fence::{heavy, light};
 use crate::sync::lock::Lock;
 use crate::sync::thread::{self, Thread, ThreadId};
-use crate::sync::{fence, AtomicUsize, Ordering::*};
+use crate::sync::{fence, AtomicBool, AtomicUsize, MutexGuard, Ordering::*};
 use crate::util::spin::{note_wake, Spin};
 use crossbeam_utils::CachePadded;
+use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
 /// How long a waiter looks at its condition before it parks.
@@ -27,13 +33,16 @@ const LISTED_SPINS: Duration = Duration::from_micros(10);
 
 /// Threads waiting for one condition.
 pub struct WaitList {
-    pub(crate) count: CachePadded<AtomicUsize>,
-    pub(crate) threads: Lock<Vec<Thread>>,
+    count: CachePadded<AtomicUsize>,
+    /// Whether the waiters are to be woken. Set by a thread that ends operations, before it tries
+    /// to lock the list; taken back by the one that has locked it.
+    due: AtomicBool,
+    threads: Lock<Vec<Thread>>,
 }
 
 impl WaitList {
     pub fn new() -> WaitList {
-        WaitList { count: CachePadded::new(AtomicUsize::new(0)), threads: Lock::default() }
+        WaitList { count: CachePadded::new(AtomicUsize::new(0)), due: AtomicBool::new(false), threads: Lock::default() }
     }
 
     /// Waits until `done` says so, which is asked again and again, or until the deadline. Returns
@@ -70,7 +79,7 @@ impl WaitList {
     pub fn announced<T>(&self, waiting: impl FnOnce() -> T) -> T {
         let this = thread::current();
         let id = this.id();
-        self.threads.lock().push(this);
+        self.hold().push(this);
         self.count.fetch_add(1, Relaxed);
         let outcome = waiting();
         self.count.fetch_sub(1, Relaxed);
@@ -79,7 +88,7 @@ impl WaitList {
     }
 
     fn forget(&self, id: ThreadId) {
-        let mut threads = self.threads.lock();
+        let mut threads = self.hold();
         if let Some(index) = threads.iter().position(|thread| thread.id() == id) {
             threads.swap_remove(index);
         }
@@ -106,9 +115,69 @@ impl WaitList {
         // at once, one of them must see that both have ended.
         fence(SeqCst);
         if worth() {
-            self.threads.lock().iter().for_each(Thread::unpark);
+            // Released by the fence above. A swap, so that the thread that takes it back sees what
+            // all threads have done that have set it.
+            self.due.swap(true, Relaxed);
+            self.wake_if_due();
             note_wake();
         }
+    }
+
+    /// Wakes the waiters if that is due, unless another thread has the list, which then does it.
+    /// Called after `due` was set, and after the list was let go of. Another round follows only if
+    /// it became due while this thread had the list.
+    fn wake_if_due(&self) {
+        loop {
+            // Either this thread sees `due`, set by a thread that found the list locked; or that
+            // thread, which passes the same fence, finds the list free.
+            fence(SeqCst);
+            if !self.due.load(Relaxed) {
+                return;
+            }
+            let Some(threads) = self.threads.try_lock() else { return };
+            if self.due.swap(false, Acquire) {
+                threads.iter().for_each(Thread::unpark);
+            }
+        }
+    }
+
+    /// Locks the list. `engine/fork.rs` does so around a fork.
+    pub fn hold(&self) -> HeldList<'_> {
+        HeldList { list: self, threads: Some(self.threads.lock()) }
+    }
+
+    /// For the child of a fork, where the threads of the list are not.
+    pub fn forget_all(&self) {
+        self.hold().clear();
+        self.count.store(0, Relaxed);
+    }
+}
+
+/// A locked list. Dropping it unlocks the list, and wakes the waiters if that has become due.
+pub struct HeldList<'a> {
+    list: &'a WaitList,
+    /// `None` while this is dropped.
+    threads: Option<MutexGuard<'a, Vec<Thread>>>,
+}
+
+impl Deref for HeldList<'_> {
+    type Target = Vec<Thread>;
+
+    fn deref(&self) -> &Vec<Thread> {
+        self.threads.as_ref().expect("it is locked until it is dropped")
+    }
+}
+
+impl DerefMut for HeldList<'_> {
+    fn deref_mut(&mut self) -> &mut Vec<Thread> {
+        self.threads.as_mut().expect("it is locked until it is dropped")
+    }
+}
+
+impl Drop for HeldList<'_> {
+    fn drop(&mut self) {
+        self.threads = None;
+        self.list.wake_if_due();
     }
 }
 
@@ -120,4 +189,35 @@ pub fn remaining(deadline: Option<Instant>) -> Option<Duration> {
 /// The deadline of a timeout; `None` if there is no timeout, or one that is too long for the clock.
 pub fn deadline(timeout: Option<Duration>) -> Option<Instant> {
     timeout.and_then(|timeout| Instant::now().checked_add(timeout))
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    /// The thread that has the list may be without its core for long.
+    #[test]
+    fn who_ends_an_operation_waits_for_no_lock_and_the_waiter_is_woken() {
+        let list = Arc::new(WaitList::new());
+        let over = Arc::new(AtomicBool::new(false));
+        let (own, done) = (Arc::clone(&list), Arc::clone(&over));
+        let waiter = thread::spawn(move || own.wait(None, || done.load(SeqCst), || ()));
+        while list.hold().is_empty() || list.count.load(SeqCst) == 0 {
+            thread::yield_now();
+        }
+        let (theirs, done) = (Arc::clone(&list), Arc::clone(&over));
+        let held = list.hold();
+        let ender = thread::spawn(move || {
+            done.store(true, SeqCst);
+            theirs.notify(|| true);
+        });
+        let began = Instant::now();
+        while !ender.is_finished() {
+            assert!(began.elapsed() < Duration::from_secs(20), "it waits for the thread that has the list");
+            thread::yield_now();
+        }
+        drop(held);
+        assert!(waiter.join().unwrap());
+    }
 }
