@@ -2,8 +2,8 @@
 # Runs the test binaries of the workspace again and again, under the conditions of a user's machine.
 # It finds what fails once in twenty runs, beside other work, or on one core only.
 #
-#   scripts/repeat.sh quiet 20             one binary after the other: half an hour on two cores
-#   scripts/repeat.sh busy 20              beside two busy processes
+#   scripts/repeat.sh quiet 20             one binary after the other: forty minutes on two cores
+#   scripts/repeat.sh busy 20              beside two processes, a run on each core
 #   scripts/repeat.sh pinned 20            each on one core; on all cores at once
 #   scripts/repeat.sh pinned 20 life gpu   these binaries only
 #
@@ -63,25 +63,25 @@ run() {
     done
     echo "round $round of $rounds, after $SECONDS s"
 }
-# lane CORE OF: every so many rounds, on that core.
-lane() {
-    local round
-    for ((round = 1 + $1; round <= rounds; round += $2)); do run "$round" taskset -c "$1"; done
+# lanes: as many rounds at once as there are cores, on a core each if they are pinned.
+lanes() {
+    local core cores=$(nproc) round wrapper=(env) lanes=()
+    for ((core = 0; core < cores; core++)); do
+        [ "$way" != pinned ] || wrapper=(taskset -c "$core")
+        for ((round = 1 + core; round <= rounds; round += cores)); do run "$round" "${wrapper[@]}"; done &
+        lanes+=($!)
+    done
+    wait "${lanes[@]}"
 }
 
 case "$way" in
-    quiet | busy)
-        if [ "$way" = busy ]; then
-            for _ in 1 2; do while :; do :; done & done
-            trap 'kill $(jobs -p)' EXIT
-        fi
-        for ((round = 1; round <= rounds; round++)); do run "$round" env; done
+    quiet) for ((round = 1; round <= rounds; round++)); do run "$round" env; done ;;
+    busy)
+        for _ in 1 2; do while :; do :; done & done
+        trap 'kill $(jobs -p)' EXIT
+        lanes
         ;;
-    pinned)
-        lanes=()
-        for ((core = 0; core < $(nproc); core++)); do lane "$core" "$(nproc)" & lanes+=($!); done
-        wait "${lanes[@]}"
-        ;;
+    pinned) lanes ;;
 esac
 failed=$(find "$logs" -name '*.[0-9]*' | wc -l)
 echo "$way: $rounds rounds of ${#binaries[@]} binaries, $failed runs failed"
