@@ -30,6 +30,7 @@
 use crate::engine::core::{Core, ABANDONED, FORKING, READERS, SEALED, SHUTDOWN, STOPPED, YIELDING};
 use crate::engine::gpu::admit;
 use crate::engine::lifecycle::{self, end_threads, start_holding};
+use crate::engine::wait::wait_list::HeldList;
 use crate::operation::name::{Names, NAMES};
 use crate::platform::asymmetric_fence::heavy;
 use crate::profile;
@@ -69,6 +70,8 @@ struct Fork {
 struct Held {
     /// Locks that are taken for moments only.
     short: Vec<Box<dyn Any>>,
+    /// The lists of waiting threads. They come after the locks: to let go of one may wake threads.
+    lists: Vec<HeldList<'static>>,
     /// Keeps out stops and starts by other threads; `None` if the engine goes on.
     life: Option<MutexGuard<'static, ()>>,
     fate: Fate,
@@ -197,6 +200,7 @@ extern "C" fn after_in_child() {
     let Some(Fork { mut engines, names, list, turn }) = FORK.take() else { return };
     drop((names, list));
     for held in &mut engines {
+        held.lists.drain(..).for_each(HeldList::forget_other_threads);
         held.short.clear();
         held.core.dispatch.groups().into_iter().for_each(Group::forget_workers);
         held.core.gpus.groups().for_each(Group::forget_workers);
@@ -221,7 +225,7 @@ impl Held {
     fn new(core: Arc<Core>, began: Instant) -> Held {
         // `None`, if the clock cannot tell the deadline: the fork waits without end.
         let deadline = began.checked_add(core.settings.fork_patience);
-        Held { short: Vec::new(), life: None, fate: Fate::GoesOn, deadline, core }
+        Held { short: Vec::new(), lists: Vec::new(), life: None, fate: Fate::GoesOn, deadline, core }
     }
 
     /// Has an engine take no more pushes, except those of operations. Does nothing if the engine is
@@ -282,8 +286,7 @@ impl Held {
     fn lock(&mut self) {
         let core = self.engine();
         self.short.push(Box::new(core.failures.aside.lock()));
-        self.short.push(Box::new(core.quiescence.hold()));
-        self.short.push(Box::new(core.below_bound.hold()));
+        self.lists.extend([core.quiescence.hold(), core.below_bound.hold()]);
         self.short.push(Box::new(core.gpus.making.lock()));
         self.short.push(Box::new(core.gpus.held.lock()));
         self.short.extend(core.gpus.used().map(|gpu| Box::new(gpu.thread.lock()) as Box<dyn Any>));
@@ -306,6 +309,7 @@ impl Held {
     /// Releases everything; an engine that was stopped for the fork goes on.
     fn restart(mut self) {
         self.short.clear();
+        self.lists.clear();
         let Some(life) = self.life.take() else { return };
         // If the system refuses the threads, the next push asks for them again, and its caller sees
         // the error.
@@ -319,8 +323,6 @@ impl Held {
 /// For the child, and an engine in which nothing is in flight: undoes what the parent's other
 /// threads had announced and will not do.
 fn forget_other_threads(core: &Core) {
-    core.quiescence.forget_all();
-    core.below_bound.forget_all();
     core.dispatch.forget_other_threads();
     admit::forget_devices(core);
     // Clears the count of threads that were looking at pending operations (`diagnose.rs`).

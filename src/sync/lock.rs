@@ -35,7 +35,8 @@ impl<T> Lock<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the lock if no thread has it.
+    /// Takes the lock if no thread has it. `None` only if one has: std's mutexes do not fail for no
+    /// reason, and `engine/wait/wait_list.rs` rests on that.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         count();
         match self.0.try_lock() {

@@ -124,8 +124,9 @@ impl WaitList {
     }
 
     /// Wakes the waiters if that is due, unless another thread has the list, which then does it.
-    /// Called after `due` was set, and after the list was let go of. Another round follows only if
-    /// it became due while this thread had the list.
+    /// Called after `due` was set, and after the list was let go of. Another round follows if it
+    /// became due while this thread had the list. That may happen again and again, but each time
+    /// only if another end of an operation falls into the moments in which this thread wakes.
     fn wake_if_due(&self) {
         loop {
             // Either this thread sees `due`, set by a thread that found the list locked; or that
@@ -145,12 +146,6 @@ impl WaitList {
     pub fn hold(&self) -> HeldList<'_> {
         HeldList { list: self, threads: Some(self.threads.lock()) }
     }
-
-    /// For the child of a fork, where the threads of the list are not.
-    pub fn forget_all(&self) {
-        self.hold().clear();
-        self.count.store(0, Relaxed);
-    }
 }
 
 /// A locked list. Dropping it unlocks the list, and wakes the waiters if that has become due.
@@ -158,6 +153,18 @@ pub struct HeldList<'a> {
     list: &'a WaitList,
     /// `None` while this is dropped.
     threads: Option<MutexGuard<'a, Vec<Thread>>>,
+}
+
+#[cfg(all(unix, not(any(loom, shuttle))))]
+impl HeldList<'_> {
+    /// For the child of a fork, where only the calling thread is left: it waits if it has forked
+    /// inside an operation that it ran in its wait. Nobody is woken.
+    pub fn forget_other_threads(mut self) {
+        let own = thread::current().id();
+        self.retain(|thread| thread.id() == own);
+        self.list.count.store(self.len(), Relaxed);
+        self.list.due.store(false, Relaxed);
+    }
 }
 
 impl Deref for HeldList<'_> {
