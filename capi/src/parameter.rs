@@ -34,12 +34,15 @@ pub unsafe extern "C" fn seriatim_parameter_get(
         Ok(parameter.0.get(run.run())?.pointer())
     };
     // SAFETY: by the contract.
-    guard(|| unsafe { produce(out, make) })
+    guard(|| unsafe {
+        produce(out, || Ok(std::ptr::null_mut()))?;
+        produce(out, make)
+    })
 }
 
 /// Replaces the value for replays that are pushed from now on. Those in flight see the old one,
-/// whose deleter runs after the last of them. Does not wait: it pushes an operation, which
-/// allocates nothing.
+/// whose deleter runs after the last of them. Does not wait for them: it pushes an operation, which
+/// allocates nothing, and waits for room under a bound as any push does.
 ///
 /// # Errors
 /// `SERIATIM_STATUS_VARIABLE_DELETED` once the graph is deleted, or the capture if no graph was

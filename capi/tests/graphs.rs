@@ -69,11 +69,11 @@ unsafe extern "C-unwind" fn look(argument: *mut c_void, run: *const SeriatimRunC
     // graph.
     unsafe {
         let look = &*argument.cast::<Look>();
-        let mut value = null_mut();
+        let mut value = std::ptr::dangling_mut();
         match seriatim_parameter_get(look.parameter.load(SeqCst), run, &mut value) {
             Status::Ok => look.sum.fetch_add((*value.cast::<Value>()).number, SeqCst),
             status => {
-                assert_eq!(status, Status::BorrowConflict);
+                assert_eq!((status, value), (Status::BorrowConflict, null_mut()));
                 u64::from(look.refused.fetch_add(1, SeqCst))
             }
         };
