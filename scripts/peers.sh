@@ -7,8 +7,8 @@
 #
 # Every peer is optional: one that cannot be had is skipped, with a line that says how to get it.
 # Packages come from Debian and from PyPI. As root, Debian's packages that are missing are
-# installed; SERIATIM_PEERS_INSTALL=no only names them. The libraries lie in target/peers, or in
-# SERIATIM_PEERS. Your own builds take the packages' place if these name them: TASKFLOW_INCLUDE,
+# installed; PEERS_INSTALL=no only names them. The libraries lie in target/peers, or in
+# PEERS. Your own builds take the packages' place if these name them: TASKFLOW_INCLUDE,
 # ONETBB_ROOT, OPENMP_GCC, OPENMP_CLANG, MXNET_ROOT, STARPU_PACKAGE (PERFORMANCE.md says what each
 # is).
 set -euo pipefail
@@ -21,7 +21,7 @@ case ${1:-} in
     ;;
 esac
 known=(counts seriatim_c mxnet starpu openmp-gcc openmp-llvm onetbb taskflow)
-export PEERS_DIRECTORY="${SERIATIM_PEERS:-$PWD/target/peers}"
+export PEERS_DIRECTORY="${PEERS:-$PWD/target/peers}"
 mkdir -p "$PEERS_DIRECTORY"
 
 failed=0

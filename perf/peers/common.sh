@@ -20,7 +20,7 @@ debian() {
     done
     [ ${#missing[@]} -eq 0 ] && return
     local how="apt-get install ${missing[*]}"
-    [ "$(id -u)" = 0 ] && [ "${SERIATIM_PEERS_INSTALL:-yes}" = yes ] && command -v apt-get >/dev/null || skip "run: $how"
+    [ "$(id -u)" = 0 ] && [ "${PEERS_INSTALL:-yes}" = yes ] && command -v apt-get >/dev/null || skip "run: $how"
     local quiet=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0)
     "${quiet[@]}" install --no-install-recommends -y "${missing[@]}" >/dev/null 2>&1 ||
         { "${quiet[@]}" update >/dev/null 2>&1 && "${quiet[@]}" install --no-install-recommends -y "${missing[@]}" >/dev/null 2>&1; } ||

@@ -32,9 +32,9 @@ pub struct Foreign {
     engine: *mut c_void,
 }
 
-/// Where the peers are: `SERIATIM_PEERS`, or `target/peers` of the repository.
+/// Where the peers are: `PEERS`, or `target/peers` of the repository.
 pub fn directory() -> PathBuf {
-    match std::env::var_os("SERIATIM_PEERS") {
+    match std::env::var_os("PEERS") {
         Some(path) => PathBuf::from(path),
         None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/peers"),
     }
