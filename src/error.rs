@@ -67,7 +67,8 @@ pub enum ErrorKind {
     OutOfMemory,
     /// Buffers do not go together, or do not belong to the operation's device.
     BufferMismatch,
-    /// As many operations are in flight as the bound allows, and the engine was told not to wait.
+    /// As many operations are in flight as the bound allows, and the engine was told not to wait;
+    /// or one has more than 8 million variables, or a graph more than 500 million operations.
     EngineFull,
     /// A setting has a value that is not valid; the message lists the valid values.
     BadSetting,

@@ -65,7 +65,9 @@ enum SeriatimStatus
     // The device exists in principle, but this build, machine or process cannot use it, or its
     // driver has refused a call. The text says which.
     SERIATIM_STATUS_DEVICE_UNAVAILABLE = 8,
-    // As many operations are in flight as the bound allows, and the engine was told not to wait.
+    // As many operations are in flight as the bound allows, and the engine was told not to wait;
+    // or an operation has more than 8 million variables, or a graph more than 500 million
+    // operations.
     SERIATIM_STATUS_ENGINE_FULL = 9,
     // A setting has a name or a value that is not valid; the text lists those that are.
     SERIATIM_STATUS_BAD_SETTING = 10,
@@ -82,7 +84,7 @@ enum SeriatimStatus
     SERIATIM_STATUS_BORROW_CONFLICT = 15,
     // The process has made four thousand million engines, and has no numbers for more.
     SERIATIM_STATUS_ENGINES_EXHAUSTED = 16,
-    // An operation uses a value that it has not declared. Only operations written in Rust can.
+    // An operation uses an array that it has not declared, or a value of Rust.
     SERIATIM_STATUS_UNDECLARED_ACCESS = 17,
     // The variable is private to a graph, and this call is not an operation of that graph.
     SERIATIM_STATUS_PRIVATE_VARIABLE = 18,
@@ -131,9 +133,10 @@ enum SeriatimProperty
  {
     // Computes on the workers of its device.
     SERIATIM_PROPERTY_NORMAL = 0,
-    // Copies from a GPU; runs on the engine's I/O worker.
+    // Copies from a GPU: runs on the copy worker of its device, or on the engine's I/O worker if
+    // its context is the processor.
     SERIATIM_PROPERTY_COPY_FROM_GPU = 1,
-    // Copies to a GPU; runs on the engine's I/O worker.
+    // Copies to a GPU: as the one before.
     SERIATIM_PROPERTY_COPY_TO_GPU = 2,
     // Computes on the pool of workers kept for prioritised operations.
     SERIATIM_PROPERTY_CPU_PRIORITIZED = 3,
@@ -233,7 +236,7 @@ typedef struct SeriatimGpu SeriatimGpu;
 // A captured graph. A replay is one operation of the engine: it uses all variables of the captured
 // operations but those that are private to the graph, and takes its turn among other pushes as if
 // they had all been pushed in a row at that moment. A graph may outlive the other handles of its
-// engine. When those are gone, its calls fail with `SERIATIM_STATUS_STOPPED`.
+// engine. When those are gone, its replays fail with `SERIATIM_STATUS_STOPPED`.
 typedef struct SeriatimGraph SeriatimGraph;
 
 // A reusable operation. May be pushed again while earlier uses are in flight, and may outlive its
@@ -261,7 +264,7 @@ typedef struct SeriatimRunContext SeriatimRunContext;
 // - `GPU_AHEAD`: how many operations are queued on a stream of a GPU at most before one is done, 1
 //   to 1024; default 64.
 // - `GPU_MEMORY`: the most bytes that the engine's buffers on each GPU come to; default 0, for no
-//   limit. Only programs written in Rust have such buffers.
+//   limit.
 // - `PIN`: whether workers are pinned to cores, `on` (default) or `off`.
 // - `CORES`: the cores to pin to, such as `0,2-5`; default: those of the calling thread.
 // - `MOVE_CALLERS`: whether a thread that has waited on a pinned worker's core is moved to another
@@ -460,9 +463,10 @@ SeriatimStatus seriatim_builder_immediate_gpus(struct SeriatimBuilder *builder, 
 //
 // `hook` is called when the engine ends, which is when its last handle is deleted: once for each
 // operation that failed and whose error no wait has returned or passed over, in the order of the
-// pushes, on the thread that deletes the handle. At most 16 errors are told so; one more call then
-// says how many there are besides. `seriatim_engine_stop()` calls nothing, as the errors can still
-// be waited for. `deleter` runs when the engine, its graphs and its parameters are gone.
+// pushes, on the thread that deletes the handle, or on one of its own if that is inside an
+// operation of the engine. At most 16 errors are told so; one more call then says how many there
+// are besides. `seriatim_engine_stop()` calls nothing, as the errors can still be waited for.
+// `deleter` runs when the engine, its graphs and its parameters are gone.
 //
 // # Errors
 // Only those of every function. The deleter then runs before the call returns.
@@ -699,16 +703,19 @@ SeriatimStatus seriatim_variable_delete(const struct SeriatimEngine *engine,
                                         SeriatimDeleter deleter);
 
 // Pushes an operation that ends when its function returns. `deleter` then runs before the
-// operation ends, so a wait that returns has seen both.
+// operation ends, so a wait that returns has seen both. On a GPU it runs when the function has
+// returned as well, and what that has put on the stream is done later: nothing on the stream may
+// use what the deleter frees.
 //
 // # Errors
 // `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
 // `SERIATIM_STATUS_PRIVATE_VARIABLE`, `SERIATIM_STATUS_UNKNOWN_DEVICE`,
-// `SERIATIM_STATUS_DEVICE_UNAVAILABLE`, `SERIATIM_STATUS_ENGINE_FULL` at the bound with
-// `WHEN_FULL` set to `would-block`, or for more than 8 million variables,
-// `SERIATIM_STATUS_STOPPED`. The push that finds workers missing starts them: then also
-// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_PRIORITY_REFUSED`. Nothing is then pushed,
-// and the deleter runs before the call returns.
+// `SERIATIM_STATUS_DEVICE_UNAVAILABLE`, `SERIATIM_STATUS_DEVICE_LOST`,
+// `SERIATIM_STATUS_ENGINE_FULL` at the bound with `WHEN_FULL` set to `would-block`, or for more
+// than 8 million variables, `SERIATIM_STATUS_STOPPED`. The push that finds workers missing starts
+// them: then also `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_PRIORITY_REFUSED`. The
+// function is then not called, and the deleter runs before the call returns; but if another thread
+// deletes a variable during the call, it may run later, when the other variables are free.
 //
 // # Safety
 // `engine` is a live handle. `operation` points to an operation whose pointers are as it describes
@@ -721,7 +728,8 @@ SeriatimStatus seriatim_push(const struct SeriatimEngine *engine,
                              SeriatimDeleter deleter);
 
 // Pushes an operation that ends when its completion says so. `deleter` runs when the function has
-// returned and the operation is about to end, whichever is later.
+// returned and the completion has been used, whichever is later; on a GPU that may be before the
+// operation ends (`seriatim_completion_complete_after()`).
 //
 // # Errors
 // As `seriatim_push()`.
@@ -922,7 +930,8 @@ SeriatimStatus seriatim_capture_end(struct SeriatimCapture *capture, struct Seri
 // `capture` is null or a live handle, which is not used again.
 SeriatimStatus seriatim_capture_delete(struct SeriatimCapture *capture);
 
-// Pushes one replay, and does not wait for it: `seriatim_wait_for_variable()` does. Replays of one
+// Pushes one replay, and does not wait for it: `seriatim_wait_for_variable()` does. Like any push
+// it may wait for room under a bound. Replays of one
 // graph follow each other, so it may be called again while one is under way. Lock-free, without
 // allocation; time proportional to the number of variables of the graph that are not private, and
 // not of its operations. On a naive engine the replay runs inside the call.
@@ -934,8 +943,9 @@ SeriatimStatus seriatim_capture_delete(struct SeriatimCapture *capture);
 // done. What fails inside marks what the failing operation changes, as for single pushes.
 //
 // # Errors
-// As `seriatim_push()`, for all variables of the graph and for the workers of all its operations,
-// but for devices and foreign variables, which the capture has refused: nothing of it is then run.
+// As `seriatim_push()`, for all variables of the graph and for the workers and devices of all its
+// operations, but for foreign variables and unknown devices, which the capture has refused:
+// nothing of it is then run.
 //
 // # Safety
 // `graph` is a live handle.
@@ -986,8 +996,8 @@ SeriatimStatus seriatim_parameter_get(const struct SeriatimParameter *parameter,
                                       void **out);
 
 // Replaces the value for replays that are pushed from now on. Those in flight see the old one,
-// whose deleter runs after the last of them. Does not wait: it pushes an operation, which
-// allocates nothing.
+// whose deleter runs after the last of them. Does not wait for them: it pushes an operation, which
+// allocates nothing, and waits for room under a bound as any push does.
 //
 // # Errors
 // `SERIATIM_STATUS_VARIABLE_DELETED` once the graph is deleted, or the capture if no graph was
@@ -1025,7 +1035,8 @@ SeriatimStatus seriatim_parameter_delete(struct SeriatimParameter *parameter);
 SeriatimStatus seriatim_completion_complete(struct SeriatimCompletion *completion);
 
 // Ends the operation when its GPU has done what is on a stream by now, such as a `CUstream` that a
-// library has put work on. Returns at once, and no thread waits; the naive engine waits here.
+// library has put work on. Returns at once, and no thread waits; the naive engine waits here. The
+// deleter of the operation's argument does not wait for the stream.
 //
 // The stream is the operation's own, or one that comes after it: let it wait for an event on
 // `seriatim_run_context_stream()`, or push with `SERIATIM_PROPERTY_ASYNC`, whose function is
@@ -1224,7 +1235,9 @@ size_t seriatim_array_length(const struct SeriatimArray *array);
 //
 // # Errors
 // `SERIATIM_STATUS_UNDECLARED_ACCESS` if the operation has not declared the variable;
-// `SERIATIM_STATUS_BUFFER_MISMATCH` if it runs elsewhere.
+// `SERIATIM_STATUS_BUFFER_MISMATCH` if it runs elsewhere; `SERIATIM_STATUS_BORROW_CONFLICT` if the
+// array is in use in another way; `SERIATIM_STATUS_OUT_OF_MEMORY` or `SERIATIM_STATUS_DEVICE_LOST`
+// if its memory never came, for an operation that runs all the same (`NO_SKIP`).
 //
 // # Safety
 // `array` is a live handle. `run` was given to the function that is running on this thread. `out`
@@ -1431,11 +1444,13 @@ SeriatimStatus seriatim_dump_dot(const struct SeriatimEngine *engine, char **out
 // `WAITERS_HELP`).
 //
 // Returns the failure that the variable is marked with, and clears it everywhere: a second wait
-// succeeds.
+// succeeds. Operations that this thread pushed before the wait, and that depend on the failed one,
+// are skipped all the same; those of other threads are not, if they run later.
 //
 // # Errors
-// `SERIATIM_STATUS_OPERATION_FAILED`, `SERIATIM_STATUS_OPERATION_PANICKED` or
-// `SERIATIM_STATUS_COMPLETION_DROPPED`: that of the operation.
+// That of the operation: `SERIATIM_STATUS_OPERATION_FAILED`, `SERIATIM_STATUS_OPERATION_PANICKED`,
+// `SERIATIM_STATUS_COMPLETION_DROPPED`; or what the engine or a device has refused it, such as
+// `SERIATIM_STATUS_DEVICE_LOST` or `SERIATIM_STATUS_OUT_OF_MEMORY`.
 // `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
 // `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
 // `SERIATIM_STATUS_PRIVATE_VARIABLE`. `SERIATIM_STATUS_STOPPED` in the child of a `fork` that
@@ -1489,8 +1504,9 @@ SeriatimStatus seriatim_wait_for_variable_timeout(const struct SeriatimEngine *e
 // taken; all are cleared.
 //
 // # Errors
-// `SERIATIM_STATUS_OPERATION_FAILED`, `SERIATIM_STATUS_OPERATION_PANICKED` or
-// `SERIATIM_STATUS_COMPLETION_DROPPED`: that of the operation.
+// That of the operation: `SERIATIM_STATUS_OPERATION_FAILED`, `SERIATIM_STATUS_OPERATION_PANICKED`,
+// `SERIATIM_STATUS_COMPLETION_DROPPED`; or what the engine or a device has refused it, such as
+// `SERIATIM_STATUS_DEVICE_LOST` or `SERIATIM_STATUS_OUT_OF_MEMORY`.
 // `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
 // `SERIATIM_STATUS_STOPPED` in the child of a `fork` that could not wait for the engine, if
 // something is in flight.

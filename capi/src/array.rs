@@ -134,7 +134,9 @@ pub unsafe extern "C" fn seriatim_array_length(array: *const SeriatimArray) -> u
 ///
 /// # Errors
 /// `SERIATIM_STATUS_UNDECLARED_ACCESS` if the operation has not declared the variable;
-/// `SERIATIM_STATUS_BUFFER_MISMATCH` if it runs elsewhere.
+/// `SERIATIM_STATUS_BUFFER_MISMATCH` if it runs elsewhere; `SERIATIM_STATUS_BORROW_CONFLICT` if the
+/// array is in use in another way; `SERIATIM_STATUS_OUT_OF_MEMORY` or `SERIATIM_STATUS_DEVICE_LOST`
+/// if its memory never came, for an operation that runs all the same (`NO_SKIP`).
 ///
 /// # Safety
 /// `array` is a live handle. `run` was given to the function that is running on this thread. `out`

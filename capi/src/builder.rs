@@ -101,9 +101,10 @@ pub unsafe extern "C" fn seriatim_builder_immediate_gpus(
 ///
 /// `hook` is called when the engine ends, which is when its last handle is deleted: once for each
 /// operation that failed and whose error no wait has returned or passed over, in the order of the
-/// pushes, on the thread that deletes the handle. At most 16 errors are told so; one more call then
-/// says how many there are besides. `seriatim_engine_stop()` calls nothing, as the errors can still
-/// be waited for. `deleter` runs when the engine, its graphs and its parameters are gone.
+/// pushes, on the thread that deletes the handle, or on one of its own if that is inside an
+/// operation of the engine. At most 16 errors are told so; one more call then says how many there
+/// are besides. `seriatim_engine_stop()` calls nothing, as the errors can still be waited for.
+/// `deleter` runs when the engine, its graphs and its parameters are gone.
 ///
 /// # Errors
 /// Only those of every function. The deleter then runs before the call returns.

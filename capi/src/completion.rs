@@ -125,7 +125,8 @@ pub unsafe extern "C" fn seriatim_completion_complete(completion: *mut SeriatimC
 }
 
 /// Ends the operation when its GPU has done what is on a stream by now, such as a `CUstream` that a
-/// library has put work on. Returns at once, and no thread waits; the naive engine waits here.
+/// library has put work on. Returns at once, and no thread waits; the naive engine waits here. The
+/// deleter of the operation's argument does not wait for the stream.
 ///
 /// The stream is the operation's own, or one that comes after it: let it wait for an event on
 /// `seriatim_run_context_stream()`, or push with `SERIATIM_PROPERTY_ASYNC`, whose function is

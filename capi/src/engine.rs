@@ -24,7 +24,7 @@ pub struct SeriatimEngine(pub(crate) Engine);
 /// - `GPU_AHEAD`: how many operations are queued on a stream of a GPU at most before one is done, 1
 ///   to 1024; default 64.
 /// - `GPU_MEMORY`: the most bytes that the engine's buffers on each GPU come to; default 0, for no
-///   limit. Only programs written in Rust have such buffers.
+///   limit.
 /// - `PIN`: whether workers are pinned to cores, `on` (default) or `off`.
 /// - `CORES`: the cores to pin to, such as `0,2-5`; default: those of the calling thread.
 /// - `MOVE_CALLERS`: whether a thread that has waited on a pinned worker's core is moved to another

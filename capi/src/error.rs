@@ -29,7 +29,9 @@ pub enum SeriatimStatus {
     /// The device exists in principle, but this build, machine or process cannot use it, or its
     /// driver has refused a call. The text says which.
     DeviceUnavailable = 8,
-    /// As many operations are in flight as the bound allows, and the engine was told not to wait.
+    /// As many operations are in flight as the bound allows, and the engine was told not to wait;
+    /// or an operation has more than 8 million variables, or a graph more than 500 million
+    /// operations.
     EngineFull = 9,
     /// A setting has a name or a value that is not valid; the text lists those that are.
     BadSetting = 10,
@@ -46,7 +48,7 @@ pub enum SeriatimStatus {
     BorrowConflict = 15,
     /// The process has made four thousand million engines, and has no numbers for more.
     EnginesExhausted = 16,
-    /// An operation uses a value that it has not declared. Only operations written in Rust can.
+    /// An operation uses an array that it has not declared, or a value of Rust.
     UndeclaredAccess = 17,
     /// The variable is private to a graph, and this call is not an operation of that graph.
     PrivateVariable = 18,

@@ -9,10 +9,11 @@ use std::ffi::c_char;
 /// A captured graph. A replay is one operation of the engine: it uses all variables of the captured
 /// operations but those that are private to the graph, and takes its turn among other pushes as if
 /// they had all been pushed in a row at that moment. A graph may outlive the other handles of its
-/// engine. When those are gone, its calls fail with `SERIATIM_STATUS_STOPPED`.
+/// engine. When those are gone, its replays fail with `SERIATIM_STATUS_STOPPED`.
 pub struct SeriatimGraph(pub(crate) Graph);
 
-/// Pushes one replay, and does not wait for it: `seriatim_wait_for_variable()` does. Replays of one
+/// Pushes one replay, and does not wait for it: `seriatim_wait_for_variable()` does. Like any push
+/// it may wait for room under a bound. Replays of one
 /// graph follow each other, so it may be called again while one is under way. Lock-free, without
 /// allocation; time proportional to the number of variables of the graph that are not private, and
 /// not of its operations. On a naive engine the replay runs inside the call.
@@ -24,8 +25,9 @@ pub struct SeriatimGraph(pub(crate) Graph);
 /// done. What fails inside marks what the failing operation changes, as for single pushes.
 ///
 /// # Errors
-/// As `seriatim_push()`, for all variables of the graph and for the workers of all its operations,
-/// but for devices and foreign variables, which the capture has refused: nothing of it is then run.
+/// As `seriatim_push()`, for all variables of the graph and for the workers and devices of all its
+/// operations, but for foreign variables and unknown devices, which the capture has refused:
+/// nothing of it is then run.
 ///
 /// # Safety
 /// `graph` is a live handle.

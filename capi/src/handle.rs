@@ -84,7 +84,7 @@ pub struct Lent<C, A> {
     state: AtomicUsize,
     /// The one that sets [`TAKEN`] takes it.
     completion: Words<C>,
-    /// Lives until the function has returned and the operation is about to end, whichever is later.
+    /// Lives until the function has returned and the completion is used, whichever is later.
     /// The one that adds the second of [`USED`] and [`RETURNED`] takes it, unless it is [`EMPTY`].
     argument: UnsafeCell<MaybeUninit<A>>,
 }

@@ -16,9 +16,10 @@ use std::ptr::null;
 pub enum SeriatimProperty {
     /// Computes on the workers of its device.
     Normal = 0,
-    /// Copies from a GPU; runs on the engine's I/O worker.
+    /// Copies from a GPU: runs on the copy worker of its device, or on the engine's I/O worker if
+    /// its context is the processor.
     CopyFromGpu = 1,
-    /// Copies to a GPU; runs on the engine's I/O worker.
+    /// Copies to a GPU: as the one before.
     CopyToGpu = 2,
     /// Computes on the pool of workers kept for prioritised operations.
     CpuPrioritized = 3,
@@ -189,16 +190,19 @@ pub unsafe fn described<H, C>(
 }
 
 /// Pushes an operation that ends when its function returns. `deleter` then runs before the
-/// operation ends, so a wait that returns has seen both.
+/// operation ends, so a wait that returns has seen both. On a GPU it runs when the function has
+/// returned as well, and what that has put on the stream is done later: nothing on the stream may
+/// use what the deleter frees.
 ///
 /// # Errors
 /// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
 /// `SERIATIM_STATUS_PRIVATE_VARIABLE`, `SERIATIM_STATUS_UNKNOWN_DEVICE`,
-/// `SERIATIM_STATUS_DEVICE_UNAVAILABLE`, `SERIATIM_STATUS_ENGINE_FULL` at the bound with
-/// `WHEN_FULL` set to `would-block`, or for more than 8 million variables,
-/// `SERIATIM_STATUS_STOPPED`. The push that finds workers missing starts them: then also
-/// `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_PRIORITY_REFUSED`. Nothing is then pushed,
-/// and the deleter runs before the call returns.
+/// `SERIATIM_STATUS_DEVICE_UNAVAILABLE`, `SERIATIM_STATUS_DEVICE_LOST`,
+/// `SERIATIM_STATUS_ENGINE_FULL` at the bound with `WHEN_FULL` set to `would-block`, or for more
+/// than 8 million variables, `SERIATIM_STATUS_STOPPED`. The push that finds workers missing starts
+/// them: then also `SERIATIM_STATUS_THREAD_REFUSED`, `SERIATIM_STATUS_PRIORITY_REFUSED`. The
+/// function is then not called, and the deleter runs before the call returns; but if another thread
+/// deletes a variable during the call, it may run later, when the other variables are free.
 ///
 /// # Safety
 /// `engine` is a live handle. `operation` points to an operation whose pointers are as it describes
@@ -223,7 +227,8 @@ pub unsafe extern "C" fn seriatim_push(
 }
 
 /// Pushes an operation that ends when its completion says so. `deleter` runs when the function has
-/// returned and the operation is about to end, whichever is later.
+/// returned and the completion has been used, whichever is later; on a GPU that may be before the
+/// operation ends (`seriatim_completion_complete_after()`).
 ///
 /// # Errors
 /// As `seriatim_push()`.

@@ -12,11 +12,13 @@ use std::time::Duration;
 /// `WAITERS_HELP`).
 ///
 /// Returns the failure that the variable is marked with, and clears it everywhere: a second wait
-/// succeeds.
+/// succeeds. Operations that this thread pushed before the wait, and that depend on the failed one,
+/// are skipped all the same; those of other threads are not, if they run later.
 ///
 /// # Errors
-/// `SERIATIM_STATUS_OPERATION_FAILED`, `SERIATIM_STATUS_OPERATION_PANICKED` or
-/// `SERIATIM_STATUS_COMPLETION_DROPPED`: that of the operation.
+/// That of the operation: `SERIATIM_STATUS_OPERATION_FAILED`, `SERIATIM_STATUS_OPERATION_PANICKED`,
+/// `SERIATIM_STATUS_COMPLETION_DROPPED`; or what the engine or a device has refused it, such as
+/// `SERIATIM_STATUS_DEVICE_LOST` or `SERIATIM_STATUS_OUT_OF_MEMORY`.
 /// `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
 /// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_FOREIGN_VARIABLE`,
 /// `SERIATIM_STATUS_PRIVATE_VARIABLE`. `SERIATIM_STATUS_STOPPED` in the child of a `fork` that
@@ -96,8 +98,9 @@ pub unsafe extern "C" fn seriatim_wait_for_variable_timeout(
 /// taken; all are cleared.
 ///
 /// # Errors
-/// `SERIATIM_STATUS_OPERATION_FAILED`, `SERIATIM_STATUS_OPERATION_PANICKED` or
-/// `SERIATIM_STATUS_COMPLETION_DROPPED`: that of the operation.
+/// That of the operation: `SERIATIM_STATUS_OPERATION_FAILED`, `SERIATIM_STATUS_OPERATION_PANICKED`,
+/// `SERIATIM_STATUS_COMPLETION_DROPPED`; or what the engine or a device has refused it, such as
+/// `SERIATIM_STATUS_DEVICE_LOST` or `SERIATIM_STATUS_OUT_OF_MEMORY`.
 /// `SERIATIM_STATUS_WAIT_INSIDE_OPERATION` inside an operation of the same engine.
 /// `SERIATIM_STATUS_STOPPED` in the child of a `fork` that could not wait for the engine, if
 /// something is in flight.

@@ -45,8 +45,8 @@ use std::sync::Arc;
 /// [`wait_to_write`](AdoptedStream::wait_to_write) return when the stream has been told to wait. So
 /// they wait until everything that the variable has to come after has been queued on this device,
 /// or has been done on the processor and on other devices. [`has_read`](AdoptedStream::has_read)
-/// and [`has_written`](AdoptedStream::has_written) do not wait: they cover what is on the stream
-/// when they are called.
+/// and [`has_written`](AdoptedStream::has_written) do not wait, but for room under a bound, as any
+/// push: they cover what is on the stream when they are called.
 ///
 /// A stream of the engine that comes after such work is held up by it, and so is what else the
 /// engine has queued there. The engine keeps nothing of a stream from call to call, so there may be
@@ -122,9 +122,9 @@ impl AdoptedStream {
     /// put there afterwards may read. In the order of pushes it is a read of the variable.
     ///
     /// # Errors
-    /// Those of [`Engine::wait_for_var`], but it leaves the error of a marked variable to other
-    /// waits; [`StreamRefused`](ErrorKind::StreamRefused) if the stream is being captured;
-    /// [`DeviceLost`](ErrorKind::DeviceLost) and
+    /// Those of [`Engine::push_sync`] and of [`Engine::wait_for_var`], but it leaves the error of a
+    /// marked variable to other waits; [`StreamRefused`](ErrorKind::StreamRefused) if the stream is
+    /// being captured; [`DeviceLost`](ErrorKind::DeviceLost) and
     /// [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) from the driver;
     /// [`Stopped`](ErrorKind::Stopped) after [`Engine::notify_shutdown`]. After an error the stream
     /// may not wait.

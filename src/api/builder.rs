@@ -260,9 +260,11 @@ impl Builder {
     /// that cannot run yet, any ready operation: it may run the very operation that takes the lock,
     /// and wait for itself for ever. With the setting off, a worker waits in each of these
     /// operations instead, so there must be more workers than such operations. The same holds for a
-    /// push that may run operations: on the naive engine, with
-    /// [`inline_below`](Builder::inline_below), and at a [`bound`](Builder::bound) with
-    /// [`WhenFull::Help`](crate::WhenFull::Help). Waits with a time limit do not help.
+    /// push that may run operations: on the naive engine, of an operation that is declared
+    /// [`short`](crate::OperationBuilder::short) or has
+    /// [`Property::Async`](crate::Property::Async), with [`inline_below`](Builder::inline_below),
+    /// and at a [`bound`](Builder::bound) with [`WhenFull::Help`](crate::WhenFull::Help). Waits
+    /// with a time limit do not help.
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};
@@ -288,8 +290,9 @@ impl Builder {
     setter!(info: bool, "Whether the engine says on standard error what it starts and stops.", "info(false)");
 
     /// Operations whose closures take less time than this on average may run inside their push, if
-    /// nothing holds them up and they need no GPU. Zero, the default, means that only operations
-    /// that are declared [`short`](crate::OperationBuilder::short) may, with a limit of 1 µs.
+    /// nothing holds them up and they need no GPU. One second is the most. Zero, the default, means
+    /// that only operations that are declared [`short`](crate::OperationBuilder::short) may, with a
+    /// limit of 1 µs.
     ///
     /// Handing a closure to another core takes some 150 ns of all threads together. Closures that
     /// take less run inside their push. Closures between that and the limit do so until the thread

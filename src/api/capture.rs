@@ -117,7 +117,8 @@ impl Capture {
     /// Takes time and memory proportional to the operations and their variables.
     ///
     /// # Errors
-    /// [`EngineFull`](crate::ErrorKind::EngineFull) for more than 500 million operations;
+    /// [`EngineFull`](crate::ErrorKind::EngineFull) for more than 500 million operations, or more
+    /// than 8 million variables in one of a graph of the driver;
     /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted) or
     /// [`PrivateVariable`](crate::ErrorKind::PrivateVariable) if one of their variables was
     /// deleted, or made private to another graph, after they were recorded. If variables were made

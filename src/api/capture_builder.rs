@@ -174,7 +174,8 @@ impl CaptureBuilder<'_> {
     /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable),
     /// [`PrivateVariable`](crate::ErrorKind::PrivateVariable) for one of another graph,
     /// [`UnknownDevice`](crate::ErrorKind::UnknownDevice),
-    /// [`DeviceUnavailable`](crate::ErrorKind::DeviceUnavailable). Nothing is recorded then.
+    /// [`DeviceUnavailable`](crate::ErrorKind::DeviceUnavailable),
+    /// [`DeviceLost`](crate::ErrorKind::DeviceLost). Nothing is recorded then.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;

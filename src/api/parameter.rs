@@ -115,9 +115,10 @@ impl<T: Send + Sync + 'static> Parameter<T> {
         Ok(unsafe { &*self.0.value.get() })
     }
 
-    /// Replaces the value for replays that are pushed from now on. It does not wait: it pushes an
-    /// operation that comes after the replays in flight, and that operation drops the old value.
-    /// Values of up to 500 bytes cost no allocation.
+    /// Replaces the value for replays that are pushed from now on. It does not wait for those in
+    /// flight: it pushes an operation that comes after them, and that operation drops the old
+    /// value. Like any push it may wait for room under a bound. Values of up to 500 bytes cost no
+    /// allocation.
     ///
     /// # Errors
     /// [`VariableDeleted`](ErrorKind::VariableDeleted) once the graph is dropped, or the capture if

@@ -48,17 +48,18 @@ impl Engine {
     /// if none is free. `src/engine/README.md` has it in full.
     ///
     /// # Errors
-    /// Nothing is pushed, and the closure is dropped, on
-    /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
+    /// The closure is not called on [`VariableDeleted`](crate::ErrorKind::VariableDeleted),
     /// [`ForeignVariable`](crate::ErrorKind::ForeignVariable),
     /// [`PrivateVariable`](crate::ErrorKind::PrivateVariable),
     /// [`UnknownDevice`](crate::ErrorKind::UnknownDevice),
     /// [`DeviceUnavailable`](crate::ErrorKind::DeviceUnavailable),
-    /// [`EngineFull`](crate::ErrorKind::EngineFull) (at the bound with
-    /// [`WhenFull::WouldBlock`](crate::WhenFull::WouldBlock), or for more than 8 million
-    /// variables), [`Stopped`](crate::ErrorKind::Stopped). The push that finds workers missing
-    /// starts them: then also on [`ThreadRefused`](crate::ErrorKind::ThreadRefused) and
-    /// [`PriorityRefused`](crate::ErrorKind::PriorityRefused).
+    /// [`DeviceLost`](crate::ErrorKind::DeviceLost), [`EngineFull`](crate::ErrorKind::EngineFull)
+    /// (at the bound with [`WhenFull::WouldBlock`](crate::WhenFull::WouldBlock), or for more than 8
+    /// million variables), [`Stopped`](crate::ErrorKind::Stopped). The push that finds workers
+    /// missing starts them: then also on [`ThreadRefused`](crate::ErrorKind::ThreadRefused) and
+    /// [`PriorityRefused`](crate::ErrorKind::PriorityRefused). It is dropped before the call
+    /// returns; but if another thread deletes a variable during the call, it may be dropped later,
+    /// when the other variables are free.
     ///
     /// # Panics
     /// Never. A panic of the closure fails the operation.

@@ -21,9 +21,10 @@ pub enum Property {
     /// Computes on the workers of its device.
     #[default]
     Normal,
-    /// Copies from a GPU; runs on the engine's I/O worker.
+    /// Copies from a GPU: runs on the copy worker of its device, or on the engine's I/O worker if
+    /// its context is the processor.
     CopyFromGpu,
-    /// Copies to a GPU; runs on the engine's I/O worker.
+    /// Copies to a GPU: as [`CopyFromGpu`](Property::CopyFromGpu).
     CopyToGpu,
     /// Computes on the pool of workers kept for prioritised operations.
     CpuPrioritized,
@@ -38,8 +39,8 @@ pub enum Property {
     NoSkip,
     /// Computes for well under a microsecond, and waits for nothing that its pushing thread does
     /// later. The push itself may run it, on any engine, if nothing holds it up and its closures
-    /// have lately been so short that it does not pay to ship them: see
-    /// [`OperationBuilder::short`](crate::OperationBuilder::short).
+    /// have lately been so short that it does not pay to ship them; and other ready operations that
+    /// were declared so: see [`OperationBuilder::short`](crate::OperationBuilder::short).
     Short,
     /// Reads or writes a file, or blocks otherwise, on the processor: runs on the engine's I/O
     /// worker, so that no worker that computes is held up. One runs at a time.
