@@ -1391,7 +1391,8 @@ SeriatimStatus seriatim_adopted_stream_has_written(const struct SeriatimAdoptedS
 // `stream` is null or a live handle, which is not used again.
 SeriatimStatus seriatim_adopted_stream_delete(struct SeriatimAdoptedStream *stream);
 
-// Starts recording named operations: those that are pushed from now on.
+// Starts recording named operations: those that are pushed from now on, about a million in the
+// life of the engine. The table says how many were left out.
 //
 // # Errors
 // Only those of every function.

@@ -141,6 +141,24 @@ fn what_was_taken_from_a_variable_is_not_returned_again() {
     });
 }
 
+/// Both depend on the failed operation, were pushed before the wait, and come to run after it.
+#[test]
+fn what_the_waiting_thread_pushed_before_its_wait_is_skipped_and_what_others_pushed_runs() {
+    on_every_engine(|engine| {
+        let [x, late] = variables(&engine);
+        let held = hold(&engine, &[], &[late]);
+        let [own, other] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+        engine.op("fails").writes([x]).push(|_| Err("no paper")).unwrap();
+        let push = |count: &Arc<AtomicUsize>| engine.op("reads").reads([x, late]).push(counting(count)).unwrap();
+        push(&own);
+        std::thread::scope(|scope| scope.spawn(|| push(&other)).join()).unwrap();
+        assert_failed(engine.wait_for_var(x), "no paper");
+        held.complete();
+        engine.wait_for_all().unwrap();
+        assert_eq!((own.load(SeqCst), other.load(SeqCst)), (0, 1), "on {}", engine.kind());
+    });
+}
+
 #[test]
 fn a_failing_operation_without_variables_to_change_is_not_lost() {
     on_every_engine(|engine| {
