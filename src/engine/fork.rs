@@ -16,7 +16,8 @@
 //! it. A pin would be held for ever, too. No look at a flag, before the pin or after it, rules out
 //! that a thread loses its core between the two just when the process forks. So the child gets a
 //! reclaimer that does not know the old pins. A new lock that another thread may hold is added to
-//! `Held::lock`.
+//! `Held::lock`. One cannot be: that inside the depot's pool (`pool/depot.rs`), which a thread in
+//! `prepare`, or one that sorts its blocks after its last operation has ended, has for some 50 ns.
 //!
 //! Locks of memory (`lock_memory`) are not inherited either: the child locks all blocks again.
 //!
