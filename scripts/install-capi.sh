@@ -29,6 +29,7 @@ while [ $# -gt 0 ]; do
     esac
 done
 [ -n "$prefix" ] || { usage >&2 && exit 2; }
+case "$libdir" in /*) echo "install-capi.sh: --libdir is a folder in the prefix: $libdir" >&2 && exit 2 ;; esac
 [ "$(uname -s)" != Darwin ] || { echo "only for systems with ELF libraries; README.md says how to link what cargo builds" >&2 && exit 1; }
 mkdir -p "$destdir$prefix"
 root=$(cd "$destdir$prefix" && pwd)
@@ -41,6 +42,7 @@ case "$version" in
     *) abi=${version%%.*} ;;
 esac
 
+unset CARGO_BUILD_TARGET # With it cargo would build into another folder.
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target/installed"
 native=$(cd "$target/installed" && pwd)/native-static-libs

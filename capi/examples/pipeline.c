@@ -275,9 +275,10 @@ int main(void) {
     fail_once(engine);
     run_by_priority(engine);
 
-    // A push that is refused deletes its argument all the same.
-    SeriatimOperation nowhere = {.context = {SERIATIM_DEVICE_GPU, 0}};
-    REQUIRE(seriatim_push(engine, &nowhere, never, make(1), delete_argument) == SERIATIM_STATUS_DEVICE_UNAVAILABLE);
+    // A push that is refused deletes its argument all the same. This variable is of no engine.
+    SeriatimVariable none = {0, 0};
+    SeriatimOperation nowhere = {.writes = &none, .write_count = 1};
+    REQUIRE(seriatim_push(engine, &nowhere, never, make(1), delete_argument) == SERIATIM_STATUS_FOREIGN_VARIABLE);
 
     atomic_int dropped = 0;
     SeriatimContext anywhere = {SERIATIM_DEVICE_CPU, 0};

@@ -307,7 +307,8 @@ typedef void (*SeriatimErrorHook)(void *argument, SeriatimStatus status, const c
 
 // Deletes an argument, such as `free`. Called exactly once, also for a null argument, on the
 // thread that used the argument last or found it unusable. Must not unwind, and must not wait for
-// the engine.
+// the engine. So it must not delete what may be the engine's last handle: captures, GPUs, arrays
+// and adopted streams are handles of it as well.
 typedef void (*SeriatimDeleter)(void *argument);
 
 // What an operation does. It ends when the function returns: 0 if all went well; anything else
@@ -319,7 +320,8 @@ typedef int (*SeriatimFunction)(void *argument, const struct SeriatimRunContext 
 
 // A token for anything that operations read or change. A plain value: copying it copies the
 // handle, not the variable. It knows its engine, and whether it was deleted, so that misuse is
-// refused. All zeros are no variable of any engine.
+// refused. All zeros are no variable of any engine. To compare two, compare both fields: the bytes
+// behind them are anything.
 typedef struct SeriatimVariable {
     // The engine and the place in it.
     uint64_t place;
@@ -658,7 +660,8 @@ SeriatimStatus seriatim_engine_warnings(const struct SeriatimEngine *engine, cha
 
 // What the last failing call of this thread has to say: what went wrong, where, and what to do
 // about it. Empty if none has failed. Valid until the next failing call of the thread; calls that
-// succeed leave it as it is.
+// succeed leave it as it is. What functions, deleters and hooks do inside a call counts as well,
+// so copy what is to be kept across one.
 const char *seriatim_last_error(void);
 
 // What a status code means, in a few words that live as long as the program; for codes whose error
@@ -909,7 +912,8 @@ SeriatimStatus seriatim_capture_make_private(struct SeriatimCapture *capture, st
 // variables.
 //
 // # Errors
-// `SERIATIM_STATUS_ENGINE_FULL` for more than 500 million operations.
+// `SERIATIM_STATUS_ENGINE_FULL` for more than 500 million operations, or more than 8 million
+// variables in one graph of a driver.
 // `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_PRIVATE_VARIABLE` if one of their variables
 // was deleted, or made private to another graph, after they were recorded. If variables were made
 // private by `seriatim_capture_make_private()`, also `SERIATIM_STATUS_STOPPED`,
@@ -1036,7 +1040,8 @@ SeriatimStatus seriatim_completion_complete(struct SeriatimCompletion *completio
 
 // Ends the operation when its GPU has done what is on a stream by now, such as a `CUstream` that a
 // library has put work on. Returns at once, and no thread waits; the naive engine waits here. The
-// deleter of the operation's argument does not wait for the stream.
+// deleter of the operation's argument does not wait for the stream: it may run in this call,
+// before the stream is looked at, and must not destroy it.
 //
 // The stream is the operation's own, or one that comes after it: let it wait for an event on
 // `seriatim_run_context_stream()`, or push with `SERIATIM_PROPERTY_ASYNC`, whose function is
@@ -1058,7 +1063,7 @@ SeriatimStatus seriatim_completion_complete_after(struct SeriatimCompletion *com
 
 // Ends the operation with an error, which marks the variables that it changes. `text` says what
 // went wrong; it may be null, and bytes that are not UTF-8 are replaced, so that the operation
-// ends in any case.
+// ends in any case. It may lie in the operation's argument: it is copied before the deleter runs.
 //
 // # Errors
 // As `seriatim_completion_complete()`.
@@ -1336,7 +1341,7 @@ SeriatimStatus seriatim_gpu_adopt(const struct SeriatimGpu *gpu, void *stream, s
 // In the order of pushes it is a read of the variable.
 //
 // # Errors
-// As `seriatim_wait_for_variable()`, whose error it leaves to other waits;
+// As `seriatim_push()` and `seriatim_wait_for_variable()`, whose error it leaves to other waits;
 // `SERIATIM_STATUS_STREAM_REFUSED` if the stream is being captured; `SERIATIM_STATUS_DEVICE_LOST`
 // and `SERIATIM_STATUS_DEVICE_UNAVAILABLE` from the driver; `SERIATIM_STATUS_STOPPED` after
 // `seriatim_engine_notify_shutdown()`. The stream may then not wait.

@@ -52,7 +52,7 @@ pub unsafe extern "C" fn seriatim_gpu_adopt(
 /// In the order of pushes it is a read of the variable.
 ///
 /// # Errors
-/// As `seriatim_wait_for_variable()`, whose error it leaves to other waits;
+/// As `seriatim_push()` and `seriatim_wait_for_variable()`, whose error it leaves to other waits;
 /// `SERIATIM_STATUS_STREAM_REFUSED` if the stream is being captured; `SERIATIM_STATUS_DEVICE_LOST`
 /// and `SERIATIM_STATUS_DEVICE_UNAVAILABLE` from the driver; `SERIATIM_STATUS_STOPPED` after
 /// `seriatim_engine_notify_shutdown()`. The stream may then not wait.

@@ -30,7 +30,8 @@ pub type SeriatimAsyncFunction = Option<
 
 /// Deletes an argument, such as `free`. Called exactly once, also for a null argument, on the
 /// thread that used the argument last or found it unusable. Must not unwind, and must not wait for
-/// the engine.
+/// the engine. So it must not delete what may be the engine's last handle: captures, GPUs, arrays
+/// and adopted streams are handles of it as well.
 pub type SeriatimDeleter = Option<unsafe extern "C" fn(argument: *mut c_void)>;
 
 /// An argument, owned. Dropping it calls its deleter, so that Rust's rules of ownership see to it

@@ -12,6 +12,7 @@ use crate::parameter::SeriatimParameter;
 use crate::variable::SeriatimVariable;
 use seriatim::Capture;
 use std::ffi::{c_char, c_void};
+use std::sync::Arc;
 
 /// A graph that is being captured. What is pushed into it is recorded, and not run. Used by one
 /// thread at a time. It keeps its engine alive.
@@ -202,7 +203,8 @@ pub unsafe extern "C" fn seriatim_capture_make_private(
 /// variables.
 ///
 /// # Errors
-/// `SERIATIM_STATUS_ENGINE_FULL` for more than 500 million operations.
+/// `SERIATIM_STATUS_ENGINE_FULL` for more than 500 million operations, or more than 8 million
+/// variables in one graph of a driver.
 /// `SERIATIM_STATUS_VARIABLE_DELETED`, `SERIATIM_STATUS_PRIVATE_VARIABLE` if one of their variables
 /// was deleted, or made private to another graph, after they were recorded. If variables were made
 /// private by `seriatim_capture_make_private()`, also `SERIATIM_STATUS_STOPPED`,
@@ -220,7 +222,7 @@ pub unsafe extern "C" fn seriatim_capture_end(
         // SAFETY: by the contract.
         let capture = unsafe { taken(capture, "capture") };
         // SAFETY: by the contract.
-        unsafe { produce_handle(out, move || Ok(SeriatimGraph(capture?.0.finish()?))) }
+        unsafe { produce_handle(out, move || Ok(SeriatimGraph(Arc::new(capture?.0.finish()?)))) }
     })
 }
 

@@ -126,7 +126,8 @@ pub unsafe extern "C" fn seriatim_completion_complete(completion: *mut SeriatimC
 
 /// Ends the operation when its GPU has done what is on a stream by now, such as a `CUstream` that a
 /// library has put work on. Returns at once, and no thread waits; the naive engine waits here. The
-/// deleter of the operation's argument does not wait for the stream.
+/// deleter of the operation's argument does not wait for the stream: it may run in this call,
+/// before the stream is looked at, and must not destroy it.
 ///
 /// The stream is the operation's own, or one that comes after it: let it wait for an event on
 /// `seriatim_run_context_stream()`, or push with `SERIATIM_PROPERTY_ASYNC`, whose function is
@@ -159,7 +160,7 @@ pub unsafe extern "C" fn seriatim_completion_complete_after(
 
 /// Ends the operation with an error, which marks the variables that it changes. `text` says what
 /// went wrong; it may be null, and bytes that are not UTF-8 are replaced, so that the operation
-/// ends in any case.
+/// ends in any case. It may lie in the operation's argument: it is copied before the deleter runs.
 ///
 /// # Errors
 /// As `seriatim_completion_complete()`.
@@ -173,9 +174,10 @@ pub unsafe extern "C" fn seriatim_completion_fail(
     text: *const c_char,
 ) -> SeriatimStatus {
     guard(|| {
-        let completion = take_back(completion)?;
-        // SAFETY: by the contract.
+        // SAFETY: by the contract. First, for the text may lie in what the operation's deleter
+        // frees, and that may run in `take_back`.
         let text = unsafe { error_text(text) };
+        let completion = take_back(completion)?;
         completion.fail(text.as_deref().unwrap_or("its completion was told to fail, without a reason"));
         Ok(())
     })

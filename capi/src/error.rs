@@ -193,7 +193,8 @@ pub fn guard_value<T>(otherwise: T, body: impl FnOnce() -> Result<T, Failure>) -
 
 /// What the last failing call of this thread has to say: what went wrong, where, and what to do
 /// about it. Empty if none has failed. Valid until the next failing call of the thread; calls that
-/// succeed leave it as it is.
+/// succeed leave it as it is. What functions, deleters and hooks do inside a call counts as well,
+/// so copy what is to be kept across one.
 #[unsafe(no_mangle)]
 pub extern "C" fn seriatim_last_error() -> *const c_char {
     guard_value(c"".as_ptr(), || Ok(LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())))

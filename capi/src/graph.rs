@@ -5,12 +5,13 @@ use crate::input::{borrow, produce, reclaim};
 use crate::text::give;
 use seriatim::Graph;
 use std::ffi::c_char;
+use std::sync::Arc;
 
 /// A captured graph. A replay is one operation of the engine: it uses all variables of the captured
 /// operations but those that are private to the graph, and takes its turn among other pushes as if
 /// they had all been pushed in a row at that moment. A graph may outlive the other handles of its
 /// engine. When those are gone, its replays fail with `SERIATIM_STATUS_STOPPED`.
-pub struct SeriatimGraph(pub(crate) Graph);
+pub struct SeriatimGraph(pub(crate) Arc<Graph>);
 
 /// Pushes one replay, and does not wait for it: `seriatim_wait_for_variable()` does. Like any push
 /// it may wait for room under a bound. Replays of one
@@ -33,8 +34,13 @@ pub struct SeriatimGraph(pub(crate) Graph);
 /// `graph` is a live handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seriatim_graph_replay(graph: *const SeriatimGraph, priority: i32) -> SeriatimStatus {
-    // SAFETY: by the contract.
-    guard(|| unsafe { borrow(graph, "graph") }?.0.replay_with_priority(priority).map_err(Failure::from))
+    guard(|| {
+        // SAFETY: by the contract.
+        let graph = unsafe { borrow(graph, "graph") }?;
+        // A share: a function of the graph may run inside this call, and may delete the handle.
+        let graph = Arc::clone(&graph.0);
+        graph.replay_with_priority(priority).map_err(Failure::from)
+    })
 }
 
 /// How many operations the graph has.

@@ -113,3 +113,18 @@ pub use wait::{
     seriatim_wait_for_all, seriatim_wait_for_all_timeout, seriatim_wait_for_variable,
     seriatim_wait_for_variable_timeout, seriatim_wait_until_unused, seriatim_wait_until_unused_timeout,
 };
+
+// The header says that any thread may use these handles, and several at once.
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    const fn sent<T: Send>() {}
+    shared::<SeriatimEngine>();
+    shared::<SeriatimOperator>();
+    shared::<SeriatimGraph>();
+    shared::<SeriatimParameter>();
+    shared::<SeriatimGpu>();
+    shared::<SeriatimArray>();
+    shared::<SeriatimAdoptedStream>();
+    sent::<SeriatimBuilder>();
+    sent::<SeriatimCapture>();
+};

@@ -10,7 +10,8 @@ use std::ffi::c_void;
 
 /// A token for anything that operations read or change. A plain value: copying it copies the
 /// handle, not the variable. It knows its engine, and whether it was deleted, so that misuse is
-/// refused. All zeros are no variable of any engine.
+/// refused. All zeros are no variable of any engine. To compare two, compare both fields: the bytes
+/// behind them are anything.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SeriatimVariable {

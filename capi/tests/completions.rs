@@ -202,3 +202,46 @@ fn a_thread_that_is_ending_may_use_completions_as_well() {
         assert_eq!(shared.2.load(SeqCst), 3 * threads);
     }
 }
+
+/// An argument that its deleter overwrites.
+struct Told {
+    completion: AtomicPtr<SeriatimCompletion>,
+    text: [u8; 16],
+}
+
+unsafe extern "C-unwind" fn keep_told(
+    argument: *mut c_void,
+    _: *const SeriatimRunContext,
+    completion: *mut SeriatimCompletion,
+) {
+    // SAFETY: pushed with a `Told` that outlives the engine.
+    unsafe { &*argument.cast::<Told>() }.completion.store(completion, SeqCst);
+}
+
+unsafe extern "C" fn overwrite(argument: *mut c_void) {
+    // SAFETY: as above; nothing else uses the text any more.
+    unsafe { (&raw mut (*argument.cast::<Told>()).text).write(*b"freed\0\0\0\0\0\0\0\0\0\0\0") };
+}
+
+#[test]
+fn the_text_of_a_failure_may_lie_in_the_argument() {
+    for kind in KINDS {
+        let mut told = Told { completion: AtomicPtr::default(), text: *b"paper is out\0\0\0\0" };
+        let argument: *mut Told = &mut told;
+        let engine = Engine::of_kind(kind);
+        let variable = engine.variable();
+        // SAFETY: the engine lives, and the argument outlives it; all use it by this pointer.
+        unsafe {
+            let pushed =
+                seriatim_push_async(engine.0, &writing(&variable), Some(keep_told), argument.cast(), Some(overwrite));
+            ok(pushed);
+            while (*argument).completion.load(SeqCst).is_null() {
+                std::thread::yield_now();
+            }
+            // The function has returned when nothing of it is left but its completion.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            ok(seriatim_completion_fail((*argument).completion.load(SeqCst), (&raw const (*argument).text).cast()));
+        }
+        refused(engine.wait(), Status::OperationFailed, "paper is out");
+    }
+}

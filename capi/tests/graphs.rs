@@ -350,3 +350,29 @@ fn a_graph_may_outlive_its_engine() {
     }
     probe.expect(0, 1);
 }
+
+unsafe extern "C-unwind" fn delete_graph(argument: *mut c_void, _: *const SeriatimRunContext) -> c_int {
+    // SAFETY: pushed with the place of a handle that outlives the engine, which is deleted once.
+    ok(unsafe { seriatim_graph_delete((*argument.cast::<AtomicPtr<SeriatimGraph>>()).swap(null_mut(), SeqCst)) });
+    0
+}
+
+/// Also inside the call that replays it.
+#[test]
+fn an_operation_may_delete_its_own_graph() {
+    for kind in KINDS {
+        let place = AtomicPtr::new(null_mut());
+        let engine = Engine::of_kind(kind);
+        let variable = engine.variable();
+        let capture = begin(&engine);
+        let argument = std::ptr::from_ref(&place).cast_mut().cast();
+        // SAFETY: the capture lives, and the place outlives the engine.
+        ok(unsafe { seriatim_capture_push(capture, &writing(&variable), Some(delete_graph), argument, None) });
+        let graph = end(capture);
+        place.store(graph, SeqCst);
+        // SAFETY: a live handle, until the replay has begun.
+        ok(unsafe { seriatim_graph_replay(graph, 0) });
+        ok(engine.wait());
+        assert!(place.load(SeqCst).is_null(), "on {kind}");
+    }
+}
