@@ -28,7 +28,7 @@ const LOCKS: &[(&str, &str, &str)] = &[
     (
         "engine/wait/wait_list.rs",
         "wake_if_due",
-        "a thread waits, and what it waits for may have come; if the lock is taken, who has it wakes",
+        "a thread waits, and what it waits for may have come; if the lock is taken, its holder wakes",
     ),
     ("worker/remote.rs", "register", "a worker starts"),
     ("worker/help.rs", "rest", "a waiter is about to park"),

@@ -14,10 +14,10 @@ use std::sync::Arc;
 pub struct SeriatimGraph(pub(crate) Arc<Graph>);
 
 /// Pushes one replay, and does not wait for it: `seriatim_wait_for_variable()` does. Like any push
-/// it may wait for room under a bound. Replays of one
-/// graph follow each other, so it may be called again while one is under way. Lock-free, without
-/// allocation; time proportional to the number of variables of the graph that are not private, and
-/// not of its operations. On a naive engine the replay runs inside the call.
+/// it may wait for room under a bound. Replays of one graph follow each other, so it may be called
+/// again while one is under way. Lock-free, without allocation; time proportional to the number of
+/// variables of the graph that are not private, and not of its operations. On a naive engine the
+/// replay runs inside the call.
 ///
 /// Among ready operations of the engine, greater priorities run first. Those of the captured
 /// operations count among themselves.

@@ -12,9 +12,9 @@
 //! ([`crate::platform::asymmetric_fence`]) rules out that both miss.
 //!
 //! The list is locked, but only while a thread waits: operations come and go without touching it.
-//! Whoever ends an operation never waits for that lock, for the thread that has it may be without
-//! its core. It notes in `due` that the waiters are to be woken, and the thread that has the lock
-//! does so once it lets go. Both look at what the other has written, after a fence: so one of them
+//! A thread that ends an operation never waits for that lock, since the holder may be without its
+//! core. It notes in `due` that the waiters are to be woken, and the holder wakes them once it has
+//! unlocked the list. Each looks at what the other has written, after a fence: so one of the two
 //! wakes the waiters.
 
 #![forbid(unsafe_code)]
