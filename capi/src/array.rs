@@ -3,13 +3,12 @@
 use crate::capture::SeriatimCapture;
 use crate::error::{guard, guard_value, Failure, SeriatimStatus};
 use crate::gpu::{memory_kind, SeriatimGpu};
-use crate::input::{bad, borrow, borrow_mut, list, null, produce, produce_handle, reclaim};
+use crate::input::{bad, borrow, borrow_mut, list, null, produce_handle, produce_pointer, reclaim};
 use crate::run_context::SeriatimRunContext;
 use crate::variable::SeriatimVariable;
 use seriatim::gpu::{DeviceData, DeviceHandle, MemoryKind, PinnedData, RawMemory};
 use seriatim::{Error, RunContext, Variable};
 use std::ffi::c_void;
-use std::ptr::null_mut;
 
 /// An array of bytes on a GPU, or in pinned memory, and the variable that stands for it.
 pub struct SeriatimArray {
@@ -148,10 +147,7 @@ pub unsafe extern "C" fn seriatim_array_read_on(
     out: *mut *mut c_void,
 ) -> SeriatimStatus {
     // SAFETY: by the contract.
-    guard(|| unsafe {
-        produce(out, || Ok(null_mut()))?;
-        produce(out, || Ok(borrow(array, "array")?.read_on(borrow(run, "run")?.run())?.raw()))
-    })
+    guard(|| unsafe { produce_pointer(out, || Ok(borrow(array, "array")?.read_on(borrow(run, "run")?.run())?.raw())) })
 }
 
 /// The address of the array, for an operation of its GPU that has declared to change it. Otherwise
@@ -169,10 +165,7 @@ pub unsafe extern "C" fn seriatim_array_write_on(
     out: *mut *mut c_void,
 ) -> SeriatimStatus {
     // SAFETY: by the contract.
-    guard(|| unsafe {
-        produce(out, || Ok(null_mut()))?;
-        produce(out, || Ok(borrow(array, "array")?.write_on(borrow(run, "run")?.run())?.raw()))
-    })
+    guard(|| unsafe { produce_pointer(out, || Ok(borrow(array, "array")?.write_on(borrow(run, "run")?.run())?.raw())) })
 }
 
 /// The part of `whole` bytes that begins at `offset` and is `bytes` long.

@@ -146,16 +146,25 @@ pub unsafe fn produce<T>(out: *mut T, make: impl FnOnce() -> Result<T, Failure>)
     Ok(())
 }
 
-/// Makes a handle for C; on a failure C finds a null pointer in its place.
+/// Makes a pointer for C; on a failure C finds a null pointer in its place.
+///
+/// # Safety
+/// As for [`produce`].
+pub unsafe fn produce_pointer<T>(out: *mut *mut T, make: impl FnOnce() -> Result<*mut T, Failure>) -> Outcome {
+    // SAFETY: by the contract.
+    unsafe {
+        produce(out, || Ok(std::ptr::null_mut()))?;
+        produce(out, make)
+    }
+}
+
+/// Makes a handle for C, as [`produce_pointer`] does.
 ///
 /// # Safety
 /// As for [`produce`].
 pub unsafe fn produce_handle<T>(out: *mut *mut T, make: impl FnOnce() -> Result<T, Failure>) -> Outcome {
     // SAFETY: by the contract.
-    unsafe {
-        produce(out, || Ok(std::ptr::null_mut()))?;
-        produce(out, || Ok(Box::into_raw(Box::new(make()?))))
-    }
+    unsafe { produce_pointer(out, || Ok(Box::into_raw(Box::new(make()?)))) }
 }
 
 /// Takes a handle back from C that must be there.

@@ -2,7 +2,7 @@
 
 use crate::call::SeriatimDeleter;
 use crate::error::{guard, SeriatimStatus};
-use crate::input::{borrow, null, produce};
+use crate::input::{borrow, null, produce_pointer};
 use crate::run_context::SeriatimRunContext;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -79,8 +79,5 @@ pub unsafe extern "C" fn seriatim_run_context_handle(
         Ok(run.with_handle_of(key.addr(), made, |handle| handle.pointer)?)
     };
     // SAFETY: by the contract.
-    guard(|| unsafe {
-        produce(out, || Ok(null_mut()))?;
-        produce(out, find)
-    })
+    guard(|| unsafe { produce_pointer(out, find) })
 }

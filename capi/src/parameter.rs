@@ -3,7 +3,7 @@
 
 use crate::call::{Argument, SeriatimDeleter};
 use crate::error::{guard, Failure, SeriatimStatus};
-use crate::input::{borrow, produce, reclaim};
+use crate::input::{borrow, produce_pointer, reclaim};
 use crate::run_context::SeriatimRunContext;
 use seriatim::Parameter;
 use std::ffi::c_void;
@@ -34,10 +34,7 @@ pub unsafe extern "C" fn seriatim_parameter_get(
         Ok(parameter.0.get(run.run())?.pointer())
     };
     // SAFETY: by the contract.
-    guard(|| unsafe {
-        produce(out, || Ok(std::ptr::null_mut()))?;
-        produce(out, make)
-    })
+    guard(|| unsafe { produce_pointer(out, make) })
 }
 
 /// Replaces the value for replays that are pushed from now on. Those in flight see the old one,

@@ -1,7 +1,7 @@
 //! Texts that C is given and frees.
 
 use crate::error::{c_text, guard, Failure, Outcome, SeriatimStatus};
-use crate::input::produce;
+use crate::input::produce_pointer;
 use std::ffi::{c_char, CString};
 
 /// Gives C a text of its own.
@@ -10,10 +10,7 @@ use std::ffi::{c_char, CString};
 /// `out` may be written to, if it is not null.
 pub unsafe fn give(out: *mut *mut c_char, make: impl FnOnce() -> Result<String, Failure>) -> Outcome {
     // SAFETY: by the contract.
-    unsafe {
-        produce(out, || Ok(std::ptr::null_mut()))?;
-        produce(out, || Ok(c_text(&make()?).into_raw()))
-    }
+    unsafe { produce_pointer(out, || Ok(c_text(&make()?).into_raw())) }
 }
 
 /// Frees a text that a function of this library has put into a `char **`. Does nothing with a null
