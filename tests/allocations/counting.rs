@@ -142,11 +142,13 @@ pub fn cost(work: impl FnOnce()) -> Costs {
 }
 
 /// What `work` costs when nothing is left to grow: with several workers it takes a while until each
-/// of their queues has held the most that it will ever hold. What an operation costs in itself
-/// shows every time.
+/// of their rows has held the most that it will ever hold, and until each thread has once had a row
+/// of every other in its hands when it lost its core. Both end: a row grows by doubling, and a
+/// worker has one row for each other thread at most (`Queue::lend`). What an operation costs in
+/// itself shows every time.
 pub fn least_cost(is_enough: fn(Costs) -> bool, mut work: impl FnMut()) -> Costs {
     let mut costs = cost(&mut work);
-    for _ in 0..5 {
+    for _ in 0..30 {
         if is_enough(costs) {
             break;
         }
