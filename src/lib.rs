@@ -254,5 +254,5 @@ pub mod internals {
         pub use crate::tickets::{common, journals, linking, links, log, owner, pull, ring, run, word};
     }
     pub use crate::variable::{slot, table};
-    pub use crate::worker::{group, handoff, inbox, local_queue, remote, stealable, Host};
+    pub use crate::worker::{group, handoff, inbox, local_queue, remote, stealable, thread_handle, Host};
 }

@@ -15,7 +15,7 @@ fn a_watcher_that_falls_asleep_sees_a_number() {
         let (remote, queued) = (Arc::new(Remote::new()), Arc::new(AtomicU64::new(0)));
         let (watched, told) = (remote.clone(), queued.clone());
         let watcher = spawn(move || {
-            watched.register();
+            watched.handle.register();
             let is_idle = || told.load(Acquire) == 0;
             while is_idle() {
                 rest(&watched, is_idle);
@@ -33,7 +33,7 @@ fn a_watcher_that_falls_asleep_takes_what_is_parked() {
         let (remote, blocks) = (Arc::new(Remote::new()), Blocks::new(2));
         let watched = remote.clone();
         let watcher = spawn(move || {
-            watched.register();
+            watched.handle.register();
             let mut taken = 0;
             while taken < 2 {
                 let mut list = watched.inbox.take();

@@ -295,7 +295,7 @@ impl Held {
         for group in core.dispatch.groups().into_iter().chain(core.gpus.groups()) {
             self.short.push(Box::new(group.lock_warnings()));
             self.short.push(Box::new(group.lock_ids()));
-            self.short.extend(group.helper_locks().map(|guard| Box::new(guard) as Box<dyn Any>));
+            self.short.extend(group.helper_handles().map(|handle| Box::new(handle.lock()) as Box<dyn Any>));
         }
     }
 

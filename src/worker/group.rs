@@ -257,7 +257,7 @@ impl Group {
         fence(SeqCst);
         for worker in &self.workers {
             if worker.inbox.wake() {
-                worker.unpark();
+                worker.handle.unpark();
             }
         }
         for thread in threads.drain(..) {
@@ -363,7 +363,7 @@ impl Group {
             worker.hurry();
         }
         match met {
-            Met::Asleep => worker.unpark(),
+            Met::Asleep => worker.handle.unpark(),
             Met::Busy => self.call_one(),
             // The operations that lie there came with a wake-up, but the thread that is to do it
             // may have lost its core: so this thread calls one more.

@@ -14,10 +14,6 @@
 
 use crate::operation::block::Block;
 use crate::platform::asymmetric_fence::heavy;
-#[cfg(all(unix, not(any(loom, shuttle))))]
-use crate::sync::thread::Thread;
-#[cfg(all(unix, not(any(loom, shuttle))))]
-use crate::sync::MutexGuard;
 use crate::sync::{thread, Ordering::*, MODELLED};
 use crate::tickets::journals::Watch;
 use crate::tickets::pull::Pull;
@@ -28,9 +24,9 @@ use crate::worker::current::CurrentWorker;
 use crate::worker::group::{next_worker, Group, Placement};
 use crate::worker::helper_place::Helper;
 use crate::worker::local_queue::Batch;
-#[cfg(all(unix, not(any(loom, shuttle))))]
-use crate::worker::remote::Remote;
 use crate::worker::stealable::Stealable;
+#[cfg(all(unix, not(any(loom, shuttle))))]
+use crate::worker::thread_handle::ThreadHandle;
 use crate::worker::Host;
 use std::cell::Cell;
 use std::ptr::{null, null_mut};
@@ -221,11 +217,11 @@ impl Group {
     }
 
     /// Sleeps until there may be something to run, or until `done`. Like [`Group::sleep`], but a
-    /// helper also wakes when `done`, and sets its thread handle in its place first.
+    /// helper also wakes when `done`, and registers in its place first.
     #[cold]
     fn rest(&self, helping: &Helping<'_>, done: &mut dyn FnMut() -> bool) {
         let helper = helping.helper;
-        *helper.thread.lock() = Some(thread::current());
+        helper.handle.register();
         let inbox = &helper.inbox;
         if !inbox.start_looking() || !inbox.fall_asleep() {
             return;
@@ -250,10 +246,11 @@ impl Group {
         let _ = inbox.stop_looking();
     }
 
-    /// The locks of all helpers' places, for `engine/fork.rs`: held across the `fork`.
+    /// The handles of all helpers' places, for `engine/fork.rs`, which holds their locks across the
+    /// `fork`.
     #[cfg(all(unix, not(any(loom, shuttle))))]
-    pub fn helper_locks(&self) -> impl Iterator<Item = MutexGuard<'_, Option<Thread>>> {
-        self.helpers.iter().map(|helper| helper.thread.lock())
+    pub fn helper_handles(&self) -> impl Iterator<Item = &ThreadHandle> {
+        self.helpers.iter().map(|helper| &helper.handle)
     }
 
     /// For the child of a `fork` (`engine/fork.rs`), in which there are no helpers and no thread is
@@ -266,7 +263,8 @@ impl Group {
                 helper.taken.store(false, Relaxed);
             }
         }
-        self.workers.iter().for_each(Remote::forget_wakers);
+        self.workers.iter().for_each(|worker| worker.handle.forget_wakers());
+        self.helper_handles().for_each(ThreadHandle::forget_wakers);
         self.idle.store(0, Relaxed);
         self.sleeping.store(0, Relaxed);
     }

@@ -3,13 +3,12 @@
 //! `worker/help.rs` is what the helper does; `worker/remote.rs` is the same for a worker.
 //!
 //! The helper takes and frees the place. Any thread may steal from it (`steal.rs`) or wake the
-//! helper. A fork holds the locks, and its child frees the places (`help.rs`).
+//! helper. A fork holds the locks of the handles, and its child frees the places (`help.rs`).
 
-use crate::sync::lock::Lock;
-use crate::sync::thread::Thread;
 use crate::sync::{AtomicBool, MODELLED};
 use crate::worker::inbox::Inbox;
 use crate::worker::stealable::Stealable;
+use crate::worker::thread_handle::ThreadHandle;
 
 /// How many threads can be helpers of a group at once. More only wait.
 const MOST_HELPERS: usize = if MODELLED { 1 } else { 16 };
@@ -21,9 +20,8 @@ pub struct Helper {
     /// The operations that the helper has lent.
     pub stealable: Stealable,
     pub taken: AtomicBool,
-    /// The thread that has this place. But for a fork, the lock is not waited for: the helper sets
-    /// it before it falls asleep, and at most one thread has then woken the helper and reads it.
-    pub thread: Lock<Option<Thread>>,
+    /// The thread that has this place, once it has slept there.
+    pub handle: ThreadHandle,
 }
 
 impl Helper {
@@ -32,12 +30,8 @@ impl Helper {
         let woken = self.inbox.is_asleep() && self.inbox.wake();
         if woken {
             // If another helper has the place by now, it is unparked for nothing, and only looks
-            // once more. The lock is free again before the helper goes on: it may sleep anew while
-            // this thread is still on its way out of the system.
-            let thread = self.thread.lock().clone();
-            if let Some(thread) = thread {
-                thread.unpark();
-            }
+            // once more.
+            self.handle.unpark();
         }
         woken
     }
@@ -50,7 +44,7 @@ pub fn places() -> Box<[Helper]> {
             inbox: Inbox::new(),
             stealable: Stealable::new(),
             taken: AtomicBool::new(false),
-            thread: Lock::default(),
+            handle: ThreadHandle::new(),
         })
         .collect()
 }

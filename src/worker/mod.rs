@@ -29,6 +29,7 @@ mod run_loop;
 mod scheduling;
 mod steal;
 pub mod stealable;
+pub mod thread_handle;
 mod wake;
 
 use crate::operation::block::Block;

@@ -1,17 +1,14 @@
 //! The shared part of a worker: its inbox, the operations that it lends, and the handle by which it
-//! is woken. Any thread may use it; the queue that only the worker touches is in `current.rs`.
-//! `helper_place.rs` is the same for a helper. Two more have one: the group itself for its common
-//! inbox, which any worker or helper empties, and the watcher of a device (`engine/gpu/sleep.rs`).
+//! is woken (`thread_handle.rs`). Any thread may use it; the queue that only the worker touches is
+//! in `current.rs`. `helper_place.rs` is the same for a helper. Two more have one: the group itself
+//! for its common inbox, which any worker or helper empties, and the watcher of a device
+//! (`engine/gpu/sleep.rs`).
 
-use crate::sync::lock::Lock;
-use crate::sync::thread::{self, Thread};
-use crate::sync::{fence, AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
-use crate::util::spin::note_wake;
+use crate::sync::{AtomicBool, AtomicUsize, Ordering::*};
 use crate::worker::inbox::Inbox;
 use crate::worker::stealable::Stealable;
+use crate::worker::thread_handle::ThreadHandle;
 use crossbeam_utils::CachePadded;
-use std::ptr::null_mut;
-use std::sync::Arc;
 
 pub struct Remote {
     pub inbox: Inbox,
@@ -20,12 +17,8 @@ pub struct Remote {
     /// Whether an urgent operation has come, which should not wait for the next poll of the inbox.
     /// Set by any thread, cleared by the worker; for the common inbox by any worker.
     urgent: CachePadded<AtomicBool>,
-    /// The thread that is woken for this worker, which stores it when it starts.
-    thread: AtomicPtr<Thread>,
-    /// The handle that `thread` points to, and earlier ones that a late waker could still use.
-    handles: Lock<Vec<Arc<Thread>>>,
-    /// The number of wakers that may have read `thread` and not used it yet.
-    waking: AtomicUsize,
+    /// The thread that is woken for this worker.
+    pub handle: ThreadHandle,
     /// The core that the worker is, or will be, pinned to, counted from 1; 0 for none. Stored by
     /// the thread that starts the worker, and by those that move it (`pinning.rs`).
     core: AtomicUsize,
@@ -37,9 +30,7 @@ impl Remote {
             inbox: Inbox::new(),
             stealable: Stealable::new(),
             urgent: CachePadded::new(AtomicBool::new(false)),
-            thread: AtomicPtr::new(null_mut()),
-            handles: Lock::default(),
-            waking: AtomicUsize::new(0),
+            handle: ThreadHandle::new(),
             core: AtomicUsize::new(0),
         }
     }
@@ -58,24 +49,6 @@ impl Remote {
     #[inline]
     pub fn is_on(&self, core: usize) -> bool {
         self.core.load(Relaxed) == core + 1
-    }
-
-    /// Makes the calling thread the one that is woken for this worker. Called by a worker before it
-    /// can sleep.
-    pub fn register(&self) {
-        let handle = Arc::new(thread::current());
-        let mut handles = self.handles.lock();
-        // Release: pairs with the acquire in `unpark`, so that the waker finds the handle written.
-        self.thread.store(Arc::as_ptr(&handle).cast_mut(), Release);
-        // Store buffering; the other fence is in `unpark`. Either this thread sees the waker
-        // counted, or the waker sees this thread's handle.
-        fence(SeqCst);
-        // Acquire: pairs with the release in `unpark`, so that wakers that are not counted any more
-        // have done with the earlier handles.
-        if self.waking.load(Acquire) == 0 {
-            handles.clear();
-        }
-        handles.push(handle);
     }
 
     /// Says that the operation that the caller has just pushed should not wait for the next poll.
@@ -101,50 +74,5 @@ impl Remote {
         // Acquire: pairs with the release in `hurry`, so that the look finds the operation.
         self.urgent.swap(false, AcqRel);
         true
-    }
-
-    #[cold]
-    pub fn unpark(&self) {
-        self.waking.fetch_add(1, Relaxed);
-        // Store buffering; the other fence is in `register`, on the worker that starts.
-        fence(SeqCst);
-        // SAFETY: `thread` was set before the worker could sleep. `register` drops a handle only
-        // after it has stored another one and then seen no waker counted. So the handle that is
-        // read here stays until this thread is not counted any more.
-        if let Some(thread) = unsafe { self.thread.load(Acquire).as_ref() } {
-            thread.unpark();
-            note_wake();
-        }
-        // Release: pairs with the acquire in `register`, so that the handle is used before it can
-        // be dropped.
-        self.waking.fetch_sub(1, Release);
-    }
-
-    /// For the child of a `fork`, in which no thread is in `unpark`.
-    #[cfg(all(unix, not(any(loom, shuttle))))]
-    pub fn forget_wakers(&self) {
-        self.waking.store(0, Relaxed);
-    }
-}
-
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::*;
-
-    /// A waker that has read the handle may then lose its core, and meanwhile the group may be
-    /// stopped and started again.
-    #[test]
-    fn a_handle_stays_while_a_waker_may_still_use_it() {
-        let remote = Remote::new();
-        let restart = || std::thread::scope(|scope| scope.spawn(|| remote.register()).join().unwrap());
-        restart();
-        remote.waking.store(1, Relaxed);
-        let read = remote.thread.load(Acquire).cast_const();
-        restart();
-        restart();
-        assert!(remote.handles.lock().iter().any(|handle| Arc::as_ptr(handle) == read), "it is freed under the waker");
-        remote.waking.store(0, Relaxed);
-        restart();
-        assert_eq!(remote.handles.lock().len(), 1, "and goes when the waker has");
     }
 }

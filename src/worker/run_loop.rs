@@ -48,7 +48,7 @@ impl Group {
     pub(crate) fn work<H: Host>(&self, index: usize, host: &Arc<H>) {
         let own = &self.workers[index];
         let _movable = self.pin_worker(index);
-        own.register();
+        own.handle.register();
         if !MODELLED {
             // Makes the thread's context for the engine.
             host.idle();

@@ -62,7 +62,7 @@ fn comes(worker: &Remote) -> bool {
     match worker.inbox.call() {
         Met::Looking => true,
         Met::Asleep => {
-            worker.unpark();
+            worker.handle.unpark();
             true
         }
         Met::Busy | Met::Others => false,

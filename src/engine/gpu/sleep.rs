@@ -35,7 +35,7 @@ pub fn wake(watcher: &Remote) {
     // the watcher sees what the caller has done.
     fence(SeqCst);
     if watcher.inbox.is_asleep() && watcher.inbox.wake() {
-        watcher.unpark();
+        watcher.handle.unpark();
     }
 }
 
@@ -47,6 +47,6 @@ pub unsafe fn park(watcher: &Remote, block: *mut Block) {
     // SAFETY: by the contract.
     let met = unsafe { watcher.inbox.push(block, block) };
     if met == Met::Asleep {
-        watcher.unpark();
+        watcher.handle.unpark();
     }
 }
