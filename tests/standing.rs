@@ -9,9 +9,18 @@ use std::sync::{Arc, OnceLock};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-const LONG: Duration = Duration::from_secs(2);
-/// What is not behind the long operation has run by then.
-const SOON: Duration = Duration::from_millis(500);
+/// What a long operation takes, if what it waits for stands still behind it.
+const LONG: Duration = Duration::from_secs(10);
+/// What is not behind the long operation has run by then, however the threads get their cores.
+const SOON: Duration = Duration::from_secs(5);
+
+/// The long operation: takes until `ran` has come to `count`, or [`LONG`].
+fn outlast(ran: &AtomicUsize, count: usize) {
+    let began = Instant::now();
+    while ran.load(SeqCst) < count && began.elapsed() < LONG {
+        sleep(Duration::from_millis(1));
+    }
+}
 
 /// Waits until `ran` has come to `count`; the long operation has begun by `began`.
 fn is_soon(what: &str, began: Instant, ran: &AtomicUsize, count: usize) {
@@ -38,10 +47,10 @@ fn what_becomes_ready_with_a_long_operation() {
         engine.op("write").write(x).push(move |_| stand.pass()).unwrap();
         write.wait_for_someone();
         let (ran, begun) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let begins = Arc::clone(&begun);
+        let (begins, short) = (Arc::clone(&begun), Arc::clone(&ran));
         let long = move |_: &RunContext<'_>| {
             begins.store(true, SeqCst);
-            sleep(LONG);
+            outlast(&short, reads);
         };
         engine.op("long").read(x).push(long).unwrap();
         for _ in 0..reads {
@@ -77,7 +86,7 @@ fn what_a_long_operation_pushes() {
                 inner.op("child").priority(1).push(child).unwrap();
             }
             begins.store(true, SeqCst);
-            sleep(LONG);
+            outlast(&child, 10);
         };
         engine.op("long").push(long).unwrap();
         eventually("the long one begins", || begun.load(SeqCst));
@@ -97,15 +106,22 @@ fn what_is_urgent_beside_a_long_urgent_operation() {
             engine.op("gate").push(move |_| stand.pass()).unwrap();
             gate.wait_for_someone();
         }
-        let stream = |_: &RunContext<'_>| spin(Duration::from_micros(20));
+        // It takes longer than the long operation, unless it is cut short.
+        let over = Arc::new(AtomicBool::new(false));
         for _ in 0..100_000 {
+            let over = Arc::clone(&over);
+            let stream = move |_: &RunContext<'_>| {
+                if !over.load(Relaxed) {
+                    spin(Duration::from_micros(300));
+                }
+            };
             engine.op("stream").push(stream).unwrap();
         }
         let (ran, begun) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let begins = Arc::clone(&begun);
+        let (begins, urgent) = (Arc::clone(&begun), Arc::clone(&ran));
         let long = move |_: &RunContext<'_>| {
             begins.store(true, SeqCst);
-            sleep(LONG);
+            outlast(&urgent, 1);
         };
         engine.op("long").priority(1).push(long).unwrap();
         engine.op("urgent").priority(1).push(counting(&ran)).unwrap();
@@ -113,6 +129,7 @@ fn what_is_urgent_beside_a_long_urgent_operation() {
         eventually("the long one begins", || begun.load(SeqCst));
         gates[1].open();
         is_soon("the urgent one", Instant::now(), &ran, 1);
+        over.store(true, SeqCst);
         engine.wait_for_all().unwrap();
     }
 }
@@ -168,10 +185,10 @@ fn what_is_ready_when_a_worker_takes_a_long_operation_out_of_its_log() {
         let begun = Arc::new(AtomicBool::new(false));
         // Enough for both logs.
         for _ in 0..100 {
-            let begun = Arc::clone(&begun);
+            let (begun, row) = (Arc::clone(&begun), Arc::clone(&ran));
             let first_is_long = move |_: &RunContext<'_>| {
                 if !begun.swap(true, SeqCst) {
-                    sleep(LONG);
+                    outlast(&row, ROW);
                 }
             };
             engine.op("first is long").push(first_is_long).unwrap();
@@ -233,10 +250,7 @@ fn what_a_waiter_has_made_ready_with_a_long_operation() {
         let (short, seen) = (Arc::clone(&ran), Arc::new(AtomicUsize::new(0)));
         let sees = Arc::clone(&seen);
         let long = move |_: &RunContext<'_>| {
-            let began = Instant::now();
-            while short.load(SeqCst) == 0 && began.elapsed() < Duration::from_secs(10) {
-                sleep(Duration::from_millis(1));
-            }
+            outlast(&short, 1);
             sees.store(short.load(SeqCst), SeqCst);
         };
         engine.op("long").read(x).write(y).push(long).unwrap();
@@ -304,7 +318,7 @@ impl Beside<'_> {
     /// Whether all tiny operations come to their end while the long one runs.
     fn end_meanwhile(&self) -> bool {
         let began = Instant::now();
-        while self.ran.load(SeqCst) < BEFORE + AFTER && began.elapsed() < 5 * LONG {
+        while self.ran.load(SeqCst) < BEFORE + AFTER && began.elapsed() < LONG {
             sleep(Duration::from_micros(100));
         }
         self.ran.load(SeqCst) == BEFORE + AFTER && self.dependants.load(SeqCst) == 0
@@ -531,11 +545,11 @@ fn what_a_waiter_without_a_place_has_made_ready() {
         let held = hold(&engine, &[], &[x]);
         engine.op("first").read(x).write(y).push(nothing).unwrap();
         let (ran, begun) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let (begins, open) = (Arc::clone(&begun), workers.clone());
+        let (begins, open, other_ran) = (Arc::clone(&begun), workers.clone(), Arc::clone(&ran));
         let long = move |_: &RunContext<'_>| {
             begins.store(true, SeqCst);
             open.open();
-            sleep(LONG);
+            outlast(&other_ran, 1);
         };
         engine.op("long").read(y).write(z).push(long).unwrap();
         engine.op("other").read(y).write(other).push(counting(&ran)).unwrap();
