@@ -7,6 +7,7 @@ mod syscalls;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::*};
+use std::time::{Duration, Instant};
 
 /// The threads of the engine, and whatever else the test did not start.
 const ENGINE: usize = 0;
@@ -128,16 +129,43 @@ pub fn costs() -> Costs {
     }
 }
 
+/// Since other costs.
+impl std::ops::Sub for Costs {
+    type Output = Costs;
+
+    fn sub(self, before: Costs) -> Costs {
+        Costs {
+            pushers: self.pushers - before.pushers,
+            engine: self.engine - before.engine,
+            locks: self.locks - before.locks,
+            futex: self.futex - before.futex,
+        }
+    }
+}
+
 /// What `work` costs.
 pub fn cost(work: impl FnOnce()) -> Costs {
     let before = costs();
     work();
-    let after = costs();
-    Costs {
-        pushers: after.pushers - before.pushers,
-        engine: after.engine - before.engine,
-        locks: after.locks - before.locks,
-        futex: after.futex - before.futex,
+    costs() - before
+}
+
+/// When to give up what is counted again and again, since something may still grow: after so many
+/// tries, or sooner where each takes long.
+pub struct Patience {
+    began: Instant,
+    tries: usize,
+}
+
+impl Patience {
+    pub fn new() -> Patience {
+        Patience { began: Instant::now(), tries: 0 }
+    }
+
+    /// Whether it is at an end, after one more try.
+    pub fn ends(&mut self) -> bool {
+        self.tries += 1;
+        self.tries >= 30 || self.tries >= 6 && self.began.elapsed() > Duration::from_secs(40)
     }
 }
 
@@ -147,12 +175,11 @@ pub fn cost(work: impl FnOnce()) -> Costs {
 /// worker has one row for each other thread at most (`Queue::lend`). What an operation costs in
 /// itself shows every time.
 pub fn least_cost(is_enough: fn(Costs) -> bool, mut work: impl FnMut()) -> Costs {
-    let mut costs = cost(&mut work);
-    for _ in 0..30 {
-        if is_enough(costs) {
-            break;
+    let mut patience = Patience::new();
+    loop {
+        let costs = cost(&mut work);
+        if is_enough(costs) || patience.ends() {
+            return costs;
         }
-        costs = cost(&mut work);
     }
-    costs
 }
