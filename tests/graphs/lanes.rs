@@ -1,7 +1,7 @@
 //! Which threads run which parts of a graph, and that no replay is over too early or never.
 
 use crate::common::*;
-use seriatim::{Context, Data, Engine, Error, IdlePolicy, Kind, Property, Variable};
+use seriatim::{Context, Data, Engine, Error, ErrorKind, IdlePolicy, Kind, Property, Variable};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ fn what_is_left_of_a_replay_can_be_all_on_other_lanes() {
 
 #[test]
 fn many_replays_with_operations_of_every_kind_all_end() {
-    let _watchdog = Watchdog::new(120, "replays of every kind");
+    let _watchdog = Watchdog::new(500, "replays of every kind");
     for idle in [IdlePolicy::Spin, IdlePolicy::SpinThenPark, IdlePolicy::Park] {
         let builder = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).priority_workers(1).idle(idle);
         let engine = builder.waiters_help(false).build().unwrap();
@@ -93,12 +93,19 @@ fn many_replays_with_operations_of_every_kind_all_end() {
         });
         let (graph, ()) = captured.unwrap();
         let replays = by_length(500, 2_000);
+        let mut seen = 0;
         for number in 1..=replays {
             graph.replay().unwrap();
             if number % 500 == 0 {
-                if let Err(error) = engine.wait_for_all_timeout(std::time::Duration::from_secs(30)) {
-                    panic!("{error}; {} of {number} have run, {idle:?}\n{}", ran.load(SeqCst), engine.dump_dot());
+                // Every replay passes from thread to thread eight times, and where they look for
+                // work they share two cores. So it may take its time, but not stand still.
+                while let Err(error) = engine.wait_for_all_timeout(std::time::Duration::from_secs(30)) {
+                    let now = ran.load(SeqCst);
+                    let goes_on = error.kind() == ErrorKind::TimedOut && now > seen;
+                    assert!(goes_on, "{error}; {now} of {number} have run, {idle:?}\n{}", engine.dump_dot());
+                    seen = now;
                 }
+                seen = number;
             }
         }
         assert_eq!(ran.load(SeqCst), replays);

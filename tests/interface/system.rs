@@ -182,13 +182,19 @@ fn workers_have_a_priority() {
         };
         engine.op("starts a thread").push(starts).unwrap();
         engine.wait_for_all().unwrap();
+        // A thread that was joined is listed until the system has done with it.
+        let none_is_left = || eventually("no thread is left", || workers().is_empty());
         engine.stop().unwrap();
+        none_is_left();
         engine.start().unwrap();
         assert!(workers().into_iter().all(|worker| scheduling(worker) == (libc::SCHED_FIFO, 7)), "{kind}: again");
         drop(engine);
+        none_is_left();
         let engine = builder.build().unwrap();
         engine.prepare().unwrap();
         assert!(workers().into_iter().all(|worker| scheduling(worker) == USUAL), "{kind}: by default");
+        drop(engine);
+        none_is_left();
     }
 }
 
