@@ -60,6 +60,7 @@ fn a_child_process_does_its_task() {
         Some("fork beside an engine that comes late") => crossed_forks::fork_beside_an_engine_that_comes_late(),
         Some("fork beside pushes inside") => crossed_forks::fork_beside_pushes_inside(),
         Some("fork inside") => crossed_forks::fork_inside(),
+        Some("fork in a wait") => crossed_forks::fork_in_a_wait(),
         Some("push to a stopped engine beside a fork") => crossed_forks::push_to_a_stopped_engine_beside_a_fork(),
         Some("full engine beside a fork") => crossed_forks::full_engine_beside_a_fork(),
         Some("fork beside long operations") => forks::fork_beside_long_operations(),

@@ -32,8 +32,9 @@ impl Engine {
     /// [`waiters_help`](crate::Builder::waiters_help) turns this help off.
     ///
     /// Worst case: a few loads if no write is pending. Otherwise it takes as long as the writes
-    /// take. If the thread helps, it also ends the operation that it is running when the last write
-    /// completes, and gives back the operations that it took and has not run, a step for each.
+    /// take. If the thread helps, it looks at the variable after 16 operations, so that it may run
+    /// up to 15 more when the last write has completed. It gives back the operations that it took
+    /// and has not run, a step for each.
     ///
     /// # Errors
     /// The failure that the variable is marked with. The wait thereby clears it on every variable,

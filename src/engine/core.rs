@@ -218,6 +218,14 @@ impl Core {
         ends == starts
     }
 
+    /// Whether this is the child of a `fork` in which the engine was left in the middle of
+    /// something, so that what is in flight never ends. The thread that has forked sets it, which
+    /// is the only one there.
+    #[inline]
+    pub fn is_cut_off(&self) -> bool {
+        self.state.load(Relaxed) & ABANDONED != 0
+    }
+
     /// Whether there was a moment during this call at which nothing was in flight.
     pub fn is_quiescent(&self) -> bool {
         let (completed, pushed) = self.memory.tally();

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use seriatim::{Engine, ErrorKind, Kind, RunContext};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::*};
 use std::sync::{mpsc, Arc, Barrier};
 use std::time::Duration;
 
@@ -234,4 +234,47 @@ pub fn error_before_a_fork() {
     });
     engine.take();
     assert_eq!(told.load(SeqCst), 1, "the parent's own count");
+}
+
+#[test]
+fn a_wait_that_runs_an_operation_which_forks_ends_in_the_child() {
+    run_child_well(&mut child("fork in a wait"));
+}
+
+/// The only worker is in a long operation, so the waiting thread runs the one that forks. In the
+/// child nobody ends the long one.
+pub fn fork_in_a_wait() {
+    let _watchdog = Watchdog::new(60, "a fork in a wait");
+    for waits_for_all in [true, false] {
+        let engine = engine(BEGUN);
+        let (y, gate, pid) = (engine.new_variable(), Gate::new(), Arc::new(AtomicI32::new(-1)));
+        let (stand, open, forked) = (gate.clone(), gate.clone(), Arc::clone(&pid));
+        engine.op("long").writes([y]).push(move |_| stand.pass()).unwrap();
+        gate.wait_for_someone();
+        let forks = move |_: &RunContext<'_>| {
+            // SAFETY: as in `fork_and`: the other threads wait, and hold no lock.
+            let pid = unsafe { libc::fork() };
+            assert!(pid >= 0, "the system refused to fork");
+            forked.store(pid, SeqCst);
+            if pid == 0 {
+                // SAFETY: it has no memory to be about.
+                unsafe { libc::alarm(20) };
+            } else {
+                open.open();
+            }
+        };
+        engine.op("forks").push(forks).unwrap();
+        let outcome = if waits_for_all { engine.wait_for_all() } else { engine.wait_for_var(y) };
+        let child = pid.load(SeqCst);
+        if child == 0 {
+            let is_told = outcome.is_err_and(|error| error.kind() == ErrorKind::Stopped);
+            // SAFETY: ends the process, without the parent's destructors.
+            unsafe { libc::_exit(i32::from(!is_told)) };
+        }
+        outcome.unwrap();
+        let mut status = 0;
+        // SAFETY: it is our child, and `status` is ours.
+        let waited = unsafe { libc::waitpid(child, &mut status, 0) };
+        assert_eq!((waited, status), (child, 0), "for everything: {waits_for_all}");
+    }
 }

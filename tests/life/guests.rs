@@ -104,3 +104,30 @@ fn what_is_waited_for_goes_before_strangers_that_become_ready_with_it() {
     engine.wait_for_all().unwrap();
     assert_eq!(strangers.load(SeqCst), 1000);
 }
+
+/// The wait is over at once, whatever there is to run, also when the error has been taken.
+#[test]
+fn a_wait_for_a_variable_that_has_failed_runs_nothing_of_others() {
+    let _watchdog = Watchdog::new(60, "waits for what has failed");
+    for taken in [false, true] {
+        let engine = Engine::builder().cpu_workers(1).build().unwrap();
+        let [x, y] = [engine.new_variable(), engine.new_variable()];
+        engine.op("fails").write(x).push(|_| Err("as it should")).unwrap();
+        eventually("it has failed", || engine.version(x).unwrap() == 1);
+        if taken {
+            engine.wait_for_all().unwrap_err();
+        }
+        let (busy, ran) = (Gate::new(), Arc::new(AtomicUsize::new(0)));
+        let stand = busy.clone();
+        engine.op("long").push(move |_| stand.pass()).unwrap();
+        busy.wait_for_someone();
+        let held = hold(&engine, &[], &[y]);
+        // Each makes the next one ready on the thread that runs it.
+        (0..40).for_each(|_| engine.op("of others").write(y).push(counting(&ran)).unwrap());
+        held.complete();
+        assert_eq!(engine.wait_for_var(x).is_err(), !taken);
+        assert!(ran.load(SeqCst) <= 1, "{} of others have run, error taken: {taken}", ran.load(SeqCst));
+        busy.open();
+        engine.wait_for_all().unwrap();
+    }
+}

@@ -6,7 +6,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::engine::core::{Core, ABANDONED, STOPPED};
+use crate::engine::core::{Core, STOPPED};
 use crate::engine::diagnose;
 use crate::engine::nesting::{may_help, refuse_wait_inside};
 use crate::engine::push::admission::cut_off;
@@ -24,7 +24,7 @@ const GLIMPSE: Duration = Duration::from_micros(3);
 /// Waits until nothing is in flight; then takes all errors and returns the first.
 pub fn for_all(core: &Arc<Core>, timeout: Option<Duration>) -> Result<(), Error> {
     refuse_wait_inside(core)?;
-    if core.state.load(Relaxed) & ABANDONED == 0 {
+    if !core.is_cut_off() {
         core.dispatch.before_waiting(core);
     }
     if !all_done(core, timeout)? {
@@ -48,7 +48,7 @@ fn all_done(core: &Arc<Core>, timeout: Option<Duration>) -> Result<bool, Error> 
     if core.is_quiescent() {
         return Ok(true);
     }
-    if core.state.load(Relaxed) & ABANDONED != 0 {
+    if core.is_cut_off() {
         return Err(cut_off());
     }
     if timeout.is_none() && core.settings.waiters_help && may_help() && core.state.load(Relaxed) & STOPPED == 0 {
@@ -58,9 +58,14 @@ fn all_done(core: &Arc<Core>, timeout: Option<Duration>) -> Result<bool, Error> 
         core.quiescence.announced(|| {
             // While this thread runs a batch, operations are in flight: so the batch goes on
             // without a look whether all is over.
-            core.dispatch.serve(core, &mut || true, &mut || core.is_quiescent());
+            let mut is_over = || core.is_quiescent() || core.is_cut_off();
+            core.dispatch.serve(core, &mut || !core.is_cut_off(), &mut is_over);
             core.flush(core.local());
         });
+        // An operation that this thread ran has forked, and this is the child.
+        if core.is_cut_off() && !core.is_quiescent() {
+            return Err(cut_off());
+        }
     }
     Ok(core.quiescence.wait(deadline(timeout), || core.is_quiescent(), || core.make_way()))
 }

@@ -13,7 +13,7 @@
 //! finds the wait ready (`Core::hand_out` in `complete.rs`, `push/mod.rs`).
 
 use crate::device::Context;
-use crate::engine::core::{Core, ABANDONED, DEVICES_USED, FAILED};
+use crate::engine::core::{Core, DEVICES_USED, FAILED};
 use crate::engine::diagnose;
 use crate::engine::nesting::{may_help, refuse_wait_inside};
 use crate::engine::push::admission::cut_off;
@@ -68,10 +68,10 @@ const HELPED: u32 = 16;
 pub fn for_variable(core: &Arc<Core>, variable: Variable, mode: Mode, timeout: Option<Duration>) -> Result<(), Error> {
     refuse_wait_inside(core)?;
     let for_writes = mode == Mode::Read;
-    if for_writes && is_quiet(core, variable)? {
+    if for_writes && look(core, variable)? == Found::Quiet {
         return Ok(());
     }
-    if core.state.load(Relaxed) & ABANDONED != 0 {
+    if core.is_cut_off() {
         return Err(cut_off());
     }
     core.dispatch.before_waiting(core);
@@ -89,6 +89,10 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, mode: Mode, timeout: O
     };
     let claim = Claim { variable, mode };
     let late = || {
+        if core.is_cut_off() {
+            // An operation that this wait ran has forked, and this is the child.
+            return Err(cut_off());
+        }
         let pending = diagnose::pending_report(core, Some(variable));
         Err(Error::new(
             ErrorKind::TimedOut,
@@ -111,7 +115,7 @@ pub fn for_variable(core: &Arc<Core>, variable: Variable, mode: Mode, timeout: O
         let ring = move |run: &RunContext<'_>| ringer.set(run.inherited);
         match push(core, &request, &[claim][..], sync_vtable(&ring), ring) {
             Ok(()) => break,
-            Err(error) if error.kind() != ErrorKind::Stopped => return Err(error),
+            Err(error) if error.kind() != ErrorKind::Stopped || core.is_cut_off() => return Err(error),
             Err(_) if remaining(deadline) == Some(Duration::ZERO) => return late(),
             Err(_) => thread::park_timeout(remaining(deadline).map_or(FORK_NAP, |left| left.min(FORK_NAP))),
         }
@@ -166,7 +170,7 @@ fn beside_owner(
         wanted = Some(target);
         if slot.progress().has_passed(target) {
             // Relaxed: a failure is noted in the state before its write is counted, like in
-            // `becomes_quiet`.
+            // `looks_at`.
             return Ok(if is_unsettled(core, slot) { Beside::Not } else { Beside::InTime });
         }
         let ringer = Arc::clone(event);
@@ -186,20 +190,26 @@ fn beside_owner(
     Ok(Beside::Not)
 }
 
-/// Whether the variable has no pending write and no mark, found by one look at its last access.
-fn is_quiet(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
-    becomes_quiet(core, variable, 1, || true)
+/// What looks at a variable have found.
+#[derive(PartialEq, Eq)]
+enum Found {
+    /// No pending write, and no mark.
+    Quiet,
+    /// No pending write, but a mark, or a device has still to come there. To look on is of no use.
+    Unsettled,
+    /// Perhaps a pending write.
+    Busy,
 }
 
-/// Like [`is_quiet`], but in up to `looks` looks under one pin; between two looks `go_on` may end
-/// it.
+/// One look at the last access of a variable.
+fn look(core: &Arc<Core>, variable: Variable) -> Result<Found, Error> {
+    looks_at(core, variable, 1, || true)
+}
+
+/// Looks at a variable, up to so often under one pin, until it is not busy; between two looks
+/// `go_on` may end it.
 #[inline]
-fn becomes_quiet(
-    core: &Arc<Core>,
-    variable: Variable,
-    looks: u32,
-    mut go_on: impl FnMut() -> bool,
-) -> Result<bool, Error> {
+fn looks_at(core: &Arc<Core>, variable: Variable, looks: u32, mut go_on: impl FnMut() -> bool) -> Result<Found, Error> {
     let local = core.local();
     let _pin = local.pin();
     let slot = resolve(core, variable)?;
@@ -208,13 +218,13 @@ fn becomes_quiet(
             // Relaxed: a failure is noted in the state before the variable that it marks can be
             // quiet. The state is asked first because the mark lies in a cache line that workers
             // write.
-            return Ok(!is_unsettled(core, slot));
+            return Ok(if is_unsettled(core, slot) { Found::Unsettled } else { Found::Quiet });
         }
         if look < looks && !go_on() {
             break;
         }
     }
-    Ok(false)
+    Ok(Found::Busy)
 }
 
 /// Whether a variable whose writes have ended is marked, or a device has still to come there.
@@ -242,7 +252,7 @@ fn finds_quiet(core: &Core, local: &ThreadContext, variable: Variable) -> bool {
 }
 
 /// Watches the variable for a moment; says whether it became quiet. Runs ready operations meanwhile
-/// if the settings allow it.
+/// if the settings allow it, and as long as the variable is busy.
 fn watch(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
     let helps = core.settings.waiters_help && may_help();
     if helps {
@@ -257,29 +267,38 @@ fn watch(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
             watched += 1;
             !has_work()
         };
-        if becomes_quiet(core, variable, PINNED, look)? {
-            return Ok(true);
+        match looks_at(core, variable, PINNED, look)? {
+            Found::Quiet => return Ok(true),
+            Found::Unsettled => return Ok(false),
+            Found::Busy => {}
         }
         watched += 1;
         if has_work() {
             let mut asked = 0_u32;
             core.dispatch.help(core, &mut || {
                 asked = asked.wrapping_add(1);
-                asked % HELPED != 0 || !is_quiet(core, variable).unwrap_or(true)
+                asked % HELPED != 0 || self::look(core, variable).is_ok_and(|found| found == Found::Busy)
             });
             core.flush(core.local());
+            if core.is_cut_off() {
+                return Ok(false);
+            }
         }
     }
     Ok(false)
 }
 
-/// Waits for the event; `false` at the deadline. Without a deadline the thread first runs ready
-/// operations if the settings allow it. With one it neither helps nor yields, because an operation
-/// or a yield may take longer than is left.
+/// Waits for the event; `false` at the deadline, or in the child of a fork in which it will not be
+/// set. Without a deadline the thread first runs ready operations if the settings allow it. With
+/// one it neither helps nor yields, because an operation or a yield may take longer than is left.
 pub(super) fn listen(core: &Arc<Core>, event: &Arc<OneShot>, deadline: Option<Instant>) -> bool {
     if deadline.is_none() && core.settings.waiters_help && may_help() {
-        core.dispatch.serve(core, &mut || !event.is_set(), &mut || event.is_set());
+        let is_over = || event.is_set() || core.is_cut_off();
+        core.dispatch.serve(core, &mut || !is_over(), &mut || is_over());
         core.flush(core.local());
+        if core.is_cut_off() {
+            return event.is_set();
+        }
     }
     let mut spin = match remaining(deadline) {
         Some(left) => Spin::awake(left.min(WAITER_SPINS_AWAKE)),
