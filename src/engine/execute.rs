@@ -122,6 +122,8 @@ impl Core {
                     } else {
                         within(&Copied::of(&self.memory, block), || call(storage, &run, completion))
                     };
+                    // It may be the last by now, and an error's destructor is user code.
+                    drop(inherited);
                     leave(local);
                     if let Err(fault) = outcome {
                         // The closure unwound after it had given its completion away. The operation
@@ -304,6 +306,11 @@ impl Host for Core {
 }
 
 impl Finish for Core {
+    unsafe fn sequence(&self, block: *mut Block) -> u64 {
+        // SAFETY: the operation runs, so nothing writes that.
+        unsafe { (*block).sequence }
+    }
+
     unsafe fn finish(self: Arc<Self>, block: *mut Block, outcome: Result<(), Fault>) {
         let local = self.local();
         // SAFETY: the operation runs, and this is its end.

@@ -10,6 +10,7 @@
 use crate::device::raw::RawStream;
 use crate::error::{ErrorKind, Fault};
 use crate::operation::block::Block;
+use crate::operation::closure::catch;
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -18,6 +19,12 @@ use std::sync::Arc;
 /// The engine's side of a completion: ends the operation. Implemented in `src/engine/execute.rs`
 /// and, for graphs, in `src/engine/replay/mod.rs`.
 pub trait Finish: Send + Sync {
+    /// The number of an operation among those that have its block one after the other.
+    ///
+    /// # Safety
+    /// `block` is running and has not been ended.
+    unsafe fn sequence(&self, block: *mut Block) -> u64;
+
     /// Ends an operation that ran asynchronously.
     ///
     /// # Safety
@@ -87,7 +94,9 @@ unsafe impl Sync for Completion {}
 /// An asynchronous operation whose closure is being called. `orphan` is its completion, if that was
 /// dropped while the closure unwinds: the operation then ends with the panic's message.
 struct CompletionCall {
+    /// The operation. If it ends before the call returns, a later one may have the same block.
     block: *mut Block,
+    sequence: u64,
     orphan: Option<Completion>,
 }
 
@@ -101,7 +110,8 @@ thread_local! {
 /// completion, the operation ends with the panic. If it had given the completion away, the fault is
 /// returned.
 pub fn call(completion: Completion, closure: impl FnOnce(Completion)) -> Result<(), Fault> {
-    let mut this = UnsafeCell::new(CompletionCall { block: completion.block, orphan: None });
+    let Some(sequence) = completion.sequence() else { return Ok(()) };
+    let mut this = UnsafeCell::new(CompletionCall { block: completion.block, sequence, orphan: None });
     let before = CALL.with(|call| call.replace(this.get()));
     let outcome = catch_unwind(AssertUnwindSafe(|| closure(completion))).map_err(Fault::panicked);
     CALL.with(|call| call.set(before));
@@ -156,7 +166,8 @@ impl Completion {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn fail(mut self, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) {
-        self.end(Err(Fault::failed(error.into())));
+        // The error's conversion and its `Display` are user code.
+        self.end(catch(|| Err(error.into())));
     }
 
     /// Ends the operation when its device has done what is on a stream by now: for work that a
@@ -201,6 +212,12 @@ impl Completion {
         }
     }
 
+    /// Which operation it ends; `None` once it has.
+    fn sequence(&self) -> Option<u64> {
+        // SAFETY: the operation is running until this is used.
+        self.engine.as_ref().map(|engine| unsafe { engine.sequence(self.block) })
+    }
+
     fn end(&mut self, outcome: Result<(), Fault>) {
         if let Some(engine) = self.engine.take() {
             // SAFETY: `engine` is taken only once, so this is the operation's only end.
@@ -217,7 +234,8 @@ impl Drop for Completion {
         let call = CALL.with(Cell::get);
         // SAFETY: set by `call` to a value on this thread's stack for as long as the closure runs,
         // and used by this thread only.
-        if std::thread::panicking() && !call.is_null() && unsafe { (*call).block } == self.block {
+        let of_call = unsafe { call.as_ref() }.filter(|call| call.block == self.block);
+        if std::thread::panicking() && of_call.is_some_and(|call| Some(call.sequence) == self.sequence()) {
             let orphan = Completion { engine: self.engine.take(), block: self.block };
             // SAFETY: as above.
             unsafe { (*call).orphan = Some(orphan) };

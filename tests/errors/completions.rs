@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use crate::helpers::*;
-use seriatim::{Completion, Context, ErrorKind, Property, RunContext, Variable};
+use seriatim::{Completion, Context, Engine, ErrorKind, Kind, Property, RunContext, Variable};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::{mpsc, Arc};
 use std::time::Duration;
@@ -22,6 +22,28 @@ fn an_asynchronous_operation_fails_by_its_completion() {
         assert_failed(engine.wait_for_var(x), "after 3 tries");
         engine.wait_for_all().unwrap();
     });
+}
+
+/// Its block may be that of a later operation by then, whose completion is dropped by that panic.
+#[test]
+fn a_panic_behind_an_early_completion_is_that_of_its_own_operation() {
+    let engine = Engine::builder().kind(Kind::Naive).build().unwrap();
+    let own = engine.clone();
+    let early = move |_: &RunContext<'_>, completion: Completion| {
+        completion.complete();
+        let (send, held) = mpsc::channel();
+        for _ in 0..300 {
+            let send = send.clone();
+            let keeps = move |_: &RunContext<'_>, completion| send.send(completion).unwrap();
+            own.op("later").push_async(keeps).unwrap();
+        }
+        let held: Vec<Completion> = held.try_iter().collect();
+        assert_eq!(held.len(), 300);
+        panic_quietly("of the early one");
+    };
+    engine.op("early").push_async(early).unwrap();
+    let error = engine.wait_for_all().unwrap_err();
+    assert_says(&error, ErrorKind::OperationPanicked, &["operation 'early' panicked: of the early one"]);
 }
 
 #[test]

@@ -65,6 +65,9 @@ fn an_error_that_panics_while_it_is_shown_is_a_panic_of_the_operation() {
         assert_says(&engine.wait_for_var(x).unwrap_err(), ErrorKind::OperationPanicked, &["no words"]);
         engine.op("odd").writes([x]).push_async(|_, completion| completion.fail(Unshowable)).unwrap();
         assert_says(&engine.wait_for_var(x).unwrap_err(), ErrorKind::OperationPanicked, &["no words"]);
+        // Outside the operation: the caller of `fail` is no place for that panic.
+        hold(&engine, &[], &[x]).fail(Unshowable);
+        assert_says(&engine.wait_for_var(x).unwrap_err(), ErrorKind::OperationPanicked, &["no words"]);
         engine.wait_for_all().unwrap();
     });
 }

@@ -130,8 +130,16 @@ pub fn wait_in_the_destructor_of_an_error() {
         engine.op("is only counted").writes([y]).push(fails()).unwrap();
         engine.op("fails").writes([y]).property(Property::NoSkip).push(|_| Err("instead")).unwrap();
         settle(&engine);
+        // One that is only counted, of an operation that writes nothing; and the same in a graph.
+        engine.op("is only counted").push(fails()).unwrap();
+        settle(&engine);
+        let error = Mutex::new(Some(Failed(Waits(engine.clone(), Arc::clone(&outcomes)))));
+        let takes = move |_: &RunContext<'_>| error.lock().unwrap().take().map_or(Ok(()), Err);
+        let (graph, ()) = engine.capture(|c| c.op("is only counted").push(takes)).unwrap();
+        graph.replay().unwrap();
+        settle(&engine);
         let outcomes = std::mem::take(&mut *outcomes.lock().unwrap());
-        assert_eq!(outcomes.len(), 4);
+        assert_eq!(outcomes.len(), 6);
         for outcome in outcomes {
             assert_says(&outcome.unwrap_err(), ErrorKind::WaitInsideOperation, &[]);
         }

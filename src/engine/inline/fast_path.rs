@@ -17,7 +17,7 @@
 
 use crate::engine::claims::Source;
 use crate::engine::core::{Core, DEVICES_USED, FAILED};
-use crate::engine::nesting::{self, enter, is_deep, leave, mark_inside};
+use crate::engine::nesting::{self, enter, inside, is_deep, leave};
 use crate::engine::push::acquire::{acquire_all, adopt, is_common};
 use crate::engine::ready_list::ReadyList;
 use crate::engine::request::{Claim, Request};
@@ -393,7 +393,7 @@ fn claim_new<'a>(
 #[inline(never)]
 fn mark(core: &Core, uses: &[InlineUse<'_>], fault: Fault, name: &'static str, sequence: u64) {
     let failure = core.record(fault, name, sequence);
-    for used in uses.iter().filter(|used| used.mode != Mode::Read) {
-        mark_inside(core.local(), used.slot, Some(&failure));
-    }
+    let changed = uses.iter().filter(|used| used.mode != Mode::Read);
+    // It is dropped in there too: it is the last if it marks nothing and was only counted.
+    inside(core.local(), move || changed.for_each(|used| used.slot.leave(Some(&failure))));
 }

@@ -212,6 +212,11 @@ impl Program {
 }
 
 impl Finish for Program {
+    /// A node's operation ends behind its call, so that no other one has its node meanwhile.
+    unsafe fn sequence(&self, _: *mut Block) -> u64 {
+        0
+    }
+
     unsafe fn finish(self: Arc<Self>, block: *mut Block, outcome: Result<(), Fault>) {
         // `Program::call_node` made the completion with the address of its node.
         let node = block.cast_const().cast::<Node>();

@@ -13,7 +13,7 @@
 
 use crate::device::Context;
 use crate::engine::core::{Core, FAILED};
-use crate::engine::nesting::mark_inside;
+use crate::engine::nesting::{inside, mark_inside};
 use crate::engine::replay::node_block::NodeBlock;
 use crate::engine::replay::private::PrivateVariables;
 use crate::engine::replay::spread_policy::SpreadPolicy;
@@ -207,8 +207,12 @@ impl Program {
         if self.core.state.load(Relaxed) & FAILED == 0 {
             return;
         }
+        let local = self.core.local();
         for (slot, _) in self.uses(node).filter(|(_, writes)| *writes) {
-            mark_inside(self.core.local(), slot, failure.as_ref());
+            mark_inside(local, slot, failure.as_ref());
+        }
+        if let Some(failure) = failure {
+            inside(local, || drop(failure));
         }
     }
 }
