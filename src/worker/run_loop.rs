@@ -20,7 +20,7 @@ use crate::worker::local_queue::Queue;
 use crate::worker::ready::Key;
 use crate::worker::remote::Remote;
 use crate::worker::rhythm::Rhythm;
-use crate::worker::steal::{LOGS, LOOKS_AT_HELPERS, STOLEN, STOOD};
+use crate::worker::steal::{InboxesSeen, LOGS, LOOKS_AT_HELPERS, STOLEN, STOOD};
 use crate::worker::Host;
 use std::cell::Cell;
 use std::ptr::{self, null_mut};
@@ -245,7 +245,7 @@ impl Group {
             self.idle.fetch_and(!WANTED, Relaxed);
         }
         self.idle.fetch_add(1, Relaxed);
-        let mut seen = null_mut();
+        let mut seen = InboxesSeen::NOTHING;
         let mut watch = Watch::new(&self.journals, index + 1);
         let mut spin = patience.spin();
         let found = loop {

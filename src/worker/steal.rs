@@ -32,6 +32,23 @@ pub(crate) const LOGS: usize = if MODELLED { 2 } else { 64 };
 /// in `run_loop.rs`.
 pub(super) const LOOKS_AT_HELPERS: u32 = 256;
 
+/// After so many looks in a row at which something lay in some inbox, a thief takes what lies
+/// there. Where a thread pushes without a pause, no two looks meet the same operation.
+const PATIENCE: u32 = 64;
+
+/// What a thief has seen in inboxes.
+#[derive(Clone, Copy)]
+pub(crate) struct InboxesSeen {
+    /// The first operation of the last inbox in which there was one, at the last look.
+    first: *mut Block,
+    /// At how many looks before, without one in between that found none.
+    looks: u32,
+}
+
+impl InboxesSeen {
+    pub(crate) const NOTHING: InboxesSeen = InboxesSeen { first: null_mut(), looks: 0 };
+}
+
 impl Group {
     /// Takes operations out of any log that the thief comes to, for a thread that has nothing else
     /// to run. When one is ready, it takes up to `at_once` in all out of that log. Returns a list
@@ -108,9 +125,9 @@ impl Group {
     }
 
     /// For worker `thief`: takes operations that another worker has lent, or that lie in an
-    /// inbox whose owner does not come for them. `seen` is the first operation that it saw in an
-    /// inbox at its last call.
-    pub(crate) fn steal(&self, thief: usize, seen: &mut *mut Block) -> *mut Block {
+    /// inbox whose owner does not come for them. `seen` is what it saw in inboxes at its last
+    /// calls.
+    pub(crate) fn steal(&self, thief: usize, seen: &mut InboxesSeen) -> *mut Block {
         let list = self.common.inbox.take();
         if !list.is_null() {
             return list;
@@ -127,9 +144,9 @@ impl Group {
             if first.is_null() {
                 continue;
             }
-            if *seen == first {
-                // The same operation was there the last time: so the inbox's owner is running
-                // something.
+            if seen.first == first || seen.looks > PATIENCE {
+                // The same operation was there the last time, or others again and again: so the
+                // inbox's owner is running something.
                 let list = victim.inbox.take();
                 if !list.is_null() {
                     return list;
@@ -137,7 +154,7 @@ impl Group {
             }
             waiting = first;
         }
-        *seen = waiting;
+        *seen = InboxesSeen { first: waiting, looks: if waiting.is_null() { 0 } else { seen.looks + 1 } };
         self.steal_from_helpers()
     }
 
@@ -201,15 +218,10 @@ mod tests {
         fn idle(&self) {}
     }
 
-    /// A thief puts back what it does not need, and the helper has left meanwhile.
-    #[test]
-    fn a_worker_with_enough_to_do_comes_to_what_a_helper_has_left() {
-        let memory = Memory::new().unwrap();
-        let mut blocks = memory.blocks.slabs.add(0);
-        let [again, other] = [(); 2].map(|()| blocks.pop().expect("there are more"));
-        let plan = GroupPlan {
+    fn plan(workers: usize) -> GroupPlan {
+        GroupPlan {
             name: "busy",
-            workers: 1,
+            workers,
             shared: false,
             logged: false,
             idle: IdlePolicy::Park,
@@ -217,8 +229,35 @@ mod tests {
             cores: Vec::new(),
             move_callers: false,
             fifo_priority: 0,
-        };
-        let group = Arc::new(Group::new(plan));
+        }
+    }
+
+    /// Its owner runs something, and a thread pushes to it between any two looks.
+    #[test]
+    fn an_inbox_that_changes_from_look_to_look_is_not_left_alone() {
+        let memory = Memory::new().unwrap();
+        let mut blocks = memory.blocks.slabs.add(0);
+        let group = Group::new(plan(2));
+        let (mut seen, mut looks) = (InboxesSeen::NOTHING, 0);
+        while group.steal(1, &mut seen).is_null() {
+            looks += 1;
+            let block = blocks.pop().unwrap_or_else(|| panic!("{looks} looks"));
+            // SAFETY: the block is ours, and in no list.
+            let _ = unsafe { group.workers[0].inbox.push(block, block) };
+            if blocks.is_empty() {
+                blocks = memory.blocks.slabs.add(0);
+            }
+        }
+        assert!(looks < 100, "{looks} looks");
+    }
+
+    /// A thief puts back what it does not need, and the helper has left meanwhile.
+    #[test]
+    fn a_worker_with_enough_to_do_comes_to_what_a_helper_has_left() {
+        let memory = Memory::new().unwrap();
+        let mut blocks = memory.blocks.slabs.add(0);
+        let [again, other] = [(); 2].map(|()| blocks.pop().expect("there are more"));
+        let group = Arc::new(Group::new(plan(1)));
         let host = Arc::new(Busy {
             group: OnceLock::from(group.clone()),
             other: AtomicPtr::new(other),
