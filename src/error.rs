@@ -41,7 +41,7 @@ pub enum ErrorKind {
     /// An asynchronous operation dropped its [`Completion`](crate::Completion) without completing
     /// or failing it.
     CompletionDropped,
-    /// The variable was deleted before this call.
+    /// The variable was deleted before this call, or during a wait.
     VariableDeleted,
     /// The variable belongs to another engine.
     ForeignVariable,

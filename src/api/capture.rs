@@ -15,6 +15,7 @@ use crate::api::parameter::Parameter;
 use crate::device::Context;
 use crate::engine::draft::Draft;
 use crate::engine::replay::assemble::{Captured, Recording, Whole};
+use crate::engine::resolve::kill;
 use crate::error::Error;
 use crate::operation::name::Name;
 use crate::variable::handle::Variable;
@@ -118,7 +119,7 @@ impl Capture {
     ///
     /// # Errors
     /// [`EngineFull`](crate::ErrorKind::EngineFull) for more than 500 million operations, or more
-    /// than 8 million variables in one of a graph of the driver;
+    /// than 8 million variables in one of a graph that uses GPUs;
     /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted) or
     /// [`PrivateVariable`](crate::ErrorKind::PrivateVariable) if one of their variables was
     /// deleted, or made private to another graph, after they were recorded. If variables were made
@@ -210,7 +211,10 @@ impl Drop for Capture {
         if !self.made {
             // Only parameters know the variable, and `Parameter::set` is refused from now on. A
             // stopped engine keeps the variable until the engine ends.
-            let _ = delete_own_variable(self.engine.core(), self.variable, |_| ());
+            let core = self.engine.core();
+            if delete_own_variable(core, self.variable, |_| ()).is_err() {
+                let _ = kill(core, self.variable);
+            }
         }
     }
 }

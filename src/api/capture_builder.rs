@@ -96,8 +96,8 @@ impl CaptureBuilder<'_> {
         self.writes([variable])
     }
 
-    /// Sets the priority, 0 by default. Among ready operations of the graph that one thread could
-    /// run, greater priorities run first.
+    /// Sets the priority, 0 by default. The capture puts its operations into the order in which one
+    /// thread would run them, greater priorities first; the threads of a replay keep to that order.
     ///
     /// ```
     /// # let engine = seriatim::Engine::new()?;

@@ -191,7 +191,12 @@ impl Engine {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn version(&self, variable: Variable) -> Result<u64, Error> {
-        resolve(self.core(), variable).map(|slot| slot.version())
+        let core = self.core();
+        let version = resolve(core, variable)?.version();
+        // The slot may have become another variable's meanwhile, with a version of its own: then
+        // its generation is another one, which this thread sees since it has seen that version.
+        resolve(core, variable)?;
+        Ok(version)
     }
 }
 

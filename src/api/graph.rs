@@ -15,6 +15,7 @@ use crate::engine::push::admission::stopped;
 use crate::engine::push::{push, push_enlisted};
 use crate::engine::replay::program::Program;
 use crate::engine::request::{Claim, Request};
+use crate::engine::resolve::kill;
 use crate::error::Error;
 use crate::operation::access::Mode;
 use crate::operation::block::{FLAG_BEYOND, FLAG_DELETE, FLAG_UNLOOKED};
@@ -214,9 +215,13 @@ impl Drop for Graph {
         let held = Arc::clone(&self.inner);
         let is_pushed =
             !core.is_closed() && delete_own_variable(core, self.inner.variable, move |_| drop(held)).is_ok();
-        if !is_pushed && !self.inner.devices.is_empty() {
-            // An engine that stops may wait for what the last replay has queued.
-            core.gpus.hold(Box::new(Arc::clone(&self.inner)));
+        if !is_pushed {
+            // Parameters refuse new values all the same. The variable stays until the engine ends.
+            let _ = kill(core, self.inner.variable);
+            if !self.inner.devices.is_empty() {
+                // An engine that stops may wait for what the last replay has queued.
+                core.gpus.hold(Box::new(Arc::clone(&self.inner)));
+            }
         }
     }
 }

@@ -118,6 +118,8 @@ pub fn prepare(engine: &Engine) -> Result<(), Error> {
     // Makes the thread's memory in which a builder puts an operation together
     // (`src/engine/draft.rs`).
     drop(Draft::new(Name::default()));
+    // Also on an engine without workers, so that no variable is made that stays.
+    refuse_if_stopped(core, core.local(), &Request::named(Name::default()))?;
     let variable = engine.new_variable();
     let claim = [Claim { variable, mode: Mode::Write }];
     core.local().pusher().prepare(variable.index);

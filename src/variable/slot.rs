@@ -89,7 +89,9 @@ impl Slot {
 
     /// Makes the slot that of a new variable, at version 0, to which no thread has pushed.
     pub(super) fn renew(&self) {
-        self.ran.version.store(0, Relaxed);
+        // Release: pairs with the acquire in `version`, so that a thread that finds this version
+        // finds the generation before ended (`Engine::version`).
+        self.ran.version.store(0, Release);
         self.private.store(false, Relaxed);
         self.owner.renew();
     }

@@ -52,6 +52,22 @@ fn a_graph_that_is_dropped_in_flight_runs_and_drops_its_closures_after_the_last_
     });
 }
 
+/// The engine refuses the deletion of the graph's own variable then.
+#[test]
+fn parameters_of_what_was_dropped_while_the_engine_was_stopped_are_refused() {
+    on_every_engine(|engine| {
+        let (graph, of_graph) = engine.capture(|c| Ok(c.parameter(1))).unwrap();
+        let mut capture = engine.begin_capture();
+        let of_capture = capture.parameter(1);
+        engine.stop().unwrap();
+        drop((graph, capture));
+        engine.start().unwrap();
+        for parameter in [of_graph, of_capture] {
+            assert_eq!(parameter.set(2).unwrap_err().kind(), ErrorKind::VariableDeleted);
+        }
+    });
+}
+
 #[test]
 fn a_graph_outlives_its_engine_and_takes_its_closures_along() {
     in_every_way(|engine, way| {

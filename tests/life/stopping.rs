@@ -198,7 +198,9 @@ pub fn prepare_while_stopped() {
             }
             engine.stop().unwrap();
             eventually("the workers are gone", || thread_count() == others);
-            assert_eq!(engine.prepare().unwrap_err().kind(), ErrorKind::Stopped);
+            let before = engine.new_variable().into_raw().0 as u32;
+            (0..100).for_each(|_| assert_eq!(engine.prepare().unwrap_err().kind(), ErrorKind::Stopped));
+            assert_eq!(engine.new_variable().into_raw().0 as u32, before + 1, "{kind}: variables are left behind");
             assert_eq!(thread_count(), others, "{kind}: the engine is stopped");
             drop(engine);
             assert_eq!(thread_count(), others, "{kind}: the engine is gone");

@@ -95,12 +95,13 @@ impl Recording {
         device::resolve(captured.context)?;
         if captured.context.device() == Device::Gpu {
             admit::find(core, captured.context)?;
-            if !self.devices.contains(&captured.context) {
-                self.devices.push(captured.context);
-            }
         }
         for claim in claims {
             self.private.resolve(core, claim.variable)?;
+        }
+        // It is valid.
+        if captured.context.device() == Device::Gpu && !self.devices.contains(&captured.context) {
+            self.devices.push(captured.context);
         }
         for claim in claims {
             let next = self.variables.len() as u32;
