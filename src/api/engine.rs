@@ -174,7 +174,7 @@ impl Engine {
     /// The number of completed operations that change the variable, failed and skipped ones
     /// included. It may grow at any time while such operations are in flight.
     ///
-    /// Worst case: three loads.
+    /// Worst case: five loads.
     ///
     /// # Errors
     /// [`VariableDeleted`](crate::ErrorKind::VariableDeleted),

@@ -12,6 +12,7 @@ use crate::engine::core::{Core, DEVICES_USED};
 use crate::engine::push::admission::stopped;
 use crate::engine::push::push;
 use crate::engine::request::{Claim, Request};
+use crate::engine::resolve::resolve;
 use crate::error::{Error, ErrorKind};
 use crate::operation::access::Mode;
 use crate::operation::block::FLAG_UNLOOKED;
@@ -139,6 +140,9 @@ impl<T: Send + Sync + 'static> Parameter<T> {
         if self.0.core.is_closed() {
             return Err(stopped());
         }
+        // Of a graph that was dropped while the engine was stopped nothing else knows: the variable
+        // is dead and no deletion was pushed, so that this thread may own it still.
+        resolve(&self.0.core, self.0.variable)?;
         let inner = Arc::clone(&self.0);
         let replace = move |_: &RunContext<'_>| {
             // SAFETY: this operation changes the graph's variable, so no replay and no other `set`

@@ -59,6 +59,10 @@ fn parameters_of_what_was_dropped_while_the_engine_was_stopped_are_refused() {
         let (graph, of_graph) = engine.capture(|c| Ok(c.parameter(1))).unwrap();
         let mut capture = engine.begin_capture();
         let of_capture = capture.parameter(1);
+        // This thread owns the variables then.
+        of_graph.set(3).unwrap();
+        of_capture.set(3).unwrap();
+        graph.replay().unwrap();
         engine.stop().unwrap();
         drop((graph, capture));
         engine.start().unwrap();
