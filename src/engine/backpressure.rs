@@ -56,13 +56,17 @@ pub fn make_room(core: &Arc<Core>, local: &ThreadContext, beyond: bool) -> Resul
             while !entered
                 && core.dispatch.help(core, &mut || {
                     entered = entered || enter();
-                    !entered
+                    !entered && !core.is_cut_off()
                 })
             {
                 entered = entered || enter();
             }
             core.flush(local);
-            if !entered {
+            // In the child of a fork by one of these operations nobody makes room. The push is
+            // refused.
+            if !entered && core.is_cut_off() {
+                core.in_flight.fetch_add(1, AcqRel);
+            } else if !entered {
                 core.below_bound.wait(None, enter, || core.make_way());
             }
         }

@@ -1,7 +1,7 @@
 //! Forks of several threads at once, and forks beside threads and operations that go on meanwhile.
 
 use crate::common::*;
-use seriatim::{Engine, ErrorKind, Kind, RunContext};
+use seriatim::{Engine, Error, ErrorKind, Kind, RunContext, Variable, WhenFull};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::*};
 use std::sync::{mpsc, Arc, Barrier};
 use std::time::Duration;
@@ -236,45 +236,73 @@ pub fn error_before_a_fork() {
     assert_eq!(told.load(SeqCst), 1, "the parent's own count");
 }
 
-#[test]
-fn a_wait_that_runs_an_operation_which_forks_ends_in_the_child() {
-    run_child_well(&mut child("fork in a wait"));
+/// An operation that forks and goes on in both processes. In the parent it opens the gate.
+fn forks(pid: &Arc<AtomicI32>, gate: &Gate) -> impl FnOnce(&RunContext<'_>) + Send + 'static + use<> {
+    let (forked, open) = (Arc::clone(pid), gate.clone());
+    move |_| {
+        // SAFETY: as in `fork_and`: the other threads wait, and hold no lock.
+        let pid = unsafe { libc::fork() };
+        assert!(pid >= 0, "the system refused to fork");
+        forked.store(pid, SeqCst);
+        if pid == 0 {
+            // SAFETY: it has no memory to be about.
+            unsafe { libc::alarm(20) };
+        } else {
+            open.open();
+        }
+    }
 }
 
-/// The only worker is in a long operation, so the waiting thread runs the one that forks. In the
-/// child nobody ends the long one.
-pub fn fork_in_a_wait() {
-    let _watchdog = Watchdog::new(60, "a fork in a wait");
-    for waits_for_all in [true, false] {
-        let engine = engine(BEGUN);
-        let (y, gate, pid) = (engine.new_variable(), Gate::new(), Arc::new(AtomicI32::new(-1)));
-        let (stand, open, forked) = (gate.clone(), gate.clone(), Arc::clone(&pid));
-        engine.op("long").writes([y]).push(move |_| stand.pass()).unwrap();
-        gate.wait_for_someone();
-        let forks = move |_: &RunContext<'_>| {
-            // SAFETY: as in `fork_and`: the other threads wait, and hold no lock.
-            let pid = unsafe { libc::fork() };
-            assert!(pid >= 0, "the system refused to fork");
-            forked.store(pid, SeqCst);
-            if pid == 0 {
-                // SAFETY: it has no memory to be about.
-                unsafe { libc::alarm(20) };
-            } else {
-                open.open();
-            }
-        };
-        engine.op("forks").push(forks).unwrap();
-        let outcome = if waits_for_all { engine.wait_for_all() } else { engine.wait_for_var(y) };
-        let child = pid.load(SeqCst);
-        if child == 0 {
-            let is_told = outcome.is_err_and(|error| error.kind() == ErrorKind::Stopped);
-            // SAFETY: ends the process, without the parent's destructors.
-            unsafe { libc::_exit(i32::from(!is_told)) };
-        }
-        outcome.unwrap();
-        let mut status = 0;
-        // SAFETY: it is our child, and `status` is ours.
-        let waited = unsafe { libc::waitpid(child, &mut status, 0) };
-        assert_eq!((waited, status), (child, 0), "for everything: {waits_for_all}");
+/// Ends the child, with success if its call was told that the engine is stopped there. In the
+/// parent: waits for that, and the call went well.
+fn end_the_child(pid: &AtomicI32, outcome: Result<(), Error>) {
+    let child = pid.load(SeqCst);
+    if child == 0 {
+        let is_told = outcome.is_err_and(|error| error.kind() == ErrorKind::Stopped);
+        // SAFETY: ends the process, without the parent's destructors.
+        unsafe { libc::_exit(i32::from(!is_told)) };
     }
+    outcome.unwrap();
+    let mut status = 0;
+    // SAFETY: it is our child, and `status` is ours.
+    let waited = unsafe { libc::waitpid(child, &mut status, 0) };
+    assert_eq!((waited, status), (child, 0), "the child failed");
+}
+
+#[test]
+fn a_call_that_runs_an_operation_which_forks_ends_in_the_child() {
+    for task in ["fork in a wait for everything", "fork in a wait for a variable", "fork in a push for room"] {
+        run_child_well(&mut child(task));
+    }
+}
+
+/// The only worker is in a long operation, so the thread that waits runs the one that forks. In the
+/// child nobody ends the long one.
+pub fn fork_in_a_wait(waits: fn(&Engine, Variable) -> Result<(), Error>) {
+    let _watchdog = Watchdog::new(60, "a fork in a wait");
+    let engine = engine(BEGUN);
+    let (y, gate, pid) = (engine.new_variable(), Gate::new(), Arc::new(AtomicI32::new(-1)));
+    let stand = gate.clone();
+    engine.op("long").writes([y]).push(move |_| stand.pass()).unwrap();
+    gate.wait_for_someone();
+    engine.op("forks").push(forks(&pid, &gate)).unwrap();
+    end_the_child(&pid, waits(&engine, y));
+}
+
+/// The same of a push at the bound, which helps until there is room.
+pub fn fork_in_a_push_for_room() {
+    let _watchdog = Watchdog::new(60, "a fork in a push for room");
+    let builder = Engine::builder().kind(Kind::Pooled).cpu_workers(1).fork_patience(BEGUN);
+    let engine = builder.bound(1).when_full(WhenFull::Help).build().unwrap();
+    let (gate, pid) = (Gate::new(), Arc::new(AtomicI32::new(-1)));
+    let (stand, own, forks) = (gate.clone(), engine.clone(), forks(&pid, &gate));
+    let long = move |_: &RunContext<'_>| {
+        // Inside an operation it goes beyond the bound.
+        own.op("forks").push(forks).unwrap();
+        stand.pass();
+    };
+    engine.op("long").push(long).unwrap();
+    gate.wait_for_someone();
+    end_the_child(&pid, engine.op("waits for room").push(nothing));
+    engine.wait_for_all().unwrap();
 }

@@ -195,9 +195,9 @@ fn beside_owner(
 enum Found {
     /// No pending write, and no mark.
     Quiet,
-    /// No pending write, but a mark, or a device has still to come there. To look on is of no use.
-    Unsettled,
-    /// Perhaps a pending write.
+    /// No pending write, but a mark: to look on is of no use.
+    Marked,
+    /// Perhaps a pending write, or a device has still to come there.
     Busy,
 }
 
@@ -218,7 +218,11 @@ fn looks_at(core: &Arc<Core>, variable: Variable, looks: u32, mut go_on: impl Fn
             // Relaxed: a failure is noted in the state before the variable that it marks can be
             // quiet. The state is asked first because the mark lies in a cache line that workers
             // write.
-            return Ok(if is_unsettled(core, slot) { Found::Unsettled } else { Found::Quiet });
+            return Ok(match is_unsettled(core, slot) {
+                false => Found::Quiet,
+                true if slot.is_marked() => Found::Marked,
+                true => Found::Busy,
+            });
         }
         if look < looks && !go_on() {
             break;
@@ -257,6 +261,9 @@ fn watch(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
     let helps = core.settings.waiters_help && may_help();
     if helps {
         pull(core, variable);
+        if core.is_cut_off() {
+            return Ok(false);
+        }
     }
     let group = core.dispatch.group(Property::Normal).filter(|_| helps);
     let has_work = || group.is_some_and(|group| group.has_work());
@@ -269,7 +276,7 @@ fn watch(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
         };
         match looks_at(core, variable, PINNED, look)? {
             Found::Quiet => return Ok(true),
-            Found::Unsettled => return Ok(false),
+            Found::Marked => return Ok(false),
             Found::Busy => {}
         }
         watched += 1;
@@ -277,7 +284,8 @@ fn watch(core: &Arc<Core>, variable: Variable) -> Result<bool, Error> {
             let mut asked = 0_u32;
             core.dispatch.help(core, &mut || {
                 asked = asked.wrapping_add(1);
-                asked % HELPED != 0 || self::look(core, variable).is_ok_and(|found| found == Found::Busy)
+                let goes_on = || self::look(core, variable).is_ok_and(|found| found == Found::Busy);
+                !core.is_cut_off() && (asked % HELPED != 0 || goes_on())
             });
             core.flush(core.local());
             if core.is_cut_off() {

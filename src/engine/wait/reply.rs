@@ -45,9 +45,12 @@ impl<T> Drop for Answer<T> {
 impl<T: Clone> Question<T> {
     /// Waits for the answer. `None`: the closure was not called.
     pub fn wait(self, core: &Arc<Core>) -> Option<T> {
-        listen(core, &self.0.event, None);
+        let is_set = listen(core, &self.0.event, None);
         let answer = self.0.answer.get().cloned();
-        OneShot::put_back(Arc::clone(&self.0.event));
+        // In the child of a fork it may still be set.
+        if is_set {
+            OneShot::put_back(Arc::clone(&self.0.event));
+        }
         answer
     }
 }
