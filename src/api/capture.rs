@@ -15,7 +15,6 @@ use crate::api::parameter::Parameter;
 use crate::device::Context;
 use crate::engine::draft::Draft;
 use crate::engine::replay::assemble::{Captured, Recording, Whole};
-use crate::engine::resolve::kill;
 use crate::error::Error;
 use crate::operation::name::Name;
 use crate::variable::handle::Variable;
@@ -211,10 +210,7 @@ impl Drop for Capture {
         if !self.made {
             // Only parameters know the variable, and `Parameter::set` is refused from now on. A
             // stopped engine keeps the variable until the engine ends.
-            let core = self.engine.core();
-            if delete_own_variable(core, self.variable, |_| ()).is_err() {
-                let _ = kill(core, self.variable);
-            }
+            let _ = delete_own_variable(self.engine.core(), self.variable, |_| ());
         }
     }
 }

@@ -215,13 +215,9 @@ impl Drop for Graph {
         let held = Arc::clone(&self.inner);
         let is_pushed =
             !core.is_closed() && delete_own_variable(core, self.inner.variable, move |_| drop(held)).is_ok();
-        if !is_pushed {
-            // Parameters refuse new values all the same. The variable stays until the engine ends.
-            let _ = kill(core, self.inner.variable);
-            if !self.inner.devices.is_empty() {
-                // An engine that stops may wait for what the last replay has queued.
-                core.gpus.hold(Box::new(Arc::clone(&self.inner)));
-            }
+        if !is_pushed && !self.inner.devices.is_empty() {
+            // An engine that stops may wait for what the last replay has queued.
+            core.gpus.hold(Box::new(Arc::clone(&self.inner)));
         }
     }
 }
@@ -234,7 +230,8 @@ fn find_devices(program: &Program) -> Result<(), Error> {
 
 /// Deletes the variable of a graph, of a capture or an array that came to nothing, or of `prepare`;
 /// calls `end` after its last use. The bound does not hold the deletion up. A stopped engine
-/// refuses it: then the variable stays until the engine ends, and `end` is dropped.
+/// refuses it: then the slot stays until the engine ends, and `end` is dropped, but the variable is
+/// dead all the same, so that parameters refuse new values.
 pub(crate) fn delete_own_variable(
     core: &Arc<Core>,
     variable: Variable,
@@ -243,7 +240,9 @@ pub(crate) fn delete_own_variable(
     let flags = FLAG_DELETE | FLAG_BEYOND;
     let request = Request { property: Property::DeleteVar, flags, ..Request::named(Name::from("delete graph")) };
     let claim = Claim { variable, mode: Mode::Delete };
-    push(core, &request, &[claim][..], sync_vtable(&end), end)
+    push(core, &request, &[claim][..], sync_vtable(&end), end).inspect_err(|_| {
+        let _ = kill(core, variable);
+    })
 }
 
 // Like `Engine`, a graph is never left half changed: its closures are called inside replays only,
