@@ -22,7 +22,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 MOST=$((64 << 20))                  # bytes of the archive
 LONGEST=470                         # seconds of a run
 program=seriatim-gpu-bench
-began=$SECONDS
+began=$SECONDS                      # of a check: when all is built
 
 fail() {
     echo "gpu.sh: $*" >&2
@@ -124,6 +124,7 @@ run() {
 }
 check() {
     compile
+    began=$SECONDS
     local release=$target/release example
     for example in digits_gpu pipeline_gpu; do
         left 60 "$release/examples/$example"
