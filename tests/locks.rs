@@ -30,11 +30,7 @@ const LOCKS: &[(&str, &str, &str)] = &[
         "wake_if_due",
         "a thread waits, and what it waits for may have come; if the lock is taken, its holder wakes",
     ),
-    (
-        "worker/thread_handle.rs",
-        "register_as",
-        "a worker or a watcher starts, or a waiter is about to park where it was not the last to",
-    ),
+    ("worker/thread_handle.rs", "register_as", "a waiter is about to park where it was not the last to"),
     ("worker/thread_handle.rs", "lock", "a fork"),
     (
         "worker/group.rs",
@@ -91,7 +87,7 @@ const NAMES: &[(&str, &[&str])] = &[
     ("Condvar", &[]),
     ("Barrier", &[]),
     ("LazyLock", &[]),
-    ("mpsc", &[]),
+    ("mpsc", &["sync/loom.rs"]),
     ("parking_lot", &[]),
     ("Once", &["engine/fork.rs"]),
     // The engine of the process.

@@ -4,7 +4,6 @@
 #![cfg(loom)]
 
 use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use loom::thread;
 use loom_tests::{explore, spawn, Blocks, Guarded};
 use seriatim::internals::block::Block;
 use seriatim::internals::inbox::{Inbox, Met};
@@ -47,6 +46,14 @@ impl Model {
     }
 }
 
+/// As an owner sleeps that has fallen asleep.
+fn sleep(inbox: &Inbox) {
+    while inbox.is_asleep() {
+        inbox.sleep(None);
+    }
+    inbox.is_up();
+}
+
 #[test]
 fn two_pushers_and_two_takers_lose_nothing() {
     explore("inbox, two pushers, owner and thief", 3, 800, || {
@@ -86,15 +93,12 @@ fn a_sleeping_owner_is_woken() {
                 if !theirs.inbox.start_looking() || !theirs.inbox.fall_asleep() {
                     continue;
                 }
-                while theirs.inbox.is_asleep() {
-                    thread::park();
-                }
+                sleep(&theirs.inbox);
                 let _ = theirs.inbox.stop_looking();
             }
         });
         if model.push(0) == Met::Asleep {
             assert_eq!(handle.get(), 1);
-            owner.thread().unpark();
         }
         assert_eq!(owner.join().unwrap(), 1);
         assert_eq!(model.inbox.take(), null_mut());
@@ -112,9 +116,7 @@ fn an_owner_that_a_thief_was_at_sleeps_and_is_woken_all_the_same() {
             while count == 0 {
                 if theirs.inbox.start_looking() {
                     if theirs.inbox.fall_asleep() {
-                        while theirs.inbox.is_asleep() {
-                            thread::park();
-                        }
+                        sleep(&theirs.inbox);
                     }
                     if !theirs.inbox.stop_looking() {
                         count += theirs.take();
@@ -127,14 +129,9 @@ fn an_owner_that_a_thief_was_at_sleeps_and_is_woken_all_the_same() {
         });
         let other = model.clone();
         let thief = spawn(move || other.take());
-        let wake = |met| {
-            if met == Met::Asleep {
-                owner.thread().unpark();
-            }
-        };
-        wake(model.push(0));
+        let _ = model.push(0);
         let stolen = thief.join().unwrap();
-        wake(model.push(1));
+        let _ = model.push(1);
         let taken = owner.join().unwrap();
         assert_eq!(stolen + taken + model.take(), 2);
     });
@@ -151,19 +148,14 @@ fn a_called_owner_sees_what_it_was_called_for_before_it_sleeps() {
             written.set(1);
             assert!(theirs.inbox.fall_asleep());
             if seen.load(Relaxed) {
-                theirs.inbox.wake();
+                theirs.inbox.get_up();
             }
-            while theirs.inbox.is_asleep() {
-                thread::park();
-            }
+            sleep(&theirs.inbox);
             assert!(theirs.inbox.stop_looking() && seen.load(Relaxed));
         });
         entry.store(true, Relaxed);
         match model.inbox.call() {
-            Met::Asleep => {
-                assert_eq!(handle.get(), 1);
-                owner.thread().unpark();
-            }
+            Met::Asleep => assert_eq!(handle.get(), 1),
             met => assert!(matches!(met, Met::Looking | Met::Busy)),
         }
         owner.join().unwrap();
@@ -192,5 +184,29 @@ fn a_called_owner_sees_what_it_was_called_for_when_it_stops_looking() {
         let met = caller.join().unwrap();
         assert!(seen || met != Met::Looking, "the call is lost, though the owner looked (stopped: {stopped})");
         assert_eq!(thief.join().unwrap() + model.take(), 1);
+    });
+}
+
+/// The second waker may find that the first has changed the state and woken nobody yet; and either
+/// may come to the wake word late, when the owner sleeps once more.
+#[test]
+fn an_owner_that_sleeps_again_and_again_is_woken_by_two_pushers() {
+    explore("inbox, two pushers wake an owner", 2, 100, || {
+        let model = Model::new(2);
+        let pushers: Vec<_> = (0..2)
+            .map(|number| {
+                let model = model.clone();
+                spawn(move || _ = model.push(number))
+            })
+            .collect();
+        let mut taken = 0;
+        while taken < 2 {
+            if model.inbox.start_looking() && model.inbox.fall_asleep() {
+                sleep(&model.inbox);
+            }
+            let _ = model.inbox.stop_looking();
+            taken += model.take();
+        }
+        pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
     });
 }

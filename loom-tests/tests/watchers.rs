@@ -15,7 +15,6 @@ fn a_watcher_that_falls_asleep_sees_a_number() {
         let (remote, queued) = (Arc::new(Remote::new()), Arc::new(AtomicU64::new(0)));
         let (watched, told) = (remote.clone(), queued.clone());
         let watcher = spawn(move || {
-            watched.handle.register();
             let is_idle = || told.load(Acquire) == 0;
             while is_idle() {
                 rest(&watched, is_idle);
@@ -29,11 +28,10 @@ fn a_watcher_that_falls_asleep_sees_a_number() {
 
 #[test]
 fn a_watcher_that_falls_asleep_takes_what_is_parked() {
-    explore("watchers, an operation is parked", 6, 10, || {
+    explore("watchers, an operation is parked", 3, 10, || {
         let (remote, blocks) = (Arc::new(Remote::new()), Blocks::new(2));
         let watched = remote.clone();
         let watcher = spawn(move || {
-            watched.handle.register();
             let mut taken = 0;
             while taken < 2 {
                 let mut list = watched.inbox.take();

@@ -34,9 +34,9 @@ fn two_writes_and_a_wait(kind: Kind, priority: i32) {
 
 #[test]
 fn a_worker_that_sleeps_is_woken_for_what_comes() {
-    explore("one worker of one queue, sleep and wake", 2, 10000, || two_writes_and_a_wait(Kind::Pooled, 0));
     explore("one worker of one queue, sleep and wake, urgent", 1, 200, || two_writes_and_a_wait(Kind::Pooled, 1));
     explore("one worker with an inbox, sleep and wake, urgent", 1, 200, || two_writes_and_a_wait(Kind::PerDevice, 1));
+    explore("one worker of one queue, sleep and wake", 2, 10000, || two_writes_and_a_wait(Kind::Pooled, 0));
 }
 
 #[test]

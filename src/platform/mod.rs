@@ -4,6 +4,7 @@
 pub mod affinity;
 pub mod asymmetric_fence;
 pub mod cache_line;
+pub mod futex;
 pub mod low_memory;
 pub mod scheduling;
 pub mod standard_error;

@@ -1,10 +1,12 @@
 //! The primitives of the engine under loom. `sync/shuttle.rs` has the same list for shuttle,
 //! `sync/mod.rs` for std, and `sim/src/lib.rs` for the simulated machine (its types are in
-//! `sim/src/atomics.rs`). A primitive that is added has to be added to all four. The only state is
-//! a thread's token: the thread itself waits for it, and any other that unparks it notifies it.
+//! `sim/src/atomics.rs`). A primitive that is added has to be added to all four, but for the
+//! channel by which `platform/futex.rs` sleeps here. The only state is a thread's token: the thread
+//! itself waits for it, and any other that unparks it notifies it.
 
 pub use loom::hint::spin_loop;
 pub use loom::sync::atomic::{fence, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering};
+pub use loom::sync::mpsc::{channel, Receiver, Sender};
 pub use loom::sync::{Mutex, MutexGuard};
 
 /// Loom's own macro takes no constant initialisers.

@@ -256,9 +256,7 @@ impl Group {
         self.stop.store(true, SeqCst);
         fence(SeqCst);
         for worker in &self.workers {
-            if worker.inbox.wake() {
-                worker.handle.unpark();
-            }
+            worker.inbox.wake();
         }
         for thread in threads.drain(..) {
             // Workers catch the panics of operations. A worker thread that ended by another panic
@@ -363,12 +361,9 @@ impl Group {
             worker.hurry();
         }
         match met {
-            Met::Asleep => worker.handle.unpark(),
-            Met::Busy => self.call_one(),
-            // The operations that lie there came with a wake-up, but the thread that is to do it
-            // may have lost its core: so this thread calls one more.
-            Met::Others if urgent => self.call_one(),
-            Met::Looking | Met::Others => {}
+            // The thread that has put the others there calls one, but may have lost its core.
+            Met::Busy | Met::Others => self.call_one(),
+            Met::Looking | Met::Asleep => {}
         }
     }
 }

@@ -233,14 +233,15 @@ impl Group {
         // makes `done` true and then looks whether a thread waits.
         heavy();
         if !self.first_waiting().is_null() || done() {
-            inbox.wake();
+            inbox.get_up();
         }
         while inbox.is_asleep() {
             thread::park();
             if done() {
-                inbox.wake();
+                inbox.get_up();
             }
         }
+        inbox.is_up();
         self.make_way();
         self.sleeping.fetch_sub(1, Relaxed);
         let _ = inbox.stop_looking();
@@ -263,7 +264,6 @@ impl Group {
                 helper.taken.store(false, Relaxed);
             }
         }
-        self.workers.iter().for_each(|worker| worker.handle.forget_wakers());
         self.helper_handles().for_each(ThreadHandle::forget_wakers);
         self.idle.store(0, Relaxed);
         self.sleeping.store(0, Relaxed);

@@ -27,7 +27,7 @@ pub struct Helper {
 impl Helper {
     /// Wakes the helper if it sleeps. Returns whether it did. Called by `wake.rs`.
     pub fn wake(&self) -> bool {
-        let woken = self.inbox.is_asleep() && self.inbox.wake();
+        let woken = self.inbox.is_asleep() && self.inbox.get_up();
         if woken {
             // If another helper has the place by now, it is unparked for nothing, and only looks
             // once more.

@@ -4,8 +4,9 @@
 //! The word is the first operation of a list. If there is none, the word says what the owner (the
 //! worker or helper of the inbox) is doing: running something (`BUSY`), looking for work
 //! (`LOOKING`) or sleeping (`ASLEEP`). A push replaces that state, so the pusher learns from its
-//! own exchange whether it must wake the owner. There is no second word, no fence and no lost
-//! wake-up.
+//! own exchange whether the owner comes for it. There is no fence and no lost wake-up. `ASLEEP` has
+//! the number of the sleep. Whether somebody has called the system for it is in a second word
+//! (`wake_word.rs`): each exchange here is followed by a look there.
 //!
 //! `Group::deliver` (`group.rs`) pushes, on any thread. The owner (`run_loop.rs`) and thieves
 //! (`steal.rs`) take; a group's common inbox has no owner, and any worker or helper takes. The
@@ -16,15 +17,24 @@
 use crate::operation::block::Block;
 use crate::platform::cache_line::fetch_now;
 use crate::sync::{AtomicPtr, Ordering::*};
+use crate::util::spin::note_wake;
+use crate::worker::wake_word::{WakeWord, PENDING};
 use crossbeam_utils::CachePadded;
 use std::ptr::{null_mut, without_provenance_mut};
+use std::time::Duration;
 
 const BUSY: *mut Block = null_mut();
 const LOOKING: *mut Block = without_provenance_mut(1);
-const ASLEEP: *mut Block = without_provenance_mut(2);
+/// In the lowest bits; the number of the sleep is above them.
+const ASLEEP: usize = PENDING as usize;
+const STATE: usize = 3;
 
 fn is_state(word: *mut Block) -> bool {
-    word.addr() <= ASLEEP.addr()
+    word.is_null() || word.addr() & STATE != 0
+}
+
+fn is_asleep(word: *mut Block) -> bool {
+    word.addr() & STATE == ASLEEP
 }
 
 /// What a push or a call found in the inbox.
@@ -37,7 +47,7 @@ pub enum Met {
     Busy,
     /// An owner that is looking for work.
     Looking,
-    /// A sleeping owner: unpark it.
+    /// A sleeping owner, which was woken.
     Asleep,
 }
 
@@ -46,7 +56,7 @@ impl Met {
         match head {
             BUSY => Met::Busy,
             _ if head == LOOKING => Met::Looking,
-            _ if head == ASLEEP => Met::Asleep,
+            _ if is_asleep(head) => Met::Asleep,
             _ => Met::Others,
         }
     }
@@ -54,61 +64,88 @@ impl Met {
 
 /// A lock-free stack of ready operations.
 pub struct Inbox {
-    head: CachePadded<AtomicPtr<Block>>,
+    line: CachePadded<Words>,
+}
+
+/// Both words are in one line: who has exchanged the first has the second as well.
+struct Words {
+    head: AtomicPtr<Block>,
+    wake: WakeWord,
 }
 
 impl Inbox {
     pub fn new() -> Inbox {
-        Inbox { head: CachePadded::new(AtomicPtr::new(BUSY)) }
+        Inbox { line: CachePadded::new(Words { head: AtomicPtr::new(BUSY), wake: WakeWord::new() }) }
     }
 
-    /// Adds the operations from `first` to `last`, linked by `link`. Called by any thread.
-    /// Lock-free: a retry means that another thread succeeded.
+    /// Adds the operations from `first` to `last`, linked by `link`, and wakes the owner if it
+    /// sleeps. Called by any thread. Lock-free: a retry means that another thread succeeded.
     ///
     /// # Safety
     /// The operations are ready, and the caller's to give away.
     pub unsafe fn push(&self, first: *mut Block, last: *mut Block) -> Met {
-        fetch_now(&raw const *self.head);
-        let mut head = self.head.load(Relaxed);
+        fetch_now(&raw const *self.line);
+        let mut head = self.line.head.load(Relaxed);
         loop {
             // SAFETY: the operations are ours until the exchange succeeds.
             unsafe { (*last).link = if is_state(head) { null_mut() } else { head } };
             // Release: pairs with the acquire in `take`, so that the taker sees the operations as
-            // we do. Acquire: pairs with the release in `become_state`. If this exchange replaces
-            // `ASLEEP`, we see what the sleeper wrote before (its thread handle), so that it is
-            // found and woken.
-            match self.head.compare_exchange(head, first, AcqRel, Relaxed) {
+            // we do. Acquire: pairs with the release in `become_state`. If this exchange comes
+            // after the owner's that said `ASLEEP`, we see that the owner sleeps in its wake word.
+            match self.line.head.compare_exchange(head, first, AcqRel, Relaxed) {
                 Ok(_) => break,
                 Err(now) => head = now,
             }
         }
+        self.see_to_wake(head);
         Met::of(head)
     }
 
-    /// Calls the owner for something that lies elsewhere, if it looks for work or sleeps; says what
-    /// it did. If it slept, the caller must unpark it. Others are not changed, and may not come.
-    /// Called by any thread. Lock-free, like a push.
+    /// Calls the owner for something that lies elsewhere, if it looks for work or sleeps, and wakes
+    /// it; says what it did. Others are not changed, and may not come. Called by any thread.
+    /// Lock-free, like a push.
     pub fn call(&self) -> Met {
-        let mut head = self.head.load(Relaxed);
+        // Acquire: the caller sees the wake word as the owner left it for the sleep that ended.
+        let mut head = self.line.head.load(Acquire);
         loop {
             let met = Met::of(head);
             if !matches!(met, Met::Looking | Met::Asleep) {
-                return met;
+                // The thread that has ended the owner's sleep may not have called the system yet.
+                return if self.see_to_wake(head) { Met::Asleep } else { met };
             }
             // AcqRel: as in `become_state`. An exchange also where the state stays the same: the
             // owner sees what it is called for as soon as its next exchange follows this one.
-            match self.head.compare_exchange(head, LOOKING, AcqRel, Relaxed) {
-                Ok(_) => return met,
+            match self.line.head.compare_exchange(head, LOOKING, AcqRel, Acquire) {
+                Ok(_) => break,
                 Err(now) => head = now,
             }
         }
+        self.see_to_wake(head);
+        Met::of(head)
+    }
+
+    /// Wakes the owner if it sleeps, unless another thread has done so already. One that is about
+    /// to does not count: it may lose its core. Returns whether it called the system. For a thread
+    /// that has just exchanged `head`, or has found it there and acquired it.
+    #[inline]
+    fn see_to_wake(&self, head: *mut Block) -> bool {
+        let Words { head: word, wake } = &*self.line;
+        if is_asleep(head) {
+            wake.wake_first(word, head.addr() as u32);
+        } else if wake.is_pending() {
+            wake.wake(word);
+        } else {
+            return false;
+        }
+        note_wake();
+        true
     }
 
     /// Takes all operations, newest first, linked by `link`; null if there are none. Any thread may
     /// call it.
     #[inline]
     pub fn take(&self) -> *mut Block {
-        let mut head = self.head.load(Relaxed);
+        let mut head = self.line.head.load(Relaxed);
         loop {
             if is_state(head) {
                 return null_mut();
@@ -118,7 +155,7 @@ impl Inbox {
             // Acquire: pairs with the releases in `push`, which form one release sequence. ABA does
             // no harm: the list that is there is taken whole. The owner's state is then unknown to
             // this thread. `BUSY` is always safe: it only costs a wake-up.
-            match self.head.compare_exchange(head, BUSY, Acquire, Relaxed) {
+            match self.line.head.compare_exchange(head, BUSY, Acquire, Relaxed) {
                 Ok(_) => return head,
                 Err(now) => head = now,
             }
@@ -128,7 +165,7 @@ impl Inbox {
     /// The first operation, or null if there is none. For a caller that asks whether there is
     /// something, or something new; it does not own the operation.
     pub fn peek(&self) -> *mut Block {
-        let head = self.head.load(Relaxed);
+        let head = self.line.head.load(Relaxed);
         if is_state(head) {
             null_mut()
         } else {
@@ -150,25 +187,63 @@ impl Inbox {
     /// Called by the owner when it is about to sleep. Returns false if there is work, or if a thief
     /// has taken some and left `BUSY`: then the owner must look again.
     pub fn fall_asleep(&self) -> bool {
-        self.become_state(LOOKING, ASLEEP)
+        let sleep = self.line.wake.begin();
+        let falls = self.become_state(LOOKING, without_provenance_mut(sleep as usize));
+        if !falls {
+            self.line.wake.end();
+        }
+        falls
     }
 
-    /// Wakes a sleeping owner for nothing in particular. Returns true if it slept: then the caller
-    /// must unpark it. The owner itself also calls this, to get up.
+    /// Sleeps for as long as the state says so, or until the time is over. May return earlier. For
+    /// the owner, which then asks [`Inbox::is_asleep`], and when that is over calls
+    /// [`Inbox::is_up`].
+    pub fn sleep(&self, timeout: Option<Duration>) {
+        let head = self.line.head.load(Relaxed);
+        if is_asleep(head) {
+            self.line.wake.sleep(&self.line.head, head, timeout);
+        }
+    }
+
+    /// Says that the owner does not sleep any more. For the owner.
+    pub fn is_up(&self) {
+        self.line.wake.end();
+    }
+
+    /// Ends the sleep of the owner, which calls this itself, to get up. Returns whether it slept.
+    pub fn get_up(&self) -> bool {
+        !self.end_sleep().is_null()
+    }
+
+    /// Wakes a sleeping owner for nothing in particular. Returns whether it slept, or has been
+    /// called by a thread that has still to wake it.
     pub fn wake(&self) -> bool {
-        self.become_state(ASLEEP, LOOKING)
+        self.see_to_wake(self.end_sleep())
     }
 
     /// Whether the owner sleeps, and should go on sleeping.
     pub fn is_asleep(&self) -> bool {
-        self.head.load(Acquire) == ASLEEP
+        is_asleep(self.line.head.load(Acquire))
+    }
+
+    /// Ends the sleep of the owner, if the state says that it sleeps; returns that state, else
+    /// null.
+    fn end_sleep(&self) -> *mut Block {
+        // Acquire: as in `call`.
+        let head = self.line.head.load(Acquire);
+        if is_asleep(head) && self.become_state(head, LOOKING) {
+            head
+        } else {
+            null_mut()
+        }
     }
 
     /// For the child of a `fork`, in which the inbox's owner is gone, and the inbox holds no
     /// operation.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub fn reset(&self) {
-        self.head.store(BUSY, Relaxed);
+        self.line.head.store(BUSY, Relaxed);
+        self.line.wake.end();
     }
 
     fn become_state(&self, from: *mut Block, to: *mut Block) -> bool {
@@ -176,6 +251,56 @@ impl Inbox {
         // on what it has seen, and a thread that falls asleep passes on what it has written before.
         // Acquire: an owner that stops looking when the word has changed sees what it was called
         // for before that.
-        self.head.compare_exchange(from, to, AcqRel, Acquire).is_ok()
+        self.line.head.compare_exchange(from, to, AcqRel, Acquire).is_ok()
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::pool::memory::Memory;
+    use std::sync::{mpsc, Arc};
+    use std::thread;
+
+    /// The first waker has ended the sleep by the state, and goes no further.
+    #[test]
+    fn an_owner_is_woken_though_the_first_waker_stays_in_the_middle() {
+        let memory = Memory::new().unwrap();
+        let mut blocks = memory.blocks.slabs.add(0);
+        let block = blocks.pop().expect("there are more");
+        for (left, called) in [(LOOKING, Met::Looking), (BUSY, Met::Asleep), (block, Met::Asleep)] {
+            let (inbox, (up, is_up)) = (Arc::new(Inbox::new()), mpsc::channel());
+            assert!(inbox.start_looking() && inbox.fall_asleep());
+            thread::spawn({
+                let inbox = Arc::clone(&inbox);
+                move || {
+                    while inbox.is_asleep() {
+                        inbox.sleep(None);
+                    }
+                    inbox.is_up();
+                    up.send(()).unwrap();
+                }
+            });
+            // So that it sleeps, most times.
+            thread::sleep(Duration::from_millis(20));
+            assert!(is_asleep(inbox.line.head.swap(left, SeqCst)));
+            assert_eq!(inbox.call(), called);
+            is_up.recv_timeout(Duration::from_secs(60)).expect("the first waker is trusted");
+            assert!(!inbox.wake(), "it was woken, and is up");
+        }
+    }
+
+    #[test]
+    fn a_waker_of_an_earlier_sleep_does_not_say_that_a_later_one_is_over() {
+        let inbox = Inbox::new();
+        assert!(inbox.start_looking() && inbox.fall_asleep());
+        let earlier = inbox.line.head.load(SeqCst).addr() as u32;
+        assert!(inbox.get_up());
+        inbox.is_up();
+        assert!(inbox.fall_asleep());
+        inbox.line.wake.wake_first(&inbox.line.head, earlier);
+        assert!(inbox.line.wake.is_pending(), "nobody will wake it");
+        inbox.line.wake.wake(&inbox.line.head);
+        assert!(inbox.line.wake.is_pending(), "nobody will wake it");
     }
 }

@@ -31,6 +31,7 @@ mod steal;
 pub mod stealable;
 pub mod thread_handle;
 mod wake;
+mod wake_word;
 
 use crate::operation::block::Block;
 use std::sync::Arc;

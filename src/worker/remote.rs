@@ -1,13 +1,11 @@
-//! The shared part of a worker: its inbox, the operations that it lends, and the handle by which it
-//! is woken (`thread_handle.rs`). Any thread may use it; the queue that only the worker touches is
-//! in `current.rs`. `helper_place.rs` is the same for a helper. Two more have one: the group itself
-//! for its common inbox, which any worker or helper empties, and the watcher of a device
-//! (`engine/gpu/sleep.rs`).
+//! The shared part of a worker: its inbox, by which it is also woken, and the operations that it
+//! lends. Any thread may use it; the queue that only the worker touches is in `current.rs`.
+//! `helper_place.rs` is the same for a helper. Two more have one: the group itself for its common
+//! inbox, which any worker or helper empties, and the watcher of a device (`engine/gpu/sleep.rs`).
 
 use crate::sync::{AtomicBool, AtomicUsize, Ordering::*};
 use crate::worker::inbox::Inbox;
 use crate::worker::stealable::Stealable;
-use crate::worker::thread_handle::ThreadHandle;
 use crossbeam_utils::CachePadded;
 
 pub struct Remote {
@@ -17,8 +15,6 @@ pub struct Remote {
     /// Whether an urgent operation has come, which should not wait for the next poll of the inbox.
     /// Set by any thread, cleared by the worker; for the common inbox by any worker.
     urgent: CachePadded<AtomicBool>,
-    /// The thread that is woken for this worker.
-    pub handle: ThreadHandle,
     /// The core that the worker is, or will be, pinned to, counted from 1; 0 for none. Stored by
     /// the thread that starts the worker, and by those that move it (`pinning.rs`).
     core: AtomicUsize,
@@ -30,7 +26,6 @@ impl Remote {
             inbox: Inbox::new(),
             stealable: Stealable::new(),
             urgent: CachePadded::new(AtomicBool::new(false)),
-            handle: ThreadHandle::new(),
             core: AtomicUsize::new(0),
         }
     }

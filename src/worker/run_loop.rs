@@ -9,7 +9,7 @@
 use crate::operation::block::Block;
 use crate::platform::asymmetric_fence::heavy;
 use crate::platform::scheduling::be_punctual;
-use crate::sync::{looks, spin_loop, thread, Ordering::*, MODELLED};
+use crate::sync::{looks, spin_loop, Ordering::*, MODELLED};
 use crate::tickets::journals::{Journal, Watch};
 use crate::tickets::log::Log;
 use crate::util::spin::Patience;
@@ -48,7 +48,6 @@ impl Group {
     pub(crate) fn work<H: Host>(&self, index: usize, host: &Arc<H>) {
         let own = &self.workers[index];
         let _movable = self.pin_worker(index);
-        own.handle.register();
         if !MODELLED {
             // Makes the thread's context for the engine.
             host.idle();
@@ -358,16 +357,16 @@ impl Group {
         // worker sees what was published.
         heavy();
         if self.has_work() || self.stop.load(Relaxed) {
-            own.inbox.wake();
+            own.inbox.get_up();
         }
         let mut is_due = false;
         while own.inbox.is_asleep() {
             match rhythm.alarm() {
-                None => thread::park(),
-                Some(Duration::ZERO) => is_due = own.inbox.wake(),
-                Some(left) => thread::park_timeout(left),
+                Some(Duration::ZERO) => is_due = own.inbox.get_up(),
+                left => own.inbox.sleep(left),
             }
         }
+        own.inbox.is_up();
         self.sleeping.fetch_sub(1, Relaxed);
         is_due
     }

@@ -1,9 +1,9 @@
-//! The handle of the thread that sleeps in a place, by which any other thread unparks it.
+//! The handle of the thread that sleeps in a helper's place, by which any other thread unparks it.
 //!
-//! A worker has one, and so have the watcher of a device (both in `remote.rs`) and the place of a
-//! helper (`helper_place.rs`). The thread registers before it sleeps. Wakers are those that have
-//! exchanged the state in the place's inbox. A waker waits for nobody. A handle is dropped only
-//! when no waker can still use it.
+//! Each place has one (`helper_place.rs`). A helper parks, since also the end of what it waits for
+//! wakes it (`engine/wait/`); workers and watchers sleep otherwise (`wake_word.rs`). The thread
+//! registers before it sleeps. Wakers are those that have exchanged the state in the place's inbox.
+//! A waker waits for nobody. A handle is dropped only when no waker can still use it.
 
 use crate::sync::lock::Lock;
 use crate::sync::thread::{self, Thread};

@@ -60,11 +60,7 @@ impl Group {
 /// Calls a worker that looks for work or sleeps; says whether it was one.
 fn comes(worker: &Remote) -> bool {
     match worker.inbox.call() {
-        Met::Looking => true,
-        Met::Asleep => {
-            worker.handle.unpark();
-            true
-        }
+        Met::Looking | Met::Asleep => true,
         Met::Busy | Met::Others => false,
     }
 }
@@ -72,15 +68,14 @@ fn comes(worker: &Remote) -> bool {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::pool::memory::Memory;
     use crate::worker::group::{GroupPlan, IdlePolicy};
     use std::time::Duration;
 
-    /// Of three workers the first runs something, the second looks, and the third sleeps.
-    #[test]
-    fn no_sleeper_is_woken_while_a_thread_looks() {
-        let group = Group::new(GroupPlan {
+    fn group(workers: usize) -> Group {
+        Group::new(GroupPlan {
             name: "called",
-            workers: 3,
+            workers,
             logged: true,
             shared: false,
             idle: IdlePolicy::SpinThenPark,
@@ -88,7 +83,41 @@ mod tests {
             cores: Vec::new(),
             move_callers: false,
             fifo_priority: 0,
-        });
+        })
+    }
+
+    /// The first finds a worker that runs something, and the second one the first; the thread that
+    /// has put that there may have called nobody yet.
+    #[test]
+    fn what_comes_to_a_busy_worker_has_another_come() {
+        for others in [false, true] {
+            what_is_published_has_a_thread_come(others);
+        }
+    }
+
+    fn what_is_published_has_a_thread_come(others: bool) {
+        let memory = Memory::new().unwrap();
+        let mut blocks = memory.blocks.slabs.add(0);
+        let [first, second] = [(); 2].map(|()| blocks.pop().expect("there are more"));
+        let group = group(2);
+        let [runs, sleeps] = &*group.workers else { unreachable!() };
+        assert!(sleeps.inbox.start_looking() && sleeps.inbox.fall_asleep());
+        group.sleeping.store(1, Relaxed);
+        // SAFETY: the blocks are ours, and each is given away once.
+        unsafe {
+            if others {
+                assert_eq!(runs.inbox.push(first, first), Met::Busy);
+            }
+            (*second).priority = 0;
+            group.publish(second, 0);
+        }
+        assert!(!sleeps.inbox.is_asleep(), "nobody comes");
+    }
+
+    /// Of three workers the first runs something, the second looks, and the third sleeps.
+    #[test]
+    fn no_sleeper_is_woken_while_a_thread_looks() {
+        let group = group(3);
         let [_, looks, sleeps] = &*group.workers else { unreachable!() };
         assert!(looks.inbox.start_looking() && sleeps.inbox.start_looking() && sleeps.inbox.fall_asleep());
         group.sleeping.store(1, Relaxed);

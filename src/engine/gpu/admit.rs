@@ -209,7 +209,6 @@ pub fn forget_devices(core: &Core) {
         let error = || Error::new(ErrorKind::DeviceUnavailable, format!("{} was used before a fork", gpu.context()));
         gpu.lost.get_or_init(|| Arc::new(Failure::new(error(), 0)));
         gpu.watcher.inbox.reset();
-        gpu.watcher.handle.forget_wakers();
         [&gpu.compute, &gpu.copies].into_iter().for_each(|group| group.forget_helpers());
     }
 }

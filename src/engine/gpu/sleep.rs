@@ -7,8 +7,7 @@
 //! inbox (`src/worker/inbox.rs`).
 
 use crate::operation::block::Block;
-use crate::sync::{fence, thread, Ordering::*};
-use crate::worker::inbox::Met;
+use crate::sync::{fence, Ordering::*};
 use crate::worker::remote::Remote;
 
 /// Sleeps until something is parked, or something is told to a sleeper for which `is_idle` then
@@ -22,11 +21,12 @@ pub fn rest(watcher: &Remote, is_idle: impl Fn() -> bool) {
     // Store buffering; the other fence is in `wake`.
     fence(SeqCst);
     if !is_idle() {
-        let _ = inbox.wake();
+        inbox.get_up();
     }
     while inbox.is_asleep() {
-        thread::park();
+        inbox.sleep(None);
     }
+    inbox.is_up();
 }
 
 /// Wakes the watcher if it sleeps. Called after a store that it has to see.
@@ -34,9 +34,7 @@ pub fn wake(watcher: &Remote) {
     // Store buffering; the other fence is in `rest`. Either this thread sees the watcher asleep, or
     // the watcher sees what the caller has done.
     fence(SeqCst);
-    if watcher.inbox.is_asleep() && watcher.inbox.wake() {
-        watcher.handle.unpark();
-    }
+    watcher.inbox.wake();
 }
 
 /// Gives an operation to the watcher.
@@ -45,8 +43,5 @@ pub fn wake(watcher: &Remote) {
 /// The operation is ready, and the caller's, who gives it up.
 pub unsafe fn park(watcher: &Remote, block: *mut Block) {
     // SAFETY: by the contract.
-    let met = unsafe { watcher.inbox.push(block, block) };
-    if met == Met::Asleep {
-        watcher.handle.unpark();
-    }
+    let _ = unsafe { watcher.inbox.push(block, block) };
 }

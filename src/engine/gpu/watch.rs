@@ -56,7 +56,6 @@ pub fn start(core: &Arc<Core>, gpu: &Arc<Gpu>) -> Result<(), Error> {
     let counted = gpu.lines.iter().map(|line| line.timeline.queued()).collect();
     let name = format!("seriatim-watch-{}", gpu.number);
     let started = thread::Builder::new().name(name).spawn(move || {
-        watched.watcher.handle.register();
         Watcher::new(&own, &watched, counted).run();
     });
     match started {
