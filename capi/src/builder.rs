@@ -126,14 +126,17 @@ pub unsafe extern "C" fn seriatim_builder_on_error(
         // SAFETY: by the contract.
         let builder = unsafe { borrow_mut(builder, "builder") }?;
         let told = move |error: &Error| {
-            let operation = error.operation().map(c_text);
+            let operation = error.operation().filter(|name| !name.is_empty()).map(c_text);
             let operation = operation.as_ref().map_or(std::ptr::null(), |name| name.as_ptr());
             let (status, text) = (SeriatimStatus::of(error.kind()), c_text(&error.to_string()));
             // SAFETY: the hook comes with its argument, which lives as long as this closure; the
             // texts live until it returns.
             unsafe { hook(argument.pointer(), status, operation, text.as_ptr()) }
         };
-        builder.0 = builder.0.clone().on_error(told);
+        let told = builder.0.clone().on_error(told);
+        // The deleter of an earlier hook runs behind the exchange: it may use the builder.
+        let before = std::mem::replace(&mut builder.0, told);
+        drop(before);
         Ok(())
     })
 }

@@ -194,3 +194,43 @@ fn workers_for_gpus_that_are_not_there_are_a_warning() {
         ok(seriatim_string_free(text));
     }
 }
+
+/// The deleter of a hook that is replaced sets something of the same builder.
+#[test]
+fn the_deleter_of_a_replaced_hook_may_use_the_builder() {
+    unsafe extern "C" fn set(builder: *mut c_void) {
+        // SAFETY: the argument is the builder, which lives.
+        ok(unsafe { seriatim_builder_set(builder.cast(), [setting(c"BOUND", c"7")].as_ptr(), 1) });
+    }
+    let (builder, second) = (builder(), Told::default());
+    // SAFETY: the builder lives.
+    unsafe {
+        ok(seriatim_builder_on_error(builder, Some(tell), builder.cast(), Some(set)));
+        ok(seriatim_builder_on_error(builder, Some(tell), second.argument(), Some(delete_told)));
+    }
+    let engine = build(builder);
+    let mut text = null_mut();
+    // SAFETY: the engine lives, and the text is given back.
+    unsafe {
+        ok(seriatim_engine_setting(engine.0, c"BOUND".as_ptr(), &mut text));
+        assert_eq!(CStr::from_ptr(text), c"7");
+        seriatim_string_free(text);
+    }
+    drop(engine);
+    assert_eq!(second.deletions.load(SeqCst), 1);
+}
+
+#[test]
+fn an_operation_without_a_name_has_none_in_the_hook() {
+    let (builder, told) = (builder(), Told::default());
+    // SAFETY: the builder lives.
+    unsafe { ok(seriatim_builder_on_error(builder, Some(tell), told.argument(), Some(delete_told))) };
+    let engine = build(builder);
+    let x = engine.variable();
+    // SAFETY: the function does not use its argument.
+    ok(unsafe { seriatim_push(engine.0, &writing(&x), Some(unwind), null_mut(), None) });
+    drop(engine);
+    let errors = told.errors.lock().unwrap();
+    let [(_, operation, _)] = &errors[..] else { panic!("{errors:?}") };
+    assert_eq!(operation, "none");
+}
