@@ -84,7 +84,11 @@ impl Failures {
     /// find out at once and only one of them is to tell.
     pub fn record_first(&self, error: Error, place: impl FnOnce(&Arc<Failure>) -> bool) {
         if self.count.load(Relaxed) >= MOST_KEPT {
-            place(&Arc::new(Failure::beyond(error, 0, &self.beyond)));
+            let failure = Arc::new(Failure::beyond(error, 0, &self.beyond));
+            if !place(&failure) {
+                // Another thread was first: this one is not to be told, so it is not counted.
+                let _ = failure.take(Stamp::LAST);
+            }
             return;
         }
         let failure = Arc::new(Failure::new(error, 0));
@@ -225,6 +229,16 @@ mod tests {
         made[1].take(Stamp::LAST);
         assert!(failures.take_first().unwrap().to_string().contains(": 2"));
         assert!(made.iter().all(|failure| !failure.is_live()));
+        assert!(failures.take_first().is_none());
+    }
+
+    #[test]
+    fn one_that_is_not_told_is_not_counted_either() {
+        let failures = Failures::new();
+        for n in 0..MOST_KEPT as u64 {
+            let _ = fail(&failures, n).take(Stamp::LAST);
+        }
+        failures.record_first(Error::new(ErrorKind::DeviceLost, "lost"), |_| false);
         assert!(failures.take_first().is_none());
     }
 
