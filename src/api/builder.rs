@@ -290,9 +290,9 @@ impl Builder {
     setter!(info: bool, "Whether the engine says on standard error what it starts and stops.", "info(false)");
 
     /// Operations whose closures take less time than this on average may run inside their push, if
-    /// nothing holds them up and they need no GPU. One second is the most. Zero, the default, means
-    /// that only operations that are declared [`short`](crate::OperationBuilder::short) may, with a
-    /// limit of 1 µs.
+    /// nothing holds them up and they need no GPU. Half a second is the most. Zero, the default,
+    /// means that only operations that are declared [`short`](crate::OperationBuilder::short) may,
+    /// with a limit of 1 µs.
     ///
     /// Handing a closure to another core takes some 150 ns of all threads together. Closures that
     /// take less run inside their push. Closures between that and the limit do so until the thread

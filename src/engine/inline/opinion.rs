@@ -169,6 +169,14 @@ mod tests {
     }
 
     #[test]
+    fn calls_above_the_longest_limit_are_long() {
+        let limits = Limits { short: 150, middling: 500_000_000 };
+        let opinion = Opinion::new();
+        (0..300).for_each(|_| _ = opinion.learn(2_000_000_000, limits));
+        assert_eq!(opinion.length(), Length::Long);
+    }
+
+    #[test]
     fn one_outlier_among_short_calls_changes_nothing_and_two_do() {
         let opinion = learned([20; 100]);
         for _ in 0..5 {

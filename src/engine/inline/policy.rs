@@ -22,8 +22,8 @@ use std::time::Duration;
 
 /// What it costs to ship an operation, of the time of all threads together, about.
 const SHIPPED: Duration = Duration::from_nanos(150);
-/// The longest limit: opinions reckon with multiples of it.
-const LONGEST: Duration = Duration::from_secs(1);
+/// The longest limit: opinions have room for means up to 536 ms.
+const LONGEST: Duration = Duration::from_millis(500);
 /// The limit for closures that are declared to be short.
 pub const DECLARED: Duration = Duration::from_micros(1);
 /// How long a thread runs closures that take longer than [`SHIPPED`], without a pause, before it
