@@ -126,9 +126,16 @@ pub fn close(core: &Arc<Core>) {
         warn_of_loss(core);
         let own = Arc::clone(core);
         let closer = thread::Builder::new().name("seriatim-close".to_owned());
-        // If the system refuses the thread, the workers run what is in flight and then wait for
-        // ever: nothing is lost but the worker threads.
-        let _ = closer.spawn(move || close(&own));
+        if let Err(said) = closer.spawn(move || close(&own)) {
+            // The workers run what is in flight, and then wait for ever.
+            tell(&format!(
+                "seriatim engine {}: its last handle was dropped inside one of its operations, and the system \
+                 refuses the thread that would end it ({said}): its threads stay, and errors of operations that \
+                 still run are not told",
+                core.memory.id
+            ));
+            core.report_failures();
+        }
         return;
     }
     let _ = stop(core);
