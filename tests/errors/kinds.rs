@@ -324,3 +324,26 @@ fn a_wait_with_the_longest_of_all_timeouts_is_a_wait_without_one() {
         other.join().unwrap();
     });
 }
+
+/// Who has a limit does not help, whatever the limit is: it may hold what the others need.
+#[test]
+fn a_wait_with_the_longest_of_all_timeouts_runs_no_operations() {
+    for kind in [Kind::Pooled, Kind::PerDevice] {
+        let engine = Engine::builder().kind(kind).cpu_workers(1).build().unwrap();
+        let x = engine.new_variable();
+        let (completion, gate, ran) = (hold(&engine, &[], &[x]), Gate::new(), Arc::new(AtomicUsize::new(0)));
+        let busy = gate.clone();
+        engine.op("takes the only worker").push(move |_| busy.pass()).unwrap();
+        gate.wait_for_someone();
+        engine.op("other").push(counting(&ran)).unwrap();
+        let other = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            completion.complete();
+        });
+        engine.wait_for_var_timeout(x, Duration::MAX).unwrap();
+        assert_eq!(ran.load(SeqCst), 0, "{kind}: the wait has run an operation");
+        gate.open();
+        other.join().unwrap();
+        engine.wait_for_all().unwrap();
+    }
+}

@@ -28,6 +28,9 @@ use crossbeam_utils::CachePadded;
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
+/// The deadline of a timeout that is too long for the clock: a hundred years.
+const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 /// How long a waiter looks at its condition before it parks.
 const LISTED_SPINS: Duration = Duration::from_micros(10);
 
@@ -193,9 +196,13 @@ pub fn remaining(deadline: Option<Instant>) -> Option<Duration> {
     deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
 }
 
-/// The deadline of a timeout; `None` if there is no timeout, or one that is too long for the clock.
+/// The deadline of a timeout; `None` if there is no timeout.
 pub fn deadline(timeout: Option<Duration>) -> Option<Instant> {
-    timeout.and_then(|timeout| Instant::now().checked_add(timeout))
+    // A time that the clock does not reach is a limit all the same: who has one does not help.
+    timeout.map(|timeout| {
+        let now = Instant::now();
+        now.checked_add(timeout).unwrap_or_else(|| now + FAR)
+    })
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
