@@ -265,11 +265,10 @@ impl Settings {
         // Sorted by name, so that of several mistakes the same one is reported each time.
         let variables: BTreeMap<_, _> = std::env::vars_os().collect();
         for (key, value) in variables {
-            let Some(key) = key.to_str().filter(|key| key.starts_with(PREFIX)) else {
-                continue;
-            };
-            let value = value.to_string_lossy();
-            settings.set(key, value.trim())?;
+            let (key, value) = (key.to_string_lossy(), value.to_string_lossy());
+            if key.starts_with(PREFIX) {
+                settings.set(&key, value.trim())?;
+            }
         }
         Ok(settings)
     }

@@ -26,6 +26,15 @@ fn a_bad_value_is_an_error_that_names_variable_and_value() {
     }
 }
 
+/// A name that is not text is of no setting.
+#[test]
+fn a_variable_of_the_engine_s_whose_name_is_not_text_is_refused() {
+    use std::os::unix::ffi::OsStrExt;
+    let variable = std::ffi::OsStr::from_bytes(b"SERIATIM_BOUND\xff");
+    let said = run_child_well(child("the builder says what is wrong").env(variable, "7"));
+    assert!(said.contains("BadSetting") && said.contains("SERIATIM_BOUND"), "{said}");
+}
+
 #[test]
 fn gpu_workers_that_a_build_cannot_have_are_a_warning_and_the_default_is_none() {
     let build = |builder: Builder| builder.pin(false).build().unwrap().warnings();
