@@ -15,7 +15,7 @@ use crate::operation::property::Property;
 use crate::profile::append_list::AppendList;
 use crate::profile::device_span::{put_in_order, DeviceSpan};
 use crate::profile::thread::Threads;
-use crate::sync::{AtomicU32, Ordering::*};
+use crate::sync::{AtomicU64, Ordering::*};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::OnceLock;
@@ -243,7 +243,7 @@ pub struct Profiler {
     /// The times of devices, each with the place of its event. Those of one stream are in order.
     spans: OnceLock<AppendList<(usize, DeviceSpan)>>,
     /// The number of events that found no place.
-    lost: AtomicU32,
+    lost: AtomicU64,
 }
 
 impl Profiler {
@@ -253,7 +253,7 @@ impl Profiler {
             threads: Threads::new(),
             events: AppendList::new(),
             spans: OnceLock::new(),
-            lost: AtomicU32::new(0),
+            lost: AtomicU64::new(0),
         }
     }
 
@@ -322,6 +322,6 @@ impl Profiler {
 
     /// Returns how many events did not fit.
     pub fn lost(&self) -> u64 {
-        u64::from(self.lost.load(Relaxed))
+        self.lost.load(Relaxed)
     }
 }
