@@ -196,7 +196,9 @@ impl Capture {
     /// # Ok::<(), seriatim::Error>(())
     /// ```
     pub fn name(&mut self, name: impl Into<Name>) {
-        self.name = name.into();
+        let name = name.into();
+        // What has no name is not profiled, and the operations of a graph have names of their own.
+        self.name = if name.as_str().is_empty() { Name::from("graph") } else { name };
     }
 
     /// Makes replays spread over all lanes after so many operations: for `testing` in `src/lib.rs`.

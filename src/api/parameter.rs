@@ -16,7 +16,7 @@ use crate::engine::resolve::resolve;
 use crate::error::{Error, ErrorKind};
 use crate::operation::access::Mode;
 use crate::operation::block::FLAG_UNLOOKED;
-use crate::operation::closure::sync_vtable;
+use crate::operation::closure::{drop_quietly, sync_vtable};
 use crate::operation::context::RunContext;
 use crate::operation::name::Name;
 use crate::operation::property::Property;
@@ -138,11 +138,15 @@ impl<T: Send + Sync + 'static> Parameter<T> {
     /// ```
     pub fn set(&self, value: T) -> Result<(), Error> {
         if self.0.core.is_closed() {
+            drop_quietly(value);
             return Err(stopped());
         }
         // Of a graph that was dropped while the engine was stopped nothing else knows: the variable
         // is dead and no deletion was pushed, so that this thread may own it still.
-        resolve(&self.0.core, self.0.variable)?;
+        if let Err(error) = resolve(&self.0.core, self.0.variable) {
+            drop_quietly(value);
+            return Err(error);
+        }
         let inner = Arc::clone(&self.0);
         let replace = move |_: &RunContext<'_>| {
             // SAFETY: this operation changes the graph's variable, so no replay and no other `set`

@@ -294,7 +294,8 @@ impl Lanes {
             if host.run(segment) {
                 self.finish(lane, own, segment, host);
             }
-            if host.is_due() && !own.ready.is_empty() {
+            // What lies in the inbox may be what makes the next segment ready.
+            if host.is_due() && (!own.ready.is_empty() || inbox.load(Relaxed) != EMPTY) {
                 return Rest::Paused;
             }
         }

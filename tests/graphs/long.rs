@@ -3,7 +3,7 @@
 
 use super::helpers::variables;
 use crate::common::*;
-use seriatim::{Engine, Graph, IdlePolicy, Kind, RunContext};
+use seriatim::{Engine, Graph, IdlePolicy, Kind, Property, RunContext};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -137,4 +137,37 @@ fn a_long_graph_leaves_turns_to_what_is_in_a_log() {
         assert!(before < 1_000, "{kind}: {before} operations of the graph have run before");
         assert_eq!(ran.load(SeqCst), LENGTH, "{kind}: each of them once");
     }
+}
+
+/// Each step waits for the slow and the quick one of the step before, on lanes of their own: what
+/// the other lane says has always come, and is not looked at, when a turn could be over.
+#[test]
+fn a_lane_that_waits_for_another_at_each_step_gives_way_to_what_is_urgent() {
+    const STEPS: usize = 300;
+    let _watchdog = Watchdog::new(100, "lanes that wait for each other");
+    let engine = Engine::builder().kind(Kind::PerDevice).cpu_workers(1).waiters_help(false).build().unwrap();
+    let [a0, a1, b0, b1, w, v] = variables::<6>(&engine);
+    let (a, b) = ([a0, a1], [b0, b1]);
+    let (ran, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let record = |c: &mut seriatim::Capture| {
+        for step in 0..STEPS {
+            let (own, other) = (step % 2, (step + 1) % 2);
+            let ran = Arc::clone(&ran);
+            let slow = move |_: &RunContext<'_>| {
+                std::thread::sleep(Duration::from_millis(2));
+                ran.fetch_add(1, SeqCst);
+            };
+            c.op("slow").reads([b[other]]).writes([a[own], w]).push(slow)?;
+            c.op("quick").reads([a[other]]).writes([b[own], v]).property(Property::Io).push(nothing)?;
+        }
+        Ok(())
+    };
+    let (graph, ()) = engine.capture(record).unwrap();
+    graph.replay().unwrap();
+    eventually("it runs", || ran.load(SeqCst) > 4);
+    let (count, see, before) = (Arc::clone(&ran), Arc::clone(&seen), ran.load(SeqCst));
+    engine.op("urgent").priority(10).push(move |_| see.store(count.load(SeqCst), SeqCst)).unwrap();
+    engine.wait_for_all().unwrap();
+    let behind = seen.load(SeqCst) - before;
+    assert!(behind < 64, "{behind} operations of the graph have run before it");
 }

@@ -117,3 +117,18 @@ fn a_drawing_has_every_operation_and_every_edge() {
     assert_eq!((empty.len(), empty.is_empty()), (0, true));
     assert!(empty.dump_dot().starts_with("digraph"));
 }
+
+#[test]
+fn operations_of_a_graph_without_a_name_are_recorded() {
+    on_every_engine(|engine| {
+        let record = |c: &mut seriatim::Capture| {
+            c.name("");
+            c.op("work").push(nothing)
+        };
+        let (graph, ()) = engine.capture(record).unwrap();
+        engine.start_profiling();
+        graph.replay().unwrap();
+        engine.wait_for_all().unwrap();
+        assert!(engine.profile().events().iter().any(|event| event.name == "work"));
+    });
+}

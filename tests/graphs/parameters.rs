@@ -208,3 +208,20 @@ fn a_destructor_of_a_value_that_panics_is_a_failure() {
         assert_eq!(found.get(), Some(&false), "the new value is in its place");
     });
 }
+
+#[test]
+fn a_panic_of_a_refused_value_s_destructor_is_swallowed() {
+    struct Bomb(bool);
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            if self.0 && !std::thread::panicking() {
+                std::panic::resume_unwind(Box::new("goes off"));
+            }
+        }
+    }
+    on_every_engine(|engine| {
+        let (graph, parameter) = engine.capture(|c| Ok(c.parameter(Bomb(false)))).unwrap();
+        drop(graph);
+        assert_eq!(parameter.set(Bomb(true)).unwrap_err().kind(), ErrorKind::VariableDeleted);
+    });
+}

@@ -47,6 +47,9 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 
+/// The most uses of variables: each makes two edges at most, which are counted in 32 bits.
+const MOST_USES: usize = u32::MAX as usize / 2;
+
 /// An operation that was captured.
 pub struct Captured {
     pub body: Body,
@@ -144,10 +147,14 @@ impl Recording {
         captured: usize,
         writes: Vec<u64>,
     ) -> Result<(Program, Edges), Error> {
-        if self.recorded.len() >= MOST_SEGMENTS || self.uses.len() >= u32::MAX as usize {
+        if self.recorded.len() >= MOST_SEGMENTS || self.uses.len() >= MOST_USES {
             return Err(Error::new(
                 ErrorKind::EngineFull,
-                format!("a graph cannot have {} operations: {MOST_SEGMENTS} at most", self.recorded.len()),
+                format!(
+                    "a graph cannot have {} operations with {} uses of variables: {MOST_SEGMENTS} at most, with {MOST_USES}",
+                    self.recorded.len(),
+                    self.uses.len()
+                ),
             ));
         }
         let uses_devices = !self.devices.is_empty();
