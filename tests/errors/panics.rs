@@ -66,7 +66,7 @@ impl Drop for Waits {
 }
 
 pub fn wait_in_a_destructor() {
-    let _watchdog = Watchdog::new(30, "a wait in the destructor of a skipped closure");
+    let _watchdog = Watchdog::new(90, "a wait in the destructor of a skipped closure");
     on_every_engine(|engine| {
         let x = engine.new_variable();
         let outcomes = Arc::new(Mutex::new(Vec::new()));
@@ -103,7 +103,7 @@ impl std::fmt::Display for Failed {
 impl std::error::Error for Failed {}
 
 pub fn wait_in_the_destructor_of_an_error() {
-    let _watchdog = Watchdog::new(20, "a wait in the destructor of an error");
+    let _watchdog = Watchdog::new(90, "a wait in the destructor of an error");
     on_every_engine(|engine| {
         let outcomes = Arc::new(Mutex::new(Vec::new()));
         let fails = || {

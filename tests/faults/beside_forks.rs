@@ -64,7 +64,7 @@ pub fn fork_beside_uses() {
             let before = acted.load(SeqCst);
             eventually("the other thread is at it", || acted.load(SeqCst) > before + 1);
             fork_and(|| {
-                let _watchdog = Watchdog::new(20, format!("the child of a fork beside a thread that {what}"));
+                let _watchdog = Watchdog::new(90, format!("the child of a fork beside a thread that {what}"));
                 works(&engine);
             });
         }
@@ -117,7 +117,7 @@ pub fn fork_beside_counted_pushers() {
         .collect();
     for _ in 0..FORKS {
         fork_and(|| {
-            let _watchdog = Watchdog::new(20, "the child of a fork beside pushers");
+            let _watchdog = Watchdog::new(90, "the child of a fork beside pushers");
             (0..10 * BOUND).for_each(|_| engine.op("step").push(nothing).unwrap());
             engine.wait_for_all().unwrap();
         });
@@ -140,7 +140,7 @@ pub fn fork_of_what_cannot_be_stopped() {
     let stopper = std::thread::spawn(move || stopper.stop().unwrap());
     eventually("the stop has begun", || engine.op("late").push(nothing).is_err());
     fork_and(|| {
-        let _watchdog = Watchdog::new(20, "the child of a fork in the middle of a stop");
+        let _watchdog = Watchdog::new(90, "the child of a fork in the middle of a stop");
         engine.stop().unwrap();
         assert_says(&engine.start().unwrap_err(), seriatim::ErrorKind::Stopped, &["forked", "make another engine"]);
         engine.wait_for_all_timeout(Duration::from_millis(10)).unwrap_err();
@@ -169,7 +169,7 @@ pub fn fork_inside_beside_one_that_is_alone() {
         for _ in 0..FORKS {
             std::thread::sleep(Duration::from_millis(1));
             fork_and(|| {
-                let _watchdog = Watchdog::new(5, "the child of a fork beside a thread that is alone");
+                let _watchdog = Watchdog::new(90, "the child of a fork beside a thread that is alone");
                 let refused = inner.op("refused").writes([x]).push(nothing);
                 assert_eq!(refused.unwrap_err().kind(), ErrorKind::Stopped);
             });

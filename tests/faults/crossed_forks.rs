@@ -40,7 +40,7 @@ fn forks_of_two_threads_at_once_wait_for_each_other_and_all_engines_work() {
 }
 
 pub fn forks_at_once() {
-    let _watchdog = Watchdog::new(30, "forks at once");
+    let _watchdog = Watchdog::new(90, "forks at once");
     // The stack of this thread is used again in the child: nothing there may refer to it.
     let engines = Arc::new([(); 3].map(|()| engine(Duration::MAX)));
     for _ in 0..FORKS {
@@ -68,7 +68,7 @@ fn a_fork_waits_for_an_engine_that_comes_late_and_needs_another() {
 /// The fork has stopped the one engine when it finds the other, whose last handle is being dropped,
 /// with an operation that pushes to the first.
 pub fn fork_beside_an_engine_that_comes_late() {
-    let _watchdog = Watchdog::new(30, "a fork beside an engine that comes late");
+    let _watchdog = Watchdog::new(90, "a fork beside an engine that comes late");
     let first = engine(Duration::MAX);
     for _ in 0..FORKS {
         run_beside_a_fork(&first, || ());
@@ -94,7 +94,7 @@ fn a_fork_beside_an_operation_that_makes_an_engine_waits_for_neither() {
 }
 
 pub fn fork_beside_operations_that_make_engines() {
-    let _watchdog = Watchdog::new(30, "the fork beside an operation that makes an engine");
+    let _watchdog = Watchdog::new(90, "the fork beside an operation that makes an engine");
     let outer = engine(Duration::MAX);
     for _ in 0..FORKS {
         let (count, made) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -119,7 +119,7 @@ fn nothing_that_an_operation_pushes_that_goes_on_is_left_in_the_child() {
 }
 
 pub fn fork_beside_pushes_inside() {
-    let _watchdog = Watchdog::new(40, "a fork beside pushes and waits inside an operation");
+    let _watchdog = Watchdog::new(90, "a fork beside pushes and waits inside an operation");
     let (stopped, goes_on) = (engine(Duration::MAX), engine(Duration::ZERO));
     let (x, done) = (stopped.new_variable(), Arc::new(AtomicBool::new(false)));
     let (own, is_done) = (stopped.clone(), Arc::clone(&done));

@@ -114,7 +114,7 @@ fn a_fork_waits_for_closures_that_go_on_after_their_completion() {
 /// What such a closure pushes starts threads if there are none, and the fork that ends them waits
 /// for the closure.
 pub fn fork_beside_closures_that_go_on() {
-    let _watchdog = Watchdog::new(30, "a fork beside a closure that pushes");
+    let _watchdog = Watchdog::new(90, "a fork beside a closure that pushes");
     let kind: Kind = std::env::var("TEST_CHILD_KIND").unwrap().parse().unwrap();
     let engine =
         Engine::builder().kind(kind).cpu_workers(1).waiters_help(false).fork_patience(PATIENCE).build().unwrap();
@@ -153,7 +153,7 @@ fn a_fork_beside_long_operations_takes_its_patience_once() {
 /// Four engines that are busy for longer than a fork waits; one that is not waited for; and one
 /// that is idle.
 pub fn fork_beside_long_operations() {
-    const LIMIT: Duration = Duration::from_secs(1);
+    const LIMIT: Duration = Duration::from_secs(2);
     let with = |patience| Engine::builder().cpu_workers(1).fork_patience(patience).build().unwrap();
     let patient: Vec<Engine> = (0..4).map(|_| with(LIMIT)).collect();
     let (hasty, idle) = (with(Duration::ZERO), with(PATIENCE));
@@ -234,7 +234,7 @@ pub fn fork_beside_a_busy_engine() {
     let x = engine.new_variable();
     let owed = hold(&engine, &[], &[x]);
     fork_and(|| {
-        let _watchdog = Watchdog::new(20, "the child of a fork beside a busy engine");
+        let _watchdog = Watchdog::new(90, "the child of a fork beside a busy engine");
         let parts =
             ["was forked while operations of this engine were in flight", "make another engine", "fork_patience"];
         let long = Duration::from_secs(100);
@@ -280,7 +280,7 @@ pub fn fork_beside_crossing_pushes() {
         }
         let start = Instant::now();
         fork_and(|| {
-            let _watchdog = Watchdog::new(20, "the child of a fork beside crossing pushes");
+            let _watchdog = Watchdog::new(90, "the child of a fork beside crossing pushes");
             works(&one);
             works(&two);
         });

@@ -84,7 +84,7 @@ fn the_last_handle_may_go_with_a_closure_that_is_skipped() {
 }
 
 pub fn last_handle_in_a_skipped_closure() {
-    let _watchdog = Watchdog::new(30, "the drop of the last handle with a skipped closure");
+    let _watchdog = Watchdog::new(90, "the drop of the last handle with a skipped closure");
     let others = thread_count();
     with_every_builder(|builder| {
         let engine = builder.build().unwrap();
