@@ -247,11 +247,12 @@ pub mod internals {
     pub use crate::operation::{access, block, layout};
     #[cfg(loom)]
     pub use crate::platform::asymmetric_fence::begin_model;
-    pub use crate::pool::{magazine, magazine_list, memory, reclaim, stack, thread_cache};
+    pub use crate::platform::asymmetric_fence::heavy;
+    pub use crate::pool::{beside_epoch, magazine, magazine_list, memory, reclaim, stack, thread_cache};
     pub use crate::sync::thread;
     pub use crate::thread::context;
     pub mod tickets {
-        pub use crate::tickets::{common, journals, linking, links, log, owner, pull, ring, run, word};
+        pub use crate::tickets::{common, hazards, journals, linking, links, log, owner, pull, ring, run, word};
     }
     pub use crate::variable::{slot, table};
     pub use crate::worker::{group, handoff, inbox, local_queue, remote, stealable, thread_handle, Host};

@@ -12,6 +12,7 @@ use seriatim::internals::access::Mode::{self, Delete, Read};
 use seriatim::internals::access::Ticket;
 use seriatim::internals::block::Block;
 use seriatim::internals::tickets::common::{Common, Commons};
+use seriatim::internals::tickets::hazards::Hazards;
 use seriatim::internals::tickets::linking::{announce, ended, enlist, help};
 use seriatim::internals::tickets::links::Links;
 use seriatim::internals::tickets::owner::{Acquired, Owner, Peers, Pusher, Record};
@@ -116,6 +117,8 @@ pub struct Thread {
     looks: Cell<Option<usize>>,
     /// What it has pushed last.
     last: Cell<Word>,
+    /// Read by no thread: blocks go by pins.
+    hazards: Hazards,
 }
 
 /// A thread has stopped.
@@ -172,6 +175,10 @@ impl Commons for Linker<'_> {
     fn common(&self, variable: u32) -> &Common {
         self.0.look();
         &self.0.world.slots[variable as usize].common
+    }
+
+    fn hazards(&self) -> &Hazards {
+        &self.0.hazards
     }
 
     fn logged(&mut self, operation: Word) {
@@ -235,6 +242,7 @@ impl World {
             deletes: Cell::new(None),
             looks: Cell::new(None),
             last: Cell::new(Word::NONE),
+            hazards: Hazards::new(),
         }
     }
 

@@ -17,7 +17,9 @@ use seriatim::internals::access::Access;
 use seriatim::internals::access::Mode::{self, Delete, Read};
 use seriatim::internals::access::Ticket;
 use seriatim::internals::block::Block;
+use seriatim::internals::heavy;
 use seriatim::internals::tickets::common::{Common, Commons};
+use seriatim::internals::tickets::hazards::{Hazards, Hold};
 use seriatim::internals::tickets::linking::{announce, ended, enlist};
 use seriatim::internals::tickets::links::Links;
 use seriatim::internals::tickets::run::{end, end_voided, settle, take, Progress, Start, Variables};
@@ -73,6 +75,18 @@ pub struct Program {
     /// Whether a block was used.
     used: Vec<AtomicBool>,
     pins: Gate,
+    /// What each thread holds.
+    hazards: Vec<Hazards>,
+}
+
+/// How blocks are used again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Reuse {
+    Never,
+    /// When no thread is pinned.
+    ByPins,
+    /// When no thread holds the block. No thread pins.
+    ByHazards,
 }
 
 impl Variables for Program {
@@ -85,13 +99,16 @@ impl Variables for Program {
 pub struct Thread {
     program: Arc<Program>,
     number: usize,
-    /// Whether blocks are used again: then it pins.
-    pins: bool,
+    reuse: Reuse,
 }
 
 impl Commons for Thread {
     fn common(&self, variable: u32) -> &Common {
         &self.program.variables[variable as usize].common
+    }
+
+    fn hazards(&self) -> &Hazards {
+        &self.program.hazards[self.number]
     }
 
     fn logged(&mut self, operation: Word) {
@@ -108,7 +125,7 @@ impl Commons for Thread {
         let number = unsafe { (*block).sequence as usize };
         let twice = self.program.seen[number].spent.fetch_add(1, SeqCst);
         assert_eq!(twice, 0, "a block was spent twice");
-        if self.pins {
+        if self.reuse != Reuse::Never {
             let rests = self.program.variables.iter().any(|variable| variable.common.rests_on(block));
             assert!(!rests, "a block is spent that a tail leads to: it would be reused");
             let place = self.program.blocks.iter().position(|address| *address == block.addr()).unwrap();
@@ -148,6 +165,21 @@ impl Program {
 
     /// With so many blocks and threads.
     pub fn new(variables: usize, blocks: usize, threads: usize, uses: &'static [Uses]) -> Arc<Program> {
+        Program::with(Hazards::new, variables, blocks, threads, uses)
+    }
+
+    /// The same, for threads whose blocks are used again [by hazards](Reuse::ByHazards).
+    pub fn held(variables: usize, blocks: usize, threads: usize, uses: &'static [Uses]) -> Arc<Program> {
+        Program::with(Hazards::read, variables, blocks, threads, uses)
+    }
+
+    fn with(
+        hazards: fn() -> Hazards,
+        variables: usize,
+        blocks: usize,
+        threads: usize,
+        uses: &'static [Uses],
+    ) -> Arc<Program> {
         let variable = |_| Variable { progress: Progress::new(), common: Common::default(), value: Guarded::new() };
         Arc::new(Program {
             uses,
@@ -161,6 +193,7 @@ impl Program {
             limbo: Mutex::default(),
             used: (0..blocks).map(|_| AtomicBool::new(false)).collect(),
             pins: Gate::new(0),
+            hazards: (0..threads).map(|_| hazards()).collect(),
         })
     }
 
@@ -221,8 +254,8 @@ impl Program {
     }
 
     /// Threads that do these parts; what is left at the end is run.
-    pub fn act<const N: usize>(self: &Arc<Program>, pins: bool, roles: [Role; N]) {
-        let thread = |number: usize| Thread { program: self.clone(), number, pins };
+    pub fn act<const N: usize>(self: &Arc<Program>, reuse: Reuse, roles: [Role; N]) {
+        let thread = |number: usize| Thread { program: self.clone(), number, reuse };
         let others: Vec<_> = (1..N)
             .map(|number| {
                 let mut thread = thread(number);
@@ -240,7 +273,12 @@ impl Program {
 impl Thread {
     /// The thread of this number, which uses no block again.
     pub fn new(program: &Arc<Program>, number: usize) -> Thread {
-        Thread { program: program.clone(), number, pins: false }
+        Thread { program: program.clone(), number, reuse: Reuse::Never }
+    }
+
+    /// The thread of this number, which uses blocks again that no thread holds.
+    pub fn holding(program: &Arc<Program>, number: usize) -> Thread {
+        Thread { program: program.clone(), number, reuse: Reuse::ByHazards }
     }
 
     /// A block that no operation uses.
@@ -248,11 +286,27 @@ impl Thread {
         let limbo = std::mem::take(&mut *self.program.limbo.lock().unwrap());
         // The threads that were pinned when the blocks came into the list have unpinned.
         let is_over = limbo.is_empty() || self.program.pins.fetch_add(0, AcqRel) == 0;
-        let list = if is_over { &self.program.free } else { &self.program.limbo };
-        list.lock().unwrap().extend(limbo);
+        let (free, held) = match self.reuse {
+            Reuse::ByHazards if !limbo.is_empty() => self.part(limbo),
+            _ if is_over => (limbo, Vec::new()),
+            _ => (Vec::new(), limbo),
+        };
+        self.program.free.lock().unwrap().extend(free);
+        self.program.limbo.lock().unwrap().extend(held);
         let block = self.program.free.lock().unwrap().pop().expect("enough blocks");
         REUSED.fetch_add(usize::from(self.program.used[block].swap(true, SeqCst)), SeqCst);
         self.program.blocks.pointer(block)
+    }
+
+    /// Parts blocks as `pool/beside_epoch.rs` does: those that no thread holds, and the others.
+    fn part(&self, limbo: Vec<usize>) -> (Vec<usize>, Vec<usize>) {
+        heavy();
+        let mut held = Vec::new();
+        self.program.hazards.iter().for_each(|hazards| hazards.held(|address| held.push(address)));
+        let is_in = |place: usize, address: usize| {
+            address.wrapping_sub(self.program.blocks.pointer(place).addr()) < size_of::<Block>()
+        };
+        limbo.into_iter().partition(|place| !held.iter().any(|address| is_in(*place, *address)))
     }
 
     /// Writes an operation and announces it.
@@ -270,6 +324,7 @@ impl Thread {
                 Block::access(block, index).write(access);
             }
             self.program.contents[number].set(1);
+            self.hazards().keep(Hold::Own, block);
             announce(block, tag)
         }
     }
@@ -283,12 +338,13 @@ impl Thread {
     /// Pushes an operation.
     pub fn push(&mut self, number: usize) -> Word {
         let operation = self.announce(number);
-        if self.pins {
+        if self.reuse == Reuse::ByPins {
             self.program.pins.fetch_add(1, AcqRel);
         }
         // SAFETY: announced; pinned if blocks are used again.
         unsafe { enlist(operation.block(), self) };
-        if self.pins {
+        self.hazards().clear();
+        if self.reuse == Reuse::ByPins {
             self.program.pins.fetch_sub(1, AcqRel);
         }
         operation

@@ -4,14 +4,20 @@
 #![cfg(loom)]
 
 use loom::cell::UnsafeCell;
-use loom::sync::atomic::{AtomicUsize, Ordering::*};
-use loom_tests::{explore, spawn, Guarded};
+use loom::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
+use loom_tests::{explore, explore_light_fences, spawn, Guarded};
+use seriatim::internals::access::{Access, Mode, Ticket};
+use seriatim::internals::beside_epoch::unheld;
+use seriatim::internals::block::Block;
 use seriatim::internals::context::ThreadContext;
+use seriatim::internals::heavy;
 use seriatim::internals::magazine::Magazine;
 use seriatim::internals::memory::Memory;
 use seriatim::internals::slot::Slot;
 use seriatim::internals::stack::Stack;
 use seriatim::internals::table::Table;
+use seriatim::internals::thread_cache::ThreadCache;
+use seriatim::internals::tickets::hazards::Hazards;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
@@ -276,5 +282,63 @@ fn a_place_is_taken_by_one_however_often_it_was_given_back() {
         held.extend(std::iter::from_fn(|| take(&table, &places)));
         held.sort_unstable();
         assert_eq!(held, [0, 1, 2], "a place was lost, or taken twice");
+    });
+}
+
+/// A tail leads to a block until the main thread cuts it off, which then uses the block again if no
+/// thread holds it. The other thread looks at the block if it finds it.
+fn held_against_reuse(name: &str, look: impl Fn(&Memory, &AtomicPtr<Access>, &Guarded) + Copy + Sync + Send + 'static) {
+    explore_light_fences(name, 2, 20, move || {
+        let memory = Arc::new(Memory::new().unwrap());
+        memory.blocks.caches.add(|number| {
+            let mut cache = ThreadCache::new(number);
+            *cache.hazards = Hazards::read();
+            cache
+        });
+        let mut spent = memory.blocks.slabs.add(0);
+        let block = spent.pop().expect("a slab has blocks");
+        let (mut magazine, value) = (Magazine::new(), Guarded::new());
+        // SAFETY: the block is ours, and large enough.
+        let tail = unsafe {
+            Block::renew(block, 1, false);
+            Block::access(block, 0).write(Access::new(0, 0, Mode::Write, Ticket::default()));
+            Arc::new(AtomicPtr::new(Block::access(block, 0)))
+        };
+        let (theirs, other_tail, seen) = (memory.clone(), tail.clone(), value.clone());
+        let other = spawn(move || look(&theirs, &other_tail, &seen));
+        tail.store(std::ptr::null_mut(), Release);
+        // SAFETY: the block is ours, and no tail leads to it.
+        let [free, held] = unsafe {
+            magazine.push(block);
+            unheld(magazine, 0, &memory.blocks.looks, memory.blocks.caches.iter().map(|cache| &*cache.hazards))
+        };
+        assert_eq!(free.len() + held.len(), 1);
+        if !free.is_empty() {
+            value.set(1);
+        }
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn what_a_thread_holds_is_not_reused_beside_the_reclaimer() {
+    held_against_reuse("held against reuse", |memory, tail, value| {
+        let hazards = &memory.blocks.caches.get(0).expect("added").hazards;
+        if !hazards.tail(tail, std::ptr::null_mut()).is_null() {
+            value.get();
+        }
+        hazards.clear();
+    });
+}
+
+#[test]
+fn nothing_is_reused_beside_the_reclaimer_while_a_thread_looks_at_all() {
+    held_against_reuse("a look at all against reuse", |memory, tail, value| {
+        memory.blocks.looks.begin();
+        heavy();
+        if !tail.load(Acquire).is_null() {
+            value.get();
+        }
+        memory.blocks.looks.end();
     });
 }

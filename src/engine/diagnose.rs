@@ -41,13 +41,14 @@ struct Look<'a> {
     core: &'a Core,
     /// By number of the cache: whether no thread fills a block of its ring any more.
     still: Vec<bool>,
-    /// Keeps the blocks that are of no ring.
+    /// Keeps the blocks that are of no ring, together with `Looks` (`pool/beside_epoch.rs`).
     _pin: <Epoch as Reclaim>::Guard,
 }
 
 impl<'a> Look<'a> {
     fn begin(core: &'a Core) -> Look<'a> {
         let mut look = Look { core, still: Vec::new(), _pin: core.local().pin() };
+        core.memory.blocks.looks.begin();
         fence(SeqCst);
         core.state.fetch_add(READERS, SeqCst);
         // Heavy side of the asymmetric fence; the light side is in `push/logged.rs`. Either the
@@ -95,6 +96,7 @@ impl Drop for Look<'_> {
         // Release: pairs with the acquire of the state in `push/logged.rs`, so the reads of this
         // look come before a block of a ring is used again.
         self.core.state.fetch_sub(READERS, Release);
+        self.core.memory.blocks.looks.end();
     }
 }
 

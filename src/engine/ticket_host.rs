@@ -14,6 +14,7 @@ use crate::operation::block::Block;
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use crate::tickets::common::{Common, Commons};
+use crate::tickets::hazards::{Hazards, Hold};
 use crate::tickets::linking::help;
 use crate::tickets::owner::{Owner, Peers, Record};
 use crate::tickets::pull::Pull;
@@ -124,12 +125,13 @@ impl Peers for TicketHost<'_, '_> {
             return;
         }
         let mut destinations = self.destinations.borrow_mut();
-        // SAFETY: the memory of a block stays that of a block, and a block with links is not used
-        // again while this thread is pinned.
+        // SAFETY: the memory of a block stays that of a block. From the look at its word on it is
+        // held, if the operation has not ended.
         unsafe {
             if linked {
                 help(operation, &mut *destinations);
             } else {
+                destinations.hazards().announce(Hold::Start, operation.block());
                 destinations.logged(operation);
             }
         }
@@ -145,12 +147,16 @@ impl Commons for Destinations<'_, '_> {
         self.core.memory.table.add_common(variable)
     }
 
+    fn hazards(&self) -> &Hazards {
+        &self.local.cache().hazards
+    }
+
     fn logged(&mut self, operation: Word) {
         if !is_untaken(operation) {
             return;
         }
         let block = operation.block();
-        // SAFETY: a block with links stays as it is while this thread is pinned; an operation in a
+        // SAFETY: this thread holds the block of an operation that was enlisted; an operation in a
         // block of a ring always goes into a log. An operation that `take` returns is ours.
         unsafe {
             let workers = self.core.workers.as_ref();

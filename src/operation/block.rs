@@ -10,7 +10,7 @@
 //! operation (`src/tickets/linking.rs`). They and `src/engine/diagnose.rs` also read the header.
 //!
 //! A block is *held* while a thread keeps it from being used again: by owning the operation, by a
-//! use that its links count, or by a pin.
+//! use that its links count, or by a pin or a hazard (`src/tickets/hazards.rs`).
 //!
 //! Blocks come from pools ([`crate::pool`]), in the sizes of [`layout`](crate::operation::layout).
 //! They stay blocks for as long as the engine is there. So a reference to an operation that has

@@ -1,6 +1,6 @@
 //! The private part of a thread cache for one size class: its free and its spent blocks. Only the
-//! owner of the cache touches it, in `pool/thread_cache.rs`, which has the bounds and the way to
-//! the depot.
+//! owner of the cache touches it, in `pool/thread_cache.rs` and `pool/sorting.rs`, which has the
+//! bounds and the way to the depot.
 
 use crate::pool::magazine::{self, Magazine};
 use crate::pool::magazine_list::{DetachedList, MagazineList};

@@ -1,5 +1,5 @@
 //! The depot: one shared store of magazines, from thread caches that have too many to those that
-//! have too few. Used by `pool/thread_cache.rs` only, on any thread.
+//! have too few. Used by `pool/thread_cache.rs` and `pool/sorting.rs`, on any thread.
 //!
 //! The crate `object-pool` keeps them. It locks inside, and is used only when a thread's stock has
 //! run dry or over.

@@ -2,7 +2,8 @@
 //! [`MagazineList`] knows its end and its length; a [`DetachedList`], taken off a stack, does not.
 //!
 //! How magazines are packed and linked to one another is in [`crate::pool::magazine`]. Used by
-//! `thread_cache.rs`, `class_cache.rs`, `depot.rs` and `stack.rs`, each on one thread at a time.
+//! `sorting.rs`, `thread_cache.rs`, `class_cache.rs`, `depot.rs` and `stack.rs`, each on one thread
+//! at a time.
 
 use crate::operation::block::Block;
 use crate::pool::magazine::Magazine;

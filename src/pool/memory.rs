@@ -107,14 +107,14 @@ impl Memory {
         unsafe { *self.reclaim.get() = Epoch::new() };
     }
 
-    /// For the child of a `fork`: the threads that had said that they would look, or fill a block,
-    /// are gone.
+    /// For the child of a `fork`: the threads that had said that they would look, fill a block, or
+    /// hold one, are gone.
     #[cfg(all(unix, not(any(loom, shuttle))))]
     pub fn forget_promises(&self) {
         for cache in self.blocks.caches.iter() {
-            cache.will_look.store(false, Relaxed);
-            cache.fills.store(false, Relaxed);
+            cache.forget_promises();
         }
+        self.blocks.looks.reset();
     }
 
     /// The numbers of operations completed and pushed. If the two are equal, there was a moment

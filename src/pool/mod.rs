@@ -9,11 +9,12 @@
 //!
 //! No call walks more than a slice of the blocks. Many magazines change hands as a
 //! [`magazine_list::MagazineList`], in one step. Magazines that have to be looked at one by one are
-//! looked at by later calls, a few dozen at a time. [`thread_cache`] has the bound.
+//! looked at by later calls, a few dozen at a time. `sorting.rs` has the bound.
 //!
 //! Threads allocate and free through `thread/context.rs`. `engine/diagnose.rs` walks the blocks to
 //! show what is pending.
 
+pub mod beside_epoch;
 pub mod class_cache;
 pub mod depot;
 pub mod locked;
@@ -24,5 +25,6 @@ pub mod readers;
 pub mod reclaim;
 pub mod registry;
 pub mod slabs;
+mod sorting;
 pub mod stack;
 pub mod thread_cache;

@@ -3,7 +3,7 @@
 //! stops being one when its context is dropped (`thread/context.rs`).
 //!
 //! A spent block is reused at once while its owner is the only registered reader, and otherwise
-//! through [`reclaim`](crate::pool::reclaim). That choice is made in `pool/thread_cache.rs`
+//! through [`reclaim`](crate::pool::reclaim). That choice is made in `pool/sorting.rs`
 //! (`sort`), and for variables in `api/engine.rs`.
 
 #![forbid(unsafe_code)]

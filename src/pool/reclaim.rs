@@ -1,10 +1,14 @@
 //! Memory reclamation: when may memory be reused that another thread may still be looking at?
-//! Epoch-based, by `crossbeam-epoch`. Used by `thread/context.rs`, `pool/thread_cache.rs` and
-//! `pool/memory.rs`, and by `engine/diagnose.rs`, which pins itself.
+//! Epoch-based, by `crossbeam-epoch`. Used by `thread/context.rs`, `pool/thread_cache.rs`,
+//! `pool/sorting.rs` and `pool/memory.rs`, and by `engine/diagnose.rs`, which pins itself.
 //!
 //! Only registered readers (threads that push or wait) can hold the address of another thread's
 //! operation, and they are pinned while they do. The thread that reuses blocks defers the reuse
 //! until every earlier pin is gone. The trait is the seam for the models in `loom-tests/`.
+//!
+//! A thread that loses its core while it is pinned keeps everything that is deferred from then on.
+//! For the slots of variables that is so. Blocks go another way once too many of them wait here:
+//! see `pool/beside_epoch.rs`.
 
 use crate::sync::{deferred, pinned};
 

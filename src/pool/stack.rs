@@ -1,7 +1,7 @@
 //! A lock-free stack of magazines, by which spent blocks come back to their thread cache, a whole
 //! magazine with each push. Used by `pool/thread_cache.rs`: other threads push to `incoming`, and
 //! the reclaimer to `safe`, on any thread. The owner of the cache takes all of a stack at once, and
-//! so does the owner of another cache that has run dry (`take_over`).
+//! so does the owner of another cache that has run dry (`pool/sorting.rs`).
 
 use crate::operation::block::Block;
 use crate::pool::magazine::Magazine;

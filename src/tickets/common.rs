@@ -17,6 +17,7 @@
 use crate::operation::access::{Access, Mode, Ticket};
 use crate::operation::block::Block;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering::*, MODELLED};
+use crate::tickets::hazards::Hazards;
 use crate::tickets::links::Links;
 use crate::tickets::run::Start;
 use crate::tickets::word::Word;
@@ -42,12 +43,14 @@ pub(super) const TOMBSTONE: *mut Access = without_provenance_mut(32);
 pub trait Commons {
     /// The state of the variable of this number, which is or was common.
     fn common(&self, variable: u32) -> &Common;
+    /// What the calling thread holds.
+    fn hazards(&self) -> &Hazards;
     /// Called when an operation has its tickets: makes it one that can be taken, or takes it.
     /// Several threads may call this for one operation, some of them after it has run: only one
     /// take succeeds.
     fn logged(&mut self, operation: Word);
     /// The operation of the block has ended, and no tail leads to it. The block may be used again
-    /// when all threads have unpinned that are pinned now.
+    /// when all threads have unpinned that are pinned now, or when none holds it.
     fn spent(&mut self, block: *mut Block);
 }
 
@@ -144,13 +147,14 @@ impl Common {
     /// The number of writes pushed so far; `None` if the variable was deleted.
     ///
     /// # Safety
-    /// The caller is pinned, and the variable is common, or was when it was deleted.
-    pub unsafe fn writes(&self) -> Option<u32> {
-        // Acquire: pairs with the swing of the tail in `linking::link`, for the access and its
-        // ticket.
-        let tail = self.tail.load(Acquire);
-        // SAFETY: the caller's pin keeps the access.
-        (tail != TOMBSTONE).then(|| unsafe { self.behind(tail) }.ticket.writes)
+    /// The caller is pinned, and the variable is common, or was when it was deleted. `hazards` are
+    /// the caller's, and hold nothing.
+    pub unsafe fn writes(&self, hazards: &Hazards) -> Option<u32> {
+        let tail = hazards.tail(&self.tail, TOMBSTONE);
+        // SAFETY: the access at the tail is held.
+        let writes = (tail != TOMBSTONE).then(|| unsafe { self.behind(tail) }.ticket.writes);
+        hazards.clear();
+        writes
     }
 
     /// The last write, if it is linked everywhere; `None` if it is not, or if the variable was
@@ -158,25 +162,27 @@ impl Common {
     ///
     /// # Safety
     /// As [`Common::writes`].
-    pub unsafe fn last_write(&self) -> Option<Word> {
-        // Acquire: as in `writes`.
-        let tail = self.tail.load(Acquire);
+    pub unsafe fn last_write(&self, hazards: &Hazards) -> Option<Word> {
+        let tail = hazards.tail(&self.tail, TOMBSTONE);
         if tail == TOMBSTONE {
             return None;
         }
-        // SAFETY: the caller's pin keeps the access. The write before a read was linked everywhere
+        // SAFETY: the access at the tail is held. The write before a read was linked everywhere
         // before the read was linked.
-        unsafe {
+        let last = unsafe {
             let written = tail != START && (*tail).mode() != Mode::Read;
             let is_done = !written || Links::is_done(Block::of_access(tail));
             is_done.then(|| self.behind(tail).last)
-        }
+        };
+        hazards.clear();
+        last
     }
 
     /// The ticket and the last write for the access that comes behind `tail`.
     ///
     /// # Safety
-    /// `tail` was loaded from this variable, and the caller is pinned since.
+    /// `tail` was loaded from this variable by [`Hazards::tail`], and is held since; the caller is
+    /// pinned.
     #[inline]
     pub(super) unsafe fn behind(&self, tail: *mut Access) -> Start {
         if tail == START {
@@ -206,6 +212,17 @@ impl Common {
         }
         // SAFETY: the caller keeps the block; only accesses of operations with links are at tails.
         unsafe { &*Links::next(Block::of_access(tail), index_of(tail)) }
+    }
+
+    /// Puts an access behind the tail, as a thread leaves it that stops before it swings the tail.
+    /// For models.
+    ///
+    /// # Safety
+    /// No other thread links anything. The operation is announced.
+    #[cfg(any(loom, shuttle))]
+    pub unsafe fn leave_behind(&self, access: *mut Access) {
+        // SAFETY: as by the contract, the block that the tail leads to is not used again.
+        unsafe { self.next(self.tail.load(Relaxed)) }.store(access, Release);
     }
 
     /// Whether the tail leads to an access of this block.

@@ -26,14 +26,15 @@
 //!   tail is behind *o* on this variable: the thread that put it there had seen *o* done, so *o* is
 //!   also found done after this tail was loaded (1).
 //! - *Tickets.* All threads that store a ticket compute it from the same access, and so store the
-//!   same. Late stores do no harm: the block is not used again while a thread is pinned that has
+//!   same. Late stores do no harm: the block is not used again while a thread holds it that has
 //!   found it. A thread that finds an access at the tail finds its ticket (5).
 //! - *A pusher that stops* leaves an operation that nobody knows, or one that is at a tail. The
 //!   next push behind it links what is left, and logs it: whatever a ticket waits for is in a log.
 //!   Several threads may log it. It is taken once.
 //! - *Blocks.* A tail leaves each access once, by one thread's exchange. These exchanges and the
 //!   operation's end are counted. After the last of them, only threads that were pinned before can
-//!   hold an address.
+//!   hold an address. Each of them says which addresses it holds (`hazards.rs`): the operation that
+//!   it links, the access at the tail, and the one behind it.
 //! - *Deletion.* The handle dies first. Nothing is linked behind a deletion, and when it has run
 //!   the tail rests on the tombstone. An access of an operation whose push had found the handle
 //!   alive, and that comes later, is void there.
@@ -47,6 +48,7 @@ use crate::operation::block::Block;
 use crate::platform::cache_line::fetch_to_write;
 use crate::sync::{Ordering::*, MODELLED};
 use crate::tickets::common::{index_of, refer, spend, Commons, START, TOMBSTONE};
+use crate::tickets::hazards::Hold;
 use crate::tickets::links::Links;
 use crate::tickets::word::{Word, FREE, PUSHED};
 use std::ptr::null_mut;
@@ -68,11 +70,11 @@ pub unsafe fn announce(block: *mut Block, tag: u64) -> Word {
 /// Links an operation and logs it.
 ///
 /// # Safety
-/// The caller has announced the operation. It is pinned since before it looked whether the
-/// variables live, and all variables that are to be linked are open.
+/// The caller has announced the operation, and holds its block since before that ([`Hold::Own`]).
+/// It is pinned since before it looked whether the variables live, and all variables that are to be
+/// linked are open. It lets go of what it holds when this has returned.
 pub unsafe fn enlist(block: *mut Block, commons: &mut impl Commons) {
-    // SAFETY: the pin keeps every block that is found at a tail. The caller's block is not used
-    // again before all its accesses have left the tails, and then the pin keeps it too.
+    // SAFETY: the caller holds its block, and `link` every block that it finds at a tail.
     unsafe {
         let count = Links::count(block);
         // Prefetch: other threads have written these lines, so all are asked for at once.
@@ -94,10 +96,12 @@ pub unsafe fn enlist(block: *mut Block, commons: &mut impl Commons) {
 /// the operation has ended.
 ///
 /// # Safety
-/// The reference is to an operation with links; the caller is pinned.
+/// The reference is to an operation with links; the caller is pinned, and lets go of what it holds
+/// when this has returned.
 pub unsafe fn help(operation: Word, commons: &mut impl Commons) {
     let block = operation.block();
-    // SAFETY: blocks stay blocks. If the operation has not ended, the pin keeps it from now on.
+    commons.hazards().announce(Hold::Start, block);
+    // SAFETY: blocks stay blocks. If the operation has not ended, the block is held from now on.
     unsafe {
         // Acquire: pairs with `announce`.
         let now = Word((*Block::word(block)).load(Acquire));
@@ -124,9 +128,11 @@ enum Step {
 }
 
 /// Links what is left of another thread's operation, and first of the operations that block it. A
-/// loop and not a recursion: the links of each operation keep how far it has come.
+/// loop and not a recursion: the links of each operation keep how far it has come. The caller holds
+/// the block.
 unsafe fn finish<C: Commons>(block: *mut Block, commons: &mut C) {
-    // SAFETY: the caller's pin keeps this block, and every block that is found at a tail.
+    commons.hazards().keep(Hold::Start, block);
+    // SAFETY: this block is held, and so is the target: when it was found, it was held at the tail.
     unsafe {
         let mut target = block;
         loop {
@@ -141,6 +147,7 @@ unsafe fn finish<C: Commons>(block: *mut Block, commons: &mut C) {
             if index >= Links::count(target) {
                 log(target, commons);
             } else if let Step::Blocked(other) = link(target, index, false, commons) {
+                commons.hazards().keep(Hold::Target, other);
                 target = other;
             }
         }
@@ -160,15 +167,14 @@ unsafe fn log<C: Commons>(block: *mut Block, commons: &mut C) {
 /// Links access `index` of an operation, for its pusher (`owner`) or as a helper. The numbers are
 /// those of the steps in the head of this file.
 unsafe fn link<C: Commons>(block: *mut Block, index: u32, owner: bool, commons: &mut C) -> Step {
-    // SAFETY: the block is the caller's or kept by the pin; so is every access that a tail leads
-    // to. Of an access only the ticket is written after it was announced.
+    // SAFETY: the caller holds the block. The access at the tail is held, and so is the one behind
+    // it. Of an access only the ticket is written after it was announced.
     unsafe {
         let access = Block::access(block, index);
         loop {
             let common = commons.common((*access).variable);
-            // 1. The tail first. Acquire: pairs with the swing in 5, for the access at the tail and
-            //    its ticket.
-            let tail = common.tail.load(Acquire);
+            // 1. The tail first.
+            let tail = commons.hazards().tail(&common.tail, TOMBSTONE);
             if Links::progress(block) > index {
                 return Step::Done;
             }
@@ -196,7 +202,9 @@ unsafe fn link<C: Commons>(block: *mut Block, index: u32, owner: bool, commons: 
             let behind = common.next(tail);
             let next = match behind.compare_exchange(null_mut(), access, AcqRel, Acquire) {
                 Ok(_) => access,
-                Err(next) => next,
+                Err(next) if commons.hazards().behind(next, &common.tail, tail) => next,
+                // Another thread has given the ticket, and swung the tail.
+                Err(_) => continue,
             };
             // 5. Relaxed (both): a thread that finds the access at the tail acquires them with it.
             let start = common.behind(tail);
@@ -205,7 +213,8 @@ unsafe fn link<C: Commons>(block: *mut Block, index: u32, owner: bool, commons: 
                 (*Block::before(Block::of_access(next), index_of(next))).store(start.last.0, Relaxed);
             };
             give();
-            // Release: pairs with the load in 1, for the ticket, and for what came with the access.
+            // Release: pairs with the loads in 1, for the ticket, and for what came with the
+            // access.
             let swung = common.tail.compare_exchange(tail, next, AcqRel, Relaxed).is_ok();
             if swung && tail != START {
                 spend(Block::of_access(tail), commons);

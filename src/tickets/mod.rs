@@ -16,6 +16,7 @@
 //! The tickets follow Lamport's bakery (1974) and ticket locks, with one count for each variable.
 
 pub mod common;
+pub mod hazards;
 pub mod journals;
 pub mod linking;
 pub mod links;

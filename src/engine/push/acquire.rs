@@ -93,6 +93,7 @@ pub fn acquire_all(core: &Arc<Core>, claims: &impl Source) -> bool {
         changed |= !local.pusher().owns(claim.variable.index, claim.variable.generation, claim.mode);
         acquire(local, claim, false, &host) == Acquired::Owned
     });
+    local.cache().hazards.clear();
     drop(guard);
     if !found.first.is_null() {
         // SAFETY: the list holds ready operations, which are this thread's.

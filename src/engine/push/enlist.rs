@@ -11,7 +11,8 @@
 //!
 //! The block is the pusher's until the operation is announced. From then on waits may park on its
 //! word, other pushers may finish the push (`tickets/linking.rs`), and the thread that takes it may
-//! have run it before the push returns; the pin keeps the block.
+//! have run it before the push returns. The pin keeps the block, and if that pin stands still for
+//! long, what the thread says that it holds (`tickets/hazards.rs`).
 
 use crate::engine::core::{Core, PROFILING};
 use crate::engine::nesting::{enter, leave};
@@ -29,6 +30,7 @@ use crate::operation::layout::{class_for, Layout, MOST_ACCESSES};
 use crate::sync::Ordering::*;
 use crate::thread::context::ThreadContext;
 use crate::tickets::common::Commons;
+use crate::tickets::hazards::Hold;
 use crate::tickets::linking::{self, announce};
 use crate::tickets::links::Links;
 use crate::tickets::owner::Acquired;
@@ -98,6 +100,8 @@ pub fn enlist(
     // until it is committed or linked. Its class has room for all accesses and the closure.
     let (enlisted, block, found) = unsafe {
         let (block, tag) = fill(core, local, request, (claims.len(), Layout::Linked, profiled), closure);
+        // Before it is announced: until the end of the push the block is not used again.
+        local.cache().hazards.keep(Hold::Own, block);
         local.count_pushed();
         let mut found = ReadyList::new(local);
         let destinations = Destinations::new(core, local, Word::refers(block, tag), &mut found);
@@ -105,6 +109,7 @@ pub fn enlist(
         let enlisted = linking.enlist(destinations, deletes);
         (enlisted, block, found.first)
     };
+    local.cache().hazards.clear();
     if will_look {
         // Taken back before the pin ends. A forking thread waits for the pin, so no child finds
         // this promise of a thread that it does not have.
@@ -228,7 +233,8 @@ impl Linking<'_> {
     /// then nothing has happened.
     ///
     /// # Safety
-    /// The caller is pinned, and has looked under that pin whether the variables live.
+    /// The caller is pinned, and has looked under that pin whether the variables live. It holds the
+    /// block.
     unsafe fn enlist(
         &self,
         destinations: Destinations<'_, '_>,
@@ -250,7 +256,7 @@ impl Linking<'_> {
                 }
             }
         };
-        // SAFETY: the pin keeps the block, though another thread may have run the operation by now.
+        // SAFETY: the block is held, though another thread may have run the operation by now.
         unsafe { Block::leave_assembly(self.block) };
         if deletes {
             // The handles are dead, so the variables are never named again.

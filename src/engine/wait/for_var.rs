@@ -246,8 +246,8 @@ fn finds_quiet(core: &Core, local: &ThreadContext, variable: Variable) -> bool {
         return is_quiet;
     }
     if let Some(common) = table.common(variable.index).filter(|common| common.is_open()) {
-        // SAFETY: the caller is pinned, and the variable is common.
-        let writes = unsafe { common.writes() };
+        // SAFETY: the caller is pinned and holds nothing, and the variable is common.
+        let writes = unsafe { common.writes(&local.cache().hazards) };
         return writes.is_some_and(|writes| table.progress(variable.index).has_written(writes));
     }
     // SAFETY: the caller has resolved the variable.

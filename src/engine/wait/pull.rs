@@ -40,8 +40,8 @@ fn last_write(core: &Core, local: &ThreadContext, variable: Variable) -> Option<
         let _pin = local.pin();
         let owner = resolve(core, variable).ok()?.owner();
         match core.memory.table.common(variable.index).filter(|common| common.is_open()) {
-            // SAFETY: the thread is pinned, and the variable is common.
-            Some(common) => unsafe { common.last_write() },
+            // SAFETY: the thread is pinned and holds nothing, and the variable is common.
+            Some(common) => unsafe { common.last_write(&local.cache().hazards) },
             None => owner.last_finished(variable.index, |pusher| core.memory.records.get(pusher)),
         }
     });
