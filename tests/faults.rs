@@ -4,7 +4,8 @@
 //! promises must hold all the same: a typed error or a result, nothing lost, nothing left behind.
 //!
 //! `SERIATIM_FAULTS_PENDING=10000000` makes the long backlog of `faults/backlog.rs` ten million
-//! operations, instead of 200,000, or of the million of `LONG_TESTS=1`.
+//! operations, instead of 200,000, or of the million of `LONG_TESTS=1`. `STEPPED_STRIDE=1` has
+//! `faults/stepped.rs` stop a thread at each instruction, instead of at one in 23, or in 11.
 
 #![cfg(target_os = "linux")]
 
@@ -31,8 +32,14 @@ mod forks;
 mod freezer;
 #[path = "faults/frozen.rs"]
 mod frozen;
+#[cfg(target_arch = "x86_64")]
+#[path = "faults/growth.rs"]
+mod growth;
 #[path = "faults/refusals.rs"]
 mod refusals;
+#[cfg(target_arch = "x86_64")]
+#[path = "faults/stepped.rs"]
+mod stepped;
 #[path = "faults/threads.rs"]
 mod threads;
 
@@ -48,6 +55,10 @@ fn a_child_process_does_its_task() {
         Some("frozen pushers") => frozen::frozen_pushers(),
         Some("frozen behind a lock") => frozen::frozen_behind_a_lock(),
         Some("frozen workers") => frozen::frozen_workers(),
+        #[cfg(target_arch = "x86_64")]
+        Some("stepped threads") => stepped::stepped_threads(),
+        #[cfg(target_arch = "x86_64")]
+        Some("growth beside a frozen thread") => growth::beside_a_frozen_thread(),
         Some("stopped and continued") => frozen::under_load(),
         Some("last handle") => endings::last_handle_with_pending(),
         Some("last handle races") => endings::last_handle_races(),

@@ -75,14 +75,23 @@ fn signal() -> i32 {
 }
 
 extern "C" fn handle(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
-    // Only what a handler may do: atomics, and to sleep.
+    match may_be_frozen() {
+        true => stay_frozen(context),
+        false => ANSWER.store(DECLINED, SeqCst),
+    }
+}
+
+/// Whether the calling thread is at a place where it may be frozen. For handlers.
+pub fn may_be_frozen() -> bool {
     let section = SECTION.try_with(|section| section.load(Relaxed)).unwrap_or(0);
     let allocates = ALLOCATES.try_with(|allocates| allocates.load(Relaxed)).unwrap_or(true);
     let may_hold_lock = section != NO_LOCKS && section != seriatim::testing::locks_taken() + 1;
-    if section == 0 || allocates || may_hold_lock {
-        ANSWER.store(DECLINED, SeqCst);
-        return;
-    }
+    section != 0 && !allocates && !may_hold_lock
+}
+
+/// Keeps the calling thread in its handler until it is released. It does only what a handler may
+/// do: atomics, and to sleep.
+pub fn stay_frozen(context: *mut c_void) {
     // SAFETY: the system passes the context of the thread; `errno` is the thread's own.
     let (place, error) = unsafe { (instruction(context), *libc::__errno_location()) };
     PLACE.store(place, SeqCst);
@@ -157,14 +166,25 @@ pub struct Frozen {
     pub place: usize,
 }
 
-/// Freezes a thread if it is at a place where that may be. One at a time.
-pub fn freeze(target: Target) -> Option<Frozen> {
+/// Says that a thread is to be frozen: by [`freeze`], or at the instruction that it waits for
+/// itself.
+pub fn ask() {
     RELEASED.store(false, SeqCst);
     ANSWER.store(ASKED, SeqCst);
+}
+
+/// The thread that is frozen, if one is.
+pub fn frozen() -> Option<Frozen> {
+    is_one_frozen().then(|| Frozen { place: PLACE.load(SeqCst) })
+}
+
+/// Freezes a thread if it is at a place where that may be. One at a time.
+pub fn freeze(target: Target) -> Option<Frozen> {
+    ask();
     // SAFETY: the tests join the thread only later.
     assert_eq!(unsafe { libc::pthread_kill(target.0, signal()) }, 0);
-    let answer = answer_other_than(ASKED);
-    (answer == FROZEN).then(|| Frozen { place: PLACE.load(SeqCst) })
+    answer_other_than(ASKED);
+    frozen()
 }
 
 fn answer_other_than(before: u8) -> u8 {
