@@ -285,7 +285,7 @@ mod tests {
             thread::sleep(Duration::from_millis(20));
             assert!(is_asleep(inbox.line.head.swap(left, SeqCst)));
             assert_eq!(inbox.call(), called);
-            is_up.recv_timeout(Duration::from_secs(60)).expect("the first waker is trusted");
+            is_up.recv_timeout(Duration::from_secs(20)).expect("the first waker is trusted");
             assert!(!inbox.wake(), "it was woken, and is up");
         }
     }

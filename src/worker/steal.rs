@@ -241,14 +241,14 @@ mod tests {
         let (mut seen, mut looks) = (InboxesSeen::NOTHING, 0);
         while group.steal(1, &mut seen).is_null() {
             looks += 1;
-            let block = blocks.pop().unwrap_or_else(|| panic!("{looks} looks"));
+            assert!(looks < 100, "{looks} looks");
+            let block = blocks.pop().expect("there are more");
             // SAFETY: the block is ours, and in no list.
             let _ = unsafe { group.workers[0].inbox.push(block, block) };
             if blocks.is_empty() {
                 blocks = memory.blocks.slabs.add(0);
             }
         }
-        assert!(looks < 100, "{looks} looks");
     }
 
     /// A thief puts back what it does not need, and the helper has left meanwhile.
