@@ -163,6 +163,24 @@ fn a_called_owner_sees_what_it_was_called_for_before_it_sleeps() {
     });
 }
 
+/// The owner's sleep was ended by a thread that goes no further, and a thief has left `BUSY`.
+#[test]
+fn an_owner_that_is_said_to_come_sees_what_it_was_called_for() {
+    explore("inbox, a call and an owner that gets up", 3, 5, || {
+        let (model, published) = (Model::new(0), Arc::new(AtomicBool::new(false)));
+        assert!(model.inbox.start_looking() && model.inbox.fall_asleep());
+        assert!(model.inbox.get_up() && model.inbox.stop_looking());
+        let (theirs, seen) = (model.clone(), published.clone());
+        let owner = spawn(move || {
+            theirs.inbox.is_up();
+            seen.load(Relaxed)
+        });
+        published.store(true, Relaxed);
+        let met = model.inbox.call();
+        assert!(owner.join().unwrap() || met == Met::Busy, "nobody comes");
+    });
+}
+
 #[test]
 fn a_called_owner_sees_what_it_was_called_for_when_it_stops_looking() {
     explore("inbox, a call, a push, a thief and an owner that stops looking", 3, 300, || {

@@ -1,17 +1,18 @@
 //! How one thread sleeps on an atomic pointer until another has changed it. `worker/wake_word.rs`
-//! keeps a [`Sleeper`] for each worker, helper and watcher; who changes the pointer, and when, is
-//! said there.
+//! keeps a [`Sleeper`] for each inbox. Workers and watchers sleep there; who changes the pointer,
+//! and when, is said there, too.
 //!
 //! On Linux this is the system's own call (Franke, Russell and Kirkwood, *Fuss, Futexes and
 //! Furwocks*, 2002), since std's `unpark` is not enough: of two threads that unpark a third, the
 //! second calls the system only if the first has not begun to. If the first loses its core in that
-//! moment, nobody wakes the third. [`Sleeper::wake`] always calls the system. Elsewhere a thread
-//! leaves its handle and parks, so there the fault of std's remains.
+//! moment, nobody wakes the third. [`Sleeper::wake`] always calls the system. Elsewhere, and on 32
+//! bits, where the system has two such calls, a thread leaves its handle and parks. There the fault
+//! of std's remains, and a waker that has taken the handle may be late as well.
 
 pub use system::Sleeper;
 
 // Miri knows no access to half of an atomic.
-#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri, seriatim_simulation))))]
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(any(loom, shuttle, miri, seriatim_simulation))))]
 mod system {
     use std::ptr;
     use std::sync::atomic::AtomicPtr;
@@ -49,8 +50,7 @@ mod system {
     /// The system compares 32 bits.
     fn lower_half<T>(word: &AtomicPtr<T>) -> *mut u32 {
         let halves: *mut u32 = word.as_ptr().cast();
-        let is_second = cfg!(all(target_endian = "big", target_pointer_width = "64"));
-        halves.wrapping_add(usize::from(is_second))
+        halves.wrapping_add(usize::from(cfg!(target_endian = "big")))
     }
 
     const WAIT: libc::c_int = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
@@ -94,7 +94,10 @@ mod system {
     }
 }
 
-#[cfg(not(any(loom, all(target_os = "linux", not(any(shuttle, miri, seriatim_simulation))))))]
+#[cfg(not(any(
+    loom,
+    all(target_os = "linux", target_pointer_width = "64", not(any(shuttle, miri, seriatim_simulation)))
+)))]
 mod system {
     use crate::sync::thread::{self, Thread};
     use crate::sync::{AtomicPtr, Ordering::*};

@@ -6,7 +6,7 @@
 //! (`LOOKING`) or sleeping (`ASLEEP`). A push replaces that state, so the pusher learns from its
 //! own exchange whether the owner comes for it. There is no fence and no lost wake-up. `ASLEEP` has
 //! the number of the sleep. Whether somebody has called the system for it is in a second word
-//! (`wake_word.rs`): each exchange here is followed by a look there.
+//! (`wake_word.rs`): who pushes, calls or wakes looks there behind the exchange.
 //!
 //! `Group::deliver` (`group.rs`) pushes, on any thread. The owner (`run_loop.rs`) and thieves
 //! (`steal.rs`) take; a group's common inbox has no owner, and any worker or helper takes. The
@@ -47,7 +47,8 @@ pub enum Met {
     Busy,
     /// An owner that is looking for work.
     Looking,
-    /// A sleeping owner, which was woken.
+    /// An owner that is asleep, or whose sleep was ended by a thread that may not have called the
+    /// system yet. It was woken.
     Asleep,
 }
 
@@ -111,7 +112,13 @@ impl Inbox {
             let met = Met::of(head);
             if !matches!(met, Met::Looking | Met::Asleep) {
                 // The thread that has ended the owner's sleep may not have called the system yet.
-                return if self.see_to_wake(head) { Met::Asleep } else { met };
+                let Words { head: word, wake } = &*self.line;
+                if !wake.is_pending() || !wake.is_still_pending() {
+                    return met;
+                }
+                wake.wake(word);
+                note_wake();
+                return Met::Asleep;
             }
             // AcqRel: as in `become_state`. An exchange also where the state stays the same: the
             // owner sees what it is called for as soon as its next exchange follows this one.
@@ -126,7 +133,7 @@ impl Inbox {
 
     /// Wakes the owner if it sleeps, unless another thread has done so already. One that is about
     /// to does not count: it may lose its core. Returns whether it called the system. For a thread
-    /// that has just exchanged `head`, or has found it there and acquired it.
+    /// that has just exchanged `head`, or has found that its owner does not sleep by it.
     #[inline]
     fn see_to_wake(&self, head: *mut Block) -> bool {
         let Words { head: word, wake } = &*self.line;
@@ -210,7 +217,8 @@ impl Inbox {
         self.line.wake.end();
     }
 
-    /// Ends the sleep of the owner, which calls this itself, to get up. Returns whether it slept.
+    /// Ends the sleep of the owner, and wakes nobody. Returns whether it slept. For the owner, to
+    /// get up, and for wakers of helpers, which do not sleep by [`Inbox::sleep`].
     pub fn get_up(&self) -> bool {
         !self.end_sleep().is_null()
     }

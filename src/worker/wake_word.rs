@@ -6,8 +6,8 @@
 //! second word beside it, the wake word. It is the number of the owner's last sleep, and a bit,
 //! `PENDING`. The owner sets the bit before it says in the inbox that it sleeps. The first waker
 //! clears it behind its call, and the owner when it is up. A thread that has changed the inbox and
-//! finds the bit calls the system as well. So each thread calls once for a change at most, and
-//! nobody waits for anybody.
+//! finds the bit calls the system as well. So each thread calls twice for what it brings at most,
+//! and nobody waits for anybody.
 //!
 //! The state in the inbox has the number, too. So the first waker knows which sleep it has ended,
 //! and if it comes late it does not clear the bit of a later one. The others do not know that, so
@@ -61,6 +61,13 @@ impl WakeWord {
     #[inline]
     pub fn is_pending(&self) -> bool {
         self.word.load(Relaxed) & PENDING != 0
+    }
+
+    /// The same for a thread that has exchanged nothing. If so, the owner sees what this thread has
+    /// done when it is up.
+    pub fn is_still_pending(&self) -> bool {
+        // An exchange, as `end` is: either that comes later and acquires this, or it has come.
+        self.word.fetch_or(0, AcqRel) & PENDING != 0
     }
 
     /// Wakes the owner. Waits for nobody.
