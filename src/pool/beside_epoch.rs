@@ -15,7 +15,7 @@ use crate::util::work_counter;
 
 /// If so many bytes of the blocks of an engine wait in the reclaimer, a thread stands still inside
 /// its pin. Each cache has an equal part of this, and at least [`OUTSTANDING_EACH`].
-const OUTSTANDING: usize = if MODELLED { usize::MAX } else { 8 << 20 };
+const OUTSTANDING: usize = if MODELLED { isize::MAX as usize } else { 8 << 20 };
 const OUTSTANDING_EACH: usize = if MODELLED { 0 } else { 128 << 10 };
 
 /// Addresses that are compared with the blocks at a time.

@@ -121,7 +121,7 @@ impl ThreadCache {
                 // No other thread is a registered reader, and the owner holds no address: all spent
                 // blocks are free.
                 class_cache.ready.append(class_cache.spent.take());
-            } else if self.outstanding.is_stuck(shared.caches.count()) {
+            } else if self.outstanding.is_stuck(shared.caches.count()) && !shared.looks.is_one_under_way() {
                 // SAFETY: as below.
                 unsafe { self.reuse_unheld(class_cache, shared) };
             } else {
@@ -171,9 +171,6 @@ impl ThreadCache {
     /// The caller is the owner.
     #[cold]
     unsafe fn reuse_unheld(&self, class_cache: &mut ClassCache, shared: &Shared) {
-        if shared.looks.is_one_under_way() {
-            return;
-        }
         let mut slice = Magazine::new();
         (0..DEFERRALS).map_while(|_| class_cache.spent.pop()).for_each(|magazine| slice.append(magazine));
         work_counter::count(slice.len());

@@ -100,7 +100,8 @@ impl ThreadContext {
     }
 
     /// Pins the thread, and makes it a registered reader. Nothing that can be reached from now on
-    /// is reused until the guard is dropped.
+    /// is reused until the guard is dropped, but for blocks if that takes long: see
+    /// `pool/beside_epoch.rs`.
     #[inline]
     pub fn pin(&self) -> <Epoch as Reclaim>::Guard {
         self.look_at_tails();

@@ -165,6 +165,7 @@ impl Common {
     pub unsafe fn last_write(&self, hazards: &Hazards) -> Option<Word> {
         let tail = hazards.tail(&self.tail, TOMBSTONE);
         if tail == TOMBSTONE {
+            hazards.clear();
             return None;
         }
         // SAFETY: the access at the tail is held. The write before a read was linked everywhere
