@@ -3,7 +3,7 @@
 #![cfg(shuttle)]
 
 use loom_tests::pushers::Role::Runs;
-use loom_tests::pushers::{Program, Uses, REUSED};
+use loom_tests::pushers::{Program, Reuse, Uses, REUSED};
 use loom_tests::schedules;
 use seriatim::internals::access::Mode::{Read, Write};
 use std::sync::atomic::Ordering::SeqCst;
@@ -29,7 +29,7 @@ fn four_push_and_run_on_three_variables() {
     schedules("four pushers of common variables", 4, 20_000, || {
         let program = Program::new(3, CIRCLES.len(), 4, CIRCLES);
         program.open();
-        program.act(true, [Runs(&[0, 4, 8]), Runs(&[1, 5, 9]), Runs(&[2, 6, 10]), Runs(&[3, 7, 11])]);
+        program.act(Reuse::ByPins, [Runs(&[0, 4, 8]), Runs(&[1, 5, 9]), Runs(&[2, 6, 10]), Runs(&[3, 7, 11])]);
         program.check();
         program.check_order();
         program.outcome()
