@@ -28,7 +28,7 @@ fn a_watcher_that_falls_asleep_sees_a_number() {
 
 #[test]
 fn a_watcher_that_falls_asleep_takes_what_is_parked() {
-    explore("watchers, an operation is parked", 3, 10, || {
+    explore("watchers, an operation is parked", 6, 10, || {
         let (remote, blocks) = (Arc::new(Remote::new()), Blocks::new(2));
         let watched = remote.clone();
         let watcher = spawn(move || {
