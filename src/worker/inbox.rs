@@ -68,7 +68,7 @@ pub struct Inbox {
     line: CachePadded<Words>,
 }
 
-/// Both words are in one line: who has exchanged the first has the second as well.
+/// Both words are in one line: an exchange of the first brings the second as well.
 struct Words {
     head: AtomicPtr<Block>,
     wake: WakeWord,

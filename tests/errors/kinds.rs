@@ -325,7 +325,7 @@ fn a_wait_with_the_longest_of_all_timeouts_is_a_wait_without_one() {
     });
 }
 
-/// Who has a limit does not help, whatever the limit is: it may hold what the others need.
+/// A wait with a limit does not help, whatever the limit is: an operation may take longer.
 #[test]
 fn a_wait_with_the_longest_of_all_timeouts_runs_no_operations() {
     for kind in [Kind::Pooled, Kind::PerDevice] {

@@ -198,7 +198,8 @@ pub fn remaining(deadline: Option<Instant>) -> Option<Duration> {
 
 /// The deadline of a timeout; `None` if there is no timeout.
 pub fn deadline(timeout: Option<Duration>) -> Option<Instant> {
-    // A time that the clock does not reach is a limit all the same: who has one does not help.
+    // A time that the clock does not reach is a limit all the same: with a limit a wait does not
+    // help.
     timeout.map(|timeout| {
         let now = Instant::now();
         now.checked_add(timeout).unwrap_or_else(|| now + FAR)
