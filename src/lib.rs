@@ -33,7 +33,8 @@
 //! | choose workers, cores, idling, bounds | [`Engine::builder`], [`Settings`] for the defaults |
 //! | carry values between operations | [`Data`] |
 //! | push the same operation often | [`Operator`] |
-//! | replay many operations at once | [`Engine::capture`], [`Graph`], [`Parameter`] |
+//! | replay many operations at once | [`Engine::capture`], [`Graph`], [`Parameter`], [`Instances`] |
+//! | replay operations so that iterations overlap | [`Engine::capture_pipeline`], [`Pipeline`] |
 //! | end an operation later, on another thread | [`OperationBuilder::push_async`], [`Completion`] |
 //! | run operations on GPUs, copy arrays | [`gpu`], [`Context::gpu`], [`RunContext::stream`], [`Engine::copy`] |
 //! | learn why something failed | [`Error`], [`ErrorKind`], [`Builder::on_error`] |
@@ -86,11 +87,13 @@ pub use api::capture_builder::CaptureBuilder;
 pub use api::data::{Data, Ref, RefMut};
 pub use api::engine::Engine;
 pub use api::graph::Graph;
+pub use api::instances::Instances;
 #[doc(hidden)]
 pub use api::listed::Listed;
 pub use api::operation::{KeyedBuilder, OperationBuilder};
 pub use api::operator::Operator;
 pub use api::parameter::Parameter;
+pub use api::pipeline::Pipeline;
 pub use device::{Context, Device};
 pub use engine::settings::{IdlePolicy, Kind, Settings, WhenFull};
 pub use error::{Error, ErrorKind};

@@ -1,5 +1,5 @@
 //! Capturing: `Capture` and `CaptureBuilder` (`src/api/capture_builder.rs`) record pushes, of which
-//! `src/engine/replay/assemble.rs` makes a [`Graph`]. There `Recording::record` checks each
+//! `src/engine/replay/assemble.rs` makes a [`Graph`], or `src/api/pipeline.rs` a pipeline. There `Recording::record` checks each
 //! operation when it is pushed, and `Recording::assemble`, called by `finish`, the whole graph.
 //!
 //! A capture belongs to the thread that has it, which may hand it to another. Two parts of its
@@ -39,12 +39,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 #[must_use = "a capture makes no graph until finish() is called"]
 pub struct Capture {
     pub(super) engine: Engine,
-    id: u64,
-    name: Name,
-    variable: Variable,
+    pub(super) id: u64,
+    pub(super) name: Name,
+    pub(super) variable: Variable,
     pub(super) recording: Recording,
-    /// Whether `finish` made a graph, which then deletes `variable`; otherwise our drop does.
-    made: bool,
+    /// Whether `finish` made a graph, or `finish_pipeline` a pipeline, which then deletes
+    /// `variable`; otherwise our drop does.
+    pub(super) made: bool,
     spreads_after: Option<u32>,
 }
 

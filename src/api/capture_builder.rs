@@ -166,7 +166,7 @@ impl CaptureBuilder<'_> {
         self
     }
 
-    /// Records the operation. In each replay it ends when the closure returns. Replays do not
+    /// Records the operation. In each replay it ends when the closure returns. No two calls of it
     /// overlap, so the closure may change what it owns.
     ///
     /// # Errors

@@ -65,8 +65,8 @@ struct ParameterCell<T> {
 }
 
 // SAFETY: the value is replaced by an operation that changes the graph's variable, and read only
-// inside operations of the graph, which run while a replay has that variable to itself. `T: Sync`,
-// because several operations may read at once.
+// inside operations of the graph, which run while a replay has that variable to itself, or of the
+// pipeline, which read that variable. `T: Sync`, because several operations may read at once.
 unsafe impl<T: Send + Sync> Sync for ParameterCell<T> {}
 // SAFETY: the value moves to the other thread with the cell, and `T: Send`.
 unsafe impl<T: Send> Send for ParameterCell<T> {}
@@ -110,9 +110,9 @@ impl<T: Send + Sync + 'static> Parameter<T> {
             return Err(elsewhere());
         }
         // SAFETY: `run` belongs to an operation of the graph, which cannot end before its call has
-        // returned, and `run` lives no longer than the call. So a replay is under way for as long
-        // as the borrow lasts, and the replay excludes the operation by which `set` replaces the
-        // value.
+        // returned, and `run` lives no longer than the call. So the replay, or the operation of a
+        // pipeline, is under way for as long as the borrow lasts. It uses the graph's variable, and
+        // so excludes the operation by which `set` replaces the value.
         Ok(unsafe { &*self.0.value.get() })
     }
 

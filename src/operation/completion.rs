@@ -212,8 +212,13 @@ impl Completion {
         }
     }
 
+    /// Ends the operation with this outcome.
+    pub(crate) fn end_with(mut self, outcome: Result<(), Fault>) {
+        self.end(outcome);
+    }
+
     /// Which operation it ends; `None` once it has.
-    fn sequence(&self) -> Option<u64> {
+    pub(crate) fn sequence(&self) -> Option<u64> {
         // SAFETY: the operation is running until this is used.
         self.engine.as_ref().map(|engine| unsafe { engine.sequence(self.block) })
     }

@@ -54,8 +54,12 @@ pub fn random(seed: u64) -> Program {
     let steps = r.pick(&[100, 500, 1_000, 3_000]).min(most) / pushers;
     let variables = shape.variables;
     let operators: Vec<Template> = (0..r.pick(&[0, 1, 3])).map(|_| template(r, variables, &rates)).collect();
-    let graphs: Vec<Recording> =
+    let mut graphs: Vec<Recording> =
         (0..r.pick(&[0, 0, 1, 2, 4])).map(|_| recording(r, variables, operators.len(), &rates)).collect();
+    // As above: no random number of the program's.
+    for (number, graph) in (seed..).zip(&mut graphs) {
+        graph.overlaps = number % 3 == 0;
+    }
     let replays = if graphs.is_empty() { 0 } else { r.pick(&[2, 10]) };
     let mut step = |_| {
         // Few deletions, or nothing is left to use.
@@ -97,6 +101,7 @@ fn recording(r: &mut Random, variables: usize, operators: usize, rates: &Rates) 
         members: (0..r.pick(&[0, 1, 2, 5, 12, 40])).map(|_| member(r)).collect(),
         spreads_after: r.pick(&[None, Some(0), Some(1), Some(7)]),
         counts: r.chance(50),
+        overlaps: false,
     }
 }
 
@@ -179,8 +184,8 @@ fn small_recording(variables: usize) -> impl Strategy<Value = Recording> {
         8 => small_operation(variables).prop_map(Member::Push),
         1 => (0..2usize, -2..3i32).prop_map(|(operator, priority)| Member::Use(operator, priority)),
     ];
-    (vec(member, 0..8), select(&[None, Some(0), Some(1), Some(2)][..]), any::<bool>())
-        .prop_map(|(members, spreads_after, counts)| Recording { members, spreads_after, counts })
+    (vec(member, 0..8), select(&[None, Some(0), Some(1), Some(2)][..]), any::<bool>(), any::<bool>())
+        .prop_map(|(members, spreads_after, counts, overlaps)| Recording { members, spreads_after, counts, overlaps })
 }
 
 fn small_template(variables: usize) -> impl Strategy<Value = Template> {

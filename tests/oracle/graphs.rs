@@ -1,20 +1,26 @@
-//! Graphs in the oracle's programs: captured before the threads start, replayed by the thread that
-//! they belong to.
+//! Graphs and pipelines in the oracle's programs: captured before the threads start, replayed by the
+//! thread that they belong to.
 
 use crate::common::eventually;
 use crate::plan::{Node, Plan};
 use crate::run::{is_planted, note_outcome, run_async, run_sync};
 use crate::world::{Captured, World};
-use seriatim::{Context, Error, ErrorKind, Graph, Operator, RunContext};
+use seriatim::{Capture, Context, Error, ErrorKind, Graph, Operator, Pipeline, RunContext};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock};
 
 /// A graph in the hands of its thread.
 pub struct Held {
     pub index: usize,
-    graph: Graph,
+    graph: Whole,
     /// Replays that were accepted.
     accepted: usize,
+}
+
+/// What was captured, replayed as a whole or operation by operation.
+enum Whole {
+    Graph(Graph),
+    Pipeline(Pipeline),
 }
 
 /// What a captured closure owns: it tells when it is dropped.
@@ -72,7 +78,7 @@ pub fn capture_all(world: &Arc<World>, operators: &[Operator]) -> Vec<Held> {
 
 fn capture(world: &Arc<World>, operators: &[Operator], index: usize) -> Held {
     let members = &world.plan.graphs[index].members;
-    let captured = world.engine.capture(|c| {
+    let record = |c: &mut Capture| {
         c.name("a graph");
         if let Some(operations) = world.plan.program.graphs[index].spreads_after {
             seriatim::testing::spreads_after(c, operations);
@@ -95,9 +101,16 @@ fn capture(world: &Arc<World>, operators: &[Operator], index: usize) -> Held {
             }
         }
         Ok((c.parameter(usize::MAX), c.parameter(0)))
-    });
-    let (graph, parameters) = captured.expect("the variables are new");
-    assert_eq!(graph.len(), members.len());
+    };
+    let (graph, parameters) = if world.plan.program.graphs[index].overlaps {
+        let (pipeline, parameters) = world.engine.capture_pipeline(record).expect("the variables are new");
+        assert_eq!(pipeline.len(), members.len());
+        (Whole::Pipeline(pipeline), parameters)
+    } else {
+        let (graph, parameters) = world.engine.capture(record).expect("the variables are new");
+        assert_eq!(graph.len(), members.len());
+        (Whole::Graph(graph), parameters)
+    };
     assert!(world.graphs[index].parameters.set(parameters).is_ok(), "captured once");
     Held { index, graph, accepted: 0 }
 }
@@ -140,7 +153,10 @@ pub fn replay<'a>(world: &'a World, held: &mut Held, number: usize, priority: i3
     }
     // Before it can run. One that is refused does not, and the next takes its place.
     captured.accepted[held.accepted].store(number, Relaxed);
-    let outcome = held.graph.replay_with_priority(priority);
+    let outcome = match &mut held.graph {
+        Whole::Graph(graph) => graph.replay_with_priority(priority),
+        Whole::Pipeline(pipeline) => pipeline.replay(),
+    };
     held.accepted += usize::from(outcome.is_ok());
     let nodes = &graph.replays[number].nodes;
     note_outcome(world, nodes, outcome);

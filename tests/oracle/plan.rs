@@ -22,8 +22,11 @@ pub struct Node {
     pub large: bool,
     /// The operator that it is a use of, and which of its uses.
     pub operator: Option<(usize, usize)>,
-    /// If it is part of a replay: the first node of that.
+    /// If it is part of a replay of a graph: the first node of that. The operations of a pipeline
+    /// are pushed one by one.
     pub replay: Option<usize>,
+    /// Whether it is part of a replay, of a graph or a pipeline.
+    pub is_captured: bool,
     pub children: Vec<usize>,
     /// The thread and the step at which it, or what it is nested in, is pushed.
     pub place: (usize, usize),
@@ -178,8 +181,9 @@ impl Plan {
     fn add_replay(&mut self, graph: usize, place: (usize, usize), value: u64) {
         let first = self.nodes.len();
         let mut nodes = Vec::new();
+        let together = (!self.program.graphs[graph].overlaps).then_some(first);
         for index in 0..self.graphs[graph].members.len() {
-            let id = self.add(Node { place, replay: Some(first), ..self.graphs[graph].members[index].clone() });
+            let id = self.add(Node { place, replay: together, is_captured: true, ..self.graphs[graph].members[index].clone() });
             nodes.push(id);
         }
         // Behind them all, so that a replay is a range.
@@ -236,7 +240,7 @@ impl Node {
 
     /// Whether its closure is used again and again, so that nothing tells when it is skipped.
     pub fn is_reused(&self) -> bool {
-        self.operator.is_some() || self.replay.is_some()
+        self.operator.is_some() || self.is_captured
     }
 
     fn new(template: Template, place: (usize, usize)) -> Node {
@@ -255,6 +259,7 @@ impl Node {
             large: false,
             operator: None,
             replay: None,
+            is_captured: false,
             children: Vec::new(),
             place,
             is_nested: false,

@@ -80,6 +80,8 @@ pub struct Recording {
     /// Whether closures find out by counting their calls which replay they are in, or by a
     /// parameter: when some are skipped.
     pub counts: bool,
+    /// Whether it is a pipeline, whose operations are pushed one by one.
+    pub overlaps: bool,
 }
 
 /// An operation of a graph.
@@ -246,6 +248,8 @@ impl Program {
         // Their completions do not say which use it was.
         self.operators.iter_mut().for_each(|operator| operator.body = operator.body.telling());
         let operators = self.operators.len();
+        let deletes = self.pushers.iter().flatten().any(|step| matches!(step, Step::Delete(_)));
+        let would_block = self.shape.when_full == WhenFull::WouldBlock;
         for graph in &mut self.graphs {
             graph.members.retain(|member| !matches!(member, Member::Use(operator, _) if *operator >= operators));
             for member in &mut graph.members {
@@ -254,6 +258,9 @@ impl Program {
                 }
             }
             graph.counts &= !failures;
+            // A pipeline may be refused in its middle; and an operation that fails and changes
+            // nothing is skipped from then on.
+            graph.overlaps &= !failures && !deletes && (self.shape.bound == 0 || !would_block);
             if failures && !serial {
                 graph.members.splice(0..0, [Member::Push(first_member(&self.operators, &graph.members))]);
             }

@@ -129,6 +129,17 @@ impl Recording {
         (0..self.recorded.len()).map(|index| &self.uses[start_of(index)..self.ends[index] as usize]).collect()
     }
 
+    /// The operations as they were recorded, each with its variables, and the devices that they run
+    /// on. For pipelines, which have no program.
+    pub fn into_operations(self) -> (Vec<(Captured, Vec<Claim>)>, Vec<Context>) {
+        let claim = |used: &NodeUse| {
+            let mode = if used.writes { Mode::Write } else { Mode::Read };
+            Claim { mode, ..self.variables[used.variable as usize] }
+        };
+        let claims: Vec<Vec<Claim>> = self.uses().iter().map(|uses| uses.iter().map(claim).collect()).collect();
+        (self.recorded.into_iter().zip(claims).collect(), self.devices)
+    }
+
     /// Makes the program of the recorded operations, and their edges.
     pub fn assemble(self, core: &Arc<Core>, whole: Whole) -> Result<(Program, Edges), Error> {
         let captured = self.recorded.len();

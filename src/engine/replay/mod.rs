@@ -4,7 +4,8 @@
 //! operation that a replay is. `begin` starts the lanes, and [`Runner`] runs their segments by the
 //! protocol of [`lanes`](crate::graph::lanes). A lane without a thread is handed out as a [`Block`]
 //! with the vtable [`LANE`], which goes through the dispatch like an operation. [`part`] has the
-//! operations of graphs that use devices. `api/capture.rs`, `api/capture_builder.rs` and
+//! operations of graphs that use devices, and [`pipelined`] the closures of pipelines, which have no
+//! program. `api/capture.rs`, `api/capture_builder.rs` and
 //! `api/operator.rs` use [`assemble`], which makes programs.
 //!
 //! A replay is one operation that uses all variables of the graph but the private ones, which
@@ -25,6 +26,7 @@ pub mod merged;
 pub mod node_block;
 pub mod node_call;
 pub mod part;
+pub mod pipelined;
 pub mod private;
 pub mod program;
 pub mod runner;

@@ -137,6 +137,10 @@ impl PrivateVariables {
         push(core, &request, &[claim][..], async_vtable(&hold), hold)
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.variables.is_empty()
+    }
+
     pub fn contains(&self, variable: Variable) -> bool {
         self.variables.contains_key(&variable)
     }
