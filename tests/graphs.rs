@@ -21,6 +21,8 @@ mod looking;
 mod order;
 #[path = "graphs/parameters.rs"]
 mod parameters;
+#[path = "graphs/pipelines.rs"]
+mod pipelines;
 #[path = "graphs/private.rs"]
 mod private;
 #[path = "graphs/refusals.rs"]

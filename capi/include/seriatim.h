@@ -247,6 +247,11 @@ typedef struct SeriatimOperator SeriatimOperator;
 // deleter.
 typedef struct SeriatimParameter SeriatimParameter;
 
+// A captured pipeline. Each replay pushes the captured operations one by one, so that an operation
+// runs as soon as those of the replay before have let go of its variables. It may outlive the other
+// handles of its engine. When those are gone, its replays fail with `SERIATIM_STATUS_STOPPED`.
+typedef struct SeriatimPipeline SeriatimPipeline;
+
 // What an operation is told when it runs. Belongs to the thread that the function was called on,
 // and is valid until it returns.
 typedef struct SeriatimRunContext SeriatimRunContext;
@@ -1023,6 +1028,53 @@ SeriatimStatus seriatim_parameter_set(const struct SeriatimParameter *parameter,
 // # Safety
 // `parameter` is null or a live handle, which is not used again.
 SeriatimStatus seriatim_parameter_delete(struct SeriatimParameter *parameter);
+
+// Ends a capture as `seriatim_capture_end()` does, but makes a pipeline, whose replays overlap.
+//
+// # Errors
+// `SERIATIM_STATUS_PRIVATE_VARIABLE` if the capture has private variables, or if one of its
+// variables was made private to a graph after it was recorded; `SERIATIM_STATUS_VARIABLE_DELETED`.
+// The capture is gone then, too.
+//
+// # Safety
+// `capture` is a live handle, which is not used again. `out` may be written to.
+SeriatimStatus seriatim_capture_end_pipeline(struct SeriatimCapture *capture, struct SeriatimPipeline **out);
+
+// Pushes all operations of a pipeline, in the order in which they were captured, and does not wait
+// for them. Each push may wait for room under a bound, and on a naive engine runs its operation.
+// Operations that other threads push may come between them.
+//
+// An operation that fails marks the variables that it changes, and is skipped in later replays, as
+// is what depends on it, until a wait takes the failure.
+//
+// # Errors
+// `SERIATIM_STATUS_STOPPED` and `SERIATIM_STATUS_DEVICE_LOST` before anything is pushed. Otherwise
+// as `seriatim_push()`: the operations before the one that is refused are pushed, and the text says
+// how many.
+//
+// # Safety
+// `pipeline` is a live handle, which no other thread uses at the same time. No function that runs
+// inside the call uses it.
+SeriatimStatus seriatim_pipeline_replay(struct SeriatimPipeline *pipeline);
+
+// How many operations the pipeline has.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `pipeline` is a live handle. `out` may be written to.
+SeriatimStatus seriatim_pipeline_length(const struct SeriatimPipeline *pipeline, size_t *out);
+
+// Deletes a pipeline; a null pointer is fine. Operations in flight go on. The deleters of its
+// arguments run after the last of them.
+//
+// # Errors
+// Only those of every function.
+//
+// # Safety
+// `pipeline` is null or a live handle, which is not used again.
+SeriatimStatus seriatim_pipeline_delete(struct SeriatimPipeline *pipeline);
 
 // Ends the operation well.
 //

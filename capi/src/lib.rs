@@ -25,6 +25,7 @@ mod operator;
 mod capture;
 mod graph;
 mod parameter;
+mod pipeline;
 
 mod completion;
 mod run_context;
@@ -95,6 +96,10 @@ pub use operator::{
     SeriatimOperator,
 };
 pub use parameter::{seriatim_parameter_delete, seriatim_parameter_get, seriatim_parameter_set, SeriatimParameter};
+pub use pipeline::{
+    seriatim_capture_end_pipeline, seriatim_pipeline_delete, seriatim_pipeline_length, seriatim_pipeline_replay,
+    SeriatimPipeline,
+};
 pub use profile::{
     seriatim_dump_dot, seriatim_profile_start, seriatim_profile_stop, seriatim_profile_table,
     seriatim_profile_write_trace,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// A place where operations wait for each other.
 #[derive(Default)]
-struct Meeting {
+pub struct Meeting {
     /// How many came, and how many left because nobody else did.
     came: Mutex<(usize, usize)>,
     more: Condvar,
@@ -18,7 +18,7 @@ struct Meeting {
 
 impl Meeting {
     /// Waits until so many operations are here at once, or for so long that they never will be.
-    fn wait_for(&self, others: usize) {
+    pub fn wait_for(&self, others: usize) {
         let mut came = self.came.lock().unwrap();
         came.0 += 1;
         self.more.notify_all();
@@ -29,7 +29,7 @@ impl Meeting {
     }
 
     /// How many operations were left alone.
-    fn alone(&self) -> usize {
+    pub fn alone(&self) -> usize {
         self.came.lock().unwrap().1
     }
 }
