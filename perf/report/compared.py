@@ -254,10 +254,11 @@ def threads_of(rows):
     return sorted({each.ours.threads for row in rows for each in row.pairs.values()})
 
 
-def brief_rows(results, most=12):
+def brief_rows(results, most=10):
     """What the README shows of the default settings, as (row, near or far): first the comparisons
     in which ours is not ahead, then the least win of each family; the least ratios come first in
-    both. The first part leaves room for the second in `most` rows, but no loss is left out."""
+    both. The first part leaves room for the second in `most` rows, but no loss is left out, and
+    three wins stay beside any number of losses."""
     compared = [(row, where) for row in default_rows(results) for where, each in row.pairs.items() if each.ahead]
     compared.sort(key=lambda found: found[0].pairs[found[1]].ahead.median)
     won, rest = [], []
@@ -268,7 +269,7 @@ def brief_rows(results, most=12):
         least.setdefault(row.family, (row, where))
     lost = sum(row.pairs[where].outcome() == "behind" for row, where in rest)
     rest.sort(key=lambda found: found[0].pairs[found[1]].outcome() != "behind")
-    return [*rest[: max(lost, most - len(least))], *least.values()]
+    return [*rest[: max(lost, most - len(least))], *list(least.values())[: max(3, most - lost)]]
 
 
 def brief_table(results):
@@ -290,8 +291,8 @@ def brief_table(results):
         [
             sentence(results),
             f"Each side has {least} threads in all{', or as many as a row names' if more else ''}.",
-            "A ratio is the rival's time over ours, the median over repetitions.",
-            "First comes every loss; the least win of each family comes last.",
+            "A ratio is the rival's time over ours.",
+            "Every loss comes first, then the least wins, one of a family.",
         ],
         ["what (unit)", "cores", "ours", "best rival", "ratio"],
         body,

@@ -30,8 +30,9 @@ def all_tables(results):
     return [table for table in made if table] + moments.everybody_tables(results)
 
 
-def warnings(results):
-    """Why the figures should not be quoted, if there is a reason."""
+def warnings(results, brief=False):
+    """Why the figures should not be quoted, if there is a reason; `brief` leaves out what makes none
+    of them wrong."""
     said = []
     if results.content.get("quick"):
         said.append("This was a quick run: its figures are not to be quoted.")
@@ -39,7 +40,7 @@ def warnings(results):
         said.append("The working tree had changes that are in no commit.")
     sittings = [found.content for found in (results, results.elsewhere) if found]
     disturbed = sum(content.get("kept_disturbed") or 0 for content in sittings)
-    if disturbed:
+    if disturbed and not brief:
         processes = "process" if disturbed == 1 else "processes"
         said.append(f"{disturbed} {processes} had to be kept though others used more than a tenth of a core meanwhile.")
     if 0 < results.repetitions < 9:
@@ -123,15 +124,15 @@ def second_sitting(results):
     return f"The figures of {whose} are of another sitting: {machine_and_commit(results.elsewhere)}{without}."
 
 
-def warned(results):
-    said = warnings(results)
+def warned(results, brief=False):
+    said = warnings(results, brief)
     return [[f"**{' '.join(said)}**"]] if said else []
 
 
 def readme(results, page):
     """The README's fragment: a short table, by default settings, losses first."""
     table = compared.brief_table(results)
-    warning = [sentence for paragraph in warned(results) for sentence in paragraph]
+    warning = [sentence for paragraph in warned(results, brief=True) for sentence in paragraph]
     after = [
         f"{machine_and_commit(results)}.",
         second_sitting(results),
