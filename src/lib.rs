@@ -62,9 +62,9 @@
 )]
 #![cfg_attr(seriatim_simulation, allow(missing_docs, missing_debug_implementations))]
 
-// A module imports only from its own folder and from those to its right: api → engine → graph,
-// worker → thread → pool → variable → tickets → operation → util, platform → sync.
-// `tests/structure.rs` holds the source to it.
+// A module imports only from its own folder and from those to its right: api → engine → graph →
+// worker → thread → pool → variable → tickets → profile → operation → device → error → util →
+// platform → sync. `tests/structure.rs` holds the source to it.
 mod api;
 mod device;
 mod engine;
