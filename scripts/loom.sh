@@ -5,6 +5,8 @@
 #
 #   scripts/loom.sh          all of them, a file to each core: some 15 minutes on two quiet cores
 #   scripts/loom.sh tickets  the models of one file of loom-tests/tests
+#   scripts/loom.sh tickets::NAME
+#                            of these the models whose names have NAME in them
 #   scripts/loom.sh --first 5 --within 600
 #                            all of them from the fifth file on, but begins none after 600 seconds
 #                            and says which were left out
@@ -38,15 +40,16 @@ build() {
     sed -n 's|.*Executable tests/\(.*\)\.rs (\(.*\))$|\1 \2|p' <<<"$said"
 }
 
-# explore FILE PROGRAM: runs the models of one file, if it is not too late; prints what they say when
-# all have run, so that those of several files do not mix.
+# explore FILE PROGRAM [NAME]: runs the models of one file, or those with NAME in theirs, if it is not
+# too late; prints what they say when all have run, so that those of several files do not mix.
 explore() {
     local status=0 log="$target/models.$1"
     if [ "$(date +%s)" -ge "$until" ]; then
         echo "== left out for time: the models of $1"
         return
     fi
-    "$2" --nocapture --test-threads=1 >"$log" 2>&1 || status=1
+    "$2" --nocapture --test-threads=1 "${@:3}" >"$log" 2>&1 || status=1
+    if grep -qx 'running 0 tests' "$log"; then echo "$1: no model has $3 in its name" >>"$log" && status=1; fi
     (
         flock 9
         printf '== models of %s\n' "$1"
@@ -66,7 +69,8 @@ known+=(pool wait_list thread_handle shuttle_common failures)
 [ $# -gt 0 ] || set -- "${known[@]:first % ${#known[@]}}" "${known[@]:0:first % ${#known[@]}}"
 : >"$lines"
 loom=() epoch=() shuttle=()
-for file in "$@"; do
+for wanted in "$@"; do
+    file=${wanted%%::*}
     case "$file" in
     epoch) epoch+=("$file") ;;
     shuttle*) shuttle+=("$file") ;;
@@ -84,5 +88,10 @@ add loom "--cfg loom" "${loom[@]}"
 add loom-epoch "--cfg loom --cfg crossbeam_loom" "${epoch[@]}"
 add shuttle "--cfg shuttle" "${shuttle[@]}"
 # In the order in which they were named.
-for file in "$@"; do printf '%s\n' "${programs[@]}" | grep "^$file " || { echo "no models: $file" >&2 && exit 2; }; done |
+for wanted in "$@"; do
+    file=${wanted%%::*} name=
+    [ "$file" = "$wanted" ] || name=" ${wanted#*::}"
+    program=$(printf '%s\n' "${programs[@]}" | grep -m 1 "^$file ") || { echo "no models: $file" >&2 && exit 2; }
+    echo "$program$name"
+done |
     xargs -P "$(nproc)" -L 1 bash -c 'explore "$@"' explore
