@@ -9,6 +9,7 @@
 #   scripts/mutants.sh --slice 1/3 --within 600
 #                                         the same; 600 seconds after the build no more is begun
 #   scripts/mutants.sh recycled-at-once   some of them
+#   scripts/mutants.sh --check            only whether all patches apply, and are those of the list
 #   scripts/mutants.sh --tree             puts the source with the mutants in it into
 #                                         target/mutants/tree, to look at or to change
 #   scripts/mutants.sh --record           makes the patches of mutants/ anew from that
