@@ -148,15 +148,15 @@ impl Builder {
     /// Sets the hook that is told of the errors that no wait has taken. Without a hook, they are
     /// printed on standard error.
     ///
-    /// The hook is called when the engine ends, which is when its last handle is dropped: once for
-    /// each operation that failed and whose error no wait has returned or passed over, in the order
-    /// of the pushes, on the thread that drops the handle, or on one of its own if that is inside
-    /// an operation of the engine. It is told of 16 errors at most; one more call then says how
-    /// many others there are. [`Engine::stop`] calls nothing, as the errors can still be waited
-    /// for. An engine that is never dropped, such as [`Engine::global`], tells nobody. The child of
-    /// a `fork` has the errors of before it as well, and tells them if it drops its handles, and
-    /// the engine [works there](Builder::fork_patience). A panic of the hook is swallowed. A hook
-    /// that holds a handle keeps its engine from ending.
+    /// The hook is called when the engine ends, that is when its last handle is dropped. There is
+    /// one call for each operation that failed and whose error no wait has returned or passed over,
+    /// in the order of the pushes. The thread that drops the handle calls it, or a thread of its
+    /// own if that one is inside an operation of the engine. It is told of 16 errors at most; one
+    /// more call then says how many others there are. [`Engine::stop`] calls nothing, as the errors
+    /// can still be waited for. An engine that is never dropped, such as [`Engine::global`], tells
+    /// nobody. The child of a `fork` has the errors of before it as well, and tells them if it
+    /// drops its handles, and the engine [works there](Builder::fork_patience). A panic of the hook
+    /// is swallowed. A hook that holds a handle keeps its engine from ending.
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};

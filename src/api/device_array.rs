@@ -93,12 +93,13 @@ fn wait_for_memory(core: &Arc<Core>, lease: Lease, variable: Variable) -> Result
     let late = data.clone();
     let ask = move |_: &RunContext<'_>, completion: Completion| {
         asker(Box::new(move |memory| {
-            // Nobody has borrowed it to change it: all that does is behind this operation.
+            // The array is not borrowed for a change: every operation that changes it comes after
+            // this one.
             if let Ok(lease) = late.read() {
                 lease.settle(memory);
             }
-            // Its drop, if no handle is left, comes before the end of this operation, and so before
-            // the variable's.
+            // If no other handle is left, this drops the array: before the operation ends, and so
+            // before the variable does.
             drop(late);
             completion.complete();
         }));

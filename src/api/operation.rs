@@ -147,10 +147,10 @@ impl<'a> OperationBuilder<'a> {
     /// the closures of its type have lately been so short that it does not pay to ship them. This
     /// is [`Property::Short`].
     ///
-    /// How long closures take is learned as [`inline_below`](crate::Builder::inline_below) has it,
-    /// whose value is the limit if it is set. A declaration that is wrong about the time costs time
-    /// only: such closures are shipped. **One that is wrong about the waiting can hang**: the push
-    /// waits for the closure, and the closure for what comes after the push.
+    /// How long closures take is learned as for [`inline_below`](crate::Builder::inline_below). Its
+    /// value is the limit, if it is set. A declaration that is wrong about the time costs time
+    /// only: such closures are shipped. **A declaration that is wrong about the waiting can hang**:
+    /// the push waits for the closure, and the closure for what comes after the push.
     ///
     /// If the variables are busy, the push also runs up to 32 ready operations that were declared
     /// short, of whatever thread: hold no lock that one of them takes.

@@ -18,9 +18,10 @@ impl Builder {
     /// all memory of the program. For all of a process there is `mlockall`.
     ///
     /// The child of a `fork` inherits no locks. If the engine works there, its blocks are locked
-    /// again before `fork` returns there, which copies them. For a child that only becomes another
-    /// program that is in vain; `posix_spawn` does without, and so does `std::process::Command`
-    /// where it can. What the system refuses to lock in the child is an error there, as below.
+    /// again before `fork` returns there, which copies them. A child that only starts another
+    /// program has no use for that copy. `posix_spawn` makes none, nor does `std::process::Command`
+    /// where it can. If the system refuses to lock memory in the child, that is an error there, as
+    /// below.
     ///
     /// The system limits what a process may lock (`RLIMIT_MEMLOCK`, `ulimit -l`), unless it has
     /// `CAP_IPC_LOCK`.

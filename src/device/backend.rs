@@ -144,9 +144,9 @@ pub unsafe trait Backend: Send + Sync + 'static {
     /// Puts the mark behind all that was queued on the stream so far, and has the device begin with
     /// that: the engine makes no other call to that end.
     ///
-    /// A mark may be put elsewhere again at any time: who waits for it already waits for where it
-    /// was. Two threads may put one mark on one stream at once: it is then behind what was queued
-    /// before either call.
+    /// A mark may be put elsewhere again at any time: a stream that waits for it already waits for
+    /// the earlier place. Two threads may put one mark on one stream at once: it is then behind
+    /// what was queued before either call.
     ///
     /// # Safety
     /// The handles are this back end's, of the device that the thread has entered, and alive.

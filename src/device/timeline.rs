@@ -241,8 +241,8 @@ impl Timeline {
         Ok(())
     }
 
-    /// Has what will be queued here come after number `number` of another timeline of the device.
-    /// For the owner.
+    /// Has all that is queued here from now on wait for number `number` of another timeline of the
+    /// device. For the owner.
     pub fn follow(&self, backend: &dyn Backend, other: &Timeline, number: u64) -> Result<(), DriverError> {
         let known = &self.knows[other.local];
         // Relaxed: the owner's own stores.

@@ -6,8 +6,8 @@
 //! engine that cannot be stopped by then goes on in the parent, and refuses pushes in the child.
 //! The cause is that its operations take longer, or that the forking thread is inside one of them
 //! or owes it a completion. All engines are asked at once, then waited for; until that is over, an
-//! operation of one engine may still push to another. What has been pushed is waited for whether it
-//! has begun or not: what has begun ends on a thread that the child lacks, and what has not would
+//! operation of one engine may still push to another. The fork waits for every operation that has
+//! been pushed. One that has begun ends on a thread that the child lacks. One that has not would
 //! run in both processes.
 //!
 //! Other threads may be in the middle of anything else that does not push: drawing the graph,

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// The engine's side of a completion: ends the operation. Implemented in `src/engine/execute.rs`
 /// and, for graphs, in `src/engine/replay/mod.rs`.
 pub trait Finish: Send + Sync {
-    /// The number of an operation among those that have its block one after the other.
+    /// A number that tells apart the operations that use one block one after the other.
     ///
     /// # Safety
     /// `block` is running and has not been ended.

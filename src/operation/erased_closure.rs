@@ -56,8 +56,8 @@ impl ErasedClosure<'_> {
         }
     }
 
-    /// Calls `push` with where the closure lies. If that says that it has moved the closure, this
-    /// has it no more.
+    /// Calls `push` with the address of the closure. If `push` returns `true`, it has moved the
+    /// closure out, and this no longer owns it.
     #[inline]
     pub fn offer(&mut self, push: impl FnOnce(*mut u8) -> bool) -> bool {
         let storage = self.take();

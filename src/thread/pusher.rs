@@ -47,8 +47,9 @@ impl ThreadContext {
         unsafe { &*cache.journal.get() }
     }
 
-    /// A free block of `class`, the largest usual one at most, renewed for `count` accesses. Also
-    /// the tag of its use. It comes from a ring of the thread if that has one.
+    /// Returns a free block of `class`, renewed for `count` accesses, and the tag of this use.
+    /// `class` is the largest usual one at most. The block comes from a ring of the thread, if the
+    /// ring has one.
     #[inline(always)]
     pub fn allocate_from_ring(&self, count: u32, class: u8) -> (*mut Block, u64) {
         let cache = self.cache();

@@ -21,7 +21,7 @@
 //! An address that is held already may be copied to another word without a fence, but only to one
 //! that is [read](Hazards::held) later. A reader that misses the first word, because it was
 //! overwritten, then finds the other. A pusher's own block is stored before any other thread knows
-//! it. Who finds it spent comes after that, and finds it here.
+//! it. A thread that finds the block spent comes after that, and so finds the address here.
 //!
 //! Slots of variables are not held here: they stay with the pins.
 

@@ -70,9 +70,10 @@ pub unsafe fn announce(block: *mut Block, tag: u64) -> Word {
 /// Links an operation and logs it.
 ///
 /// # Safety
-/// The caller has announced the operation, and holds its block since before that ([`Hold::Own`]).
-/// It is pinned since before it looked whether the variables live, and all variables that are to be
-/// linked are open. It lets go of what it holds when this has returned.
+/// The caller has announced the operation, and has held its block since before that
+/// ([`Hold::Own`]). The caller has been pinned since before it looked whether the variables live.
+/// All variables that are to be linked are open. After the return the caller lets go of what it
+/// holds.
 pub unsafe fn enlist(block: *mut Block, commons: &mut impl Commons) {
     // SAFETY: the caller holds its block, and `link` every block that it finds at a tail.
     unsafe {

@@ -213,8 +213,8 @@ impl Log {
                 cursor.mark();
             }
             cursor.step();
-            // Threads that look for operations begin here. Relaxed: what they find they take by its
-            // tag.
+            // Threads that look for operations begin here. Relaxed: they take an operation by its
+            // tag, so an old position does no harm.
             self.come.store(cursor.position(), Relaxed);
             if let Some(block) = take(operation) {
                 return Some(block);

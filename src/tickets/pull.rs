@@ -21,8 +21,8 @@ use std::ptr::null_mut;
 
 /// The most operations that are noted at a time; further ones are left to others.
 const NOTED: usize = if MODELLED { 4 } else { 128 };
-/// At most so many operations are parked on the way to one that is ready. A thread further away
-/// from it leaves a long row to the worker that comes along it.
+/// At most so many operations are parked on the way to one that is ready. If more lie before it,
+/// the thread leaves that long row to the worker that runs along it.
 const PARKED: u32 = if MODELLED { 4 } else { 256 };
 /// Like [`PARKED`], but on behalf of an urgent operation, and counting operations that are ready as
 /// well: a bound on what a push can take.

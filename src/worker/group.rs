@@ -361,7 +361,8 @@ impl Group {
             worker.hurry();
         }
         match met {
-            // The thread that has put the others there calls one, but may have lost its core.
+            // The thread that has put the other operations there calls a worker too, but may have
+            // lost its core before it did.
             Met::Busy | Met::Others => self.call_one(),
             Met::Looking | Met::Asleep => {}
         }

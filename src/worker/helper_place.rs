@@ -20,7 +20,7 @@ pub struct Helper {
     /// The operations that the helper has lent.
     pub stealable: Stealable,
     pub taken: AtomicBool,
-    /// The thread that has this place, once it has slept there.
+    /// The thread that uses this place. It is set when the thread first sleeps there.
     pub handle: ThreadHandle,
 }
 

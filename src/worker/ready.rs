@@ -68,8 +68,8 @@ const KEPT: usize = 8;
 pub struct Ready {
     ring: VecDeque<Entry>,
     heap: BinaryHeap<Entry>,
-    /// More operations, which have not been merged yet; or more memory for them. If there are
-    /// operations there, there are some here.
+    /// Another row. Its operations are merged into this one later; without any it is kept for its
+    /// memory. It has operations only if this row has some.
     next: Option<Box<Ready>>,
 }
 

@@ -384,8 +384,8 @@ enum FromLogs {
 }
 
 /// How many operations a worker runs out of a log before `best`, the best operation of its queue.
-/// `from_queue` counts the operations that it has run from its queue; one of them that was many,
-/// part of a graph, has said that its turn is over.
+/// `from_queue` counts the operations that the worker has run from its queue. A part of a graph
+/// stands for many operations, and sets `turn_is_over`.
 fn due_of_log(best: Option<Key>, from_queue: &mut u32, turn_is_over: &Cell<bool>) -> u32 {
     match best {
         Some(key) if key.0 > 0 => 0,

@@ -68,9 +68,9 @@ impl Stealable {
         (!word.is_null()).then(|| unsafe { Box::from_raw(word.map_addr(|word| word & !EMPTY)) })
     }
 
-    /// Puts operations here, or those that a thread has left of them. If there are others by now,
-    /// they are chained, and the flag says so: then a thread that was about to sleep may have
-    /// missed those.
+    /// Puts a row of operations here, or what a thread has left of one. If another row is here by
+    /// now, the two are chained, and the call returns `true`: a thread that was about to sleep may
+    /// have missed the other row.
     ///
     /// Lock-free: it starts over only if another thread has put or taken operations meanwhile.
     pub fn put(&self, mut ready: Box<Ready>) -> bool {

@@ -29,7 +29,7 @@ unsafe impl DeviceGraphs for Cuda {
         let code = unsafe { (symbols.instantiate)(&mut instance, graph, 0) };
         let instantiated = self.check("cuGraphInstantiateWithFlags", code);
         if !self.is_lost() {
-            // SAFETY: as above; the instance does not need it. What becomes of it is of no use.
+            // SAFETY: as above; the instance does not need it. The result is not used.
             let _ = self.check("cuGraphDestroy", unsafe { (symbols.destroy)(graph) });
         }
         instantiated.map(|()| RawGraph::new(instance.cast()))
@@ -46,7 +46,7 @@ unsafe impl DeviceGraphs for Cuda {
             return; // A device may be lost while what it has is given back, one by one.
         }
         if let Ok(symbols) = self.graph_symbols() {
-            // SAFETY: by the contract. What has become of it is of no use to anybody.
+            // SAFETY: by the contract. The result is not used.
             let _ = self.check("cuGraphExecDestroy", unsafe { (symbols.destroy_instance)(graph.raw().cast()) });
         }
     }

@@ -37,7 +37,7 @@ unsafe impl DeviceMemory for Cuda {
         if self.is_lost() {
             return; // A device may be lost while what it has is given back, one by one.
         }
-        // What has become of it is of no use to anybody; a lost device is remembered.
+        // The result is not used: `check` remembers a lost device.
         let _ = match kind {
             // SAFETY: by the contract.
             MemoryKind::Device => self.check("cuMemFree", unsafe { (self.symbols.free)(address(memory)) }),

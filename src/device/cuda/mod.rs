@@ -282,7 +282,7 @@ unsafe impl Backend for Cuda {
         }
         // SAFETY: as in `record`; its owner gives it back and uses it no more.
         let code = unsafe { (self.symbols.stream_destroy)(stream.raw().cast()) };
-        // What has become of it is of no use to anybody; a lost device is remembered.
+        // The result is not used: `check` remembers a lost device.
         let _ = self.check("cuStreamDestroy", code);
     }
 

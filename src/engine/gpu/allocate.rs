@@ -156,8 +156,8 @@ impl Gpu {
         freed.and_then(Result::ok).unwrap_or(0)
     }
 
-    /// Calls `call` with the device current. What is refused is asked for again: mostly something
-    /// is to be given back, and would be left.
+    /// Calls `call` with the device current. If the driver refuses, the call is made again: most
+    /// callers give something back, which would be left there.
     pub fn entered<T>(&self, call: impl FnOnce() -> Result<T, DriverError>) -> Result<T, DriverError> {
         let previous = insist(AGAIN, || self.backend.enter(self.number))?;
         let result = call();

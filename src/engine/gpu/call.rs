@@ -61,8 +61,8 @@ impl Visit<'_> {
 }
 
 /// Makes the device current on the calling thread, for a call; returns what was current before. A
-/// worker has entered its device for good. What is refused is asked for again: some operations are
-/// to be called by all means, as those that order streams of the program's.
+/// worker has entered its device for good. If the driver refuses, the call is made again: some
+/// operations must be called, such as those that order the program's streams.
 fn enter_device(gpu: &Gpu, way: &Way<'_>) -> Result<Option<Previous>, Option<Refusal>> {
     if gpu.lost.get().is_some() {
         return Err(None);
@@ -78,7 +78,7 @@ impl Core {
     /// the engine. `ready` says whether its stream waits for all that it should.
     ///
     /// # Safety
-    /// The operation is at its turn, and the caller's, who gives it up.
+    /// The operation is at its turn. It belongs to the caller, which gives it up.
     pub(super) unsafe fn call_on_device(
         self: &Arc<Self>,
         local: &ThreadContext,

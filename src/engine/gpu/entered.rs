@@ -31,8 +31,8 @@ std::thread_local! {
     static ENTERED: (Cell<usize>, Cell<bool>) = const { (Cell::new(0), Cell::new(false)) };
 }
 
-/// Makes the device current on the calling worker, which belongs to it for as long as it runs. What
-/// is refused is asked for again, as in `call.rs`.
+/// Makes the device current on the calling worker, which belongs to it for as long as it runs. If
+/// the driver refuses, the call is made again, as in `call.rs`.
 pub fn enter_once(gpu: &Gpu) -> Result<(), DriverError> {
     let address = std::ptr::from_ref(gpu).addr();
     ENTERED.with(|(entered, mistrusted)| {

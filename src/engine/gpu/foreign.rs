@@ -39,9 +39,9 @@ impl Drop for Behind {
     }
 }
 
-/// That the operations behind one wait for a mark, on behalf of a stream of the program's: that one
-/// has its own stream wait. If it is never called, nothing orders the two, and the device counts as
-/// lost.
+/// The duty of one operation to have its stream wait for a mark behind a stream of the program's.
+/// The operations that follow it rely on that. If the operation is never called, nothing orders the
+/// two streams, and the device counts as lost.
 pub struct Order {
     core: Arc<Core>,
     behind: Behind,
@@ -167,16 +167,17 @@ impl Core {
         }
     }
 
-    /// Puts a mark on a stream, for the operation of this name, which has no ticket. What is
-    /// refused is asked for again: what comes next must not begin before the stream is there. In
-    /// the end the device counts as lost. `None`: the stream has come there.
+    /// Puts a mark on a stream, for the operation of this name, which has no ticket. If the driver
+    /// refuses, the call is made again: the next operation must not begin before the stream is
+    /// there. In the end the device counts as lost. `None`: the stream has come there.
     ///
     /// # Safety
     /// As [`Core::finish_after_stream`].
     unsafe fn promise(&self, gpu: &Gpu, stream: RawStream, name: &str) -> Result<Option<Lent>, Fault> {
         let call = || {
             within_device(gpu, || {
-                // There is no watcher. It waits here, as for all that it runs.
+                // The naive engine has no watcher. It waits here, as for every operation that it
+                // runs.
                 if self.settings.kind == Kind::Naive {
                     // SAFETY: the stream is of this device, by the contract.
                     unsafe { gpu.check_stream(stream)? };
@@ -225,8 +226,9 @@ impl Core {
         }
     }
 
-    /// Has the stream of the calling operation wait for a mark. What is refused is asked for again:
-    /// what comes next must not begin before that. In the end the device counts as lost.
+    /// Has the stream of the calling operation wait for a mark. If the driver refuses, the call is
+    /// made again: the next operation must not begin before the mark. In the end the device counts
+    /// as lost.
     fn wait_behind(&self, behind: &Behind) -> Result<(), Error> {
         let gpu = &behind.gpu;
         let stream = own_stream();

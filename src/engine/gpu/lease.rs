@@ -114,10 +114,11 @@ impl Lease {
         self.bytes
     }
 
-    /// The memory. For an operation that comes behind the one that has waited for it.
+    /// Returns the memory. Call it only in operations that come after the one that waited for the
+    /// memory.
     ///
     /// # Errors
-    /// There is none: the wait for it has failed.
+    /// The wait for the memory has failed, so there is none.
     pub fn memory(&self) -> Result<RawMemory, Error> {
         self.found().map(|buffer| buffer.memory)
     }

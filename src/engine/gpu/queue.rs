@@ -33,7 +33,7 @@ impl Core {
     /// Queues an operation on its device, or parks it.
     ///
     /// # Safety
-    /// The operation is ready, and the caller's, who gives it up.
+    /// The operation is ready. It belongs to the caller, which gives it up.
     pub(super) unsafe fn queue_on_device(
         self: &Arc<Self>,
         local: &ThreadContext,
@@ -152,8 +152,8 @@ impl Core {
         gpu.own(fleet.of(ticket).1).filter(|_| is_last(ticket))
     }
 
-    /// Has the stream of a timeline wait for all that the operation comes after on its device. What
-    /// is refused is asked for again, as in `call.rs`.
+    /// Has the stream of a timeline wait for all that the operation comes after on its device. If
+    /// the driver refuses, the call is made again, as in `call.rs`.
     ///
     /// # Safety
     /// As [`Core::queue_on_device`].

@@ -40,7 +40,7 @@ pub fn wake(watcher: &Remote) {
 /// Gives an operation to the watcher.
 ///
 /// # Safety
-/// The operation is ready, and the caller's, who gives it up.
+/// The operation is ready. It belongs to the caller, which gives it up.
 pub unsafe fn park(watcher: &Remote, block: *mut Block) {
     // SAFETY: by the contract.
     let _ = unsafe { watcher.inbox.push(block, block) };

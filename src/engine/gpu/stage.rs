@@ -22,9 +22,9 @@ impl Stage {
 
     /// Says that the operation was pushed. Returns whether its closure had been dropped.
     pub fn pushed(&self) -> bool {
-        // Of this swap and the other one comes second, and finds what the first has put there.
-        // Acquire: the pusher asks next whether the engine stops, and has to know of a stop for
-        // which the closure was dropped.
+        // The two swaps have one order, and the second finds what the first has put there. Acquire:
+        // the pusher asks next whether the engine stops, and has to know of a stop for which the
+        // closure was dropped.
         self.0.swap(PUSHED, Acquire) == DROPPED
     }
 

@@ -33,7 +33,7 @@ impl Core {
             let (context, class) = destination(block);
             let gpu = self.gpu(context);
             if gpu.waiting[class as usize].load(Relaxed) > 0 || gpu.room(class) == 0 {
-                // It waits for room, behind those that go before it.
+                // The operation waits for room, in the order of priorities and pushes.
                 return park(gpu, block);
             }
             self.submit_to_worker(local, gpu, class, block);

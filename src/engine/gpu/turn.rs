@@ -137,7 +137,7 @@ impl Core {
     /// Gives an operation to the watcher of the device that it is behind.
     ///
     /// # Safety
-    /// The operation is ready, and the caller's, who gives it up.
+    /// The operation is ready. It belongs to the caller, which gives it up.
     pub(in crate::engine) unsafe fn park_behind(&self, ticket: DeviceTicket, block: *mut Block) {
         let fleet = self.gpus.fleet.get().expect("there are tickets");
         // SAFETY: by the contract.
@@ -156,7 +156,7 @@ impl Core {
 /// Gives an operation to a watcher.
 ///
 /// # Safety
-/// The operation is ready, and the caller's, who gives it up.
+/// The operation is ready. It belongs to the caller, which gives it up.
 pub unsafe fn park(gpu: &Gpu, block: *mut Block) {
     // SAFETY: by the contract.
     unsafe { sleep::park(&gpu.watcher, block) }

@@ -195,8 +195,9 @@ impl<'a> Watcher<'a> {
                 if gpu.number != self.gpu.number {
                     return park(gpu, block);
                 }
-                // So that the device is known to have come there before it has done all that is
-                // queued behind. If it is refused, a later look makes one, and sees the error.
+                // With this mark the watcher sees that the device has come there before it has done
+                // all that is queued behind. If the driver refuses the mark, a later look makes
+                // one, and sees the error.
                 let _ = gpu.lines[line].timeline.mark(&*gpu.backend, ticket.number());
                 self.arrived += 1;
                 self.parked[line].push(Reverse((ticket.number(), self.arrived, block)));

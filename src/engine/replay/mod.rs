@@ -214,7 +214,8 @@ impl Program {
 }
 
 impl Finish for Program {
-    /// A node's operation ends behind its call, so that no other one has its node meanwhile.
+    /// Always 0: a node's operation ends after its closure has returned, and only then may the next
+    /// replay use the node.
     unsafe fn sequence(&self, _: *mut Block) -> u64 {
         0
     }

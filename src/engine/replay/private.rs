@@ -40,7 +40,7 @@ use std::sync::Arc;
 pub struct PrivateVariables {
     /// `None` if there are none.
     core: Option<Arc<Core>>,
-    /// With what is known of the deletion, for those that others have used.
+    /// The private variables. Those that others have used have the state of their deletion.
     variables: HashMap<Variable, Option<Arc<Given>>>,
     /// `None` if none of them was used by others.
     arrival: Option<Arc<Arrival>>,

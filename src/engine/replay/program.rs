@@ -44,9 +44,9 @@ pub enum Body {
     Part(Box<Part>),
 }
 
-/// An operation of a graph that uses devices: one of these, or one that may come after some.
+/// An operation of a graph that uses devices: it runs on a device, or may come after one that does.
 pub struct Part {
-    /// The closure, which is no part.
+    /// The closure, never itself a [`Body::Part`].
     pub body: Body,
     pub block: NodeBlock,
     pub priority: i32,

@@ -118,8 +118,8 @@ impl WaitList {
         // at once, one of them must see that both have ended.
         fence(SeqCst);
         if worth() {
-            // Released by the fence above. A swap, so that the thread that takes it back sees what
-            // all threads have done that have set it.
+            // The fence above releases. A swap and not a store: the thread that clears the flag
+            // then sees what every thread that has set it did before.
             self.due.swap(true, Relaxed);
             self.wake_if_due();
             note_wake();

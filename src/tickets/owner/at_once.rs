@@ -93,9 +93,9 @@ impl<'a> AtOnce<'a> {
 }
 
 impl Committed<'_> {
-    /// Withdraws the push, when the operation has run. `true`: it is as if there had been no such
-    /// push, and the caller takes back the counted uses. `false`: the operation ends as any other
-    /// does.
+    /// Withdraws the push after the operation has run. If this returns `true`, the push has left no
+    /// trace, and the caller takes back the uses that it counted. Otherwise the operation ends as
+    /// any other does.
     #[inline(always)]
     pub fn withdraw(&self) -> bool {
         self.record.withdraw(self.number)
